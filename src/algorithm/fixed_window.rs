@@ -1,0 +1,225 @@
+//! The fixed window that its first call opens.
+//!
+//! **Law:** at most limit units per window, and at most 2·limit − 1 in any rolling window of the
+//! same length (half-open, [s, s + window)): one that holds units of two windows cannot hold the
+//! call that opened the earlier of them.
+//!
+//! A window is opened by the first call admitted after the one before has ended, not by the
+//! clock's grid. It ends on a whole millisecond, so it lasts as long as asked and up to 1 ms more.
+//! The state holds the window's own end: no store's expiry decides anything.
+//!
+//! Source: the fixed window of the Go + Redis limiter and the PHP/Lua counter. Unlike there, a
+//! refused call counts nothing, the cost is added before it is compared, and no window depends on
+//! a key's expiry having been set.
+
+use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
+use crate::time::{MICROS_PER_MILLI, Micros, whole_millis};
+
+/// What is remembered of a key: its window's end and what was admitted in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowState {
+    /// The end of the window, in milliseconds since the Unix epoch; the window is open before it.
+    pub ends_ms: u64,
+    /// Units admitted in the window.
+    pub count: u64,
+}
+
+impl WindowState {
+    fn ends(self) -> Micros {
+        self.ends_ms.saturating_mul(MICROS_PER_MILLI)
+    }
+}
+
+impl State for WindowState {
+    fn settled_at(&self) -> Micros {
+        self.ends()
+    }
+}
+
+/// `limit` units in each window of a fixed length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FixedWindow {
+    limit: u64,
+    window: Micros,
+}
+
+impl FixedWindow {
+    /// `limit` units per `window`.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a number that is 0 or too large to count exactly.
+    pub fn new(limit: u64, window: Micros) -> Result<Self, InvalidNumber> {
+        checked_units("limit", limit)?;
+        checked_length("window", window)?;
+        Ok(Self { limit, window })
+    }
+
+    /// The end of a window that opens at `now`.
+    fn end_from(&self, now: Micros) -> u64 {
+        whole_millis(now + self.window)
+    }
+}
+
+impl Algorithm for FixedWindow {
+    type State = WindowState;
+
+    #[inline]
+    fn unused(&self) -> WindowState {
+        WindowState {
+            ends_ms: 0,
+            count: 0,
+        }
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut WindowState, now: Micros, cost: u64) -> Outcome {
+        let new_end = self.end_from(now);
+        if state.ends_ms > new_end {
+            // Left by a clock that has stepped back, or by a longer window: a full one from now.
+            *state = WindowState {
+                ends_ms: new_end,
+                count: state.count.max(self.limit),
+            };
+        }
+        if cost == 0 {
+            return Outcome::Admitted;
+        }
+        if cost > self.limit {
+            return Outcome::Impossible;
+        }
+        let open = state.ends() > now;
+        let count = if open {
+            state.count.saturating_add(cost)
+        } else {
+            cost
+        };
+        if count > self.limit {
+            return Outcome::Refused;
+        }
+        *state = WindowState {
+            ends_ms: if open { state.ends_ms } else { new_end },
+            count,
+        };
+        Outcome::Admitted
+    }
+
+    #[inline]
+    fn remaining(&self, state: &WindowState, now: Micros) -> u64 {
+        let used = if state.ends() > now { state.count } else { 0 };
+        self.limit.saturating_sub(used)
+    }
+
+    #[inline]
+    fn retry_at(&self, state: &WindowState, now: Micros, _cost: u64) -> Micros {
+        state.ends().max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(limit: u64, window: Micros) -> FixedWindow {
+        FixedWindow::new(limit, window).unwrap()
+    }
+
+    #[test]
+    fn the_first_admitted_call_opens_the_window() {
+        let two = window(2, 1_000_000);
+        let mut state = two.unused();
+        assert_eq!(two.charge(&mut state, 123_000, 1), Outcome::Admitted);
+        assert_eq!(
+            state,
+            WindowState {
+                ends_ms: 1_123,
+                count: 1
+            }
+        );
+        assert_eq!(two.charge(&mut state, 1_122_999, 1), Outcome::Admitted);
+        assert_eq!(two.charge(&mut state, 1_122_999, 1), Outcome::Refused);
+        assert_eq!(two.charge(&mut state, 1_123_000, 1), Outcome::Admitted);
+        assert_eq!(
+            state,
+            WindowState {
+                ends_ms: 2_123,
+                count: 1
+            }
+        );
+    }
+
+    #[test]
+    fn a_call_that_can_never_fit_opens_nothing() {
+        let two = window(2, 1_000_000);
+        let mut state = two.unused();
+        assert_eq!(two.charge(&mut state, 0, 3), Outcome::Impossible);
+        assert_eq!(state, two.unused());
+    }
+
+    #[test]
+    fn a_window_is_never_shorter_than_asked() {
+        let one = window(1, 1_000_000);
+        let mut state = one.unused();
+        one.charge(&mut state, 1, 1);
+        assert_eq!(state.ends_ms, 1_001);
+    }
+
+    #[test]
+    fn the_cost_is_added_before_it_is_compared() {
+        let ten = window(10, 1_000_000);
+        let mut state = WindowState {
+            ends_ms: 1_000,
+            count: 9,
+        };
+        assert_eq!(ten.charge(&mut state, 0, 2), Outcome::Refused);
+        assert_eq!(state.count, 9, "a refused call counts nothing");
+        assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Admitted);
+    }
+
+    #[test]
+    fn a_clock_step_back_locks_a_key_for_no_longer_than_a_window() {
+        let ten = window(10, 1_000_000);
+        let mut state = WindowState {
+            ends_ms: 86_401_000,
+            count: 1,
+        };
+        assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
+        assert_eq!(
+            state,
+            WindowState {
+                ends_ms: 1_000,
+                count: 10
+            }
+        );
+        assert_eq!(ten.charge(&mut state, 1_000_000, 10), Outcome::Admitted);
+    }
+
+    #[test]
+    fn a_smaller_limit_keeps_the_window_and_refuses_until_it_ends() {
+        let ten = window(10, 1_000_000);
+        let mut state = WindowState {
+            ends_ms: 1_000,
+            count: 50,
+        };
+        assert_eq!(ten.charge(&mut state, 10, 1), Outcome::Refused);
+        assert_eq!(
+            state,
+            WindowState {
+                ends_ms: 1_000,
+                count: 50
+            }
+        );
+        assert_eq!(ten.remaining(&state, 10), 0);
+        assert_eq!(ten.retry_at(&state, 10, 1), 1_000_000);
+    }
+
+    #[test]
+    fn errors_name_the_option() {
+        assert_eq!(FixedWindow::new(0, 1).unwrap_err().option, "limit");
+        assert_eq!(FixedWindow::new(1, 0).unwrap_err().option, "window");
+    }
+}

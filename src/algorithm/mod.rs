@@ -1,0 +1,140 @@
+//! The algorithms: pure functions over integers.
+//!
+//! Each algorithm is a file here and, over Redis, a Lua twin of the same basename in `lua/`. A
+//! file's head states the algorithm's *admission law*: the most it admits in any window of the
+//! deciding clock. Nothing here reads a clock, holds a lock or knows where a state is kept.
+//!
+//! The twin of an algorithm is its [`Algorithm::charge`] alone. What a caller is told
+//! ([`Algorithm::remaining`], [`Algorithm::retry_at`]) is computed from the state that `charge`
+//! leaves, in Rust only, because it needs divisions that Lua's doubles cannot do exactly.
+
+mod fixed_window;
+mod gcra;
+mod rate;
+mod token_bucket;
+
+pub use fixed_window::{FixedWindow, WindowState};
+pub use gcra::Gcra;
+pub use rate::{Arrival, Rate, RateNumbers, RateState};
+pub use token_bucket::TokenBucket;
+
+use std::fmt;
+
+use crate::time::{MAX_SAFE, MAX_TIME, Micros};
+
+/// What became of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The cost fits and is on the books.
+    Admitted,
+    /// The cost does not fit now; nothing was charged.
+    Refused,
+    /// The cost is above what the policy can ever admit at once; nothing was charged.
+    Impossible,
+}
+
+/// What is remembered of one key.
+pub trait State: Clone + PartialEq + fmt::Debug {
+    /// From this time on the key is as if never used: dropping the state changes no decision.
+    fn settled_at(&self) -> Micros;
+}
+
+/// One rate limiting algorithm with its numbers.
+///
+/// Its functions are pure: what they answer and leave behind depends on their arguments alone.
+/// Laws that every implementation keeps, and that `engine-tests/` proves:
+///
+/// - **Admission.** The bound in the head of its file, under any order of calls.
+/// - **Generosity.** A lone caller gets exactly what is promised.
+/// - **No charge for refusal.** Unless the outcome is [`Outcome::Admitted`], the state is left as
+///   it was, but for the repair below.
+/// - **Honesty.** [`remaining`](Self::remaining) is the largest cost that would be admitted now;
+///   [`retry_at`](Self::retry_at) is the first microsecond at which the refused cost would be.
+/// - **Repair.** After a step back of the clock a state may lie further ahead than the algorithm
+///   can have put it (its horizon: the time to full, or the window). It is then re-based as fully
+///   used at `now`, and this is kept even when the call is refused: so a clock that jumps far
+///   forward and back locks a key for no longer than the horizon.
+pub trait Algorithm {
+    /// What is remembered of one key.
+    type State: State;
+
+    /// The state of a key that was never used.
+    fn unused(&self) -> Self::State;
+
+    /// The largest cost that a single call can ever have.
+    fn limit(&self) -> u64;
+
+    /// Tries to put `cost` units on the books at the time `now`.
+    ///
+    /// A cost of 0 asks for nothing: it is admitted, and only repairs the state.
+    fn charge(&self, state: &mut Self::State, now: Micros, cost: u64) -> Outcome;
+
+    /// The largest cost that would be admitted at the time `now`.
+    fn remaining(&self, state: &Self::State, now: Micros) -> u64;
+
+    /// The first time at which `cost` would be admitted if nobody else came.
+    ///
+    /// Asked only after a call was [`Outcome::Refused`] at `now`, with the state that it left.
+    fn retry_at(&self, state: &Self::State, now: Micros, cost: u64) -> Micros;
+}
+
+/// A number that a policy cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidNumber {
+    /// The name of the option as the user wrote it.
+    pub option: &'static str,
+    /// What it must be.
+    pub rule: &'static str,
+}
+
+impl fmt::Display for InvalidNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.option, self.rule)
+    }
+}
+
+impl std::error::Error for InvalidNumber {}
+
+/// Checks a number of units: 1 to 2^53 − 1.
+fn checked_units(option: &'static str, units: u64) -> Result<u64, InvalidNumber> {
+    if (1..=MAX_SAFE).contains(&units) {
+        return Ok(units);
+    }
+    Err(InvalidNumber {
+        option,
+        rule: "must be a whole number from 1 to 2^53 - 1",
+    })
+}
+
+/// Checks a length of time: 1 µs to 2^52 µs.
+fn checked_length(option: &'static str, length: Micros) -> Result<Micros, InvalidNumber> {
+    if (1..=MAX_TIME).contains(&length) {
+        return Ok(length);
+    }
+    Err(InvalidNumber {
+        option,
+        rule: "must be longer than 0 and at most 2^52 µs (142 years)",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_edges_of_the_numbers() {
+        assert!(checked_units("limit", 1).is_ok());
+        assert!(checked_units("limit", MAX_SAFE).is_ok());
+        assert!(checked_length("window", MAX_TIME).is_ok());
+        assert_eq!(
+            checked_units("limit", 0).unwrap_err().to_string(),
+            "limit must be a whole number from 1 to 2^53 - 1"
+        );
+        assert!(checked_units("limit", MAX_SAFE + 1).is_err());
+        assert_eq!(
+            checked_length("window", 0).unwrap_err().to_string(),
+            "window must be longer than 0 and at most 2^52 µs (142 years)"
+        );
+        assert!(checked_length("window", MAX_TIME + 1).is_err());
+    }
+}

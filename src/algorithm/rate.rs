@@ -1,0 +1,436 @@
+//! The core that the rate algorithms share: a theoretical arrival time, counted exactly.
+//!
+//! A rate of N units per P microseconds is reduced to N' units per P' microseconds. One unit takes
+//! P'/N' µs, which need not be a whole number, so a time is kept as whole microseconds and a
+//! part in N'-ths of a microsecond ([`Arrival`]). With P' = q·N' + r, a cost of c units moves the
+//! arrival by c·q microseconds and c·r parts: an integer addition with a carry, without rounding.
+//! An interval rounded down to whole microseconds would admit 0.1 % too much at 1001 per second.
+//!
+//! **The law:** in any window of length t at most burst + t·N'/P' units are admitted. An admitted
+//! call moves the arrival by its cost from max(arrival, now), and only if it then lies at most
+//! burst·P'/N' ahead of now; so n units admitted between s and s + t have moved it from at least s
+//! to at most s + t + burst·P'/N', which is room for t·N'/P' + burst units. A lone caller whose
+//! key is unused gets exactly burst at once, and a unit each P'/N' µs from then on.
+//!
+//! **Changed numbers.** A state carries the numbers it was written with. Read by a policy with
+//! other numbers, its used units (rounded up, never cut down to the new burst) count against the
+//! new burst; they drain at the old rate until a call is admitted, which writes them anew. The
+//! bound across a change, several versions side by side included, is the larger burst plus the
+//! larger rate times t. The burst must be part of what is carried: a reader with a smaller burst
+//! would otherwise take the state for one that a clock step left behind, and cut it down.
+
+use std::sync::Arc;
+
+use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
+use crate::time::{MAX_SAFE, MAX_TIME, Micros};
+
+/// A time in whole microseconds and a part, in N'-ths of a microsecond: part < N'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival {
+    /// Whole microseconds.
+    pub micros: Micros,
+    /// N'-ths of a microsecond.
+    pub part: u64,
+}
+
+impl Arrival {
+    const fn at(now: Micros) -> Self {
+        Self {
+            micros: now,
+            part: 0,
+        }
+    }
+
+    /// The sum, where `units` is N'. Both parts are below N' < 2^53, so nothing overflows.
+    fn plus(self, other: Self, units: u64) -> Self {
+        let sum = Self {
+            micros: self.micros + other.micros,
+            part: self.part + other.part,
+        };
+        if sum.part < units {
+            return sum;
+        }
+        Self {
+            micros: sum.micros + 1,
+            part: sum.part - units,
+        }
+    }
+}
+
+/// The numbers of a rate in lowest terms: `units` (N') in `period` (P') µs, and `burst`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RateNumbers {
+    /// P': microseconds in which `units` units drain.
+    pub period: Micros,
+    /// N': units that drain in `period`.
+    pub units: u64,
+    /// The most units that may be on the books.
+    pub burst: u64,
+}
+
+impl RateNumbers {
+    /// The time in which `units` units drain.
+    fn time_of(self, units: u64) -> Arrival {
+        let total = u128::from(units) * u128::from(self.period);
+        Arrival {
+            micros: saturate(total / u128::from(self.units)),
+            part: saturate(total % u128::from(self.units)),
+        }
+    }
+
+    /// Units not yet drained when the arrival lies ahead of `now`, rounded up.
+    #[inline]
+    fn used(self, arrival: Arrival, now: Micros) -> u64 {
+        if arrival <= Arrival::at(now) {
+            return 0;
+        }
+        let (ahead, units) = (arrival.micros - now, self.units);
+        match ahead
+            .checked_mul(units)
+            .and_then(|parts| parts.checked_add(arrival.part))
+        {
+            Some(parts) => parts.div_ceil(self.period),
+            None => {
+                let parts = u128::from(ahead) * u128::from(units) + u128::from(arrival.part);
+                saturate(parts.div_ceil(u128::from(self.period)))
+            }
+        }
+    }
+}
+
+/// What a rate algorithm remembers of a key: its theoretical arrival time, and the numbers that
+/// its parts are counted in.
+///
+/// The numbers are shared: a million states of one policy hold them once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateState {
+    /// When the units on the books will have drained.
+    pub arrival: Arrival,
+    /// The numbers of the policy that wrote this.
+    pub numbers: Arc<RateNumbers>,
+}
+
+impl State for RateState {
+    fn settled_at(&self) -> Micros {
+        self.arrival.micros + u64::from(self.arrival.part > 0)
+    }
+}
+
+/// A rate with a burst, ready to decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rate {
+    numbers: RateNumbers,
+    /// The same numbers, for the states to share.
+    shared: Arc<RateNumbers>,
+    /// What one unit adds: q whole microseconds and r parts.
+    unit: Arrival,
+    /// What `burst` units add: the time from empty to full.
+    full: Arrival,
+}
+
+/// The names that an algorithm's users know the three numbers by, for errors.
+pub(super) struct RateOptions {
+    pub(super) units: &'static str,
+    pub(super) period: &'static str,
+    pub(super) burst: &'static str,
+}
+
+impl Rate {
+    /// `units` per `period`, and at most `burst` at once.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`], naming the option by `options`, unless the time to full is at most 2^52
+    /// µs and burst·r + N' stays below 2^53 (the carry of the largest cost).
+    pub(super) fn new(
+        options: &RateOptions,
+        units: u64,
+        period: Micros,
+        burst: u64,
+    ) -> Result<Self, InvalidNumber> {
+        checked_units(options.units, units)?;
+        checked_length(options.period, period)?;
+        checked_units(options.burst, burst)?;
+        let divisor = greatest_common_divisor(units, period);
+        let numbers = RateNumbers {
+            period: period / divisor,
+            units: units / divisor,
+            burst,
+        };
+        let full = numbers.time_of(burst);
+        if full > Arrival::at(MAX_TIME) {
+            let rule = "must refill from empty within 2^52 µs (142 years)";
+            return Err(InvalidNumber {
+                option: options.burst,
+                rule,
+            });
+        }
+        let unit = numbers.time_of(1);
+        let largest_carry = u128::from(burst) * u128::from(unit.part) + u128::from(numbers.units);
+        if largest_carry > u128::from(MAX_SAFE) {
+            let rule = "is too large to count exactly at this rate: burst x (period mod limit) + \
+                        limit, in lowest terms, must be below 2^53; choose a rounder rate or a \
+                        smaller burst";
+            return Err(InvalidNumber {
+                option: options.burst,
+                rule,
+            });
+        }
+        Ok(Self {
+            shared: Arc::new(numbers),
+            numbers,
+            unit,
+            full,
+        })
+    }
+
+    /// The numbers in lowest terms.
+    #[must_use]
+    pub fn numbers(&self) -> RateNumbers {
+        self.numbers
+    }
+
+    /// The time in which `cost` units drain; `cost` is at most the burst, so nothing overflows.
+    #[inline]
+    fn time_of(&self, cost: u64) -> Arrival {
+        if cost == 1 {
+            return self.unit;
+        }
+        let parts = cost * self.unit.part;
+        Arrival {
+            micros: cost * self.unit.micros + parts / self.numbers.units,
+            part: parts % self.numbers.units,
+        }
+    }
+
+    /// The furthest that this policy can put an arrival at the time `now`.
+    #[inline]
+    fn horizon(&self, now: Micros) -> Arrival {
+        Arrival::at(now).plus(self.full, self.numbers.units)
+    }
+
+    /// Re-bases the state as fully used if a clock step left it beyond the horizon of the numbers
+    /// that it was written with.
+    #[inline]
+    fn repair(&self, state: &mut RateState, now: Micros) {
+        let horizon = if self.wrote(state) {
+            self.horizon(now)
+        } else {
+            let full = state.numbers.time_of(state.numbers.burst);
+            Arrival::at(now).plus(full, state.numbers.units)
+        };
+        if state.arrival > horizon {
+            state.arrival = horizon;
+        }
+    }
+
+    /// Whether the state's numbers are this policy's.
+    #[inline]
+    fn wrote(&self, state: &RateState) -> bool {
+        Arc::ptr_eq(&state.numbers, &self.shared) || *state.numbers == self.numbers
+    }
+
+    /// Where the arrival stands for this policy's numbers, or `None` if the units on the books
+    /// and `cost` exceed the burst.
+    #[inline]
+    fn standing(&self, state: &RateState, now: Micros, cost: u64) -> Option<Arrival> {
+        let start = Arrival::at(now);
+        if self.wrote(state) {
+            return Some(state.arrival.max(start));
+        }
+        let used = state.numbers.used(state.arrival, now);
+        let fits = used + cost <= self.numbers.burst;
+        fits.then(|| start.plus(self.time_of(used), self.numbers.units))
+    }
+}
+
+impl Algorithm for Rate {
+    type State = RateState;
+
+    #[inline]
+    fn unused(&self) -> RateState {
+        RateState {
+            arrival: Arrival::at(0),
+            numbers: Arc::clone(&self.shared),
+        }
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.numbers.burst
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut RateState, now: Micros, cost: u64) -> Outcome {
+        self.repair(state, now);
+        if cost == 0 {
+            return Outcome::Admitted;
+        }
+        if cost > self.numbers.burst {
+            return Outcome::Impossible;
+        }
+        let Some(standing) = self.standing(state, now, cost) else {
+            return Outcome::Refused;
+        };
+        let arrival = standing.plus(self.time_of(cost), self.numbers.units);
+        if arrival > self.horizon(now) {
+            return Outcome::Refused;
+        }
+        state.arrival = arrival;
+        if !Arc::ptr_eq(&state.numbers, &self.shared) {
+            state.numbers = Arc::clone(&self.shared);
+        }
+        Outcome::Admitted
+    }
+
+    #[inline]
+    fn remaining(&self, state: &RateState, now: Micros) -> u64 {
+        self.numbers
+            .burst
+            .saturating_sub(state.numbers.used(state.arrival, now))
+    }
+
+    #[inline]
+    fn retry_at(&self, state: &RateState, now: Micros, cost: u64) -> Micros {
+        // The first time at which at most `room` units are still on the books.
+        let room = self.numbers.burst.saturating_sub(cost);
+        let lead = if self.wrote(state) {
+            self.time_of(room)
+        } else {
+            state.numbers.time_of(room)
+        };
+        let short = u64::from(state.arrival.part > lead.part);
+        (state.arrival.micros + short)
+            .saturating_sub(lead.micros)
+            .max(now)
+    }
+}
+
+fn saturate(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: RateOptions = RateOptions {
+        units: "limit",
+        period: "period",
+        burst: "burst",
+    };
+
+    fn rate(units: u64, period: Micros, burst: u64) -> Rate {
+        Rate::new(&NAMES, units, period, burst).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_kept_in_lowest_terms() {
+        let thirty_days = 2_592_000_000_000;
+        let numbers = rate(999_999, thirty_days, 1).numbers();
+        assert_eq!(
+            numbers,
+            RateNumbers {
+                period: 96_000_000_000,
+                units: 37_037,
+                burst: 1
+            }
+        );
+    }
+
+    /// Charges an unused key, or one with the state given.
+    fn charged(rate: &Rate, state: Option<RateState>, now: Micros, cost: u64) -> RateState {
+        let mut state = state.unwrap_or(rate.unused());
+        assert_eq!(rate.charge(&mut state, now, cost), Outcome::Admitted);
+        state
+    }
+
+    fn refused(rate: &Rate, mut state: RateState, now: Micros, cost: u64) -> RateState {
+        assert_eq!(rate.charge(&mut state, now, cost), Outcome::Refused);
+        state
+    }
+
+    #[test]
+    fn seven_per_second_drain_without_drift() {
+        let rate = rate(7, 1_000_000, 7);
+        let state = (0..7).fold(rate.unused(), |state, _| charged(&rate, Some(state), 9, 1));
+        // Seven sevenths of a second are a second: no part is left over.
+        assert_eq!(
+            state.arrival,
+            Arrival {
+                micros: 1_000_009,
+                part: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_cost_is_as_many_units_one_by_one() {
+        let rate = rate(1_001, 1_000_000, 500);
+        let at_once = charged(&rate, None, 5, 77);
+        let one_by_one = (0..77).fold(rate.unused(), |state, _| charged(&rate, Some(state), 5, 1));
+        assert_eq!(at_once, one_by_one);
+    }
+
+    #[test]
+    fn illegal_numbers_are_named() {
+        let years = |burst| Rate::new(&NAMES, 1, 86_400_000_000, burst).unwrap_err();
+        assert_eq!(years(100_000).option, "burst");
+        assert!(years(100_000).rule.contains("142 years"));
+        let carry = Rate::new(&NAMES, MAX_SAFE, 1_000, MAX_SAFE).unwrap_err();
+        assert!(carry.rule.contains("below 2^53"), "{carry}");
+        assert_eq!(Rate::new(&NAMES, 0, 1, 1).unwrap_err().option, "limit");
+        assert_eq!(Rate::new(&NAMES, 1, 0, 1).unwrap_err().option, "period");
+        assert_eq!(Rate::new(&NAMES, 1, 1, 0).unwrap_err().option, "burst");
+    }
+
+    #[test]
+    fn a_clock_step_back_locks_a_key_for_no_longer_than_the_horizon() {
+        let rate = rate(10, 1_000_000, 10);
+        let year = 31_536_000_000_000;
+        let back = refused(&rate, charged(&rate, None, year, 3), 0, 1);
+        // The repair is kept although the call was refused: after the time to full all is well.
+        assert_eq!(
+            back.arrival,
+            Arrival {
+                micros: 1_000_000,
+                part: 0
+            }
+        );
+        charged(&rate, Some(back), 1_000_000, 10);
+    }
+
+    #[test]
+    fn a_smaller_burst_does_not_forget_what_a_larger_one_admitted() {
+        let (large, small) = (rate(10, 1_000_000, 100), rate(10, 1_000_000, 10));
+        let spent = charged(&large, None, 0, 100);
+        let seen = refused(&small, spent.clone(), 0, 1);
+        assert_eq!(seen, spent);
+        refused(&large, spent, 0, 1);
+        // 91 of the 100 must drain before the small one has room for one more.
+        assert_eq!(small.retry_at(&seen, 0, 1), 9_100_000);
+    }
+
+    #[test]
+    fn changed_numbers_keep_the_used_units_rounded_up() {
+        let (before, after) = (rate(10, 1_000_000, 10), rate(1, 1_000_000, 8));
+        let state = charged(&before, None, 0, 4);
+        // 3.5 units are left at 50 ms; they count as 4 of 8.
+        assert_eq!(after.remaining(&state, 50_000), 4);
+        let arrival = charged(&after, Some(state), 50_000, 4).arrival;
+        assert_eq!(
+            arrival,
+            Arrival {
+                micros: 8_050_000,
+                part: 0
+            }
+        );
+    }
+}

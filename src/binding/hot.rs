@@ -1,0 +1,184 @@
+//! The calls that happen on every request, as plain C callbacks.
+//!
+//! A bound function carries its ledger and the array it answers into, so a call passes only a key,
+//! a cost and a time, and returns nothing. Measured per call, with a 14-byte key: 45 ns this way,
+//! 53 ns with a handle to the ledger as an argument, 180 ns as a `#[napi]` function.
+
+#![allow(unsafe_code, reason = "napi's C interface")]
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use napi::bindgen_prelude::{Env, Float64Array, FromNapiValue, Result, Unknown};
+use napi::{Error, Status, check_status, sys};
+
+use super::answer::{self, Answer, Failure};
+use super::key::{KeyBuffer, number};
+use super::{micros, whole};
+use crate::clock::{Clock, SystemClock};
+use crate::decision::Decision;
+use crate::key::Key;
+use crate::store::memory::Ledger;
+use crate::time::Micros;
+
+/// A time given by the caller, or the system's.
+pub(super) struct TimeOf(Option<Micros>);
+
+impl TimeOf {
+    /// `epoch_ms` below 0 asks for the system's clock.
+    pub(super) fn call(epoch_ms: f64) -> Self {
+        Self(micros(epoch_ms))
+    }
+}
+
+impl Clock for TimeOf {
+    fn now(&self) -> Micros {
+        self.0
+            .map_or_else(|| SystemClock.now(), |given| given.now())
+    }
+}
+
+/// What a bound function asks its ledger for.
+pub(super) trait Question {
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision;
+}
+
+/// Asks for units.
+pub(super) struct Take;
+
+impl Question for Take {
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
+        ledger.take(key, cost, clock)
+    }
+}
+
+/// Asks what would become of it.
+pub(super) struct Peek;
+
+impl Question for Peek {
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
+        ledger.peek(key, cost, clock)
+    }
+}
+
+/// What a bound function carries.
+struct Bound {
+    ledger: Arc<Ledger>,
+    /// The first of [`answer::LENGTH`] doubles, which `_array` keeps in place.
+    answer: NonNull<Answer>,
+    /// Keeps the answer's memory alive. TypeScript never transfers its buffer.
+    _array: Float64Array,
+}
+
+/// Asks, and answers into `place`; a panic becomes an answer too.
+#[inline]
+pub(super) fn ask<Q: Question>(
+    place: &mut Answer,
+    ledger: &Ledger,
+    key: core::result::Result<Key<'_>, Failure>,
+    cost: f64,
+    time: &TimeOf,
+) {
+    let decide = || key.map(|key| Q::ask(ledger, key, whole(cost), time));
+    // Unwind safe: a state is written whole, after its decision has been made.
+    let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Failure::Panicked));
+    answer::write(place, answer);
+}
+
+/// The callback: `(key, cost, epochMs)`, answering into the array.
+unsafe extern "C" fn call<Q: Question>(
+    env: sys::napi_env,
+    info: sys::napi_callback_info,
+) -> sys::napi_value {
+    let mut arguments = [ptr::null_mut(); 3];
+    let mut count = arguments.len();
+    let mut data = ptr::null_mut();
+    // SAFETY: `arguments` has room for `count` values; Node fills what is missing with undefined.
+    unsafe {
+        sys::napi_get_cb_info(
+            env,
+            info,
+            &raw mut count,
+            arguments.as_mut_ptr(),
+            ptr::null_mut(),
+            &raw mut data,
+        );
+    }
+    let [key, cost, time] = arguments;
+    // SAFETY: `data` is the `Bound` given to this function in `function`, alive while the function
+    // is. A callback runs on its isolate's thread, and `ask` calls no JavaScript, so nothing else
+    // reads or writes the answer meanwhile.
+    unsafe {
+        let bound = data.cast::<Bound>().as_mut().unwrap_unchecked();
+        let mut buffer = KeyBuffer::new();
+        let key = buffer.read(env, key);
+        let time = TimeOf::call(number(env, time));
+        ask::<Q>(
+            bound.answer.as_mut(),
+            &bound.ledger,
+            key,
+            number(env, cost),
+            &time,
+        );
+    }
+    ptr::null_mut()
+}
+
+/// Frees what a bound function carried, once it has been collected or its isolate has ended.
+unsafe extern "C" fn finalize(_env: sys::napi_env, data: *mut c_void, _hint: *mut c_void) {
+    // SAFETY: `data` is the box made into a raw pointer in `function`; a finalizer runs once.
+    drop(unsafe { Box::from_raw(data.cast::<Bound>()) });
+}
+
+/// A JavaScript function bound to `ledger` that answers into `array`.
+pub(super) fn function<Q: Question>(
+    env: Env,
+    ledger: Arc<Ledger>,
+    mut array: Float64Array,
+) -> Result<Unknown<'static>> {
+    // SAFETY: nothing else uses the array while this runs.
+    let answer = unsafe { array.as_mut() }.first_chunk_mut::<{ answer::LENGTH }>();
+    let Some(answer) = answer.map(NonNull::from) else {
+        return Err(Error::new(
+            Status::InvalidArg,
+            "the array is too short for an answer",
+        ));
+    };
+    let data = Box::into_raw(Box::new(Bound {
+        ledger,
+        answer,
+        _array: array,
+    }))
+    .cast();
+    let mut function = ptr::null_mut();
+    // SAFETY: `env` is the running callback's. On failure the box is freed here, else by
+    // `finalize`.
+    unsafe {
+        let name = c"tollgate";
+        let made = sys::napi_create_function(
+            env.raw(),
+            name.as_ptr(),
+            name.count_bytes().cast_signed(),
+            Some(call::<Q>),
+            data,
+            &raw mut function,
+        );
+        let made = check_status!(made).and_then(|()| {
+            check_status!(sys::napi_add_finalizer(
+                env.raw(),
+                function,
+                data,
+                Some(finalize),
+                ptr::null_mut(),
+                ptr::null_mut(),
+            ))
+        });
+        if let Err(error) = made {
+            drop(Box::from_raw(data.cast::<Bound>()));
+            return Err(error);
+        }
+        Unknown::from_napi_value(env.raw(), function)
+    }
+}

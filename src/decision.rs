@@ -1,0 +1,153 @@
+//! What a caller is told.
+
+use crate::algorithm::{Algorithm, Outcome, State as _};
+use crate::time::{Micros, whole_millis};
+
+/// What became of a call, as callers see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Admitted, and at least one unit is left.
+    Allowed,
+    /// Admitted, and it took the last unit.
+    AllowedLast,
+    /// Refused now; it would be admitted later.
+    Refused,
+    /// Refused at any time: the cost is above the limit.
+    Impossible,
+}
+
+/// The answer to one call under one policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// What became of the call.
+    pub status: Status,
+    /// The largest cost that a call can ever have.
+    pub limit: u64,
+    /// The largest cost that would be admitted now, after this call.
+    pub remaining: u64,
+    /// Milliseconds, rounded up, after which the same cost would be admitted if nobody else came.
+    /// 0 if it was admitted or never can be.
+    pub retry_after_ms: u64,
+    /// Milliseconds, rounded up, until the key is as if never used.
+    pub reset_after_ms: u64,
+    /// The time of the decision.
+    pub at: Micros,
+}
+
+/// Takes `cost` units, if they fit.
+#[inline]
+pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u64) -> Decision {
+    let outcome = policy.charge(state, now, cost);
+    let decision = Decision {
+        status: Status::Allowed,
+        limit: policy.limit(),
+        remaining: policy.remaining(state, now),
+        retry_after_ms: 0,
+        reset_after_ms: millis_until(state.settled_at(), now),
+        at: now,
+    };
+    match outcome {
+        Outcome::Admitted if decision.remaining > 0 => decision,
+        Outcome::Admitted => Decision {
+            status: Status::AllowedLast,
+            ..decision
+        },
+        Outcome::Refused => {
+            let retry_after_ms = millis_until(policy.retry_at(state, now, cost), now);
+            Decision {
+                status: Status::Refused,
+                retry_after_ms,
+                ..decision
+            }
+        }
+        Outcome::Impossible => Decision {
+            status: Status::Impossible,
+            ..decision
+        },
+    }
+}
+
+/// What [`take`] would answer, but that the numbers are those of the state as it stands.
+///
+/// `cost` may be 0. Nothing is charged; a state that a clock step left behind is seen repaired.
+pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Decision {
+    let mut standing = state.clone();
+    let nothing = take(policy, &mut standing, now, 0);
+    let would = take(policy, &mut standing, now, cost);
+    let status = if cost == 0 {
+        Status::Allowed
+    } else {
+        would.status
+    };
+    let Decision {
+        limit,
+        remaining,
+        reset_after_ms,
+        ..
+    } = nothing;
+    Decision {
+        status,
+        limit,
+        remaining,
+        reset_after_ms,
+        ..would
+    }
+}
+
+fn millis_until(time: Micros, now: Micros) -> u64 {
+    whole_millis(time.saturating_sub(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::FixedWindow;
+
+    fn two_per_second() -> FixedWindow {
+        FixedWindow::new(2, 1_000_000).unwrap()
+    }
+
+    #[test]
+    fn the_statuses_in_order() {
+        let policy = two_per_second();
+        let mut state = policy.unused();
+        let statuses = [3, 1, 1, 1].map(|cost| {
+            let decision = take(&policy, &mut state, 500, cost);
+            (decision.status, decision.remaining, decision.retry_after_ms)
+        });
+        assert_eq!(
+            statuses,
+            [
+                (Status::Impossible, 2, 0),
+                (Status::Allowed, 1, 0),
+                (Status::AllowedLast, 0, 0),
+                (Status::Refused, 0, 1_001),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_peek_answers_as_take_would_with_the_numbers_as_they_stand() {
+        let policy = two_per_second();
+        let mut state = policy.unused();
+        take(&policy, &mut state, 0, 1);
+        let one = peek(&policy, &state, 0, 1);
+        assert_eq!((one.status, one.remaining), (Status::AllowedLast, 1));
+        let two = peek(&policy, &state, 0, 2);
+        assert_eq!((two.status, two.retry_after_ms), (Status::Refused, 1_000));
+        assert_eq!(peek(&policy, &state, 0, 3).status, Status::Impossible);
+        take(&policy, &mut state, 0, 1);
+        let nothing = peek(&policy, &state, 0, 0);
+        assert_eq!((nothing.status, nothing.remaining), (Status::Allowed, 0));
+    }
+
+    #[test]
+    fn an_unused_key_needs_no_reset() {
+        let policy = two_per_second();
+        let decision = peek(&policy, &policy.unused(), 9, 0);
+        assert_eq!(
+            (decision.remaining, decision.reset_after_ms, decision.at),
+            (2, 0, 9)
+        );
+    }
+}

@@ -1,0 +1,23 @@
+//! The engine of the npm package `tollgate`: exact rate limiting, decided with integers.
+//!
+//! The crate is layered, and each layer knows only those before it:
+//!
+//! 1. [`algorithm`]: pure functions `(policy, state, now, cost) -> (state, outcome)`. They know no
+//!    clock, no store and no Node.
+//! 2. [`policy`]: one type for any algorithm's numbers, and one for any algorithm's state.
+//! 3. [`decision`]: what a caller is told, computed from a policy, a state and a time.
+//! 4. [`store`]: where states live and what makes a decision atomic.
+//! 5. `binding` (feature `node`): the thin face towards JavaScript.
+//!
+//! `ARCHITECTURE.md` beside `Cargo.toml` is the map.
+
+pub mod algorithm;
+pub mod clock;
+pub mod decision;
+pub mod key;
+pub mod policy;
+pub mod store;
+pub mod time;
+
+#[cfg(feature = "node")]
+mod binding;

@@ -1,0 +1,156 @@
+//! The embedded store: states in this process's memory, shared by its threads.
+//!
+//! Keys are spread over shards by a keyed hash; a decision holds its shard's lock and reads the
+//! clock under it. There is no timer: every few decisions a shard looks at its next entries and
+//! drops those that are as if never used (see [`shard`]). When `max_keys` keys are held, a
+//! newcomer shares one of [`OVERFLOW_CELLS`] overflow cells: memory stays bounded, and no key's
+//! spent units are forgotten to make room for another's.
+
+mod ledger;
+mod named;
+mod shard;
+mod spaces;
+
+pub use ledger::{Ledger, SharedCell};
+pub use named::{NameTaken, open_named};
+pub use spaces::PrefixTaken;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use siphasher::sip::SipHasher13;
+
+use crate::key::Key;
+use crate::policy::Policy;
+use shard::Shard;
+use spaces::Spaces;
+
+/// How many cells the newcomers share, per limiter, once a store is full.
+pub const OVERFLOW_CELLS: usize = 1024;
+
+/// More shards than this gain nothing: a process has fewer threads.
+const MOST_SHARDS: usize = 64;
+
+/// A store with fewer keys per shard than this would fill some shards long before others.
+const KEYS_PER_SHARD: usize = 1024;
+
+/// The secret of a store's hash function. Draw it at random: keys are hostile input.
+pub type Seed = (u64, u64);
+
+/// The embedded store.
+#[derive(Debug)]
+pub struct MemoryStore {
+    seed: Seed,
+    shards: Box<[Mutex<Shard>]>,
+    room: Room,
+    spaces: Mutex<Spaces>,
+}
+
+/// Counts the keys that are held, over all shards.
+#[derive(Debug)]
+struct Room {
+    held: AtomicUsize,
+    max_keys: usize,
+}
+
+impl Room {
+    /// Claims the place of one key.
+    fn claim(&self) -> bool {
+        let claim = |held| (held < self.max_keys).then_some(held + 1);
+        self.held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
+            .is_ok()
+    }
+
+    /// Gives back the places of `keys` keys.
+    fn give_back(&self, keys: usize) {
+        self.held.fetch_sub(keys, Ordering::Relaxed);
+    }
+}
+
+/// Where a key's state is: its shard, its hash there, and its overflow cell in that shard.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    hash: u64,
+    shard: usize,
+    cell: usize,
+}
+
+impl MemoryStore {
+    /// A store for at most `max_keys` keys (at least 1).
+    #[must_use]
+    pub fn new(max_keys: usize, seed: Seed) -> Arc<Self> {
+        let max_keys = max_keys.max(1);
+        let shards = (max_keys / KEYS_PER_SHARD)
+            .clamp(1, MOST_SHARDS)
+            .next_power_of_two();
+        Arc::new(Self {
+            seed,
+            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+            room: Room {
+                held: AtomicUsize::new(0),
+                max_keys,
+            },
+            spaces: Mutex::new(Spaces::default()),
+        })
+    }
+
+    /// The most keys that are held apart.
+    #[must_use]
+    pub fn max_keys(&self) -> usize {
+        self.room.max_keys
+    }
+
+    /// The number of keys that are held apart now; some may be as if never used.
+    #[must_use]
+    pub fn held_keys(&self) -> usize {
+        self.room.held.load(Ordering::Relaxed)
+    }
+
+    /// Opens the ledger of a limiter: the states of its keys, under `prefix`.
+    ///
+    /// Ledgers of equal prefix and policy share their states. A prefix whose ledgers have all been
+    /// dropped may be opened with other numbers: its states are then read as [`crate::algorithm`]
+    /// describes for changed numbers.
+    ///
+    /// # Errors
+    /// [`PrefixTaken`] while the prefix is open with a different policy.
+    pub fn open(self: &Arc<Self>, prefix: &str, policy: Policy) -> Result<Ledger, PrefixTaken> {
+        let space = locked(&self.spaces).open(prefix, &policy)?;
+        Ok(Ledger::new(Arc::clone(self), prefix, space, policy))
+    }
+
+    fn close(&self, prefix: &str) {
+        locked(&self.spaces).close(prefix);
+    }
+
+    fn place(&self, space: u32, key: Key<'_>) -> Place {
+        let hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
+        let hash = hasher.hash(key.as_str().as_bytes());
+        // A key has one shard and one cell number for all limiters on the store. The table inside
+        // a shard uses the hash's lowest bits and its topmost seven, so these are taken between.
+        let shards = self.shards.len();
+        Place {
+            hash: hash ^ u64::from(space).wrapping_mul(SPREAD),
+            shard: sixteen_bits(hash, 24) & (shards - 1),
+            cell: sixteen_bits(hash, 40) & (OVERFLOW_CELLS / shards - 1),
+        }
+    }
+
+    fn shard(&self, place: Place) -> MutexGuard<'_, Shard> {
+        locked(&self.shards[place.shard])
+    }
+}
+
+/// 2^64 divided by the golden ratio: an odd number whose multiples lie far apart.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn sixteen_bits(hash: u64, from: u32) -> usize {
+    let bytes = (hash >> from).to_le_bytes();
+    usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+/// Locks, whether or not a thread has panicked under the lock: every state is written whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,36 @@
+//! The units of time and the limits of the numbers.
+//!
+//! Every time in the engine is a whole number of microseconds since the Unix epoch, and every
+//! number that may reach JavaScript or Lua stays below 2^53, where a double is still exact.
+
+/// A time (since the Unix epoch) or a length of time, in whole microseconds.
+pub type Micros = u64;
+
+/// Microseconds in a millisecond.
+pub const MICROS_PER_MILLI: Micros = 1_000;
+
+/// The largest whole number that a double holds without doubt: 2^53 − 1.
+pub const MAX_SAFE: u64 = (1 << 53) - 1;
+
+/// Times end here (in the year 2112), and so do lengths of time (142 years): the sum of two still
+/// fits a double exactly.
+pub const MAX_TIME: Micros = 1 << 52;
+
+/// A length of time in whole milliseconds, rounded up, so that waiting that long is enough.
+#[must_use]
+pub fn whole_millis(length: Micros) -> u64 {
+    length.div_ceil(MICROS_PER_MILLI)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn millis_round_up() {
+        assert_eq!(whole_millis(0), 0);
+        assert_eq!(whole_millis(1), 1);
+        assert_eq!(whole_millis(1_000), 1);
+        assert_eq!(whole_millis(1_001), 2);
+    }
+}

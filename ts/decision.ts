@@ -1,0 +1,57 @@
+/** One policy's numbers in a decision. */
+export interface PolicyNumbers {
+  /** The largest cost that a call can ever have: the limit, the capacity or the burst. */
+  readonly limit: number
+  /** The largest cost that would be admitted now, after this call. */
+  readonly remaining: number
+  /**
+   * Whole milliseconds, rounded up, after which the same cost would be admitted if nobody else
+   * came; one millisecond earlier it would not. 0 if it was admitted, `null` if it never can be.
+   */
+  readonly retryAfterMs: number | null
+  /** Whole milliseconds, rounded up, until the key is as if never used. */
+  readonly resetAfterMs: number
+}
+
+/** What every decision tells. */
+export interface DecisionBase<N extends string = string> extends PolicyNumbers {
+  /** The name of the policy that the numbers speak of; a single policy is `'default'`. */
+  readonly policy: N
+  /** Each policy's numbers, by name. */
+  readonly policies: { readonly [Name in N]: PolicyNumbers }
+  /** The time of the decision by the deciding clock: epoch milliseconds, with microseconds. */
+  readonly at: number
+  /** Who decided: the store. */
+  readonly source: 'store'
+}
+
+/** The call may proceed; its cost has been charged. */
+export interface Allowed<N extends string = string> extends DecisionBase<N> {
+  readonly allowed: true
+  /** `'allowed-last'`: it took the last unit. */
+  readonly status: 'allowed' | 'allowed-last'
+  readonly retryAfterMs: 0
+}
+
+/** The call may not proceed now; nothing has been charged. */
+export interface Refused<N extends string = string> extends DecisionBase<N> {
+  readonly allowed: false
+  readonly status: 'refused'
+  readonly retryAfterMs: number
+}
+
+/** A call of this cost can never proceed: it is above the limit. Nothing has been charged. */
+export interface Impossible<N extends string = string> extends DecisionBase<N> {
+  readonly allowed: false
+  readonly status: 'impossible'
+  readonly retryAfterMs: null
+}
+
+/**
+ * The answer to a call: a plain object. `allowed` and `status` tell its kind, and narrow its type.
+ *
+ * @example
+ * const decision = await limiter.take('user:42')
+ * if (!decision.allowed) console.log(decision.policy, decision.retryAfterMs)
+ */
+export type Decision<N extends string = string> = Allowed<N> | Refused<N> | Impossible<N>

@@ -1,0 +1,70 @@
+/**
+ * What went wrong, as a stable name:
+ *
+ * - `INVALID_POLICY`: a policy's numbers or names cannot be.
+ * - `INVALID_OPTION`: any other option is unknown or has a value it cannot have.
+ * - `INVALID_KEY`: the key is not a non-empty well-formed string of at most 1024 bytes of UTF-8.
+ * - `INVALID_COST`: the cost is not a whole number from 1 (in `peek` from 0) to 2^53 − 1.
+ * - `STORE_FULL`: the embedded store holds `maxKeys` keys and cannot do this for one more.
+ * - `STORE_ERROR`: the store failed in a way that it should not.
+ * - `CLOSED`: the limiter has been closed.
+ */
+export type TollgateErrorCode =
+  | 'INVALID_POLICY'
+  | 'INVALID_OPTION'
+  | 'INVALID_KEY'
+  | 'INVALID_COST'
+  | 'STORE_FULL'
+  | 'STORE_ERROR'
+  | 'CLOSED'
+
+/** What a {@link TollgateError} carries besides its message. */
+export interface TollgateErrorDetails {
+  /** See {@link TollgateError.charged}. Default: `false`. */
+  readonly charged?: false | 'unknown'
+  /** See {@link TollgateError.results}. */
+  readonly results?: readonly unknown[]
+  /** The error that led to this one. */
+  readonly cause?: unknown
+}
+
+const BRAND = Symbol.for('tollgate.error')
+
+/**
+ * Every failure of this package. A refusal is none: it is a decision.
+ *
+ * The message names the option, the value and the rule; it never holds a key or a password.
+ */
+export class TollgateError extends Error {
+  override readonly name = 'TollgateError'
+
+  /** What went wrong, as a stable name. */
+  readonly code: TollgateErrorCode
+
+  /** Whether units were charged: `false`, or `'unknown'` if the store's answer was lost. */
+  readonly charged: false | 'unknown'
+
+  /**
+   * After a failed `takeMany`: for each key, in order, its decision or its `TollgateError`.
+   * Otherwise `undefined`.
+   */
+  readonly results: readonly unknown[] | undefined
+
+  /** @internal */
+  readonly [BRAND] = true
+
+  constructor(code: TollgateErrorCode, message: string, details: TollgateErrorDetails = {}) {
+    super(message, 'cause' in details ? { cause: details.cause } : undefined)
+    this.code = code
+    this.charged = details.charged ?? false
+    this.results = details.results
+  }
+
+  /**
+   * Whether a value is a `TollgateError`, of whichever copy of this package: `instanceof` fails
+   * where a program has loaded two.
+   */
+  static is(value: unknown): value is TollgateError {
+    return typeof value === 'object' && value !== null && (value as Record<symbol, unknown>)[BRAND] === true
+  }
+}

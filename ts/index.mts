@@ -1,0 +1,8 @@
+/**
+ * The same package for `import`: one CommonJS build is behind both, so that a program which uses
+ * both has one `RateLimiter`.
+ *
+ * @packageDocumentation
+ */
+export { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from './index.js'
+export type * from './index.js'

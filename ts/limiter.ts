@@ -1,0 +1,100 @@
+import type { Decision } from './decision.js'
+import { TollgateError } from './error.js'
+import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
+import { type Policy, policyOf } from './policy.js'
+import { type Ledger, Store } from './store.js'
+
+/**
+ * The limiter behind `RateLimiter`: it checks what users pass, and asks its ledger.
+ *
+ * It knows no particular store; `newStore` makes the one it owns where none is given.
+ */
+export class Limiter {
+  readonly policies: { readonly default: Policy }
+  #ledger: Ledger | undefined
+
+  constructor(policy: unknown, options: unknown, newStore: () => Store) {
+    const given = optionsOf('INVALID_OPTION', 'RateLimiter', options ?? {}, ['store', 'prefix'])
+    if (given.store !== undefined && !(given.store instanceof Store)) {
+      throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore', given.store)
+    }
+    const prefix = given.prefix === undefined ? undefined : nameOf('prefix', given.prefix)
+    this.policies = Object.freeze({ default: policyOf(policy) })
+    this.#ledger = (given.store ?? newStore()).open(prefix, this.policies.default)
+  }
+
+  async take(key: string, cost?: unknown): Promise<Decision<'default'>> {
+    return this.#open().take(key, cost === undefined ? 1 : unitsOf(cost, 1))
+  }
+
+  takeSync(key: string, cost?: unknown): Decision<'default'> {
+    const decision = this.#open().take(key, cost === undefined ? 1 : unitsOf(cost, 1))
+    return decision as Decision<'default'>
+  }
+
+  async peek(key: string, cost?: unknown): Promise<Decision<'default'>> {
+    return this.#open().peek(key, cost === undefined ? 1 : unitsOf(cost, 0))
+  }
+
+  async takeMany(keys: readonly string[], cost: unknown = 1): Promise<Decision<'default'>[]> {
+    const ledger = this.#open()
+    if (!Array.isArray(keys)) {
+      throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
+    }
+    const results = await ledger.takeMany(keys, costsOf(cost, keys.length))
+    const failed = results.filter((result) => result instanceof Error)
+    const [first] = failed
+    if (first === undefined) {
+      return results as Decision<'default'>[]
+    }
+    const code = TollgateError.is(first) ? first.code : 'STORE_ERROR'
+    const message = `${failed.length} of ${keys.length} keys failed, the first because ${first.message}`
+    throw new TollgateError(code, message, { cause: first, results })
+  }
+
+  async reset(key: string): Promise<void> {
+    return this.#open().reset(key)
+  }
+
+  async ready(): Promise<void> {
+    return this.#open().ready()
+  }
+
+  async close(): Promise<void> {
+    const ledger = this.#ledger
+    this.#ledger = undefined
+    await ledger?.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #open(): Ledger {
+    if (this.#ledger === undefined) {
+      throw new TollgateError('CLOSED', 'the limiter has been closed')
+    }
+    return this.#ledger
+  }
+}
+
+/** The units that a call asks for. */
+function unitsOf(cost: unknown, least: number): number {
+  if (typeof cost === 'object' && cost !== null) {
+    const options = optionsOf('INVALID_OPTION', 'take', cost, ['cost'])
+    return options.cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', options.cost, least)
+  }
+  return wholeNumber('INVALID_COST', 'cost', cost, least)
+}
+
+/** The units for each of `count` keys. */
+function costsOf(cost: unknown, count: number): number[] {
+  if (!Array.isArray(cost)) {
+    return new Array<number>(count).fill(unitsOf(cost, 1))
+  }
+  if (cost.length !== count) {
+    const rule = `must have a cost for each of the ${count} keys`
+    throw new TollgateError('INVALID_COST', `costs ${rule}, got ${cost.length}`)
+  }
+  return cost.map((one) => wholeNumber('INVALID_COST', 'cost', one))
+}

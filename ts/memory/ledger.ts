@@ -1,0 +1,87 @@
+import type * as native from '../../native.js'
+import type { Decision } from '../decision.js'
+import { TollgateError } from '../error.js'
+import { invalid } from '../options.js'
+import type { Answers, Ledger } from '../store.js'
+import { ANSWER_LENGTH, decisionAt, failureAt, failureOf } from './answer.js'
+
+/** Tells the engine to read the system's clock. */
+const SYSTEM_CLOCK = -1
+
+/** The last time that the engine counts with: 2^52 microseconds, in the year 2112. */
+const LAST_TIME_MS = 2 ** 52 / 1_000
+
+/** A limiter's keys on the embedded store: every call is answered at once, on this thread. */
+export class MemoryLedger implements Ledger {
+  readonly #native: native.Ledger
+  readonly #clock: (() => number) | undefined
+  readonly #answer = new Float64Array(ANSWER_LENGTH)
+  readonly #take: (key: string, cost: number, epochMs: number) => void
+  readonly #peek: (key: string, cost: number, epochMs: number) => void
+
+  constructor(ledger: native.Ledger, clock: (() => number) | undefined) {
+    this.#native = ledger
+    this.#clock = clock
+    this.#take = ledger.bindTake(this.#answer)
+    this.#peek = ledger.bindPeek(this.#answer)
+  }
+
+  take(key: string, cost: number): Decision<'default'> {
+    const answer = this.#answer
+    this.#take(key, cost, this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock))
+    const decision = decisionAt(answer, 0)
+    if (decision === undefined) {
+      throw failureAt(answer, 0, key)
+    }
+    return decision
+  }
+
+  peek(key: string, cost: number): Decision<'default'> {
+    const answer = this.#answer
+    this.#peek(key, cost, this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock))
+    const decision = decisionAt(answer, 0)
+    if (decision === undefined) {
+      throw failureAt(answer, 0, key)
+    }
+    return decision
+  }
+
+  takeMany(keys: readonly string[], costs: readonly number[]): Answers {
+    const answers = new Float64Array(keys.length * ANSWER_LENGTH)
+    this.#native.takeMany(keys, Float64Array.from(costs), this.#now(), answers)
+    return keys.map((key, index) => {
+      const start = index * ANSWER_LENGTH
+      return decisionAt(answers, start) ?? failureAt(answers, start, key)
+    })
+  }
+
+  reset(key: string): void {
+    const code = this.#native.reset(key, this.#now())
+    if (code === 1) {
+      const rule = 'the store holds maxKeys keys and this one shares its count with others, so it cannot be reset alone'
+      throw new TollgateError('STORE_FULL', rule)
+    }
+    if (code !== 0) {
+      throw failureOf(code, key)
+    }
+  }
+
+  async ready(): Promise<void> {}
+
+  async close(): Promise<void> {
+    this.#native.close()
+  }
+
+  #now(): number {
+    return this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock)
+  }
+}
+
+/** The time by the user's clock. */
+function timeOf(clock: () => number): number {
+  const time: unknown = clock()
+  if (typeof time === 'number' && time >= 0 && time <= LAST_TIME_MS) {
+    return time
+  }
+  throw invalid('INVALID_OPTION', 'clock', `must return epoch milliseconds from 0 to ${LAST_TIME_MS}`, time)
+}

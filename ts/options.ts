@@ -1,0 +1,69 @@
+import { TollgateError, type TollgateErrorCode } from './error.js'
+
+/** A value as it may stand in a message: short, and on one line. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') {
+    return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value)
+  }
+  if (typeof value === 'number' || typeof value === 'boolean' || value === undefined || value === null) {
+    return String(value)
+  }
+  if (typeof value === 'bigint') {
+    return `${value}n`
+  }
+  return Array.isArray(value) ? 'an array' : `a ${typeof value}`.replace('a object', 'an object')
+}
+
+/** The error for an option whose value breaks its rule. */
+export function invalid(code: TollgateErrorCode, option: string, rule: string, value: unknown): TollgateError {
+  return new TollgateError(code, `${option} ${rule}, got ${shown(value)}`)
+}
+
+/**
+ * Takes a value as an options object of exactly these names.
+ *
+ * @param where - Whose options they are, for the message.
+ */
+export function optionsOf<const Names extends readonly string[]>(
+  code: TollgateErrorCode,
+  where: string,
+  value: unknown,
+  names: Names,
+): { readonly [Name in Names[number]]?: unknown } {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalid(code, where, `takes an object of options (${names.join(', ')})`, value)
+  }
+  for (const name of Object.keys(value)) {
+    if (!names.includes(name)) {
+      const rule = `has no option ${shown(name)}; it takes ${names.join(', ')}`
+      throw new TollgateError(code, `${where} ${rule}`)
+    }
+  }
+  return value
+}
+
+/** Takes a value as a whole number from `least` to `most`. */
+export function wholeNumber(
+  code: TollgateErrorCode,
+  option: string,
+  value: unknown,
+  least = 1,
+  most: number = Number.MAX_SAFE_INTEGER,
+): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most) {
+    return value
+  }
+  const upTo = most === Number.MAX_SAFE_INTEGER ? '2^53 - 1' : String(most)
+  throw invalid(code, option, `must be a whole number from ${least} to ${upTo}`, value)
+}
+
+/** What prefixes and names of policies and stores look like. */
+const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,31}$/
+
+/** Takes a value as a name. */
+export function nameOf(option: string, value: unknown): string {
+  if (typeof value === 'string' && NAME.test(value)) {
+    return value
+  }
+  throw invalid('INVALID_OPTION', option, `must match ${NAME.source}`, value)
+}

@@ -21,7 +21,8 @@ const MILLIS: Readonly<Record<DurationUnit, number>> = {
 
 const TEXT = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)$/
 
-const RULE = "must be a length of time above 0 in whole microseconds: milliseconds or a text like '500ms', '10s', '1m', '1h', '1d', '1w'"
+const RULE =
+  "must be a length of time above 0 in whole microseconds: milliseconds or a text like '500ms', '10s', '1m', '1h', '1d', '1w'"
 
 /** A length of time as milliseconds, exact to the microsecond. */
 export function millisOf(code: TollgateErrorCode, option: string, value: unknown): number {

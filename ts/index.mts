@@ -4,5 +4,6 @@
  *
  * @packageDocumentation
  */
-export { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from './index.js'
+
 export type * from './index.js'
+export { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from './index.js'

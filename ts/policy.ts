@@ -138,7 +138,12 @@ export function policyOf(value: unknown): Policy {
       const make: (options: never) => Policy = MAKERS[algorithm as keyof typeof MAKERS]
       return make(options as never)
     }
-    throw invalid('INVALID_POLICY', 'algorithm', `must be one of ${Object.keys(MAKERS).map(shown).join(', ')}`, algorithm)
+    throw invalid(
+      'INVALID_POLICY',
+      'algorithm',
+      `must be one of ${Object.keys(MAKERS).map(shown).join(', ')}`,
+      algorithm,
+    )
   }
   throw invalid('INVALID_POLICY', 'policy', `must be made by ${Object.keys(MAKERS).join('(), ')}()`, value)
 }

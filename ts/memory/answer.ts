@@ -8,7 +8,7 @@ import { TollgateError } from '../error.js'
 export const ANSWER_LENGTH = 6
 
 /** The codes of the answers that are decisions; a failure's code is negative. */
-const enum Code {
+enum Code {
   Allowed = 0,
   AllowedLast = 1,
   Refused = 2,
@@ -29,23 +29,55 @@ export function decisionAt(answers: Float64Array, start: number): Decision<'defa
   switch (answers[start]) {
     case Code.Allowed:
       return {
-        allowed: true, status: 'allowed', policy: 'default', limit, remaining, retryAfterMs: 0, resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs: 0, resetAfterMs } }, at, source: 'store',
+        allowed: true,
+        status: 'allowed',
+        policy: 'default',
+        limit,
+        remaining,
+        retryAfterMs: 0,
+        resetAfterMs,
+        policies: { default: { limit, remaining, retryAfterMs: 0, resetAfterMs } },
+        at,
+        source: 'store',
       }
     case Code.AllowedLast:
       return {
-        allowed: true, status: 'allowed-last', policy: 'default', limit, remaining, retryAfterMs: 0, resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs: 0, resetAfterMs } }, at, source: 'store',
+        allowed: true,
+        status: 'allowed-last',
+        policy: 'default',
+        limit,
+        remaining,
+        retryAfterMs: 0,
+        resetAfterMs,
+        policies: { default: { limit, remaining, retryAfterMs: 0, resetAfterMs } },
+        at,
+        source: 'store',
       }
     case Code.Refused:
       return {
-        allowed: false, status: 'refused', policy: 'default', limit, remaining, retryAfterMs, resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs, resetAfterMs } }, at, source: 'store',
+        allowed: false,
+        status: 'refused',
+        policy: 'default',
+        limit,
+        remaining,
+        retryAfterMs,
+        resetAfterMs,
+        policies: { default: { limit, remaining, retryAfterMs, resetAfterMs } },
+        at,
+        source: 'store',
       }
     case Code.Impossible:
       return {
-        allowed: false, status: 'impossible', policy: 'default', limit, remaining, retryAfterMs: null, resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs: null, resetAfterMs } }, at, source: 'store',
+        allowed: false,
+        status: 'impossible',
+        policy: 'default',
+        limit,
+        remaining,
+        retryAfterMs: null,
+        resetAfterMs,
+        policies: { default: { limit, remaining, retryAfterMs: null, resetAfterMs } },
+        at,
+        source: 'store',
       }
     default:
       return undefined

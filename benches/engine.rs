@@ -1,47 +1,140 @@
-//! Scratch
+//! The engine without Node: what a decision costs before any JavaScript is involved.
+//!
+//! - `algorithm`: the pure function on one state, while time moves on.
+//! - `memory_given_time`: the embedded store around it (hash, lock, table), the time given.
+//! - `memory_system_clock`: the same, reading the system's clock for each decision.
+//! - `memory_refused`: one hot key that has nothing left.
+//!
+//! `cargo bench --bench engine`; add `-- --quick` for a glance, `-- gcra` for one algorithm.
+
 use std::hint::black_box;
-use std::time::Instant;
-use tollgate::{
-    algorithm::*, clock::SystemClock, decision, key::Key, policy::Policy,
-    store::memory::MemoryStore,
-};
-fn t(n: &str, mut f: impl FnMut(usize) -> u64) {
-    let mut v = vec![];
-    for _ in 0..7 {
-        let s = Instant::now();
-        let mut x = 0;
-        for i in 0..2_000_000 {
-            x ^= f(i);
-        }
-        black_box(x);
-        v.push(s.elapsed().as_nanos() as f64 / 2e6);
-    }
-    v.sort_by(f64::total_cmp);
-    println!("{n:20} {:.1}", v[3]);
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput};
+use tollgate::algorithm::{Algorithm as _, FixedWindow, Gcra, InvalidNumber, TokenBucket};
+use tollgate::clock::{Clock, SystemClock};
+use tollgate::decision::{self, Status};
+use tollgate::key::Key;
+use tollgate::policy::Policy;
+use tollgate::store::memory::{Ledger, MemoryStore};
+use tollgate::time::Micros;
+
+const KEYS: usize = 10_000;
+const MAX_KEYS: usize = 1_000_000;
+
+const HOUR: Micros = 3_600_000_000;
+const START: Micros = 1_700_000_000_000_000;
+
+/// So many units per hour that nothing is refused.
+const LIMIT: u64 = 1_000_000;
+
+/// At this pace a key spends exactly its limit, so a single state lasts for ever.
+const TIME_OF_ONE_UNIT: Micros = HOUR / LIMIT;
+
+fn policies(limit: u64) -> Result<[(&'static str, Policy); 3], InvalidNumber> {
+    let window = FixedWindow::new(limit, HOUR)?;
+    let bucket = TokenBucket::new(limit, limit, HOUR)?;
+    let gcra = Gcra::new(limit, HOUR, limit)?;
+    Ok([
+        ("fixed_window", Policy::FixedWindow(window)),
+        ("token_bucket", Policy::TokenBucket(bucket)),
+        ("gcra", Policy::Gcra(gcra)),
+    ])
 }
-fn main() {
-    let keys: Vec<String> = (0..10000).map(|i| format!("user:{i}:abc")).collect();
-    let g = Policy::Gcra(Gcra::new(1_000_000, 3_600_000_000, 1_000_000).unwrap());
-    let w = Policy::FixedWindow(FixedWindow::new(1_000_000, 3_600_000_000).unwrap());
-    for (n, p) in [("gcra", g), ("window", w)] {
-        let l = MemoryStore::new(1_000_000, (1, 2))
-            .open("a", p.clone())
-            .unwrap();
-        t(&format!("{n} store sysclock"), |i| {
-            l.take(Key::new(&keys[i % 10000]).unwrap(), 1, &SystemClock)
-                .remaining
-        });
-        let mut now = 1_700_000_000_000_000u64;
-        t(&format!("{n} store given"), |i| {
-            now += 1;
-            l.take(Key::new(&keys[i % 10000]).unwrap(), 1, &now)
-                .remaining
-        });
-        let mut now = 1_700_000_000_000_000u64;
-        let mut s = p.unused();
-        t(&format!("{n} pure"), |_| {
-            now += 1;
-            decision::take(&p, &mut s, now, black_box(1)).remaining
-        });
+
+/// A time that is given, and moves on by `step` after each reading.
+fn moving(step: Micros) -> impl FnMut() -> Micros {
+    let mut next = START;
+    move || {
+        let now = next;
+        next += step;
+        now
     }
+}
+
+fn names() -> Vec<String> {
+    (0..KEYS).map(|number| format!("user:{number}")).collect()
+}
+
+fn algorithms(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("algorithm");
+    group.throughput(Throughput::Elements(1));
+    for (name, policy) in policies(LIMIT).expect("legal numbers") {
+        let (mut state, mut now) = (policy.unused(), moving(TIME_OF_ONE_UNIT));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| decision::take(black_box(&policy), &mut state, now(), black_box(1)));
+        });
+        let last = decision::take(&policy, &mut state, now(), 1);
+        assert_ne!(last.status, Status::Refused, "{name} was to be allowed");
+    }
+    group.finish();
+}
+
+/// Measures [`Ledger::take`], going round the keys.
+fn take<C: Clock>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    ledger: &Ledger,
+    keys: &[Key<'_>],
+    mut clock: impl FnMut() -> C,
+) {
+    let mut next = 0;
+    group.bench_function(name, |bencher| {
+        bencher.iter(|| {
+            let key = keys[next];
+            next = if next + 1 == keys.len() { 0 } else { next + 1 };
+            ledger.take(key, black_box(1), &clock())
+        });
+    });
+}
+
+/// Measures allowed decisions on every policy; `new_clock` makes what is asked for each time.
+fn allowed<C: Clock, N: FnMut() -> C>(
+    criterion: &mut Criterion,
+    title: &str,
+    new_clock: impl Fn() -> N,
+) {
+    let names = names();
+    let keys: Vec<_> = names.iter().map(|name| Key::new(name).expect("a legal key")).collect();
+    let mut group = criterion.benchmark_group(title);
+    group.throughput(Throughput::Elements(1));
+    for (name, policy) in policies(LIMIT).expect("legal numbers") {
+        let store = MemoryStore::new(MAX_KEYS, (1, 2));
+        let ledger = store.open("bench", policy).expect("a new prefix");
+        let mut clock = new_clock();
+        // Half spent, a key neither runs out nor settles (and is dropped) while it is measured.
+        for &key in &keys {
+            ledger.take(key, LIMIT / 2, &clock());
+        }
+        take(&mut group, name, &ledger, &keys, &mut clock);
+        let last = ledger.take(keys[0], 1, &clock());
+        assert_eq!(last.status, Status::Allowed, "{name} was to be allowed");
+    }
+    group.finish();
+}
+
+fn refused(criterion: &mut Criterion) {
+    let keys = [Key::new("user:1234").expect("a legal key")];
+    let mut group = criterion.benchmark_group("memory_refused");
+    group.throughput(Throughput::Elements(1));
+    for (name, policy) in policies(1).expect("legal numbers") {
+        let store = MemoryStore::new(MAX_KEYS, (1, 2));
+        let ledger = store.open("bench", policy).expect("a new prefix");
+        let mut clock = moving(0);
+        ledger.take(keys[0], 1, &clock());
+        take(&mut group, name, &ledger, &keys, &mut clock);
+        let last = ledger.take(keys[0], 1, &clock());
+        assert_eq!(last.status, Status::Refused, "{name} was to be refused");
+    }
+    group.finish();
+}
+
+// A function and not `criterion_main!`, so that plots and their missing tools stay out of it.
+fn main() {
+    let mut criterion = Criterion::default().without_plots().configure_from_args();
+    algorithms(&mut criterion);
+    allowed(&mut criterion, "memory_given_time", || moving(1));
+    allowed(&mut criterion, "memory_system_clock", || || SystemClock);
+    refused(&mut criterion);
+    criterion.final_summary();
 }

@@ -1,1 +1,18 @@
+//! The proofs of the engine: its laws by random traces, and its equality with slow exact oracles.
+//!
+//! Unit tests stand beside what they test, in `src/`. Here is what needs many steps: traces of
+//! calls with all that clocks and callers do, run through an algorithm or a store, and judged by
+//! code that shares no arithmetic with it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod generosity;
+mod honesty;
+mod laws;
+mod oracle;
+mod overflow;
+mod policies;
+mod store;
+mod threads;
+mod trace;
+mod twins;

@@ -29,13 +29,9 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Micros {
         // A clock before 1970 reads as 1970.
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let whole_seconds = since_epoch.as_secs().saturating_mul(MICROS_PER_SECOND);
-        whole_seconds
-            .saturating_add(since_epoch.subsec_micros().into())
-            .min(MAX_TIME)
+        whole_seconds.saturating_add(since_epoch.subsec_micros().into()).min(MAX_TIME)
     }
 }
 

@@ -48,22 +48,12 @@ pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u
     };
     match outcome {
         Outcome::Admitted if decision.remaining > 0 => decision,
-        Outcome::Admitted => Decision {
-            status: Status::AllowedLast,
-            ..decision
-        },
+        Outcome::Admitted => Decision { status: Status::AllowedLast, ..decision },
         Outcome::Refused => {
             let retry_after_ms = millis_until(policy.retry_at(state, now, cost), now);
-            Decision {
-                status: Status::Refused,
-                retry_after_ms,
-                ..decision
-            }
+            Decision { status: Status::Refused, retry_after_ms, ..decision }
         }
-        Outcome::Impossible => Decision {
-            status: Status::Impossible,
-            ..decision
-        },
+        Outcome::Impossible => Decision { status: Status::Impossible, ..decision },
     }
 }
 
@@ -74,24 +64,9 @@ pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) 
     let mut standing = state.clone();
     let nothing = take(policy, &mut standing, now, 0);
     let would = take(policy, &mut standing, now, cost);
-    let status = if cost == 0 {
-        Status::Allowed
-    } else {
-        would.status
-    };
-    let Decision {
-        limit,
-        remaining,
-        reset_after_ms,
-        ..
-    } = nothing;
-    Decision {
-        status,
-        limit,
-        remaining,
-        reset_after_ms,
-        ..would
-    }
+    let status = if cost == 0 { Status::Allowed } else { would.status };
+    let Decision { limit, remaining, reset_after_ms, .. } = nothing;
+    Decision { status, limit, remaining, reset_after_ms, ..would }
 }
 
 fn millis_until(time: Micros, now: Micros) -> u64 {
@@ -145,9 +120,6 @@ mod tests {
     fn an_unused_key_needs_no_reset() {
         let policy = two_per_second();
         let decision = peek(&policy, &policy.unused(), 9, 0);
-        assert_eq!(
-            (decision.remaining, decision.reset_after_ms, decision.at),
-            (2, 0, 9)
-        );
+        assert_eq!((decision.remaining, decision.reset_after_ms, decision.at), (2, 0, 9));
     }
 }

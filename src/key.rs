@@ -64,9 +64,6 @@ mod tests {
     #[test]
     fn errors_name_the_rule() {
         assert_eq!(KeyError::Empty.to_string(), "a key must not be empty");
-        assert_eq!(
-            KeyError::TooLong.to_string(),
-            "a key must be at most 1024 bytes of UTF-8"
-        );
+        assert_eq!(KeyError::TooLong.to_string(), "a key must be at most 1024 bytes of UTF-8");
     }
 }

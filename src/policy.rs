@@ -48,6 +48,13 @@ impl algorithm::State for State {
             Self::Rate(state) => state.settled_at(),
         }
     }
+
+    fn drains(&self) -> bool {
+        match self {
+            Self::Window(state) => state.drains(),
+            Self::Rate(state) => state.drains(),
+        }
+    }
 }
 
 /// Hands each call to the algorithm.
@@ -133,28 +140,17 @@ mod tests {
     #[test]
     fn tags_differ() {
         let [window, bucket, gcra] = policies();
-        assert_eq!(
-            [window.tag(), bucket.tag(), gcra.tag()],
-            ["fw", "tb", "gcra"]
-        );
+        assert_eq!([window.tag(), bucket.tag(), gcra.tag()], ["fw", "tb", "gcra"]);
     }
 
     #[test]
     fn every_algorithm_is_reached_with_its_own_state() {
         for policy in policies() {
             let mut state = policy.unused();
-            assert_eq!(
-                policy.charge(&mut state, 0, 3),
-                Outcome::Admitted,
-                "{policy:?}"
-            );
+            assert_eq!(policy.charge(&mut state, 0, 3), Outcome::Admitted, "{policy:?}");
             assert_eq!(policy.limit(), 3);
             assert_eq!(policy.remaining(&state, 0), 0);
-            assert_eq!(
-                policy.charge(&mut state, 0, 1),
-                Outcome::Refused,
-                "{policy:?}"
-            );
+            assert_eq!(policy.charge(&mut state, 0, 1), Outcome::Refused, "{policy:?}");
             let retry_at = policy.retry_at(&state, 0, 1);
             assert!(retry_at > 0 && retry_at <= state.settled_at());
         }

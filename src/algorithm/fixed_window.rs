@@ -34,6 +34,10 @@ impl State for WindowState {
     fn settled_at(&self) -> Micros {
         self.ends()
     }
+
+    fn drains(&self) -> bool {
+        false
+    }
 }
 
 /// `limit` units in each window of a fixed length.
@@ -65,10 +69,7 @@ impl Algorithm for FixedWindow {
 
     #[inline]
     fn unused(&self) -> WindowState {
-        WindowState {
-            ends_ms: 0,
-            count: 0,
-        }
+        WindowState { ends_ms: 0, count: 0 }
     }
 
     #[inline]
@@ -81,10 +82,7 @@ impl Algorithm for FixedWindow {
         let new_end = self.end_from(now);
         if state.ends_ms > new_end {
             // Left by a clock that has stepped back, or by a longer window: a full one from now.
-            *state = WindowState {
-                ends_ms: new_end,
-                count: state.count.max(self.limit),
-            };
+            *state = WindowState { ends_ms: new_end, count: state.count.max(self.limit) };
         }
         if cost == 0 {
             return Outcome::Admitted;
@@ -93,18 +91,11 @@ impl Algorithm for FixedWindow {
             return Outcome::Impossible;
         }
         let open = state.ends() > now;
-        let count = if open {
-            state.count.saturating_add(cost)
-        } else {
-            cost
-        };
+        let count = if open { state.count.saturating_add(cost) } else { cost };
         if count > self.limit {
             return Outcome::Refused;
         }
-        *state = WindowState {
-            ends_ms: if open { state.ends_ms } else { new_end },
-            count,
-        };
+        *state = WindowState { ends_ms: if open { state.ends_ms } else { new_end }, count };
         Outcome::Admitted
     }
 
@@ -133,23 +124,11 @@ mod tests {
         let two = window(2, 1_000_000);
         let mut state = two.unused();
         assert_eq!(two.charge(&mut state, 123_000, 1), Outcome::Admitted);
-        assert_eq!(
-            state,
-            WindowState {
-                ends_ms: 1_123,
-                count: 1
-            }
-        );
+        assert_eq!(state, WindowState { ends_ms: 1_123, count: 1 });
         assert_eq!(two.charge(&mut state, 1_122_999, 1), Outcome::Admitted);
         assert_eq!(two.charge(&mut state, 1_122_999, 1), Outcome::Refused);
         assert_eq!(two.charge(&mut state, 1_123_000, 1), Outcome::Admitted);
-        assert_eq!(
-            state,
-            WindowState {
-                ends_ms: 2_123,
-                count: 1
-            }
-        );
+        assert_eq!(state, WindowState { ends_ms: 2_123, count: 1 });
     }
 
     #[test]
@@ -171,10 +150,7 @@ mod tests {
     #[test]
     fn the_cost_is_added_before_it_is_compared() {
         let ten = window(10, 1_000_000);
-        let mut state = WindowState {
-            ends_ms: 1_000,
-            count: 9,
-        };
+        let mut state = WindowState { ends_ms: 1_000, count: 9 };
         assert_eq!(ten.charge(&mut state, 0, 2), Outcome::Refused);
         assert_eq!(state.count, 9, "a refused call counts nothing");
         assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Admitted);
@@ -183,36 +159,18 @@ mod tests {
     #[test]
     fn a_clock_step_back_locks_a_key_for_no_longer_than_a_window() {
         let ten = window(10, 1_000_000);
-        let mut state = WindowState {
-            ends_ms: 86_401_000,
-            count: 1,
-        };
+        let mut state = WindowState { ends_ms: 86_401_000, count: 1 };
         assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
-        assert_eq!(
-            state,
-            WindowState {
-                ends_ms: 1_000,
-                count: 10
-            }
-        );
+        assert_eq!(state, WindowState { ends_ms: 1_000, count: 10 });
         assert_eq!(ten.charge(&mut state, 1_000_000, 10), Outcome::Admitted);
     }
 
     #[test]
     fn a_smaller_limit_keeps_the_window_and_refuses_until_it_ends() {
         let ten = window(10, 1_000_000);
-        let mut state = WindowState {
-            ends_ms: 1_000,
-            count: 50,
-        };
+        let mut state = WindowState { ends_ms: 1_000, count: 50 };
         assert_eq!(ten.charge(&mut state, 10, 1), Outcome::Refused);
-        assert_eq!(
-            state,
-            WindowState {
-                ends_ms: 1_000,
-                count: 50
-            }
-        );
+        assert_eq!(state, WindowState { ends_ms: 1_000, count: 50 });
         assert_eq!(ten.remaining(&state, 10), 0);
         assert_eq!(ten.retry_at(&state, 10, 1), 1_000_000);
     }

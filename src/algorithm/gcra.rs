@@ -10,11 +10,7 @@ use super::rate::{Rate, RateOptions};
 use super::{Algorithm, InvalidNumber, Outcome, RateState};
 use crate::time::Micros;
 
-const OPTIONS: RateOptions = RateOptions {
-    units: "limit",
-    period: "period",
-    burst: "burst",
-};
+const OPTIONS: RateOptions = RateOptions { units: "limit", period: "period", burst: "burst" };
 
 /// `limit` units per `period`, evenly, and up to `burst` at once.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,6 +37,12 @@ pub enum Outcome {
 pub trait State: Clone + PartialEq + fmt::Debug {
     /// From this time on the key is as if never used: dropping the state changes no decision.
     fn settled_at(&self) -> Micros;
+
+    /// Whether a settled key has nothing left that a rolling window could still hold.
+    ///
+    /// So it is with rates: what they count has drained. A window that has ended has not: its
+    /// units lie within a window's length of those that follow.
+    fn drains(&self) -> bool;
 }
 
 /// One rate limiting algorithm with its numbers.
@@ -100,10 +106,7 @@ fn checked_units(option: &'static str, units: u64) -> Result<u64, InvalidNumber>
     if (1..=MAX_SAFE).contains(&units) {
         return Ok(units);
     }
-    Err(InvalidNumber {
-        option,
-        rule: "must be a whole number from 1 to 2^53 - 1",
-    })
+    Err(InvalidNumber { option, rule: "must be a whole number from 1 to 2^53 - 1" })
 }
 
 /// Checks a length of time: 1 µs to 2^52 µs.
@@ -111,10 +114,7 @@ fn checked_length(option: &'static str, length: Micros) -> Result<Micros, Invali
     if (1..=MAX_TIME).contains(&length) {
         return Ok(length);
     }
-    Err(InvalidNumber {
-        option,
-        rule: "must be longer than 0 and at most 2^52 µs (142 years)",
-    })
+    Err(InvalidNumber { option, rule: "must be longer than 0 and at most 2^52 µs (142 years)" })
 }
 
 #[cfg(test)]

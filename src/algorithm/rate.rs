@@ -35,25 +35,16 @@ pub struct Arrival {
 
 impl Arrival {
     const fn at(now: Micros) -> Self {
-        Self {
-            micros: now,
-            part: 0,
-        }
+        Self { micros: now, part: 0 }
     }
 
     /// The sum, where `units` is N'. Both parts are below N' < 2^53, so nothing overflows.
     fn plus(self, other: Self, units: u64) -> Self {
-        let sum = Self {
-            micros: self.micros + other.micros,
-            part: self.part + other.part,
-        };
+        let sum = Self { micros: self.micros + other.micros, part: self.part + other.part };
         if sum.part < units {
             return sum;
         }
-        Self {
-            micros: sum.micros + 1,
-            part: sum.part - units,
-        }
+        Self { micros: sum.micros + 1, part: sum.part - units }
     }
 }
 
@@ -85,10 +76,7 @@ impl RateNumbers {
             return 0;
         }
         let (ahead, units) = (arrival.micros - now, self.units);
-        match ahead
-            .checked_mul(units)
-            .and_then(|parts| parts.checked_add(arrival.part))
-        {
+        match ahead.checked_mul(units).and_then(|parts| parts.checked_add(arrival.part)) {
             Some(parts) => parts.div_ceil(self.period),
             None => {
                 let parts = u128::from(ahead) * u128::from(units) + u128::from(arrival.part);
@@ -113,6 +101,10 @@ pub struct RateState {
 impl State for RateState {
     fn settled_at(&self) -> Micros {
         self.arrival.micros + u64::from(self.arrival.part > 0)
+    }
+
+    fn drains(&self) -> bool {
+        true
     }
 }
 
@@ -151,18 +143,11 @@ impl Rate {
         checked_length(options.period, period)?;
         checked_units(options.burst, burst)?;
         let divisor = greatest_common_divisor(units, period);
-        let numbers = RateNumbers {
-            period: period / divisor,
-            units: units / divisor,
-            burst,
-        };
+        let numbers = RateNumbers { period: period / divisor, units: units / divisor, burst };
         let full = numbers.time_of(burst);
         if full > Arrival::at(MAX_TIME) {
             let rule = "must refill from empty within 2^52 µs (142 years)";
-            return Err(InvalidNumber {
-                option: options.burst,
-                rule,
-            });
+            return Err(InvalidNumber { option: options.burst, rule });
         }
         let unit = numbers.time_of(1);
         let largest_carry = u128::from(burst) * u128::from(unit.part) + u128::from(numbers.units);
@@ -170,17 +155,9 @@ impl Rate {
             let rule = "is too large to count exactly at this rate: burst x (period mod limit) + \
                         limit, in lowest terms, must be below 2^53; choose a rounder rate or a \
                         smaller burst";
-            return Err(InvalidNumber {
-                option: options.burst,
-                rule,
-            });
+            return Err(InvalidNumber { option: options.burst, rule });
         }
-        Ok(Self {
-            shared: Arc::new(numbers),
-            numbers,
-            unit,
-            full,
-        })
+        Ok(Self { shared: Arc::new(numbers), numbers, unit, full })
     }
 
     /// The numbers in lowest terms.
@@ -248,10 +225,7 @@ impl Algorithm for Rate {
 
     #[inline]
     fn unused(&self) -> RateState {
-        RateState {
-            arrival: Arrival::at(0),
-            numbers: Arc::clone(&self.shared),
-        }
+        RateState { arrival: Arrival::at(0), numbers: Arc::clone(&self.shared) }
     }
 
     #[inline]
@@ -284,24 +258,16 @@ impl Algorithm for Rate {
 
     #[inline]
     fn remaining(&self, state: &RateState, now: Micros) -> u64 {
-        self.numbers
-            .burst
-            .saturating_sub(state.numbers.used(state.arrival, now))
+        self.numbers.burst.saturating_sub(state.numbers.used(state.arrival, now))
     }
 
     #[inline]
     fn retry_at(&self, state: &RateState, now: Micros, cost: u64) -> Micros {
         // The first time at which at most `room` units are still on the books.
         let room = self.numbers.burst.saturating_sub(cost);
-        let lead = if self.wrote(state) {
-            self.time_of(room)
-        } else {
-            state.numbers.time_of(room)
-        };
+        let lead = if self.wrote(state) { self.time_of(room) } else { state.numbers.time_of(room) };
         let short = u64::from(state.arrival.part > lead.part);
-        (state.arrival.micros + short)
-            .saturating_sub(lead.micros)
-            .max(now)
+        (state.arrival.micros + short).saturating_sub(lead.micros).max(now)
     }
 }
 
@@ -321,11 +287,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const NAMES: RateOptions = RateOptions {
-        units: "limit",
-        period: "period",
-        burst: "burst",
-    };
+    const NAMES: RateOptions = RateOptions { units: "limit", period: "period", burst: "burst" };
 
     fn rate(units: u64, period: Micros, burst: u64) -> Rate {
         Rate::new(&NAMES, units, period, burst).unwrap()
@@ -335,14 +297,7 @@ mod tests {
     fn numbers_are_kept_in_lowest_terms() {
         let thirty_days = 2_592_000_000_000;
         let numbers = rate(999_999, thirty_days, 1).numbers();
-        assert_eq!(
-            numbers,
-            RateNumbers {
-                period: 96_000_000_000,
-                units: 37_037,
-                burst: 1
-            }
-        );
+        assert_eq!(numbers, RateNumbers { period: 96_000_000_000, units: 37_037, burst: 1 });
     }
 
     /// Charges an unused key, or one with the state given.
@@ -362,13 +317,7 @@ mod tests {
         let rate = rate(7, 1_000_000, 7);
         let state = (0..7).fold(rate.unused(), |state, _| charged(&rate, Some(state), 9, 1));
         // Seven sevenths of a second are a second: no part is left over.
-        assert_eq!(
-            state.arrival,
-            Arrival {
-                micros: 1_000_009,
-                part: 0
-            }
-        );
+        assert_eq!(state.arrival, Arrival { micros: 1_000_009, part: 0 });
     }
 
     #[test]
@@ -397,13 +346,7 @@ mod tests {
         let year = 31_536_000_000_000;
         let back = refused(&rate, charged(&rate, None, year, 3), 0, 1);
         // The repair is kept although the call was refused: after the time to full all is well.
-        assert_eq!(
-            back.arrival,
-            Arrival {
-                micros: 1_000_000,
-                part: 0
-            }
-        );
+        assert_eq!(back.arrival, Arrival { micros: 1_000_000, part: 0 });
         charged(&rate, Some(back), 1_000_000, 10);
     }
 
@@ -425,12 +368,6 @@ mod tests {
         // 3.5 units are left at 50 ms; they count as 4 of 8.
         assert_eq!(after.remaining(&state, 50_000), 4);
         let arrival = charged(&after, Some(state), 50_000, 4).arrival;
-        assert_eq!(
-            arrival,
-            Arrival {
-                micros: 8_050_000,
-                part: 0
-            }
-        );
+        assert_eq!(arrival, Arrival { micros: 8_050_000, part: 0 });
     }
 }

@@ -13,11 +13,8 @@ use super::rate::{Rate, RateOptions};
 use super::{Algorithm, InvalidNumber, Outcome, RateState};
 use crate::time::Micros;
 
-const OPTIONS: RateOptions = RateOptions {
-    units: "refill.tokens",
-    period: "refill.every",
-    burst: "capacity",
-};
+const OPTIONS: RateOptions =
+    RateOptions { units: "refill.tokens", period: "refill.every", burst: "capacity" };
 
 /// A bucket of `capacity` tokens that gains `tokens` per `every`, continuously.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,13 +77,7 @@ mod tests {
     #[test]
     fn errors_speak_of_capacity_and_refill() {
         assert_eq!(TokenBucket::new(0, 1, 1).unwrap_err().option, "capacity");
-        assert_eq!(
-            TokenBucket::new(1, 0, 1).unwrap_err().option,
-            "refill.tokens"
-        );
-        assert_eq!(
-            TokenBucket::new(1, 1, 0).unwrap_err().option,
-            "refill.every"
-        );
+        assert_eq!(TokenBucket::new(1, 0, 1).unwrap_err().option, "refill.tokens");
+        assert_eq!(TokenBucket::new(1, 1, 0).unwrap_err().option, "refill.every");
     }
 }

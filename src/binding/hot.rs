@@ -35,8 +35,7 @@ impl TimeOf {
 
 impl Clock for TimeOf {
     fn now(&self) -> Micros {
-        self.0
-            .map_or_else(|| SystemClock.now(), |given| given.now())
+        self.0.map_or_else(|| SystemClock.now(), |given| given.now())
     }
 }
 
@@ -115,13 +114,7 @@ unsafe extern "C" fn call<Q: Question>(
         let mut buffer = KeyBuffer::new();
         let key = buffer.read(env, key);
         let time = TimeOf::call(number(env, time));
-        ask::<Q>(
-            bound.answer.as_mut(),
-            &bound.ledger,
-            key,
-            number(env, cost),
-            &time,
-        );
+        ask::<Q>(bound.answer.as_mut(), &bound.ledger, key, number(env, cost), &time);
     }
     ptr::null_mut()
 }
@@ -141,17 +134,9 @@ pub(super) fn function<Q: Question>(
     // SAFETY: nothing else uses the array while this runs.
     let answer = unsafe { array.as_mut() }.first_chunk_mut::<{ answer::LENGTH }>();
     let Some(answer) = answer.map(NonNull::from) else {
-        return Err(Error::new(
-            Status::InvalidArg,
-            "the array is too short for an answer",
-        ));
+        return Err(Error::new(Status::InvalidArg, "the array is too short for an answer"));
     };
-    let data = Box::into_raw(Box::new(Bound {
-        ledger,
-        answer,
-        _array: array,
-    }))
-    .cast();
+    let data = Box::into_raw(Box::new(Bound { ledger, answer, _array: array })).cast();
     let mut function = ptr::null_mut();
     // SAFETY: `env` is the running callback's. On failure the box is freed here, else by
     // `finalize`.

@@ -79,11 +79,7 @@ pub(super) unsafe fn number(env: sys::napi_env, value: sys::napi_value) -> f64 {
     let mut number = f64::NAN;
     // SAFETY: the caller vouches for `env` and `value`.
     let status = unsafe { sys::napi_get_value_double(env, value, &raw mut number) };
-    if status == sys::Status::napi_ok {
-        number
-    } else {
-        f64::NAN
-    }
+    if status == sys::Status::napi_ok { number } else { f64::NAN }
 }
 
 /// The element of an array, or null.
@@ -98,9 +94,5 @@ pub(super) unsafe fn element(
     let mut value = ptr::null_mut();
     // SAFETY: the caller vouches for `env` and `array`.
     let status = unsafe { sys::napi_get_element(env, array, index, &raw mut value) };
-    if status == sys::Status::napi_ok {
-        value
-    } else {
-        ptr::null_mut()
-    }
+    if status == sys::Status::napi_ok { value } else { ptr::null_mut() }
 }

@@ -29,19 +29,13 @@ impl Ledger {
 #[napi]
 impl Ledger {
     /// The function that takes `cost` units from `key`, and answers into `answer`.
-    #[napi(
-        catch_unwind,
-        ts_return_type = "(key: string, cost: number, epochMs: number) => void"
-    )]
+    #[napi(catch_unwind, ts_return_type = "(key: string, cost: number, epochMs: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         hot::function::<Take>(env, Arc::clone(&self.0), answer)
     }
 
     /// The function that answers what taking `cost` units from `key` would, and takes nothing.
-    #[napi(
-        catch_unwind,
-        ts_return_type = "(key: string, cost: number, epochMs: number) => void"
-    )]
+    #[napi(catch_unwind, ts_return_type = "(key: string, cost: number, epochMs: number) => void")]
     pub fn bind_peek(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         hot::function::<Peek>(env, Arc::clone(&self.0), answer)
     }
@@ -62,9 +56,7 @@ impl Ledger {
     ) {
         let time = TimeOf::call(epoch_ms);
         // SAFETY: TypeScript made the array for this call, and nothing else uses it meanwhile.
-        let answers = unsafe { answers.as_mut() }
-            .as_chunks_mut::<{ answer::LENGTH }>()
-            .0;
+        let answers = unsafe { answers.as_mut() }.as_chunks_mut::<{ answer::LENGTH }>().0;
         for ((index, &cost), answer) in (0..keys.len()).zip(costs.iter()).zip(answers) {
             let mut buffer = KeyBuffer::new();
             // SAFETY: the environment and the array are the running callback's.
@@ -82,8 +74,7 @@ impl Ledger {
         // SAFETY: the environment and the value are the running callback's.
         let key = unsafe { buffer.read(env.raw(), key.value().value) };
         let reset = |key: Key<'_>| self.0.reset(key, &TimeOf::call(epoch_ms)).is_err();
-        key.map(reset)
-            .map_or_else(Failure::code, |shared| f64::from(u8::from(shared)))
+        key.map(reset).map_or_else(Failure::code, |shared| f64::from(u8::from(shared)))
     }
 
     /// Frees the prefix for another policy. The memory is freed when the bound functions are.

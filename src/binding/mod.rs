@@ -28,11 +28,7 @@ use crate::time::{MAX_SAFE, Micros};
 fn whole(number: f64) -> u64 {
     // The cast cuts off fractions and saturates, so what comes back equal was whole.
     let cut = number as u64;
-    if cut as f64 == number && cut <= MAX_SAFE {
-        cut
-    } else {
-        0
-    }
+    if cut as f64 == number && cut <= MAX_SAFE { cut } else { 0 }
 }
 
 /// Epoch milliseconds from JavaScript as microseconds; `None` for a time before 1970.

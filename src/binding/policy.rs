@@ -25,10 +25,7 @@ impl Policy {
     /// `limit` units per window.
     #[napi(factory, catch_unwind)]
     pub fn fixed_window(limit: f64, window_us: f64) -> Result<Self> {
-        checked(
-            FixedWindow::new(whole(limit), whole(window_us)),
-            policy::Policy::FixedWindow,
-        )
+        checked(FixedWindow::new(whole(limit), whole(window_us)), policy::Policy::FixedWindow)
     }
 
     /// A bucket of `capacity` tokens that gains `tokens` per `every_us`.

@@ -1,9 +1,6 @@
 //! The embedded store.
 
-#![allow(
-    clippy::needless_pass_by_value,
-    reason = "napi hands strings over by value"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -57,8 +54,5 @@ impl MemoryStore {
 
 /// The standard library draws the keys of a `RandomState` from the operating system.
 fn random_seed() -> Seed {
-    (
-        RandomState::new().hash_one(0),
-        RandomState::new().hash_one(1),
-    )
+    (RandomState::new().hash_one(0), RandomState::new().hash_one(1))
 }

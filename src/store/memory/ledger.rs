@@ -39,13 +39,7 @@ impl std::error::Error for SharedCell {}
 impl Ledger {
     pub(super) fn new(store: Arc<MemoryStore>, prefix: &str, space: u32, policy: Policy) -> Self {
         let closed = AtomicBool::new(false);
-        Self {
-            store,
-            prefix: prefix.into(),
-            space,
-            policy,
-            closed,
-        }
+        Self { store, prefix: prefix.into(), space, policy, closed }
     }
 
     /// Frees the prefix for another policy; the states stay until they are as if never used.
@@ -123,9 +117,7 @@ mod tests {
 
     fn ledger(max_keys: usize) -> Ledger {
         let policy = Policy::Gcra(Gcra::new(2, 1_000_000, 2).unwrap());
-        MemoryStore::new(max_keys, (1, 2))
-            .open("test", policy)
-            .unwrap()
+        MemoryStore::new(max_keys, (1, 2)).open("test", policy).unwrap()
     }
 
     fn key(text: &str) -> Key<'_> {
@@ -159,35 +151,23 @@ mod tests {
         ledger.take(key("resident"), 2, &0);
         ledger.take(key("newcomer"), 2, &0);
         ledger.reset(key("resident"), &0).unwrap();
-        assert_eq!(
-            ledger.take(key("resident"), 2, &0).status,
-            Status::AllowedLast
-        );
+        assert_eq!(ledger.take(key("resident"), 2, &0).status, Status::AllowedLast);
     }
 
     #[test]
     fn a_closed_ledger_frees_its_prefix_once() {
         let store = MemoryStore::new(9, (1, 2));
         let gcra = |limit| Policy::Gcra(Gcra::new(limit, 1_000_000, limit).unwrap());
-        let (old, same) = (
-            store.open("api", gcra(2)).unwrap(),
-            store.open("api", gcra(2)).unwrap(),
-        );
+        let (old, same) =
+            (store.open("api", gcra(2)).unwrap(), store.open("api", gcra(2)).unwrap());
         old.take(key("a"), 2, &0);
         old.close();
         old.close();
         drop(old);
-        assert!(
-            store.open("api", gcra(4)).is_err(),
-            "the other one is still open"
-        );
+        assert!(store.open("api", gcra(4)).is_err(), "the other one is still open");
         drop(same);
         let new = store.open("api", gcra(4)).unwrap();
-        assert_eq!(
-            new.peek(key("a"), 0, &0).remaining,
-            2,
-            "the state is still there"
-        );
+        assert_eq!(new.peek(key("a"), 0, &0).remaining, 2, "the state is still there");
     }
 
     #[test]

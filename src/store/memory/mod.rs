@@ -26,10 +26,10 @@ use shard::Shard;
 use spaces::Spaces;
 
 /// How many cells the newcomers share, per limiter, once a store is full.
-pub const OVERFLOW_CELLS: usize = 1024;
+pub const OVERFLOW_CELLS: u16 = 1024;
 
 /// More shards than this gain nothing: a process has fewer threads.
-const MOST_SHARDS: usize = 64;
+const MOST_SHARDS: u16 = 64;
 
 /// A store with fewer keys per shard than this would fill some shards long before others.
 const KEYS_PER_SHARD: usize = 1024;
@@ -42,6 +42,7 @@ pub type Seed = (u64, u64);
 pub struct MemoryStore {
     seed: Seed,
     shards: Box<[Mutex<Shard>]>,
+    cells_per_shard: u16,
     room: Room,
     spaces: Mutex<Spaces>,
 }
@@ -57,9 +58,7 @@ impl Room {
     /// Claims the place of one key.
     fn claim(&self) -> bool {
         let claim = |held| (held < self.max_keys).then_some(held + 1);
-        self.held
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim)
-            .is_ok()
+        self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
     }
 
     /// Gives back the places of `keys` keys.
@@ -73,7 +72,7 @@ impl Room {
 struct Place {
     hash: u64,
     shard: usize,
-    cell: usize,
+    cell: u16,
 }
 
 impl MemoryStore {
@@ -81,16 +80,13 @@ impl MemoryStore {
     #[must_use]
     pub fn new(max_keys: usize, seed: Seed) -> Arc<Self> {
         let max_keys = max_keys.max(1);
-        let shards = (max_keys / KEYS_PER_SHARD)
-            .clamp(1, MOST_SHARDS)
-            .next_power_of_two();
+        let wanted = u16::try_from(max_keys / KEYS_PER_SHARD).unwrap_or(MOST_SHARDS);
+        let shards = wanted.clamp(1, MOST_SHARDS).next_power_of_two();
         Arc::new(Self {
             seed,
+            cells_per_shard: OVERFLOW_CELLS / shards,
             shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
-            room: Room {
-                held: AtomicUsize::new(0),
-                max_keys,
-            },
+            room: Room { held: AtomicUsize::new(0), max_keys },
             spaces: Mutex::new(Spaces::default()),
         })
     }
@@ -129,11 +125,11 @@ impl MemoryStore {
         let hash = hasher.hash(key.as_str().as_bytes());
         // A key has one shard and one cell number for all limiters on the store. The table inside
         // a shard uses the hash's lowest bits and its topmost seven, so these are taken between.
-        let shards = self.shards.len();
+        // Shards and cells are powers of two.
         Place {
             hash: hash ^ u64::from(space).wrapping_mul(SPREAD),
-            shard: sixteen_bits(hash, 24) & (shards - 1),
-            cell: sixteen_bits(hash, 40) & (OVERFLOW_CELLS / shards - 1),
+            shard: usize::from(sixteen_bits(hash, 24)) & (self.shards.len() - 1),
+            cell: sixteen_bits(hash, 40) & (self.cells_per_shard - 1),
         }
     }
 
@@ -145,9 +141,9 @@ impl MemoryStore {
 /// 2^64 divided by the golden ratio: an odd number whose multiples lie far apart.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-fn sixteen_bits(hash: u64, from: u32) -> usize {
+fn sixteen_bits(hash: u64, from: u32) -> u16 {
     let bytes = (hash >> from).to_le_bytes();
-    usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
+    u16::from_le_bytes([bytes[0], bytes[1]])
 }
 
 /// Locks, whether or not a thread has panicked under the lock: every state is written whole.

@@ -51,13 +51,7 @@ pub fn open_named(
     let mut named = locked(&NAMED);
     let Some(found) = named.get(name) else {
         let store = MemoryStore::new(max_keys, seed);
-        named.insert(
-            name.to_owned(),
-            Named {
-                store: Arc::clone(&store),
-                own_clock,
-            },
-        );
+        named.insert(name.to_owned(), Named { store: Arc::clone(&store), own_clock });
         return Ok(store);
     };
     if found.store.max_keys() != max_keys {

@@ -39,17 +39,11 @@ impl Spaces {
             Entry::Occupied(open) if open.get().policy != *policy => return Err(PrefixTaken),
             Entry::Occupied(mut open) => open.get_mut().ledgers += 1,
             Entry::Vacant(vacant) => {
-                vacant.insert(Open {
-                    policy: policy.clone(),
-                    ledgers: 1,
-                });
+                vacant.insert(Open { policy: policy.clone(), ledgers: 1 });
             }
         }
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        Ok(*self
-            .numbers
-            .entry((prefix.to_owned(), policy.tag()))
-            .or_insert(next))
+        Ok(*self.numbers.entry((prefix.to_owned(), policy.tag())).or_insert(next))
     }
 
     /// One ledger of the prefix fewer.

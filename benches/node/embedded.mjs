@@ -1,0 +1,175 @@
+/** Embedded: one process, no server, allowed decisions. */
+import { MemoryStore as ExpressMemoryStore } from 'express-rate-limit'
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import { fixedWindow, gcra, RateLimiter } from 'tollgate'
+import { MapGcra } from './map-gcra.mjs'
+import { printTable, printTargets, summaryOf, targetsOf } from './report.mjs'
+import { interleave } from './rounds.mjs'
+
+export const title = 'Embedded: one process, no server'
+
+/** The packages compared: their versions are reported. */
+export const peers = ['rate-limiter-flexible', 'express-rate-limit']
+
+const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
+
+/**
+ * A unit drains in 0.6 s, so no key settles (and is dropped) while the other contenders have their
+ * turns; and to spend a key's million would take hours.
+ */
+const LIMIT = 1_000_000
+const PERIOD_MS = 604_800_000
+
+const CONDITIONS = [
+  '10,000 keys (user:0 to user:9999), visited round robin, one call at a time',
+  '1,000,000 units per key and week: every decision is allowed (this is checked)',
+]
+
+/** Where the last result is kept: making it must not be optimised away. */
+const sink = { last: undefined }
+
+/**
+ * The contenders, by name; the first of a group is the one that the others are compared to.
+ *
+ * Each kind has a loop of its own. In a shared one the engine would see calls to several functions
+ * from one place and inline none, which no user's program makes it do.
+ */
+const SYNC = {
+  'tollgate takeSync, gcra': () => takeSync(gcra({ limit: LIMIT, period: PERIOD_MS })),
+
+  'tollgate takeSync, fixedWindow': () => takeSync(fixedWindow({ limit: LIMIT, window: PERIOD_MS })),
+
+  'Map GCRA by hand'() {
+    const limiter = new MapGcra(LIMIT, PERIOD_MS)
+    const lap = () => {
+      let allowed = 0
+      for (const key of KEYS) {
+        const decision = limiter.take(key)
+        if (decision.allowed) allowed++
+        sink.last = decision
+      }
+      return allowed
+    }
+    return { lap }
+  },
+}
+
+function takeSync(policy) {
+  const limiter = new RateLimiter(policy)
+  const lap = () => {
+    let allowed = 0
+    for (const key of KEYS) {
+      const decision = limiter.takeSync(key)
+      if (decision.allowed) allowed++
+      sink.last = decision
+    }
+    return allowed
+  }
+  return { lap, close: () => limiter.close() }
+}
+
+const AWAITED = {
+  'tollgate await take, gcra'() {
+    const limiter = new RateLimiter(gcra({ limit: LIMIT, period: PERIOD_MS }))
+    const lap = async () => {
+      let allowed = 0
+      for (const key of KEYS) {
+        const decision = await limiter.take(key)
+        if (decision.allowed) allowed++
+        sink.last = decision
+      }
+      return allowed
+    }
+    return { lap, close: () => limiter.close() }
+  },
+
+  'Map GCRA by hand, async method'() {
+    const inner = new MapGcra(LIMIT, PERIOD_MS)
+    const limiter = {
+      async take(key) {
+        return inner.take(key)
+      },
+    }
+    const lap = async () => {
+      let allowed = 0
+      for (const key of KEYS) {
+        const decision = await limiter.take(key)
+        if (decision.allowed) allowed++
+        sink.last = decision
+      }
+      return allowed
+    }
+    return { lap }
+  },
+
+  'rate-limiter-flexible memory'() {
+    const limiter = new RateLimiterMemory({ points: LIMIT, duration: PERIOD_MS / 1_000 })
+    const lap = async () => {
+      let allowed = 0
+      for (const key of KEYS) {
+        // A refusal would be a rejection.
+        const result = await limiter.consume(key)
+        if (result.remainingPoints >= 0) allowed++
+        sink.last = result
+      }
+      return allowed
+    }
+    return { lap }
+  },
+
+  'express-rate-limit MemoryStore'() {
+    const store = new ExpressMemoryStore()
+    // As its middleware does. It starts a timer, which `shutdown` ends.
+    store.init({ windowMs: PERIOD_MS })
+    const lap = async () => {
+      let allowed = 0
+      for (const key of KEYS) {
+        // It only counts; comparing is left to the middleware.
+        const client = await store.increment(key)
+        if (client.totalHits <= LIMIT) allowed++
+        sink.last = client
+      }
+      return allowed
+    }
+    return { lap, close: () => store.shutdown() }
+  },
+}
+
+/** @type {import('./report.mjs').Target[]} */
+const TARGETS = [
+  { of: 'tollgate takeSync, gcra', to: 'Map GCRA by hand', below: 2.5 },
+  { of: 'tollgate await take, gcra', to: 'rate-limiter-flexible memory', atMost: 1 },
+]
+
+/** @param {import('./rounds.mjs').Pace} pace */
+export async function run(pace) {
+  const contenders = [...made(SYNC, false), ...made(AWAITED, true)]
+  try {
+    const times = await interleave(contenders, pace)
+    return {
+      conditions: CONDITIONS,
+      groups: {
+        sync: summaryOf(Object.keys(SYNC), times),
+        awaited: summaryOf(Object.keys(AWAITED), times),
+      },
+      targets: targetsOf(TARGETS, times),
+    }
+  } finally {
+    await Promise.all(contenders.map(({ close }) => close?.()))
+  }
+}
+
+function made(group, awaited) {
+  return Object.entries(group).map(([name, make]) => ({ name, awaited, calls: KEYS.length, ...make() }))
+}
+
+/** @param {Awaited<ReturnType<typeof run>>} result */
+export function print({ conditions, groups, targets }) {
+  for (const condition of conditions) {
+    console.log(`  ${condition}`)
+  }
+  for (const [name, results] of Object.entries(groups)) {
+    printTable(name, results)
+  }
+  printTargets(targets)
+}

@@ -1,0 +1,94 @@
+/** `npm run bench`: compares tollgate with its peers. See ../README.md. */
+import { writeFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { machine, printSurroundings, versions } from './surroundings.mjs'
+
+/**
+ * The parts, by name; loaded when they run, because each needs other peers. A part exports `title`,
+ * `peers` (the packages that it compares), `run(pace)`, which resolves to plain data, and
+ * `print(result)`.
+ */
+const PARTS = {
+  embedded: () => import('./embedded.mjs'),
+}
+
+const PART_NAMES = Object.keys(PARTS).join(', ')
+
+const FULL = { rounds: 11, turnMs: 200, warmUpMs: 1_000 }
+const QUICK = { rounds: 3, turnMs: 50, warmUpMs: 200 }
+
+const USAGE = `Usage: npm run bench -- [part...] [options]
+
+Parts (all, if none is named): ${PART_NAMES}
+
+Options:
+  --rounds N    rounds per part (default: ${FULL.rounds}, with --quick ${QUICK.rounds})
+  --quick       short turns: rough figures in a few seconds
+  --json FILE   writes the results to a file, too
+  --help        prints this`
+
+const OPTIONS = {
+  rounds: { type: 'string' },
+  quick: { type: 'boolean', default: false },
+  json: { type: 'string' },
+  help: { type: 'boolean', default: false },
+}
+
+/** What the user asks for; throws what is wrong with it. */
+function requestOf(args) {
+  const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
+  const unknown = positionals.filter((name) => !Object.hasOwn(PARTS, name))
+  if (unknown.length > 0) {
+    throw new Error(`No such part: ${unknown.join(', ')}. The parts are: ${PART_NAMES}.`)
+  }
+  const pace = values.quick ? QUICK : FULL
+  const rounds = values.rounds === undefined ? pace.rounds : Number(values.rounds)
+  if (!Number.isSafeInteger(rounds) || rounds < 1) {
+    throw new Error(`--rounds must be a whole number from 1, got ${JSON.stringify(values.rounds)}.`)
+  }
+  const names = positionals.length > 0 ? [...new Set(positionals)] : Object.keys(PARTS)
+  return { names, pace: { ...pace, rounds }, json: values.json, help: values.help }
+}
+
+async function bench({ names, pace, json }) {
+  const parts = new Map()
+  for (const name of names) {
+    parts.set(name, await PARTS[name]())
+  }
+  const peers = [...parts.values()].flatMap((part) => part.peers)
+  const surroundings = { machine: machine(), versions: versions(['tinybench', ...new Set(peers)]) }
+  printSurroundings(surroundings)
+  const results = {}
+  for (const [name, part] of parts) {
+    console.log(`\n${part.title} (medians of ${pace.rounds} interleaved rounds)`)
+    results[name] = await part.run(pace)
+    part.print(results[name])
+  }
+  if (json !== undefined) {
+    const report = { ...surroundings, pace, parts: results }
+    writeFileSync(json, `${JSON.stringify(report, rounded, 2)}\n`)
+  }
+}
+
+/** No timer here is good for more than three places. */
+function rounded(_name, value) {
+  return typeof value === 'number' ? Math.round(value * 1_000) / 1_000 : value
+}
+
+function requested() {
+  try {
+    return requestOf(process.argv.slice(2))
+  } catch (error) {
+    console.error(`${error.message}\n\n${USAGE}`)
+    process.exitCode = 1
+    return undefined
+  }
+}
+
+const request = requested()
+if (request?.help) {
+  console.log(USAGE)
+} else if (request !== undefined) {
+  // However slow anything turns out to be, this is no failure: figures are for people to judge.
+  await bench(request)
+}

@@ -1,0 +1,98 @@
+/** What is said of the times: medians, ratios, and how they are printed. */
+
+/**
+ * @typedef {object} Result
+ * @property {string} name
+ * @property {number} nsPerCall The median of the rounds.
+ * @property {number} callsPerSecond
+ * @property {number} ratio The time as a multiple of that of the group's first: see `ratioOf`.
+ * @property {number[]} rounds Nanoseconds per call in each round.
+ */
+
+/**
+ * @typedef {object} Target A bound on a ratio that the project has set itself.
+ * @property {string} of
+ * @property {string} to
+ * @property {number} [below]
+ * @property {number} [atMost]
+ */
+
+/**
+ * Sums up a group of contenders, the first being the one that the others are compared to.
+ *
+ * @param {string[]} names
+ * @param {Map<string, number[]>} times Nanoseconds per call, by contender and round.
+ * @returns {Result[]}
+ */
+export function summaryOf(names, times) {
+  const base = times.get(names[0])
+  return names.map((name) => {
+    const rounds = times.get(name)
+    const nsPerCall = median(rounds)
+    return { name, nsPerCall, callsPerSecond: 1e9 / nsPerCall, ratio: ratioOf(rounds, base), rounds }
+  })
+}
+
+/**
+ * @param {Target[]} targets
+ * @param {Map<string, number[]>} times
+ */
+export function targetsOf(targets, times) {
+  return targets.map((target) => {
+    const ratio = ratioOf(times.get(target.of), times.get(target.to))
+    const met = target.below === undefined ? ratio <= target.atMost : ratio < target.below
+    return { ...target, ratio, met }
+  })
+}
+
+/** The middle of some numbers. */
+function median(numbers) {
+  const sorted = [...numbers].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+}
+
+/** The median of the rounds' own ratios: the turns of one round met the same weather. */
+function ratioOf(times, base) {
+  return median(times.map((time, round) => time / base[round]))
+}
+
+/**
+ * @param {string} title
+ * @param {Result[]} results
+ */
+export function printTable(title, results) {
+  const rows = results.map(({ name, nsPerCall, callsPerSecond, ratio, rounds }) => [
+    name,
+    nsPerCall.toFixed(0),
+    `${Math.min(...rounds).toFixed(0)}-${Math.max(...rounds).toFixed(0)}`,
+    `${(callsPerSecond / 1e6).toFixed(2)}M`,
+    ratio.toFixed(2),
+  ])
+  printColumns([title, 'ns per call', 'range', 'calls/s', 'x tollgate'], rows)
+}
+
+/** Prints rows under a head: the first column to the left, the others to the right. */
+export function printColumns(head, rows) {
+  const widths = head.map((text, column) => Math.max(text.length, ...rows.map((row) => row[column].length)))
+  const line = (cells) => {
+    const padded = cells.map((cell, column) => {
+      return column === 0 ? cell.padEnd(widths[column]) : cell.padStart(widths[column])
+    })
+    return `  ${padded.join('   ')}`
+  }
+  console.log(`\n${line(head)}`)
+  console.log(line(widths.map((width) => '-'.repeat(width))))
+  for (const row of rows) {
+    console.log(line(row))
+  }
+}
+
+/** @param {ReturnType<typeof targetsOf>} targets */
+export function printTargets(targets) {
+  console.log()
+  for (const { of, to, below, atMost, ratio, met } of targets) {
+    const bound = below === undefined ? `at most ${atMost.toFixed(1)}` : `below ${below.toFixed(1)}`
+    console.log(`  ${of} / ${to}: ${ratio.toFixed(2)} (target: ${bound}, ${met ? 'met' : 'MISSED'})`)
+  }
+}

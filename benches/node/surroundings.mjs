@@ -1,0 +1,43 @@
+/** Where figures were measured: without it nobody can compare them. */
+import { readFileSync } from 'node:fs'
+import { arch, cpus, loadavg, platform, release, totalmem } from 'node:os'
+
+const ROOT = new URL('../../', import.meta.url)
+
+/** The machine, without its name. */
+export function machine() {
+  const cores = cpus()
+  return {
+    cpu: cores[0]?.model.trim() ?? 'unknown',
+    cores: cores.length,
+    memoryGiB: Number((totalmem() / 2 ** 30).toFixed(1)),
+    system: `${platform()} ${release()} ${arch()}`,
+    load: Number(loadavg()[0].toFixed(2)),
+  }
+}
+
+/**
+ * The versions of Node, of tollgate and of other packages.
+ *
+ * @param {string[]} packages
+ * @returns {Record<string, string>}
+ */
+export function versions(packages) {
+  const others = packages.map((name) => [name, versionIn(`node_modules/${name}/`)])
+  return { node: process.versions.node, tollgate: versionIn(''), ...Object.fromEntries(others) }
+}
+
+// Read as a file: not every package exports its package.json.
+function versionIn(folder) {
+  return JSON.parse(readFileSync(new URL(`${folder}package.json`, ROOT), 'utf8')).version
+}
+
+/** @param {{ machine: ReturnType<typeof machine>, versions: ReturnType<typeof versions> }} surroundings */
+export function printSurroundings({ machine: { cpu, cores, memoryGiB, system, load }, versions }) {
+  const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`)
+  console.log(`${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}`)
+  console.log(named.join(', '))
+  if (load > cores / 4) {
+    console.log(`The machine is not quiet (load ${load}): a busy neighbour can double every figure.`)
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Lays out what a release publishes: a folder for the main package, and one for each platform
+ * whose addon is at hand. The tarball tests install the same folders.
+ *
+ *     node scripts/stage-package.mjs [--out DIR] [--addons DIR] [--complete]
+ *
+ * --out       where to, an empty folder or none yet; default: stage/
+ * --addons    where the *.node files are; default: the root of the repository
+ * --complete  fail unless every platform's addon is there: for a release, since a missing one
+ *             would publish a package that cannot be loaded on that platform
+ *
+ * Not `napi artifacts` and `napi pre-publish`: they demand every addon, write into npm/*, publish.
+ */
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+
+/** What npm publishes whether or not `files` lists it. */
+const ALWAYS_PUBLISHED = ['README.md', 'LICENSE']
+
+/** What only this repository needs. Without scripts, no installation of the copy builds anything. */
+const NOT_PUBLISHED = ['scripts', 'devDependencies', 'napi']
+
+const { values: options } = parseArgs({
+  options: {
+    out: { type: 'string', default: join(ROOT, 'stage') },
+    addons: { type: 'string', default: ROOT },
+    complete: { type: 'boolean', default: false },
+  },
+})
+
+try {
+  stage(resolve(options.out), resolve(options.addons), options.complete)
+} catch (error) {
+  console.error(`stage-package: ${error instanceof Error ? error.message : error}`)
+  process.exitCode = 1
+}
+
+function stage(out, addons, complete) {
+  requireEmpty(out)
+  const manifest = readManifest(ROOT)
+  const platforms = readPlatforms(manifest)
+  const ready = platforms.filter(({ addon }) => existsSync(join(addons, addon)))
+  const missing = platforms.filter((platform) => !ready.includes(platform))
+  if (missing.length > 0 && complete) {
+    throw new Error(`no addon in ${shown(addons)} for: ${missing.map(({ name }) => name).join(', ')}`)
+  }
+  stageMain(join(out, manifest.name), manifest, platforms)
+  for (const platform of ready) {
+    stagePlatform(join(out, platform.name), platform, addons)
+  }
+  for (const { name } of missing) {
+    console.log(`left out ${name}: its addon is not there`)
+  }
+}
+
+/** The main package, which asks for every platform's package at its own version. */
+function stageMain(folder, manifest, platforms) {
+  const published = Object.fromEntries(Object.entries(manifest).filter(([field]) => !NOT_PUBLISHED.includes(field)))
+  published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
+  copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)
+  report(folder, manifest.version)
+}
+
+/** A platform's package: one addon, and the licence that it comes under. */
+function stagePlatform(folder, { source, addon, version }, addons) {
+  copyAll(source, ['package.json', 'README.md'], folder)
+  copyAll(ROOT, ['LICENSE'], folder)
+  copyAll(addons, [addon], folder)
+  report(folder, version)
+}
+
+/** The platform packages of npm/*, checked against the main package. */
+function readPlatforms(manifest) {
+  const platforms = readdirSync(join(ROOT, 'npm')).map((folder) => {
+    const source = join(ROOT, 'npm', folder)
+    const { name, version, main } = readManifest(source)
+    if (version !== manifest.version) {
+      throw new Error(`${name} is at ${version}, ${manifest.name} at ${manifest.version}: run \`npx napi version\``)
+    }
+    return { source, name, version, addon: main }
+  })
+  const targets = manifest.napi.targets.length
+  if (platforms.length !== targets) {
+    throw new Error(`npm/ has ${platforms.length} platforms, package.json ${targets}: run \`npx napi create-npm-dirs\``)
+  }
+  return platforms
+}
+
+/** npm would publish without the files that are missing, and say nothing. */
+function copyAll(from, names, to) {
+  const missing = names.filter((name) => !existsSync(join(from, name)))
+  if (missing.length > 0) {
+    throw new Error(`${shown(from)} has no ${missing.join(', no ')}`)
+  }
+  mkdirSync(to, { recursive: true })
+  for (const name of names) {
+    cpSync(join(from, name), join(to, name), { recursive: true })
+  }
+}
+
+/** A stale file in the folder would be published. */
+function requireEmpty(folder) {
+  if (existsSync(folder) && readdirSync(folder).length > 0) {
+    throw new Error(`${shown(folder)} is not empty`)
+  }
+}
+
+function readManifest(folder) {
+  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+}
+
+function report(folder, version) {
+  console.log(`staged ${shown(folder)} at ${version}`)
+}
+
+function shown(folder) {
+  return relative(process.cwd(), folder) || 'this folder'
+}

@@ -1,3 +1,5 @@
+import type { Decision } from './decision.js'
+
 /**
  * What went wrong, as a stable name:
  *
@@ -23,7 +25,7 @@ export interface TollgateErrorDetails {
   /** See {@link TollgateError.charged}. Default: `false`. */
   readonly charged?: false | 'unknown'
   /** See {@link TollgateError.results}. */
-  readonly results?: readonly unknown[]
+  readonly results?: readonly (Decision | TollgateError)[]
   /** The error that led to this one. */
   readonly cause?: unknown
 }
@@ -48,7 +50,7 @@ export class TollgateError extends Error {
    * After a failed `takeMany`: for each key, in order, its decision or its `TollgateError`.
    * Otherwise `undefined`.
    */
-  readonly results: readonly unknown[] | undefined
+  readonly results: readonly (Decision | TollgateError)[] | undefined
 
   /** @internal */
   readonly [BRAND] = true

@@ -42,14 +42,13 @@ export class Limiter {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
     }
     const results = await ledger.takeMany(keys, costsOf(cost, keys.length))
-    const failed = results.filter((result) => result instanceof Error)
+    const failed = results.filter((result) => result instanceof TollgateError)
     const [first] = failed
     if (first === undefined) {
       return results as Decision<'default'>[]
     }
-    const code = TollgateError.is(first) ? first.code : 'STORE_ERROR'
     const message = `${failed.length} of ${keys.length} keys failed, the first because ${first.message}`
-    throw new TollgateError(code, message, { cause: first, results })
+    throw new TollgateError(first.code, message, { cause: first, results })
   }
 
   async reset(key: string): Promise<void> {
@@ -80,7 +79,7 @@ export class Limiter {
 
 /** The units that a call asks for. */
 function unitsOf(cost: unknown, least: number): number {
-  if (typeof cost === 'object' && cost !== null) {
+  if (typeof cost === 'object' && cost !== null && !Array.isArray(cost)) {
     const options = optionsOf('INVALID_OPTION', 'take', cost, ['cost'])
     return options.cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', options.cost, least)
   }

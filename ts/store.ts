@@ -1,4 +1,5 @@
 import type { Decision } from './decision.js'
+import type { TollgateError } from './error.js'
 import type { Policy } from './policy.js'
 
 /**
@@ -23,7 +24,7 @@ export interface Ledger {
 }
 
 /** What became of each key. */
-export type Answers = readonly (Decision<'default'> | Error)[]
+export type Answers = readonly (Decision<'default'> | TollgateError)[]
 
 /** A place where limiters keep their counts. */
 export abstract class Store {

@@ -37,7 +37,7 @@ export function printSurroundings({ machine: { cpu, cores, memoryGiB, system, lo
   const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`)
   console.log(`${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}`)
   console.log(named.join(', '))
-  if (load > cores / 4) {
+  if (load > cores / 2) {
     console.log(`The machine is not quiet (load ${load}): a busy neighbour can double every figure.`)
   }
 }

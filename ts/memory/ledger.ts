@@ -79,9 +79,17 @@ export class MemoryLedger implements Ledger {
 
 /** The time by the user's clock. */
 function timeOf(clock: () => number): number {
-  const time: unknown = clock()
+  const time = readingOf(clock)
   if (typeof time === 'number' && time >= 0 && time <= LAST_TIME_MS) {
     return time
   }
   throw invalid('INVALID_OPTION', 'clock', `must return epoch milliseconds from 0 to ${LAST_TIME_MS}`, time)
+}
+
+function readingOf(clock: () => unknown): unknown {
+  try {
+    return clock()
+  } catch (cause) {
+    throw new TollgateError('INVALID_OPTION', 'clock must return epoch milliseconds, but it threw', { cause })
+  }
 }

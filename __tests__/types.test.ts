@@ -1,0 +1,49 @@
+import type { Decision, EmbeddedRateLimiter, RateLimiter as Limiter } from '../ts/index.js'
+import { gcra, MemoryStore, RateLimiter } from '../ts/index.js'
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+
+/** Compiles for `true` alone: `npm run check:types` is what runs these tests. */
+const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
+
+test('a decision narrows on allowed and on status', () => {
+  const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }))
+  const decision: Decision<'default'> = limiter.takeSync('a')
+  if (decision.allowed) {
+    holds<Equal<typeof decision.retryAfterMs, 0>>()
+    holds<Equal<typeof decision.status, 'allowed' | 'allowed-last'>>()
+  } else if (decision.status === 'refused') {
+    holds<Equal<typeof decision.retryAfterMs, number>>()
+  } else {
+    holds<Equal<typeof decision.retryAfterMs, null>>()
+  }
+  holds<Equal<typeof decision.policy, 'default'>>()
+})
+
+test('an embedded limiter can be passed where any limiter is wanted', async () => {
+  const limiter: EmbeddedRateLimiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store: new MemoryStore() })
+  const wanted: Limiter = limiter
+  expect((await wanted.take('a')).allowed).toBe(true)
+  // @ts-expect-error a limiter that may be on another store cannot answer at once
+  expect(wanted.takeSync('b').allowed).toBe(true)
+})
+
+test('what makes no sense does not compile', () => {
+  const never = () => {
+    // @ts-expect-error a policy is needed
+    new RateLimiter()
+    // @ts-expect-error a misspelt option
+    gcra({ limit: 1, period: '1m', brust: 5 })
+    // @ts-expect-error a missing one
+    gcra({ limit: 1 })
+    // @ts-expect-error no such unit
+    gcra({ limit: 1, period: '1y' })
+    // @ts-expect-error no store
+    new RateLimiter(gcra({ limit: 1, period: 1 }), { store: {} })
+    // @ts-expect-error keys are strings
+    void new RateLimiter(gcra({ limit: 1, period: 1 })).take(42)
+    // @ts-expect-error decisions are read only
+    new RateLimiter(gcra({ limit: 1, period: 1 })).takeSync('a').allowed = true
+  }
+  expect(never).toBeInstanceOf(Function)
+})

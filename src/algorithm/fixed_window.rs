@@ -8,6 +8,12 @@
 //! clock's grid. It ends on a whole millisecond, so it lasts as long as asked and up to 1 ms more.
 //! The state holds the window's own end: no store's expiry decides anything.
 //!
+//! **Changed numbers.** A window keeps the end it was opened with, and its count is judged by the
+//! limit of whoever asks; across a change, several versions side by side included, at most the
+//! larger limit is admitted per window of the shorter length. A window that ends later than one
+//! opened now would cannot be told from one that a clock step left behind: it is full for one
+//! window of the new length.
+//!
 //! Source: the fixed window of the Go + Redis limiter and the PHP/Lua counter. Unlike there, a
 //! refused call counts nothing, the cost is added before it is compared, and no window depends on
 //! a key's expiry having been set.

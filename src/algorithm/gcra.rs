@@ -6,8 +6,8 @@
 //! theoretical arrival time of its next cell. Unlike there, the burst is what a lone caller gets
 //! at once (a burst of 10 admits 10), and the emission interval is never rounded.
 
-use super::rate::{Rate, RateOptions};
-use super::{Algorithm, InvalidNumber, Outcome, RateState};
+use super::InvalidNumber;
+use super::rate::{Rate, RateBased, RateOptions};
 use crate::time::Micros;
 
 const OPTIONS: RateOptions = RateOptions { units: "limit", period: "period", burst: "burst" };
@@ -26,38 +26,17 @@ impl Gcra {
     }
 }
 
-impl Algorithm for Gcra {
-    type State = RateState;
-
+impl RateBased for Gcra {
     #[inline]
-    fn unused(&self) -> RateState {
-        self.0.unused()
-    }
-
-    #[inline]
-    fn limit(&self) -> u64 {
-        self.0.limit()
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut RateState, now: Micros, cost: u64) -> Outcome {
-        self.0.charge(state, now, cost)
-    }
-
-    #[inline]
-    fn remaining(&self, state: &RateState, now: Micros) -> u64 {
-        self.0.remaining(state, now)
-    }
-
-    #[inline]
-    fn retry_at(&self, state: &RateState, now: Micros, cost: u64) -> Micros {
-        self.0.retry_at(state, now, cost)
+    fn rate(&self) -> &Rate {
+        &self.0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{Algorithm as _, Outcome};
 
     #[test]
     fn the_burst_is_exact_and_then_a_unit_each_interval() {

@@ -15,7 +15,7 @@ mod token_bucket;
 
 pub use fixed_window::{FixedWindow, WindowState};
 pub use gcra::Gcra;
-pub use rate::{Arrival, Rate, RateNumbers, RateState};
+pub use rate::{Arrival, Rate, RateBased, RateNumbers, RateState};
 pub use token_bucket::TokenBucket;
 
 use std::fmt;

@@ -220,52 +220,67 @@ impl Rate {
     }
 }
 
-impl Algorithm for Rate {
+/// An algorithm that is a rate under another name.
+pub trait RateBased {
+    /// The rate that decides.
+    fn rate(&self) -> &Rate;
+}
+
+impl RateBased for Rate {
+    fn rate(&self) -> &Rate {
+        self
+    }
+}
+
+impl<T: RateBased> Algorithm for T {
     type State = RateState;
 
     #[inline]
     fn unused(&self) -> RateState {
-        RateState { arrival: Arrival::at(0), numbers: Arc::clone(&self.shared) }
+        RateState { arrival: Arrival::at(0), numbers: Arc::clone(&self.rate().shared) }
     }
 
     #[inline]
     fn limit(&self) -> u64 {
-        self.numbers.burst
+        self.rate().numbers.burst
     }
 
     #[inline]
     fn charge(&self, state: &mut RateState, now: Micros, cost: u64) -> Outcome {
-        self.repair(state, now);
+        let rate = self.rate();
+        rate.repair(state, now);
         if cost == 0 {
             return Outcome::Admitted;
         }
-        if cost > self.numbers.burst {
+        if cost > rate.numbers.burst {
             return Outcome::Impossible;
         }
-        let Some(standing) = self.standing(state, now, cost) else {
+        let Some(standing) = rate.standing(state, now, cost) else {
             return Outcome::Refused;
         };
-        let arrival = standing.plus(self.time_of(cost), self.numbers.units);
-        if arrival > self.horizon(now) {
+        let arrival = standing.plus(rate.time_of(cost), rate.numbers.units);
+        if arrival > rate.horizon(now) {
             return Outcome::Refused;
         }
         state.arrival = arrival;
-        if !Arc::ptr_eq(&state.numbers, &self.shared) {
-            state.numbers = Arc::clone(&self.shared);
+        if !Arc::ptr_eq(&state.numbers, &rate.shared) {
+            state.numbers = Arc::clone(&rate.shared);
         }
         Outcome::Admitted
     }
 
     #[inline]
     fn remaining(&self, state: &RateState, now: Micros) -> u64 {
-        self.numbers.burst.saturating_sub(state.numbers.used(state.arrival, now))
+        self.rate().numbers.burst.saturating_sub(state.numbers.used(state.arrival, now))
     }
 
     #[inline]
     fn retry_at(&self, state: &RateState, now: Micros, cost: u64) -> Micros {
-        // The first time at which at most `room` units are still on the books.
-        let room = self.numbers.burst.saturating_sub(cost);
-        let lead = if self.wrote(state) { self.time_of(room) } else { state.numbers.time_of(room) };
+        // The first time at which at most `room` units are still on the books. The state's numbers
+        // may be another policy's, whose burst, and so the largest safe cost, is another.
+        let rate = self.rate();
+        let room = rate.numbers.burst.saturating_sub(cost);
+        let lead = if rate.wrote(state) { rate.time_of(room) } else { state.numbers.time_of(room) };
         let short = u64::from(state.arrival.part > lead.part);
         (state.arrival.micros + short).saturating_sub(lead.micros).max(now)
     }

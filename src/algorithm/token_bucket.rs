@@ -9,8 +9,8 @@
 //! Source: the token bucket of the Go + Redis limiter, which stores a level and a time, refills
 //! by a rounded amount on each request, and does so in several steps.
 
-use super::rate::{Rate, RateOptions};
-use super::{Algorithm, InvalidNumber, Outcome, RateState};
+use super::InvalidNumber;
+use super::rate::{Rate, RateBased, RateOptions};
 use crate::time::Micros;
 
 const OPTIONS: RateOptions =
@@ -30,38 +30,17 @@ impl TokenBucket {
     }
 }
 
-impl Algorithm for TokenBucket {
-    type State = RateState;
-
+impl RateBased for TokenBucket {
     #[inline]
-    fn unused(&self) -> RateState {
-        self.0.unused()
-    }
-
-    #[inline]
-    fn limit(&self) -> u64 {
-        self.0.limit()
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut RateState, now: Micros, cost: u64) -> Outcome {
-        self.0.charge(state, now, cost)
-    }
-
-    #[inline]
-    fn remaining(&self, state: &RateState, now: Micros) -> u64 {
-        self.0.remaining(state, now)
-    }
-
-    #[inline]
-    fn retry_at(&self, state: &RateState, now: Micros, cost: u64) -> Micros {
-        self.0.retry_at(state, now, cost)
+    fn rate(&self) -> &Rate {
+        &self.0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{Algorithm as _, Outcome};
 
     #[test]
     fn a_full_bucket_empties_at_once_and_refills_evenly() {

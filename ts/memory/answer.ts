@@ -7,81 +7,36 @@ import { TollgateError } from '../error.js'
  */
 export const ANSWER_LENGTH = 6
 
-/** The codes of the answers that are decisions; a failure's code is negative. */
-enum Code {
-  Allowed = 0,
-  AllowedLast = 1,
-  Refused = 2,
-  Impossible = 3,
-}
+/** By the code of an answer that is a decision; a failure's code is negative. */
+const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible'] as const
 
-/**
- * The decision that stands in `answers` from `start` on, or `undefined` for a failure.
- *
- * Every branch makes an object of the same shape: engines keep one hidden class for all decisions.
- */
+const IMPOSSIBLE = 3
+
+/** The decision that stands in `answers` from `start` on, or `undefined` for a failure. */
 export function decisionAt(answers: Float64Array, start: number): Decision<'default'> | undefined {
+  const code = answers[start] as number
+  const status = STATUSES[code]
+  if (status === undefined) {
+    return undefined
+  }
   const at = answers[start + 1] as number
   const limit = answers[start + 2] as number
   const remaining = answers[start + 3] as number
-  const retryAfterMs = answers[start + 4] as number
+  const retryAfterMs = code === IMPOSSIBLE ? null : (answers[start + 4] as number)
   const resetAfterMs = answers[start + 5] as number
-  switch (answers[start]) {
-    case Code.Allowed:
-      return {
-        allowed: true,
-        status: 'allowed',
-        policy: 'default',
-        limit,
-        remaining,
-        retryAfterMs: 0,
-        resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs: 0, resetAfterMs } },
-        at,
-        source: 'store',
-      }
-    case Code.AllowedLast:
-      return {
-        allowed: true,
-        status: 'allowed-last',
-        policy: 'default',
-        limit,
-        remaining,
-        retryAfterMs: 0,
-        resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs: 0, resetAfterMs } },
-        at,
-        source: 'store',
-      }
-    case Code.Refused:
-      return {
-        allowed: false,
-        status: 'refused',
-        policy: 'default',
-        limit,
-        remaining,
-        retryAfterMs,
-        resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs, resetAfterMs } },
-        at,
-        source: 'store',
-      }
-    case Code.Impossible:
-      return {
-        allowed: false,
-        status: 'impossible',
-        policy: 'default',
-        limit,
-        remaining,
-        retryAfterMs: null,
-        resetAfterMs,
-        policies: { default: { limit, remaining, retryAfterMs: null, resetAfterMs } },
-        at,
-        source: 'store',
-      }
-    default:
-      return undefined
-  }
+  // One literal for all kinds: engines then keep one hidden class for all decisions.
+  return {
+    allowed: code < 2,
+    status,
+    policy: 'default',
+    limit,
+    remaining,
+    retryAfterMs,
+    resetAfterMs,
+    policies: { default: { limit, remaining, retryAfterMs, resetAfterMs } },
+    at,
+    source: 'store',
+  } as Decision<'default'>
 }
 
 /** The error for the failure that stands in `answers` at `start`. */

@@ -38,6 +38,30 @@ pub struct Decision {
 #[inline]
 pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u64) -> Decision {
     let outcome = policy.charge(state, now, cost);
+    describe(policy, state, now, cost, outcome)
+}
+
+/// What [`take`] would answer, but that the numbers are those of the state as it stands.
+///
+/// `cost` may be 0. Nothing is charged; a state that a clock step left behind is seen repaired.
+pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Decision {
+    let mut standing = state.clone();
+    let nothing = take(policy, &mut standing, now, 0);
+    let would = take(policy, &mut standing, now, cost);
+    let status = if cost == 0 { Status::Allowed } else { would.status };
+    let Decision { remaining, reset_after_ms, .. } = nothing;
+    Decision { status, remaining, reset_after_ms, ..would }
+}
+
+/// Tells of an outcome, by the state that the call left.
+#[inline]
+pub fn describe<A: Algorithm>(
+    policy: &A,
+    state: &A::State,
+    now: Micros,
+    cost: u64,
+    outcome: Outcome,
+) -> Decision {
     let decision = Decision {
         status: Status::Allowed,
         limit: policy.limit(),
@@ -55,18 +79,6 @@ pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u
         }
         Outcome::Impossible => Decision { status: Status::Impossible, ..decision },
     }
-}
-
-/// What [`take`] would answer, but that the numbers are those of the state as it stands.
-///
-/// `cost` may be 0. Nothing is charged; a state that a clock step left behind is seen repaired.
-pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Decision {
-    let mut standing = state.clone();
-    let nothing = take(policy, &mut standing, now, 0);
-    let would = take(policy, &mut standing, now, cost);
-    let status = if cost == 0 { Status::Allowed } else { would.status };
-    let Decision { limit, remaining, reset_after_ms, .. } = nothing;
-    Decision { status, limit, remaining, reset_after_ms, ..would }
 }
 
 fn millis_until(time: Micros, now: Micros) -> u64 {

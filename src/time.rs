@@ -27,6 +27,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_largest_safe_number_is_javascripts() {
+        assert_eq!(MAX_SAFE, 9_007_199_254_740_991);
+        assert_eq!(MAX_TIME, 4_503_599_627_370_496);
+    }
+
+    #[test]
     fn millis_round_up() {
         assert_eq!(whole_millis(0), 0);
         assert_eq!(whole_millis(1), 1);

@@ -64,6 +64,12 @@ impl FixedWindow {
         Ok(Self { limit, window })
     }
 
+    /// The length of a window.
+    #[must_use]
+    pub fn window(&self) -> Micros {
+        self.window
+    }
+
     /// The end of a window that opens at `now`.
     fn end_from(&self, now: Micros) -> u64 {
         whole_millis(now + self.window)

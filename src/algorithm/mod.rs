@@ -8,14 +8,16 @@
 //! ([`Algorithm::remaining`], [`Algorithm::retry_at`]) is computed from the state that `charge`
 //! leaves, in Rust only, because it needs divisions that Lua's doubles cannot do exactly.
 
+mod arrival;
 mod fixed_window;
 mod gcra;
 mod rate;
 mod token_bucket;
 
+pub use arrival::{Arrival, RateNumbers};
 pub use fixed_window::{FixedWindow, WindowState};
 pub use gcra::Gcra;
-pub use rate::{Arrival, Rate, RateBased, RateNumbers, RateState};
+pub use rate::{Rate, RateBased, RateState};
 pub use token_bucket::TokenBucket;
 
 use std::fmt;

@@ -21,70 +21,9 @@
 
 use std::sync::Arc;
 
+use super::arrival::{Arrival, RateNumbers};
 use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
-
-/// A time in whole microseconds and a part, in N'-ths of a microsecond: part < N'.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Arrival {
-    /// Whole microseconds.
-    pub micros: Micros,
-    /// N'-ths of a microsecond.
-    pub part: u64,
-}
-
-impl Arrival {
-    const fn at(now: Micros) -> Self {
-        Self { micros: now, part: 0 }
-    }
-
-    /// The sum, where `units` is N'. Both parts are below N' < 2^53, so nothing overflows.
-    fn plus(self, other: Self, units: u64) -> Self {
-        let sum = Self { micros: self.micros + other.micros, part: self.part + other.part };
-        if sum.part < units {
-            return sum;
-        }
-        Self { micros: sum.micros + 1, part: sum.part - units }
-    }
-}
-
-/// The numbers of a rate in lowest terms: `units` (N') in `period` (P') µs, and `burst`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RateNumbers {
-    /// P': microseconds in which `units` units drain.
-    pub period: Micros,
-    /// N': units that drain in `period`.
-    pub units: u64,
-    /// The most units that may be on the books.
-    pub burst: u64,
-}
-
-impl RateNumbers {
-    /// The time in which `units` units drain.
-    fn time_of(self, units: u64) -> Arrival {
-        let total = u128::from(units) * u128::from(self.period);
-        Arrival {
-            micros: saturate(total / u128::from(self.units)),
-            part: saturate(total % u128::from(self.units)),
-        }
-    }
-
-    /// Units not yet drained when the arrival lies ahead of `now`, rounded up.
-    #[inline]
-    fn used(self, arrival: Arrival, now: Micros) -> u64 {
-        if arrival <= Arrival::at(now) {
-            return 0;
-        }
-        let (ahead, units) = (arrival.micros - now, self.units);
-        match ahead.checked_mul(units).and_then(|parts| parts.checked_add(arrival.part)) {
-            Some(parts) => parts.div_ceil(self.period),
-            None => {
-                let parts = u128::from(ahead) * u128::from(units) + u128::from(arrival.part);
-                saturate(parts.div_ceil(u128::from(self.period)))
-            }
-        }
-    }
-}
 
 /// What a rate algorithm remembers of a key: its theoretical arrival time, and the numbers that
 /// its parts are counted in.
@@ -142,8 +81,7 @@ impl Rate {
         checked_units(options.units, units)?;
         checked_length(options.period, period)?;
         checked_units(options.burst, burst)?;
-        let divisor = greatest_common_divisor(units, period);
-        let numbers = RateNumbers { period: period / divisor, units: units / divisor, burst };
+        let numbers = RateNumbers::in_lowest_terms(units, period, burst);
         let full = numbers.time_of(burst);
         if full > Arrival::at(MAX_TIME) {
             let rule = "must refill from empty within 2^52 µs (142 years)";
@@ -166,9 +104,22 @@ impl Rate {
         self.numbers
     }
 
+    /// The numbers, as states share them.
+    #[must_use]
+    pub fn shared_numbers(&self) -> Arc<RateNumbers> {
+        Arc::clone(&self.shared)
+    }
+
+    /// The time from empty to full, in which `burst` units drain.
+    #[must_use]
+    pub fn full(&self) -> Arrival {
+        self.full
+    }
+
     /// The time in which `cost` units drain; `cost` is at most the burst, so nothing overflows.
     #[inline]
-    fn time_of(&self, cost: u64) -> Arrival {
+    #[must_use]
+    pub fn time_of(&self, cost: u64) -> Arrival {
         if cost == 1 {
             return self.unit;
         }
@@ -286,18 +237,6 @@ impl<T: RateBased> Algorithm for T {
     }
 }
 
-fn saturate(number: u128) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,13 +245,6 @@ mod tests {
 
     fn rate(units: u64, period: Micros, burst: u64) -> Rate {
         Rate::new(&NAMES, units, period, burst).unwrap()
-    }
-
-    #[test]
-    fn numbers_are_kept_in_lowest_terms() {
-        let thirty_days = 2_592_000_000_000;
-        let numbers = rate(999_999, thirty_days, 1).numbers();
-        assert_eq!(numbers, RateNumbers { period: 96_000_000_000, units: 37_037, burst: 1 });
     }
 
     /// Charges an unused key, or one with the state given.

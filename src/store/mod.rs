@@ -4,3 +4,4 @@
 //! whatever serves as one) around read, decide and write, and the deciding clock.
 
 pub mod memory;
+pub mod redis;

@@ -171,7 +171,8 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::WindowState;
+    use crate::algorithm::{Algorithm as _, Gcra, WindowState};
+    use crate::policy::Policy;
 
     fn place(hash: u64) -> Place {
         Place { hash, shard: 0, cell: 0 }
@@ -246,11 +247,29 @@ mod tests {
         let newcomer = (0, Key::new("newcomer").unwrap(), place(2));
         put(&mut shard, &room, "resident", 1, until(10));
         shard.admit(newcomer, until(15), &room, 5_000);
-        shard.sweep(9, &room, 10_000);
+        shard.sweep(1, &room, 10_000);
+        shard.sweep(1, &room, 10_000);
         assert_eq!(own(&mut shard, "resident", 1), Some(until(10)), "the cell began at 5 ms");
         shard.admit(newcomer, until(25), &room, 15_000);
-        shard.sweep(9, &room, 15_000);
-        assert_eq!(own(&mut shard, "resident", 1), None, "it began again at 15 ms");
+        shard.sweep(1, &room, 15_000);
+        assert_eq!(own(&mut shard, "resident", 1), None, "the shared window has ended");
+    }
+
+    #[test]
+    fn a_rate_has_drained_and_may_join_any_cell() {
+        let (mut shard, room) = (Shard::default(), room(1));
+        let gcra = Policy::Gcra(Gcra::new(1, 10_000, 1).unwrap());
+        let charged = |now| {
+            let mut state = gcra.unused();
+            gcra.charge(&mut state, now, 1);
+            state
+        };
+        put(&mut shard, &room, "resident", 1, charged(0));
+        shard.admit((0, Key::new("newcomer").unwrap(), place(2)), charged(5_000), &room, 5_000);
+        // The hand stands behind the last entry: a step takes it back.
+        shard.sweep(1, &room, 10_000);
+        shard.sweep(1, &room, 10_000);
+        assert_eq!(own(&mut shard, "resident", 1), None);
     }
 
     #[test]

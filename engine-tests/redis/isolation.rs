@@ -1,0 +1,107 @@
+//! In a batch, a key that cannot be read or written fails for its own caller only.
+
+use tollgate::decision::Status;
+use tollgate::key::Key;
+use tollgate::policy::Policy;
+use tollgate::store::redis::{Batch, CallError, Names, Script};
+
+use super::server::Server;
+use crate::policies::{HOUR, RateSpec, WindowSpec};
+
+fn policies() -> [Policy; 2] {
+    [
+        RateSpec { units: 10, period: HOUR, burst: 10 }.gcra(),
+        WindowSpec { limit: 10, window: HOUR }.policy(),
+    ]
+}
+
+fn batch(policy: &Policy, keys: &[&str]) -> (Batch, Names) {
+    let names = Names::new("api", "default", policy);
+    let mut batch = Batch::new();
+    for key in keys {
+        batch.push(&names, Key::new(key).unwrap(), 1);
+    }
+    (batch, names)
+}
+
+fn is_allowed(status: Status) -> bool {
+    matches!(status, Status::Allowed | Status::AllowedLast)
+}
+
+#[test]
+fn sixty_four_calls_on_one_key_admit_the_burst() {
+    let mut server = Server::start();
+    for policy in policies() {
+        let (batch, _) = batch(&policy, &["hot"; 64]);
+        let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+        let statuses: Vec<_> = decisions.into_iter().map(|one| one.unwrap().status).collect();
+        assert_eq!(statuses.iter().filter(|status| is_allowed(**status)).count(), 10);
+        assert_eq!(statuses[9], Status::AllowedLast);
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
+    let texts: [&[u8]; 8] =
+        [b"garbage", b"", b"12.5", b"-7", b"1:2:3", b"99999999999999999999", &[0xff; 40], &[0; 40]];
+    let mut server = Server::start();
+    for policy in policies() {
+        for text in texts {
+            let _: () = server.run(&[b"FLUSHALL"]);
+            let mut keys = vec!["hot"; 20];
+            keys.push("corrupt");
+            let others: Vec<String> = (0..43).map(|n| format!("other {n}")).collect();
+            keys.extend(others.iter().map(String::as_str));
+            let (batch, names) = batch(&policy, &keys);
+            let corrupt = names.of(Key::new("corrupt").unwrap());
+            let _: () = server.run(&[b"SET", corrupt.as_bytes(), text]);
+
+            let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+            let allowed = |range: &[Result<_, CallError>]| {
+                let of = |one: &Result<tollgate::decision::Decision, _>| {
+                    is_allowed(one.as_ref().unwrap().status)
+                };
+                range.iter().filter(|one| of(one)).count()
+            };
+            assert_eq!(allowed(&decisions[..20]), 10, "{text:?}");
+            assert_eq!(decisions[20], Err(CallError::Unreadable), "{text:?}");
+            assert_eq!(allowed(&decisions[21..]), 43);
+            let after: Vec<u8> = server.run(&[b"GET", corrupt.as_bytes()]);
+            assert_eq!(after, text, "it is not overwritten");
+        }
+    }
+}
+
+#[test]
+fn a_key_of_another_type_is_not_overwritten() {
+    let mut server = Server::start();
+    for policy in policies() {
+        let (batch, names) = batch(&policy, &["a", "list", "b"]);
+        let list = names.of(Key::new("list").unwrap());
+        let _: () = server.run(&[b"RPUSH", list.as_bytes(), b"x"]);
+        let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+        assert!(decisions[0].is_ok() && decisions[2].is_ok());
+        assert_eq!(decisions[1], Err(CallError::Unreadable));
+        let kind: String = server.run(&[b"TYPE", list.as_bytes()]);
+        assert_eq!(kind, "list");
+    }
+}
+
+#[test]
+fn a_key_that_redis_refuses_to_write_says_why_and_is_not_charged() {
+    let mut server = Server::start();
+    for policy in policies() {
+        let (batch, _) = batch(&policy, &["a", "b", "a"]);
+        let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
+        for decision in server.decide(Script::of(&policy), &policy, &batch, &[]) {
+            let Err(CallError::Unwritten(why)) = decision else {
+                panic!("{decision:?} without memory");
+            };
+            assert!(why.contains("OOM"), "{why}");
+        }
+        let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
+        let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+        let remaining = decisions.into_iter().map(|one| one.unwrap().remaining);
+        assert_eq!(remaining.collect::<Vec<_>>(), [9, 9, 8]);
+    }
+}

@@ -1,0 +1,108 @@
+//! Memory = Redis = oracle: the same traces through the Rust functions, the Lua twins on a real
+//! server and the exact oracle, in batches of calls on few keys, with clock steps both ways, expiry
+//! edges, huge idle gaps, impossible costs and changed numbers.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseResult, TestRunner};
+use tollgate::algorithm::{Algorithm as _, State as _};
+use tollgate::decision;
+use tollgate::key::Key;
+use tollgate::policy::{Policy, State};
+use tollgate::store::redis::{Batch, CLOCK, Names, Script};
+
+use super::server::Server;
+use crate::oracle::{Oracle, RateOracle, WindowOracle};
+use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};
+use crate::trace::{START, Step, any_trace};
+use crate::twins::told;
+
+/// 80 traces of 300 steps: 24,000 steps for each algorithm.
+const TRACES: u32 = 80;
+const STEPS: usize = 300;
+const KEYS: usize = 4;
+
+/// A script whose time is its third argument, and whose keys outlive every trace.
+fn script(policy: &Policy) -> Script {
+    assert!(Script::of(policy).source().starts_with(CLOCK));
+    let script = Script::with_clock(policy, "local now = tonumber(ARGV[3])\n");
+    script.edited(|source| source.replace("'PX', ttl", "'PX', 10000000000000"))
+}
+
+/// Up to eight calls at one time.
+fn batches(trace: &[Step]) -> impl Iterator<Item = &[Step]> {
+    trace.chunk_by(|_, next| !next.choice.is_multiple_of(3))
+}
+
+fn run<O: Oracle>(
+    server: &mut Server,
+    new_oracle: fn() -> O,
+    specs: &[O::Spec],
+    policy: impl Fn(O::Spec) -> Policy,
+    trace: &[Step],
+) -> TestCaseResult {
+    let _: () = server.run(&[b"FLUSHALL"]);
+    let policies: Vec<Policy> = specs.iter().map(|&spec| policy(spec)).collect();
+    let script = script(&policies[0]);
+    let names = Names::new("twins", "default", &policies[0]);
+    let mut states: HashMap<usize, State> = HashMap::new();
+    let mut oracles: HashMap<usize, O> = HashMap::new();
+    let (mut now, mut settled_at, mut retry_at) = (START, START, START);
+    for steps in batches(trace) {
+        now = steps[0].time.from(now, settled_at, retry_at);
+        let version = steps[0].choice / 16 % specs.len();
+        let policy = &policies[version];
+        let calls: Vec<_> =
+            steps.iter().map(|step| (step.choice % KEYS, step.cost.of(policy.limit()))).collect();
+        let mut batch = Batch::new();
+        for (key, cost) in &calls {
+            batch.push(&names, Key::new(&key.to_string()).unwrap(), *cost);
+        }
+        let decisions = server.decide(&script, policy, &batch, &[now.to_string()]);
+        for ((key, cost), decision) in calls.into_iter().zip(decisions) {
+            let decision = decision.unwrap();
+            let state = states.entry(key).or_insert_with(|| policy.unused());
+            prop_assert_eq!(decision, decision::take(policy, state, now, cost), "memory");
+            let oracle = oracles.entry(key).or_insert_with(new_oracle);
+            prop_assert_eq!(told(decision), oracle.take(specs[version], now, cost), "oracle");
+            (settled_at, retry_at) = (state.settled_at(), now + decision.retry_after_ms * 1_000);
+        }
+    }
+    Ok(())
+}
+
+/// Runs the property with one server for all of its cases.
+fn proven<S: Strategy>(cases: S, mut holds: impl FnMut(&mut Server, S::Value) -> TestCaseResult) {
+    let server = std::cell::RefCell::new(Server::start());
+    let holds = std::cell::RefCell::new(&mut holds);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(TRACES));
+    let outcome = runner.run(&cases, |case| holds.borrow_mut()(&mut server.borrow_mut(), case));
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn gcra_in_lua_equals_rust_and_the_oracle() {
+    let cases = (prop::collection::vec(any_rate(), 1..4), any_trace(STEPS));
+    proven(cases, |server, (specs, trace)| {
+        run(server, RateOracle::new, &specs, RateSpec::gcra, &trace)
+    });
+}
+
+#[test]
+fn token_bucket_in_lua_equals_rust_and_the_oracle() {
+    let cases = (prop::collection::vec(any_rate(), 1..4), any_trace(STEPS));
+    proven(cases, |server, (specs, trace)| {
+        run(server, RateOracle::new, &specs, RateSpec::token_bucket, &trace)
+    });
+}
+
+#[test]
+fn fixed_window_in_lua_equals_rust_and_the_oracle() {
+    let cases = (prop::collection::vec(any_window(), 1..4), any_trace(STEPS));
+    proven(cases, |server, (specs, trace)| {
+        run(server, WindowOracle::new, &specs, WindowSpec::policy, &trace)
+    });
+}

@@ -1,0 +1,120 @@
+//! Times that are not a whole number of microseconds, counted exactly.
+
+use crate::time::Micros;
+
+/// A time in whole microseconds and a part, in N'-ths of a microsecond: part < N'.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival {
+    /// Whole microseconds.
+    pub micros: Micros,
+    /// N'-ths of a microsecond.
+    pub part: u64,
+}
+
+impl Arrival {
+    pub(super) const fn at(now: Micros) -> Self {
+        Self { micros: now, part: 0 }
+    }
+
+    /// The sum, where `units` is N'. Both parts are below N' < 2^53, so nothing overflows.
+    pub(super) fn plus(self, other: Self, units: u64) -> Self {
+        let sum = Self { micros: self.micros + other.micros, part: self.part + other.part };
+        if sum.part < units {
+            return sum;
+        }
+        Self { micros: sum.micros + 1, part: sum.part - units }
+    }
+}
+
+/// The numbers of a rate in lowest terms: `units` (N') in `period` (P') µs, and `burst`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RateNumbers {
+    /// P': microseconds in which `units` units drain.
+    pub period: Micros,
+    /// N': units that drain in `period`.
+    pub units: u64,
+    /// The most units that may be on the books.
+    pub burst: u64,
+}
+
+impl RateNumbers {
+    /// `units` per `period`, reduced, and `burst`.
+    pub(super) fn in_lowest_terms(units: u64, period: Micros, burst: u64) -> Self {
+        let divisor = greatest_common_divisor(units, period);
+        Self { period: period / divisor, units: units / divisor, burst }
+    }
+
+    /// The time in which `units` units drain.
+    pub(super) fn time_of(self, units: u64) -> Arrival {
+        let total = u128::from(units) * u128::from(self.period);
+        Arrival {
+            micros: saturate(total / u128::from(self.units)),
+            part: saturate(total % u128::from(self.units)),
+        }
+    }
+
+    /// Units not yet drained when the arrival lies ahead of `now`, rounded up.
+    #[inline]
+    pub(super) fn used(self, arrival: Arrival, now: Micros) -> u64 {
+        if arrival <= Arrival::at(now) {
+            return 0;
+        }
+        let (ahead, units) = (arrival.micros - now, self.units);
+        match ahead.checked_mul(units).and_then(|parts| parts.checked_add(arrival.part)) {
+            Some(parts) => parts.div_ceil(self.period),
+            None => {
+                let parts = u128::from(ahead) * u128::from(units) + u128::from(arrival.part);
+                saturate(parts.div_ceil(u128::from(self.period)))
+            }
+        }
+    }
+}
+
+fn saturate(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 999,999 in 30 days.
+    const SLOW: (u64, Micros) = (999_999, 2_592_000_000_000);
+
+    #[test]
+    fn numbers_are_kept_in_lowest_terms() {
+        let numbers = RateNumbers::in_lowest_terms(SLOW.0, SLOW.1, 1);
+        assert_eq!(numbers, RateNumbers { period: 96_000_000_000, units: 37_037, burst: 1 });
+    }
+
+    #[test]
+    fn the_used_units_are_exact_where_their_parts_pass_sixty_four_bits() {
+        let burst = 1_700_000_000;
+        let numbers = RateNumbers::in_lowest_terms(SLOW.0, SLOW.1, burst);
+        let full = numbers.time_of(burst);
+        assert!(u128::from(full.micros) * 37_037 > u128::from(u64::MAX));
+        assert_eq!(numbers.used(full, 0), burst);
+        let unit = numbers.time_of(1);
+        assert_eq!(numbers.used(full, unit.micros), burst, "a part of a unit is left");
+        assert_eq!(numbers.used(full, unit.micros + 1), burst - 1);
+        let one_less = numbers.time_of(burst - 1);
+        assert_eq!(numbers.used(one_less, 0), burst - 1);
+        let a_part_more = Arrival { part: one_less.part + 1, ..one_less };
+        assert_eq!(numbers.used(a_part_more, 0), burst);
+    }
+
+    #[test]
+    fn parts_carry() {
+        let almost = Arrival { micros: 1, part: 6 };
+        assert_eq!(almost.plus(Arrival { micros: 2, part: 1 }, 7), Arrival { micros: 4, part: 0 });
+        assert_eq!(almost.plus(Arrival { micros: 2, part: 0 }, 7), Arrival { micros: 3, part: 6 });
+    }
+}

@@ -8,6 +8,7 @@
 -- ARGV[1]  the policy: limit, window in microseconds
 -- ARGV[2]  for each call: the number of its key and its cost; '' if there is one call for each key and
 --          each costs one unit
+-- ARGV[3]  'peek': nothing is written
 --
 -- Answers a flat list: now, and for each call an outcome and what belongs to it (see outcome.lua).
 
@@ -59,6 +60,9 @@ local function charge(key, cost)
   if not window_end then
     return UNREADABLE
   end
+  if cost == 0 then
+    return ADMITTED
+  end
   if cost > limit then
     return IMPOSSIBLE
   end
@@ -101,7 +105,7 @@ end
 
 -- Everything is decided: now write. A key that cannot be written fails by itself.
 local failed = {}
-for key, how in pairs(writes) do
+for key, how in pairs(ARGV[3] == 'peek' and {} or writes) do
   local window_end, count, answer = ends[key], counts[key]
   local since = window_end - EPOCH
   local packs = count < COUNTS and since >= 0 and since < SPAN

@@ -7,6 +7,7 @@
 -- ARGV[1]  the policy: P', N', burst, one unit's time, the time to full, and how far TTLs reach
 -- ARGV[2]  for each call: the number of its key, its cost, and the cost's time; '' if there is one
 --          call for each key and each costs one unit
+-- ARGV[3]  'peek': nothing is written
 --
 -- Answers a flat list: now, and for each call an outcome and what belongs to it (see outcome.lua).
 
@@ -118,8 +119,8 @@ for key = 1, #KEYS do
   end
 end
 
--- A TTL reaches to the third next multiple of ttl_step after the arrival, so that it need not be
--- set anew until the arrival passes a multiple.
+-- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be
+-- set anew until the arrival passes a multiple, and never ends early.
 local function stretch(arrival_micros)
   return math.floor(arrival_micros / ttl_step)
 end
@@ -129,6 +130,9 @@ local function charge(key, cost, cost_micros, cost_part)
   local m, part = micros[key], parts[key]
   if not m then
     return UNREADABLE
+  end
+  if cost == 0 then
+    return ADMITTED
   end
   if cost > burst then
     return IMPOSSIBLE
@@ -185,14 +189,14 @@ end
 
 -- Everything is decided: now write. A key that cannot be written fails by itself.
 local failed = {}
-for key, how in pairs(writes) do
+for key, how in pairs(ARGV[3] == 'peek' and {} or writes) do
   local other = others[key]
   local value = struct.pack('>dd', micros[key], parts[key]) .. (other and other.suffix or numbers)
   local answer
   if how == 1 then
     answer = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
   else
-    local ttl = math.ceil(((stretch(micros[key]) + 3) * ttl_step - now) / 1000)
+    local ttl = math.ceil(((stretch(micros[key]) + 2) * ttl_step - now) / 1000)
     if how == 2 then
       answer = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
     else

@@ -23,10 +23,10 @@ const TRACES: u32 = 80;
 const STEPS: usize = 300;
 const KEYS: usize = 4;
 
-/// A script whose time is its third argument, and whose keys outlive every trace.
+/// A script whose time is its fourth argument, and whose keys outlive every trace.
 fn script(policy: &Policy) -> Script {
     assert!(Script::of(policy).source().starts_with(CLOCK));
-    let script = Script::with_clock(policy, "local now = tonumber(ARGV[3])\n");
+    let script = Script::with_clock(policy, "local now = tonumber(ARGV[4])\n");
     script.edited(|source| source.replace("'PX', ttl", "'PX', 10000000000000"))
 }
 
@@ -59,7 +59,7 @@ fn run<O: Oracle>(
         for (key, cost) in &calls {
             batch.push(&names, Key::new(&key.to_string()).unwrap(), *cost);
         }
-        let decisions = server.decide(&script, policy, &batch, &[now.to_string()]);
+        let decisions = server.decide(&script, policy, &batch, &[String::new(), now.to_string()]);
         for ((key, cost), decision) in calls.into_iter().zip(decisions) {
             let decision = decision.unwrap();
             let state = states.entry(key).or_insert_with(|| policy.unused());

@@ -56,7 +56,7 @@ impl Ledger {
         let place = self.store.place(self.space, key);
         let mut shard = self.store.shard(place);
         let now = clock.now();
-        shard.tidy(&self.store.room, now);
+        self.store.tidy(&mut shard, now);
         match shard.find(self.space, key, place, now) {
             Held::Own(state) => decision::take(&self.policy, state, now, cost),
             Held::Newcomer(shared) => {
@@ -140,7 +140,11 @@ mod tests {
         let ledger = ledger(1);
         ledger.take(key("resident"), 1, &0);
         ledger.take(key("newcomer"), 1, &0);
-        assert_eq!(ledger.reset(key("newcomer"), &0), Err(SharedCell));
+        let refused = ledger.reset(key("newcomer"), &0).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the store is full and the key shares its count with others"
+        );
         // Once the cell has settled there is nothing to reset.
         assert_eq!(ledger.reset(key("newcomer"), &500_000), Ok(()));
     }

@@ -22,6 +22,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::key::Key;
 use crate::policy::Policy;
+use crate::time::Micros;
 use shard::Shard;
 use spaces::Spaces;
 
@@ -44,6 +45,8 @@ pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     cells_per_shard: u16,
     room: Room,
+    /// The shard that is swept next although nobody visits it.
+    turn: AtomicUsize,
     spaces: Mutex<Spaces>,
 }
 
@@ -87,6 +90,7 @@ impl MemoryStore {
             cells_per_shard: OVERFLOW_CELLS / shards,
             shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
             room: Room { held: AtomicUsize::new(0), max_keys },
+            turn: AtomicUsize::new(0),
             spaces: Mutex::new(Spaces::default()),
         })
     }
@@ -136,6 +140,18 @@ impl MemoryStore {
     fn shard(&self, place: Place) -> MutexGuard<'_, Shard> {
         locked(&self.shards[place.shard])
     }
+
+    /// Counts a visit to a shard. Every so often it is swept a little, and so is another in turn,
+    /// unless someone is using it: also shards that nobody visits any more must empty.
+    fn tidy(&self, shard: &mut Shard, now: Micros) {
+        if shard.is_due() {
+            shard.sweep_some(&self.room, now);
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+            if let Ok(mut other) = self.shards[turn].try_lock() {
+                other.sweep_some(&self.room, now);
+            }
+        }
+    }
 }
 
 /// 2^64 divided by the golden ratio: an odd number whose multiples lie far apart.
@@ -149,4 +165,57 @@ fn sixteen_bits(hash: u64, from: u32) -> u16 {
 /// Locks, whether or not a thread has panicked under the lock: every state is written whole.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::algorithm::FixedWindow;
+
+    fn places(store: &MemoryStore, space: u32) -> Vec<Place> {
+        let place = |n: u32| store.place(space, Key::new(&n.to_string()).unwrap());
+        (0..20_000).map(place).collect()
+    }
+
+    #[test]
+    fn keys_spread_over_all_shards_and_cells() {
+        for (max_keys, shards) in [(1, 1), (1_024, 1), (4_096, 4), (1_000_000, 64)] {
+            let store = MemoryStore::new(max_keys, (1, 2));
+            let places = places(&store, 0);
+            let used: HashSet<_> = places.iter().map(|place| place.shard).collect();
+            assert_eq!(used.len(), shards);
+            let cells: HashSet<_> = places.iter().map(|place| (place.shard, place.cell)).collect();
+            assert_eq!(cells.len(), usize::from(OVERFLOW_CELLS));
+        }
+    }
+
+    #[test]
+    fn a_key_has_one_shard_for_all_limiters_and_its_hash_depends_on_limiter_and_seed() {
+        let [store, other] = [(1, 2), (1, 3)].map(|seed| MemoryStore::new(1_000_000, seed));
+        let (zero, one) = (places(&store, 0), places(&store, 1));
+        assert!(zero.iter().zip(&one).all(|(zero, one)| zero.shard == one.shard));
+        assert!(zero.iter().zip(&one).all(|(zero, one)| zero.hash != one.hash));
+        let hashes: HashSet<_> = zero.iter().chain(&one).map(|place| place.hash).collect();
+        assert_eq!(hashes.len(), 40_000);
+        let elsewhere = places(&other, 0);
+        assert!(zero.iter().zip(&elsewhere).any(|(here, there)| here.shard != there.shard));
+    }
+
+    #[test]
+    fn keys_are_counted_and_dropped_as_others_are_used() {
+        let store = MemoryStore::new(100_000, (1, 2));
+        let policy = Policy::FixedWindow(FixedWindow::new(1, 1_000).unwrap());
+        let ledger = store.open("api", policy).unwrap();
+        let take = |n: u32, now: u64| ledger.take(Key::new(&n.to_string()).unwrap(), 1, &now);
+        for n in 0..5_000 {
+            take(n, 0);
+        }
+        assert_eq!(store.held_keys(), 5_000);
+        for n in 0..20_000 {
+            take(n % 10, 2_000);
+        }
+        assert_eq!(store.held_keys(), 10);
+    }
 }

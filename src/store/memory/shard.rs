@@ -18,10 +18,10 @@ use crate::policy::State;
 use crate::time::Micros;
 
 /// After so many visits the hand moves on.
-const VISITS_PER_TIDYING: u32 = 64;
+const VISITS_PER_SWEEP: u32 = 64;
 
 /// So many entries it passes then: one for each visit.
-const ENTRIES_PER_TIDYING: usize = 64;
+const ENTRIES_PER_SWEEP: usize = 64;
 
 /// So many entries it passes before a newcomer to a full store is turned away to a shared cell.
 const ENTRIES_FOR_A_NEWCOMER: usize = 32;
@@ -101,13 +101,15 @@ impl Shard {
         }
     }
 
-    /// Counts a visit; every so often it drops some entries that are as if never used.
-    pub(super) fn tidy(&mut self, room: &Room, now: Micros) {
-        self.visits += 1;
-        if self.visits == VISITS_PER_TIDYING {
-            self.visits = 0;
-            self.sweep(ENTRIES_PER_TIDYING, room, now);
-        }
+    /// Counts a visit, and tells whether some entries should be swept for it.
+    pub(super) fn is_due(&mut self) -> bool {
+        self.visits = (self.visits + 1) % VISITS_PER_SWEEP;
+        self.visits == 0
+    }
+
+    /// Drops what is as if never used among the next entries.
+    pub(super) fn sweep_some(&mut self, room: &Room, now: Micros) {
+        self.sweep(ENTRIES_PER_SWEEP, room, now);
     }
 
     /// The state of a key's overflow cell, if it still matters.
@@ -253,6 +255,21 @@ mod tests {
         shard.admit(newcomer, until(25), &room, 15_000);
         shard.sweep(1, &room, 15_000);
         assert_eq!(own(&mut shard, "resident", 1), None, "the shared window has ended");
+    }
+
+    #[test]
+    fn a_cell_that_begins_again_lets_go_of_what_settled_before() {
+        let (mut shard, room) = (Shard::default(), room(200));
+        for n in 0..200_u64 {
+            put(&mut shard, &room, &n.to_string(), n, until(if n == 150 { 14 } else { 100 }));
+        }
+        let newcomer = (0, Key::new("newcomer").unwrap(), place(999));
+        shard.admit(newcomer, until(15), &room, 5_000);
+        // The hand looks at a few entries only, so it does not come to the one that has settled.
+        shard.admit(newcomer, until(25), &room, 15_000);
+        shard.sweep(200, &room, 16_000);
+        assert_eq!(own(&mut shard, "150", 150), None);
+        assert_eq!(own(&mut shard, "149", 149), Some(until(100)));
     }
 
     #[test]

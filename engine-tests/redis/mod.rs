@@ -1,5 +1,7 @@
 //! The Redis half, against a real `redis-server` that each test starts for itself.
 
+#[cfg(feature = "redis")]
+mod connection;
 mod isolation;
 mod keys;
 mod server;

@@ -16,24 +16,51 @@ static STARTED: AtomicU32 = AtomicU32::new(0);
 /// A server that ends when it is dropped.
 pub(super) struct Server {
     child: Child,
-    folder: PathBuf,
+    folder: Folder,
     pub(super) connection: Connection,
+}
+
+/// A folder with the server's socket; it can be there before the server, and after it.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> Self {
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("tollgate-{}-{number}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(super) fn client(&self) -> Client {
+        Client::open(format!("redis+unix://{}", self.socket().display())).unwrap()
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("redis.sock")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // If it is gone already, that is no concern of a test.
+        let _removed = fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Server {
     pub(super) fn start() -> Self {
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("tollgate-{}-{number}", process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let socket = folder.join("redis.sock");
+        Self::start_in(Folder::new())
+    }
+
+    pub(super) fn start_in(folder: Folder) -> Self {
         let child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
-            .arg(&socket)
-            .current_dir(&folder)
+            .arg(folder.socket())
+            .current_dir(&folder.0)
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server must be installed (Debian: apt-get install redis-server)");
-        let client = Client::open(format!("redis+unix://{}", socket.display())).unwrap();
+        let client = folder.client();
         let deadline = Instant::now() + Duration::from_secs(10);
         let connection = loop {
             match client.get_connection() {
@@ -43,6 +70,27 @@ impl Server {
             thread::sleep(Duration::from_millis(5));
         };
         Self { child, folder, connection }
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.folder.client()
+    }
+
+    /// Kills the server at once, and leaves its folder.
+    pub(super) fn kill(mut self) -> Folder {
+        self.end();
+        std::mem::replace(&mut self.folder, Folder(PathBuf::new()))
+    }
+
+    /// Sends the process a signal by name.
+    pub(super) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself already.
+        let _ended = self.child.kill().and_then(|()| self.child.wait());
     }
 
     /// Runs one command.
@@ -85,8 +133,6 @@ fn value(reply: Reply) -> Value {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; the folder may be gone: neither is this test's concern.
-        let _ended = self.child.kill().and_then(|()| self.child.wait());
-        let _removed = fs::remove_dir_all(&self.folder);
+        self.end();
     }
 }

@@ -1,15 +1,27 @@
 //! What goes to Redis and what comes back: key names, scripts, batches and their answers.
 //!
 //! A batch holds calls of one limiter. It goes as one script, which decides them in order, each on
-//! the state that the one before left, and then writes each key once. Nothing here speaks to a
-//! server: whoever does hands over the words of a command and the values of its reply.
+//! the state that the one before left, and then writes each key once. Only `Connection` (feature
+//! `redis`) speaks to a server; the rest handles the words of a command and the values of a reply,
+//! whoever carries them.
 
 mod batch;
+mod job;
 mod name;
 mod script;
 mod wire;
 
+#[cfg(feature = "redis")]
+mod connection;
+#[cfg(feature = "redis")]
+mod link;
+#[cfg(feature = "redis")]
+mod sender;
+
 pub use batch::{Batch, CallError};
+#[cfg(feature = "redis")]
+pub use connection::Connection;
+pub use job::{Answer, Failure, Job};
 pub use name::Names;
 pub use script::{CLOCK, Script};
 pub use wire::{MalformedReply, Value};

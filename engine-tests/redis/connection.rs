@@ -1,0 +1,190 @@
+//! The connection through what servers do: start late, forget scripts, die, freeze, come back.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tollgate::decision::{Decision, Status};
+use tollgate::key::Key;
+use tollgate::policy::Policy;
+use tollgate::store::redis::{Batch, Connection, Failure, Job, Names, Script};
+
+use super::server::{Folder, Server};
+use crate::policies::{HOUR, RateSpec, WindowSpec};
+
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How much later than its deadline a call may settle on a busy machine.
+const GRACE: Duration = Duration::from_millis(150);
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+fn opened(client: redis::Client, runtime: &Runtime) -> Connection {
+    Connection::open(client, Duration::from_secs(1), runtime.handle())
+}
+
+/// Takes one unit of a key in a batch of its own, which is sent at once.
+fn take(
+    connection: &Connection,
+    policy: &Policy,
+    key: &str,
+) -> impl Future<Output = Result<Decision, Failure>> + use<> {
+    let (batch, job) = single(policy, key);
+    let running = connection.run(vec![job], tokio::time::Instant::now() + TIMEOUT);
+    let policy = policy.clone();
+    async move {
+        let values = running.await.remove(0)?;
+        Ok(batch.decisions(&policy, &values).unwrap().remove(0).unwrap())
+    }
+}
+
+fn single(policy: &Policy, key: &str) -> (Batch, Job) {
+    let mut batch = Batch::new();
+    batch.push(&Names::new("api", "default", policy), Key::new(key).unwrap(), 1);
+    let (keys, arguments) = (batch.keys().to_vec(), batch.arguments(policy).to_vec());
+    (batch, Job { script: Script::of(policy), keys, arguments })
+}
+
+fn hundred() -> Policy {
+    WindowSpec { limit: 100, window: HOUR }.policy()
+}
+
+/// Calls until one succeeds; every call settles by its deadline.
+async fn until_well(connection: &Connection, policy: &Policy) -> (Duration, Vec<Failure>) {
+    let (begun, mut failures) = (Instant::now(), Vec::new());
+    loop {
+        let called = Instant::now();
+        let decision = take(connection, policy, "again").await;
+        assert!(called.elapsed() < TIMEOUT + GRACE, "{:?}", called.elapsed());
+        match decision {
+            Ok(_) => return (begun.elapsed(), failures),
+            Err(failure) => failures.push(failure),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "{failures:?}");
+    }
+}
+
+#[test]
+fn a_script_that_the_server_forgets_is_sent_again_and_charges_once() {
+    let mut server = Server::start();
+    let (runtime, policy) = (runtime(), hundred());
+    let connection = opened(server.client(), &runtime);
+    for call in 1..=20 {
+        let decision = runtime.block_on(take(&connection, &policy, "a")).unwrap();
+        assert_eq!(decision.remaining, 100 - call);
+        let _: () = server.run(&[b"SCRIPT", b"FLUSH"]);
+    }
+}
+
+#[test]
+fn requests_take_effect_in_order() {
+    let server = Server::start();
+    let (runtime, policy) = (runtime(), RateSpec { units: 500, period: HOUR, burst: 500 }.gcra());
+    let connection = opened(server.client(), &runtime);
+    let decisions = runtime.block_on(async {
+        let calls: Vec<_> = (0..600).map(|_| take(&connection, &policy, "hot")).collect();
+        let mut decisions = Vec::new();
+        for call in calls {
+            decisions.push(call.await.unwrap());
+        }
+        decisions
+    });
+    let remaining: Vec<_> = decisions.iter().map(|decision| decision.remaining).collect();
+    let expected: Vec<_> = (0..500).rev().chain(std::iter::repeat_n(0, 100)).collect();
+    assert_eq!(remaining, expected);
+    assert_eq!(decisions[599].status, Status::Refused);
+}
+
+#[test]
+fn a_server_that_starts_late_is_found() {
+    let (folder, runtime, policy) = (Folder::new(), runtime(), hundred());
+    let connection = opened(folder.client(), &runtime);
+    let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
+    assert!(matches!(failure, Failure::Unavailable(_)), "{failure:?}");
+    let _server = Server::start_in(folder);
+    let (after, failures) = runtime.block_on(until_well(&connection, &policy));
+    assert!(after < Duration::from_secs(1), "{after:?}: {failures:?}");
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_is_found_again() {
+    let (runtime, policy) = (runtime(), hundred());
+    let mut server = Server::start();
+    let connection = opened(server.client(), &runtime);
+    for _ in 0..3 {
+        runtime.block_on(until_well(&connection, &policy));
+        let folder = server.kill();
+        let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
+        assert!(
+            matches!(failure, Failure::Broken(_) | Failure::Unavailable(_)),
+            "the link is gone: {failure:?}"
+        );
+        let unavailable = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
+        assert!(matches!(unavailable, Failure::Unavailable(_)), "{unavailable:?}");
+        server = Server::start_in(folder);
+        let (after, failures) = runtime.block_on(until_well(&connection, &policy));
+        assert!(after < Duration::from_secs(1), "{after:?}: {failures:?}");
+    }
+}
+
+#[test]
+fn a_frozen_server_times_out_and_what_it_ran_late_is_not_run_again() {
+    let (runtime, policy) = (runtime(), hundred());
+    let mut server = Server::start();
+    let connection = opened(server.client(), &runtime);
+    runtime.block_on(until_well(&connection, &policy));
+    server.signal("STOP");
+    let failure = runtime.block_on(take(&connection, &policy, "frozen")).unwrap_err();
+    assert_eq!(failure, Failure::TimedOut);
+    server.signal("CONT");
+    runtime.block_on(until_well(&connection, &policy));
+    let decision = runtime.block_on(take(&connection, &policy, "frozen")).unwrap();
+    assert_eq!(decision.remaining, 98, "the call that timed out ran once, and was not sent again");
+    let calls: i64 = server.run(&[b"EXISTS", b"api:default:fw:{frozen}"]);
+    assert_eq!(calls, 1);
+}
+
+#[test]
+fn a_busy_server_is_waited_for() {
+    let (runtime, policy) = (runtime(), hundred());
+    let mut server = Server::start();
+    let connection = opened(server.client(), &runtime);
+    runtime.block_on(until_well(&connection, &policy));
+    let _: () = server.run(&[b"CONFIG", b"SET", b"lua-time-limit", b"10"]);
+    let client = server.client();
+    let busy = std::thread::spawn(move || {
+        let spin = "local t = redis.call('TIME') local from = t[1] * 1000000 + t[2] \
+                    repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] > from + 200000";
+        let mut own = client.get_connection().unwrap();
+        redis::cmd("EVAL").arg(spin).arg(0).query::<()>(&mut own).unwrap();
+    });
+    std::thread::sleep(Duration::from_millis(60));
+    let decision = runtime.block_on(take(&connection, &policy, "b")).unwrap();
+    assert_eq!(decision.remaining, 99);
+    busy.join().unwrap();
+}
+
+#[test]
+fn a_refused_script_is_a_failure_that_says_why() {
+    let (runtime, policy) = (runtime(), hundred());
+    let mut server = Server::start();
+    let words: [&[u8]; 7] =
+        [b"ACL", b"SETUSER", b"default", b"resetkeys", b"~other:*", b"+@all", b"nopass"];
+    let _: () = server.run(&words);
+    let connection = opened(server.client(), &runtime);
+    let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
+    let Failure::Refused(why) = failure else { panic!("{failure:?}") };
+    assert!(why.to_lowercase().contains("key"), "{why}");
+}
+
+#[test]
+fn what_waits_when_the_connection_is_dropped_settles() {
+    let (folder, runtime, policy) = (Folder::new(), runtime(), hundred());
+    let connection = opened(folder.client(), &runtime);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    let waiting = connection.run(vec![single(&policy, "a").1, single(&policy, "b").1], deadline);
+    drop(connection);
+    let answers = runtime.block_on(waiting);
+    assert_eq!(answers, vec![Err(Failure::Closed), Err(Failure::Closed)]);
+}

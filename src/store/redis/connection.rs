@@ -1,0 +1,63 @@
+//! A connection to one Redis server: it is kept up in the background, sends what it is given in
+//! order, and settles everything by its deadline.
+//!
+//! **At most once.** A script whose outcome is unknown, because its answer did not come in time or
+//! the connection broke after it was sent, is never sent again. What surely has not run is sent
+//! again until the deadline: a script that the server does not know yet (as its source), and one
+//! that the server cannot run just now (LOADING, BUSY, MASTERDOWN, READONLY, TRYAGAIN, CLUSTERDOWN).
+
+use std::future::Future;
+use std::time::Duration;
+
+use redis::Client;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::job::{Answer, Failure, Job};
+use super::link::keeper;
+use super::sender::{self, Request};
+
+/// A connection that is kept up until it is dropped.
+#[derive(Debug)]
+pub struct Connection {
+    requests: mpsc::UnboundedSender<Request>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Connection {
+    /// Starts to connect, on the given runtime, and goes on trying as long as this is not dropped.
+    #[must_use]
+    pub fn open(client: Client, connect_timeout: Duration, runtime: &Handle) -> Self {
+        let (requests, incoming) = mpsc::unbounded_channel();
+        let (keeper, links) = keeper(client, connect_timeout);
+        let tasks = [runtime.spawn(keeper.run()), runtime.spawn(sender::run(incoming, links))];
+        Self { requests, tasks }
+    }
+
+    /// Runs jobs, in order, after those of earlier calls. They are sent even if the future is not
+    /// waited for; it settles by the deadline, with one answer for each job.
+    pub fn run(
+        &self,
+        jobs: Vec<Job>,
+        deadline: Instant,
+    ) -> impl Future<Output = Vec<Answer>> + use<> {
+        let count = jobs.len();
+        let (answers, answered) = oneshot::channel();
+        let sent = self.requests.send(Request { jobs, deadline, answers });
+        async move {
+            let closed = || vec![Err(Failure::Closed); count];
+            if sent.is_err() {
+                return closed();
+            }
+            answered.await.unwrap_or_else(|_| closed())
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}

@@ -1,0 +1,97 @@
+//! The link to the server: it is made in the background, and again whenever it breaks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// How long to wait before trying again to connect.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// How the connection stands.
+#[derive(Clone)]
+pub(super) enum Link {
+    /// A link, with its number: one that breaks is reported by it.
+    Up(MultiplexedConnection, u64),
+    /// There is none, and why.
+    Down(Arc<str>),
+}
+
+/// A link as the keeper leaves it to the sender.
+pub(super) struct Links {
+    current: watch::Receiver<Link>,
+    broken: mpsc::UnboundedSender<u64>,
+    /// The last link that was reported: the keeper may not have noticed yet.
+    dead: Option<u64>,
+}
+
+/// What the keeper works on.
+pub(super) struct Keeper {
+    client: Client,
+    connect_timeout: Duration,
+    current: watch::Sender<Link>,
+    breaks: mpsc::UnboundedReceiver<u64>,
+}
+
+/// A keeper, to be run, and the links that it makes.
+pub(super) fn keeper(client: Client, connect_timeout: Duration) -> (Keeper, Links) {
+    let (broken, breaks) = mpsc::unbounded_channel();
+    let (sender, current) = watch::channel(Link::Down("still connecting".into()));
+    (
+        Keeper { client, connect_timeout, current: sender, breaks },
+        Links { current, broken, dead: None },
+    )
+}
+
+impl Keeper {
+    /// Connects, and again whenever the link is reported broken.
+    pub(super) async fn run(mut self) {
+        // Deadlines are the sender's: a timeout of the client's would break links that are well.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect_timeout))
+            .set_response_timeout(None);
+        for number in 0.. {
+            let link = loop {
+                match self.client.get_multiplexed_async_connection_with_config(&config).await {
+                    Ok(connection) => break Link::Up(connection, number),
+                    Err(error) => {
+                        self.current.send_replace(Link::Down(error.to_string().into()));
+                    }
+                }
+                sleep(PAUSE).await;
+            };
+            self.current.send_replace(link);
+            // Reports of links before this one may come late.
+            while self.breaks.recv().await.is_some_and(|broken| broken != number) {}
+            self.current.send_replace(Link::Down("reconnecting".into()));
+        }
+    }
+}
+
+impl Links {
+    /// The link, once it is up; or why it is not by the deadline.
+    pub(super) async fn up_before(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<(MultiplexedConnection, u64), Arc<str>> {
+        let dead = self.dead;
+        let is_up = |link: &Link| matches!(link, Link::Up(_, number) if Some(*number) != dead);
+        let up = timeout_at(deadline, self.current.wait_for(is_up)).await;
+        let up = up.ok().and_then(Result::ok).map(|link| link.clone());
+        match up.unwrap_or_else(|| self.current.borrow().clone()) {
+            Link::Up(connection, number) if Some(number) != dead => Ok((connection, number)),
+            Link::Up(..) => Err("the connection broke".into()),
+            Link::Down(why) => Err(why),
+        }
+    }
+
+    /// Reports a link broken.
+    pub(super) fn report(&mut self, number: u64) {
+        self.dead = Some(number);
+        // The keeper is gone only when the connection is.
+        let _unheard = self.broken.send(number);
+    }
+}

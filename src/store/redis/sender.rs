@@ -1,0 +1,234 @@
+//! Sends requests in the order in which they come, and settles each by its deadline.
+//!
+//! One task does it all, so that the order is the task's own. A request goes as one pipeline. What
+//! has surely not run is sent again: then nothing new is sent until all that is under way has been
+//! answered, and what is to be repeated goes again, in its order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesOrdered, StreamExt as _};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value as Reply};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::job::{Answer, Failure, Job};
+use super::link::Links;
+use super::wire::Value;
+
+/// How long to wait before sending again what the server could not run just now.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// So many requests are under way at most: the client's queue has room for a few more, and one that
+/// found it full would lose its place.
+const MOST_UNDER_WAY: usize = 40;
+
+/// Jobs that go together.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) jobs: Vec<Job>,
+    pub(super) deadline: Instant,
+    pub(super) answers: oneshot::Sender<Vec<Answer>>,
+}
+
+/// A request with what is known of its jobs.
+struct Open {
+    request: Request,
+    /// By job: its answer, or how it is to be sent (again).
+    jobs: Vec<Standing>,
+}
+
+enum Standing {
+    Settled(Answer),
+    /// To be sent as the script's digest.
+    Digest,
+    /// To be sent as the script's source: the server does not know it.
+    Source,
+    /// As before, but the server could not run it, for this reason.
+    Paused(Arc<str>),
+}
+
+impl Open {
+    fn new(request: Request) -> Self {
+        let jobs = request.jobs.iter().map(|_| Standing::Digest).collect();
+        Self { request, jobs }
+    }
+
+    /// Settles all jobs that are open.
+    fn fail(mut self, failure: &Failure) {
+        for job in &mut self.jobs {
+            if !matches!(job, Standing::Settled(_)) {
+                *job = Standing::Settled(Err(failure.clone()));
+            }
+        }
+        self.answer();
+    }
+
+    /// Answers, unless a job is to be sent again.
+    fn answer(self) -> Option<Self> {
+        if self.jobs.iter().any(|job| !matches!(job, Standing::Settled(_))) {
+            return Some(self);
+        }
+        let settled = self.jobs.into_iter().filter_map(|job| match job {
+            Standing::Settled(answer) => Some(answer),
+            _ => None,
+        });
+        // Nobody waits any more if this fails.
+        let _unheard = self.request.answers.send(settled.collect());
+        None
+    }
+
+    fn commands(&self) -> redis::Pipeline {
+        let mut pipeline = redis::pipe();
+        for (job, standing) in self.request.jobs.iter().zip(&self.jobs) {
+            let command = match standing {
+                Standing::Settled(_) => continue,
+                Standing::Source => command("EVAL", job.script.source(), job),
+                Standing::Digest | Standing::Paused(_) => {
+                    command("EVALSHA", job.script.sha1(), job)
+                }
+            };
+            pipeline.add_command(command);
+        }
+        pipeline
+    }
+}
+
+fn command(name: &'static str, script: &str, job: &Job) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(script).arg(job.keys.len()).arg(&job.keys).arg(&job.arguments[..]);
+    command
+}
+
+/// A request that was sent, with the number of its link and what came of it.
+struct Done {
+    open: Open,
+    link: u64,
+    replies: Result<Vec<Reply>, Lost>,
+}
+
+/// Why there are no replies.
+enum Lost {
+    InTime,
+    Broken(Arc<str>),
+}
+
+async fn send(open: Open, mut connection: MultiplexedConnection, link: u64) -> Done {
+    let commands = open.commands();
+    let sending = connection.send_packed_commands(&commands, 0, commands.len());
+    let replies = match timeout_at(open.request.deadline, sending).await {
+        Ok(Ok(replies)) => Ok(replies),
+        Ok(Err(error)) => Err(Lost::Broken(error.to_string().into())),
+        Err(_) => Err(Lost::InTime),
+    };
+    Done { open, link, replies }
+}
+
+/// Sends what comes until the connection is dropped.
+pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut links: Links) {
+    let mut under_way = FuturesOrdered::new();
+    let mut next: Option<Open> = None;
+    let mut again: VecDeque<Open> = VecDeque::new();
+    loop {
+        if under_way.is_empty() && !again.is_empty() {
+            if again
+                .iter()
+                .any(|open| open.jobs.iter().any(|job| matches!(job, Standing::Paused(_))))
+            {
+                sleep(PAUSE).await;
+            }
+            for open in std::mem::take(&mut again) {
+                match links.up_before(open.request.deadline).await {
+                    Ok((connection, link)) => under_way.push_back(send(open, connection, link)),
+                    Err(why) => open.fail(&Failure::Unavailable(why)),
+                }
+            }
+        }
+        let may_start = again.is_empty() && under_way.len() < MOST_UNDER_WAY;
+        let deadline = next.as_ref().map_or_else(Instant::now, |open| open.request.deadline);
+        tokio::select! {
+            biased;
+            Some(done) = under_way.next(), if !under_way.is_empty() => {
+                again.extend(settled(done, &mut links));
+            }
+            request = requests.recv(), if next.is_none() && may_start => match request {
+                Some(request) => next = Some(Open::new(request)),
+                None => return,
+            },
+            found = links.up_before(deadline), if next.is_some() && may_start => {
+                let Some(open) = next.take() else { continue };
+                match found {
+                    Ok((connection, link)) => under_way.push_back(send(open, connection, link)),
+                    Err(why) => open.fail(&Failure::Unavailable(why)),
+                }
+            }
+        }
+    }
+}
+
+/// Settles what was answered, and gives back what is to be sent again.
+fn settled(done: Done, links: &mut Links) -> Option<Open> {
+    let Done { mut open, link, replies } = done;
+    let replies = match replies {
+        Ok(replies) => replies,
+        Err(Lost::InTime) => {
+            open.fail(&Failure::TimedOut);
+            return None;
+        }
+        Err(Lost::Broken(why)) => {
+            links.report(link);
+            open.fail(&Failure::Broken(why));
+            return None;
+        }
+    };
+    let late = Instant::now() + PAUSE >= open.request.deadline;
+    let waiting = open.jobs.iter_mut().filter(|job| !matches!(job, Standing::Settled(_)));
+    for (job, reply) in waiting.zip(replies) {
+        *job = match read(reply) {
+            Standing::Paused(why) if late => Standing::Settled(Err(Failure::Unavailable(why))),
+            standing => standing,
+        };
+    }
+    open.answer()
+}
+
+fn read(reply: Reply) -> Standing {
+    let error: RedisError = match reply {
+        Reply::ServerError(error) => error.into(),
+        Reply::Array(values) => {
+            return Standing::Settled(Ok(values.into_iter().map(value).collect()));
+        }
+        other => return Standing::Settled(Ok(vec![value(other)])),
+    };
+    let why: Arc<str> = error.to_string().into();
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::NoScript) => Standing::Source,
+        ErrorKind::Server(kind) if is_passing(kind) => Standing::Paused(why),
+        _ if error.code() == Some("BUSY") => Standing::Paused(why),
+        _ => Standing::Settled(Err(Failure::Refused(why))),
+    }
+}
+
+/// Whether a server that answers so has not run the script, and may run it soon.
+fn is_passing(kind: ServerErrorKind) -> bool {
+    matches!(
+        kind,
+        ServerErrorKind::BusyLoading
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ReadOnly
+            | ServerErrorKind::TryAgain
+            | ServerErrorKind::ClusterDown
+    )
+}
+
+/// A script answers with numbers and texts; anything else is no answer, and is seen so when it is
+/// decoded.
+fn value(reply: Reply) -> Value {
+    match reply {
+        Reply::Int(number) => Value::Number(number),
+        Reply::BulkString(text) => Value::Text(String::from_utf8_lossy(&text).into_owned()),
+        other => Value::Text(format!("{other:?}")),
+    }
+}

@@ -10,7 +10,7 @@
 --          each costs one unit
 -- ARGV[3]  'peek': nothing is written
 --
--- Answers a flat list: now, and for each call an outcome and what belongs to it (see outcome.lua).
+-- Answers as outcome.lua says; a state's numbers are the window's end and its count.
 
 local limit, window = struct.unpack('>dd', ARGV[1])
 local new_end = math.ceil((now + window) / 1000)
@@ -20,37 +20,54 @@ local LIMIT = 9007199254740992
 
 -- By key: the window. Nil is a value that cannot be read.
 local ends, counts = {}, {}
--- By key: what is to be written: 1 more units in the window that is stored, 2 another one, 3 if there
--- was none.
-local writes, more = {}, {}
+-- By key: whether the value is packed.
+local packed = {}
+-- The keys to be written; and how, by key: 1 more units in the window that is stored, 2 another one, 3 if
+-- there was none. And how many more.
+local dirty, how, more = {}, {}, {}
 
-local function read(key, value)
-  local window_end, count
-  if #value <= 16 and string.find(value, '^%d+$') then
-    local packed = tonumber(value)
-    count = packed % COUNTS
-    window_end = (packed - count) / COUNTS + EPOCH
-  else
-    window_end, count = string.match(value, '^(%d+):(%d+)$')
-    window_end, count = tonumber(window_end), tonumber(count)
+local function mark(key, as)
+  if not how[key] then
+    dirty[#dirty + 1] = key
+    how[key] = as
+  elseif how[key] < as then
+    how[key] = as
   end
-  if not window_end or window_end >= LIMIT or count >= LIMIT then
-    return
-  end
+end
+
+-- A window that ends later than one opened now was left by a clock that has stepped back, or by a longer
+-- window: a full one from now.
+local function keep(key, window_end, count)
   if window_end > new_end then
-    -- Left by a clock that has stepped back, or by a longer window: a full one from now.
     window_end, count = new_end, math.max(count, limit)
-    writes[key] = 2
+    mark(key, 2)
   end
   ends[key], counts[key] = window_end, count
 end
 
+local function read_text(key, value)
+  local window_end, count = string.match(value, '^(%d+):(%d+)$')
+  window_end, count = tonumber(window_end), tonumber(count)
+  if window_end and window_end < LIMIT and count < LIMIT then
+    keep(key, window_end, count)
+  end
+end
+
 local values = redis.call('MGET', unpack(KEYS))
 for key = 1, #KEYS do
-  if values[key] then
-    read(key, values[key])
-  else
+  local value = values[key]
+  if not value then
     ends[key], counts[key] = 0, 0
+  else
+    -- A packed end later than the first day of 2020 has 12 digits or more.
+    local number = #value >= 12 and #value <= 16 and tonumber(value)
+    if number and number >= 0 and number % 1 == 0 then
+      local count = number % COUNTS
+      packed[key] = true
+      keep(key, (number - count) / COUNTS + EPOCH, count)
+    else
+      read_text(key, value)
+    end
   end
 end
 
@@ -68,7 +85,7 @@ local function charge(key, cost)
   end
   if window_end * 1000 <= now then
     ends[key], counts[key] = new_end, cost
-    writes[key] = values[key] and 2 or 3
+    mark(key, values[key] and 2 or 3)
     return ADMITTED
   end
   local count = counts[key] + cost
@@ -76,75 +93,64 @@ local function charge(key, cost)
     return REFUSED
   end
   counts[key] = count
-  if not writes[key] or writes[key] == 1 then
-    writes[key], more[key] = 1, (more[key] or 0) + cost
-  end
+  more[key] = (more[key] or 0) + cost
+  mark(key, 1)
   return ADMITTED
 end
 
--- By call: its key, its outcome, and the state that it left.
-local keys_of, outcomes, left_ends, left_counts = {}, {}, {}, {}
+local answer, length, calls, keys_of = { now }, 1, 0, nil
 
-local function decide(call, key, cost)
-  keys_of[call], outcomes[call] = key, charge(key, cost)
-  left_ends[call], left_counts[call] = ends[key], counts[key]
+local function decide(key, cost)
+  local outcome = charge(key, cost)
+  calls = calls + 1
+  answer[length + 1], answer[length + 2], answer[length + 3] = outcome, ends[key] or 0, counts[key] or 0
+  length = length + 3
 end
 
 if ARGV[2] == '' then
   for key = 1, #KEYS do
-    decide(key, key, 1)
+    decide(key, 1)
   end
 else
-  local position, call, key, cost = 1, 0
+  local position, key, cost = 1
+  keys_of = {}
   while position <= #ARGV[2] do
     key, cost, position = struct.unpack('>I2d', ARGV[2], position)
-    call = call + 1
-    decide(call, key, cost)
+    keys_of[calls + 1] = key
+    decide(key, cost)
   end
+end
+
+if ARGV[3] == 'peek' then
+  return answer
 end
 
 -- Everything is decided: now write. A key that cannot be written fails by itself.
-local failed = {}
-for key, how in pairs(ARGV[3] == 'peek' and {} or writes) do
-  local window_end, count, answer = ends[key], counts[key]
-  local since = window_end - EPOCH
-  local packs = count < COUNTS and since >= 0 and since < SPAN
-  if how == 1 and packs and not string.find(values[key], ':', 1, true) then
-    answer = redis.pcall('INCRBY', KEYS[key], more[key])
+for _, key in ipairs(dirty) do
+  local window_end, count, written = ends[key], counts[key]
+  if how[key] == 1 and packed[key] and count < COUNTS then
+    written = redis.pcall('INCRBY', KEYS[key], more[key])
   else
+    local since = window_end - EPOCH
+    local packs = count < COUNTS and since > 86400000 and since < SPAN
     local value = packs and since * COUNTS + count or string.format('%.0f:%.0f', window_end, count)
-    if how == 1 then
-      answer = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
+    if how[key] == 1 then
+      written = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
     else
       -- One millisecond more: Redis's clock for expiry may lag behind this script's.
       local ttl = window_end - math.floor(now / 1000) + 1
-      if how == 2 then
-        answer = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
+      if how[key] == 2 then
+        written = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
       else
         -- MGET cannot tell a missing key from one of another type: that one must not be overwritten.
-        answer = redis.pcall('SET', KEYS[key], value, 'PX', ttl, 'NX')
+        written = redis.pcall('SET', KEYS[key], value, 'PX', ttl, 'NX')
       end
     end
   end
-  if not answer then
-    failed[key] = UNREADABLE
-  elseif type(answer) == 'table' and answer.err then
-    failed[key] = answer.err
-  end
-end
-
-local answer, length = { now }, 1
-for call = 1, #outcomes do
-  local outcome, failure = outcomes[call], failed[keys_of[call]]
-  if failure == UNREADABLE or outcome == UNREADABLE then
-    length = length + 1
-    answer[length] = UNREADABLE
-  elseif failure then
-    answer[length + 1], answer[length + 2] = UNWRITTEN, failure
-    length = length + 2
-  else
-    answer[length + 1], answer[length + 2], answer[length + 3] = outcome, left_ends[call], left_counts[call]
-    length = length + 3
+  if not written then
+    fail(answer, calls, key, keys_of, UNREADABLE, 0)
+  elseif type(written) == 'table' and written.err then
+    fail(answer, calls, key, keys_of, UNWRITTEN, written.err)
   end
 end
 return answer

@@ -9,10 +9,12 @@
 --          call for each key and each costs one unit
 -- ARGV[3]  'peek': nothing is written
 --
--- Answers a flat list: now, and for each call an outcome and what belongs to it (see outcome.lua).
+-- Answers as outcome.lua says; a state's numbers are the arrival's micros and part.
+
+local find, pack, unpack_struct = string.find, struct.pack, struct.unpack
 
 local period, units, burst, unit_micros, unit_part, full_micros, full_part, ttl_step =
-  struct.unpack('>dddddddd', ARGV[1])
+  unpack_struct('>dddddddd', ARGV[1])
 local numbers = string.sub(ARGV[1], 1, 24)
 
 -- now + time to full: as far ahead as this policy can put an arrival.
@@ -20,17 +22,21 @@ local far_micros, far_part = now + full_micros, full_part
 
 local LIMIT = 9007199254740992
 
--- Whether a number read from a value is one that was written: whole, and counted exactly.
-local function whole(number)
-  return number >= 0 and number < LIMIT and number % 1 == 0
-end
-
 -- By key: the arrival. Nil is a value that cannot be read.
 local micros, parts = {}, {}
 -- By key: the numbers that the arrival is counted in, where they are not this policy's.
 local others = {}
--- By key: what is to be written: 1 with the TTL as it is, 2 with a new one, 3 if there was none.
-local writes = {}
+-- The keys to be written; and how, by key: 1 with the TTL as it is, 2 with a new one, 3 if there was none.
+local dirty, how = {}, {}
+
+local function mark(key, as)
+  if not how[key] then
+    dirty[#dirty + 1] = key
+    how[key] = as
+  elseif how[key] < as then
+    how[key] = as
+  end
+end
 
 -- The time in which `count` units drain at P' = q*N' + r, where count*r + N' is below 2^53.
 local function time_of(count, q, r, n)
@@ -72,12 +78,17 @@ local function units_used(arrival_micros, arrival_part, other)
   return used
 end
 
+-- Whether a number read from a value is one that was written: whole, and counted exactly.
+local function whole(number)
+  return number >= 0 and number < LIMIT and number % 1 == 0
+end
+
 -- Reads a value written with other numbers, or refuses what is none.
 local function read_other(key, value)
   if #value ~= 40 then
     return
   end
-  local m, part, p, n, b = struct.unpack('>ddddd', value)
+  local m, part, p, n, b = unpack_struct('>ddddd', value)
   if not (whole(m) and whole(part) and whole(p) and whole(n) and whole(b)) then
     return
   end
@@ -94,7 +105,7 @@ local function read_other(key, value)
   if m > far_m or (m == far_m and part > far_p) then
     -- Left by a clock that has stepped back: as fully used now.
     m, part = far_m, far_p
-    writes[key] = 2
+    mark(key, 2)
   end
   micros[key], parts[key] = m, part
   others[key] = { period = p, units = n, burst = b, q = q, r = r, suffix = string.sub(value, 17) }
@@ -105,12 +116,12 @@ for key = 1, #KEYS do
   local value = values[key]
   if not value then
     micros[key], parts[key] = 0, 0
-  elseif string.sub(value, 17) == numbers then
-    local m, part = struct.unpack('>dd', value)
-    if whole(m) and whole(part) and part < units then
+  elseif find(value, numbers, 17, true) == 17 and #value == 40 then
+    local m, part = unpack_struct('>dd', value)
+    if m >= 0 and m < LIMIT and m % 1 == 0 and part >= 0 and part < units and part % 1 == 0 then
       if m > far_micros or (m == far_micros and part > far_part) then
         m, part = far_micros, far_part
-        writes[key] = 2
+        mark(key, 2)
       end
       micros[key], parts[key] = m, part
     end
@@ -119,16 +130,10 @@ for key = 1, #KEYS do
   end
 end
 
--- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be
--- set anew until the arrival passes a multiple, and never ends early.
-local function stretch(arrival_micros)
-  return math.floor(arrival_micros / ttl_step)
-end
-
 -- Charges the state of a key, and tells what became of it.
 local function charge(key, cost, cost_micros, cost_part)
-  local m, part = micros[key], parts[key]
-  if not m then
+  local old = micros[key]
+  if not old then
     return UNREADABLE
   end
   if cost == 0 then
@@ -137,7 +142,7 @@ local function charge(key, cost, cost_micros, cost_part)
   if cost > burst then
     return IMPOSSIBLE
   end
-  local other = others[key]
+  local m, part, other = old, parts[key], others[key]
   if other then
     local used = units_used(m, part, other)
     if used + cost > burst then
@@ -145,6 +150,7 @@ local function charge(key, cost, cost_micros, cost_part)
     end
     m, part = time_of(used, unit_micros, unit_part, units)
     m = m + now
+    others[key] = nil
   elseif m < now then
     m, part = now, 0
   end
@@ -153,80 +159,79 @@ local function charge(key, cost, cost_micros, cost_part)
     m, part = m + 1, part - units
   end
   if m > far_micros or (m == far_micros and part > far_part) then
+    others[key] = other
     return REFUSED
   end
   if not values[key] then
-    writes[key] = 3
-  elseif other or stretch(m) ~= stretch(micros[key]) then
-    writes[key] = 2
-  elseif not writes[key] then
-    writes[key] = 1
+    mark(key, 3)
+  elseif other or m - m % ttl_step ~= old - old % ttl_step then
+    -- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be set
+    -- anew until the arrival passes a multiple, and never ends early.
+    mark(key, 2)
+  else
+    mark(key, 1)
   end
-  micros[key], parts[key], others[key] = m, part, nil
+  micros[key], parts[key] = m, part
   return ADMITTED
 end
 
--- By call: its key, its outcome, and the state that it left.
-local keys_of, outcomes, left_micros, left_parts, left_others = {}, {}, {}, {}, {}
+local answer, length, calls, keys_of = { now }, 1, 0, nil
+local others_left = {}
 
-local function decide(call, key, cost, cost_micros, cost_part)
-  keys_of[call], outcomes[call] = key, charge(key, cost, cost_micros, cost_part)
-  left_micros[call], left_parts[call], left_others[call] = micros[key], parts[key], others[key]
+local function decide(key, cost, cost_micros, cost_part)
+  local outcome = charge(key, cost, cost_micros, cost_part)
+  calls = calls + 1
+  if others[key] then
+    outcome = outcome + OTHER
+    others_left[#others_left + 1] = others[key]
+  end
+  answer[length + 1], answer[length + 2], answer[length + 3] = outcome, micros[key] or 0, parts[key] or 0
+  length = length + 3
 end
 
 if ARGV[2] == '' then
   for key = 1, #KEYS do
-    decide(key, key, 1, unit_micros, unit_part)
+    decide(key, 1, unit_micros, unit_part)
   end
 else
-  local position, call, key, cost, cost_micros, cost_part = 1, 0
+  local position, key, cost, cost_micros, cost_part = 1
+  keys_of = {}
   while position <= #ARGV[2] do
-    key, cost, cost_micros, cost_part, position = struct.unpack('>I2ddd', ARGV[2], position)
-    call = call + 1
-    decide(call, key, cost, cost_micros, cost_part)
+    key, cost, cost_micros, cost_part, position = unpack_struct('>I2ddd', ARGV[2], position)
+    keys_of[calls + 1] = key
+    decide(key, cost, cost_micros, cost_part)
   end
+end
+
+for _, other in ipairs(others_left) do
+  answer[length + 1], answer[length + 2], answer[length + 3] = other.period, other.units, other.burst
+  length = length + 3
+end
+
+if ARGV[3] == 'peek' then
+  return answer
 end
 
 -- Everything is decided: now write. A key that cannot be written fails by itself.
-local failed = {}
-for key, how in pairs(ARGV[3] == 'peek' and {} or writes) do
-  local other = others[key]
-  local value = struct.pack('>dd', micros[key], parts[key]) .. (other and other.suffix or numbers)
-  local answer
-  if how == 1 then
-    answer = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
+for _, key in ipairs(dirty) do
+  local other, m = others[key], micros[key]
+  local value = pack('>ddc0', m, parts[key], other and other.suffix or numbers)
+  local written
+  if how[key] == 1 then
+    written = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
   else
-    local ttl = math.ceil(((stretch(micros[key]) + 2) * ttl_step - now) / 1000)
-    if how == 2 then
-      answer = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
+    local ttl = math.ceil((m - m % ttl_step + 2 * ttl_step - now) / 1000)
+    if how[key] == 2 then
+      written = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
     else
       -- MGET cannot tell a missing key from one of another type: that one must not be overwritten.
-      answer = redis.pcall('SET', KEYS[key], value, 'PX', ttl, 'NX')
+      written = redis.pcall('SET', KEYS[key], value, 'PX', ttl, 'NX')
     end
   end
-  if not answer then
-    failed[key] = UNREADABLE
-  elseif answer.err then
-    failed[key] = answer.err
-  end
-end
-
-local answer, length = { now }, 1
-for call = 1, #outcomes do
-  local outcome, failure, other = outcomes[call], failed[keys_of[call]], left_others[call]
-  if failure == UNREADABLE or outcome == UNREADABLE then
-    length = length + 1
-    answer[length] = UNREADABLE
-  elseif failure then
-    answer[length + 1], answer[length + 2] = UNWRITTEN, failure
-    length = length + 2
-  elseif other then
-    answer[length + 1], answer[length + 2], answer[length + 3] = outcome + OTHER, left_micros[call], left_parts[call]
-    answer[length + 4], answer[length + 5], answer[length + 6] = other.period, other.units, other.burst
-    length = length + 6
-  else
-    answer[length + 1], answer[length + 2], answer[length + 3] = outcome, left_micros[call], left_parts[call]
-    length = length + 3
+  if not written then
+    fail(answer, calls, key, keys_of, UNREADABLE, 0)
+  elseif written.err then
+    fail(answer, calls, key, keys_of, UNWRITTEN, written.err)
   end
 end
 return answer

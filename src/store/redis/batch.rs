@@ -107,7 +107,10 @@ impl Batch {
         policy: &Policy,
         reply: &[Value],
     ) -> Result<Vec<Result<Decision, CallError>>, MalformedReply> {
-        let mut values = Values(reply.iter());
+        let states = 1 + 3 * self.calls.len();
+        let mut values = Values(reply.get(..states).ok_or(MalformedReply)?.iter());
+        // What the policy's numbers are not stands behind all calls.
+        let mut others = Values(reply[states..].iter());
         let now = values.number()?;
         let mut decisions = Vec::with_capacity(self.calls.len());
         for call in &self.calls {
@@ -117,16 +120,19 @@ impl Batch {
                 1 => Outcome::Refused,
                 2 => Outcome::Impossible,
                 3 => {
+                    values.skip(2);
                     decisions.push(Err(CallError::Unreadable));
                     continue;
                 }
                 4 => {
                     decisions.push(Err(CallError::Unwritten(values.text()?)));
+                    values.skip(1);
                     continue;
                 }
                 _ => return Err(MalformedReply),
             };
-            let state = wire::state(&mut values, policy, code >= OTHER)?;
+            let others = (code >= OTHER).then_some(&mut others);
+            let state = wire::state(&mut values, policy, others)?;
             decisions.push(Ok(decision::describe(policy, &state, now, call.cost, outcome)));
         }
         Ok(decisions)
@@ -181,13 +187,14 @@ mod tests {
             vec![number(5), number(0), number(7)],
             vec![number(5), number(7), number(7), number(7)],
             vec![number(-5), number(0), number(7), number(7)],
-            vec![number(5), number(4), number(7)],
+            vec![number(5), number(4), number(7), number(7)],
+            vec![number(5), number(8), number(7), number(7)],
             vec![number(5), number(8), number(7), number(7), number(0), number(1), number(1)],
             vec![Value::Text("5".into())],
         ] {
             assert_eq!(calls.decisions(&gcra(), &reply), Err(MalformedReply), "{reply:?}");
         }
-        let unwritten = [number(5), number(4), Value::Text("OOM".into())];
+        let unwritten = [number(5), number(4), Value::Text("OOM".into()), number(0)];
         let error = CallError::Unwritten("OOM".into());
         assert_eq!(calls.decisions(&gcra(), &unwritten), Ok(vec![Err(error)]));
     }

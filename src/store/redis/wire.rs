@@ -41,6 +41,10 @@ impl Values<'_> {
         }
     }
 
+    pub(super) fn skip(&mut self, count: usize) {
+        self.0 = self.0.as_slice().get(count..).unwrap_or_default().iter();
+    }
+
     pub(super) fn text(&mut self) -> Result<String, MalformedReply> {
         match self.0.next() {
             Some(Value::Text(text)) => Ok(text.clone()),
@@ -104,22 +108,23 @@ pub(super) fn push_call(argument: &mut Vec<u8>, policy: &Policy, key: u16, cost:
     }
 }
 
-/// Reads the state that a call left. `other` tells that its numbers follow it.
+/// Reads the state that a call left; `others` has its numbers if they are not the policy's.
 pub(super) fn state(
     values: &mut Values<'_>,
     policy: &Policy,
-    other: bool,
+    others: Option<&mut Values<'_>>,
 ) -> Result<State, MalformedReply> {
+    let (first, second) = (values.number()?, values.number()?);
     match layout(policy) {
         Layout::Rate(rate) => {
-            let arrival = Arrival { micros: values.number()?, part: values.number()? };
-            let numbers =
-                if other { Arc::new(rate_numbers(values)?) } else { rate.shared_numbers() };
+            let arrival = Arrival { micros: first, part: second };
+            let numbers = match others {
+                Some(others) => Arc::new(rate_numbers(others)?),
+                None => rate.shared_numbers(),
+            };
             Ok(State::Rate(RateState { arrival, numbers }))
         }
-        Layout::Window(_) => {
-            Ok(State::Window(WindowState { ends_ms: values.number()?, count: values.number()? }))
-        }
+        Layout::Window(_) => Ok(State::Window(WindowState { ends_ms: first, count: second })),
     }
 }
 

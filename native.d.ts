@@ -54,3 +54,38 @@ export declare class Policy {
   /** `limit` units per `period_us`, and up to `burst` at once. */
   static gcra(limit: number, periodUs: number, burst: number): Policy
 }
+
+/** One limiter's keys in Redis. */
+export declare class RedisLedger {
+  /**
+   * The function that notes a call of `cost` units on `key`; the code in `answer` is 0 or that
+   * of a failure.
+   */
+  bindNote(answer: Float64Array): (key: string, cost: number) => void
+  /** Frees the prefix for another policy. */
+  close(): void
+}
+
+/** A Redis server as a store. */
+export declare class RedisStore {
+  /** Connects in the background. Throws if the URL is none. */
+  constructor(url: string, connectTimeoutMs: number)
+  /** Opens a limiter's keys. Throws while the prefix is open with another policy. */
+  open(prefix: string, policy: Policy): RedisLedger
+  /** Sends what has been noted for these ledgers. The answers are theirs, in order. */
+  submit(ledgers: readonly RedisLedger[], timeoutMs: number): Promise<RedisAnswers>
+  /** What taking `cost` units from a key would answer; or a failure's code if it is no key. */
+  peek(ledger: RedisLedger, key: string, cost: number, timeoutMs: number): number | Promise<RedisAnswers>
+  /** Makes a key as if never used; or answers with a failure's code if it is no key. */
+  reset(ledger: RedisLedger, key: string, timeoutMs: number): number | Promise<RedisAnswers>
+  /** Drops the connection; what waits settles as closed. */
+  close(): void
+}
+
+/** What became of a batch. */
+export interface RedisAnswers {
+  /** An answer for each call; a failure's second number is that of its text. */
+  answers: Float64Array
+  /** What failures say. */
+  texts: Array<string>
+}

@@ -838,3 +838,5 @@ module.exports = nativeBinding
 module.exports.Ledger = nativeBinding.Ledger
 module.exports.MemoryStore = nativeBinding.MemoryStore
 module.exports.Policy = nativeBinding.Policy
+module.exports.RedisLedger = nativeBinding.RedisLedger
+module.exports.RedisStore = nativeBinding.RedisStore

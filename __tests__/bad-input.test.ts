@@ -110,8 +110,8 @@ describe('options', () => {
     const of = (options: unknown) => failureOf(() => new RateLimiter(policy, anything(options)))
     expect(of({ sotre: 1 })).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining('"sotre"') })
     expect(of(5).message).toMatch(/RateLimiter takes an object/)
-    expect(of({ store: {} }).message).toBe('store must be a MemoryStore, got an object')
-    expect(of({ store: null }).message).toBe('store must be a MemoryStore, got null')
+    expect(of({ store: {} }).message).toBe('store must be a MemoryStore, a RedisStore or a Redis URL, got an object')
+    expect(of({ store: null }).message).toBe('store must be a MemoryStore, a RedisStore or a Redis URL, got null')
     for (const prefix of ['', '1a', 'a b', 'a{b}', 'a:b', 'x'.repeat(33), 5, null]) {
       expect(of({ prefix })).toMatchObject({
         code: 'INVALID_OPTION',

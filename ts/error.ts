@@ -7,8 +7,11 @@ import type { Decision } from './decision.js'
  * - `INVALID_OPTION`: any other option is unknown or has a value it cannot have.
  * - `INVALID_KEY`: the key is not a non-empty well-formed string of at most 1024 bytes of UTF-8.
  * - `INVALID_COST`: the cost is not a whole number from 1 (in `peek` from 0) to 2^53 − 1.
+ * - `STORE_UNAVAILABLE`: the store could not be reached before the deadline, or the connection to it broke.
+ * - `STORE_TIMEOUT`: the store did not answer before the deadline.
+ * - `OVERLOADED`: too many calls are waiting for the store.
  * - `STORE_FULL`: the embedded store holds `maxKeys` keys and cannot do this for one more.
- * - `STORE_ERROR`: the store failed in a way that it should not.
+ * - `STORE_ERROR`: the store answered with an error, or failed in a way that it should not.
  * - `CLOSED`: the limiter has been closed.
  */
 export type TollgateErrorCode =
@@ -16,6 +19,9 @@ export type TollgateErrorCode =
   | 'INVALID_OPTION'
   | 'INVALID_KEY'
   | 'INVALID_COST'
+  | 'STORE_UNAVAILABLE'
+  | 'STORE_TIMEOUT'
+  | 'OVERLOADED'
   | 'STORE_FULL'
   | 'STORE_ERROR'
   | 'CLOSED'

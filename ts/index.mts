@@ -6,4 +6,4 @@
  */
 
 export type * from './index.js'
-export { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from './index.js'
+export { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, TollgateError, tokenBucket } from './index.js'

@@ -24,5 +24,7 @@ export {
   RateLimiter,
   type RateLimiterConstructor,
   type RateLimiterOptions,
+  type RedisRateLimiterOptions,
   type TakeOptions,
 } from './rate-limiter.js'
+export { RedisStore, type RedisStoreOptions } from './redis/store.js'

@@ -4,23 +4,37 @@ import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
 import { type Policy, policyOf } from './policy.js'
 import { type Ledger, Store } from './store.js'
 
+/** A store, and what is to be done when its limiter is closed. */
+export interface OwnedStore {
+  readonly store: Store
+  release(): Promise<void>
+}
+
 /**
  * The limiter behind `RateLimiter`: it checks what users pass, and asks its ledger.
  *
- * It knows no particular store; `newStore` makes the one it owns where none is given.
+ * It knows no particular store; `ownStore` makes the one it owns where none, or a URL, is given.
  */
 export class Limiter {
   readonly policies: { readonly default: Policy }
   #ledger: Ledger | undefined
+  readonly #owned: OwnedStore | undefined
 
-  constructor(policy: unknown, options: unknown, newStore: () => Store) {
+  constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
     const given = optionsOf('INVALID_OPTION', 'RateLimiter', options ?? {}, ['store', 'prefix'])
-    if (given.store !== undefined && !(given.store instanceof Store)) {
-      throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore', given.store)
+    const { store } = given
+    if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
+      throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore, a RedisStore or a Redis URL', store)
     }
     const prefix = given.prefix === undefined ? undefined : nameOf('prefix', given.prefix)
     this.policies = Object.freeze({ default: policyOf(policy) })
-    this.#ledger = (given.store ?? newStore()).open(prefix, this.policies.default)
+    this.#owned = store instanceof Store ? undefined : ownStore(store)
+    try {
+      this.#ledger = (this.#owned?.store ?? (store as Store)).open(prefix, this.policies.default)
+    } catch (error) {
+      void this.#owned?.release()
+      throw error
+    }
   }
 
   async take(key: string, cost?: unknown): Promise<Decision<'default'>> {
@@ -28,8 +42,11 @@ export class Limiter {
   }
 
   takeSync(key: string, cost?: unknown): Decision<'default'> {
-    const decision = this.#open().take(key, cost === undefined ? 1 : unitsOf(cost, 1))
-    return decision as Decision<'default'>
+    const ledger = this.#open()
+    if (!ledger.isSync) {
+      throw new TollgateError('INVALID_OPTION', 'takeSync needs the embedded store: over Redis, await take')
+    }
+    return ledger.take(key, cost === undefined ? 1 : unitsOf(cost, 1)) as Decision<'default'>
   }
 
   async peek(key: string, cost?: unknown): Promise<Decision<'default'>> {
@@ -62,7 +79,10 @@ export class Limiter {
   async close(): Promise<void> {
     const ledger = this.#ledger
     this.#ledger = undefined
-    await ledger?.close()
+    if (ledger !== undefined) {
+      await ledger.close()
+      await this.#owned?.release()
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -67,3 +67,13 @@ export function nameOf(option: string, value: unknown): string {
   }
   throw invalid('INVALID_OPTION', option, `must match ${NAME.source}`, value)
 }
+
+/** Runs what may throw a native error, and throws one of ours for it. */
+export function translated<T>(code: TollgateErrorCode, subject: string, run: () => T): T {
+  try {
+    return run()
+  } catch (error) {
+    const rule = (error as Error).message
+    throw new TollgateError(code, `${subject} ${rule}`)
+  }
+}

@@ -1,13 +1,29 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { Decision } from './decision.js'
-import { Limiter } from './limiter.js'
+import { Limiter, type OwnedStore } from './limiter.js'
 import { MemoryStore } from './memory/store.js'
 import type { Policy } from './policy.js'
+import { sharedStore } from './redis/shared.js'
+import type { RedisStore } from './redis/store.js'
 
 /** How a call is to be counted. */
 export interface TakeOptions {
   /** The units that the call costs: a whole number from 1 (in `peek` from 0). Default: 1. */
   readonly cost?: number
+}
+
+/** The options of a {@link RateLimiter} over Redis. */
+export interface RedisRateLimiterOptions {
+  /**
+   * Where the counts are kept. Limiters given the same URL share one connection, which is closed with the
+   * last of them; a store that was made by you is closed by you.
+   */
+  readonly store: RedisStore | `redis://${string}` | `redis+unix://${string}`
+  /**
+   * Sets the keys of this limiter apart from those of others. Letters, digits, `_`, `.` and `-`, up to 32,
+   * starting with a letter.
+   */
+  readonly prefix: string
 }
 
 /** The options of a {@link RateLimiter} on the embedded store. */
@@ -27,7 +43,8 @@ export interface RateLimiterOptions {
  *
  * Calls on one key take effect in the order in which they are made. Every method that returns a
  * promise rejects, and never throws, with a `TollgateError`: `INVALID_KEY`, `INVALID_COST`,
- * `INVALID_OPTION` (an option of the call, or what the store's clock returned), `CLOSED`.
+ * `INVALID_OPTION` (an option of the call, or what the store's clock returned), `CLOSED`; over Redis also
+ * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`.
  *
  * @typeParam K - The type of the keys.
  * @typeParam N - The names of the policies.
@@ -103,12 +120,26 @@ export interface RateLimiterConstructor {
    * const decision = await limiter.take('user:42')
    */
   new (policy: Policy, options?: RateLimiterOptions): EmbeddedRateLimiter
+  /**
+   * A limiter for many processes. It has no `takeSync`.
+   *
+   * @example
+   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store: 'redis://localhost', prefix: 'api' })
+   */
+  new (policy: Policy, options: RedisRateLimiterOptions): RateLimiter
   readonly prototype: RateLimiter
 }
 
 /** Limits how much each key may do: see the interface of the same name. */
 export const RateLimiter: RateLimiterConstructor = class RateLimiter extends Limiter {
   constructor(policy: unknown, options?: unknown) {
-    super(policy, options, () => new MemoryStore())
+    super(policy, options, ownStore)
   }
+}
+
+function ownStore(url: string | undefined): OwnedStore {
+  if (url !== undefined) {
+    return sharedStore(url)
+  }
+  return { store: new MemoryStore(), release: async () => {} }
 }

@@ -9,6 +9,8 @@ import type { Policy } from './policy.js'
  * costs have been checked by the limiter.
  */
 export interface Ledger {
+  /** Whether {@link take} answers at once. */
+  readonly isSync: boolean
   /** Takes `cost` units, 1 or more. Throws or rejects with a `TollgateError`. */
   take(key: string, cost: number): Decision<'default'> | Promise<Decision<'default'>>
   /** What {@link take} would answer; `cost` may be 0. */

@@ -21,6 +21,21 @@ pub(super) enum Failure {
     IllFormedKey,
     /// The engine has a defect.
     Panicked,
+    /// Redis could not be asked in time. This and what follows has a text.
+    #[cfg(feature = "redis")]
+    Unavailable,
+    /// The connection broke: whether units were charged is unknown.
+    #[cfg(feature = "redis")]
+    Broken,
+    /// Redis did not answer in time: whether units were charged is unknown.
+    #[cfg(feature = "redis")]
+    TimedOut,
+    /// Redis answered with an error, or with what is no answer.
+    #[cfg(feature = "redis")]
+    Refused,
+    /// The store has been closed.
+    #[cfg(feature = "redis")]
+    Closed,
 }
 
 impl From<KeyError> for Failure {
@@ -40,6 +55,16 @@ impl Failure {
             Self::KeyTooLong => -3.0,
             Self::IllFormedKey => -4.0,
             Self::Panicked => -5.0,
+            #[cfg(feature = "redis")]
+            Self::Unavailable => -6.0,
+            #[cfg(feature = "redis")]
+            Self::Broken => -7.0,
+            #[cfg(feature = "redis")]
+            Self::TimedOut => -8.0,
+            #[cfg(feature = "redis")]
+            Self::Refused => -9.0,
+            #[cfg(feature = "redis")]
+            Self::Closed => -10.0,
         }
     }
 }
@@ -59,9 +84,9 @@ pub(super) type Answer = [f64; LENGTH];
 /// Writes an answer. All of the engine's numbers are below 2^53, so doubles are exact.
 #[expect(clippy::cast_precision_loss, reason = "numbers below 2^53 are exact")]
 #[inline]
-pub(super) fn write(place: &mut Answer, answer: Result<Decision, Failure>) {
+pub(super) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure>) {
     match answer {
-        Ok(decision) => {
+        Ok(Some(decision)) => {
             place[0] = status_code(decision.status);
             place[1] = decision.at as f64 / 1_000.0;
             place[2] = decision.limit as f64;
@@ -69,6 +94,8 @@ pub(super) fn write(place: &mut Answer, answer: Result<Decision, Failure>) {
             place[4] = decision.retry_after_ms as f64;
             place[5] = decision.reset_after_ms as f64;
         }
+        // The call was noted.
+        Ok(None) => place[0] = 0.0,
         Err(failure) => place[0] = failure.code(),
     }
 }

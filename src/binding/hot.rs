@@ -39,17 +39,23 @@ impl Clock for TimeOf {
     }
 }
 
-/// What a bound function asks its ledger for.
+/// What a bound function asks for.
 pub(super) trait Question {
-    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision;
+    /// Whom it asks.
+    type Asked: 'static;
+
+    /// Asks; there is no decision yet if the call was only noted.
+    fn ask(asked: &Self::Asked, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision>;
 }
 
 /// Asks for units.
 pub(super) struct Take;
 
 impl Question for Take {
-    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
-        ledger.take(key, cost, clock)
+    type Asked = Ledger;
+
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision> {
+        Some(ledger.take(key, cost, clock))
     }
 }
 
@@ -57,14 +63,16 @@ impl Question for Take {
 pub(super) struct Peek;
 
 impl Question for Peek {
-    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
-        ledger.peek(key, cost, clock)
+    type Asked = Ledger;
+
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision> {
+        Some(ledger.peek(key, cost, clock))
     }
 }
 
 /// What a bound function carries.
-struct Bound {
-    ledger: Arc<Ledger>,
+struct Bound<Asked> {
+    asked: Arc<Asked>,
     /// The first of [`answer::LENGTH`] doubles, which `_array` keeps in place.
     answer: NonNull<Answer>,
     /// Keeps the answer's memory alive. TypeScript never transfers its buffer.
@@ -75,12 +83,12 @@ struct Bound {
 #[inline]
 pub(super) fn ask<Q: Question>(
     place: &mut Answer,
-    ledger: &Ledger,
+    asked: &Q::Asked,
     key: core::result::Result<Key<'_>, Failure>,
     cost: f64,
     time: &TimeOf,
 ) {
-    let decide = || key.map(|key| Q::ask(ledger, key, whole(cost), time));
+    let decide = || key.map(|key| Q::ask(asked, key, whole(cost), time));
     // Unwind safe: a state is written whole, after its decision has been made.
     let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Failure::Panicked));
     answer::write(place, answer);
@@ -110,25 +118,29 @@ unsafe extern "C" fn call<Q: Question>(
     // is. A callback runs on its isolate's thread, and `ask` calls no JavaScript, so nothing else
     // reads or writes the answer meanwhile.
     unsafe {
-        let bound = data.cast::<Bound>().as_mut().unwrap_unchecked();
+        let bound = data.cast::<Bound<Q::Asked>>().as_mut().unwrap_unchecked();
         let mut buffer = KeyBuffer::new();
         let key = buffer.read(env, key);
         let time = TimeOf::call(number(env, time));
-        ask::<Q>(bound.answer.as_mut(), &bound.ledger, key, number(env, cost), &time);
+        ask::<Q>(bound.answer.as_mut(), &bound.asked, key, number(env, cost), &time);
     }
     ptr::null_mut()
 }
 
 /// Frees what a bound function carried, once it has been collected or its isolate has ended.
-unsafe extern "C" fn finalize(_env: sys::napi_env, data: *mut c_void, _hint: *mut c_void) {
+unsafe extern "C" fn finalize<Q: Question>(
+    _env: sys::napi_env,
+    data: *mut c_void,
+    _hint: *mut c_void,
+) {
     // SAFETY: `data` is the box made into a raw pointer in `function`; a finalizer runs once.
-    drop(unsafe { Box::from_raw(data.cast::<Bound>()) });
+    drop(unsafe { Box::from_raw(data.cast::<Bound<Q::Asked>>()) });
 }
 
-/// A JavaScript function bound to `ledger` that answers into `array`.
+/// A JavaScript function bound to `asked` that answers into `array`.
 pub(super) fn function<Q: Question>(
     env: Env,
-    ledger: Arc<Ledger>,
+    asked: Arc<Q::Asked>,
     mut array: Float64Array,
 ) -> Result<Unknown<'static>> {
     // SAFETY: nothing else uses the array while this runs.
@@ -136,7 +148,7 @@ pub(super) fn function<Q: Question>(
     let Some(answer) = answer.map(NonNull::from) else {
         return Err(Error::new(Status::InvalidArg, "the array is too short for an answer"));
     };
-    let data = Box::into_raw(Box::new(Bound { ledger, answer, _array: array })).cast();
+    let data = Box::into_raw(Box::new(Bound { asked, answer, _array: array })).cast();
     let mut function = ptr::null_mut();
     // SAFETY: `env` is the running callback's. On failure the box is freed here, else by
     // `finalize`.
@@ -155,13 +167,13 @@ pub(super) fn function<Q: Question>(
                 env.raw(),
                 function,
                 data,
-                Some(finalize),
+                Some(finalize::<Q>),
                 ptr::null_mut(),
                 ptr::null_mut(),
             ))
         });
         if let Err(error) = made {
-            drop(Box::from_raw(data.cast::<Bound>()));
+            drop(Box::from_raw(data.cast::<Bound<Q::Asked>>()));
             return Err(error);
         }
         Unknown::from_napi_value(env.raw(), function)

@@ -14,6 +14,8 @@ mod hot;
 mod key;
 mod ledger;
 mod policy;
+#[cfg(feature = "redis")]
+mod redis;
 mod store;
 
 use crate::time::{MAX_SAFE, Micros};

@@ -4,4 +4,7 @@
 //! whatever serves as one) around read, decide and write, and the deciding clock.
 
 pub mod memory;
+pub(crate) mod prefixes;
 pub mod redis;
+
+pub use prefixes::PrefixTaken;

@@ -1,9 +1,9 @@
 import type * as native from '../../native.js'
+import { ANSWER_LENGTH, decisionAt, failureAt, failureOf } from '../answer.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
 import { invalid } from '../options.js'
 import type { Answers, Ledger } from '../store.js'
-import { ANSWER_LENGTH, decisionAt, failureAt, failureOf } from './answer.js'
 
 /** Tells the engine to read the system's clock. */
 const SYSTEM_CLOCK = -1
@@ -13,6 +13,7 @@ const LAST_TIME_MS = 2 ** 52 / 1_000
 
 /** A limiter's keys on the embedded store: every call is answered at once, on this thread. */
 export class MemoryLedger implements Ledger {
+  readonly isSync = true
   readonly #native: native.Ledger
   readonly #clock: (() => number) | undefined
   readonly #answer = new Float64Array(ANSWER_LENGTH)

@@ -1,7 +1,6 @@
 import * as native from '../../native.js'
-import { microsOf } from '../duration.js'
-import { TollgateError, type TollgateErrorCode } from '../error.js'
-import { invalid, nameOf, optionsOf, wholeNumber } from '../options.js'
+import { compiled } from '../compiled.js'
+import { invalid, nameOf, optionsOf, translated, wholeNumber } from '../options.js'
 import type { Policy } from '../policy.js'
 import { Store } from '../store.js'
 import { MemoryLedger } from './ledger.js'
@@ -67,9 +66,9 @@ export class MemoryStore extends Store {
 
   /** @internal */
   override open(prefix: string | undefined, policy: Policy): MemoryLedger {
-    const compiled = translated('INVALID_POLICY', `${policy.algorithm}:`, () => compile(policy))
+    const policyOf = compiled(policy)
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
-      return this.#native.open(prefix ?? DEFAULT_PREFIX, compiled)
+      return this.#native.open(prefix ?? DEFAULT_PREFIX, policyOf)
     })
     return new MemoryLedger(ledger, this.#clock)
   }
@@ -80,25 +79,4 @@ function clockOf(clock: unknown): (() => number) | undefined {
     return clock as (() => number) | undefined
   }
   throw invalid('INVALID_OPTION', 'clock', 'must be a function that returns epoch milliseconds', clock)
-}
-
-function compile(policy: Policy): native.Policy {
-  switch (policy.algorithm) {
-    case 'fixedWindow':
-      return native.Policy.fixedWindow(policy.limit, microsOf(policy.window))
-    case 'tokenBucket':
-      return native.Policy.tokenBucket(policy.capacity, policy.refill.tokens, microsOf(policy.refill.every))
-    case 'gcra':
-      return native.Policy.gcra(policy.limit, microsOf(policy.period), policy.burst)
-  }
-}
-
-/** Runs what may throw a native error, and throws one of ours for it. */
-function translated<T>(code: TollgateErrorCode, subject: string, run: () => T): T {
-  try {
-    return run()
-  } catch (error) {
-    const rule = (error as Error).message
-    throw new TollgateError(code, `${subject} ${rule}`)
-  }
 }

@@ -9,11 +9,9 @@
 mod ledger;
 mod named;
 mod shard;
-mod spaces;
 
 pub use ledger::{Ledger, SharedCell};
 pub use named::{NameTaken, open_named};
-pub use spaces::PrefixTaken;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +20,10 @@ use siphasher::sip::SipHasher13;
 
 use crate::key::Key;
 use crate::policy::Policy;
+use crate::store::PrefixTaken;
+use crate::store::prefixes::Prefixes;
 use crate::time::Micros;
 use shard::Shard;
-use spaces::Spaces;
 
 /// How many cells the newcomers share, per limiter, once a store is full.
 pub const OVERFLOW_CELLS: u16 = 1024;
@@ -47,7 +46,7 @@ pub struct MemoryStore {
     room: Room,
     /// The shard that is swept next although nobody visits it.
     turn: AtomicUsize,
-    spaces: Mutex<Spaces>,
+    prefixes: Mutex<Prefixes>,
 }
 
 /// Counts the keys that are held, over all shards.
@@ -91,7 +90,7 @@ impl MemoryStore {
             shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
             room: Room { held: AtomicUsize::new(0), max_keys },
             turn: AtomicUsize::new(0),
-            spaces: Mutex::new(Spaces::default()),
+            prefixes: Mutex::new(Prefixes::default()),
         })
     }
 
@@ -116,12 +115,12 @@ impl MemoryStore {
     /// # Errors
     /// [`PrefixTaken`] while the prefix is open with a different policy.
     pub fn open(self: &Arc<Self>, prefix: &str, policy: Policy) -> Result<Ledger, PrefixTaken> {
-        let space = locked(&self.spaces).open(prefix, &policy)?;
+        let space = locked(&self.prefixes).open(prefix, &policy)?;
         Ok(Ledger::new(Arc::clone(self), prefix, space, policy))
     }
 
     fn close(&self, prefix: &str) {
-        locked(&self.spaces).close(prefix);
+        locked(&self.prefixes).close(prefix);
     }
 
     fn place(&self, space: u32, key: Key<'_>) -> Place {

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use super::job::Job;
 use super::name::Names;
+use super::script::Script;
 use super::wire::{self, MalformedReply, Value, Values};
 use crate::algorithm::Outcome;
 use crate::decision::{self, Decision};
 use crate::key::Key;
-use crate::policy::Policy;
+use crate::policy::{Policy, State};
+use crate::time::Micros;
 
 /// The calls of one limiter that a script decides together, in order.
 #[derive(Debug)]
@@ -65,6 +68,21 @@ impl Batch {
             next
         });
         self.calls.push(Call { key, cost });
+    }
+
+    /// Takes the calls out, and leaves none.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+
+    /// The job that decides the calls under `policy`, or, if `peek`, only looks.
+    #[must_use]
+    pub fn job(&self, policy: &Policy, peek: bool) -> Job {
+        let [numbers, calls] = self.arguments(policy);
+        let mode = if peek { b"peek".to_vec() } else { Vec::new() };
+        let arguments = vec![numbers, calls, mode];
+        Job { script: Script::of(policy), keys: self.keys.clone(), arguments }
     }
 
     /// The number of calls.
@@ -136,6 +154,30 @@ impl Batch {
             decisions.push(Ok(decision::describe(policy, &state, now, call.cost, outcome)));
         }
         Ok(decisions)
+    }
+}
+
+impl Batch {
+    /// Reads the state of the key of the first call, and the time, from the script's answer to a
+    /// peek.
+    ///
+    /// # Errors
+    /// [`MalformedReply`] if it is none.
+    pub fn standing(
+        &self,
+        policy: &Policy,
+        reply: &[Value],
+    ) -> Result<Result<(State, Micros), CallError>, MalformedReply> {
+        if let Err(error) =
+            self.decisions(policy, reply)?.into_iter().next().ok_or(MalformedReply)?
+        {
+            return Ok(Err(error));
+        }
+        let mut values = Values(reply.iter());
+        let (now, code) = (values.number()?, values.number()?);
+        let mut others = Values(reply[4..].iter());
+        let others = (code >= OTHER).then_some(&mut others);
+        Ok(Ok((wire::state(&mut values, policy, others)?, now)))
     }
 }
 

@@ -7,11 +7,13 @@ use crate::policy::Policy;
 /// How a script reads the time. Tests compose theirs with another.
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
+const RESET: &str = include_str!("../../../lua/reset.lua");
 const OUTCOME: &str = include_str!("../../../lua/outcome.lua");
 const RATE: &str = include_str!("../../../lua/rate.lua");
 const FIXED_WINDOW: &str = include_str!("../../../lua/fixed_window.lua");
 
 static RATE_SCRIPT: Lazy<Script> = Lazy::new(|| Script::composed(CLOCK, RATE));
+static RESET_SCRIPT: Lazy<Script> = Lazy::new(|| Script::new(RESET.to_owned()));
 static FIXED_WINDOW_SCRIPT: Lazy<Script> = Lazy::new(|| Script::composed(CLOCK, FIXED_WINDOW));
 
 /// A script as Redis gets it.
@@ -31,7 +33,13 @@ impl Script {
         }
     }
 
-    /// The same, with another clock: Lua that leaves the time in `now`.
+    /// The script that forgets its keys.
+    #[must_use]
+    pub fn reset() -> &'static Self {
+        &RESET_SCRIPT
+    }
+
+    /// The same as [`of`](Self::of), with another clock: Lua that leaves the time in `now`.
     #[must_use]
     pub fn with_clock(policy: &Policy, clock: &str) -> Self {
         match policy {

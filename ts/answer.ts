@@ -1,5 +1,5 @@
-import type { Decision } from '../decision.js'
-import { TollgateError } from '../error.js'
+import type { Decision } from './decision.js'
+import { TollgateError } from './error.js'
 
 /**
  * The doubles of one answer: code, time, limit, remaining, retry after, reset after. The other end

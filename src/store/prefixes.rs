@@ -20,7 +20,7 @@ impl std::error::Error for PrefixTaken {}
 
 /// The open prefixes, and a number for each prefix and kind of state ever opened.
 #[derive(Debug, Default)]
-pub(super) struct Spaces {
+pub(crate) struct Prefixes {
     open: HashMap<String, Open>,
     /// Kept for good, so that a limiter that is closed and made again finds its states.
     numbers: HashMap<(String, &'static str), u32>,
@@ -32,9 +32,9 @@ struct Open {
     ledgers: usize,
 }
 
-impl Spaces {
+impl Prefixes {
     /// The number of the space of `prefix` and of the policy's kind of state.
-    pub(super) fn open(&mut self, prefix: &str, policy: &Policy) -> Result<u32, PrefixTaken> {
+    pub(crate) fn open(&mut self, prefix: &str, policy: &Policy) -> Result<u32, PrefixTaken> {
         match self.open.entry(prefix.to_owned()) {
             Entry::Occupied(open) if open.get().policy != *policy => return Err(PrefixTaken),
             Entry::Occupied(mut open) => open.get_mut().ledgers += 1,
@@ -47,7 +47,7 @@ impl Spaces {
     }
 
     /// One ledger of the prefix fewer.
-    pub(super) fn close(&mut self, prefix: &str) {
+    pub(crate) fn close(&mut self, prefix: &str) {
         if let Some(open) = self.open.get_mut(prefix) {
             open.ledgers -= 1;
             if open.ledgers == 0 {
@@ -68,27 +68,27 @@ mod tests {
 
     #[test]
     fn equal_policies_share_a_space_and_different_ones_are_refused() {
-        let mut spaces = Spaces::default();
-        let space = spaces.open("api", &gcra(10)).unwrap();
-        assert_eq!(spaces.open("api", &gcra(10)), Ok(space));
-        assert_eq!(spaces.open("api", &gcra(20)), Err(PrefixTaken));
-        assert_ne!(spaces.open("web", &gcra(20)), Ok(space));
+        let mut prefixes = Prefixes::default();
+        let space = prefixes.open("api", &gcra(10)).unwrap();
+        assert_eq!(prefixes.open("api", &gcra(10)), Ok(space));
+        assert_eq!(prefixes.open("api", &gcra(20)), Err(PrefixTaken));
+        assert_ne!(prefixes.open("web", &gcra(20)), Ok(space));
     }
 
     #[test]
     fn a_closed_prefix_keeps_its_states_under_new_numbers() {
-        let mut spaces = Spaces::default();
-        let space = spaces.open("api", &gcra(10)).unwrap();
-        spaces.close("api");
-        assert_eq!(spaces.open("api", &gcra(20)), Ok(space));
+        let mut prefixes = Prefixes::default();
+        let space = prefixes.open("api", &gcra(10)).unwrap();
+        prefixes.close("api");
+        assert_eq!(prefixes.open("api", &gcra(20)), Ok(space));
     }
 
     #[test]
     fn another_algorithm_never_meets_the_old_states() {
-        let mut spaces = Spaces::default();
-        let space = spaces.open("api", &gcra(10)).unwrap();
-        spaces.close("api");
+        let mut prefixes = Prefixes::default();
+        let space = prefixes.open("api", &gcra(10)).unwrap();
+        prefixes.close("api");
         let window = Policy::FixedWindow(FixedWindow::new(10, 1_000_000).unwrap());
-        assert_ne!(spaces.open("api", &window), Ok(space));
+        assert_ne!(prefixes.open("api", &window), Ok(space));
     }
 }

@@ -1,0 +1,2 @@
+-- Makes keys as if never used.
+return { redis.call('DEL', unpack(KEYS)) }

@@ -1,0 +1,81 @@
+import type * as native from '../../native.js'
+import { ANSWER_LENGTH, failureOf } from '../answer.js'
+import type { Decision } from '../decision.js'
+import { TollgateError } from '../error.js'
+import type { Answers, Ledger } from '../store.js'
+import { type RedisAnswers, resultAt } from './answer.js'
+import { type Batcher, Queue } from './batcher.js'
+
+/** What a ledger needs of its store. */
+export interface RedisHome {
+  readonly native: native.RedisStore
+  readonly batcher: Batcher
+  readonly timeoutMs: number
+}
+
+/** A limiter's keys in Redis. */
+export class RedisLedger implements Ledger {
+  readonly isSync = false
+  readonly #home: RedisHome
+  readonly #queue: Queue
+  readonly #answer = new Float64Array(ANSWER_LENGTH)
+  readonly #note: (key: string, cost: number) => void
+
+  constructor(home: RedisHome, ledger: native.RedisLedger) {
+    this.#home = home
+    this.#queue = new Queue(ledger)
+    this.#note = ledger.bindNote(this.#answer)
+  }
+
+  take(key: string, cost: number): Promise<Decision<'default'>> {
+    const { batcher } = this.#home
+    batcher.checkRoom()
+    this.#note(key, cost)
+    const code = this.#answer[0] as number
+    if (code !== 0) {
+      throw failureOf(code, key)
+    }
+    return batcher.noted(this.#queue)
+  }
+
+  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<Answers> {
+    const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
+    const results = await Promise.allSettled(calls)
+    return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
+  }
+
+  async peek(key: string, cost: number): Promise<Decision<'default'>> {
+    const { native, timeoutMs } = this.#home
+    const result = resultAt(await answered(native.peek(this.#queue.ledger, key, cost, timeoutMs), key), 0)
+    if (result instanceof TollgateError) {
+      throw result
+    }
+    return result
+  }
+
+  async reset(key: string): Promise<void> {
+    const { native, timeoutMs } = this.#home
+    const answers = await answered(native.reset(this.#queue.ledger, key, timeoutMs), key)
+    const failed = (answers.answers[0] as number) < 0
+    const result = failed ? resultAt(answers, 0) : undefined
+    if (result instanceof TollgateError) {
+      throw result
+    }
+  }
+
+  async ready(): Promise<void> {
+    await this.peek('ready', 0)
+  }
+
+  async close(): Promise<void> {
+    await this.#home.batcher.drained()
+    this.#queue.ledger.close()
+  }
+}
+
+function answered(asked: number | Promise<RedisAnswers>, key: unknown): Promise<RedisAnswers> {
+  if (typeof asked === 'number') {
+    throw failureOf(asked, key)
+  }
+  return asked
+}

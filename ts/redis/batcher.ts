@@ -3,6 +3,8 @@ import type * as native from '../../native.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
 import { type RedisAnswers, resultAt } from './answer.js'
+import { Deadlines, type Waiting } from './deadlines.js'
+import { Pending } from './pending.js'
 
 /**
  * A batch of so many keys goes at once: Redis decides it in a third of a millisecond. Waiting for more
@@ -19,16 +21,11 @@ const MOST_PARTIAL = 2
 /** Runs a function outside of any caller's AsyncLocalStorage context. */
 const inRootContext = AsyncLocalStorage.snapshot()
 
-interface Waiting {
-  readonly resolve: (decision: Decision<'default'>) => void
-  readonly reject: (error: TollgateError) => void
-}
-
-/** The calls of one limiter that wait to be sent: the native side notes the same, in the same order. */
+/** The calls of one limiter that wait to be sent: the native side has noted the same, in the same order. */
 export class Queue {
   waiting: Waiting[] = []
-  /** When the first of them gives up, by `performance.now()`. */
-  deadline = 0
+  /** The limiter's calls that wait to be sent or to be answered. */
+  readonly pending = new Pending()
 
   constructor(readonly ledger: native.RedisLedger) {}
 }
@@ -43,21 +40,26 @@ export class Batcher {
   readonly #store: native.RedisStore
   readonly #timeoutMs: number
   readonly #maxPending: number
+  readonly #deadlines: Deadlines
   #queues: Queue[] = []
   #scheduled = false
   #partial = 0
-  #pending = 0
-  #drained: (() => void)[] = []
+  readonly #pending = new Pending()
+  #closed = false
 
   constructor(store: native.RedisStore, timeoutMs: number, maxPending: number) {
     this.#store = store
     this.#timeoutMs = timeoutMs
     this.#maxPending = maxPending
+    this.#deadlines = new Deadlines((waiting) => this.#expire(waiting))
   }
 
-  /** Throws if one more call would be too many. */
+  /** Throws if no more calls are taken, or if one more would be too many. */
   checkRoom(): void {
-    if (this.#pending >= this.#maxPending) {
+    if (this.#closed) {
+      throw new TollgateError('CLOSED', 'the store has been closed')
+    }
+    if (this.#pending.count >= this.#maxPending) {
       throw new TollgateError('OVERLOADED', `maxPending: ${this.#maxPending} calls are waiting for the store`)
     }
   }
@@ -65,9 +67,17 @@ export class Batcher {
   /** Waits for the decision of a call that has just been noted in the queue's ledger. */
   noted(queue: Queue): Promise<Decision<'default'>> {
     return new Promise((resolve, reject) => {
-      this.#pending++
-      if (queue.waiting.push({ resolve, reject }) === 1) {
-        queue.deadline = performance.now() + this.#timeoutMs
+      const waiting = {
+        pending: queue.pending,
+        resolve,
+        reject,
+        deadline: performance.now() + this.#timeoutMs,
+        isSettled: false,
+      }
+      this.#pending.add()
+      queue.pending.add()
+      this.#deadlines.add(waiting)
+      if (queue.waiting.push(waiting) === 1) {
         this.#queues.push(queue)
       }
       if (queue.waiting.length === FULL) {
@@ -80,15 +90,10 @@ export class Batcher {
     })
   }
 
-  /** Resolves when no call is waiting any more. */
-  drained(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#pending === 0) {
-        resolve()
-      } else {
-        this.#drained.push(resolve)
-      }
-    })
+  /** Takes no more calls, and resolves when none is waiting any more. */
+  close(): Promise<void> {
+    this.#closed = true
+    return this.#pending.idle()
   }
 
   readonly #flush = (): void => {
@@ -100,55 +105,70 @@ export class Batcher {
     }
   }
 
-  #send(queues: readonly Queue[], partial: boolean): void {
-    const earliest = Math.min(...queues.map((queue) => queue.deadline))
-    const timeoutMs = Math.max(1, Math.ceil(earliest - performance.now()))
-    const waiting = queues.flatMap((queue) => queue.waiting)
+  /** Sends all that the queues hold; nobody waits for it beyond the last call's deadline. */
+  #send(queues: readonly Queue[], isPartial: boolean): void {
+    const batch: Waiting[] = []
     for (const queue of queues) {
+      batch.push(...queue.waiting)
       queue.waiting = []
     }
-    this.#partial += partial ? 1 : 0
+    let latest = 0
+    for (const waiting of batch) {
+      latest = Math.max(latest, waiting.deadline)
+    }
+    const timeoutMs = Math.max(1, Math.ceil(latest - performance.now()))
+    const ledgers = queues.map((queue) => queue.ledger)
+    this.#partial += isPartial ? 1 : 0
     inRootContext(() => {
-      this.#store
-        .submit(
-          queues.map((queue) => queue.ledger),
-          timeoutMs,
-        )
+      this.#submitted(ledgers, timeoutMs)
         .then(
-          (answers) => this.#settle(waiting, answers, partial),
-          (cause: unknown) => this.#fail(waiting, cause, partial),
+          (answers) => this.#answer(batch, answers),
+          (cause: unknown) => this.#fail(batch, cause),
         )
+        .finally(() => {
+          this.#partial -= isPartial ? 1 : 0
+          this.#flush()
+        })
     })
   }
 
-  #settle(waiting: readonly Waiting[], answers: RedisAnswers, partial: boolean): void {
-    waiting.forEach(({ resolve, reject }, index) => {
-      const result = resultAt(answers, index)
-      if (result instanceof TollgateError) {
-        reject(result)
-      } else {
-        resolve(result)
-      }
+  async #submitted(ledgers: readonly native.RedisLedger[], timeoutMs: number): Promise<RedisAnswers> {
+    return this.#store.submit(ledgers, timeoutMs)
+  }
+
+  #answer(batch: readonly Waiting[], answers: RedisAnswers): void {
+    batch.forEach((waiting, index) => {
+      this.#settle(waiting, resultAt(answers, index))
     })
-    this.#done(waiting.length, partial)
   }
 
   /** The engine itself failed: nobody is left waiting. */
-  #fail(waiting: readonly Waiting[], cause: unknown, partial: boolean): void {
-    for (const { reject } of waiting) {
-      reject(new TollgateError('STORE_ERROR', 'the engine failed: please report this', { charged: 'unknown', cause }))
+  #fail(batch: readonly Waiting[], cause: unknown): void {
+    const error = new TollgateError('STORE_ERROR', 'the engine failed: please report this', {
+      charged: 'unknown',
+      cause,
+    })
+    for (const waiting of batch) {
+      this.#settle(waiting, error)
     }
-    this.#done(waiting.length, partial)
   }
 
-  #done(count: number, partial: boolean): void {
-    this.#pending -= count
-    this.#partial -= partial ? 1 : 0
-    if (this.#pending === 0) {
-      for (const resolve of this.#drained.splice(0)) {
-        resolve()
-      }
+  /** The call's own deadline has passed, while its batch, which may have been sent or not, has a later one. */
+  #expire(waiting: Waiting): void {
+    this.#settle(waiting, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
+  }
+
+  #settle(waiting: Waiting, result: Decision<'default'> | TollgateError): void {
+    if (waiting.isSettled) {
+      return
     }
-    this.#flush()
+    waiting.isSettled = true
+    if (result instanceof TollgateError) {
+      waiting.reject(result)
+    } else {
+      waiting.resolve(result)
+    }
+    this.#pending.remove()
+    waiting.pending.remove()
   }
 }

@@ -68,7 +68,7 @@ export class RedisLedger implements Ledger {
   }
 
   async close(): Promise<void> {
-    await this.#home.batcher.drained()
+    await this.#queue.pending.idle()
     this.#queue.ledger.close()
   }
 }

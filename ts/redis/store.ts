@@ -68,7 +68,7 @@ export class RedisStore extends Store {
    */
   async close(): Promise<void> {
     this.#closed = true
-    await this.#batcher.drained()
+    await this.#batcher.close()
     this.#native.close()
   }
 

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
+import { RedisServer } from './redis-server.js'
 
 const ROOT = join(__dirname, '..')
 const DEMO = join(ROOT, 'examples', 'demo', 'main.mjs')
@@ -44,6 +45,21 @@ function summaryOf(stdout: string) {
 
 describe('npm run demo', () => {
   // How many requests a slow machine gets through is its own affair: no count is fixed here but the polite one's refusals.
+  test('with REDIS_URL two server processes together keep the law', async () => {
+    const server = await RedisServer.start()
+    try {
+      const stdout = await runNode([DEMO], { DEMO_SECONDS: '2', REDIS_URL: server.url })
+      expect(stdout).toContain('went to 2 server processes in turn')
+      const [polite, , flood] = summaryOf(stdout)
+      expect(polite).toMatchObject({ client: 'polite', refused: 0 })
+      // One process alone would have given as much again.
+      expect(flood?.allowed).toBeLessThanOrEqual(flood?.atMost ?? 0)
+      expect(flood?.allowed).toBeGreaterThan(0.8 * (flood?.atMost ?? 0))
+    } finally {
+      await server.stop()
+    }
+  })
+
   test('shows the law holding, and a real refusal', async () => {
     const stdout = await runNode([DEMO], { DEMO_SECONDS: '2' })
 

@@ -2,6 +2,7 @@
 import { MemoryStore as ExpressMemoryStore } from 'express-rate-limit'
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { fixedWindow, gcra, RateLimiter } from 'tollgate'
+import { timeLaps } from './laps.mjs'
 import { MapGcra } from './map-gcra.mjs'
 import { printTable, printTargets, summaryOf, targetsOf } from './report.mjs'
 import { interleave } from './rounds.mjs'
@@ -10,6 +11,11 @@ export const title = 'Embedded: one process, no server'
 
 /** The packages compared: their versions are reported. */
 export const peers = ['rate-limiter-flexible', 'express-rate-limit']
+
+export const paces = {
+  full: { rounds: 11, turnMs: 200, warmUpMs: 1_000 },
+  quick: { rounds: 3, turnMs: 50, warmUpMs: 200 },
+}
 
 const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
 
@@ -145,7 +151,7 @@ const TARGETS = [
 export async function run(pace) {
   const contenders = [...made(SYNC, false), ...made(AWAITED, true)]
   try {
-    const times = await interleave(contenders, pace)
+    const times = await interleave(contenders, pace, timeLaps)
     return {
       conditions: CONDITIONS,
       groups: {

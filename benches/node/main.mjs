@@ -5,25 +5,24 @@ import { machine, printSurroundings, versions } from './surroundings.mjs'
 
 /**
  * The parts, by name; loaded when they run, because each needs other peers. A part exports `title`,
- * `peers` (the packages that it compares), `run(pace)`, which resolves to plain data, and
- * `print(result)`.
+ * `peers` (the packages that it compares), `paces` (`full` and `quick`), `run(pace)`, which resolves
+ * to plain data, and `print(result)`.
  */
 const PARTS = {
   embedded: () => import('./embedded.mjs'),
+  redis: () => import('./redis.mjs'),
+  express: () => import('./express.mjs'),
 }
 
 const PART_NAMES = Object.keys(PARTS).join(', ')
-
-const FULL = { rounds: 11, turnMs: 200, warmUpMs: 1_000 }
-const QUICK = { rounds: 3, turnMs: 50, warmUpMs: 200 }
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
 Parts (all, if none is named): ${PART_NAMES}
 
 Options:
-  --rounds N    rounds per part (default: ${FULL.rounds}, with --quick ${QUICK.rounds})
-  --quick       short turns: rough figures in a few seconds
+  --rounds N    rounds in each part (default: each part's own)
+  --quick       short turns: rough figures soon
   --json FILE   writes the results to a file, too
   --help        prints this`
 
@@ -41,16 +40,15 @@ function requestOf(args) {
   if (unknown.length > 0) {
     throw new Error(`No such part: ${unknown.join(', ')}. The parts are: ${PART_NAMES}.`)
   }
-  const pace = values.quick ? QUICK : FULL
-  const rounds = values.rounds === undefined ? pace.rounds : Number(values.rounds)
-  if (!Number.isSafeInteger(rounds) || rounds < 1) {
+  const rounds = values.rounds === undefined ? undefined : Number(values.rounds)
+  if (rounds !== undefined && (!Number.isSafeInteger(rounds) || rounds < 1)) {
     throw new Error(`--rounds must be a whole number from 1, got ${JSON.stringify(values.rounds)}.`)
   }
   const names = positionals.length > 0 ? [...new Set(positionals)] : Object.keys(PARTS)
-  return { names, pace: { ...pace, rounds }, json: values.json, help: values.help }
+  return { names, speed: values.quick ? 'quick' : 'full', rounds, json: values.json, help: values.help }
 }
 
-async function bench({ names, pace, json }) {
+async function bench({ names, speed, rounds, json }) {
   const parts = new Map()
   for (const name of names) {
     parts.set(name, await PARTS[name]())
@@ -60,12 +58,14 @@ async function bench({ names, pace, json }) {
   printSurroundings(surroundings)
   const results = {}
   for (const [name, part] of parts) {
+    const pace = { ...part.paces[speed], ...(rounds === undefined ? {} : { rounds }) }
     console.log(`\n${part.title} (medians of ${pace.rounds} interleaved rounds)`)
-    results[name] = await part.run(pace)
-    part.print(results[name])
+    const result = await part.run(pace)
+    part.print(result)
+    results[name] = { pace, ...result }
   }
   if (json !== undefined) {
-    const report = { ...surroundings, pace, parts: results }
+    const report = { ...surroundings, parts: results }
     writeFileSync(json, `${JSON.stringify(report, rounded, 2)}\n`)
   }
 }

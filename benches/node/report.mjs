@@ -1,4 +1,4 @@
-/** What is said of the times: medians, ratios, and how they are printed. */
+/** What is said of the figures: medians, ratios, and how they are printed. */
 
 /**
  * @typedef {object} Result
@@ -13,8 +13,10 @@
  * @typedef {object} Target A bound on a ratio that the project has set itself.
  * @property {string} of
  * @property {string} to
+ * @property {string} [figure] Which figure of theirs, where there are several.
  * @property {number} [below]
  * @property {number} [atMost]
+ * @property {number} [atLeast]
  */
 
 /**
@@ -35,26 +37,26 @@ export function summaryOf(names, times) {
 
 /**
  * @param {Target[]} targets
- * @param {Map<string, number[]>} times
+ * @param {Map<string, number[]>} figures By contender and round.
  */
-export function targetsOf(targets, times) {
+export function targetsOf(targets, figures) {
   return targets.map((target) => {
-    const ratio = ratioOf(times.get(target.of), times.get(target.to))
-    const met = target.below === undefined ? ratio <= target.atMost : ratio < target.below
-    return { ...target, ratio, met }
+    const { below = Infinity, atMost = Infinity, atLeast = 0 } = target
+    const ratio = ratioOf(figures.get(target.of), figures.get(target.to))
+    return { ...target, ratio, met: ratio < below && ratio <= atMost && ratio >= atLeast }
   })
 }
 
 /** The middle of some numbers. */
-function median(numbers) {
+export function median(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b)
   const middle = sorted.length >> 1
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
 }
 
 /** The median of the rounds' own ratios: the turns of one round met the same weather. */
-function ratioOf(times, base) {
-  return median(times.map((time, round) => time / base[round]))
+export function ratioOf(figures, base) {
+  return median(figures.map((figure, round) => figure / base[round]))
 }
 
 /**
@@ -91,8 +93,10 @@ export function printColumns(head, rows) {
 /** @param {ReturnType<typeof targetsOf>} targets */
 export function printTargets(targets) {
   console.log()
-  for (const { of, to, below, atMost, ratio, met } of targets) {
-    const bound = below === undefined ? `at most ${atMost.toFixed(1)}` : `below ${below.toFixed(1)}`
-    console.log(`  ${of} / ${to}: ${ratio.toFixed(2)} (target: ${bound}, ${met ? 'met' : 'MISSED'})`)
+  for (const { of, to, figure, below, atMost, atLeast, ratio, met } of targets) {
+    const bound =
+      below !== undefined ? `below ${below}` : atMost !== undefined ? `at most ${atMost}` : `at least ${atLeast}`
+    const what = figure === undefined ? '' : `, ${figure}`
+    console.log(`  ${of} / ${to}${what}: ${ratio.toFixed(2)} (target: ${bound}, ${met ? 'met' : 'MISSED'})`)
   }
 }

@@ -1,6 +1,8 @@
 // npm run demo: ten seconds of real traffic on an Express app that is guarded by tollgate.
 //   DEMO_SECONDS=3 npm run demo    a shorter run
 //   NO_COLOR=1 npm run demo        without colours
+//   REDIS_URL=redis://localhost npm run demo    two server processes that share Redis
+import { startProcess } from './process.mjs'
 import { startScreen } from './screen.mjs'
 import { startServer } from './server.mjs'
 import { printRefusal, printSummary } from './summary.mjs'
@@ -11,7 +13,9 @@ if (!(seconds > 0 && seconds <= 3600)) {
   throw new RangeError(`DEMO_SECONDS: must be a number of seconds up to 3600, not '${process.env.DEMO_SECONDS}'`)
 }
 
-const servers = [await startServer()]
+const { REDIS_URL } = process.env
+const redis = { store: REDIS_URL, prefix: `demo-${process.pid}` }
+const servers = await Promise.all(REDIS_URL ? [startProcess(redis), startProcess(redis)] : [startServer()])
 const clients = makeClients()
 const stop = new AbortController()
 const run = {
@@ -40,6 +44,9 @@ try {
   run.endedAt = performance.now()
   endScreen()
   await Promise.all(servers.map((server) => server.close()))
+}
+if (servers.length > 1) {
+  console.log(`\n  The requests went to ${servers.length} server processes in turn; Redis kept one count for both.`)
 }
 const held = printSummary(clients, run)
 printRefusal(clients)

@@ -20,10 +20,11 @@ export function bound(seconds) {
 /**
  * Starts the app on a free port of this machine only.
  *
+ * @param redis - Where its limiter keeps the counts: `{ store, prefix }`; in this process if not given.
  * @returns Its URL, and a function that ends it.
  */
-export async function startServer() {
-  const limiter = new RateLimiter(policy)
+export async function startServer(redis) {
+  const limiter = new RateLimiter(policy, redis)
   // A real service would take the key from something proven, such as a session or an API key.
   const app = createApp(limiter, (req) => req.get('x-client') ?? req.ip)
   const server = app.listen(0, '127.0.0.1')

@@ -1,0 +1,53 @@
+/**
+ * An Express server with one limiter, in a process of its own: `express.mjs` starts it.
+ *
+ * Its arguments are the name of the limiter and Redis's URL. It sends its port once it listens, and its CPU so
+ * far (`cpuMicros`) for each message.
+ */
+import express from 'express'
+import { rateLimit } from 'express-rate-limit'
+import { CONTENDERS, LIMIT } from './redis-contenders.mjs'
+
+const WINDOW_MS = 3_600_000
+
+const [name, url] = process.argv.slice(2)
+
+const app = express()
+app.disable('x-powered-by')
+app.disable('etag')
+app.get('/:user', await limiterNamed(name), (_request, response) => {
+  response.type('text/plain').send('ok')
+})
+
+const server = app.listen(0, '127.0.0.1', () => process.send(server.address().port))
+// No connection is closed for being idle while the other servers have their turns.
+server.keepAliveTimeout = 0
+
+process.on('message', () => {
+  const { user, system } = process.cpuUsage()
+  process.send(user + system)
+})
+process.once('disconnect', () => process.exit())
+
+async function limiterNamed(name) {
+  if (name === 'no limiter') return (_request, _response, next) => next()
+  if (name === 'express-rate-limit, memory') {
+    return rateLimit({
+      windowMs: WINDOW_MS,
+      limit: LIMIT,
+      keyGenerator: (request) => request.params.user,
+      // The others send no headers either.
+      standardHeaders: false,
+      legacyHeaders: false,
+    })
+  }
+  const { calls, isAllowed } = await CONTENDERS[name](url, 1)
+  const [call] = calls
+  return async (request, response, next) => {
+    if (isAllowed(await call(request.params.user))) {
+      next()
+    } else {
+      response.sendStatus(429)
+    }
+  }
+}

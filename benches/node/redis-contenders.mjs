@@ -1,0 +1,83 @@
+/** The limiters over Redis that are compared, each with the settings its users would have. */
+import { Redis } from 'ioredis'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { createClient } from 'redis'
+import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
+
+/**
+ * So many units an hour: more than a round spends on any key, and few enough for tollgate's usual form of
+ * a window in Redis (see lua/fixed_window.lua).
+ */
+export const LIMIT = 8_000
+const PERIOD = '1h'
+const PERIOD_SECONDS = 3_600
+
+export const GCRA = 'tollgate gcra'
+export const FIXED_WINDOW = 'tollgate fixedWindow'
+/** The contender that the others are compared to. */
+export const PEER = 'rate-limiter-flexible + ioredis'
+
+/**
+ * Opens contenders, by name: each answers its calls, one of each limiter, and how to tell that a result
+ * allows. A call is a plain function, so that no contender pays for a promise that is not its own.
+ *
+ * @typedef {object} Opened
+ * @property {((key: string) => Promise<unknown>)[]} calls
+ * @property {(result: never) => boolean} isAllowed
+ * @property {() => Promise<unknown>} close
+ *
+ * @type {Record<string, (url: string, limiters: number) => Promise<Opened>>}
+ */
+export const CONTENDERS = {
+  [GCRA]: (url, limiters) => tollgate(gcra({ limit: LIMIT, period: PERIOD }), 'gcra', url, limiters),
+
+  [FIXED_WINDOW]: (url, limiters) => tollgate(fixedWindow({ limit: LIMIT, window: PERIOD }), 'fixed', url, limiters),
+
+  [PEER]: async (url, limiters) => flexible('plain', ioredis(url, {}), limiters),
+
+  'the same, auto-pipelining': async (url, limiters) =>
+    flexible('auto', ioredis(url, { enableAutoPipelining: true }), limiters),
+
+  async 'rate-limiter-flexible + node-redis'(url, limiters) {
+    const client = createClient({ url })
+    await client.connect()
+    return flexible('node', { storeClient: client, useRedisPackage: true, close: () => client.quit() }, limiters)
+  },
+}
+
+async function tollgate(policy, prefix, url, count) {
+  const store = new RedisStore(url)
+  const limiters = numbered(count, (number) => new RateLimiter(policy, { store, prefix: `${prefix}-${number}` }))
+  await Promise.all(limiters.map((limiter) => limiter.ready()))
+  return {
+    calls: limiters.map((limiter) => (key) => limiter.take(key)),
+    isAllowed: (decision) => decision.allowed,
+    async close() {
+      await Promise.all(limiters.map((limiter) => limiter.close()))
+      await store.close()
+    },
+  }
+}
+
+function flexible(prefix, { close, ...client }, count) {
+  const settings = { ...client, points: LIMIT, duration: PERIOD_SECONDS }
+  const limiters = numbered(
+    count,
+    (number) => new RateLimiterRedis({ ...settings, keyPrefix: `flexible-${prefix}-${number}` }),
+  )
+  return {
+    calls: limiters.map((limiter) => (key) => limiter.consume(key)),
+    // A refusal would be a rejection.
+    isAllowed: (result) => result.remainingPoints >= 0,
+    close,
+  }
+}
+
+function ioredis(url, options) {
+  const client = new Redis(url, options)
+  return { storeClient: client, close: () => client.quit() }
+}
+
+function numbered(count, make) {
+  return Array.from({ length: count }, (_, number) => make(number))
+}

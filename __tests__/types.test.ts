@@ -1,4 +1,4 @@
-import type { Decision, EmbeddedRateLimiter, RateLimiter as Limiter } from '../ts/index.js'
+import type { Decision, EmbeddedRateLimiter, RateLimiter as Limiter, RedisStore } from '../ts/index.js'
 import { gcra, MemoryStore, RateLimiter } from '../ts/index.js'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
@@ -26,6 +26,21 @@ test('an embedded limiter can be passed where any limiter is wanted', async () =
   expect((await wanted.take('a')).allowed).toBe(true)
   // @ts-expect-error a limiter that may be on another store cannot answer at once
   expect(wanted.takeSync('b').allowed).toBe(true)
+})
+
+test('a limiter over Redis has no takeSync and needs a prefix', () => {
+  const never = (store: RedisStore) => {
+    const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
+    holds<Equal<typeof limiter, Limiter<string, 'default'>>>()
+    new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'redis://localhost', prefix: 'api' })
+    // @ts-expect-error over Redis nothing is answered at once
+    limiter.takeSync('a')
+    // @ts-expect-error the prefix is missing
+    new RateLimiter(gcra({ limit: 1, period: 1 }), { store })
+    // @ts-expect-error no Redis URL
+    new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'http://localhost', prefix: 'api' })
+  }
+  expect(never).toBeInstanceOf(Function)
 })
 
 test('what makes no sense does not compile', () => {

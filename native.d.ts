@@ -78,6 +78,8 @@ export declare class RedisStore {
   peek(ledger: RedisLedger, key: string, cost: number, timeoutMs: number): number | Promise<RedisAnswers>
   /** Makes a key as if never used; or answers with a failure's code if it is no key. */
   reset(ledger: RedisLedger, key: string, timeoutMs: number): number | Promise<RedisAnswers>
+  /** Whether there is a connection, as far as is known. */
+  get isUp(): boolean
   /** Drops the connection; what waits settles as closed. */
   close(): void
 }

@@ -144,6 +144,18 @@ test('a closed limiter and a closed store refuse calls with CLOSED', async () =>
   expect(failureOf(() => new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'late' })).code).toBe('CLOSED')
 })
 
+test('closing a store waits for every kind of call, and refuses every kind of new one', async () => {
+  const store = new RedisStore(server.url)
+  const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }), { store, prefix: 'closing' })
+  await limiter.ready()
+  const underWay = Promise.allSettled([limiter.take('z'), limiter.peek('a'), limiter.reset('b')])
+  const closing = store.close()
+  await expect(limiter.peek('a')).rejects.toMatchObject({ code: 'CLOSED' })
+  await expect(limiter.reset('a')).rejects.toMatchObject({ code: 'CLOSED' })
+  await closing
+  expect((await underWay).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled'])
+})
+
 test('options are checked by name, value and rule, and no password is told', () => {
   const policy = gcra({ limit: 1, period: 1 })
   const of = (options: unknown) => failureOf(() => new RedisStore(options as string))

@@ -154,11 +154,16 @@ if ARGV[3] == 'peek' then
 end
 
 -- Everything is decided: now write. A key that cannot be written fails by itself.
+local readonly
+
 local function check(key, written)
   if not written then
     fail(answer, calls, key, keys_of, UNREADABLE, 0)
   elseif type(written) == 'table' and written.err then
     fail(answer, calls, key, keys_of, UNWRITTEN, written.err)
+    if string.sub(written.err, 1, 8) == 'READONLY' then
+      readonly = written
+    end
   end
 end
 
@@ -189,4 +194,5 @@ for _, key in ipairs(dirty) do
   end
   check(key, written)
 end
-return answer
+-- A replica has written nothing: the whole script has not run, and may be sent again to a master.
+return readonly or answer

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { type Decision, type Policy, type RateLimiter, TollgateError } from '../../ts/index.js'
 
 /** What became of a call, and when, in milliseconds from its start. */
@@ -58,7 +59,7 @@ export interface Told {
 /** A process that hammers, and is ready to begin; its clock is shifted. */
 export async function hammer(work: Work, skewMs = 0): Promise<ChildProcess> {
   const child = fork(join(__dirname, 'hammer.mjs'), [JSON.stringify(work)], {
-    execArgv: ['--import', `file://${join(__dirname, 'skew.mjs')}`],
+    execArgv: ['--import', pathToFileURL(join(__dirname, 'skew.mjs')).href],
     env: { ...process.env, SKEW_MS: `${skewMs}` },
   })
   await message(child)

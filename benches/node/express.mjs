@@ -61,7 +61,7 @@ async function startServer(name, redisUrl) {
   const failure = failureOf(child, `the server of ${name}`)
   failure.catch(() => {})
   const [port] = await Promise.race([once(child, 'message'), failure])
-  const { ask, close } = connectionsTo(port, CONNECTIONS)
+  const { ask, close } = await connectionsTo(port, CONNECTIONS)
   return {
     name,
     calls: [ask],

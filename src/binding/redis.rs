@@ -195,6 +195,12 @@ impl RedisStore {
         Ok(Either::B(promise))
     }
 
+    /// Whether there is a connection, as far as is known.
+    #[napi(getter, catch_unwind)]
+    pub fn is_up(&self) -> bool {
+        locked(&self.connection).as_ref().is_some_and(Connection::is_up)
+    }
+
     /// Drops the connection; what waits settles as closed.
     #[napi(catch_unwind)]
     pub fn close(&self) {

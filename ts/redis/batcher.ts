@@ -1,10 +1,10 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import type * as native from '../../native.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
 import { type RedisAnswers, resultAt } from './answer.js'
 import { Deadlines, type Waiting } from './deadlines.js'
 import { Pending } from './pending.js'
+import { inRootContext } from './root-context.js'
 
 /**
  * A batch of so many keys goes at once: Redis decides it in a third of a millisecond. Waiting for more
@@ -17,9 +17,6 @@ const FULL = 128
  * make a larger third.
  */
 const MOST_PARTIAL = 2
-
-/** Runs a function outside of any caller's AsyncLocalStorage context. */
-const inRootContext = AsyncLocalStorage.snapshot()
 
 /** The calls of one limiter that wait to be sent: the native side has noted the same, in the same order. */
 export class Queue {
@@ -90,6 +87,19 @@ export class Batcher {
     })
   }
 
+  /** Runs a call that goes by itself, counted with the others. */
+  async alone<T>(queue: Queue, run: () => T | Promise<T>): Promise<T> {
+    this.checkRoom()
+    this.#pending.add()
+    queue.pending.add()
+    try {
+      return await inRootContext(run)
+    } finally {
+      this.#pending.remove()
+      queue.pending.remove()
+    }
+  }
+
   /** Takes no more calls, and resolves when none is waiting any more. */
   close(): Promise<void> {
     this.#closed = true
@@ -98,7 +108,8 @@ export class Batcher {
 
   readonly #flush = (): void => {
     this.#scheduled = false
-    if (this.#queues.length > 0 && this.#partial < MOST_PARTIAL) {
+    // Without a connection nothing is gained by waiting, and each batch is to fail by its own deadline.
+    if (this.#queues.length > 0 && (this.#partial < MOST_PARTIAL || !this.#store.isUp)) {
       const queues = this.#queues
       this.#queues = []
       this.#send(queues, true)

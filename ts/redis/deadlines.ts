@@ -1,6 +1,7 @@
 import type { Decision } from '../decision.js'
 import type { TollgateError } from '../error.js'
 import type { Pending } from './pending.js'
+import { inRootContext } from './root-context.js'
 
 /** A call that waits for its decision. */
 export interface Waiting {
@@ -12,6 +13,12 @@ export interface Waiting {
   readonly deadline: number
   isSettled: boolean
 }
+
+/**
+ * The engine has the same deadline, to the millisecond, and knows more about why: its answer is waited for a
+ * little longer.
+ */
+const GRACE_MS = 25
 
 /** So many settled calls may stand at the head of the list before it is cut. */
 const SLACK = 1_024
@@ -53,7 +60,8 @@ export class Deadlines {
 
   #set(deadline: number): void {
     // What keeps the process alive is the work under way, not the timer.
-    this.#timer = setTimeout(this.#ring, Math.max(1, deadline - performance.now())).unref()
+    const wait = Math.max(1, deadline + GRACE_MS - performance.now())
+    this.#timer = inRootContext(() => setTimeout(this.#ring, wait).unref())
   }
 
   readonly #ring = (): void => {
@@ -65,7 +73,7 @@ export class Deadlines {
       if (first === undefined) {
         return
       }
-      if (first.deadline > now) {
+      if (first.deadline + GRACE_MS > now) {
         this.#set(first.deadline)
         return
       }

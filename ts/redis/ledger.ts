@@ -45,8 +45,9 @@ export class RedisLedger implements Ledger {
   }
 
   async peek(key: string, cost: number): Promise<Decision<'default'>> {
-    const { native, timeoutMs } = this.#home
-    const result = resultAt(await answered(native.peek(this.#queue.ledger, key, cost, timeoutMs), key), 0)
+    const { native, batcher, timeoutMs } = this.#home
+    const peek = () => answered(native.peek(this.#queue.ledger, key, cost, timeoutMs), key)
+    const result = resultAt(await batcher.alone(this.#queue, peek), 0)
     if (result instanceof TollgateError) {
       throw result
     }
@@ -54,8 +55,9 @@ export class RedisLedger implements Ledger {
   }
 
   async reset(key: string): Promise<void> {
-    const { native, timeoutMs } = this.#home
-    const answers = await answered(native.reset(this.#queue.ledger, key, timeoutMs), key)
+    const { native, batcher, timeoutMs } = this.#home
+    const reset = () => answered(native.reset(this.#queue.ledger, key, timeoutMs), key)
+    const answers = await batcher.alone(this.#queue, reset)
     const failed = (answers.answers[0] as number) < 0
     const result = failed ? resultAt(answers, 0) : undefined
     if (result instanceof TollgateError) {

@@ -11,18 +11,19 @@ use std::time::Duration;
 
 use redis::Client;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::job::{Answer, Failure, Job};
-use super::link::keeper;
+use super::link::{Link, keeper};
 use super::sender::{self, Request};
 
 /// A connection that is kept up until it is dropped.
 #[derive(Debug)]
 pub struct Connection {
     requests: mpsc::UnboundedSender<Request>,
+    link: watch::Receiver<Link>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -32,8 +33,15 @@ impl Connection {
     pub fn open(client: Client, connect_timeout: Duration, runtime: &Handle) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (keeper, links) = keeper(client, connect_timeout);
+        let link = links.watch();
         let tasks = [runtime.spawn(keeper.run()), runtime.spawn(sender::run(incoming, links))];
-        Self { requests, tasks }
+        Self { requests, link, tasks }
+    }
+
+    /// Whether there is a link, as far as is known.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(*self.link.borrow(), Link::Up(..))
     }
 
     /// Runs jobs, in order, after those of earlier calls. They are sent even if the future is not

@@ -1,5 +1,6 @@
 //! The link to the server: it is made in the background, and again whenever it breaks.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,15 @@ pub(super) enum Link {
     Up(MultiplexedConnection, u64),
     /// There is none, and why.
     Down(Arc<str>),
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Up(_, number) => write!(f, "Up({number})"),
+            Self::Down(why) => write!(f, "Down({why})"),
+        }
+    }
 }
 
 /// A link as the keeper leaves it to the sender.
@@ -86,6 +96,11 @@ impl Links {
             Link::Up(..) => Err("the connection broke".into()),
             Link::Down(why) => Err(why),
         }
+    }
+
+    /// Watches how the connection stands.
+    pub(super) fn watch(&self) -> watch::Receiver<Link> {
+        self.current.clone()
     }
 
     /// Reports a link broken.

@@ -1,0 +1,14 @@
+// A process that never closes anything, and tells what became of its calls.
+import { fixedWindow, RateLimiter, RedisStore } from 'tollgate'
+
+const [url, commandTimeoutMs, calls] = process.argv.slice(2)
+const store = new RedisStore({ url, commandTimeoutMs: Number(commandTimeoutMs) })
+const limiter = new RateLimiter(fixedWindow({ limit: 2, window: '1h' }), { store, prefix: 'exits' })
+
+console.log('started')
+for (let call = 0; call < Number(calls); call++) {
+  limiter.take('key').then(
+    ({ status }) => console.log(status),
+    ({ code }) => console.log(code),
+  )
+}

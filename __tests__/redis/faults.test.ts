@@ -245,3 +245,18 @@ test('a replica that becomes a master within the deadline answers', async () => 
     { commandTimeoutMs: 5_000 },
   )
 })
+
+test('a server that restarts, or drops its connections, while nobody calls costs no call', async () => {
+  await server.begin()
+  await withLimiter(async (limiter) => {
+    await limiter.ready()
+    await server.kill()
+    await server.begin()
+    await sleep(1_000)
+    expect(await limiter.take('key')).toMatchObject({ allowed: true })
+    await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+    await sleep(1_000)
+    expect(await limiter.take('key')).toMatchObject({ allowed: true })
+    expect(await used(limiter, 'key')).toBe(2)
+  })
+})

@@ -7,10 +7,13 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// How long to wait before trying again to connect.
 const PAUSE: Duration = Duration::from_millis(25);
+
+/// How often a link is looked after.
+const PROBE_EVERY: Duration = Duration::from_millis(250);
 
 /// How the connection stands.
 #[derive(Clone)]
@@ -73,10 +76,33 @@ impl Keeper {
                 }
                 sleep(PAUSE).await;
             };
-            self.current.send_replace(link);
-            // Reports of links before this one may come late.
-            while self.breaks.recv().await.is_some_and(|broken| broken != number) {}
+            self.current.send_replace(link.clone());
+            if let Link::Up(connection, _) = link {
+                self.until_broken(connection, number).await;
+            }
             self.current.send_replace(Link::Down("reconnecting".into()));
+        }
+    }
+
+    /// Waits until the link is reported broken, or is found to be while nobody calls: else the next
+    /// call would find it so, and could not know whether it had run.
+    async fn until_broken(&mut self, mut connection: MultiplexedConnection, number: u64) {
+        loop {
+            tokio::select! {
+                broken = self.breaks.recv() => match broken {
+                    // A report of a link before this one comes late.
+                    Some(other) if other != number => {}
+                    _ => return,
+                },
+                () = sleep(PROBE_EVERY) => {
+                    let ping = redis::cmd("PING");
+                    let probe = timeout(PROBE_EVERY, connection.send_packed_command(&ping)).await;
+                    // A server that does not answer may be busy: its link is well.
+                    if probe.is_ok_and(|reply| reply.is_err_and(|error| error.is_io_error())) {
+                        return;
+                    }
+                }
+            }
         }
     }
 }

@@ -12,9 +12,9 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
 /** The states of one limiter's keys. `epochMs` below 0 means the system's clock, everywhere. */
 export declare class Ledger {
   /** The function that takes `cost` units from `key`, and answers into `answer`. */
-  bindTake(answer: Float64Array): (key: string, cost: number, epochMs: number) => void
+  bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /** The function that answers what taking `cost` units from `key` would, and takes nothing. */
-  bindPeek(answer: Float64Array): (key: string, cost: number, epochMs: number) => void
+  bindPeek(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /**
    * Takes `costs[i]` units from `keys[i]`, each by itself and in order, and answers into the
    * i-th part of `answers`.

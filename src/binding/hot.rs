@@ -23,6 +23,9 @@ use crate::key::Key;
 use crate::store::memory::Ledger;
 use crate::time::Micros;
 
+/// A time below 0 asks for the system's clock.
+const SYSTEM_CLOCK: f64 = -1.0;
+
 /// A time given by the caller, or the system's.
 pub(super) struct TimeOf(Option<Micros>);
 
@@ -94,7 +97,8 @@ pub(super) fn ask<Q: Question>(
     answer::write(place, answer);
 }
 
-/// The callback: `(key, cost, epochMs)`, answering into the array.
+/// The callback: `(key, cost = 1, epochMs = -1)`, answering into the array. What is left out, by far
+/// the most frequent call, need not be converted.
 unsafe extern "C" fn call<Q: Question>(
     env: sys::napi_env,
     info: sys::napi_callback_info,
@@ -121,8 +125,9 @@ unsafe extern "C" fn call<Q: Question>(
         let bound = data.cast::<Bound<Q::Asked>>().as_mut().unwrap_unchecked();
         let mut buffer = KeyBuffer::new();
         let key = buffer.read(env, key);
-        let time = TimeOf::call(number(env, time));
-        ask::<Q>(bound.answer.as_mut(), &bound.asked, key, number(env, cost), &time);
+        let cost = if count > 1 { number(env, cost) } else { 1.0 };
+        let time = TimeOf::call(if count > 2 { number(env, time) } else { SYSTEM_CLOCK });
+        ask::<Q>(bound.answer.as_mut(), &bound.asked, key, cost, &time);
     }
     ptr::null_mut()
 }

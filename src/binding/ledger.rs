@@ -29,13 +29,13 @@ impl Ledger {
 #[napi]
 impl Ledger {
     /// The function that takes `cost` units from `key`, and answers into `answer`.
-    #[napi(catch_unwind, ts_return_type = "(key: string, cost: number, epochMs: number) => void")]
+    #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         hot::function::<Take>(env, Arc::clone(&self.0), answer)
     }
 
     /// The function that answers what taking `cost` units from `key` would, and takes nothing.
-    #[napi(catch_unwind, ts_return_type = "(key: string, cost: number, epochMs: number) => void")]
+    #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_peek(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         hot::function::<Peek>(env, Arc::clone(&self.0), answer)
     }

@@ -17,8 +17,8 @@ export class MemoryLedger implements Ledger {
   readonly #native: native.Ledger
   readonly #clock: (() => number) | undefined
   readonly #answer = new Float64Array(ANSWER_LENGTH)
-  readonly #take: (key: string, cost: number, epochMs: number) => void
-  readonly #peek: (key: string, cost: number, epochMs: number) => void
+  readonly #take: (key: string, cost?: number, epochMs?: number) => void
+  readonly #peek: (key: string, cost?: number, epochMs?: number) => void
 
   constructor(ledger: native.Ledger, clock: (() => number) | undefined) {
     this.#native = ledger
@@ -29,7 +29,14 @@ export class MemoryLedger implements Ledger {
 
   take(key: string, cost: number): Decision<'default'> {
     const answer = this.#answer
-    this.#take(key, cost, this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock))
+    if (this.#clock !== undefined) {
+      this.#take(key, cost, timeOf(this.#clock))
+    } else if (cost === 1) {
+      // Every argument costs its conversion: the most frequent call has none but the key.
+      this.#take(key)
+    } else {
+      this.#take(key, cost)
+    }
     const decision = decisionAt(answer, 0)
     if (decision === undefined) {
       throw failureAt(answer, 0, key)
@@ -39,7 +46,7 @@ export class MemoryLedger implements Ledger {
 
   peek(key: string, cost: number): Decision<'default'> {
     const answer = this.#answer
-    this.#peek(key, cost, this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock))
+    this.#peek(key, cost, this.#now())
     const decision = decisionAt(answer, 0)
     if (decision === undefined) {
       throw failureAt(answer, 0, key)

@@ -10,7 +10,7 @@
 --          each costs one unit
 -- ARGV[3]  'peek': nothing is written
 --
--- Answers as outcome.lua says; a state's numbers are the window's end and its count.
+-- Answers as batch.lua says; a state's numbers are the window's end and its count.
 
 local limit, window = struct.unpack('>dd', ARGV[1])
 local new_end = math.ceil((now + window) / 1000)
@@ -22,18 +22,8 @@ local LIMIT = 9007199254740992
 local ends, counts = {}, {}
 -- By key: whether the value is packed.
 local packed = {}
--- The keys to be written; and how, by key: 1 more units in the window that is stored, 2 another one, 3 if
--- there was none. And how many more.
-local dirty, how, more = {}, {}, {}
-
-local function mark(key, as)
-  if not how[key] then
-    dirty[#dirty + 1] = key
-    how[key] = as
-  elseif how[key] < as then
-    how[key] = as
-  end
-end
+-- By key: the units that are added to the window that is stored.
+local more = {}
 
 -- A window that ends later than one opened now was left by a clock that has stepped back, or by a longer
 -- window: a full one from now.
@@ -53,7 +43,6 @@ local function read_text(key, value)
   end
 end
 
-local names, keys, write = KEYS, #KEYS, redis.pcall
 local values = redis.call('MGET', unpack(KEYS))
 
 local function read(key)
@@ -99,8 +88,6 @@ local function charge(key, cost)
   mark(key, 1)
   return ADMITTED
 end
-
-local answer, length, calls, keys_of = { now }, 1, 0, nil
 
 local function decide(key, cost)
   local outcome = charge(key, cost)
@@ -153,46 +140,22 @@ if ARGV[3] == 'peek' then
   return answer
 end
 
--- Everything is decided: now write. A key that cannot be written fails by itself.
-local readonly
-
-local function check(key, written)
-  if not written then
-    fail(answer, calls, key, keys_of, UNREADABLE, 0)
-  elseif type(written) == 'table' and written.err then
-    fail(answer, calls, key, keys_of, UNWRITTEN, written.err)
-    if string.sub(written.err, 1, 8) == 'READONLY' then
-      readonly = written
-    end
-  end
-end
-
+-- Everything is decided: now write.
 for _, key in ipairs(counted) do
   check(key, write('INCRBY', names[key], 1))
 end
 
 for _, key in ipairs(dirty) do
-  local window_end, count, written = ends[key], counts[key]
+  local window_end, count = ends[key], counts[key]
   if how[key] == 1 and packed[key] and count < COUNTS then
-    written = write('INCRBY', names[key], more[key])
+    check(key, write('INCRBY', names[key], more[key]))
   else
     local since = window_end - EPOCH
     local packs = count < COUNTS and since > 86400000 and since < SPAN
     local value = packs and since * COUNTS + count or string.format('%.0f:%.0f', window_end, count)
-    if how[key] == 1 then
-      written = write('SET', names[key], value, 'KEEPTTL')
-    else
-      -- One millisecond more: Redis's clock for expiry may lag behind this script's.
-      local ttl = window_end - math.floor(now / 1000) + 1
-      if how[key] == 2 then
-        written = write('SET', names[key], value, 'PX', ttl)
-      else
-        -- MGET cannot tell a missing key from one of another type: that one must not be overwritten.
-        written = write('SET', names[key], value, 'PX', ttl, 'NX')
-      end
-    end
+    -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+    save(key, value, window_end - math.floor(now / 1000) + 1)
   end
-  check(key, written)
 end
--- A replica has written nothing: the whole script has not run, and may be sent again to a master.
+
 return readonly or answer

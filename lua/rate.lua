@@ -9,7 +9,7 @@
 --          call for each key and each costs one unit
 -- ARGV[3]  'peek': nothing is written
 --
--- Answers as outcome.lua says; a state's numbers are the arrival's micros and part.
+-- Answers as batch.lua says; a state's numbers are the arrival's micros and part.
 
 local find, pack, unpack_struct = string.find, struct.pack, struct.unpack
 
@@ -26,18 +26,6 @@ local LIMIT = 9007199254740992
 local micros, parts = {}, {}
 -- By key: the numbers that the arrival is counted in, where they are not this policy's.
 local others = {}
--- The keys to be written; and how, by key: 1 with the TTL as it is, 2 with a new one, 3 if there was none.
-local dirty, how = {}, {}
-
-local function mark(key, as)
-  if not how[key] then
-    dirty[#dirty + 1] = key
-    how[key] = as
-  elseif how[key] < as then
-    how[key] = as
-  end
-end
-
 -- The time in which `count` units drain at P' = q*N' + r, where count*r + N' is below 2^53.
 local function time_of(count, q, r, n)
   local product = count * r
@@ -111,7 +99,6 @@ local function read_other(key, value)
   others[key] = { period = p, units = n, burst = b, q = q, r = r, suffix = string.sub(value, 17) }
 end
 
-local names, keys, write = KEYS, #KEYS, redis.pcall
 local values = redis.call('MGET', unpack(KEYS))
 
 local function read(key)
@@ -177,7 +164,6 @@ local function charge(key, cost, cost_micros, cost_part)
   return ADMITTED
 end
 
-local answer, length, calls, keys_of = { now }, 1, 0, nil
 local others_left = {}
 
 local function decide(key, cost, cost_micros, cost_part)
@@ -248,20 +234,7 @@ if ARGV[3] == 'peek' then
   return answer
 end
 
--- Everything is decided: now write. A key that cannot be written fails by itself.
-local readonly
-
-local function check(key, written)
-  if not written then
-    fail(answer, calls, key, keys_of, UNREADABLE, 0)
-  elseif written.err then
-    fail(answer, calls, key, keys_of, UNWRITTEN, written.err)
-    if string.sub(written.err, 1, 8) == 'READONLY' then
-      readonly = written
-    end
-  end
-end
-
+-- Everything is decided: now write.
 for at = 1, moves, 3 do
   local key = moved[at]
   local value = pack('>ddc0', moved[at + 1], moved[at + 2], numbers)
@@ -271,19 +244,7 @@ end
 for _, key in ipairs(dirty) do
   local other, m = others[key], micros[key]
   local value = pack('>ddc0', m, parts[key], other and other.suffix or numbers)
-  local written
-  if how[key] == 1 then
-    written = write('SET', names[key], value, 'KEEPTTL')
-  else
-    local ttl = math.ceil((m - m % ttl_step + 2 * ttl_step - now) / 1000)
-    if how[key] == 2 then
-      written = write('SET', names[key], value, 'PX', ttl)
-    else
-      -- MGET cannot tell a missing key from one of another type: that one must not be overwritten.
-      written = write('SET', names[key], value, 'PX', ttl, 'NX')
-    end
-  end
-  check(key, written)
+  save(key, value, math.ceil((m - m % ttl_step + 2 * ttl_step - now) / 1000))
 end
--- A replica has written nothing: the whole script has not run, and may be sent again to a master.
+
 return readonly or answer

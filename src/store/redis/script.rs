@@ -8,7 +8,7 @@ use crate::policy::Policy;
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
 const RESET: &str = include_str!("../../../lua/reset.lua");
-const OUTCOME: &str = include_str!("../../../lua/outcome.lua");
+const BATCH: &str = include_str!("../../../lua/batch.lua");
 const RATE: &str = include_str!("../../../lua/rate.lua");
 const FIXED_WINDOW: &str = include_str!("../../../lua/fixed_window.lua");
 
@@ -55,7 +55,7 @@ impl Script {
     }
 
     fn composed(clock: &str, algorithm: &str) -> Self {
-        Self::new([clock, OUTCOME, algorithm].concat())
+        Self::new([clock, BATCH, algorithm].concat())
     }
 
     fn new(source: String) -> Self {

@@ -68,12 +68,18 @@ export declare class RedisLedger {
 
 /** A Redis server as a store. */
 export declare class RedisStore {
-  /** Connects in the background. Throws if the URL is none. */
-  constructor(url: string, connectTimeoutMs: number)
+  /**
+   * Connects in the background; `settle` hears what became of what is submitted. Throws if the URL
+   * is none.
+   */
+  constructor(url: string, connectTimeoutMs: number, settle: (round: number, answers: Float64Array, texts: string[]) => void)
   /** Opens a limiter's keys. Throws while the prefix is open with another policy. */
   open(prefix: string, policy: Policy): RedisLedger
-  /** Sends what has been noted for these ledgers. The answers are theirs, in order. */
-  submit(ledgers: readonly RedisLedger[], timeoutMs: number): Promise<RedisAnswers>
+  /**
+   * Sends what has been noted for these ledgers, as a round of this number. The answers are theirs,
+   * in order.
+   */
+  submit(round: number, ledgers: readonly RedisLedger[], timeoutMs: number): void
   /** What taking `cost` units from a key would answer; or a failure's code if it is no key. */
   peek(ledger: RedisLedger, key: string, cost: number, timeoutMs: number): number | Promise<RedisAnswers>
   /** Makes a key as if never used; or answers with a failure's code if it is no key. */
@@ -84,7 +90,7 @@ export declare class RedisStore {
   close(): void
 }
 
-/** What became of a batch. */
+/** What became of calls. */
 export interface RedisAnswers {
   /** An answer for each call; a failure's second number is that of its text. */
   answers: Float64Array

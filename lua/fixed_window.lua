@@ -5,15 +5,11 @@
 -- milliseconds. From the Unix epoch, end * 8192 would pass 2^53 and lose the count's last bit; from 2020
 -- it fits until 2054.
 --
--- ARGV[1]  the policy: limit, window in microseconds
--- ARGV[2]  for each call: the number of its key and its cost; '' if there is one call for each key and
---          each costs one unit
--- ARGV[3]  'peek': nothing is written
---
--- Answers as batch.lua says; a state's numbers are the window's end and its count.
+-- A policy is the limit and the window in microseconds. A state's two numbers are the window's end and its
+-- count.
 
-local limit, window = struct.unpack('>dd', ARGV[1])
-local new_end = math.ceil((now + window) / 1000)
+-- The policy of the group whose calls are decided, and the end of a window that opens now.
+local limit, new_end
 
 local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
 local LIMIT = 9007199254740992
@@ -24,6 +20,8 @@ local ends, counts = {}, {}
 local packed = {}
 -- By key: the units that are added to the window that is stored.
 local more = {}
+-- The states that the calls left.
+local states, length = {}, 0
 
 -- A window that ends later than one opened now was left by a clock that has stepped back, or by a longer
 -- window: a full one from now.
@@ -42,8 +40,6 @@ local function read_text(key, value)
     keep(key, window_end, count)
   end
 end
-
-local values = redis.call('MGET', unpack(KEYS))
 
 local function read(key)
   local value = values[key]
@@ -92,70 +88,81 @@ end
 local function decide(key, cost)
   local outcome = charge(key, cost)
   calls = calls + 1
-  answer[length + 1], answer[length + 2], answer[length + 3] = outcome, ends[key] or 0, counts[key] or 0
-  length = length + 3
+  key_of[calls] = key
+  if outcome ~= ADMITTED then
+    outcomes[calls] = outcome
+  end
+  states[length + 1], states[length + 2] = ends[key] or 0, counts[key] or 0
+  length = length + 2
 end
 
--- Keys whose packed value needs no more than one unit more.
-local counted = {}
-
-if ARGV[2] == '' then
-  -- One unit for each key, by far the most frequent batch: what the functions above do, without their calls
-  -- and tables, for a key whose packed window is open and has room for a unit.
-  local first_open = (math.floor(now / 1000) + 1 - EPOCH) * COUNTS
-  local first_beyond = (new_end + 1 - EPOCH) * COUNTS
-  for key = 1, keys do
-    local value, number, count = values[key]
-    if value and #value >= 12 and #value <= 16 then
-      number = tonumber(value)
-    end
-    if number and number >= first_open and number < first_beyond and number % 1 == 0 then
-      count = number % COUNTS + 1
-    end
-    if count and count <= limit and count < COUNTS then
-      calls = calls + 1
-      answer[length + 1], answer[length + 2] = ADMITTED, (number + 1 - count) / COUNTS + EPOCH
-      answer[length + 3] = count
-      length = length + 3
-      counted[#counted + 1] = key
+local function save_all()
+  for _, key in ipairs(dirty) do
+    local window_end, count = ends[key], counts[key]
+    if how[key] == 1 and packed[key] and count < COUNTS then
+      local written = write('INCRBY', names[key], more[key])
+      if type(written) ~= 'number' then
+        fail(key, 1, written)
+      end
     else
-      read(key)
-      decide(key, 1)
+      local since = window_end - EPOCH
+      local packs = count < COUNTS and since > 86400000 and since < SPAN
+      local value = packs and since * COUNTS + count or string.format('%.0f:%.0f', window_end, count)
+      -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+      local ttl = window_end - math.floor(now / 1000) + 1
+      save(key, value, ttl)
     end
   end
-else
-  for key = 1, keys do
-    read(key)
-  end
-  local position, key, cost = 1
-  keys_of = {}
-  while position <= #ARGV[2] do
-    key, cost, position = struct.unpack('>I2d', ARGV[2], position)
-    keys_of[calls + 1] = key
-    decide(key, cost)
-  end
+  dirty = {}
 end
 
-if ARGV[3] == 'peek' then
-  return answer
-end
+-- The least packed value of a window that is open.
+local first_open = (math.floor(now / 1000) + 1 - EPOCH) * COUNTS
 
--- Everything is decided: now write.
-for _, key in ipairs(counted) do
-  check(key, write('INCRBY', names[key], 1))
-end
+local at, before = 1, 0
+while at <= #request do
+  local count, listed, window
+  count, listed, limit, window, at = struct.unpack('>I2I2dd', request, at)
+  new_end = math.ceil((now + window) / 1000)
 
-for _, key in ipairs(dirty) do
-  local window_end, count = ends[key], counts[key]
-  if how[key] == 1 and packed[key] and count < COUNTS then
-    check(key, write('INCRBY', names[key], more[key]))
+  if listed == 0 then
+    -- One unit for each key, by far the most frequent group: what the functions above do, without their
+    -- calls and tables, for a key whose packed window is open and has room for a unit.
+    local first_beyond = (new_end + 1 - EPOCH) * COUNTS
+    local most = math.min(limit, COUNTS - 1)
+    for key = before + 1, before + count do
+      local number = tonumber(values[key])
+      local used = number and number % COUNTS
+      if number and number >= first_open and number < first_beyond and used < most and used % 1 == 0 then
+        calls = calls + 1
+        states[length + 1], states[length + 2] = (number - used) / COUNTS + EPOCH, used + 1
+        length = length + 2
+        -- A number among a command's arguments would be printed and read again, at a quarter of the
+        -- command's time.
+        local written = write('INCRBY', names[key], '1')
+        if written ~= number + 1 then
+          key_of[calls] = key
+          fail(key, calls, written)
+        end
+      else
+        read(key)
+        decide(key, 1)
+      end
+    end
   else
-    local since = window_end - EPOCH
-    local packs = count < COUNTS and since > 86400000 and since < SPAN
-    local value = packs and since * COUNTS + count or string.format('%.0f:%.0f', window_end, count)
-    -- One millisecond more: Redis's clock for expiry may lag behind this script's.
-    save(key, value, window_end - math.floor(now / 1000) + 1)
+    for key = before + 1, before + count do
+      read(key)
+    end
+    for _ = 1, listed do
+      local key, cost
+      key, cost, at = struct.unpack('>I2d', request, at)
+      decide(before + key, cost)
+    end
   end
+  if not peeks then
+    save_all()
+  end
+  before = before + count
 end
 
-return readonly or answer
+return answered(struct.pack('>' .. string.rep('d', length), unpack(states)))

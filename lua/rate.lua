@@ -4,21 +4,14 @@
 -- numbers it was written with (P', N', burst). All are whole and below 2^53; times are added with
 -- a carry, and what divides here divides whole numbers below 2^53, where rounding down is exact.
 --
--- ARGV[1]  the policy: P', N', burst, one unit's time, the time to full, and how far TTLs reach
--- ARGV[2]  for each call: the number of its key, its cost, and the cost's time; '' if there is one
---          call for each key and each costs one unit
--- ARGV[3]  'peek': nothing is written
---
--- Answers as batch.lua says; a state's numbers are the arrival's micros and part.
+-- A policy is P', N', burst, one unit's time, the time to full, and how far TTLs reach; a call's cost is
+-- followed by the cost's time. A state's two numbers are the arrival's.
 
 local find, pack, unpack_struct = string.find, struct.pack, struct.unpack
 
-local period, units, burst, unit_micros, unit_part, full_micros, full_part, ttl_step =
-  unpack_struct('>dddddddd', ARGV[1])
-local numbers = string.sub(ARGV[1], 1, 24)
-
--- now + time to full: as far ahead as this policy can put an arrival.
-local far_micros, far_part = now + full_micros, full_part
+-- The policy of the group whose calls are decided; `numbers` are the first three as they stand in a value,
+-- `far_micros` and `far_part` now + time to full: as far ahead as this policy can put an arrival.
+local period, units, burst, unit_micros, unit_part, far_micros, far_part, ttl_step, numbers
 
 local LIMIT = 9007199254740992
 
@@ -26,6 +19,10 @@ local LIMIT = 9007199254740992
 local micros, parts = {}, {}
 -- By key: the numbers that the arrival is counted in, where they are not this policy's.
 local others = {}
+-- By call: the state that it left.
+local states = {}
+local NOTHING = pack('>dd', 0, 0)
+
 -- The time in which `count` units drain at P' = q*N' + r, where count*r + N' is below 2^53.
 local function time_of(count, q, r, n)
   local product = count * r
@@ -96,16 +93,14 @@ local function read_other(key, value)
     mark(key, 2)
   end
   micros[key], parts[key] = m, part
-  others[key] = { period = p, units = n, burst = b, q = q, r = r, suffix = string.sub(value, 17) }
+  others[key] = { period = p, units = n, burst = b, q = q, r = r, numbers = string.sub(value, 17) }
 end
-
-local values = redis.call('MGET', unpack(KEYS))
 
 local function read(key)
   local value = values[key]
   if not value then
     micros[key], parts[key] = 0, 0
-  elseif find(value, numbers, 17, true) == 17 and #value == 40 then
+  elseif #value == 40 and find(value, numbers, 17, true) == 17 then
     local m, part = unpack_struct('>dd', value)
     if m >= 0 and m < LIMIT and m % 1 == 0 and part >= 0 and part < units and part % 1 == 0 then
       if m > far_micros or (m == far_micros and part > far_part) then
@@ -164,87 +159,92 @@ local function charge(key, cost, cost_micros, cost_part)
   return ADMITTED
 end
 
-local others_left = {}
-
 local function decide(key, cost, cost_micros, cost_part)
   local outcome = charge(key, cost, cost_micros, cost_part)
   calls = calls + 1
+  key_of[calls] = key
   if others[key] then
     outcome = outcome + OTHER
-    others_left[#others_left + 1] = others[key]
+    numbers_of[calls] = others[key].numbers
   end
-  answer[length + 1], answer[length + 2], answer[length + 3] = outcome, micros[key] or 0, parts[key] or 0
-  length = length + 3
+  if outcome ~= ADMITTED then
+    outcomes[calls] = outcome
+  end
+  states[calls] = micros[key] and pack('>dd', micros[key], parts[key]) or NOTHING
 end
 
--- Keys whose value needs no more than its new arrival: in threes, the key, micros and part.
-local moved, moves = {}, 0
+local function save_all()
+  for _, key in ipairs(dirty) do
+    local m, other = micros[key], others[key]
+    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers)
+    save(key, value, math.ceil((m - m % ttl_step + 2 * ttl_step - now) / 1000))
+  end
+  dirty = {}
+end
 
-if ARGV[2] == '' then
-  -- One unit for each key, by far the most frequent batch: what the functions above do, without their calls
-  -- and tables, for a key that has a value of this policy's and room for a unit.
-  for key = 1, keys do
-    local value, m, part, moved_on = values[key]
-    if value and find(value, numbers, 17, true) == 17 and #value == 40 then
-      local old
-      old, part = unpack_struct('>dd', value)
-      if old >= 0 and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0 then
-        m = old
-        if m < now then
-          m, part = now, 0
+local at, before = 1, 0
+while at <= #request do
+  local count, listed, full_micros
+  count, listed, period, units, burst, unit_micros, unit_part, full_micros, far_part, ttl_step, at =
+    unpack_struct('>I2I2dddddddd', request, at)
+  numbers = string.sub(request, at - 64, at - 41)
+  far_micros = now + full_micros
+
+  if listed == 0 then
+    -- One unit for each key, by far the most frequent group: what the functions above do, without their
+    -- calls and tables, for a key that has a value of this policy's and room for a unit. Nothing of it
+    -- but the arrival changes then, which SETRANGE writes in place, with the TTL as it is.
+    for key = before + 1, before + count do
+      local value, state = values[key]
+      if value and #value == 40 then
+        local old, part, p, n, b = unpack_struct('>ddddd', value)
+        if
+          p == period and n == units and b == burst
+          and old >= 0 and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0
+        then
+          local m = old
+          if m < now then
+            m, part = now, 0
+          end
+          m, part = m + unit_micros, part + unit_part
+          if part >= units then
+            m, part = m + 1, part - units
+          end
+          if
+            (m < far_micros or (m == far_micros and part <= far_part))
+            and m - m % ttl_step == old - old % ttl_step
+          then
+            state = pack('>dd', m, part)
+          end
         end
-        m, part = m + unit_micros, part + unit_part
-        if part >= units then
-          m, part = m + 1, part - units
+      end
+      if state then
+        calls = calls + 1
+        states[calls] = state
+        local written = write('SETRANGE', names[key], '0', state)
+        if written ~= 40 then
+          key_of[calls] = key
+          fail(key, calls, written)
         end
-        moved_on = (m < far_micros or (m == far_micros and part <= far_part))
-          and m - m % ttl_step == old - old % ttl_step
+      else
+        read(key)
+        decide(key, 1, unit_micros, unit_part)
       end
     end
-    if moved_on then
-      calls = calls + 1
-      answer[length + 1], answer[length + 2], answer[length + 3] = ADMITTED, m, part
-      length = length + 3
-      moved[moves + 1], moved[moves + 2], moved[moves + 3] = key, m, part
-      moves = moves + 3
-    else
+  else
+    for key = before + 1, before + count do
       read(key)
-      decide(key, 1, unit_micros, unit_part)
+    end
+    for _ = 1, listed do
+      local key, cost, cost_micros, cost_part
+      key, cost, cost_micros, cost_part, at = unpack_struct('>I2ddd', request, at)
+      decide(before + key, cost, cost_micros, cost_part)
     end
   end
-else
-  for key = 1, keys do
-    read(key)
+  if not peeks then
+    save_all()
   end
-  local position, key, cost, cost_micros, cost_part = 1
-  keys_of = {}
-  while position <= #ARGV[2] do
-    key, cost, cost_micros, cost_part, position = unpack_struct('>I2ddd', ARGV[2], position)
-    keys_of[calls + 1] = key
-    decide(key, cost, cost_micros, cost_part)
-  end
+  before = before + count
 end
 
-for _, other in ipairs(others_left) do
-  answer[length + 1], answer[length + 2], answer[length + 3] = other.period, other.units, other.burst
-  length = length + 3
-end
-
-if ARGV[3] == 'peek' then
-  return answer
-end
-
--- Everything is decided: now write.
-for at = 1, moves, 3 do
-  local key = moved[at]
-  local value = pack('>ddc0', moved[at + 1], moved[at + 2], numbers)
-  check(key, write('SET', names[key], value, 'KEEPTTL'))
-end
-
-for _, key in ipairs(dirty) do
-  local other, m = others[key], micros[key]
-  local value = pack('>ddc0', m, parts[key], other and other.suffix or numbers)
-  save(key, value, math.ceil((m - m % ttl_step + 2 * ttl_step - now) / 1000))
-end
-
-return readonly or answer
+return answered(table.concat(states))

@@ -1,7 +1,8 @@
 //! Any algorithm with its numbers, and any algorithm's state: what stores and bindings handle.
 
 use crate::algorithm::{
-    self, Algorithm, FixedWindow, Gcra, Outcome, RateState, TokenBucket, WindowState,
+    self, Algorithm, FixedWindow, Gcra, Outcome, Rate, RateBased as _, RateState, TokenBucket,
+    WindowState,
 };
 use crate::time::Micros;
 
@@ -16,6 +17,15 @@ pub enum Policy {
     Gcra(Gcra),
 }
 
+/// What stands behind algorithms whose states are laid out alike.
+#[derive(Debug, Clone, Copy)]
+pub enum Layout<'a> {
+    /// The rate algorithms.
+    Rate(&'a Rate),
+    /// The window algorithms.
+    Window(&'a FixedWindow),
+}
+
 /// What is remembered of one key under one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
@@ -26,6 +36,16 @@ pub enum State {
 }
 
 impl Policy {
+    /// The algorithm, by the layout of its state.
+    #[must_use]
+    pub fn layout(&self) -> Layout<'_> {
+        match self {
+            Self::FixedWindow(window) => Layout::Window(window),
+            Self::TokenBucket(bucket) => Layout::Rate(bucket.rate()),
+            Self::Gcra(gcra) => Layout::Rate(gcra.rate()),
+        }
+    }
+
     /// Names the algorithm and the layout of its state.
     ///
     /// It is part of every stored key, so that a policy that changes its algorithm never meets a

@@ -1,12 +1,13 @@
 //! The connection through what servers do: start late, forget scripts, die, freeze, come back.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Connection, Failure, Job, Names, Script};
+use tollgate::store::redis::{Batch, Connection, Failure, Names, Round, Unanswered};
 
 use super::server::{Folder, Server};
 use crate::policies::{HOUR, RateSpec, WindowSpec};
@@ -30,20 +31,23 @@ fn take(
     policy: &Policy,
     key: &str,
 ) -> impl Future<Output = Result<Decision, Failure>> + use<> {
-    let (batch, job) = single(policy, key);
-    let running = connection.run(vec![job], tokio::time::Instant::now() + TIMEOUT);
-    let policy = policy.clone();
+    let round = single(policy, key);
+    let asked = connection.ask(round.jobs().remove(0), tokio::time::Instant::now() + TIMEOUT);
     async move {
-        let values = running.await.remove(0)?;
-        Ok(batch.decisions(&policy, &values).unwrap().remove(0).unwrap())
+        let mut decided = None;
+        round.settle(&[asked.await], |decision| decided = Some(decision));
+        decided.unwrap().map_err(|unanswered| match unanswered {
+            Unanswered::Job(failure) => failure,
+            Unanswered::Call(error) => panic!("{error}"),
+        })
     }
 }
 
-fn single(policy: &Policy, key: &str) -> (Batch, Job) {
-    let mut batch = Batch::new();
+fn single(policy: &Policy, key: &str) -> Round {
+    let (mut batch, mut round) = (Batch::new(), Round::default());
     batch.push(&Names::new("api", "default", policy), Key::new(key).unwrap(), 1);
-    let (keys, arguments) = (batch.keys().to_vec(), batch.arguments(policy).to_vec());
-    (batch, Job { script: Script::of(policy), keys, arguments })
+    round.push(Arc::new(policy.clone()), batch);
+    round
 }
 
 fn hundred() -> Policy {
@@ -183,8 +187,10 @@ fn what_waits_when_the_connection_is_dropped_settles() {
     let (folder, runtime, policy) = (Folder::new(), runtime(), hundred());
     let connection = opened(folder.client(), &runtime);
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    let waiting = connection.run(vec![single(&policy, "a").1, single(&policy, "b").1], deadline);
+    let (sender, settled) = std::sync::mpsc::channel();
+    let jobs = ["a", "b"].map(|key| single(&policy, key).jobs().remove(0)).into();
+    connection.run(jobs, deadline, move |answers| sender.send(answers).unwrap());
     drop(connection);
-    let answers = runtime.block_on(waiting);
+    let answers = settled.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(answers, vec![Err(Failure::Closed), Err(Failure::Closed)]);
 }

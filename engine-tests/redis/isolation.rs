@@ -54,7 +54,7 @@ fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
             keys.extend(others.iter().map(String::as_str));
             let (batch, names) = batch(&policy, &keys);
             let corrupt = names.of(Key::new("corrupt").unwrap());
-            let _: () = server.run(&[b"SET", corrupt.as_bytes(), text]);
+            let _: () = server.run(&[b"SET", &corrupt, text]);
 
             let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
             let allowed = |range: &[Result<_, CallError>]| {
@@ -66,7 +66,7 @@ fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
             assert_eq!(allowed(&decisions[..20]), 10, "{text:?}");
             assert_eq!(decisions[20], Err(CallError::Unreadable), "{text:?}");
             assert_eq!(allowed(&decisions[21..]), 43);
-            let after: Vec<u8> = server.run(&[b"GET", corrupt.as_bytes()]);
+            let after: Vec<u8> = server.run(&[b"GET", &corrupt]);
             assert_eq!(after, text, "it is not overwritten");
         }
     }
@@ -78,11 +78,11 @@ fn a_key_of_another_type_is_not_overwritten() {
     for policy in policies() {
         let (batch, names) = batch(&policy, &["a", "list", "b"]);
         let list = names.of(Key::new("list").unwrap());
-        let _: () = server.run(&[b"RPUSH", list.as_bytes(), b"x"]);
+        let _: () = server.run(&[b"RPUSH", &list, b"x"]);
         let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
         assert!(decisions[0].is_ok() && decisions[2].is_ok());
         assert_eq!(decisions[1], Err(CallError::Unreadable));
-        let kind: String = server.run(&[b"TYPE", list.as_bytes()]);
+        let kind: String = server.run(&[b"TYPE", &list]);
         assert_eq!(kind, "list");
     }
 }

@@ -32,7 +32,7 @@ fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision 
     server.decide(Script::of(policy), policy, &batch, &[]).remove(0).unwrap()
 }
 
-fn name(policy: &Policy, key: &str) -> String {
+fn name(policy: &Policy, key: &str) -> Vec<u8> {
     Names::new("api", "default", policy).of(Key::new(key).unwrap())
 }
 
@@ -45,7 +45,7 @@ fn every_key_outlives_its_reset_and_dies_within_three_times_the_horizon() {
         let most = i64::try_from(3 * horizon_ms.max(1_000)).unwrap() + 1;
         for _ in 0..12 {
             let decision = take(&mut server, &policy, "a", 1);
-            let ttl: i64 = server.run(&[b"PTTL", name(&policy, "a").as_bytes()]);
+            let ttl: i64 = server.run(&[b"PTTL", &name(&policy, "a")]);
             let reset = i64::try_from(decision.reset_after_ms).unwrap();
             // The answer and the TTL are read a moment apart; the shortest may have ended by then.
             assert!(ttl >= reset - 50, "{policy:?}: {ttl} for {reset}");
@@ -76,9 +76,9 @@ fn a_refused_call_leaves_value_and_ttl_as_they_were() {
 }
 
 /// The value, and when it expires.
-fn state(server: &mut Server, name: &str) -> (Option<Vec<u8>>, i64) {
-    let value = server.run(&[b"GET", name.as_bytes()]);
-    (value, server.run(&[b"PEXPIRETIME", name.as_bytes()]))
+fn state(server: &mut Server, name: &[u8]) -> (Option<Vec<u8>>, i64) {
+    let value = server.run(&[b"GET", name]);
+    (value, server.run(&[b"PEXPIRETIME", name]))
 }
 
 /// A peek is a call of cost 0 that writes nothing: it answers with the state as it stands.
@@ -104,7 +104,7 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
         assert_eq!(impossible.unwrap().status, Status::Impossible);
         let after = state(&mut server, &name(&policy, &key));
         assert!(after == before || after.0.is_none(), "{policy:?}");
-        let keys: i64 = server.run(&[b"EXISTS", name(&policy, "never used").as_bytes()]);
+        let keys: i64 = server.run(&[b"EXISTS", &name(&policy, "never used")]);
         assert_eq!(keys, 0);
     }
 }
@@ -119,7 +119,7 @@ fn deleting_a_settled_key_changes_no_decision() {
         let decision = take(&mut server, &policy, "kept", 3);
         take(&mut server, &policy, "deleted", 3);
         thread::sleep(Duration::from_millis(decision.reset_after_ms + 5));
-        let _: i64 = server.run(&[b"DEL", name(&policy, "deleted").as_bytes()]);
+        let _: i64 = server.run(&[b"DEL", &name(&policy, "deleted")]);
         let [kept, deleted] = ["kept", "deleted"].map(|key| take(&mut server, &policy, key, 2));
         assert_eq!((kept.status, kept.remaining), (deleted.status, deleted.remaining));
         assert_eq!(kept.status, Status::Allowed);
@@ -133,11 +133,11 @@ fn a_windows_value_is_one_integer_where_it_fits() {
     let large = WindowSpec { limit: 10_000, window: HOUR }.policy();
     take(&mut server, &small, "small", 5);
     take(&mut server, &small, "small", 8_186);
-    let value: String = server.run(&[b"GET", name(&small, "small").as_bytes()]);
+    let value: String = server.run(&[b"GET", &name(&small, "small")]);
     assert!(value.parse::<u64>().is_ok_and(|packed| packed % 8_192 == 8_191), "{value}");
     take(&mut server, &large, "large", 8_191);
     take(&mut server, &large, "large", 9);
-    let value: String = server.run(&[b"GET", name(&large, "large").as_bytes()]);
+    let value: String = server.run(&[b"GET", &name(&large, "large")]);
     assert!(value.ends_with(":8200"), "{value}");
     assert_eq!(take(&mut server, &large, "large", 1_800).status, Status::AllowedLast);
 }

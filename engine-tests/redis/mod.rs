@@ -4,5 +4,6 @@
 mod connection;
 mod isolation;
 mod keys;
+mod rounds;
 mod server;
 mod twins;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-use redis::{Client, Connection, Value as Reply};
+use redis::{Client, Connection, Value as RedisReply};
 use tollgate::decision::Decision;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, CallError, Script, Value};
+use tollgate::store::redis::{Batch, CallError, Reply, Script, Value};
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
@@ -110,24 +110,27 @@ impl Server {
         batch: &Batch,
         more: &[String],
     ) -> Vec<Result<Decision, CallError>> {
+        let mut request = Vec::new();
+        batch.write(policy, &mut request);
         let mut command = redis::cmd("EVAL");
-        command.arg(script.source()).arg(batch.keys().len()).arg(batch.keys());
-        for argument in batch.arguments(policy) {
-            command.arg(argument);
+        command.arg(script.source()).arg(batch.keys().len());
+        for name in batch.keys().iter() {
+            command.arg(name);
         }
-        let Reply::Array(values) = command.arg(more).query(&mut self.connection).unwrap() else {
+        command.arg(request).arg(more);
+        let RedisReply::Array(values) = command.query(&mut self.connection).unwrap() else {
             panic!("a script answers with a list");
         };
         let values: Vec<Value> = values.into_iter().map(value).collect();
-        batch.decisions(policy, &values).unwrap()
+        batch.decisions(policy, &mut Reply::new(&values)).collect()
     }
 }
 
-fn value(reply: Reply) -> Value {
+pub(super) fn value(reply: RedisReply) -> Value {
     match reply {
-        Reply::Int(number) => Value::Number(number),
-        Reply::BulkString(text) => Value::Text(String::from_utf8(text).unwrap()),
-        other => panic!("a script answers with numbers and texts, not {other:?}"),
+        RedisReply::Int(number) => Value::Number(number),
+        RedisReply::BulkString(bytes) => Value::Bytes(bytes),
+        other => panic!("a script answers with numbers and strings, not {other:?}"),
     }
 }
 

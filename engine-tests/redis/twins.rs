@@ -23,10 +23,10 @@ const TRACES: u32 = 80;
 const STEPS: usize = 300;
 const KEYS: usize = 4;
 
-/// A script whose time is its fourth argument, and whose keys outlive every trace.
+/// A script whose time is its third argument, and whose keys outlive every trace.
 fn script(policy: &Policy) -> Script {
     assert!(Script::of(policy).source().starts_with(CLOCK));
-    let script = Script::with_clock(policy, "local now = tonumber(ARGV[4])\n");
+    let script = Script::with_clock(policy, "local now = tonumber(ARGV[3])\n");
     script.edited(|source| source.replace("'PX', ttl", "'PX', 10000000000000"))
 }
 

@@ -30,12 +30,15 @@ pub(super) enum Failure {
     /// Redis did not answer in time: whether units were charged is unknown.
     #[cfg(feature = "redis")]
     TimedOut,
-    /// Redis answered with an error, or with what is no answer.
+    /// Redis answered with an error.
     #[cfg(feature = "redis")]
     Refused,
     /// The store has been closed.
     #[cfg(feature = "redis")]
     Closed,
+    /// Redis answered with what is no answer: whether units were charged is unknown.
+    #[cfg(feature = "redis")]
+    Malformed,
 }
 
 impl From<KeyError> for Failure {
@@ -65,6 +68,8 @@ impl Failure {
             Self::Refused => -9.0,
             #[cfg(feature = "redis")]
             Self::Closed => -10.0,
+            #[cfg(feature = "redis")]
+            Self::Malformed => -11.0,
         }
     }
 }

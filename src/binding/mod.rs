@@ -16,6 +16,8 @@ mod ledger;
 mod policy;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redis_answers;
 mod store;
 
 use crate::time::{MAX_SAFE, Micros};

@@ -1,33 +1,36 @@
-//! The store in Redis: calls are noted one by one, and go in batches, with one promise for each.
+//! The store in Redis: calls are noted one by one, and go and come back in rounds.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    ClassInstance, Either, Env, Float64Array, JsValue, PromiseRaw, Result, Unknown,
-    create_custom_tokio_runtime,
+    ClassInstance, Either, Env, Float64Array, FnArgs, Function, JsValue, PromiseRaw, Result,
+    Unknown, create_custom_tokio_runtime,
 };
+use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
 use napi_derive::{module_init, napi};
 use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::Instant;
 
-use super::answer::{self, Failure};
+use super::answer::Failure;
 use super::hot::{self, Question};
 use super::key::KeyBuffer;
 use super::policy::Policy;
+use super::redis_answers::{Answers, RedisAnswers};
 use super::whole;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::Key;
 use crate::policy;
 use crate::store::prefixes::Prefixes;
-use crate::store::redis::{self, Batch, CallError, Connection, Job, Names, Script};
+use crate::store::redis::{self, Answer, Batch, Connection, Job, Names, Round};
 
 static RUNTIME: OnceCell<Handle> = OnceCell::new();
 
@@ -47,6 +50,7 @@ fn start_runtime() {
 #[napi]
 pub struct RedisStore {
     connection: Mutex<Option<Connection>>,
+    settle: Arc<Settle>,
     prefixes: Arc<Mutex<Prefixes>>,
 }
 
@@ -62,7 +66,7 @@ pub struct RedisLedger {
 /// Calls that wait to be sent.
 pub(super) struct Noted {
     names: Names,
-    policy: policy::Policy,
+    policy: Arc<policy::Policy>,
     batch: Mutex<Batch>,
 }
 
@@ -78,29 +82,45 @@ impl Question for Note {
     }
 }
 
-/// What became of a batch.
-#[napi(object)]
-pub struct RedisAnswers {
-    /// An answer for each call; a failure's second number is that of its text.
-    pub answers: Float64Array,
-    /// What failures say.
-    pub texts: Vec<String>,
+/// What became of a round, by its number.
+struct Settled {
+    round: u32,
+    answers: Answers,
 }
+
+/// Tells JavaScript what became of rounds. It does not keep the process alive: callers who wait do.
+type Settle = ThreadsafeFunction<Settled, (), SettleArguments, Status, false, true>;
+type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>)>;
 
 #[napi]
 impl RedisStore {
-    /// Connects in the background. Throws if the URL is none.
+    /// Connects in the background; `settle` hears what became of what is submitted. Throws if the URL
+    /// is none.
     #[napi(constructor, catch_unwind)]
-    pub fn new(url: String, connect_timeout_ms: f64) -> Result<Self> {
+    pub fn new(
+        url: String,
+        connect_timeout_ms: f64,
+        #[napi(ts_arg_type = "(round: number, answers: Float64Array, texts: string[]) => void")]
+        settle: Function<'_, SettleArguments, ()>,
+    ) -> Result<Self> {
         // The client's own text may hold the URL, and with it a password.
         let client = ::redis::Client::open(url)
             .map_err(|_| Error::new(Status::InvalidArg, "must be a Redis URL"))?;
         let Some(runtime) = RUNTIME.get() else {
             return Err(Error::new(Status::GenericFailure, "could not start a thread"));
         };
+        let settle = settle.build_threadsafe_function::<Settled>().weak::<true>();
+        let settle = settle.build_callback(|context| {
+            let Settled { round, answers: Answers { answers, texts } } = context.value;
+            Ok(FnArgs::from((round, Float64Array::new(answers), texts)))
+        })?;
         let timeout = Duration::from_millis(whole(connect_timeout_ms));
         let connection = Connection::open(client, timeout, runtime);
-        Ok(Self { connection: Mutex::new(Some(connection)), prefixes: Arc::default() })
+        Ok(Self {
+            connection: Mutex::new(Some(connection)),
+            settle: Arc::new(settle),
+            prefixes: Arc::default(),
+        })
     }
 
     /// Opens a limiter's keys. Throws while the prefix is open with another policy.
@@ -111,33 +131,41 @@ impl RedisStore {
             .open(&prefix, &policy)
             .map_err(|taken| Error::new(Status::InvalidArg, taken.to_string()))?;
         let names = Names::new(&prefix, "default", &policy);
-        let noted = Arc::new(Noted { names, policy, batch: Mutex::default() });
+        let noted = Arc::new(Noted { names, policy: Arc::new(policy), batch: Mutex::default() });
         let prefixes = Arc::clone(&self.prefixes);
         Ok(RedisLedger { noted, prefix, prefixes, closed: AtomicBool::new(false) })
     }
 
-    /// Sends what has been noted for these ledgers. The answers are theirs, in order.
-    #[napi(catch_unwind, ts_args_type = "ledgers: readonly RedisLedger[], timeoutMs: number")]
-    pub fn submit<'env>(
+    /// Sends what has been noted for these ledgers, as a round of this number. The answers are theirs,
+    /// in order.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "round: number, ledgers: readonly RedisLedger[], timeoutMs: number"
+    )]
+    pub fn submit(
         &self,
-        env: &'env Env,
-        ledgers: Vec<ClassInstance<'env, RedisLedger>>,
+        round: u32,
+        ledgers: Vec<ClassInstance<'_, RedisLedger>>,
         timeout_ms: f64,
-    ) -> Result<PromiseRaw<'env, RedisAnswers>> {
-        let noted: Vec<(Arc<Noted>, Batch)> = ledgers
-            .iter()
-            .map(|ledger| (Arc::clone(&ledger.noted), locked(&ledger.noted.batch).take()))
-            .collect();
-        let jobs = noted.iter().map(|(noted, batch)| batch.job(&noted.policy, false)).collect();
-        let running = self.run(jobs, timeout_ms);
-        env.spawn_future(async move {
-            let answers = running.await;
-            let mut encoder = Encoder::default();
-            for ((noted, batch), answer) in noted.iter().zip(answers) {
-                encoder.batch(&noted.policy, batch, answer);
-            }
-            Ok(encoder.finish())
-        })
+    ) {
+        let mut calls = Round::default();
+        for ledger in ledgers {
+            let batch = locked(&ledger.noted.batch).take();
+            calls.push(Arc::clone(&ledger.noted.policy), batch);
+        }
+        let jobs = calls.jobs();
+        let settle = Arc::clone(&self.settle);
+        let settle = move |answers: Vec<Answer>| {
+            let read = AssertUnwindSafe(|| Answers::of_round(&calls, &answers));
+            // No answers at all say that the engine has a defect.
+            let answers = catch_unwind(read).unwrap_or_default();
+            // If it does not take them, its isolate has ended, and nobody waits.
+            settle.call(Settled { round, answers }, ThreadsafeFunctionCallMode::NonBlocking);
+        };
+        match &*locked(&self.connection) {
+            Some(connection) => connection.run(jobs, deadline(timeout_ms), settle),
+            None => settle(vec![Err(redis::Failure::Closed); jobs.len()]),
+        }
     }
 
     /// What taking `cost` units from a key would answer; or a failure's code if it is no key.
@@ -155,17 +183,13 @@ impl RedisStore {
     ) -> Result<Either<f64, PromiseRaw<'env, RedisAnswers>>> {
         let noted = Arc::clone(&ledger.noted);
         let mut batch = Batch::new();
-        if let Some(failure) = push(*env, key, |key| batch.push(&noted.names, key, 0)) {
+        if let Err(failure) = with_key(*env, key, |key| batch.push(&noted.names, key, 0)) {
             return Ok(Either::A(failure.code()));
         }
-        let running = self.run(vec![batch.job(&noted.policy, true)], timeout_ms);
+        let asked = self.ask(batch.peek(&noted.policy), timeout_ms);
         let cost = whole(cost);
         let promise = env.spawn_future(async move {
-            let mut encoder = Encoder::default();
-            for answer in running.await {
-                encoder.peek(&noted.policy, &batch, cost, answer);
-            }
-            Ok(encoder.finish())
+            Ok(Answers::of_peek(&noted.policy, cost, asked.await).into())
         })?;
         Ok(Either::B(promise))
     }
@@ -179,19 +203,12 @@ impl RedisStore {
         key: Unknown<'_>,
         timeout_ms: f64,
     ) -> Result<Either<f64, PromiseRaw<'env, RedisAnswers>>> {
-        let mut keys = Vec::new();
-        if let Some(failure) = push(*env, key, |key| keys.push(ledger.noted.names.of(key))) {
-            return Ok(Either::A(failure.code()));
-        }
-        let job = Job { script: Script::reset(), keys, arguments: Vec::new() };
-        let running = self.run(vec![job], timeout_ms);
-        let promise = env.spawn_future(async move {
-            let mut encoder = Encoder::default();
-            for answer in running.await {
-                encoder.push(answer.map(|_| None).map_err(|failure| told(&failure)));
-            }
-            Ok(encoder.finish())
-        })?;
+        let job = match with_key(*env, key, |key| Job::reset(&ledger.noted.names, key)) {
+            Ok(job) => job,
+            Err(failure) => return Ok(Either::A(failure.code())),
+        };
+        let asked = self.ask(job, timeout_ms);
+        let promise = env.spawn_future(async move { Ok(Answers::of_reset(asked.await).into()) })?;
         Ok(Either::B(promise))
     }
 
@@ -207,29 +224,31 @@ impl RedisStore {
         drop(locked(&self.connection).take());
     }
 
-    fn run(
-        &self,
-        jobs: Vec<Job>,
-        timeout_ms: f64,
-    ) -> impl Future<Output = Vec<redis::Answer>> + use<> {
-        let count = jobs.len();
-        let deadline = Instant::now() + Duration::from_millis(whole(timeout_ms));
-        let running =
-            locked(&self.connection).as_ref().map(|connection| connection.run(jobs, deadline));
+    fn ask(&self, job: Job, timeout_ms: f64) -> impl Future<Output = Answer> + use<> {
+        let connection = locked(&self.connection);
+        let asked = connection.as_ref().map(|one| one.ask(job, deadline(timeout_ms)));
         async move {
-            match running {
-                Some(running) => running.await,
-                None => vec![Err(redis::Failure::Closed); count],
+            match asked {
+                Some(asked) => asked.await,
+                None => Err(redis::Failure::Closed),
             }
         }
     }
 }
 
+fn deadline(timeout_ms: f64) -> Instant {
+    Instant::now() + Duration::from_millis(whole(timeout_ms))
+}
+
 /// Reads a key and hands it on; or says why it is none.
-fn push(env: Env, key: Unknown<'_>, take: impl FnOnce(Key<'_>)) -> Option<Failure> {
+fn with_key<T>(
+    env: Env,
+    key: Unknown<'_>,
+    take: impl FnOnce(Key<'_>) -> T,
+) -> core::result::Result<T, Failure> {
     let mut buffer = KeyBuffer::new();
     // SAFETY: the environment and the value are the running callback's.
-    unsafe { buffer.read(env.raw(), key.value().value) }.map(take).err()
+    unsafe { buffer.read(env.raw(), key.value().value) }.map(take)
 }
 
 #[napi]
@@ -254,77 +273,6 @@ impl Drop for RedisLedger {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Builds the answers to a batch.
-#[derive(Default)]
-struct Encoder {
-    answers: Vec<f64>,
-    texts: Vec<String>,
-}
-
-impl Encoder {
-    fn push(&mut self, answer: core::result::Result<Option<Decision>, (Failure, String)>) {
-        let mut place = [0.0; answer::LENGTH];
-        match answer {
-            Ok(decision) => answer::write(&mut place, Ok(decision)),
-            Err((failure, text)) => {
-                answer::write(&mut place, Err(failure));
-                place[1] = f64::from(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
-                self.texts.push(text);
-            }
-        }
-        self.answers.extend(place);
-    }
-
-    fn batch(&mut self, policy: &policy::Policy, batch: &Batch, answer: redis::Answer) {
-        let failure = match answer.map(|values| batch.decisions(policy, &values)) {
-            Ok(Ok(decisions)) => {
-                for decision in decisions {
-                    self.push(decision.map(Some).map_err(|error| unanswered(&error)));
-                }
-                return;
-            }
-            Ok(Err(malformed)) => (Failure::Refused, malformed.to_string()),
-            Err(failure) => told(&failure),
-        };
-        for _ in 0..batch.len() {
-            self.push(Err(failure.clone()));
-        }
-    }
-
-    fn peek(&mut self, policy: &policy::Policy, batch: &Batch, cost: u64, answer: redis::Answer) {
-        let standing = answer.map_err(|failure| told(&failure)).and_then(|values| {
-            let states = batch.standing(policy, &values);
-            states.map_err(|malformed| (Failure::Refused, malformed.to_string()))
-        });
-        match standing {
-            Ok(Ok((state, now))) => {
-                self.push(Ok(Some(crate::decision::peek(policy, &state, now, cost))));
-            }
-            Ok(Err(error)) => self.push(Err(unanswered(&error))),
-            Err(failure) => self.push(Err(failure)),
-        }
-    }
-
-    fn finish(self) -> RedisAnswers {
-        RedisAnswers { answers: Float64Array::new(self.answers), texts: self.texts }
-    }
-}
-
-fn unanswered(error: &CallError) -> (Failure, String) {
-    (Failure::Refused, error.to_string())
-}
-
-fn told(failure: &redis::Failure) -> (Failure, String) {
-    let kind = match failure {
-        redis::Failure::Unavailable(_) => Failure::Unavailable,
-        redis::Failure::Broken(_) => Failure::Broken,
-        redis::Failure::TimedOut => Failure::TimedOut,
-        redis::Failure::Refused(_) => Failure::Refused,
-        redis::Failure::Closed => Failure::Closed,
-    };
-    (kind, failure.to_string())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -27,6 +27,8 @@ export function resultAt({ answers, texts }: RedisAnswers, index: number): Decis
       return new TollgateError('STORE_ERROR', text)
     case -10:
       return new TollgateError('CLOSED', text)
+    case -11:
+      return new TollgateError('STORE_ERROR', text, { charged: 'unknown' })
     default:
       return failureAt(answers, start, undefined)
   }

@@ -2,18 +2,18 @@ import type * as native from '../../native.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
 import { type RedisAnswers, resultAt } from './answer.js'
-import { Deadlines, type Waiting } from './deadlines.js'
+import { Deadlines, Turn, type Waiting } from './deadlines.js'
 import { Pending } from './pending.js'
 import { inRootContext } from './root-context.js'
 
 /**
- * A batch of so many keys goes at once: Redis decides it in a third of a millisecond. Waiting for more
- * would gain little.
+ * So many calls go at once: Redis decides them in a third of a millisecond. Waiting for more would gain
+ * little.
  */
 const FULL = 128
 
 /**
- * So many smaller batches are under way at most: while Redis works on two, the calls that come meanwhile
+ * So many smaller rounds are under way at most: while Redis works on two, the calls that come meanwhile
  * make a larger third.
  */
 const MOST_PARTIAL = 2
@@ -27,22 +27,40 @@ export class Queue {
   constructor(readonly ledger: native.RedisLedger) {}
 }
 
+/** Calls that were sent together. */
+interface Round {
+  readonly calls: readonly Waiting[]
+  readonly isPartial: boolean
+}
+
 /**
- * Sends the calls of all limiters on a store in batches.
+ * Sends the calls of all limiters on a store in rounds.
  *
  * Calls made in one turn of the event loop go together, in one native call and one pipeline, and come back
- * together, in one promise.
+ * together, in one call of {@link settle}.
  */
 export class Batcher {
   readonly #store: native.RedisStore
   readonly #timeoutMs: number
   readonly #maxPending: number
   readonly #deadlines: Deadlines
-  #queues: Queue[] = []
-  #scheduled = false
-  #partial = 0
   readonly #pending = new Pending()
   #closed = false
+  /** The calls that are still to be sent: by limiter, and how many. */
+  #queues: Queue[] = []
+  #queued = 0
+  /** The calls of this turn of the event loop, up to those that have been sent. */
+  #turn = new Turn()
+  #latestDeadline = 0
+  #scheduled = false
+  /**
+   * By number: the rounds that are under way; the numbers that are free; how many rounds are partial. A `Map`
+   * would leave its outgrown tables behind as garbage that keeps later ones alive until a full collection,
+   * which took half of all time.
+   */
+  readonly #rounds: (Round | undefined)[] = []
+  readonly #free: number[] = []
+  #partial = 0
 
   constructor(store: native.RedisStore, timeoutMs: number, maxPending: number) {
     this.#store = store
@@ -64,26 +82,7 @@ export class Batcher {
   /** Waits for the decision of a call that has just been noted in the queue's ledger. */
   noted(queue: Queue): Promise<Decision<'default'>> {
     return new Promise((resolve, reject) => {
-      const waiting = {
-        pending: queue.pending,
-        resolve,
-        reject,
-        deadline: performance.now() + this.#timeoutMs,
-        isSettled: false,
-      }
-      this.#pending.add()
-      queue.pending.add()
-      this.#deadlines.add(waiting)
-      if (queue.waiting.push(waiting) === 1) {
-        this.#queues.push(queue)
-      }
-      if (queue.waiting.length === FULL) {
-        this.#queues.splice(this.#queues.indexOf(queue), 1)
-        this.#send([queue], false)
-      } else if (!this.#scheduled) {
-        this.#scheduled = true
-        inRootContext(() => setImmediate(this.#flush))
-      }
+      this.#add(queue, { resolve, reject, pending: queue.pending, turn: this.#turn, isSettled: false })
     })
   }
 
@@ -100,71 +99,114 @@ export class Batcher {
     }
   }
 
+  /** Takes what became of a round. */
+  settle(number: number, answers: RedisAnswers): void {
+    const calls = this.#ended(number)
+    this.#sendWaiting()
+    if (answers.answers.length === 0) {
+      this.#fail(calls, undefined)
+    }
+    for (let index = 0; index < calls.length; index++) {
+      this.#settle(calls[index] as Waiting, resultAt(answers, index))
+    }
+  }
+
   /** Takes no more calls, and resolves when none is waiting any more. */
   close(): Promise<void> {
     this.#closed = true
     return this.#pending.idle()
   }
 
+  #add(queue: Queue, waiting: Waiting): void {
+    this.#pending.add()
+    queue.pending.add()
+    waiting.turn.add(waiting)
+    if (queue.waiting.push(waiting) === 1) {
+      this.#queues.push(queue)
+    }
+    this.#queued++
+    if (this.#queued === FULL) {
+      this.#send(false)
+    } else if (!this.#scheduled) {
+      this.#scheduled = true
+      inRootContext(() => setImmediate(this.#flush))
+    }
+  }
+
   readonly #flush = (): void => {
     this.#scheduled = false
-    // Without a connection nothing is gained by waiting, and each batch is to fail by its own deadline.
-    if (this.#queues.length > 0 && (this.#partial < MOST_PARTIAL || !this.#store.isUp)) {
-      const queues = this.#queues
-      this.#queues = []
-      this.#send(queues, true)
+    this.#sendWaiting()
+    this.#endTurn()
+  }
+
+  #sendWaiting(): void {
+    // Without a connection nothing is gained by waiting, and each round is to fail by its own deadline.
+    if (this.#queued > 0 && (this.#partial < MOST_PARTIAL || !this.#store.isUp)) {
+      this.#send(true)
     }
   }
 
-  /** Sends all that the queues hold; nobody waits for it beyond the last call's deadline. */
-  #send(queues: readonly Queue[], isPartial: boolean): void {
-    const batch: Waiting[] = []
+  /** Sends all that is queued; nobody waits for it beyond the last call's deadline. */
+  #send(isPartial: boolean): void {
+    this.#endTurn()
+    const queues = this.#queues
+    const [first] = queues
+    const calls = queues.length === 1 && first ? first.waiting : queues.flatMap((queue) => queue.waiting)
     for (const queue of queues) {
-      batch.push(...queue.waiting)
       queue.waiting = []
     }
-    let latest = 0
-    for (const waiting of batch) {
-      latest = Math.max(latest, waiting.deadline)
-    }
-    const timeoutMs = Math.max(1, Math.ceil(latest - performance.now()))
+    this.#queues = []
+    this.#queued = 0
+    const timeoutMs = Math.max(1, Math.ceil(this.#latestDeadline - performance.now()))
+    const number = this.#begun({ calls, isPartial })
     const ledgers = queues.map((queue) => queue.ledger)
-    this.#partial += isPartial ? 1 : 0
-    inRootContext(() => {
-      this.#submitted(ledgers, timeoutMs)
-        .then(
-          (answers) => this.#answer(batch, answers),
-          (cause: unknown) => this.#fail(batch, cause),
-        )
-        .finally(() => {
-          this.#partial -= isPartial ? 1 : 0
-          this.#flush()
-        })
-    })
+    try {
+      this.#store.submit(number, ledgers, timeoutMs)
+    } catch (cause) {
+      this.#fail(this.#ended(number), cause)
+    }
   }
 
-  async #submitted(ledgers: readonly native.RedisLedger[], timeoutMs: number): Promise<RedisAnswers> {
-    return this.#store.submit(ledgers, timeoutMs)
+  #begun(round: Round): number {
+    const number = this.#free.pop() ?? this.#rounds.length
+    this.#rounds[number] = round
+    this.#partial += round.isPartial ? 1 : 0
+    return number
   }
 
-  #answer(batch: readonly Waiting[], answers: RedisAnswers): void {
-    batch.forEach((waiting, index) => {
-      this.#settle(waiting, resultAt(answers, index))
-    })
+  #ended(number: number): readonly Waiting[] {
+    const round = this.#rounds[number]
+    if (round === undefined) {
+      return []
+    }
+    this.#rounds[number] = undefined
+    this.#free.push(number)
+    this.#partial -= round.isPartial ? 1 : 0
+    return round.calls
+  }
+
+  #endTurn(): void {
+    const turn = this.#turn
+    if (!turn.isSettled) {
+      this.#latestDeadline = performance.now() + this.#timeoutMs
+      turn.deadline = this.#latestDeadline
+      this.#deadlines.add(turn)
+      this.#turn = new Turn()
+    }
   }
 
   /** The engine itself failed: nobody is left waiting. */
-  #fail(batch: readonly Waiting[], cause: unknown): void {
+  #fail(calls: readonly Waiting[], cause: unknown): void {
     const error = new TollgateError('STORE_ERROR', 'the engine failed: please report this', {
       charged: 'unknown',
       cause,
     })
-    for (const waiting of batch) {
+    for (const waiting of calls) {
       this.#settle(waiting, error)
     }
   }
 
-  /** The call's own deadline has passed, while its batch, which may have been sent or not, has a later one. */
+  /** The call's own deadline has passed, while its round, which may have been sent or not, has a later one. */
   #expire(waiting: Waiting): void {
     this.#settle(waiting, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
   }
@@ -179,7 +221,11 @@ export class Batcher {
     } else {
       waiting.resolve(result)
     }
-    this.#pending.remove()
+    waiting.turn.settled()
     waiting.pending.remove()
+    this.#pending.remove()
+    if (this.#pending.count === 0) {
+      this.#deadlines.rest()
+    }
   }
 }

@@ -9,9 +9,39 @@ export interface Waiting {
   readonly reject: (error: TollgateError) => void
   /** What it is counted in, beside the store's count. */
   readonly pending: Pending
-  /** When it gives up, by `performance.now()`. */
-  readonly deadline: number
+  readonly turn: Turn
   isSettled: boolean
+}
+
+/** The calls that were made in one turn of the event loop. */
+export class Turn {
+  #calls: Waiting[] = []
+  #open = 0
+  /** When they give up, by `performance.now()`: so long after the turn's end. */
+  deadline = 0
+
+  get calls(): readonly Waiting[] {
+    return this.#calls
+  }
+
+  /** Whether none of the calls waits. */
+  get isSettled(): boolean {
+    return this.#open === 0
+  }
+
+  /** One more call. */
+  add(waiting: Waiting): void {
+    this.#calls.push(waiting)
+    this.#open++
+  }
+
+  /** One has been settled. What all have been told is not kept: it would outlive its time. */
+  settled(): void {
+    this.#open--
+    if (this.#open === 0) {
+      this.#calls = []
+    }
+  }
 }
 
 /**
@@ -20,18 +50,18 @@ export interface Waiting {
  */
 const GRACE_MS = 25
 
-/** So many settled calls may stand at the head of the list before it is cut. */
-const SLACK = 1_024
+/** So many settled turns may stand at the head of the list before it is cut. */
+const SLACK = 64
 
 /**
- * One timer for the deadlines of all calls.
+ * One timer for the deadlines of all calls. It keeps the process alive while calls wait.
  *
  * All calls have the same timeout, so they give up in the order in which they were made: the timer is set
  * for the first that waits.
  */
 export class Deadlines {
   readonly #expire: (waiting: Waiting) => void
-  #calls: Waiting[] = []
+  #turns: Turn[] = []
   #head = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -39,29 +69,34 @@ export class Deadlines {
     this.#expire = expire
   }
 
-  /** Watches a call, which is made after all the others. */
-  add(waiting: Waiting): void {
-    this.#calls.push(waiting)
+  /** Watches the calls of a turn that has ended, after all the others. */
+  add(turn: Turn): void {
+    this.#turns.push(turn)
     if (this.#timer === undefined) {
-      this.#set(waiting.deadline)
+      this.#set(turn.deadline)
     }
     this.#skipSettled()
+    this.#timer?.ref()
+  }
+
+  /** Nobody waits any more. */
+  rest(): void {
+    this.#timer?.unref()
   }
 
   #skipSettled(): void {
-    while (this.#calls[this.#head]?.isSettled) {
+    while (this.#turns[this.#head]?.isSettled) {
       this.#head++
     }
-    if (this.#head > SLACK && this.#head * 2 > this.#calls.length) {
-      this.#calls = this.#calls.slice(this.#head)
+    if (this.#head > SLACK && this.#head * 2 > this.#turns.length) {
+      this.#turns = this.#turns.slice(this.#head)
       this.#head = 0
     }
   }
 
   #set(deadline: number): void {
-    // What keeps the process alive is the work under way, not the timer.
     const wait = Math.max(1, deadline + GRACE_MS - performance.now())
-    this.#timer = inRootContext(() => setTimeout(this.#ring, wait).unref())
+    this.#timer = inRootContext(() => setTimeout(this.#ring, wait))
   }
 
   readonly #ring = (): void => {
@@ -69,7 +104,7 @@ export class Deadlines {
     this.#timer = undefined
     for (;;) {
       this.#skipSettled()
-      const first = this.#calls[this.#head]
+      const first = this.#turns[this.#head]
       if (first === undefined) {
         return
       }
@@ -77,7 +112,9 @@ export class Deadlines {
         this.#set(first.deadline)
         return
       }
-      this.#expire(first)
+      for (const waiting of first.calls) {
+        this.#expire(waiting)
+      }
     }
   }
 }

@@ -57,9 +57,15 @@ export class RedisStore extends Store {
     const connect = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, LONGEST_TIMEOUT_MS)
     this.#timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
     const most = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MOST_PENDING)
+    // The native store holds the function that it calls, which must not hold the store: a store that is not
+    // used any more, and was not closed, would never be collected. While calls wait, their timer holds it.
+    let batcher: WeakRef<Batcher> | undefined
+    const settle: ConstructorParameters<typeof native.RedisStore>[2] = (round, answers, texts) =>
+      batcher?.deref()?.settle(round, { answers, texts })
     // The message has no URL: it may hold a password.
-    this.#native = translated('INVALID_OPTION', 'url', () => new native.RedisStore(url, connect))
+    this.#native = translated('INVALID_OPTION', 'url', () => new native.RedisStore(url, connect, settle))
     this.#batcher = new Batcher(this.#native, this.#timeoutMs, most)
+    batcher = new WeakRef(this.#batcher)
   }
 
   /**

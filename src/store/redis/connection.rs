@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::job::{Answer, Failure, Job};
 use super::link::{Link, keeper};
-use super::sender::{self, Request};
+use super::sender::{self, Request, Settle};
 
 /// A connection that is kept up until it is dropped.
 #[derive(Debug)]
@@ -44,23 +44,27 @@ impl Connection {
         matches!(*self.link.borrow(), Link::Up(..))
     }
 
-    /// Runs jobs, in order, after those of earlier calls. They are sent even if the future is not
-    /// waited for; it settles by the deadline, with one answer for each job.
+    /// Runs jobs, in order, after those of earlier calls. By the deadline `hear` is called, on the
+    /// runtime's thread, with one answer for each job.
     pub fn run(
         &self,
         jobs: Vec<Job>,
         deadline: Instant,
-    ) -> impl Future<Output = Vec<Answer>> + use<> {
-        let count = jobs.len();
-        let (answers, answered) = oneshot::channel();
-        let sent = self.requests.send(Request { jobs, deadline, answers });
-        async move {
-            let closed = || vec![Err(Failure::Closed); count];
-            if sent.is_err() {
-                return closed();
-            }
-            answered.await.unwrap_or_else(|_| closed())
-        }
+        hear: impl FnOnce(Vec<Answer>) + Send + 'static,
+    ) {
+        let settle = Settle::new(jobs.len(), hear);
+        // If nobody hears requests any more, this one is dropped, and so settled.
+        let _unheard = self.requests.send(Request { jobs, deadline, settle });
+    }
+
+    /// [`run`](Self::run) one job, which is sent even if the future is not waited for.
+    pub fn ask(&self, job: Job, deadline: Instant) -> impl Future<Output = Answer> + use<> {
+        let (answer, answered) = oneshot::channel();
+        self.run(vec![job], deadline, |mut answers| {
+            // Nobody waits any more if this fails.
+            let _unheard = answer.send(answers.pop());
+        });
+        async move { answered.await.ok().flatten().unwrap_or(Err(Failure::Closed)) }
     }
 }
 

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::keys::Keys;
+use super::name::Names;
+use super::reply::Value;
 use super::script::Script;
-use super::wire::Value;
+use crate::key::Key;
 
 /// A script to run.
 #[derive(Debug)]
@@ -12,9 +15,24 @@ pub struct Job {
     /// The script.
     pub script: &'static Script,
     /// The keys that it declares.
-    pub keys: Vec<String>,
+    pub keys: Keys,
     /// Its arguments.
     pub arguments: Vec<Vec<u8>>,
+}
+
+impl Job {
+    /// A job that decides calls, to which keys and what is asked are still to be added.
+    pub(super) fn deciding(script: &'static Script) -> Self {
+        Self { script, keys: Keys::default(), arguments: vec![Vec::new()] }
+    }
+
+    /// The job that makes one key as if never used.
+    #[must_use]
+    pub fn reset(names: &Names, key: Key<'_>) -> Self {
+        let mut keys = Keys::default();
+        keys.push(|name| names.write(key, name));
+        Self { script: Script::reset(), keys, arguments: Vec::new() }
+    }
 }
 
 /// Why a job has no answer.

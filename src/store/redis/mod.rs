@@ -1,15 +1,18 @@
 //! What goes to Redis and what comes back: key names, scripts, batches and their answers.
 //!
-//! A batch holds calls of one limiter. It goes as one script, which decides them in order, each on
-//! the state that the one before left, and then writes each key once. Only `Connection` (feature
-//! `redis`) speaks to a server; the rest handles the words of a command and the values of a reply,
+//! A batch holds calls of one limiter, a round the batches that are sent together: those that one
+//! script decides go as one job. The script decides calls in order, each on the state that the one
+//! before left, and then writes each key once. Only `Connection` (feature `redis`) speaks to a server; the rest handles the words of a command and the values of a reply,
 //! whoever carries them.
 
 mod batch;
 mod job;
+mod keys;
 mod name;
+mod reply;
+mod request;
+mod round;
 mod script;
-mod wire;
 
 #[cfg(feature = "redis")]
 mod connection;
@@ -18,10 +21,12 @@ mod link;
 #[cfg(feature = "redis")]
 mod sender;
 
-pub use batch::{Batch, CallError};
+pub use batch::Batch;
 #[cfg(feature = "redis")]
 pub use connection::Connection;
 pub use job::{Answer, Failure, Job};
+pub use keys::Keys;
 pub use name::Names;
+pub use reply::{CallError, Reply, Value};
+pub use round::{Round, Unanswered};
 pub use script::{CLOCK, Script};
-pub use wire::{MalformedReply, Value};

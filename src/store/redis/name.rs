@@ -21,25 +21,31 @@ impl Names {
         Self { head: format!("{prefix}:{policy_name}:{tag}:{{").into() }
     }
 
-    /// The name of a key. A hash tag ends at the first `}`, so braces are escaped, and `%` with them.
-    #[must_use]
-    pub fn of(&self, key: Key<'_>) -> String {
-        let key = key.as_str();
-        let mut name = String::with_capacity(self.head.len() + key.len() + 1);
-        name.push_str(&self.head);
-        if key.contains(['%', '{', '}']) {
-            for character in key.chars() {
-                match character {
-                    '%' => name.push_str("%25"),
-                    '{' => name.push_str("%7B"),
-                    '}' => name.push_str("%7D"),
-                    _ => name.push(character),
+    /// Appends the name of a key. A hash tag ends at the first `}`, so braces are escaped, and `%`
+    /// with them.
+    pub(super) fn write(&self, key: Key<'_>, name: &mut Vec<u8>) {
+        let key = key.as_str().as_bytes();
+        name.extend_from_slice(self.head.as_bytes());
+        if key.iter().any(|byte| matches!(byte, b'%' | b'{' | b'}')) {
+            for byte in key {
+                match byte {
+                    b'%' => name.extend_from_slice(b"%25"),
+                    b'{' => name.extend_from_slice(b"%7B"),
+                    b'}' => name.extend_from_slice(b"%7D"),
+                    byte => name.push(*byte),
                 }
             }
         } else {
-            name.push_str(key);
+            name.extend_from_slice(key);
         }
-        name.push('}');
+        name.push(b'}');
+    }
+
+    /// The name of a key: UTF-8, as the key is.
+    #[must_use]
+    pub fn of(&self, key: Key<'_>) -> Vec<u8> {
+        let mut name = Vec::new();
+        self.write(key, &mut name);
         name
     }
 }
@@ -51,7 +57,8 @@ mod tests {
 
     fn name(key: &str) -> String {
         let policy = Policy::Gcra(Gcra::new(1, 1, 1).unwrap());
-        Names::new("api", "default", &policy).of(Key::new(key).unwrap())
+        let name = Names::new("api", "default", &policy).of(Key::new(key).unwrap());
+        String::from_utf8(name).unwrap()
     }
 
     #[test]

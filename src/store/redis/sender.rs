@@ -5,18 +5,19 @@
 //! answered, and what is to be repeated goes again, in its order.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value as Reply};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::job::{Answer, Failure, Job};
 use super::link::Links;
-use super::wire::Value;
+use super::reply::Value;
 
 /// How long to wait before sending again what the server could not run just now.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -30,7 +31,39 @@ const MOST_UNDER_WAY: usize = 40;
 pub(super) struct Request {
     pub(super) jobs: Vec<Job>,
     pub(super) deadline: Instant,
-    pub(super) answers: oneshot::Sender<Vec<Answer>>,
+    pub(super) settle: Settle,
+}
+
+/// Hears the answers to a request, once: one for each job. If nobody tells, all is closed.
+pub(super) struct Settle {
+    jobs: usize,
+    hear: Option<Box<dyn FnOnce(Vec<Answer>) + Send>>,
+}
+
+impl Settle {
+    pub(super) fn new(jobs: usize, hear: impl FnOnce(Vec<Answer>) + Send + 'static) -> Self {
+        Self { jobs, hear: Some(Box::new(hear)) }
+    }
+
+    fn with(mut self, answers: Vec<Answer>) {
+        if let Some(hear) = self.hear.take() {
+            hear(answers);
+        }
+    }
+}
+
+impl Drop for Settle {
+    fn drop(&mut self) {
+        if let Some(hear) = self.hear.take() {
+            hear(vec![Err(Failure::Closed); self.jobs]);
+        }
+    }
+}
+
+impl fmt::Debug for Settle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settle").field("jobs", &self.jobs).finish_non_exhaustive()
+    }
 }
 
 /// A request with what is known of its jobs.
@@ -75,8 +108,7 @@ impl Open {
             Standing::Settled(answer) => Some(answer),
             _ => None,
         });
-        // Nobody waits any more if this fails.
-        let _unheard = self.request.answers.send(settled.collect());
+        self.request.settle.with(settled.collect());
         None
     }
 
@@ -98,7 +130,10 @@ impl Open {
 
 fn command(name: &'static str, script: &str, job: &Job) -> Cmd {
     let mut command = redis::cmd(name);
-    command.arg(script).arg(job.keys.len()).arg(&job.keys).arg(&job.arguments[..]);
+    command.arg(script).arg(job.keys.len());
+    for word in job.keys.iter().chain(job.arguments.iter().map(Vec::as_slice)) {
+        command.arg(word);
+    }
     command
 }
 
@@ -223,12 +258,12 @@ fn is_passing(kind: ServerErrorKind) -> bool {
     )
 }
 
-/// A script answers with numbers and texts; anything else is no answer, and is seen so when it is
-/// decoded.
+/// A script answers with numbers and strings; anything else is no answer, and is seen so when it is
+/// read.
 fn value(reply: Reply) -> Value {
     match reply {
         Reply::Int(number) => Value::Number(number),
-        Reply::BulkString(text) => Value::Text(String::from_utf8_lossy(&text).into_owned()),
-        other => Value::Text(format!("{other:?}")),
+        Reply::BulkString(bytes) => Value::Bytes(bytes),
+        other => Value::Bytes(format!("{other:?}").into_bytes()),
     }
 }

@@ -1,0 +1,100 @@
+//! The calls of several limiters that go together are decided as if each went alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseResult, TestRunner};
+use redis::Value as RedisReply;
+use tollgate::algorithm::Algorithm as _;
+use tollgate::decision::{self, Decision};
+use tollgate::key::Key;
+use tollgate::policy::{Policy, State};
+use tollgate::store::redis::{Answer, Batch, CLOCK, Job, Names, Round, Unanswered};
+
+use super::server::{Server, value};
+use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
+use crate::trace::START;
+
+const KEYS: usize = 3;
+
+fn policies() -> Vec<Arc<Policy>> {
+    let rate = |units, period, burst| RateSpec { units, period, burst };
+    let window = |limit, window| WindowSpec { limit, window }.policy();
+    let policies = vec![
+        rate(7, SECOND, 3).gcra(),
+        window(4, SECOND),
+        rate(1_001, SECOND, 20).gcra(),
+        rate(5, SECOND, 5).token_bucket(),
+        window(20_000, HOUR),
+        window(2, 10_000),
+    ];
+    policies.into_iter().map(Arc::new).collect()
+}
+
+/// One call: its limiter, its key and its cost.
+type Step = (usize, usize, u64);
+
+/// How long after the round before, and the calls.
+fn any_round() -> impl Strategy<Value = (u64, Vec<Step>)> {
+    let cost = prop_oneof![8 => Just(1_u64), 1 => 2_u64..25];
+    let step = (0..6_usize, 0..KEYS, cost);
+    (0_u64..400_000, prop::collection::vec(step, 1..40))
+}
+
+fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
+    let source = job.script.source();
+    assert!(source.starts_with(CLOCK));
+    let mut command = redis::cmd("EVAL");
+    command.arg(source.replace(CLOCK, "local now = tonumber(ARGV[3])\n")).arg(job.keys.len());
+    for name in job.keys.iter() {
+        command.arg(name);
+    }
+    command.arg(&job.arguments[0]).arg("").arg(now.to_string());
+    match command.query(&mut server.connection).unwrap() {
+        RedisReply::Array(values) => Ok(values.into_iter().map(value).collect()),
+        other => panic!("a script answers with a list, not {other:?}"),
+    }
+}
+
+fn holds(server: &mut Server, rounds: &[(u64, Vec<Step>)]) -> TestCaseResult {
+    let _: () = server.run(&[b"FLUSHALL"]);
+    let policies = policies();
+    let mut states: HashMap<(usize, usize), State> = HashMap::new();
+    let mut now = START;
+    for (pause, steps) in rounds {
+        now += pause;
+        let (mut round, mut expected) = (Round::default(), Vec::<Decision>::new());
+        for (limiter, policy) in policies.iter().enumerate() {
+            let names = Names::new(&format!("limiter-{limiter}"), "default", policy);
+            let mut batch = Batch::new();
+            for &(_, key, cost) in steps.iter().filter(|step| step.0 == limiter) {
+                batch.push(&names, Key::new(&format!("key {key}")).unwrap(), cost);
+                let state = states.entry((limiter, key)).or_insert_with(|| policy.unused());
+                expected.push(decision::take(&**policy, state, now, cost));
+            }
+            if !batch.is_empty() {
+                round.push(Arc::clone(policy), batch);
+            }
+        }
+        let jobs = round.jobs();
+        prop_assert!(jobs.len() <= 2, "one for each script");
+        let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
+        let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
+        round.settle(&answers, |decision| decisions.push(decision));
+        let expected: Vec<_> = expected.into_iter().map(Ok).collect();
+        prop_assert_eq!(decisions, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn limiters_that_go_together_are_decided_as_if_each_went_alone() {
+    let server = std::cell::RefCell::new(Server::start());
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(40));
+    let rounds = prop::collection::vec(any_round(), 1..30);
+    let outcome = runner.run(&rounds, |rounds| holds(&mut server.borrow_mut(), &rounds));
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}

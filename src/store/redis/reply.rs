@@ -1,0 +1,230 @@
+//! What a script answers: `lua/batch.lua` is the other end.
+
+use std::fmt;
+use std::slice;
+use std::sync::Arc;
+
+use crate::algorithm::{Arrival, Outcome, RateNumbers, RateState, WindowState};
+use crate::policy::{Layout, Policy, State};
+use crate::time::{MAX_SAFE, Micros};
+
+/// A value of a reply, as far as scripts answer with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// An integer.
+    Number(i64),
+    /// A bulk string.
+    Bytes(Vec<u8>),
+}
+
+/// Why a call of a script that was run has no decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallError {
+    /// The key holds something that no limiter wrote. Nothing was charged.
+    Unreadable,
+    /// Redis refused to write the key, and said why. Nothing was charged.
+    Unwritten(String),
+    /// The reply is not what the script answers. Whether units were charged is unknown.
+    Malformed,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable => f.write_str("the key holds something that no limiter wrote"),
+            Self::Unwritten(why) => write!(f, "Redis refused to write the key: {why}"),
+            Self::Malformed => f.write_str("the reply is not what the script answers"),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// Added to an outcome's number when the state is in other numbers than the policy's.
+const OTHER: u8 = 8;
+
+/// A script's reply, read call by call.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    now: Micros,
+    /// By call: two doubles.
+    states: slice::ChunksExact<'a, u8>,
+    /// By call: its outcome. Nothing if all were admitted.
+    outcomes: Option<slice::Iter<'a, u8>>,
+    /// By state that is not in the policy's numbers: three doubles.
+    others: slice::ChunksExact<'a, u8>,
+    /// By call that is unwritten: why.
+    texts: slice::Iter<'a, Value>,
+}
+
+impl<'a> Reply<'a> {
+    /// Begins to read. What is no reply has no states: each of its calls is malformed.
+    #[must_use]
+    pub fn new(values: &'a [Value]) -> Self {
+        let (now, states, outcomes, others, texts) = match values {
+            [
+                Value::Number(now),
+                Value::Bytes(states),
+                Value::Bytes(outcomes),
+                Value::Bytes(others),
+                texts @ ..,
+            ] => (u64::try_from(*now).unwrap_or(0), &states[..], &outcomes[..], &others[..], texts),
+            _ => Default::default(),
+        };
+        Self {
+            now,
+            states: states.chunks_exact(16),
+            outcomes: (!outcomes.is_empty()).then(|| outcomes.iter()),
+            others: others.chunks_exact(24),
+            texts: texts.iter(),
+        }
+    }
+
+    /// The time of the decisions.
+    #[must_use]
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// What became of the next call, and the state that it left.
+    ///
+    /// # Errors
+    /// [`CallError`] if it has no decision.
+    pub fn next(&mut self, policy: &Policy) -> Result<(Outcome, State), CallError> {
+        let numbers = self.states.next().and_then(doubles::<2>);
+        let outcome = match &mut self.outcomes {
+            Some(outcomes) => *outcomes.next().ok_or(CallError::Malformed)?,
+            None => 0,
+        };
+        let admitted_or_not = match outcome % OTHER {
+            0 => Outcome::Admitted,
+            1 => Outcome::Refused,
+            2 => Outcome::Impossible,
+            3 => return Err(CallError::Unreadable),
+            4 => return Err(self.unwritten()),
+            _ => return Err(CallError::Malformed),
+        };
+        let [first, second] = numbers.ok_or(CallError::Malformed)?;
+        let state = match policy.layout() {
+            Layout::Rate(rate) => {
+                let numbers = match outcome {
+                    0..OTHER => rate.shared_numbers(),
+                    _ => Arc::new(self.other_numbers().ok_or(CallError::Malformed)?),
+                };
+                State::Rate(RateState { arrival: Arrival { micros: first, part: second }, numbers })
+            }
+            Layout::Window(_) => State::Window(WindowState { ends_ms: first, count: second }),
+        };
+        Ok((admitted_or_not, state))
+    }
+
+    fn unwritten(&mut self) -> CallError {
+        match self.texts.next() {
+            Some(Value::Bytes(text)) => {
+                CallError::Unwritten(String::from_utf8_lossy(text).into_owned())
+            }
+            _ => CallError::Malformed,
+        }
+    }
+
+    fn other_numbers(&mut self) -> Option<RateNumbers> {
+        let [period, units, burst] = doubles(self.others.next()?)?;
+        let is_whole = ![period, units, burst].contains(&0);
+        is_whole.then_some(RateNumbers { period, units, burst })
+    }
+}
+
+/// Reads whole numbers below 2^53, as Lua's `struct` writes them with `>d`.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "only whole numbers up to 2^53 pass"
+)]
+fn doubles<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+        let double = f64::from_be_bytes(*bytes);
+        *number = double as u64;
+        if *number as f64 != double || *number > MAX_SAFE {
+            return None;
+        }
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::Gcra;
+
+    fn gcra() -> Policy {
+        Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap())
+    }
+
+    fn bytes(doubles: &[f64]) -> Value {
+        Value::Bytes(doubles.iter().flat_map(|double| double.to_be_bytes()).collect())
+    }
+
+    fn reply(states: &[f64], outcomes: &[u8], others: &[f64]) -> Vec<Value> {
+        vec![Value::Number(5), bytes(states), Value::Bytes(outcomes.to_vec()), bytes(others)]
+    }
+
+    fn arrival(read: Result<(Outcome, State), CallError>) -> (Outcome, Arrival, RateNumbers) {
+        match read.unwrap() {
+            (outcome, State::Rate(state)) => (outcome, state.arrival, *state.numbers),
+            (_, State::Window(_)) => panic!("not a rate"),
+        }
+    }
+
+    #[test]
+    fn states_and_what_belongs_to_them_are_read_in_order() {
+        let mut values =
+            reply(&[9., 1., 0., 0., 9., 2., 0., 0., 9., 3.], &[0, 4, 9, 3, 2], &[3., 2., 1.]);
+        values.push(Value::Bytes(b"OOM".to_vec()));
+        let mut reply = Reply::new(&values);
+        assert_eq!(reply.now(), 5);
+        let own = RateNumbers { period: 1_000_000, units: 7, burst: 10 };
+        let other = RateNumbers { period: 3, units: 2, burst: 1 };
+        let arrival_of = |part| Arrival { micros: 9, part };
+        assert_eq!(arrival(reply.next(&gcra())), (Outcome::Admitted, arrival_of(1), own));
+        assert_eq!(reply.next(&gcra()), Err(CallError::Unwritten("OOM".into())));
+        assert_eq!(arrival(reply.next(&gcra())), (Outcome::Refused, arrival_of(2), other));
+        assert_eq!(reply.next(&gcra()), Err(CallError::Unreadable));
+        assert_eq!(arrival(reply.next(&gcra())), (Outcome::Impossible, arrival_of(3), own));
+        assert_eq!(reply.next(&gcra()), Err(CallError::Malformed));
+    }
+
+    #[test]
+    fn no_outcomes_say_that_all_were_admitted() {
+        let values = reply(&[9., 1., 9., 2.], &[], &[]);
+        let mut reply = Reply::new(&values);
+        for part in [1, 2] {
+            let (outcome, arrival, _) = arrival(reply.next(&gcra()));
+            assert_eq!((outcome, arrival.part), (Outcome::Admitted, part));
+        }
+        assert_eq!(reply.next(&gcra()), Err(CallError::Malformed));
+    }
+
+    #[test]
+    fn what_is_no_reply_is_refused() {
+        for values in [
+            vec![],
+            vec![Value::Number(5)],
+            vec![Value::Bytes(vec![]); 4],
+            reply(&[], &[0], &[]),
+            reply(&[9.], &[], &[]),
+            reply(&[-9., 0.], &[], &[]),
+            reply(&[9.5, 0.], &[], &[]),
+            reply(&[f64::NAN, 0.], &[], &[]),
+            reply(&[1e300, 0.], &[], &[]),
+            reply(&[9., 0.], &[7], &[]),
+            reply(&[9., 0.], &[8], &[]),
+            reply(&[9., 0.], &[8], &[0., 1., 1.]),
+            reply(&[9., 0.], &[4], &[]),
+        ] {
+            assert_eq!(Reply::new(&values).next(&gcra()), Err(CallError::Malformed), "{values:?}");
+        }
+    }
+}

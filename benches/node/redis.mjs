@@ -1,4 +1,5 @@
 /** Over Redis: one process, one server on the same machine, allowed decisions. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { load, visitAll } from './load.mjs'
 import { CONTENDERS, FIXED_WINDOW, GCRA, LIMIT, PEER } from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
@@ -43,6 +44,9 @@ function scene(inFlight, limiters, targets) {
 /** So many calls are under way while the keys are visited, unmeasured, before a turn. */
 const VISITORS = 512
 
+/** After that, so long nothing happens: a turn is not to pay for what the visits left to be tidied up. */
+const REST_MS = 100
+
 /** @param {import('./rounds.mjs').Pace} pace */
 export async function run(pace) {
   const redis = await startRedis()
@@ -73,6 +77,7 @@ async function play({ title, inFlight, limiters, targets }, pace, redis) {
       // Nobody's keys add up over the rounds, or are in the way of another's.
       await redis.flush()
       await visitAll(contender, KEYS, VISITORS)
+      await sleep(REST_MS)
       const before = await redis.usage()
       const measures = await load(contender, { keys: KEYS, inFlight, millis })
       const after = await redis.usage()

@@ -18,6 +18,12 @@ const FULL = 128
  */
 const MOST_PARTIAL = 2
 
+/** A round of fewer calls is not worth its own way. */
+const LEAST_HALF = 32
+
+/** How much of an earlier peak still counts, by round. */
+const FORGETTING = 0.95
+
 /** The calls of one limiter that wait to be sent: the native side has noted the same, in the same order. */
 export class Queue {
   waiting: Waiting[] = []
@@ -61,6 +67,12 @@ export class Batcher {
   readonly #rounds: (Round | undefined)[] = []
   readonly #free: number[] = []
   #partial = 0
+  #underWay = 0
+  /**
+   * Half of the calls that wait at most these days. If nothing is under way, so many go at once: then Redis
+   * works on one half while this process works on the other, where one round would have them take turns.
+   */
+  #half = LEAST_HALF
 
   constructor(store: native.RedisStore, timeoutMs: number, maxPending: number) {
     this.#store = store
@@ -127,6 +139,8 @@ export class Batcher {
     this.#queued++
     if (this.#queued === FULL) {
       this.#send(false)
+    } else if (this.#underWay === 0 && this.#queued >= this.#half) {
+      this.#send(true)
     } else if (!this.#scheduled) {
       this.#scheduled = true
       inRootContext(() => setImmediate(this.#flush))
@@ -170,7 +184,9 @@ export class Batcher {
   #begun(round: Round): number {
     const number = this.#free.pop() ?? this.#rounds.length
     this.#rounds[number] = round
+    this.#underWay++
     this.#partial += round.isPartial ? 1 : 0
+    this.#half = Math.max(LEAST_HALF, this.#pending.count / 2, this.#half * FORGETTING)
     return number
   }
 
@@ -181,6 +197,7 @@ export class Batcher {
     }
     this.#rounds[number] = undefined
     this.#free.push(number)
+    this.#underWay--
     this.#partial -= round.isPartial ? 1 : 0
     return round.calls
   }

@@ -72,6 +72,11 @@ describe('a process that closes nothing', () => {
   })
 })
 
+test('stores that are not closed, and not used any more, lose their connections', async () => {
+  await server.begin()
+  expect((await run('forgotten.mjs', server.url).ended).end).toEqual(well('10', '0'))
+})
+
 test('worker threads terminated in mid-call do no harm to their process', async () => {
   await server.begin()
   const { end } = await run('terminated.mjs', server.url).ended

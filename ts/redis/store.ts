@@ -6,6 +6,7 @@ import type { Policy } from '../policy.js'
 import { Store } from '../store.js'
 import { Batcher } from './batcher.js'
 import { RedisLedger } from './ledger.js'
+import { inRootContext } from './root-context.js'
 
 /** The options of a {@link RedisStore}. */
 export interface RedisStoreOptions {
@@ -63,7 +64,8 @@ export class RedisStore extends Store {
     const settle: ConstructorParameters<typeof native.RedisStore>[2] = (round, answers, texts) =>
       batcher?.deref()?.settle(round, { answers, texts })
     // The message has no URL: it may hold a password.
-    this.#native = translated('INVALID_OPTION', 'url', () => new native.RedisStore(url, connect, settle))
+    const make = () => new native.RedisStore(url, connect, settle)
+    this.#native = translated('INVALID_OPTION', 'url', () => inRootContext(make))
     this.#batcher = new Batcher(this.#native, this.#timeoutMs, most)
     batcher = new WeakRef(this.#batcher)
   }

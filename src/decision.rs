@@ -1,6 +1,6 @@
 //! What a caller is told.
 
-use crate::algorithm::{Algorithm, Outcome, State as _};
+use crate::algorithm::{Algorithm, Outcome, Standing, State as _};
 use crate::time::{Micros, whole_millis};
 
 /// What became of a call, as callers see it.
@@ -79,6 +79,47 @@ pub fn describe<A: Algorithm>(
         }
         Outcome::Impossible => Decision { status: Status::Impossible, ..decision },
     }
+}
+
+/// Tells of an outcome, by how each of the policy's limits stands after the call.
+///
+/// It speaks of one of them: of the one with the longest retry if the call was refused, of the one
+/// with the least remaining otherwise; of the first where several are equal.
+#[must_use]
+pub fn tell(standings: &[Standing], now: Micros, outcome: Outcome) -> Decision {
+    let refused = outcome == Outcome::Refused;
+    let rank = |standing: &&Standing| match refused {
+        true => (u64::MAX - standing.retry_at, 0),
+        false => (0, standing.remaining),
+    };
+    let told = standings.iter().min_by_key(rank).copied().unwrap_or_default();
+    let status = match outcome {
+        Outcome::Admitted if told.remaining > 0 => Status::Allowed,
+        Outcome::Admitted => Status::AllowedLast,
+        Outcome::Refused => Status::Refused,
+        Outcome::Impossible => Status::Impossible,
+    };
+    let settled_at = standings.iter().map(|standing| standing.settled_at).max().unwrap_or_default();
+    Decision {
+        status,
+        limit: told.limit,
+        remaining: told.remaining,
+        retry_after_ms: if refused { millis_until(told.retry_at, now) } else { 0 },
+        reset_after_ms: millis_until(settled_at, now),
+        at: now,
+    }
+}
+
+/// [`tell`] of what would become of a call of `cost` units, by how the limits stand without it.
+#[must_use]
+pub fn tell_peek(standings: &[Standing], now: Micros, cost: u64, outcome: Outcome) -> Decision {
+    let decision = tell(standings, now, outcome);
+    let status = match outcome {
+        Outcome::Admitted if cost > 0 && decision.remaining == cost => Status::AllowedLast,
+        Outcome::Admitted => Status::Allowed,
+        _ => decision.status,
+    };
+    Decision { status, ..decision }
 }
 
 fn millis_until(time: Micros, now: Micros) -> u64 {

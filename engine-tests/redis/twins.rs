@@ -26,7 +26,7 @@ const KEYS: usize = 4;
 /// A script whose time is its third argument, and whose keys outlive every trace.
 fn script(policy: &Policy) -> Script {
     assert!(Script::of(policy).source().starts_with(CLOCK));
-    let script = Script::with_clock(policy, "local now = tonumber(ARGV[3])\n");
+    let script = Script::of(policy).with_clock("local now = tonumber(ARGV[3])\n");
     script.edited(|source| source.replace("'PX', ttl", "'PX', 10000000000000"))
 }
 

@@ -47,6 +47,20 @@ pub trait State: Clone + PartialEq + fmt::Debug {
     fn drains(&self) -> bool;
 }
 
+/// How one of a policy's limits stands after a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The largest cost that a call can ever have.
+    pub limit: u64,
+    /// The largest cost that would be admitted now.
+    pub remaining: u64,
+    /// The first time at which the cost would be admitted, if this limit refused it; otherwise any
+    /// time up to now.
+    pub retry_at: Micros,
+    /// From this time on the key is as if never used.
+    pub settled_at: Micros,
+}
+
 /// One rate limiting algorithm with its numbers.
 ///
 /// Its functions are pure: what they answer and leave behind depends on their arguments alone.

@@ -182,12 +182,13 @@ impl RedisStore {
         timeout_ms: f64,
     ) -> Result<Either<f64, PromiseRaw<'env, RedisAnswers>>> {
         let noted = Arc::clone(&ledger.noted);
-        let mut batch = Batch::new();
-        if let Err(failure) = with_key(*env, key, |key| batch.push(&noted.names, key, 0)) {
-            return Ok(Either::A(failure.code()));
-        }
-        let asked = self.ask(batch.peek(&noted.policy), timeout_ms);
         let cost = whole(cost);
+        let peek = |key: Key<'_>| Job::peek(&noted.policy, &noted.names, key, cost);
+        let job = match with_key(*env, key, peek) {
+            Ok(job) => job,
+            Err(failure) => return Ok(Either::A(failure.code())),
+        };
+        let asked = self.ask(job, timeout_ms);
         let promise = env.spawn_future(async move {
             Ok(Answers::of_peek(&noted.policy, cost, asked.await).into())
         })?;

@@ -6,7 +6,7 @@ use napi_derive::napi;
 use super::answer::{self, Failure};
 use crate::decision::{self, Decision};
 use crate::policy::Policy;
-use crate::store::redis::{self, Answer, CallError, Reply, Round, Unanswered};
+use crate::store::redis::{self, Answer, CallError, Left, Reply, Round, Unanswered};
 
 /// What became of calls.
 #[napi(object)]
@@ -43,8 +43,12 @@ impl Answers {
     pub(super) fn of_peek(policy: &Policy, cost: u64, answer: Answer) -> Self {
         let standing = answer.map_err(Unanswered::Job).and_then(|values| {
             let mut reply = Reply::new(&values);
-            let (_, state) = reply.next(policy).map_err(Unanswered::Call)?;
-            Ok(Some(decision::peek(policy, &state, reply.now(), cost)))
+            let (outcome, left) = reply.next(policy).map_err(Unanswered::Call)?;
+            let now = reply.now();
+            Ok(Some(match left {
+                Left::State(state) => decision::peek(policy, &state, now, cost),
+                Left::Told(standings) => decision::tell_peek(&standings, now, cost, outcome),
+            }))
         });
         let mut one = Self::default();
         one.push(standing);

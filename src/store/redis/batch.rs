@@ -4,12 +4,11 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use hashbrown::HashTable;
 
-use super::job::Job;
 use super::keys::Keys;
 use super::name::Names;
 use super::reply::{CallError, Reply};
 use super::request::{self, Call};
-use super::script::Script;
+use super::wire::Left;
 use crate::decision::{self, Decision};
 use crate::key::Key;
 use crate::policy::Policy;
@@ -90,15 +89,6 @@ impl Batch {
         request::push_group(request, policy, keys, if plain { &[] } else { &self.calls });
     }
 
-    /// The job that looks how the keys stand.
-    #[must_use]
-    pub fn peek(&self, policy: &Policy) -> Job {
-        let mut request = Vec::new();
-        self.write(policy, &mut request);
-        let arguments = vec![request, b"peek".to_vec()];
-        Job { script: Script::of(policy), keys: self.keys.clone(), arguments }
-    }
-
     /// Reads the decisions on the calls out of a reply, from where it stands.
     pub fn decisions<'a>(
         &'a self,
@@ -106,8 +96,12 @@ impl Batch {
         reply: &'a mut Reply<'_>,
     ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
         self.calls.iter().map(|call| {
-            let (outcome, state) = reply.next(policy)?;
-            Ok(decision::describe(policy, &state, reply.now(), call.cost, outcome))
+            let (outcome, left) = reply.next(policy)?;
+            let now = reply.now();
+            Ok(match left {
+                Left::State(state) => decision::describe(policy, &state, now, call.cost, outcome),
+                Left::Told(standings) => decision::tell(&standings, now, outcome),
+            })
         })
     }
 }

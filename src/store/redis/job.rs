@@ -6,8 +6,11 @@ use std::sync::Arc;
 use super::keys::Keys;
 use super::name::Names;
 use super::reply::Value;
+use super::request::{self, Call};
 use super::script::Script;
+use super::wire::wire;
 use crate::key::Key;
+use crate::policy::Policy;
 
 /// A script to run.
 #[derive(Debug)]
@@ -24,6 +27,18 @@ impl Job {
     /// A job that decides calls, to which keys and what is asked are still to be added.
     pub(super) fn deciding(script: &'static Script) -> Self {
         Self { script, keys: Keys::default(), arguments: vec![Vec::new()] }
+    }
+
+    /// The job that looks how one key stands, and what would become of a call of `cost` units.
+    #[must_use]
+    pub fn peek(policy: &Policy, names: &Names, key: Key<'_>, cost: u64) -> Self {
+        let mut job = Self::deciding(Script::of(policy));
+        job.keys.push(|name| names.write(key, name));
+        // What becomes of the cost is seen from the state, unless that is not sent.
+        let cost = if wire(policy).tells() { cost } else { 0 };
+        request::push_group(&mut job.arguments[0], policy, 1, &[Call { key: 1, cost }]);
+        job.arguments.push(b"peek".to_vec());
+        job
     }
 
     /// The job that makes one key as if never used.

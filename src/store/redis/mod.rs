@@ -2,8 +2,8 @@
 //!
 //! A batch holds calls of one limiter, a round the batches that are sent together: those that one
 //! script decides go as one job. The script decides calls in order, each on the state that the one
-//! before left, and then writes each key once. Only `Connection` (feature `redis`) speaks to a server; the rest handles the words of a command and the values of a reply,
-//! whoever carries them.
+//! before left, and then writes each key once. Only `Connection` (feature `redis`) speaks to a
+//! server; the rest handles the words of a command and the values of a reply, whoever carries them.
 
 mod batch;
 mod job;
@@ -13,6 +13,7 @@ mod reply;
 mod request;
 mod round;
 mod script;
+mod wire;
 
 #[cfg(feature = "redis")]
 mod connection;
@@ -30,3 +31,4 @@ pub use name::Names;
 pub use reply::{CallError, Reply, Value};
 pub use round::{Round, Unanswered};
 pub use script::{CLOCK, Script};
+pub use wire::Left;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::slice;
-use std::sync::Arc;
 
-use crate::algorithm::{Arrival, Outcome, RateNumbers, RateState, WindowState};
-use crate::policy::{Layout, Policy, State};
+use super::wire::{Left, wire};
+use crate::algorithm::Outcome;
+use crate::policy::Policy;
 use crate::time::{MAX_SAFE, Micros};
 
 /// A value of a reply, as far as scripts answer with it.
@@ -40,6 +40,9 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
+/// No script says more of a state.
+const MOST_DOUBLES: usize = 64;
+
 /// Added to an outcome's number when the state is in other numbers than the policy's.
 const OTHER: u8 = 8;
 
@@ -47,12 +50,12 @@ const OTHER: u8 = 8;
 #[derive(Debug)]
 pub struct Reply<'a> {
     now: Micros,
-    /// By call: two doubles.
-    states: slice::ChunksExact<'a, u8>,
+    /// What stands of the calls' states: for each some doubles.
+    states: &'a [u8],
     /// By call: its outcome. Nothing if all were admitted.
     outcomes: Option<slice::Iter<'a, u8>>,
-    /// By state that is not in the policy's numbers: three doubles.
-    others: slice::ChunksExact<'a, u8>,
+    /// What stands of the numbers of states that are not in the policy's: for each some doubles.
+    others: &'a [u8],
     /// By call that is unwritten: why.
     texts: slice::Iter<'a, Value>,
 }
@@ -71,13 +74,8 @@ impl<'a> Reply<'a> {
             ] => (u64::try_from(*now).unwrap_or(0), &states[..], &outcomes[..], &others[..], texts),
             _ => Default::default(),
         };
-        Self {
-            now,
-            states: states.chunks_exact(16),
-            outcomes: (!outcomes.is_empty()).then(|| outcomes.iter()),
-            others: others.chunks_exact(24),
-            texts: texts.iter(),
-        }
+        let outcomes = (!outcomes.is_empty()).then(|| outcomes.iter());
+        Self { now, states, outcomes, others, texts: texts.iter() }
     }
 
     /// The time of the decisions.
@@ -90,13 +88,15 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// [`CallError`] if it has no decision.
-    pub fn next(&mut self, policy: &Policy) -> Result<(Outcome, State), CallError> {
-        let numbers = self.states.next().and_then(doubles::<2>);
-        let outcome = match &mut self.outcomes {
+    pub fn next(&mut self, policy: &Policy) -> Result<(Outcome, Left), CallError> {
+        let wire = wire(policy);
+        let mut places = [0; MOST_DOUBLES];
+        let state = doubles(&mut self.states, &mut places[..wire.width()]);
+        let code = match &mut self.outcomes {
             Some(outcomes) => *outcomes.next().ok_or(CallError::Malformed)?,
             None => 0,
         };
-        let admitted_or_not = match outcome % OTHER {
+        let outcome = match code % OTHER {
             0 => Outcome::Admitted,
             1 => Outcome::Refused,
             2 => Outcome::Impossible,
@@ -104,18 +104,16 @@ impl<'a> Reply<'a> {
             4 => return Err(self.unwritten()),
             _ => return Err(CallError::Malformed),
         };
-        let [first, second] = numbers.ok_or(CallError::Malformed)?;
-        let state = match policy.layout() {
-            Layout::Rate(rate) => {
-                let numbers = match outcome {
-                    0..OTHER => rate.shared_numbers(),
-                    _ => Arc::new(self.other_numbers().ok_or(CallError::Malformed)?),
-                };
-                State::Rate(RateState { arrival: Arrival { micros: first, part: second }, numbers })
+        let mut places = [0; MOST_DOUBLES];
+        let others = match code {
+            0..OTHER => None,
+            _ => {
+                let others = doubles(&mut self.others, &mut places[..wire.others_width()]);
+                Some(others.ok_or(CallError::Malformed)?)
             }
-            Layout::Window(_) => State::Window(WindowState { ends_ms: first, count: second }),
         };
-        Ok((admitted_or_not, state))
+        let left = state.and_then(|state| wire.read(state, others)).ok_or(CallError::Malformed)?;
+        Ok((outcome, left))
     }
 
     fn unwritten(&mut self) -> CallError {
@@ -126,15 +124,9 @@ impl<'a> Reply<'a> {
             _ => CallError::Malformed,
         }
     }
-
-    fn other_numbers(&mut self) -> Option<RateNumbers> {
-        let [period, units, burst] = doubles(self.others.next()?)?;
-        let is_whole = ![period, units, burst].contains(&0);
-        is_whole.then_some(RateNumbers { period, units, burst })
-    }
 }
 
-/// Reads whole numbers below 2^53, as Lua's `struct` writes them with `>d`.
+/// Takes whole numbers below 2^53 from the front, as Lua's `struct` writes them with `>d`.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -142,9 +134,10 @@ impl<'a> Reply<'a> {
     clippy::cast_precision_loss,
     reason = "only whole numbers up to 2^53 pass"
 )]
-fn doubles<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
-    let mut numbers = [0; N];
-    for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+fn doubles<'n>(bytes: &mut &[u8], numbers: &'n mut [u64]) -> Option<&'n [u64]> {
+    let (taken, rest) = bytes.split_at_checked(8 * numbers.len())?;
+    *bytes = rest;
+    for (number, bytes) in numbers.iter_mut().zip(taken.as_chunks().0) {
         let double = f64::from_be_bytes(*bytes);
         *number = double as u64;
         if *number as f64 != double || *number > MAX_SAFE {
@@ -157,7 +150,8 @@ fn doubles<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::Gcra;
+    use crate::algorithm::{Arrival, Gcra, RateNumbers};
+    use crate::policy::State;
 
     fn gcra() -> Policy {
         Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap())
@@ -171,10 +165,10 @@ mod tests {
         vec![Value::Number(5), bytes(states), Value::Bytes(outcomes.to_vec()), bytes(others)]
     }
 
-    fn arrival(read: Result<(Outcome, State), CallError>) -> (Outcome, Arrival, RateNumbers) {
+    fn arrival(read: Result<(Outcome, Left), CallError>) -> (Outcome, Arrival, RateNumbers) {
         match read.unwrap() {
-            (outcome, State::Rate(state)) => (outcome, state.arrival, *state.numbers),
-            (_, State::Window(_)) => panic!("not a rate"),
+            (outcome, Left::State(State::Rate(state))) => (outcome, state.arrival, *state.numbers),
+            other => panic!("{other:?} is no rate"),
         }
     }
 

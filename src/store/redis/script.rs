@@ -2,19 +2,25 @@
 
 use once_cell::sync::Lazy;
 
-use crate::policy::Policy;
-
 /// How a script reads the time. Tests compose theirs with another.
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
-const RESET: &str = include_str!("../../../lua/reset.lua");
 const BATCH: &str = include_str!("../../../lua/batch.lua");
-const RATE: &str = include_str!("../../../lua/rate.lua");
-const FIXED_WINDOW: &str = include_str!("../../../lua/fixed_window.lua");
 
-static RATE_SCRIPT: Lazy<Script> = Lazy::new(|| Script::composed(CLOCK, RATE));
-static RESET_SCRIPT: Lazy<Script> = Lazy::new(|| Script::new(RESET.to_owned()));
-static FIXED_WINDOW_SCRIPT: Lazy<Script> = Lazy::new(|| Script::composed(CLOCK, FIXED_WINDOW));
+static RESET: Lazy<Script> =
+    Lazy::new(|| Script::new(include_str!("../../../lua/reset.lua").to_owned()));
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal),+ $(,)?) => {
+        $(pub(super) static $name: Lazy<Script> =
+            Lazy::new(|| Script::composed(include_str!(concat!("../../../lua/", $file))));)+
+    };
+}
+
+scripts! {
+    RATE = "rate.lua",
+    FIXED_WINDOW = "fixed_window.lua",
+}
 
 /// A script as Redis gets it.
 #[derive(Debug, Clone)]
@@ -24,28 +30,16 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script that decides a batch of calls under a policy.
-    #[must_use]
-    pub fn of(policy: &Policy) -> &'static Self {
-        match policy {
-            Policy::FixedWindow(_) => &FIXED_WINDOW_SCRIPT,
-            Policy::TokenBucket(_) | Policy::Gcra(_) => &RATE_SCRIPT,
-        }
-    }
-
     /// The script that forgets its keys.
     #[must_use]
     pub fn reset() -> &'static Self {
-        &RESET_SCRIPT
+        &RESET
     }
 
-    /// The same as [`of`](Self::of), with another clock: Lua that leaves the time in `now`.
+    /// The script with another clock: Lua that leaves the time in `now`.
     #[must_use]
-    pub fn with_clock(policy: &Policy, clock: &str) -> Self {
-        match policy {
-            Policy::FixedWindow(_) => Self::composed(clock, FIXED_WINDOW),
-            Policy::TokenBucket(_) | Policy::Gcra(_) => Self::composed(clock, RATE),
-        }
+    pub fn with_clock(&self, clock: &str) -> Self {
+        self.edited(|source| source.replacen(CLOCK, clock, 1))
     }
 
     /// The script with another source, for tests that make keys outlive it.
@@ -54,8 +48,8 @@ impl Script {
         Self::new(edit(&self.source))
     }
 
-    fn composed(clock: &str, algorithm: &str) -> Self {
-        Self::new([clock, BATCH, algorithm].concat())
+    fn composed(algorithm: &str) -> Self {
+        Self::new([CLOCK, BATCH, algorithm].concat())
     }
 
     fn new(source: String) -> Self {
@@ -79,11 +73,9 @@ impl Script {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::Gcra;
-
     #[test]
     fn the_shipped_scripts_read_the_servers_clock_and_no_other() {
-        let script = Script::of(&Policy::Gcra(Gcra::new(1, 1, 1).unwrap()));
+        let script = &*RATE;
         assert_eq!(script.source().matches("redis.call('TIME')").count(), 1);
         assert_eq!(script.sha1().len(), 40);
     }

@@ -1,0 +1,68 @@
+//! What policies, costs and states look like on their way to a script and back: one file for each
+//! script.
+
+mod rate;
+mod window;
+
+use super::script::Script;
+use crate::algorithm::Standing;
+use crate::policy::{Layout, Policy, State};
+use crate::time::MAX_SAFE;
+
+/// What a script says of the state that a call left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// The state itself: what a caller is told is computed from it.
+    State(State),
+    /// How each of the policy's limits stands, where the state is too large to be sent.
+    Told(Vec<Standing>),
+}
+
+/// The other end of a script in `lua/`.
+pub(super) trait Wire {
+    /// The script.
+    fn script(&self) -> &'static Script;
+
+    /// Appends the policy as the script reads it.
+    fn push_policy(&self, request: &mut Vec<u8>);
+
+    /// Appends what follows a call's cost.
+    fn push_cost(&self, cost: u64, request: &mut Vec<u8>);
+
+    /// The doubles of what the script says of a state.
+    fn width(&self) -> usize;
+
+    /// The doubles of what follows for a state in other numbers than the policy's.
+    fn others_width(&self) -> usize;
+
+    /// Reads what the script says, or `None` if that makes no sense.
+    fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left>;
+
+    /// Whether [`Left`] is not the state: then it is the script that looks at what a cost would do.
+    fn tells(&self) -> bool {
+        false
+    }
+}
+
+/// How a policy goes over the wire.
+pub(super) fn wire(policy: &Policy) -> &dyn Wire {
+    match policy.layout() {
+        Layout::Rate(rate) => rate,
+        Layout::Window(window) => window,
+    }
+}
+
+impl Script {
+    /// The script that decides calls under a policy.
+    #[must_use]
+    pub fn of(policy: &Policy) -> &'static Self {
+        wire(policy).script()
+    }
+}
+
+/// A whole number below 2^53 as Lua's `struct` reads it with `>d`.
+#[expect(clippy::cast_precision_loss, reason = "numbers up to 2^53 are exact")]
+pub(super) fn push_double(request: &mut Vec<u8>, number: u64) {
+    debug_assert!(number <= MAX_SAFE + 1, "{number} has no exact double");
+    request.extend_from_slice(&(number as f64).to_be_bytes());
+}

@@ -1,0 +1,59 @@
+//! The other end of `lua/rate.lua`.
+
+use std::sync::Arc;
+
+use super::{Left, Wire, push_double};
+use crate::algorithm::{Arrival, Rate, RateNumbers, RateState};
+use crate::policy::State;
+use crate::store::redis::script::{RATE, Script};
+use crate::time::Micros;
+
+/// A TTL is set anew when the arrival passes a multiple of this, the time to full; short ones are
+/// stretched, because a key that lives a little longer costs less than a TTL.
+const SHORTEST_TTL_STEP: Micros = 1_000_000;
+
+impl Wire for Rate {
+    fn script(&self) -> &'static Script {
+        &RATE
+    }
+
+    fn push_policy(&self, request: &mut Vec<u8>) {
+        let RateNumbers { period, units, burst } = self.numbers();
+        let (unit, full) = (self.time_of(1), self.full());
+        let ttl_step = full.micros.max(SHORTEST_TTL_STEP);
+        for number in
+            [period, units, burst, unit.micros, unit.part, full.micros, full.part, ttl_step]
+        {
+            push_double(request, number);
+        }
+    }
+
+    fn push_cost(&self, cost: u64, request: &mut Vec<u8>) {
+        // An impossible cost has a time that does not fit, and that nobody asks for.
+        let possible = cost <= self.numbers().burst;
+        let Arrival { micros, part } =
+            if possible { self.time_of(cost) } else { Arrival { micros: 0, part: 0 } };
+        push_double(request, micros);
+        push_double(request, part);
+    }
+
+    fn width(&self) -> usize {
+        2
+    }
+
+    fn others_width(&self) -> usize {
+        3
+    }
+
+    fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left> {
+        let &[micros, part] = state else { return None };
+        let numbers = match others {
+            None => self.shared_numbers(),
+            Some(&[period, units, burst]) if period > 0 && units > 0 && burst > 0 => {
+                Arc::new(RateNumbers { period, units, burst })
+            }
+            Some(_) => return None,
+        };
+        Some(Left::State(State::Rate(RateState { arrival: Arrival { micros, part }, numbers })))
+    }
+}

@@ -1,0 +1,32 @@
+//! The other end of `lua/fixed_window.lua`.
+
+use super::{Left, Wire, push_double};
+use crate::algorithm::{Algorithm as _, FixedWindow, WindowState};
+use crate::policy::State;
+use crate::store::redis::script::{FIXED_WINDOW, Script};
+
+impl Wire for FixedWindow {
+    fn script(&self) -> &'static Script {
+        &FIXED_WINDOW
+    }
+
+    fn push_policy(&self, request: &mut Vec<u8>) {
+        push_double(request, self.limit());
+        push_double(request, self.window());
+    }
+
+    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
+
+    fn width(&self) -> usize {
+        2
+    }
+
+    fn others_width(&self) -> usize {
+        0
+    }
+
+    fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
+        let &[ends_ms, count] = state else { return None };
+        Some(Left::State(State::Window(WindowState { ends_ms, count })))
+    }
+}

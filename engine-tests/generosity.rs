@@ -7,11 +7,11 @@ use tollgate::policy::{Policy, State};
 use crate::policies::{RateSpec, any_rate, any_window};
 use crate::trace::START;
 
-fn admits(policy: &Policy, state: &mut State, now: u64) -> bool {
+pub(crate) fn admits(policy: &Policy, state: &mut State, now: u64) -> bool {
     policy.charge(state, now, 1) == Outcome::Admitted
 }
 
-fn burst_at_once(policy: &Policy, now: u64) -> (u64, State) {
+pub(crate) fn burst_at_once(policy: &Policy, now: u64) -> (u64, State) {
     let mut state = policy.unused();
     let mut admitted = 0;
     while admits(policy, &mut state, now) {

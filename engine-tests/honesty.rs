@@ -9,7 +9,7 @@ use tollgate::policy::{Policy, State};
 use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};
 use crate::trace::{START, Step, any_trace};
 
-const STEPS: usize = 100;
+pub(crate) const STEPS: usize = 100;
 
 fn any_policy() -> impl Strategy<Value = Policy> {
     prop_oneof![
@@ -44,90 +44,114 @@ fn would_admit(policy: &Policy, state: &State, now: u64, cost: u64) -> bool {
     matches!(status, Status::Allowed | Status::AllowedLast)
 }
 
-proptest! {
-    /// Also right after a change of numbers: two policies take turns.
-    #[test]
-    fn retry_after_is_exact(
-        policies in (any_rate(), any_rate()).prop_map(|(a, b)| [a.gcra(), b.gcra()]),
-        windows in (any_window(), any_window()).prop_map(|(a, b)| [a.policy(), b.policy()]),
-        trace in any_trace(STEPS),
-    ) {
-        for policies in [policies, windows] {
-            each_decision(&policies, &trace, |policy, _, after, cost, decision| {
-                if decision.status == Status::Refused {
-                    let retry_at = decision.at + decision.retry_after_ms * 1_000;
-                    prop_assert!(decision.retry_after_ms > 0);
-                    prop_assert!(would_admit(policy, after, retry_at, cost));
-                    prop_assert!(!would_admit(policy, after, retry_at - 1_000, cost));
-                }
-                Ok(())
-            })?;
+/// Also right after a change of numbers: the policies take turns.
+pub(crate) fn retry_after_is_exact(policies: &[Policy], trace: &[Step]) -> TestCaseResult {
+    each_decision(policies, trace, |policy, _, after, cost, decision| {
+        if decision.status == Status::Refused {
+            let retry_at = decision.at + decision.retry_after_ms * 1_000;
+            prop_assert!(decision.retry_after_ms > 0);
+            prop_assert!(would_admit(policy, after, retry_at, cost));
+            prop_assert!(!would_admit(policy, after, retry_at - 1_000, cost));
         }
-    }
+        Ok(())
+    })
+}
 
+/// All that a decision says of one policy is so, and a call that is not admitted changes nothing.
+pub(crate) fn is_honest(policy: &Policy, trace: &[Step]) -> TestCaseResult {
+    remaining_is_the_largest_cost_that_would_be_admitted(policy, trace)?;
+    after_the_reset_a_key_is_as_if_never_used(policy, trace)?;
+    a_refused_call_changes_nothing(policy, trace)?;
+    a_peek_answers_what_take_then_does(policy, trace)?;
+    dropping_what_is_settled_changes_no_decision(policy, trace)
+}
+
+pub(crate) fn remaining_is_the_largest_cost_that_would_be_admitted(
+    policy: &Policy,
+    trace: &[Step],
+) -> TestCaseResult {
+    each_decision(std::slice::from_ref(policy), trace, |policy, _, after, _, decision| {
+        let Decision { at, remaining, .. } = decision;
+        prop_assert!(remaining == 0 || would_admit(policy, after, at, remaining));
+        prop_assert!(!would_admit(policy, after, at, remaining + 1));
+        Ok(())
+    })
+}
+
+pub(crate) fn after_the_reset_a_key_is_as_if_never_used(
+    policy: &Policy,
+    trace: &[Step],
+) -> TestCaseResult {
+    each_decision(std::slice::from_ref(policy), trace, |policy, _, after, _, decision| {
+        let reset_at = decision.at + decision.reset_after_ms * 1_000;
+        let then = decision::peek(policy, after, reset_at, 0);
+        prop_assert_eq!((then.remaining, then.reset_after_ms), (policy.limit(), 0));
+        if decision.reset_after_ms > 0 {
+            let earlier = decision::peek(policy, after, reset_at - 1_000, 0);
+            prop_assert!(earlier.reset_after_ms > 0);
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn a_refused_call_changes_nothing(policy: &Policy, trace: &[Step]) -> TestCaseResult {
+    each_decision(std::slice::from_ref(policy), trace, |_, before, after, _, decision| {
+        let refused = matches!(decision.status, Status::Refused | Status::Impossible);
+        prop_assert_eq!(refused, before == after);
+        Ok(())
+    })
+}
+
+pub(crate) fn a_peek_answers_what_take_then_does(
+    policy: &Policy,
+    trace: &[Step],
+) -> TestCaseResult {
+    each_decision(std::slice::from_ref(policy), trace, |policy, before, _, cost, decision| {
+        let peeked = decision::peek(policy, before, decision.at, cost);
+        prop_assert_eq!(peeked.status, decision.status);
+        prop_assert_eq!(peeked.retry_after_ms, decision.retry_after_ms);
+        let as_it_stands = decision::peek(policy, before, decision.at, 0);
+        prop_assert_eq!(peeked.remaining, as_it_stands.remaining);
+        prop_assert_eq!(peeked.reset_after_ms, as_it_stands.reset_after_ms);
+        Ok(())
+    })
+}
+
+/// Expiry is garbage collection only: dropping a settled state changes no decision.
+pub(crate) fn dropping_what_is_settled_changes_no_decision(
+    policy: &Policy,
+    trace: &[Step],
+) -> TestCaseResult {
+    let mut swept = policy.unused();
+    each_decision(std::slice::from_ref(policy), trace, |policy, _, _, cost, decision| {
+        if swept.settled_at() <= decision.at {
+            swept = policy.unused();
+        }
+        let same = decision::take(policy, &mut swept, decision.at, cost);
+        prop_assert_eq!(same, decision);
+        Ok(())
+    })
+}
+
+proptest! {
     #[test]
-    fn remaining_is_the_largest_cost_that_would_be_admitted(
-        policy in any_policy(),
+    fn retries_of_rates_are_exact(
+        specs in (any_rate(), any_rate()),
         trace in any_trace(STEPS),
     ) {
-        each_decision(&[policy], &trace, |policy, _, after, _, decision| {
-            let Decision { at, remaining, .. } = decision;
-            prop_assert!(remaining == 0 || would_admit(policy, after, at, remaining));
-            prop_assert!(!would_admit(policy, after, at, remaining + 1));
-            Ok(())
-        })?;
+        retry_after_is_exact(&[specs.0.gcra(), specs.1.gcra()], &trace)?;
     }
 
     #[test]
-    fn after_the_reset_a_key_is_as_if_never_used(policy in any_policy(), trace in any_trace(STEPS)) {
-        each_decision(&[policy], &trace, |policy, _, after, _, decision| {
-            let reset_at = decision.at + decision.reset_after_ms * 1_000;
-            let then = decision::peek(policy, after, reset_at, 0);
-            prop_assert_eq!((then.remaining, then.reset_after_ms), (policy.limit(), 0));
-            if decision.reset_after_ms > 0 {
-                let earlier = decision::peek(policy, after, reset_at - 1_000, 0);
-                prop_assert!(earlier.reset_after_ms > 0);
-            }
-            Ok(())
-        })?;
-    }
-
-    #[test]
-    fn a_refused_call_changes_nothing(policy in any_policy(), trace in any_trace(STEPS)) {
-        each_decision(&[policy], &trace, |_, before, after, _, decision| {
-            let refused = matches!(decision.status, Status::Refused | Status::Impossible);
-            prop_assert_eq!(refused, before == after);
-            Ok(())
-        })?;
-    }
-
-    #[test]
-    fn a_peek_answers_what_take_then_does(policy in any_policy(), trace in any_trace(STEPS)) {
-        each_decision(&[policy], &trace, |policy, before, _, cost, decision| {
-            let peeked = decision::peek(policy, before, decision.at, cost);
-            prop_assert_eq!(peeked.status, decision.status);
-            prop_assert_eq!(peeked.retry_after_ms, decision.retry_after_ms);
-            let as_it_stands = decision::peek(policy, before, decision.at, 0);
-            prop_assert_eq!(peeked.remaining, as_it_stands.remaining);
-            prop_assert_eq!(peeked.reset_after_ms, as_it_stands.reset_after_ms);
-            Ok(())
-        })?;
-    }
-
-    /// Expiry is garbage collection only: dropping a settled state changes no decision.
-    #[test]
-    fn dropping_what_is_settled_changes_no_decision(
-        policy in any_policy(),
+    fn retries_of_windows_are_exact(
+        specs in (any_window(), any_window()),
         trace in any_trace(STEPS),
     ) {
-        let mut swept = policy.unused();
-        each_decision(std::slice::from_ref(&policy), &trace, |policy, _, _, cost, decision| {
-            if swept.settled_at() <= decision.at {
-                swept = policy.unused();
-            }
-            let same = decision::take(policy, &mut swept, decision.at, cost);
-            prop_assert_eq!(same, decision);
-            Ok(())
-        })?;
+        retry_after_is_exact(&[specs.0.policy(), specs.1.policy()], &trace)?;
+    }
+
+    #[test]
+    fn rates_and_windows_are_honest(policy in any_policy(), trace in any_trace(STEPS)) {
+        is_honest(&policy, &trace)?;
     }
 }

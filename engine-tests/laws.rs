@@ -9,11 +9,11 @@ use tollgate::policy::Policy;
 use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};
 use crate::trace::{Admitted, START, Step, any_trace, excess_over_rate, most_in_any_window};
 
-const TRACES: u32 = 300;
-const STEPS: usize = 300;
+pub(crate) const TRACES: u32 = 300;
+pub(crate) const STEPS: usize = 300;
 
 /// What is admitted of a trace by a clock that never goes back, by policies that take turns.
-fn admitted(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
+pub(crate) fn admitted(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
     let (mut now, mut retry_at) = (START, START);
     let mut state = policies[0].unused();
     let mut admitted = Vec::new();

@@ -12,8 +12,8 @@ use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};
 use crate::trace::{START, Step, any_trace};
 
 /// 400 traces of 300 steps: 120,000 steps for each algorithm.
-const TRACES: u32 = 400;
-const STEPS: usize = 300;
+pub(crate) const TRACES: u32 = 400;
+pub(crate) const STEPS: usize = 300;
 
 /// What an oracle can expect of a decision.
 pub(crate) fn told(decision: Decision) -> Expected {
@@ -26,8 +26,9 @@ pub(crate) fn told(decision: Decision) -> Expected {
     }
 }
 
-/// Runs a trace through the engine and the oracle; the numbers change every forty steps or so.
-fn run<O: Oracle>(
+/// A trace through the engine and the oracle, to the last field; the numbers change every forty steps
+/// or so.
+pub(crate) fn equals<O: Oracle>(
     mut oracle: O,
     specs: &[O::Spec],
     policy: impl Fn(O::Spec) -> Policy,
@@ -58,7 +59,7 @@ proptest! {
         specs in prop::collection::vec(any_rate(), 1..4),
         trace in any_trace(STEPS),
     ) {
-        run(RateOracle::new(), &specs, RateSpec::gcra, &trace)?;
+        equals(RateOracle::new(), &specs, RateSpec::gcra, &trace)?;
     }
 
     #[test]
@@ -66,7 +67,7 @@ proptest! {
         specs in prop::collection::vec(any_rate(), 1..4),
         trace in any_trace(STEPS),
     ) {
-        run(RateOracle::new(), &specs, RateSpec::token_bucket, &trace)?;
+        equals(RateOracle::new(), &specs, RateSpec::token_bucket, &trace)?;
     }
 
     #[test]
@@ -74,6 +75,6 @@ proptest! {
         specs in prop::collection::vec(any_window(), 1..4),
         trace in any_trace(STEPS),
     ) {
-        run(WindowOracle::new(), &specs, WindowSpec::policy, &trace)?;
+        equals(WindowOracle::new(), &specs, WindowSpec::policy, &trace)?;
     }
 }

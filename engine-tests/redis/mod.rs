@@ -6,4 +6,6 @@ mod isolation;
 mod keys;
 mod rounds;
 mod server;
-mod twins;
+pub(crate) mod twins;
+
+pub(crate) use server::Server;

@@ -14,24 +14,24 @@ use tollgate::store::redis::{Batch, CallError, Reply, Script, Value};
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// A server that ends when it is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     folder: Folder,
-    pub(super) connection: Connection,
+    pub(crate) connection: Connection,
 }
 
 /// A folder with the server's socket; it can be there before the server, and after it.
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("tollgate-{}-{number}", process::id()));
         fs::create_dir_all(&folder).unwrap();
         Self(folder)
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::open(format!("redis+unix://{}", self.socket().display())).unwrap()
     }
 
@@ -48,11 +48,11 @@ impl Drop for Folder {
 }
 
 impl Server {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_in(Folder::new())
     }
 
-    pub(super) fn start_in(folder: Folder) -> Self {
+    pub(crate) fn start_in(folder: Folder) -> Self {
         let child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(folder.socket())
@@ -72,18 +72,18 @@ impl Server {
         Self { child, folder, connection }
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.folder.client()
     }
 
     /// Kills the server at once, and leaves its folder.
-    pub(super) fn kill(mut self) -> Folder {
+    pub(crate) fn kill(mut self) -> Folder {
         self.end();
         std::mem::replace(&mut self.folder, Folder(PathBuf::new()))
     }
 
     /// Sends the process a signal by name.
-    pub(super) fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }
@@ -94,7 +94,7 @@ impl Server {
     }
 
     /// Runs one command.
-    pub(super) fn run<T: redis::FromRedisValue>(&mut self, words: &[&[u8]]) -> T {
+    pub(crate) fn run<T: redis::FromRedisValue>(&mut self, words: &[&[u8]]) -> T {
         let mut command = redis::Cmd::new();
         for word in words {
             command.arg(*word);
@@ -103,7 +103,7 @@ impl Server {
     }
 
     /// Runs a batch by a script, with what more arguments it takes.
-    pub(super) fn decide(
+    pub(crate) fn decide(
         &mut self,
         script: &Script,
         policy: &Policy,
@@ -126,7 +126,7 @@ impl Server {
     }
 }
 
-pub(super) fn value(reply: RedisReply) -> Value {
+pub(crate) fn value(reply: RedisReply) -> Value {
     match reply {
         RedisReply::Int(number) => Value::Number(number),
         RedisReply::BulkString(bytes) => Value::Bytes(bytes),

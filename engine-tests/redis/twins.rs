@@ -12,7 +12,7 @@ use tollgate::key::Key;
 use tollgate::policy::{Policy, State};
 use tollgate::store::redis::{Batch, CLOCK, Names, Script};
 
-use super::server::Server;
+use super::Server;
 use crate::oracle::{Oracle, RateOracle, WindowOracle};
 use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};
 use crate::trace::{START, Step, any_trace};
@@ -20,7 +20,7 @@ use crate::twins::told;
 
 /// 80 traces of 300 steps: 24,000 steps for each algorithm.
 const TRACES: u32 = 80;
-const STEPS: usize = 300;
+pub(crate) const STEPS: usize = 300;
 const KEYS: usize = 4;
 
 /// A script whose time is its third argument, and whose keys outlive every trace.
@@ -35,7 +35,8 @@ fn batches(trace: &[Step]) -> impl Iterator<Item = &[Step]> {
     trace.chunk_by(|_, next| !next.choice.is_multiple_of(3))
 }
 
-fn run<O: Oracle>(
+/// A trace through memory, Redis and the oracle.
+pub(crate) fn equal<O: Oracle>(
     server: &mut Server,
     new_oracle: fn() -> O,
     specs: &[O::Spec],
@@ -73,7 +74,10 @@ fn run<O: Oracle>(
 }
 
 /// Runs the property with one server for all of its cases.
-fn proven<S: Strategy>(cases: S, mut holds: impl FnMut(&mut Server, S::Value) -> TestCaseResult) {
+pub(crate) fn proven<S: Strategy>(
+    cases: S,
+    mut holds: impl FnMut(&mut Server, S::Value) -> TestCaseResult,
+) {
     let server = std::cell::RefCell::new(Server::start());
     let holds = std::cell::RefCell::new(&mut holds);
     let mut runner = TestRunner::new(ProptestConfig::with_cases(TRACES));
@@ -87,7 +91,7 @@ fn proven<S: Strategy>(cases: S, mut holds: impl FnMut(&mut Server, S::Value) ->
 fn gcra_in_lua_equals_rust_and_the_oracle() {
     let cases = (prop::collection::vec(any_rate(), 1..4), any_trace(STEPS));
     proven(cases, |server, (specs, trace)| {
-        run(server, RateOracle::new, &specs, RateSpec::gcra, &trace)
+        equal(server, RateOracle::new, &specs, RateSpec::gcra, &trace)
     });
 }
 
@@ -95,7 +99,7 @@ fn gcra_in_lua_equals_rust_and_the_oracle() {
 fn token_bucket_in_lua_equals_rust_and_the_oracle() {
     let cases = (prop::collection::vec(any_rate(), 1..4), any_trace(STEPS));
     proven(cases, |server, (specs, trace)| {
-        run(server, RateOracle::new, &specs, RateSpec::token_bucket, &trace)
+        equal(server, RateOracle::new, &specs, RateSpec::token_bucket, &trace)
     });
 }
 
@@ -103,6 +107,6 @@ fn token_bucket_in_lua_equals_rust_and_the_oracle() {
 fn fixed_window_in_lua_equals_rust_and_the_oracle() {
     let cases = (prop::collection::vec(any_window(), 1..4), any_trace(STEPS));
     proven(cases, |server, (specs, trace)| {
-        run(server, WindowOracle::new, &specs, WindowSpec::policy, &trace)
+        equal(server, WindowOracle::new, &specs, WindowSpec::policy, &trace)
     });
 }

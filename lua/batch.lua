@@ -19,7 +19,6 @@ local OTHER = 8 -- added to an outcome whose state is in other numbers than the 
 
 local request, peeks = ARGV[1], ARGV[2] == 'peek'
 local names, write = KEYS, redis.pcall
-local values = redis.call('MGET', unpack(KEYS))
 
 -- By call: its key; its outcome, unless it is ADMITTED; and what belongs to it.
 local calls, key_of, outcomes, numbers_of, texts = 0, {}, {}, {}, {}
@@ -55,7 +54,7 @@ local function mark(key, as)
   end
 end
 
--- Writes the value of a key that has been marked, with a TTL in milliseconds.
+-- Writes the value of a key that has been marked, if it is a string, with a TTL in milliseconds.
 local function save(key, value, ttl)
   local written
   if how[key] == 1 then

@@ -8,6 +8,8 @@
 -- A policy is the limit and the window in microseconds. A state's two numbers are the window's end and its
 -- count.
 
+local values = redis.call('MGET', unpack(KEYS))
+
 -- The policy of the group whose calls are decided, and the end of a window that opens now.
 local limit, new_end
 

@@ -7,6 +7,7 @@
 -- A policy is P', N', burst, one unit's time, the time to full, and how far TTLs reach; a call's cost is
 -- followed by the cost's time. A state's two numbers are the arrival's.
 
+local values = redis.call('MGET', unpack(KEYS))
 local find, pack, unpack_struct = string.find, struct.pack, struct.unpack
 
 -- The policy of the group whose calls are decided; `numbers` are the first three as they stand in a value,

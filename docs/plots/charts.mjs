@@ -1,0 +1,91 @@
+/** The two kinds of plots, as SVG. */
+import * as echarts from 'echarts'
+
+/** Colours that stay apart for all eyes (Okabe and Ito). */
+const ADMITTED = '#0072b2'
+const REFUSED = '#e69f00'
+const REMAINING = '#444444'
+const LINES = ['#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
+
+const SIZE = { width: 800, height: 320 }
+
+/** Calls are counted in stretches of so many milliseconds. */
+const STRETCH = 500
+
+function render(option) {
+  const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, ...SIZE })
+  chart.setOption({ animation: false, backgroundColor: '#ffffff', ...option })
+  const svg = chart.renderToSVGString()
+  chart.dispose()
+  // For those who hear a page instead of seeing it.
+  return `${svg.replace('>', `><title>${option.title.text}</title>`)}\n`
+}
+
+function frame(title, seconds) {
+  return {
+    title: { text: title, left: 'center', top: 6, textStyle: { fontSize: 15 } },
+    legend: { bottom: 4, itemGap: 24 },
+    grid: { left: 55, right: 55, top: 44, bottom: 62 },
+    xAxis: { type: 'value', min: 0, max: seconds, name: 'seconds', nameLocation: 'middle', nameGap: 22 },
+  }
+}
+
+/**
+ * Calls admitted and refused, and what is left.
+ *
+ * @param {{ title: string, seconds: number, calls: { millis: number, allowed: boolean }[], remaining: number[][] }} plot
+ */
+export function bars({ title, seconds, calls, remaining }) {
+  const stretches = Array.from({ length: (seconds * 1_000) / STRETCH }, (_, number) => number)
+  // Bars are stacked by their place in the list: each list has all stretches.
+  const counted = (wanted) =>
+    stretches.map((stretch) => {
+      const those = calls.filter(
+        ({ millis, allowed }) => allowed === wanted && Math.floor(millis / STRETCH) === stretch,
+      )
+      return [((stretch + 0.5) * STRETCH) / 1_000, those.length || '-']
+    })
+  const bar = { type: 'bar', stack: 'calls', barWidth: 5 }
+  return render({
+    ...frame(title, seconds),
+    yAxis: [
+      { type: 'value', name: `calls per ${STRETCH} ms` },
+      { type: 'value', name: 'remaining', splitLine: { show: false }, min: 0 },
+    ],
+    series: [
+      { ...bar, name: 'admitted', data: counted(true), itemStyle: { color: ADMITTED } },
+      { ...bar, name: 'refused', data: counted(false), itemStyle: { color: REFUSED } },
+      {
+        type: 'line',
+        name: 'remaining',
+        yAxisIndex: 1,
+        data: remaining,
+        showSymbol: false,
+        lineStyle: { color: REMAINING, width: 1.5 },
+        itemStyle: { color: REMAINING },
+      },
+    ],
+  })
+}
+
+/**
+ * Several lines, and the limit that they should not pass.
+ *
+ * @param {{ title: string, seconds: number, limit: number, series: { name: string, points: number[][] }[] }} plot
+ */
+export function lines({ title, seconds, limit, series }) {
+  const limits = { silent: true, symbol: 'none', lineStyle: { color: '#888888' }, data: [{ yAxis: limit }] }
+  return render({
+    ...frame(title, seconds),
+    yAxis: { type: 'value', name: 'admitted', min: 0 },
+    series: series.map(({ name, points }, number) => ({
+      type: 'line',
+      name,
+      data: points,
+      showSymbol: false,
+      lineStyle: { color: LINES[number], width: 2 },
+      itemStyle: { color: LINES[number] },
+      ...(number === 0 && { markLine: { ...limits, label: { formatter: 'limit' } } }),
+    })),
+  })
+}

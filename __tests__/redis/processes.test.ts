@@ -5,7 +5,7 @@ import { hammer, told } from './help.js'
 
 const SKEWS_MS = [-7_000, -900, 1_700, 60_000]
 const KEYS = ['first', 'second', 'third']
-const MS = 3_000
+const MS = 5_000
 
 let server: RedisServer
 

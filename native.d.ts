@@ -47,12 +47,31 @@ export declare class MemoryStore {
  * that cannot be counted exactly. Lengths of time are in whole microseconds.
  */
 export declare class Policy {
-  /** `limit` units per window. */
-  static fixedWindow(limit: number, windowUs: number): Policy
-  /** A bucket of `capacity` tokens that gains `tokens` per `every_us`. */
-  static tokenBucket(capacity: number, tokens: number, everyUs: number): Policy
+  /** `limit` units per window, which a refused call uses up if `count_refused`. */
+  static fixedWindow(limit: number, windowUs: number, countRefused: boolean): Policy
+  /** About `limit` units in any rolling window, in whole milliseconds, by two counters. */
+  static slidingCounter(limit: number, windowUs: number): Policy
+  /** A bucket of `capacity` tokens that gains `tokens` per `every_us`, evenly. */
+  static tokenBucket(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): Policy
+  /** A bucket of `capacity` tokens that gains `tokens` at the end of each `every_us`. */
+  static tokenBucketInterval(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): Policy
+  /** A bucket that holds `capacity` units and leaks `units` per `every_us`. */
+  static leakyBucket(capacity: number, units: number, everyUs: number): Policy
   /** `limit` units per `period_us`, and up to `burst` at once. */
   static gcra(limit: number, periodUs: number, burst: number): Policy
+  /** `limit` units in any window, counted in buckets; in Redis in a hash or in a list. */
+  static slidingWindow(limit: number, windowUs: number, buckets: number, hash: boolean): Policy
+  /**
+   * `limit` units per window of the calendar in a time zone: `every` is `'day'`, `'week'`, `'month'`
+   * or a length that divides a day.
+   */
+  static calendarWindow(limit: number, every: string | number, timeZone: string): Policy
+  /** Whether a time zone has this name. */
+  static isTimeZone(name: string): boolean
+  /** `limit` units in any rolling window. */
+  static slidingLog(limit: number, windowUs: number, countRefused: boolean): Policy
+  /** `limits[i]` units in any rolling window of `windows_us[i]`, over one log. */
+  static slidingLogs(limits: Array<number>, windowsUs: Array<number>, precisionUs?: number | undefined | null): Policy
 }
 
 /** One limiter's keys in Redis. */

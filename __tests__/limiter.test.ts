@@ -1,7 +1,7 @@
 import { fixedWindow, gcra, MemoryStore, type Policy, RateLimiter, tokenBucket } from '../ts/index.js'
 import { FakeClock } from './clock.js'
 
-function limiterOf(policy: Policy, clock = new FakeClock()) {
+function limiterOf<P extends Policy>(policy: P, clock = new FakeClock()) {
   return { limiter: new RateLimiter(policy, { store: new MemoryStore({ clock: clock.read }) }), clock }
 }
 

@@ -1,5 +1,5 @@
 import type { Decision, EmbeddedRateLimiter, RateLimiter as Limiter, RedisStore } from '../ts/index.js'
-import { gcra, MemoryStore, RateLimiter } from '../ts/index.js'
+import { calendarWindow, gcra, MemoryStore, RateLimiter, slidingLogs } from '../ts/index.js'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 
@@ -53,12 +53,33 @@ test('what makes no sense does not compile', () => {
     gcra({ limit: 1 })
     // @ts-expect-error no such unit
     gcra({ limit: 1, period: '1y' })
+    // @ts-expect-error no window of a calendar
+    calendarWindow({ limit: 1, every: 'year' })
     // @ts-expect-error no store
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: {} })
     // @ts-expect-error keys are strings
     void new RateLimiter(gcra({ limit: 1, period: 1 })).take(42)
     // @ts-expect-error decisions are read only
     new RateLimiter(gcra({ limit: 1, period: 1 })).takeSync('a').allowed = true
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('the names of several limits are those given', () => {
+  const policy = slidingLogs({ limits: { perSecond: { limit: 1, window: '1s' }, perHour: { limit: 9, window: '1h' } } })
+  const limiter = new RateLimiter(policy)
+  type Names = 'perSecond' | 'perHour'
+  holds<Equal<typeof limiter, EmbeddedRateLimiter<string, Names>>>()
+  const decision = limiter.takeSync('a')
+  holds<Equal<typeof decision.policy, Names>>()
+  expect(decision.policies.perSecond.limit + decision.policies.perHour.limit).toBe(10)
+  // @ts-expect-error no such limit
+  expect(decision.policies.perDay).toBeUndefined()
+  const never = (store: RedisStore) => {
+    const shared = new RateLimiter(policy, { store, prefix: 'api' })
+    holds<Equal<typeof shared, Limiter<string, Names>>>()
+    // @ts-expect-error a limit needs a window
+    slidingLogs({ limits: { perSecond: { limit: 1 } } })
   }
   expect(never).toBeInstanceOf(Function)
 })

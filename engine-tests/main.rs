@@ -6,13 +6,22 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bucket_oracle;
+mod bucket_overflow;
+mod buckets;
+mod calendar_window;
+mod count_refused;
 mod generosity;
 mod honesty;
 mod laws;
+mod logs;
 mod oracle;
 mod overflow;
 mod policies;
 mod redis;
+mod sliding_counter;
+mod sliding_log;
+mod sliding_window;
 mod store;
 mod threads;
 mod trace;

@@ -28,20 +28,20 @@ pub(crate) trait Oracle {
     fn take(&mut self, spec: Self::Spec, now: u64, cost: u64) -> Expected;
 }
 
-fn whole(number: u64) -> BigRational {
+pub(crate) fn whole(number: u64) -> BigRational {
     BigRational::from_integer(BigInt::from(number))
 }
 
 /// Rounds up to whole microseconds, and then to whole milliseconds.
-fn millis_up(micros: &BigRational) -> u64 {
+pub(crate) fn millis_up(micros: &BigRational) -> u64 {
     micros.ceil().to_integer().to_u64().unwrap_or(0).div_ceil(1_000)
 }
 
-fn floor(number: &BigRational) -> u64 {
+pub(crate) fn floor(number: &BigRational) -> u64 {
     number.floor().to_integer().to_u64().unwrap_or(0)
 }
 
-fn status(admitted: bool, cost: u64, limit: u64, remaining: u64) -> Status {
+pub(crate) fn status(admitted: bool, cost: u64, limit: u64, remaining: u64) -> Status {
     match (admitted, remaining) {
         (true, 0) => Status::AllowedLast,
         (true, _) => Status::Allowed,

@@ -15,6 +15,7 @@ local REFUSED = 1
 local IMPOSSIBLE = 2
 local UNREADABLE = 3 -- the key holds something that no limiter wrote
 local UNWRITTEN = 4 -- Redis refused to write the key, and says why
+local STALE = 5 -- what the script was told of the time is about another time: to be asked again, with the server's
 local OTHER = 8 -- added to an outcome whose state is in other numbers than the policy's
 
 local request, peeks = ARGV[1], ARGV[2] == 'peek'

@@ -1,17 +1,19 @@
--- The twin of src/algorithm/fixed_window.rs.
+-- The twin of src/algorithm/fixed_window.rs and of src/algorithm/calendar_window.rs.
 --
 -- A value is the window's end and its count. Where both fit, it is one integer,
 -- (end - EPOCH) * 8192 + count, which INCRBY moves on; otherwise it is the text 'end:count'. Ends are in
 -- milliseconds. From the Unix epoch, end * 8192 would pass 2^53 and lose the count's last bit; from 2020
 -- it fits until 2054.
 --
--- A policy is the limit and the window in microseconds. A state's two numbers are the window's end and its
--- count.
+-- A policy is the limit, the window in microseconds, and 1 if a refused call uses up the window. That of a
+-- calendar has 0 for its window; then follow its horizon in microseconds, and BOUNDARIES of its boundaries around
+-- the time, in milliseconds. A state's two numbers are the window's end and its count.
 
 local values = redis.call('MGET', unpack(KEYS))
 
--- The policy of the group whose calls are decided, and the end of a window that opens now.
-local limit, new_end
+-- The policy of the group whose calls are decided, the end of a window that opens now, and the latest end that
+-- a window can have now.
+local limit, counts_refused, new_end, latest_end
 
 local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
 local LIMIT = 9007199254740992
@@ -25,10 +27,10 @@ local more = {}
 -- The states that the calls left.
 local states, length = {}, 0
 
--- A window that ends later than one opened now was left by a clock that has stepped back, or by a longer
+-- A window that ends later than any can now was left by a clock that has stepped back, or by a longer
 -- window: a full one from now.
 local function keep(key, window_end, count)
-  if window_end > new_end then
+  if window_end > latest_end then
     window_end, count = new_end, math.max(count, limit)
     mark(key, 2)
   end
@@ -79,6 +81,12 @@ local function charge(key, cost)
   end
   local count = counts[key] + cost
   if count > limit then
+    local left = limit - counts[key]
+    if counts_refused == 1 and left > 0 then
+      counts[key] = limit
+      more[key] = (more[key] or 0) + left
+      mark(key, 1)
+    end
     return REFUSED
   end
   counts[key] = count
@@ -118,19 +126,51 @@ local function save_all()
   dirty = {}
 end
 
+-- Reads a calendar from the request, and tells where that goes on. If none of its windows is open now, there is no
+-- end for a new one.
+local BOUNDARIES = 8
+local CALENDAR = '>d' .. string.rep('d', BOUNDARIES)
+
+local function read_calendar(at)
+  local numbers = { struct.unpack(CALENDAR, request, at) }
+  latest_end, new_end = math.floor((now + numbers[1]) / 1000), nil
+  for index = 3, BOUNDARIES + 1 do
+    if numbers[index] * 1000 > now then
+      if numbers[index - 1] * 1000 <= now then
+        new_end = numbers[index]
+      end
+      break
+    end
+  end
+  return numbers[BOUNDARIES + 2]
+end
+
 -- The least packed value of a window that is open.
 local first_open = (math.floor(now / 1000) + 1 - EPOCH) * COUNTS
 
 local at, before = 1, 0
 while at <= #request do
   local count, listed, window
-  count, listed, limit, window, at = struct.unpack('>I2I2dd', request, at)
-  new_end = math.ceil((now + window) / 1000)
+  count, listed, limit, window, counts_refused, at = struct.unpack('>I2I2ddd', request, at)
+  if window > 0 then
+    new_end = math.ceil((now + window) / 1000)
+    latest_end = new_end
+  else
+    at = read_calendar(at)
+  end
 
-  if listed == 0 then
+  if not new_end then
+    for call = calls + 1, calls + (listed == 0 and count or listed) do
+      outcomes[call] = STALE
+      states[length + 1], states[length + 2] = 0, 0
+      length, calls = length + 2, call
+    end
+    -- Each listed call has the number of its key and its cost.
+    at = at + listed * 10
+  elseif listed == 0 then
     -- One unit for each key, by far the most frequent group: what the functions above do, without their
     -- calls and tables, for a key whose packed window is open and has room for a unit.
-    local first_beyond = (new_end + 1 - EPOCH) * COUNTS
+    local first_beyond = (latest_end + 1 - EPOCH) * COUNTS
     local most = math.min(limit, COUNTS - 1)
     for key = before + 1, before + count do
       local number = tonumber(values[key])

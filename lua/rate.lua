@@ -3,9 +3,11 @@
 -- A value is five doubles: the arrival (whole microseconds, and a part in N'-ths of one), and the
 -- numbers it was written with (P', N', burst). All are whole and below 2^53; times are added with
 -- a carry, and what divides here divides whole numbers below 2^53, where rounding down is exact.
+-- One byte more marks a value that lingers: its key is known for a day after it is full.
 --
--- A policy is P', N', burst, one unit's time, the time to full, and how far TTLs reach; a call's cost is
--- followed by the cost's time. A state's two numbers are the arrival's.
+-- A policy is P', N', burst, the capacity (burst less the debt), the units at first, one unit's time, the
+-- time to full, and how far TTLs reach; a call's cost is followed by the cost's time. A state's two numbers
+-- are the arrival's; those of one in other numbers are P', N', burst, and 1 if it lingers.
 
 local values = redis.call('MGET', unpack(KEYS))
 local find, pack, unpack_struct = string.find, struct.pack, struct.unpack
@@ -13,6 +15,10 @@ local find, pack, unpack_struct = string.find, struct.pack, struct.unpack
 -- The policy of the group whose calls are decided; `numbers` are the first three as they stand in a value,
 -- `far_micros` and `far_part` now + time to full: as far ahead as this policy can put an arrival.
 local period, units, burst, unit_micros, unit_part, far_micros, far_part, ttl_step, numbers
+
+-- Of the same policy: the capacity, and the units at first. (Functions make use of few names of the script:
+-- each costs time whenever a script begins.)
+local capacity, initial
 
 local LIMIT = 9007199254740992
 
@@ -71,7 +77,7 @@ end
 
 -- Reads a value written with other numbers, or refuses what is none.
 local function read_other(key, value)
-  if #value ~= 40 then
+  if #value ~= 40 and #value ~= 41 then
     return
   end
   local m, part, p, n, b = unpack_struct('>ddddd', value)
@@ -94,14 +100,16 @@ local function read_other(key, value)
     mark(key, 2)
   end
   micros[key], parts[key] = m, part
-  others[key] = { period = p, units = n, burst = b, q = q, r = r, numbers = string.sub(value, 17) }
+  others[key] = {
+    units = n, q = q, r = r, numbers = string.sub(value, 17, 40), lingers = #value == 41,
+  }
 end
 
-local function read(key)
+local function read(key, length)
   local value = values[key]
   if not value then
     micros[key], parts[key] = 0, 0
-  elseif #value == 40 and find(value, numbers, 17, true) == 17 then
+  elseif #value == length and find(value, numbers, 17, true) == 17 then
     local m, part = unpack_struct('>dd', value)
     if m >= 0 and m < LIMIT and m % 1 == 0 and part >= 0 and part < units and part % 1 == 0 then
       if m > far_micros or (m == far_micros and part > far_part) then
@@ -117,36 +125,68 @@ end
 
 -- Charges the state of a key, and tells what became of it.
 local function charge(key, cost, cost_micros, cost_part)
-  local old = micros[key]
-  if not old then
+  if not micros[key] then
     return UNREADABLE
   end
   if cost == 0 then
     return ADMITTED
   end
+  local other = others[key]
+  if initial < capacity then
+    -- The key must be known for a day after it is full: if it was never seen, it begins; if the value is of
+    -- a policy that begins full, it is kept longer.
+    local full_at = micros[key] + (parts[key] > 0 and 1 or 0)
+    local lingers = not other or other.lingers
+    if full_at == 0 or full_at <= (lingers and now - 86400000000 or now) then
+      local start_micros, start_part = time_of(capacity - initial, unit_micros, unit_part, units)
+      micros[key], parts[key], other = now + start_micros, start_part, nil
+      mark(key, values[key] and 2 or 3)
+    elseif not lingers then
+      other.lingers = true
+      if other.numbers == numbers then
+        other = nil
+      end
+      mark(key, 2)
+    end
+    others[key] = other
+  end
   if cost > burst then
     return IMPOSSIBLE
   end
-  local m, part, other = old, parts[key], others[key]
+  local old = micros[key]
+  local m, part = old, parts[key]
   if other then
     local used = units_used(m, part, other)
-    if used + cost > burst then
+    if used >= capacity or used + cost > burst then
       return REFUSED
     end
     m, part = time_of(used, unit_micros, unit_part, units)
     m = m + now
-    others[key] = nil
-  elseif m < now then
-    m, part = now, 0
+  else
+    if m < now then
+      m, part = now, 0
+    end
+    if capacity < burst then
+      -- There is a debt: a whole unit must be left before it is used.
+      local unit_m, unit_p = m + unit_micros, part + unit_part
+      if unit_p >= units then
+        unit_m, unit_p = unit_m + 1, unit_p - units
+      end
+      local gate_m, gate_p = time_of(capacity, unit_micros, unit_part, units)
+      gate_m = now + gate_m
+      if unit_m > gate_m or (unit_m == gate_m and unit_p > gate_p) then
+        return REFUSED
+      end
+    end
   end
   m, part = m + cost_micros, part + cost_part
   if part >= units then
     m, part = m + 1, part - units
   end
   if m > far_micros or (m == far_micros and part > far_part) then
-    others[key] = other
     return REFUSED
   end
+  others[key] = nil
   if not values[key] then
     mark(key, 3)
   elseif other or m - m % ttl_step ~= old - old % ttl_step then
@@ -166,7 +206,7 @@ local function decide(key, cost, cost_micros, cost_part)
   key_of[calls] = key
   if others[key] then
     outcome = outcome + OTHER
-    numbers_of[calls] = others[key].numbers
+    numbers_of[calls] = others[key].numbers .. pack('>d', others[key].lingers and 1 or 0)
   end
   if outcome ~= ADMITTED then
     outcomes[calls] = outcome
@@ -174,11 +214,15 @@ local function decide(key, cost, cost_micros, cost_part)
   states[calls] = micros[key] and pack('>dd', micros[key], parts[key]) or NOTHING
 end
 
-local function save_all()
+local function save_all(begins_low)
   for _, key in ipairs(dirty) do
-    local m, other = micros[key], others[key]
-    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers)
-    save(key, value, math.ceil((m - m % ttl_step + 2 * ttl_step - now) / 1000))
+    local m, other, lingers = micros[key], others[key], begins_low
+    if other then
+      lingers = other.lingers
+    end
+    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. (lingers and 'l' or '')
+    local dies_at = m - m % ttl_step + 2 * ttl_step + (lingers and 86400000000 or 0)
+    save(key, value, math.ceil((dies_at - now) / 1000))
   end
   dirty = {}
 end
@@ -186,10 +230,20 @@ end
 local at, before = 1, 0
 while at <= #request do
   local count, listed, full_micros
-  count, listed, period, units, burst, unit_micros, unit_part, full_micros, far_part, ttl_step, at =
-    unpack_struct('>I2I2dddddddd', request, at)
-  numbers = string.sub(request, at - 64, at - 41)
+  count, listed, period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, at =
+    unpack_struct('>I2I2dddddddddd', request, at)
+  numbers = string.sub(request, at - 80, at - 57)
   far_micros = now + full_micros
+  -- How far ahead one unit can put an arrival; how long a value is; and up to which arrival it may be that of
+  -- a key as if never seen.
+  local gate_micros, gate_part, length, stale = far_micros, far_part, 40, -1
+  if capacity < burst then
+    gate_micros, gate_part = time_of(capacity, unit_micros, unit_part, units)
+    gate_micros = now + gate_micros
+  end
+  if initial < capacity then
+    length, stale = 41, math.max(now - 86400000000, -1)
+  end
 
   if listed == 0 then
     -- One unit for each key, by far the most frequent group: what the functions above do, without their
@@ -197,11 +251,11 @@ while at <= #request do
     -- but the arrival changes then, which SETRANGE writes in place, with the TTL as it is.
     for key = before + 1, before + count do
       local value, state = values[key]
-      if value and #value == 40 then
+      if value and #value == length then
         local old, part, p, n, b = unpack_struct('>ddddd', value)
         if
           p == period and n == units and b == burst
-          and old >= 0 and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0
+          and old > stale and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0
         then
           local m = old
           if m < now then
@@ -212,7 +266,7 @@ while at <= #request do
             m, part = m + 1, part - units
           end
           if
-            (m < far_micros or (m == far_micros and part <= far_part))
+            (m < gate_micros or (m == gate_micros and part <= gate_part))
             and m - m % ttl_step == old - old % ttl_step
           then
             state = pack('>dd', m, part)
@@ -223,18 +277,18 @@ while at <= #request do
         calls = calls + 1
         states[calls] = state
         local written = write('SETRANGE', names[key], '0', state)
-        if written ~= 40 then
+        if written ~= length then
           key_of[calls] = key
           fail(key, calls, written)
         end
       else
-        read(key)
+        read(key, length)
         decide(key, 1, unit_micros, unit_part)
       end
     end
   else
     for key = before + 1, before + count do
-      read(key)
+      read(key, length)
     end
     for _ = 1, listed do
       local key, cost, cost_micros, cost_part
@@ -243,7 +297,7 @@ while at <= #request do
     end
   end
   if not peeks then
-    save_all()
+    save_all(length == 41)
   end
   before = before + count
 end

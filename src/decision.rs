@@ -1,6 +1,6 @@
 //! What a caller is told.
 
-use crate::algorithm::{Algorithm, Outcome, Standing, State as _};
+use crate::algorithm::{Algorithm, Look, Outcome, Standing};
 use crate::time::{Micros, whole_millis};
 
 /// What became of a call, as callers see it.
@@ -45,12 +45,7 @@ pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u
 ///
 /// `cost` may be 0. Nothing is charged; a state that a clock step left behind is seen repaired.
 pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Decision {
-    let mut standing = state.clone();
-    let nothing = take(policy, &mut standing, now, 0);
-    let would = take(policy, &mut standing, now, cost);
-    let status = if cost == 0 { Status::Allowed } else { would.status };
-    let Decision { remaining, reset_after_ms, .. } = nothing;
-    Decision { status, remaining, reset_after_ms, ..would }
+    tell_peek(&policy.look(state, now, cost), now)
 }
 
 /// Tells of an outcome, by the state that the call left.
@@ -62,12 +57,15 @@ pub fn describe<A: Algorithm>(
     cost: u64,
     outcome: Outcome,
 ) -> Decision {
+    if policy.named_limits() > 0 {
+        return tell(&policy.standings(state, now, cost, outcome), now, outcome);
+    }
     let decision = Decision {
         status: Status::Allowed,
         limit: policy.limit(),
         remaining: policy.remaining(state, now),
         retry_after_ms: 0,
-        reset_after_ms: millis_until(state.settled_at(), now),
+        reset_after_ms: millis_until(policy.settled_at(state), now),
         at: now,
     };
     match outcome {
@@ -83,46 +81,52 @@ pub fn describe<A: Algorithm>(
 
 /// Tells of an outcome, by how each of the policy's limits stands after the call.
 ///
-/// It speaks of one of them: of the one with the longest retry if the call was refused, of the one
-/// with the least remaining otherwise; of the first where several are equal.
+/// It speaks of one of them: of the one with the longest retry if the call was refused, of the
+/// smallest if it can never fit, of the one with the least remaining otherwise; of the first where
+/// several are equal.
 #[must_use]
 pub fn tell(standings: &[Standing], now: Micros, outcome: Outcome) -> Decision {
-    let refused = outcome == Outcome::Refused;
-    let rank = |standing: &&Standing| match refused {
-        true => (u64::MAX - standing.retry_at, 0),
-        false => (0, standing.remaining),
-    };
-    let told = standings.iter().min_by_key(rank).copied().unwrap_or_default();
-    let status = match outcome {
-        Outcome::Admitted if told.remaining > 0 => Status::Allowed,
-        Outcome::Admitted => Status::AllowedLast,
-        Outcome::Refused => Status::Refused,
-        Outcome::Impossible => Status::Impossible,
+    let told = standings.get(speaker(standings, outcome)).copied().unwrap_or_default();
+    let (status, retry_after_ms) = match outcome {
+        Outcome::Admitted if told.remaining > 0 => (Status::Allowed, 0),
+        Outcome::Admitted => (Status::AllowedLast, 0),
+        Outcome::Refused => (Status::Refused, millis_until(told.retry_at, now)),
+        Outcome::Impossible => (Status::Impossible, 0),
     };
     let settled_at = standings.iter().map(|standing| standing.settled_at).max().unwrap_or_default();
     Decision {
         status,
         limit: told.limit,
         remaining: told.remaining,
-        retry_after_ms: if refused { millis_until(told.retry_at, now) } else { 0 },
+        retry_after_ms,
         reset_after_ms: millis_until(settled_at, now),
         at: now,
     }
 }
 
-/// [`tell`] of what would become of a call of `cost` units, by how the limits stand without it.
+/// [`tell`] of what would become of a call.
 #[must_use]
-pub fn tell_peek(standings: &[Standing], now: Micros, cost: u64, outcome: Outcome) -> Decision {
-    let decision = tell(standings, now, outcome);
-    let status = match outcome {
-        Outcome::Admitted if cost > 0 && decision.remaining == cost => Status::AllowedLast,
+pub fn tell_peek(look: &Look, now: Micros) -> Decision {
+    let decision = tell(&look.standings, now, look.outcome);
+    let status = match look.outcome {
+        Outcome::Admitted if look.takes_last => Status::AllowedLast,
         Outcome::Admitted => Status::Allowed,
         _ => decision.status,
     };
     Decision { status, ..decision }
 }
 
-fn millis_until(time: Micros, now: Micros) -> u64 {
+/// The number of the limit that a decision speaks of: see [`tell`].
+pub(crate) fn speaker(standings: &[Standing], outcome: Outcome) -> usize {
+    let rank = |(_, standing): &(usize, &Standing)| match outcome {
+        Outcome::Admitted => standing.remaining,
+        Outcome::Refused => u64::MAX - standing.retry_at,
+        Outcome::Impossible => standing.limit,
+    };
+    standings.iter().enumerate().min_by_key(rank).map_or(0, |(index, _)| index)
+}
+
+pub(crate) fn millis_until(time: Micros, now: Micros) -> u64 {
     whole_millis(time.saturating_sub(now))
 }
 

@@ -6,16 +6,19 @@
 //!    clock, no store and no Node.
 //! 2. [`policy`]: one type for any algorithm's numbers, and one for any algorithm's state.
 //! 3. [`decision`]: what a caller is told, computed from a policy, a state and a time.
-//! 4. [`store`]: where states live and what makes a decision atomic.
-//! 5. `binding` (feature `node`): the thin face towards JavaScript.
+//! 4. [`several`]: the same for a policy whose limits have names.
+//! 5. [`store`]: where states live and what makes a decision atomic.
+//! 6. `binding` (feature `node`): the thin face towards JavaScript.
 //!
 //! `ARCHITECTURE.md` beside `Cargo.toml` is the map.
 
 pub mod algorithm;
+pub mod calendar;
 pub mod clock;
 pub mod decision;
 pub mod key;
 pub mod policy;
+pub mod several;
 pub mod store;
 pub mod time;
 

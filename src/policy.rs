@@ -1,8 +1,10 @@
 //! Any algorithm with its numbers, and any algorithm's state: what stores and bindings handle.
 
 use crate::algorithm::{
-    self, Algorithm, FixedWindow, Gcra, Outcome, Rate, RateBased as _, RateState, TokenBucket,
-    WindowState,
+    self, Algorithm, BucketLayout, CalendarWindow, CounterState, FixedWindow, Gcra, IntervalBucket,
+    IntervalState, LeakyBucket, LogState, Look, Outcome, Rate, RateBased as _, RateState,
+    SlidingCounter, SlidingLog, SlidingState, SlidingWindow, Standing, TokenBucket, WindowState,
+    look_at_copy, stand_alone,
 };
 use crate::time::Micros;
 
@@ -15,6 +17,18 @@ pub enum Policy {
     TokenBucket(TokenBucket),
     /// See [`Gcra`].
     Gcra(Gcra),
+    /// See [`LeakyBucket`].
+    LeakyBucket(LeakyBucket),
+    /// See [`IntervalBucket`].
+    IntervalBucket(IntervalBucket),
+    /// See [`SlidingCounter`].
+    SlidingCounter(SlidingCounter),
+    /// See [`SlidingWindow`].
+    SlidingWindow(SlidingWindow),
+    /// See [`CalendarWindow`].
+    CalendarWindow(CalendarWindow),
+    /// See [`SlidingLog`].
+    SlidingLog(SlidingLog),
 }
 
 /// What stands behind algorithms whose states are laid out alike.
@@ -24,6 +38,16 @@ pub enum Layout<'a> {
     Rate(&'a Rate),
     /// The window algorithms.
     Window(&'a FixedWindow),
+    /// The token bucket refilled at intervals.
+    Interval(&'a IntervalBucket),
+    /// The sliding counter.
+    Counter(&'a SlidingCounter),
+    /// The sliding window.
+    Sliding(&'a SlidingWindow),
+    /// The calendar's windows.
+    Calendar(&'a CalendarWindow),
+    /// The sliding logs.
+    Log(&'a SlidingLog),
 }
 
 /// What is remembered of one key under one policy.
@@ -33,6 +57,14 @@ pub enum State {
     Window(WindowState),
     /// The state of the rate algorithms.
     Rate(RateState),
+    /// The state of the token bucket refilled at intervals.
+    Interval(IntervalState),
+    /// The state of the sliding counter; in a box, so that others need not have room for it.
+    Counter(Box<CounterState>),
+    /// The state of the sliding window.
+    Sliding(SlidingState),
+    /// The state of the sliding logs, which is large.
+    Log(Box<LogState>),
 }
 
 impl Policy {
@@ -43,6 +75,12 @@ impl Policy {
             Self::FixedWindow(window) => Layout::Window(window),
             Self::TokenBucket(bucket) => Layout::Rate(bucket.rate()),
             Self::Gcra(gcra) => Layout::Rate(gcra.rate()),
+            Self::LeakyBucket(bucket) => Layout::Rate(bucket.rate()),
+            Self::IntervalBucket(bucket) => Layout::Interval(bucket),
+            Self::SlidingCounter(counter) => Layout::Counter(counter),
+            Self::SlidingWindow(window) => Layout::Sliding(window),
+            Self::CalendarWindow(window) => Layout::Calendar(window),
+            Self::SlidingLog(log) => Layout::Log(log),
         }
     }
 
@@ -56,25 +94,61 @@ impl Policy {
             Self::FixedWindow(_) => "fw",
             Self::TokenBucket(_) => "tb",
             Self::Gcra(_) => "gcra",
+            Self::LeakyBucket(_) => "lb",
+            Self::IntervalBucket(_) => "tbi",
+            Self::SlidingCounter(_) => "sc",
+            Self::SlidingWindow(window) => match window.layout() {
+                BucketLayout::List => "swl",
+                BucketLayout::Hash => "swh",
+            },
+            Self::CalendarWindow(_) => "cw",
+            Self::SlidingLog(log) if log.named_limits() == 0 => "sl",
+            Self::SlidingLog(_) => "sls",
         }
     }
+}
+
+/// Asks a state, whichever it is.
+macro_rules! ask {
+    ($state:expr, $name:ident => $answer:expr) => {
+        match $state {
+            State::Window($name) => $answer,
+            State::Rate($name) => $answer,
+            State::Interval($name) => $answer,
+            State::Counter($name) => $answer,
+            State::Sliding($name) => $answer,
+            State::Log($name) => $answer,
+        }
+    };
 }
 
 impl algorithm::State for State {
     #[inline]
     fn settled_at(&self) -> Micros {
-        match self {
-            Self::Window(state) => state.settled_at(),
-            Self::Rate(state) => state.settled_at(),
-        }
+        ask!(self, state => state.settled_at())
     }
 
     fn drains(&self) -> bool {
-        match self {
-            Self::Window(state) => state.drains(),
-            Self::Rate(state) => state.drains(),
-        }
+        ask!(self, state => state.drains())
     }
+}
+
+/// Asks an algorithm, whichever it is, about a state of its own kind.
+macro_rules! decide {
+    ($policy:expr, $state:expr, $algorithm:ident, $own:ident => $answer:expr, else $other:expr) => {
+        match ($policy, $state) {
+            (Policy::FixedWindow($algorithm), State::Window($own)) => $answer,
+            (Policy::CalendarWindow($algorithm), State::Window($own)) => $answer,
+            (Policy::Gcra($algorithm), State::Rate($own)) => $answer,
+            (Policy::TokenBucket($algorithm), State::Rate($own)) => $answer,
+            (Policy::LeakyBucket($algorithm), State::Rate($own)) => $answer,
+            (Policy::IntervalBucket($algorithm), State::Interval($own)) => $answer,
+            (Policy::SlidingCounter($algorithm), State::Counter($own)) => $answer,
+            (Policy::SlidingWindow($algorithm), State::Sliding($own)) => $answer,
+            (Policy::SlidingLog($algorithm), State::Log($own)) => $answer,
+            _ => $other,
+        }
+    };
 }
 
 /// Hands each call to the algorithm.
@@ -88,8 +162,14 @@ impl Algorithm for Policy {
     fn unused(&self) -> State {
         match self {
             Self::FixedWindow(algorithm) => State::Window(algorithm.unused()),
-            Self::TokenBucket(algorithm) => State::Rate(algorithm.unused()),
+            Self::CalendarWindow(algorithm) => State::Window(algorithm.unused()),
             Self::Gcra(algorithm) => State::Rate(algorithm.unused()),
+            Self::TokenBucket(algorithm) => State::Rate(algorithm.unused()),
+            Self::LeakyBucket(algorithm) => State::Rate(algorithm.unused()),
+            Self::IntervalBucket(algorithm) => State::Interval(algorithm.unused()),
+            Self::SlidingCounter(algorithm) => State::Counter(Box::new(algorithm.unused())),
+            Self::SlidingWindow(algorithm) => State::Sliding(algorithm.unused()),
+            Self::SlidingLog(algorithm) => State::Log(Box::new(algorithm.unused())),
         }
     }
 
@@ -97,70 +177,100 @@ impl Algorithm for Policy {
     fn limit(&self) -> u64 {
         match self {
             Self::FixedWindow(algorithm) => algorithm.limit(),
-            Self::TokenBucket(algorithm) => algorithm.limit(),
+            Self::CalendarWindow(algorithm) => algorithm.limit(),
             Self::Gcra(algorithm) => algorithm.limit(),
+            Self::TokenBucket(algorithm) => algorithm.limit(),
+            Self::LeakyBucket(algorithm) => algorithm.limit(),
+            Self::IntervalBucket(algorithm) => algorithm.limit(),
+            Self::SlidingCounter(algorithm) => algorithm.limit(),
+            Self::SlidingWindow(algorithm) => algorithm.limit(),
+            Self::SlidingLog(algorithm) => algorithm.limit(),
         }
     }
 
     #[inline]
     fn charge(&self, state: &mut State, now: Micros, cost: u64) -> Outcome {
-        match (self, &mut *state) {
-            (Self::FixedWindow(algorithm), State::Window(state)) => {
-                algorithm.charge(state, now, cost)
-            }
-            (Self::TokenBucket(algorithm), State::Rate(state)) => {
-                algorithm.charge(state, now, cost)
-            }
-            (Self::Gcra(algorithm), State::Rate(state)) => algorithm.charge(state, now, cost),
-            _ => {
-                *state = self.unused();
-                self.charge(state, now, cost)
-            }
-        }
+        decide!(self, &mut *state, algorithm, own => algorithm.charge(own, now, cost), else {
+            *state = self.unused();
+            self.charge(state, now, cost)
+        })
     }
 
     #[inline]
     fn remaining(&self, state: &State, now: Micros) -> u64 {
-        match (self, state) {
-            (Self::FixedWindow(algorithm), State::Window(state)) => algorithm.remaining(state, now),
-            (Self::TokenBucket(algorithm), State::Rate(state)) => algorithm.remaining(state, now),
-            (Self::Gcra(algorithm), State::Rate(state)) => algorithm.remaining(state, now),
-            _ => self.limit(),
-        }
+        decide!(self, state, algorithm, own => algorithm.remaining(own, now), else self.limit())
     }
 
     #[inline]
     fn retry_at(&self, state: &State, now: Micros, cost: u64) -> Micros {
-        match (self, state) {
-            (Self::FixedWindow(algorithm), State::Window(state)) => {
-                algorithm.retry_at(state, now, cost)
-            }
-            (Self::TokenBucket(algorithm), State::Rate(state)) => {
-                algorithm.retry_at(state, now, cost)
-            }
-            (Self::Gcra(algorithm), State::Rate(state)) => algorithm.retry_at(state, now, cost),
-            _ => now,
+        decide!(self, state, algorithm, own => algorithm.retry_at(own, now, cost), else now)
+    }
+
+    #[inline]
+    fn settled_at(&self, state: &State) -> Micros {
+        decide!(self, state, algorithm, own => algorithm.settled_at(own), else {
+            algorithm::State::settled_at(state)
+        })
+    }
+
+    #[inline]
+    fn named_limits(&self) -> usize {
+        match self {
+            Self::SlidingLog(algorithm) => algorithm.named_limits(),
+            _ => 0,
         }
+    }
+
+    fn standings(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> Vec<Standing> {
+        decide!(self, state, algorithm, own => algorithm.standings(own, now, cost, outcome), else {
+            stand_alone(self, state, now, cost, outcome)
+        })
+    }
+
+    fn look(&self, state: &State, now: Micros, cost: u64) -> Look {
+        decide!(self, state, algorithm, own => algorithm.look(own, now, cost), else {
+            look_at_copy(self, state, now, cost)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::algorithm::State as _;
+    use std::collections::HashSet;
 
-    fn policies() -> [Policy; 3] {
+    use super::*;
+    use crate::algorithm::{Levels, State as _};
+    use crate::calendar::Every;
+
+    fn sliding(layout: BucketLayout) -> Policy {
+        Policy::SlidingWindow(SlidingWindow::new(3, 1_000_000, 10, layout).unwrap())
+    }
+
+    #[test]
+    fn layouts_of_buckets_have_tags_of_their_own_and_states_are_small() {
+        let tags = [BucketLayout::List, BucketLayout::Hash].map(|layout| sliding(layout).tag());
+        assert_eq!(tags, ["swl", "swh"]);
+        assert!(size_of::<State>() <= 32);
+    }
+
+    fn policies() -> [Policy; 9] {
         [
             Policy::FixedWindow(FixedWindow::new(3, 1_000_000).unwrap()),
             Policy::TokenBucket(TokenBucket::new(3, 3, 1_000_000).unwrap()),
             Policy::Gcra(Gcra::new(3, 1_000_000, 3).unwrap()),
+            Policy::LeakyBucket(LeakyBucket::new(3, 3, 1_000_000).unwrap()),
+            Policy::IntervalBucket(IntervalBucket::new(Levels::full(3), 3, 1_000_000).unwrap()),
+            Policy::SlidingCounter(SlidingCounter::new(3, 1_000_000).unwrap()),
+            Policy::SlidingWindow(SlidingWindow::new(3, 1_000_000, 4, BucketLayout::List).unwrap()),
+            Policy::CalendarWindow(CalendarWindow::new(3, Every::Day, "UTC").unwrap()),
+            Policy::SlidingLog(SlidingLog::new(3, 1_000_000, false).unwrap()),
         ]
     }
 
     #[test]
     fn tags_differ() {
-        let [window, bucket, gcra] = policies();
-        assert_eq!([window.tag(), bucket.tag(), gcra.tag()], ["fw", "tb", "gcra"]);
+        let tags: HashSet<_> = policies().iter().map(Policy::tag).collect();
+        assert_eq!(tags.len(), policies().len());
     }
 
     #[test]
@@ -178,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_state_of_another_algorithm_counts_as_unused() {
-        let [window, _, gcra] = policies();
+        let [window, _, gcra, ..] = policies();
         let mut state = window.unused();
         window.charge(&mut state, 0, 3);
         assert_eq!(gcra.remaining(&state, 0), 3);

@@ -14,7 +14,7 @@ const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible'] as const
  * The same number, as a small integer where it is one: engines keep those in place, and put every other
  * number of an object into a box of its own. It saves a decision seven boxes.
  */
-function unboxed(number: number): number {
+export function unboxed(number: number): number {
   const small = number | 0
   return small === number ? small : number
 }
@@ -48,7 +48,7 @@ export function decisionAt(answers: Float64Array, start: number): Decision<'defa
       source: 'store',
     }
   }
-  const status = STATUSES[code]
+  const status = code < STATUSES.length ? STATUSES[code] : undefined
   if (status === undefined) {
     return undefined
   }

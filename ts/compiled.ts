@@ -1,6 +1,7 @@
 import * as native from '../native.js'
 import { microsOf } from './duration.js'
 import { translated } from './options.js'
+import { compiledCalendarWindow } from './policies/calendar-window.js'
 import type { Policy } from './policy.js'
 
 /**
@@ -15,9 +16,35 @@ export function compiled(policy: Policy): native.Policy {
 function compile(policy: Policy): native.Policy {
   switch (policy.algorithm) {
     case 'fixedWindow':
-      return native.Policy.fixedWindow(policy.limit, microsOf(policy.window))
-    case 'tokenBucket':
-      return native.Policy.tokenBucket(policy.capacity, policy.refill.tokens, microsOf(policy.refill.every))
+      return native.Policy.fixedWindow(policy.limit, microsOf(policy.window), policy.countRefused)
+    case 'calendarWindow':
+      return compiledCalendarWindow(policy)
+    case 'slidingWindow': {
+      const { limit, window, buckets, layout } = policy
+      return native.Policy.slidingWindow(limit, microsOf(window), buckets, layout === 'hash')
+    }
+    case 'slidingCounter':
+      return native.Policy.slidingCounter(policy.limit, microsOf(policy.window))
+    case 'slidingLog':
+      return native.Policy.slidingLog(policy.limit, microsOf(policy.window), policy.countRefused)
+    case 'slidingLogs': {
+      const limits = Object.values(policy.limits)
+      const precision = policy.precision === undefined ? undefined : microsOf(policy.precision)
+      return native.Policy.slidingLogs(
+        limits.map(({ limit }) => limit),
+        limits.map(({ window }) => microsOf(window)),
+        precision,
+      )
+    }
+    case 'tokenBucket': {
+      const { capacity, refill, initial, debt } = policy
+      const numbers = [capacity, refill.tokens, microsOf(refill.every), initial, debt] as const
+      return policy.refillMode === 'interval'
+        ? native.Policy.tokenBucketInterval(...numbers)
+        : native.Policy.tokenBucket(...numbers)
+    }
+    case 'leakyBucket':
+      return native.Policy.leakyBucket(policy.capacity, policy.leak.units, microsOf(policy.leak.every))
     case 'gcra':
       return native.Policy.gcra(policy.limit, microsOf(policy.period), policy.burst)
   }

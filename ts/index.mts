@@ -6,4 +6,18 @@
  */
 
 export type * from './index.js'
-export { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, TollgateError, tokenBucket } from './index.js'
+export {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  MemoryStore,
+  RateLimiter,
+  RedisStore,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  TollgateError,
+  tokenBucket,
+} from './index.js'

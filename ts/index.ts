@@ -8,17 +8,31 @@ export type { Duration, DurationUnit } from './duration.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from './error.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory/store.js'
 export {
-  type FixedWindowOptions,
-  type FixedWindowPolicy,
-  fixedWindow,
-  type GcraOptions,
-  type GcraPolicy,
-  gcra,
-  type Policy,
-  type TokenBucketOptions,
-  type TokenBucketPolicy,
-  tokenBucket,
-} from './policy.js'
+  type CalendarUnit,
+  type CalendarWindowOptions,
+  type CalendarWindowPolicy,
+  calendarWindow,
+} from './policies/calendar-window.js'
+export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from './policies/fixed-window.js'
+export { type GcraOptions, type GcraPolicy, gcra } from './policies/gcra.js'
+export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from './policies/leaky-bucket.js'
+export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from './policies/sliding-counter.js'
+export {
+  type SlidingLogOptions,
+  type SlidingLogPolicy,
+  type SlidingLogsOptions,
+  type SlidingLogsPolicy,
+  slidingLog,
+  slidingLogs,
+} from './policies/sliding-log.js'
+export {
+  type SlidingWindowLayout,
+  type SlidingWindowOptions,
+  type SlidingWindowPolicy,
+  slidingWindow,
+} from './policies/sliding-window.js'
+export { type TokenBucketOptions, type TokenBucketPolicy, tokenBucket } from './policies/token-bucket.js'
+export type { LimitNames, Policy } from './policy.js'
 export {
   type EmbeddedRateLimiter,
   RateLimiter,

@@ -1,7 +1,7 @@
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
-import { type Policy, policyOf } from './policy.js'
+import { limitNamesOf, type Policy, policyOf } from './policy.js'
 import { type Ledger, Store } from './store.js'
 
 /** A store, and what is to be done when its limiter is closed. */
@@ -16,7 +16,7 @@ export interface OwnedStore {
  * It knows no particular store; `ownStore` makes the one it owns where none, or a URL, is given.
  */
 export class Limiter {
-  readonly policies: { readonly default: Policy }
+  readonly policies: { readonly [name: string]: Policy }
   #ledger: Ledger | undefined
   readonly #owned: OwnedStore | undefined
 
@@ -27,10 +27,12 @@ export class Limiter {
       throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore, a RedisStore or a Redis URL', store)
     }
     const prefix = given.prefix === undefined ? undefined : nameOf('prefix', given.prefix)
-    this.policies = Object.freeze({ default: policyOf(policy) })
+    const checked = policyOf(policy)
+    const names = limitNamesOf(checked) ?? ['default']
+    this.policies = Object.freeze(Object.fromEntries(names.map((name) => [name, checked])))
     this.#owned = store instanceof Store ? undefined : ownStore(store)
     try {
-      this.#ledger = (this.#owned?.store ?? (store as Store)).open(prefix, this.policies.default)
+      this.#ledger = (this.#owned?.store ?? (store as Store)).open(prefix, checked)
     } catch (error) {
       void this.#owned?.release()
       throw error
@@ -38,7 +40,7 @@ export class Limiter {
   }
 
   // Not async: what a store promises would go through three more turns of the microtask queue.
-  take(key: string, cost?: unknown): Promise<Decision<'default'>> {
+  take(key: string, cost?: unknown): Promise<Decision> {
     try {
       return Promise.resolve(this.#open().take(key, cost === undefined ? 1 : unitsOf(cost, 1)))
     } catch (error) {
@@ -46,19 +48,19 @@ export class Limiter {
     }
   }
 
-  takeSync(key: string, cost?: unknown): Decision<'default'> {
+  takeSync(key: string, cost?: unknown): Decision {
     const ledger = this.#open()
     if (!ledger.isSync) {
       throw new TollgateError('INVALID_OPTION', 'takeSync needs the embedded store: over Redis, await take')
     }
-    return ledger.take(key, cost === undefined ? 1 : unitsOf(cost, 1)) as Decision<'default'>
+    return ledger.take(key, cost === undefined ? 1 : unitsOf(cost, 1)) as Decision
   }
 
-  async peek(key: string, cost?: unknown): Promise<Decision<'default'>> {
+  async peek(key: string, cost?: unknown): Promise<Decision> {
     return this.#open().peek(key, cost === undefined ? 1 : unitsOf(cost, 0))
   }
 
-  async takeMany(keys: readonly string[], cost: unknown = 1): Promise<Decision<'default'>[]> {
+  async takeMany(keys: readonly string[], cost: unknown = 1): Promise<Decision[]> {
     const ledger = this.#open()
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
@@ -67,7 +69,7 @@ export class Limiter {
     const failed = results.filter((result) => result instanceof TollgateError)
     const [first] = failed
     if (first === undefined) {
-      return results as Decision<'default'>[]
+      return results as Decision[]
     }
     const message = `${failed.length} of ${keys.length} keys failed, the first because ${first.message}`
     throw new TollgateError(first.code, message, { cause: first, results })

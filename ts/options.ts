@@ -57,15 +57,23 @@ export function wholeNumber(
   throw invalid(code, option, `must be a whole number from ${least} to ${upTo}`, value)
 }
 
+/** Takes a value as a yes or no. */
+export function trueOrFalse(code: TollgateErrorCode, option: string, value: unknown): boolean {
+  if (typeof value === 'boolean') {
+    return value
+  }
+  throw invalid(code, option, 'must be true or false', value)
+}
+
 /** What prefixes and names of policies and stores look like. */
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,31}$/
 
 /** Takes a value as a name. */
-export function nameOf(option: string, value: unknown): string {
+export function nameOf(option: string, value: unknown, code: TollgateErrorCode = 'INVALID_OPTION'): string {
   if (typeof value === 'string' && NAME.test(value)) {
     return value
   }
-  throw invalid('INVALID_OPTION', option, `must match ${NAME.source}`, value)
+  throw invalid(code, option, `must match ${NAME.source}`, value)
 }
 
 /** Runs what may throw a native error, and throws one of ours for it. */

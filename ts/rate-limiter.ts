@@ -2,7 +2,7 @@
 import type { Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { MemoryStore } from './memory/store.js'
-import type { Policy } from './policy.js'
+import type { LimitNames, Policy } from './policy.js'
 import { sharedStore } from './redis/shared.js'
 import type { RedisStore } from './redis/store.js'
 
@@ -47,10 +47,10 @@ export interface RateLimiterOptions {
  * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`.
  *
  * @typeParam K - The type of the keys.
- * @typeParam N - The names of the policies.
+ * @typeParam N - The names that decisions use: those of the limits of `slidingLogs`, otherwise `'default'`.
  */
 export interface RateLimiter<K = string, N extends string = 'default'> {
-  /** The policies, by name: for inspection. */
+  /** The policies, by the names that decisions use: for inspection. Limits that share a policy show the same one. */
   readonly policies: { readonly [Name in N]: Policy }
 
   /**
@@ -112,30 +112,32 @@ export interface EmbeddedRateLimiter<K = string, N extends string = 'default'> e
 /** Makes limiters. */
 export interface RateLimiterConstructor {
   /**
-   * @param policy - The limit, made by `fixedWindow`, `tokenBucket` or `gcra`.
+   * @param policy - The limit, made by `fixedWindow`, `tokenBucket`, `leakyBucket` or `gcra`.
+   * @param policy - The limit, made by `gcra`, `fixedWindow` or another function of the kind.
    * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }))
    * const decision = await limiter.take('user:42')
    */
-  new (policy: Policy, options?: RateLimiterOptions): EmbeddedRateLimiter
+  new <P extends Policy>(policy: P, options?: RateLimiterOptions): EmbeddedRateLimiter<string, LimitNames<P>>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store: 'redis://localhost', prefix: 'api' })
    */
-  new (policy: Policy, options: RedisRateLimiterOptions): RateLimiter
+  new <P extends Policy>(policy: P, options: RedisRateLimiterOptions): RateLimiter<string, LimitNames<P>>
   readonly prototype: RateLimiter
 }
 
+// The cast is for the names in decisions, which the policy's type tells and the engine's answer does not.
 /** Limits how much each key may do: see the interface of the same name. */
-export const RateLimiter: RateLimiterConstructor = class RateLimiter extends Limiter {
+export const RateLimiter = class RateLimiter extends Limiter {
   constructor(policy: unknown, options?: unknown) {
     super(policy, options, ownStore)
   }
-}
+} as unknown as RateLimiterConstructor
 
 function ownStore(url: string | undefined): OwnedStore {
   if (url !== undefined) {

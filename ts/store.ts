@@ -12,9 +12,9 @@ export interface Ledger {
   /** Whether {@link take} answers at once. */
   readonly isSync: boolean
   /** Takes `cost` units, 1 or more. Throws or rejects with a `TollgateError`. */
-  take(key: string, cost: number): Decision<'default'> | Promise<Decision<'default'>>
+  take(key: string, cost: number): Decision | Promise<Decision>
   /** What {@link take} would answer; `cost` may be 0. */
-  peek(key: string, cost: number): Decision<'default'> | Promise<Decision<'default'>>
+  peek(key: string, cost: number): Decision | Promise<Decision>
   /** {@link take} for several keys, each by itself, in order: a decision or an error for each. */
   takeMany(keys: readonly string[], costs: readonly number[]): Answers | Promise<Answers>
   /** Makes a key as if never used. */
@@ -26,7 +26,7 @@ export interface Ledger {
 }
 
 /** What became of each key. */
-export type Answers = readonly (Decision<'default'> | TollgateError)[]
+export type Answers = readonly (Decision | TollgateError)[]
 
 /** A place where limiters keep their counts. */
 export abstract class Store {

@@ -2,7 +2,15 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { fixedWindow, gcra, type Policy, RateLimiter, RedisStore, type RedisStoreOptions } from '../../ts/index.js'
+import {
+  fixedWindow,
+  gcra,
+  type Policy,
+  RateLimiter,
+  RedisStore,
+  type RedisStoreOptions,
+  type SlidingLogsPolicy,
+} from '../../ts/index.js'
 import { RedisServer } from '../redis-server.js'
 import { hammer, type Outcome, outcome, recovery, told } from './help.js'
 
@@ -22,7 +30,7 @@ afterEach(() => server.stop())
 /** Runs with a limiter on a store of its own. */
 async function withLimiter(
   run: (limiter: RateLimiter) => Promise<void>,
-  policy: Policy = ENDLESS,
+  policy: Exclude<Policy, SlidingLogsPolicy> = ENDLESS,
   options: Partial<RedisStoreOptions> = {},
 ): Promise<void> {
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS, ...options })

@@ -57,8 +57,13 @@ export interface Told {
 }
 
 /** A process that hammers, and is ready to begin; its clock is shifted. */
-export async function hammer(work: Work, skewMs = 0): Promise<ChildProcess> {
-  const child = fork(join(__dirname, 'hammer.mjs'), [JSON.stringify(work)], {
+export function hammer(work: Work, skewMs = 0): Promise<ChildProcess> {
+  return skewed('hammer.mjs', work, skewMs)
+}
+
+/** A process of a program beside this file that is ready to begin; its clock is shifted. */
+export async function skewed(program: string, work: unknown, skewMs: number): Promise<ChildProcess> {
+  const child = fork(join(__dirname, program), [JSON.stringify(work)], {
     execArgv: ['--import', pathToFileURL(join(__dirname, 'skew.mjs')).href],
     env: { ...process.env, SKEW_MS: `${skewMs}` },
   })
@@ -67,9 +72,9 @@ export async function hammer(work: Work, skewMs = 0): Promise<ChildProcess> {
 }
 
 /** Begins, and waits for what the process tells and for its end. */
-export async function told(child: ChildProcess): Promise<Told> {
+export async function told<T = Told>(child: ChildProcess): Promise<T> {
   child.send({ now: Date.now() })
-  const answer = (await message(child)) as Told
+  const answer = (await message(child)) as T
   if (child.exitCode === null) {
     await once(child, 'exit')
   }

@@ -12,13 +12,18 @@ const PARTS = {
   embedded: () => import('./embedded.mjs'),
   redis: () => import('./redis.mjs'),
   express: () => import('./express.mjs'),
+  algorithms: () => import('./algorithms.mjs'),
+  memory: () => import('./memory.mjs'),
 }
+
+/** These run only when they are named: they take minutes, and compare nothing. */
+const ASIDE = ['memory']
 
 const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all, if none is named): ${PART_NAMES}
+Parts (all but ${ASIDE.join(', ')}, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)
@@ -44,7 +49,8 @@ function requestOf(args) {
   if (rounds !== undefined && (!Number.isSafeInteger(rounds) || rounds < 1)) {
     throw new Error(`--rounds must be a whole number from 1, got ${JSON.stringify(values.rounds)}.`)
   }
-  const names = positionals.length > 0 ? [...new Set(positionals)] : Object.keys(PARTS)
+  const names =
+    positionals.length > 0 ? [...new Set(positionals)] : Object.keys(PARTS).filter((name) => !ASIDE.includes(name))
   return { names, speed: values.quick ? 'quick' : 'full', rounds, json: values.json, help: values.help }
 }
 

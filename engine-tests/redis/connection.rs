@@ -35,7 +35,7 @@ fn take(
     let asked = connection.ask(round.jobs().remove(0), tokio::time::Instant::now() + TIMEOUT);
     async move {
         let mut decided = None;
-        round.settle(&[asked.await], |decision| decided = Some(decision));
+        round.settle(&[asked.await], |told| decided = Some(told.map(|told| told.decision)));
         decided.unwrap().map_err(|unanswered| match unanswered {
             Unanswered::Job(failure) => failure,
             Unanswered::Call(error) => panic!("{error}"),

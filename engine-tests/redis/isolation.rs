@@ -1,17 +1,29 @@
 //! In a batch, a key that cannot be read or written fails for its own caller only.
 
+use tollgate::calendar::Every;
 use tollgate::decision::Status;
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, CallError, Names, Script};
 
 use super::server::Server;
+use crate::buckets::{BucketSpec, leaky};
+use crate::calendar_window::CalendarSpec;
 use crate::policies::{HOUR, RateSpec, WindowSpec};
+use crate::sliding_counter::CounterSpec;
+use crate::sliding_window::SlidingSpec;
 
-fn policies() -> [Policy; 2] {
-    [
-        RateSpec { units: 10, period: HOUR, burst: 10 }.gcra(),
+fn policies() -> Vec<Policy> {
+    let rate = RateSpec { units: 10, period: HOUR, burst: 10 };
+    vec![
+        rate.gcra(),
+        leaky(rate),
+        BucketSpec { rate, initial: 10, debt: 0 }.interval(),
         WindowSpec { limit: 10, window: HOUR }.policy(),
+        CalendarSpec { limit: 10, every: Every::Month, zone: "Asia/Tokyo" }.policy(),
+        CounterSpec { limit: 10, window_ms: 3_600_000 }.policy(),
+        SlidingSpec { limit: 10, window: HOUR, buckets: 10 }.list(),
+        SlidingSpec { limit: 10, window: HOUR, buckets: 10 }.hash(),
     ]
 }
 
@@ -42,8 +54,17 @@ fn sixty_four_calls_on_one_key_admit_the_burst() {
 
 #[test]
 fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
-    let texts: [&[u8]; 8] =
-        [b"garbage", b"", b"12.5", b"-7", b"1:2:3", b"99999999999999999999", &[0xff; 40], &[0; 40]];
+    let texts: [&[u8]; 9] = [
+        b"garbage",
+        b"",
+        b"12.5",
+        b"-7",
+        b"1:2:3",
+        b"99999999999999999999",
+        &[0xff; 40],
+        &[0; 40],
+        &[0; 32],
+    ];
     let mut server = Server::start();
     for policy in policies() {
         for text in texts {

@@ -5,13 +5,17 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::algorithm::Algorithm as _;
+use tollgate::calendar::Every;
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, Names, Script};
 
 use super::server::Server;
+use crate::buckets::{BucketSpec, leaky};
+use crate::calendar_window::CalendarSpec;
 use crate::policies::{DAY, HOUR, MILLI, RateSpec, SECOND, WindowSpec};
+use crate::sliding_counter::CounterSpec;
 
 fn policies() -> Vec<Policy> {
     vec![
@@ -23,16 +27,27 @@ fn policies() -> Vec<Policy> {
         WindowSpec { limit: 10, window: 5 * MILLI }.policy(),
         WindowSpec { limit: 10_000, window: SECOND }.policy(),
         WindowSpec { limit: 10, window: 50_000 * DAY }.policy(),
+        leaky(RateSpec { units: 7, period: SECOND, burst: 3 }),
+        BucketSpec { rate: RateSpec { units: 7, period: SECOND, burst: 3 }, initial: 3, debt: 9 }
+            .continuous(),
+        BucketSpec { rate: RateSpec { units: 4, period: HOUR, burst: 10 }, initial: 10, debt: 0 }
+            .interval(),
+        BucketSpec { rate: RateSpec { units: 1, period: MILLI, burst: 3 }, initial: 3, debt: 2 }
+            .interval(),
+        CounterSpec { limit: 10, window_ms: 3_600_000 }.policy(),
+        CounterSpec { limit: 10, window_ms: 5 }.policy(),
+        CalendarSpec { limit: 10, every: Every::Month, zone: "Europe/Berlin" }.policy(),
+        CalendarSpec { limit: 10_000, every: Every::HOUR, zone: "Asia/Kolkata" }.policy(),
     ]
 }
 
-fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
+pub(crate) fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
     let mut batch = Batch::new();
     batch.push(&Names::new("api", "default", policy), Key::new(key).unwrap(), cost);
     server.decide(Script::of(policy), policy, &batch, &[]).remove(0).unwrap()
 }
 
-fn name(policy: &Policy, key: &str) -> Vec<u8> {
+pub(crate) fn name(policy: &Policy, key: &str) -> Vec<u8> {
     Names::new("api", "default", policy).of(Key::new(key).unwrap())
 }
 
@@ -76,7 +91,7 @@ fn a_refused_call_leaves_value_and_ttl_as_they_were() {
 }
 
 /// The value, and when it expires.
-fn state(server: &mut Server, name: &[u8]) -> (Option<Vec<u8>>, i64) {
+pub(crate) fn state(server: &mut Server, name: &[u8]) -> (Option<Vec<u8>>, i64) {
     let value = server.run(&[b"GET", name]);
     (value, server.run(&[b"PEXPIRETIME", name]))
 }
@@ -115,6 +130,12 @@ fn deleting_a_settled_key_changes_no_decision() {
     for policy in [
         RateSpec { units: 10, period: SECOND, burst: 3 }.gcra(),
         WindowSpec { limit: 3, window: 100 * MILLI }.policy(),
+        BucketSpec {
+            rate: RateSpec { units: 2, period: 100 * MILLI, burst: 3 },
+            initial: 3,
+            debt: 0,
+        }
+        .interval(),
     ] {
         let decision = take(&mut server, &policy, "kept", 3);
         take(&mut server, &policy, "deleted", 3);

@@ -1,11 +1,16 @@
 //! The Redis half, against a real `redis-server` that each test starts for itself.
 
+mod buckets;
+#[cfg(feature = "redis")]
+mod calendar_window;
 #[cfg(feature = "redis")]
 mod connection;
 mod isolation;
-mod keys;
+pub(crate) mod keys;
 mod rounds;
 mod server;
+mod sliding_log;
+mod sliding_window;
 pub(crate) mod twins;
 
 pub(crate) use server::Server;

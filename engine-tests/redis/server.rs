@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 use redis::{Client, Connection, Value as RedisReply};
+use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::decision::Decision;
 use tollgate::policy::Policy;
+use tollgate::several::Told;
 use tollgate::store::redis::{Batch, CallError, Reply, Script, Value};
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
@@ -110,7 +112,20 @@ impl Server {
         batch: &Batch,
         more: &[String],
     ) -> Vec<Result<Decision, CallError>> {
-        let mut request = Vec::new();
+        let told = self.tell(script, policy, batch, more).into_iter();
+        told.map(|told| told.map(|told| told.decision)).collect()
+    }
+
+    /// [`decide`](Self::decide), and how each limit stands where limits have names.
+    pub(crate) fn tell(
+        &mut self,
+        script: &Script,
+        policy: &Policy,
+        batch: &Batch,
+        more: &[String],
+    ) -> Vec<Result<Told, CallError>> {
+        let (mut batch, mut request) = (batch.clone(), Vec::new());
+        batch.set_time(more.get(1).map_or_else(|| SystemClock.now(), |now| now.parse().unwrap()));
         batch.write(policy, &mut request);
         let mut command = redis::cmd("EVAL");
         command.arg(script.source()).arg(batch.keys().len());
@@ -122,7 +137,7 @@ impl Server {
             panic!("a script answers with a list");
         };
         let values: Vec<Value> = values.into_iter().map(value).collect();
-        batch.decisions(policy, &mut Reply::new(&values)).collect()
+        batch.told(policy, &mut Reply::new(&values)).collect()
     }
 }
 

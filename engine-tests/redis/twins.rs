@@ -24,10 +24,15 @@ pub(crate) const STEPS: usize = 300;
 const KEYS: usize = 4;
 
 /// A script whose time is its third argument, and whose keys outlive every trace.
-fn script(policy: &Policy) -> Script {
+pub(crate) fn script(policy: &Policy) -> Script {
     assert!(Script::of(policy).source().starts_with(CLOCK));
     let script = Script::of(policy).with_clock("local now = tonumber(ARGV[3])\n");
-    script.edited(|source| source.replace("'PX', ttl", "'PX', 10000000000000"))
+    script.edited(|source| {
+        source
+            .replace("'PX', ttl", "'PX', 10000000000000")
+            .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, '10000000000000'")
+            .replace("'PEXPIRE', names[key], ttl", "'PEXPIRE', names[key], '10000000000000'")
+    })
 }
 
 /// Up to eight calls at one time.

@@ -35,13 +35,15 @@ pub struct RateNumbers {
     pub units: u64,
     /// The most units that may be on the books.
     pub burst: u64,
+    /// Whether the key must be known for a day after it is full, because it began with less.
+    pub lingers: bool,
 }
 
 impl RateNumbers {
     /// `units` per `period`, reduced, and `burst`.
     pub(super) fn in_lowest_terms(units: u64, period: Micros, burst: u64) -> Self {
         let divisor = greatest_common_divisor(units, period);
-        Self { period: period / divisor, units: units / divisor, burst }
+        Self { period: period / divisor, units: units / divisor, burst, lingers: false }
     }
 
     /// The time in which `units` units drain.
@@ -92,7 +94,10 @@ mod tests {
     #[test]
     fn numbers_are_kept_in_lowest_terms() {
         let numbers = RateNumbers::in_lowest_terms(SLOW.0, SLOW.1, 1);
-        assert_eq!(numbers, RateNumbers { period: 96_000_000_000, units: 37_037, burst: 1 });
+        assert_eq!(
+            numbers,
+            RateNumbers { period: 96_000_000_000, units: 37_037, burst: 1, lingers: false }
+        );
     }
 
     #[test]

@@ -8,6 +8,10 @@
 //! clock's grid. It ends on a whole millisecond, so it lasts as long as asked and up to 1 ms more.
 //! The state holds the window's own end: no store's expiry decides anything.
 //!
+//! Where refused calls count, one that the window has no room for uses it up: attempts are counted
+//! like units, but at most up to the limit, so that a caller who does not stop is not locked out
+//! for longer than the window. The law holds as it is; a call that can never fit counts nothing.
+//!
 //! **Changed numbers.** A window keeps the end it was opened with, and its count is judged by the
 //! limit of whoever asks; across a change, several versions side by side included, at most the
 //! larger limit is admitted per window of the shorter length. A window that ends later than one
@@ -15,8 +19,8 @@
 //! window of the new length.
 //!
 //! Source: the fixed window of the Go + Redis limiter and the PHP/Lua counter. Unlike there, a
-//! refused call counts nothing, the cost is added before it is compared, and no window depends on
-//! a key's expiry having been set.
+//! refused call counts nothing unless that is asked for, the cost is added before it is compared,
+//! and no window depends on a key's expiry having been set.
 
 use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
 use crate::time::{MICROS_PER_MILLI, Micros, whole_millis};
@@ -51,6 +55,7 @@ impl State for WindowState {
 pub struct FixedWindow {
     limit: u64,
     window: Micros,
+    counts_refused: bool,
 }
 
 impl FixedWindow {
@@ -61,7 +66,19 @@ impl FixedWindow {
     pub fn new(limit: u64, window: Micros) -> Result<Self, InvalidNumber> {
         checked_units("limit", limit)?;
         checked_length("window", window)?;
-        Ok(Self { limit, window })
+        Ok(Self { limit, window, counts_refused: false })
+    }
+
+    /// The same, but that a refused call uses up the window, if `counts_refused`.
+    #[must_use]
+    pub fn counting_refused(self, counts_refused: bool) -> Self {
+        Self { counts_refused, ..self }
+    }
+
+    /// Whether a refused call uses up the window.
+    #[must_use]
+    pub fn counts_refused(&self) -> bool {
+        self.counts_refused
     }
 
     /// The length of a window.
@@ -105,6 +122,9 @@ impl Algorithm for FixedWindow {
         let open = state.ends() > now;
         let count = if open { state.count.saturating_add(cost) } else { cost };
         if count > self.limit {
+            if self.counts_refused {
+                state.count = state.count.max(self.limit);
+            }
             return Outcome::Refused;
         }
         *state = WindowState { ends_ms: if open { state.ends_ms } else { new_end }, count };
@@ -185,6 +205,23 @@ mod tests {
         assert_eq!(state, WindowState { ends_ms: 1_000, count: 50 });
         assert_eq!(ten.remaining(&state, 10), 0);
         assert_eq!(ten.retry_at(&state, 10, 1), 1_000_000);
+    }
+
+    #[test]
+    fn a_refused_call_uses_up_the_window_where_it_counts() {
+        let ten = window(10, 1_000_000).counting_refused(true);
+        let mut state = WindowState { ends_ms: 1_000, count: 7 };
+        assert_eq!(ten.charge(&mut state, 0, 11), Outcome::Impossible);
+        assert_eq!(state.count, 7);
+        assert_eq!(ten.charge(&mut state, 0, 4), Outcome::Refused);
+        assert_eq!(state, WindowState { ends_ms: 1_000, count: 10 });
+        assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
+        assert_eq!(state.count, 10, "at most the limit");
+        assert_eq!(ten.charge(&mut state, 1_000_000, 1), Outcome::Admitted);
+        // A larger limit's count is not cut down.
+        let mut state = WindowState { ends_ms: 1_000, count: 50 };
+        assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
+        assert_eq!(state.count, 50);
     }
 
     #[test]

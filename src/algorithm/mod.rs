@@ -9,16 +9,34 @@
 //! leaves, in Rust only, because it needs divisions that Lua's doubles cannot do exactly.
 
 mod arrival;
+mod buckets;
+mod calendar_window;
 mod fixed_window;
 mod gcra;
+mod leaky_bucket;
+mod levels;
+mod log;
 mod rate;
+mod sliding_counter;
+mod sliding_log;
+mod sliding_window;
 mod token_bucket;
+mod token_bucket_interval;
 
 pub use arrival::{Arrival, RateNumbers};
+pub use buckets::SlidingState;
+pub use calendar_window::CalendarWindow;
 pub use fixed_window::{FixedWindow, WindowState};
 pub use gcra::Gcra;
+pub use leaky_bucket::LeakyBucket;
+pub use levels::{LINGER, Levels};
+pub use log::LogState;
 pub use rate::{Rate, RateBased, RateState};
+pub use sliding_counter::{CounterState, SlidingCounter};
+pub use sliding_log::{DROP_EVERY, LogLimit, MOST_DROPPED, MOST_LIMITS, MOST_LOGGED, SlidingLog};
+pub use sliding_window::{BucketLayout, MAX_BUCKETS, SlidingWindow};
 pub use token_bucket::TokenBucket;
+pub use token_bucket_interval::{IntervalBucket, IntervalNumbers, IntervalState};
 
 use std::fmt;
 
@@ -61,6 +79,27 @@ pub struct Standing {
     pub settled_at: Micros,
 }
 
+/// What would become of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// What would become of it.
+    pub outcome: Outcome,
+    /// Whether nothing would be left.
+    pub takes_last: bool,
+    /// How each limit stands without it; when it would be admitted, if it would be refused.
+    pub standings: Vec<Standing>,
+}
+
+impl Look {
+    /// A look by limits each of which admits what it has remaining, and then has nothing.
+    #[must_use]
+    pub fn at(standings: Vec<Standing>, cost: u64, outcome: Outcome) -> Self {
+        let least = standings.iter().map(|standing| standing.remaining).min();
+        let takes_last = outcome == Outcome::Admitted && cost > 0 && least == Some(cost);
+        Self { outcome, takes_last, standings }
+    }
+}
+
 /// One rate limiting algorithm with its numbers.
 ///
 /// Its functions are pure: what they answer and leave behind depends on their arguments alone.
@@ -69,7 +108,8 @@ pub struct Standing {
 /// - **Admission.** The bound in the head of its file, under any order of calls.
 /// - **Generosity.** A lone caller gets exactly what is promised.
 /// - **No charge for refusal.** Unless the outcome is [`Outcome::Admitted`], the state is left as
-///   it was, but for the repair below.
+///   it was, but for the repair below, and for what a bucket that begins with less than its capacity
+///   records at first sight (see [`Levels`]).
 /// - **Honesty.** [`remaining`](Self::remaining) is the largest cost that would be admitted now;
 ///   [`retry_at`](Self::retry_at) is the first microsecond at which the refused cost would be.
 /// - **Repair.** After a step back of the clock a state may lie further ahead than the algorithm
@@ -98,6 +138,77 @@ pub trait Algorithm {
     ///
     /// Asked only after a call was [`Outcome::Refused`] at `now`, with the state that it left.
     fn retry_at(&self, state: &Self::State, now: Micros, cost: u64) -> Micros;
+
+    /// From this time on the key is as if never used by this policy, and it is so by no other's
+    /// numbers later than [`State::settled_at`].
+    #[inline]
+    fn settled_at(&self, state: &Self::State) -> Micros {
+        state.settled_at()
+    }
+
+    /// How many limits decisions tell of by name; 0 for a policy that is one limit.
+    #[inline]
+    fn named_limits(&self) -> usize {
+        0
+    }
+
+    /// How each limit stands after a call, by the state that it left, in the order in which they
+    /// were declared.
+    fn standings(
+        &self,
+        state: &Self::State,
+        now: Micros,
+        cost: u64,
+        outcome: Outcome,
+    ) -> Vec<Standing> {
+        stand_alone(self, state, now, cost, outcome)
+    }
+
+    /// What would become of a call, and how each limit stands without it: nothing is charged.
+    ///
+    /// A state that a clock step left behind is seen repaired.
+    fn look(&self, state: &Self::State, now: Micros, cost: u64) -> Look {
+        look_at_copy(self, state, now, cost)
+    }
+}
+
+/// [`Algorithm::standings`] of a policy that is one limit.
+pub(crate) fn stand_alone<A: Algorithm + ?Sized>(
+    algorithm: &A,
+    state: &A::State,
+    now: Micros,
+    cost: u64,
+    outcome: Outcome,
+) -> Vec<Standing> {
+    let refused = outcome == Outcome::Refused;
+    vec![Standing {
+        limit: algorithm.limit(),
+        remaining: algorithm.remaining(state, now),
+        retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },
+        settled_at: algorithm.settled_at(state),
+    }]
+}
+
+/// [`Algorithm::look`] for a state that is small.
+pub(crate) fn look_at_copy<A: Algorithm + ?Sized>(
+    algorithm: &A,
+    state: &A::State,
+    now: Micros,
+    cost: u64,
+) -> Look {
+    let mut repaired = state.clone();
+    algorithm.charge(&mut repaired, now, 0);
+    let mut charged = repaired.clone();
+    let outcome = algorithm.charge(&mut charged, now, cost);
+    let mut standings = algorithm.standings(&repaired, now, cost, Outcome::Admitted);
+    // When the cost would be admitted is told from the state that the call leaves.
+    let then = algorithm.standings(&charged, now, cost, outcome);
+    for (standing, then) in standings.iter_mut().zip(&then) {
+        standing.retry_at = then.retry_at;
+    }
+    let none_left = then.iter().any(|standing| standing.remaining == 0);
+    let takes_last = outcome == Outcome::Admitted && cost > 0 && none_left;
+    Look { outcome, takes_last, standings }
 }
 
 /// A number that a policy cannot have.

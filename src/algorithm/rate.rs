@@ -12,6 +12,11 @@
 //! to at most s + t + burst·P'/N', which is room for t·N'/P' + burst units. A lone caller whose
 //! key is unused gets exactly burst at once, and a unit each P'/N' µs from then on.
 //!
+//! **Levels.** For a bucket that may be overdrawn (see [`Levels`]) burst is its capacity + debt,
+//! and there is a gate before it: at most capacity − 1 units may be used when a call comes. A bucket
+//! that begins with less than its capacity has the rest used at first sight. Both admit less than
+//! the law above with burst = capacity + debt.
+//!
 //! **Changed numbers.** A state carries the numbers it was written with. Read by a policy with
 //! other numbers, its used units (rounded up, never cut down to the new burst) count against the
 //! new burst; they drain at the old rate until a call is admitted, which writes them anew. The
@@ -22,6 +27,7 @@
 use std::sync::Arc;
 
 use super::arrival::{Arrival, RateNumbers};
+use super::levels::{self, LINGER, Levels};
 use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
@@ -39,7 +45,8 @@ pub struct RateState {
 
 impl State for RateState {
     fn settled_at(&self) -> Micros {
-        self.arrival.micros + u64::from(self.arrival.part > 0)
+        let full_at = self.arrival.micros + u64::from(self.arrival.part > 0);
+        levels::settled_at(full_at, self.numbers.lingers)
     }
 
     fn drains(&self) -> bool {
@@ -55,8 +62,13 @@ pub struct Rate {
     shared: Arc<RateNumbers>,
     /// What one unit adds: q whole microseconds and r parts.
     unit: Arrival,
-    /// What `burst` units add: the time from empty to full.
+    /// What `burst` units add: the time from fully used to full.
     full: Arrival,
+    levels: Levels,
+    /// How far ahead the arrival may lie when a call comes, if debt allows the call to go further.
+    gate: Option<Arrival>,
+    /// How far ahead the arrival lies at first sight, if the bucket does not begin full.
+    start: Option<Arrival>,
 }
 
 /// The names that an algorithm's users know the three numbers by, for errors.
@@ -78,24 +90,49 @@ impl Rate {
         period: Micros,
         burst: u64,
     ) -> Result<Self, InvalidNumber> {
+        Self::with_levels(options, units, period, Levels::full(burst))
+    }
+
+    /// `units` per `period` into a bucket of these levels.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), where the burst is the capacity + debt; a bucket that does not
+    /// begin full must fill a day sooner.
+    pub(super) fn with_levels(
+        options: &RateOptions,
+        units: u64,
+        period: Micros,
+        levels: Levels,
+    ) -> Result<Self, InvalidNumber> {
         checked_units(options.units, units)?;
         checked_length(options.period, period)?;
-        checked_units(options.burst, burst)?;
-        let numbers = RateNumbers::in_lowest_terms(units, period, burst);
-        let full = numbers.time_of(burst);
-        if full > Arrival::at(MAX_TIME) {
-            let rule = "must refill from empty within 2^52 µs (142 years)";
-            return Err(InvalidNumber { option: options.burst, rule });
-        }
+        checked_units(options.burst, levels.capacity)?;
+        levels.check()?;
+        let numbers = RateNumbers::in_lowest_terms(units, period, levels.most());
+        let numbers = RateNumbers { lingers: levels.begins_low(), ..numbers };
         let unit = numbers.time_of(1);
-        let largest_carry = u128::from(burst) * u128::from(unit.part) + u128::from(numbers.units);
-        if largest_carry > u128::from(MAX_SAFE) {
-            let rule = "is too large to count exactly at this rate: burst x (period mod limit) + \
-                        limit, in lowest terms, must be below 2^53; choose a rounder rate or a \
-                        smaller burst";
-            return Err(InvalidNumber { option: options.burst, rule });
+        for (option, burst) in [(options.burst, levels.capacity), ("debt", levels.most())] {
+            if numbers.time_of(burst) > Arrival::at(MAX_TIME) {
+                let rule = "must refill from empty within 2^52 µs (142 years)";
+                return Err(InvalidNumber { option, rule });
+            }
+            let largest_carry =
+                u128::from(burst) * u128::from(unit.part) + u128::from(numbers.units);
+            if largest_carry > u128::from(MAX_SAFE) {
+                let rule = "is too large to count exactly at this rate: burst x (period mod limit) \
+                            + limit, in lowest terms, must be below 2^53; choose a rounder rate or \
+                            a smaller burst";
+                return Err(InvalidNumber { option, rule });
+            }
         }
-        Ok(Self { shared: Arc::new(numbers), numbers, unit, full })
+        let full = numbers.time_of(levels.most());
+        if levels.begins_low() && full > Arrival::at(MAX_TIME - LINGER) {
+            let rule = levels::LINGERS_TOO_LONG;
+            return Err(InvalidNumber { option: "initial", rule });
+        }
+        let gate = (levels.debt > 0).then(|| numbers.time_of(levels.capacity - 1));
+        let start = levels.begins_low().then(|| numbers.time_of(levels.used_at_first()));
+        Ok(Self { shared: Arc::new(numbers), numbers, unit, full, levels, gate, start })
     }
 
     /// The numbers in lowest terms.
@@ -110,7 +147,13 @@ impl Rate {
         Arc::clone(&self.shared)
     }
 
-    /// The time from empty to full, in which `burst` units drain.
+    /// The bucket's levels.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        self.levels
+    }
+
+    /// The time from fully used to full, in which `burst` units drain.
     #[must_use]
     pub fn full(&self) -> Arrival {
         self.full
@@ -157,17 +200,39 @@ impl Rate {
         Arc::ptr_eq(&state.numbers, &self.shared) || *state.numbers == self.numbers
     }
 
+    /// Sees to it that the key is known for as long as it must be when the bucket begins low: if it
+    /// was never seen, it begins; if the state is of a policy that begins full, it is kept longer.
+    fn meet(&self, start: Arrival, state: &mut RateState, now: Micros) {
+        if state.settled_at() <= now {
+            state.arrival = Arrival::at(now).plus(start, self.numbers.units);
+            state.numbers = Arc::clone(&self.shared);
+        } else if !state.numbers.lingers {
+            state.numbers = Arc::new(RateNumbers { lingers: true, ..*state.numbers });
+        }
+    }
+
+    /// Units on the books, rounded up.
+    #[inline]
+    fn used(&self, state: &RateState, now: Micros) -> u64 {
+        if self.start.is_some() && state.settled_at() <= now {
+            return self.levels.used_at_first();
+        }
+        state.numbers.used(state.arrival, now)
+    }
+
     /// Where the arrival stands for this policy's numbers, or `None` if the units on the books
-    /// and `cost` exceed the burst.
+    /// leave no room for `cost`. What they leave of the burst is still to be seen.
     #[inline]
     fn standing(&self, state: &RateState, now: Micros, cost: u64) -> Option<Arrival> {
-        let start = Arrival::at(now);
+        let base = Arrival::at(now);
         if self.wrote(state) {
-            return Some(state.arrival.max(start));
+            let standing = state.arrival.max(base);
+            let shut = |gate| standing > base.plus(gate, self.numbers.units);
+            return (!self.gate.is_some_and(shut)).then_some(standing);
         }
         let used = state.numbers.used(state.arrival, now);
-        let fits = used + cost <= self.numbers.burst;
-        fits.then(|| start.plus(self.time_of(used), self.numbers.units))
+        let fits = self.levels.admit(used, cost);
+        fits.then(|| base.plus(self.time_of(used), self.numbers.units))
     }
 }
 
@@ -203,6 +268,9 @@ impl<T: RateBased> Algorithm for T {
         if cost == 0 {
             return Outcome::Admitted;
         }
+        if let Some(start) = rate.start {
+            rate.meet(start, state, now);
+        }
         if cost > rate.numbers.burst {
             return Outcome::Impossible;
         }
@@ -222,7 +290,8 @@ impl<T: RateBased> Algorithm for T {
 
     #[inline]
     fn remaining(&self, state: &RateState, now: Micros) -> u64 {
-        self.rate().numbers.burst.saturating_sub(state.numbers.used(state.arrival, now))
+        let rate = self.rate();
+        rate.levels.remaining(rate.used(state, now))
     }
 
     #[inline]
@@ -230,7 +299,7 @@ impl<T: RateBased> Algorithm for T {
         // The first time at which at most `room` units are still on the books. The state's numbers
         // may be another policy's, whose burst, and so the largest safe cost, is another.
         let rate = self.rate();
-        let room = rate.numbers.burst.saturating_sub(cost);
+        let room = rate.levels.room_for(cost);
         let lead = if rate.wrote(state) { rate.time_of(room) } else { state.numbers.time_of(room) };
         let short = u64::from(state.arrival.part > lead.part);
         (state.arrival.micros + short).saturating_sub(lead.micros).max(now)

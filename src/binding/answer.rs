@@ -1,12 +1,29 @@
-//! The wire form of an answer: six doubles in an array that JavaScript reads.
+//! The wire form of an answer: six doubles in an array that JavaScript reads; and four more for each
+//! limit, if the policy's limits have names.
 //!
-//! `ts/answer.ts` is the other end.
+//! `ts/answer.ts` and `ts/several.ts` are the other end.
 
+use crate::algorithm::MOST_LIMITS;
 use crate::decision::{Decision, Status};
 use crate::key::KeyError;
+use crate::several::{LimitNumbers, Several, Told};
+use crate::time::Micros;
 
 /// Doubles per answer: code, time, limit, remaining, retry after, reset after.
 pub(super) const LENGTH: usize = 6;
+
+/// Doubles per limit with a name: limit, remaining, retry after or [`NEVER`], reset after.
+const LIMIT_LENGTH: usize = 4;
+
+/// Doubles per answer of several limits, at most.
+pub(super) const SEVERAL_LENGTH: usize = LENGTH + MOST_LIMITS * LIMIT_LENGTH;
+
+/// Added to the code of a decision of several limits. Its six doubles are: code, time, how far on the
+/// limits' numbers begin, the number of the limit that it speaks of, 0, reset after.
+const SEVERAL: f64 = 8.0;
+
+/// The time after which a limit admits a cost that it never can.
+const NEVER: f64 = -1.0;
 
 /// Why there is no decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,21 +103,105 @@ fn status_code(status: Status) -> f64 {
 /// An answer's place in an array of doubles.
 pub(super) type Answer = [f64; LENGTH];
 
-/// Writes an answer. All of the engine's numbers are below 2^53, so doubles are exact.
+/// A place for one answer.
+pub(super) trait Place: Sized + 'static {
+    /// What is written.
+    type Told;
+
+    /// The place at the front of an array, if that is long enough.
+    fn in_front_of(array: &mut [f64]) -> Option<&mut Self>;
+
+    /// Writes an answer.
+    fn write(&mut self, answer: Result<Self::Told, Failure>);
+}
+
+impl Place for Answer {
+    /// Nothing if the call was noted.
+    type Told = Option<Decision>;
+
+    fn in_front_of(array: &mut [f64]) -> Option<&mut Self> {
+        array.first_chunk_mut()
+    }
+
+    #[inline]
+    fn write(&mut self, answer: Result<Option<Decision>, Failure>) {
+        write(self, answer);
+    }
+}
+
+impl Place for [f64; SEVERAL_LENGTH] {
+    type Told = Told;
+
+    fn in_front_of(array: &mut [f64]) -> Option<&mut Self> {
+        array.first_chunk_mut()
+    }
+
+    fn write(&mut self, answer: Result<Told, Failure>) {
+        let (head, details) = self.split_at_mut(LENGTH);
+        let Some(head) = head.first_chunk_mut() else { return };
+        match answer {
+            Ok(Told { decision, several: Some(several) }) => {
+                *head = head_of(&decision, several.speaker, LENGTH);
+                for (place, number) in details.iter_mut().zip(details_of(&several)) {
+                    *place = number;
+                }
+            }
+            Ok(Told { decision, several: None }) => write(head, Ok(Some(decision))),
+            Err(failure) => write(head, Err(failure)),
+        }
+    }
+}
+
+/// A number of the engine's: they are all below 2^53, so doubles are exact.
 #[expect(clippy::cast_precision_loss, reason = "numbers below 2^53 are exact")]
+#[inline]
+fn double(number: u64) -> f64 {
+    number as f64
+}
+
+#[inline]
+fn epoch_ms(time: Micros) -> f64 {
+    double(time) / 1_000.0
+}
+
+/// Writes an answer.
 #[inline]
 pub(super) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure>) {
     match answer {
         Ok(Some(decision)) => {
             place[0] = status_code(decision.status);
-            place[1] = decision.at as f64 / 1_000.0;
-            place[2] = decision.limit as f64;
-            place[3] = decision.remaining as f64;
-            place[4] = decision.retry_after_ms as f64;
-            place[5] = decision.reset_after_ms as f64;
+            place[1] = epoch_ms(decision.at);
+            place[2] = double(decision.limit);
+            place[3] = double(decision.remaining);
+            place[4] = double(decision.retry_after_ms);
+            place[5] = double(decision.reset_after_ms);
         }
         // The call was noted.
         Ok(None) => place[0] = 0.0,
         Err(failure) => place[0] = failure.code(),
     }
+}
+
+/// The six doubles of a decision of several limits, whose numbers stand so much further on.
+pub(super) fn head_of(decision: &Decision, speaker: usize, details_from: usize) -> Answer {
+    let code = SEVERAL + status_code(decision.status);
+    let (from, speaker) = (double(details_from as u64), double(speaker as u64));
+    [code, epoch_ms(decision.at), from, speaker, 0.0, double(decision.reset_after_ms)]
+}
+
+/// Says that the numbers of several limits, if the answer has them, stand so much further on.
+#[cfg(feature = "redis")]
+pub(super) fn move_details(place: &mut Answer, by: usize) {
+    if place[0] >= SEVERAL {
+        place[2] += double(by as u64);
+    }
+}
+
+/// The numbers of several limits.
+pub(super) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
+    several.limits.iter().flat_map(|numbers| {
+        let &LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
+        let retry_after = retry_after_ms.map_or(NEVER, double);
+        [double(limit), double(remaining), retry_after, double(reset_after_ms)]
+    })
 }

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Env, Float64Array, FromNapiValue, Result, Unknown};
 use napi::{Error, Status, check_status, sys};
 
-use super::answer::{self, Answer, Failure};
+use super::answer::{Answer, Failure, Place, SEVERAL_LENGTH};
 use super::key::{KeyBuffer, number};
 use super::{micros, whole};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::key::Key;
+use crate::several::Told;
 use crate::store::memory::Ledger;
 use crate::time::Micros;
 
@@ -47,8 +48,16 @@ pub(super) trait Question {
     /// Whom it asks.
     type Asked: 'static;
 
-    /// Asks; there is no decision yet if the call was only noted.
-    fn ask(asked: &Self::Asked, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision>;
+    /// Where the answer goes.
+    type Place: Place;
+
+    /// Asks.
+    fn ask(
+        asked: &Self::Asked,
+        key: Key<'_>,
+        cost: u64,
+        clock: &impl Clock,
+    ) -> <Self::Place as Place>::Told;
 }
 
 /// Asks for units.
@@ -56,6 +65,7 @@ pub(super) struct Take;
 
 impl Question for Take {
     type Asked = Ledger;
+    type Place = Answer;
 
     fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision> {
         Some(ledger.take(key, cost, clock))
@@ -67,17 +77,42 @@ pub(super) struct Peek;
 
 impl Question for Peek {
     type Asked = Ledger;
+    type Place = Answer;
 
     fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision> {
         Some(ledger.peek(key, cost, clock))
     }
 }
 
+/// Asks for units under a policy whose limits have names.
+pub(super) struct TakeSeveral;
+
+impl Question for TakeSeveral {
+    type Asked = Ledger;
+    type Place = [f64; SEVERAL_LENGTH];
+
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
+        ledger.take_told(key, cost, clock)
+    }
+}
+
+/// Asks what would become of it.
+pub(super) struct PeekSeveral;
+
+impl Question for PeekSeveral {
+    type Asked = Ledger;
+    type Place = [f64; SEVERAL_LENGTH];
+
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
+        ledger.peek_told(key, cost, clock)
+    }
+}
+
 /// What a bound function carries.
-struct Bound<Asked> {
-    asked: Arc<Asked>,
-    /// The first of [`answer::LENGTH`] doubles, which `_array` keeps in place.
-    answer: NonNull<Answer>,
+struct Bound<Q: Question> {
+    asked: Arc<Q::Asked>,
+    /// In the front of `_array`, which keeps it in place.
+    answer: NonNull<Q::Place>,
     /// Keeps the answer's memory alive. TypeScript never transfers its buffer.
     _array: Float64Array,
 }
@@ -85,7 +120,7 @@ struct Bound<Asked> {
 /// Asks, and answers into `place`; a panic becomes an answer too.
 #[inline]
 pub(super) fn ask<Q: Question>(
-    place: &mut Answer,
+    place: &mut Q::Place,
     asked: &Q::Asked,
     key: core::result::Result<Key<'_>, Failure>,
     cost: f64,
@@ -94,7 +129,7 @@ pub(super) fn ask<Q: Question>(
     let decide = || key.map(|key| Q::ask(asked, key, whole(cost), time));
     // Unwind safe: a state is written whole, after its decision has been made.
     let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Failure::Panicked));
-    answer::write(place, answer);
+    place.write(answer);
 }
 
 /// The callback: `(key, cost = 1, epochMs = -1)`, answering into the array. What is left out, by far
@@ -122,7 +157,7 @@ unsafe extern "C" fn call<Q: Question>(
     // is. A callback runs on its isolate's thread, and `ask` calls no JavaScript, so nothing else
     // reads or writes the answer meanwhile.
     unsafe {
-        let bound = data.cast::<Bound<Q::Asked>>().as_mut().unwrap_unchecked();
+        let bound = data.cast::<Bound<Q>>().as_mut().unwrap_unchecked();
         let mut buffer = KeyBuffer::new();
         let key = buffer.read(env, key);
         let cost = if count > 1 { number(env, cost) } else { 1.0 };
@@ -139,7 +174,7 @@ unsafe extern "C" fn finalize<Q: Question>(
     _hint: *mut c_void,
 ) {
     // SAFETY: `data` is the box made into a raw pointer in `function`; a finalizer runs once.
-    drop(unsafe { Box::from_raw(data.cast::<Bound<Q::Asked>>()) });
+    drop(unsafe { Box::from_raw(data.cast::<Bound<Q>>()) });
 }
 
 /// A JavaScript function bound to `asked` that answers into `array`.
@@ -149,11 +184,11 @@ pub(super) fn function<Q: Question>(
     mut array: Float64Array,
 ) -> Result<Unknown<'static>> {
     // SAFETY: nothing else uses the array while this runs.
-    let answer = unsafe { array.as_mut() }.first_chunk_mut::<{ answer::LENGTH }>();
+    let answer = Q::Place::in_front_of(unsafe { array.as_mut() });
     let Some(answer) = answer.map(NonNull::from) else {
         return Err(Error::new(Status::InvalidArg, "the array is too short for an answer"));
     };
-    let data = Box::into_raw(Box::new(Bound { asked, answer, _array: array })).cast();
+    let data = Box::into_raw(Box::new(Bound::<Q> { asked, answer, _array: array })).cast();
     let mut function = ptr::null_mut();
     // SAFETY: `env` is the running callback's. On failure the box is freed here, else by
     // `finalize`.
@@ -178,7 +213,7 @@ pub(super) fn function<Q: Question>(
             ))
         });
         if let Err(error) = made {
-            drop(Box::from_raw(data.cast::<Bound<Q::Asked>>()));
+            drop(Box::from_raw(data.cast::<Bound<Q>>()));
             return Err(error);
         }
         Unknown::from_napi_value(env.raw(), function)

@@ -10,7 +10,7 @@ use napi::bindgen_prelude::{
 use napi_derive::napi;
 
 use super::answer::{self, Failure};
-use super::hot::{self, Peek, Take, TimeOf};
+use super::hot::{self, Peek, PeekSeveral, Question, Take, TakeSeveral, TimeOf};
 use super::key::{KeyBuffer, element};
 use crate::key::Key;
 use crate::store::memory;
@@ -24,6 +24,28 @@ impl Ledger {
     pub(super) fn new(ledger: memory::Ledger) -> Self {
         Self(Arc::new(ledger))
     }
+
+    /// Whether decisions tell of several limits.
+    fn is_several(&self) -> bool {
+        self.0.named_limits() > 0
+    }
+
+    fn take_each<Q: Question<Asked = memory::Ledger>>(
+        &self,
+        env: Env,
+        keys: &Array<'_>,
+        costs: &[f64],
+        time: &TimeOf,
+        answers: &mut [Q::Place],
+    ) {
+        for ((index, &cost), answer) in (0..keys.len()).zip(costs).zip(answers) {
+            let mut buffer = KeyBuffer::new();
+            // SAFETY: the environment and the array are the running callback's.
+            let key =
+                unsafe { buffer.read(env.raw(), element(env.raw(), keys.value().value, index)) };
+            hot::ask::<Q>(answer, &self.0, key, cost, time);
+        }
+    }
 }
 
 #[napi]
@@ -31,13 +53,21 @@ impl Ledger {
     /// The function that takes `cost` units from `key`, and answers into `answer`.
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        hot::function::<Take>(env, Arc::clone(&self.0), answer)
+        let ledger = Arc::clone(&self.0);
+        if self.is_several() {
+            return hot::function::<TakeSeveral>(env, ledger, answer);
+        }
+        hot::function::<Take>(env, ledger, answer)
     }
 
     /// The function that answers what taking `cost` units from `key` would, and takes nothing.
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_peek(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        hot::function::<Peek>(env, Arc::clone(&self.0), answer)
+        let ledger = Arc::clone(&self.0);
+        if self.is_several() {
+            return hot::function::<PeekSeveral>(env, ledger, answer);
+        }
+        hot::function::<Peek>(env, ledger, answer)
     }
 
     /// Takes `costs[i]` units from `keys[i]`, each by itself and in order, and answers into the
@@ -56,13 +86,13 @@ impl Ledger {
     ) {
         let time = TimeOf::call(epoch_ms);
         // SAFETY: TypeScript made the array for this call, and nothing else uses it meanwhile.
-        let answers = unsafe { answers.as_mut() }.as_chunks_mut::<{ answer::LENGTH }>().0;
-        for ((index, &cost), answer) in (0..keys.len()).zip(costs.iter()).zip(answers) {
-            let mut buffer = KeyBuffer::new();
-            // SAFETY: the environment and the array are the running callback's.
-            let key =
-                unsafe { buffer.read(env.raw(), element(env.raw(), keys.value().value, index)) };
-            hot::ask::<Take>(answer, &self.0, key, cost, &time);
+        let answers = unsafe { answers.as_mut() };
+        if self.is_several() {
+            let answers = answers.as_chunks_mut::<{ answer::SEVERAL_LENGTH }>().0;
+            self.take_each::<TakeSeveral>(env, &keys, &costs, &time, answers);
+        } else {
+            let answers = answers.as_chunks_mut::<{ answer::LENGTH }>().0;
+            self.take_each::<Take>(env, &keys, &costs, &time, answers);
         }
     }
 

@@ -19,13 +19,13 @@ use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::Instant;
 
-use super::answer::Failure;
+use super::answer::{Answer as Place, Failure};
 use super::hot::{self, Question};
 use super::key::KeyBuffer;
 use super::policy::Policy;
 use super::redis_answers::{Answers, RedisAnswers};
 use super::whole;
-use crate::clock::Clock;
+use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::key::Key;
 use crate::policy;
@@ -75,6 +75,7 @@ struct Note;
 
 impl Question for Note {
     type Asked = Noted;
+    type Place = Place;
 
     fn ask(noted: &Noted, key: Key<'_>, cost: u64, _clock: &impl Clock) -> Option<Decision> {
         locked(&noted.batch).push(&noted.names, key, cost);
@@ -153,18 +154,19 @@ impl RedisStore {
             let batch = locked(&ledger.noted.batch).take();
             calls.push(Arc::clone(&ledger.noted.policy), batch);
         }
-        let jobs = calls.jobs();
         let settle = Arc::clone(&self.settle);
-        let settle = move |answers: Vec<Answer>| {
-            let read = AssertUnwindSafe(|| Answers::of_round(&calls, &answers));
+        let settle = move |calls: &Round, answers: &[Answer]| {
+            let read = AssertUnwindSafe(|| Answers::of_round(calls, answers));
             // No answers at all say that the engine has a defect.
             let answers = catch_unwind(read).unwrap_or_default();
             // If it does not take them, its isolate has ended, and nobody waits.
             settle.call(Settled { round, answers }, ThreadsafeFunctionCallMode::NonBlocking);
         };
         match &*locked(&self.connection) {
-            Some(connection) => connection.run(jobs, deadline(timeout_ms), settle),
-            None => settle(vec![Err(redis::Failure::Closed); jobs.len()]),
+            Some(connection) => {
+                connection.decide(calls, || SystemClock.now(), deadline(timeout_ms), settle);
+            }
+            None => settle(&calls, &vec![Err(redis::Failure::Closed); calls.jobs().len()]),
         }
     }
 
@@ -183,12 +185,14 @@ impl RedisStore {
     ) -> Result<Either<f64, PromiseRaw<'env, RedisAnswers>>> {
         let noted = Arc::clone(&ledger.noted);
         let cost = whole(cost);
-        let peek = |key: Key<'_>| Job::peek(&noted.policy, &noted.names, key, cost);
-        let job = match with_key(*env, key, peek) {
-            Ok(job) => job,
+        let key = match with_key(*env, key, |key| noted.names.key(key)) {
+            Ok(key) => key,
             Err(failure) => return Ok(Either::A(failure.code())),
         };
-        let asked = self.ask(job, timeout_ms);
+        let policy = Arc::clone(&noted.policy);
+        let asked = self.ask(move |connection| {
+            connection.peek(policy, key, cost, || SystemClock.now(), deadline(timeout_ms))
+        });
         let promise = env.spawn_future(async move {
             Ok(Answers::of_peek(&noted.policy, cost, asked.await).into())
         })?;
@@ -208,7 +212,7 @@ impl RedisStore {
             Ok(job) => job,
             Err(failure) => return Ok(Either::A(failure.code())),
         };
-        let asked = self.ask(job, timeout_ms);
+        let asked = self.ask(move |connection| connection.ask(job, deadline(timeout_ms)));
         let promise = env.spawn_future(async move { Ok(Answers::of_reset(asked.await).into()) })?;
         Ok(Either::B(promise))
     }
@@ -225,9 +229,11 @@ impl RedisStore {
         drop(locked(&self.connection).take());
     }
 
-    fn ask(&self, job: Job, timeout_ms: f64) -> impl Future<Output = Answer> + use<> {
-        let connection = locked(&self.connection);
-        let asked = connection.as_ref().map(|one| one.ask(job, deadline(timeout_ms)));
+    fn ask<A: Future<Output = Answer>, F: FnOnce(&Connection) -> A>(
+        &self,
+        ask: F,
+    ) -> impl Future<Output = Answer> + use<A, F> {
+        let asked = locked(&self.connection).as_ref().map(ask);
         async move {
             match asked {
                 Some(asked) => asked.await,

@@ -3,6 +3,7 @@ import { ANSWER_LENGTH, decisionAt, failureAt, failureOf } from '../answer.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
 import { invalid } from '../options.js'
+import { DETAILS_LENGTH, severalAt } from '../several.js'
 import type { Answers, Ledger } from '../store.js'
 
 /** Tells the engine to read the system's clock. */
@@ -16,18 +17,24 @@ export class MemoryLedger implements Ledger {
   readonly isSync = true
   readonly #native: native.Ledger
   readonly #clock: (() => number) | undefined
-  readonly #answer = new Float64Array(ANSWER_LENGTH)
+  /** The names of the policy's limits, if they have names, and so the length of an answer. */
+  readonly #names: readonly string[] | undefined
+  readonly #length: number
+  readonly #answer: Float64Array<ArrayBuffer>
   readonly #take: (key: string, cost?: number, epochMs?: number) => void
   readonly #peek: (key: string, cost?: number, epochMs?: number) => void
 
-  constructor(ledger: native.Ledger, clock: (() => number) | undefined) {
+  constructor(ledger: native.Ledger, clock: (() => number) | undefined, names: readonly string[] | undefined) {
     this.#native = ledger
     this.#clock = clock
+    this.#names = names
+    this.#length = ANSWER_LENGTH + (names === undefined ? 0 : DETAILS_LENGTH)
+    this.#answer = new Float64Array(this.#length)
     this.#take = ledger.bindTake(this.#answer)
     this.#peek = ledger.bindPeek(this.#answer)
   }
 
-  take(key: string, cost: number): Decision<'default'> {
+  take(key: string, cost: number): Decision {
     const answer = this.#answer
     if (this.#clock !== undefined) {
       this.#take(key, cost, timeOf(this.#clock))
@@ -37,29 +44,21 @@ export class MemoryLedger implements Ledger {
     } else {
       this.#take(key, cost)
     }
-    const decision = decisionAt(answer, 0)
-    if (decision === undefined) {
-      throw failureAt(answer, 0, key)
-    }
-    return decision
+    return decisionAt(answer, 0) ?? this.#told(key)
   }
 
-  peek(key: string, cost: number): Decision<'default'> {
+  peek(key: string, cost: number): Decision {
     const answer = this.#answer
     this.#peek(key, cost, this.#now())
-    const decision = decisionAt(answer, 0)
-    if (decision === undefined) {
-      throw failureAt(answer, 0, key)
-    }
-    return decision
+    return decisionAt(answer, 0) ?? this.#told(key)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): Answers {
-    const answers = new Float64Array(keys.length * ANSWER_LENGTH)
+    const answers = new Float64Array(keys.length * this.#length)
     this.#native.takeMany(keys, Float64Array.from(costs), this.#now(), answers)
     return keys.map((key, index) => {
-      const start = index * ANSWER_LENGTH
-      return decisionAt(answers, start) ?? failureAt(answers, start, key)
+      const start = index * this.#length
+      return decisionAt(answers, start) ?? this.#severalAt(answers, start) ?? failureAt(answers, start, key)
     })
   }
 
@@ -78,6 +77,19 @@ export class MemoryLedger implements Ledger {
 
   async close(): Promise<void> {
     this.#native.close()
+  }
+
+  /** What stands in the answer, if it is no decision on one limit. */
+  #told(key: string): Decision {
+    const decision = this.#severalAt(this.#answer, 0)
+    if (decision === undefined) {
+      throw failureAt(this.#answer, 0, key)
+    }
+    return decision
+  }
+
+  #severalAt(answers: Float64Array, start: number): Decision | undefined {
+    return this.#names === undefined ? undefined : severalAt(answers, start, this.#names)
   }
 
   #now(): number {

@@ -1,7 +1,7 @@
 import * as native from '../../native.js'
 import { compiled } from '../compiled.js'
 import { invalid, nameOf, optionsOf, translated, wholeNumber } from '../options.js'
-import type { Policy } from '../policy.js'
+import { limitNamesOf, type Policy } from '../policy.js'
 import { Store } from '../store.js'
 import { MemoryLedger } from './ledger.js'
 
@@ -70,7 +70,7 @@ export class MemoryStore extends Store {
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
       return this.#native.open(prefix ?? DEFAULT_PREFIX, policyOf)
     })
-    return new MemoryLedger(ledger, this.#clock)
+    return new MemoryLedger(ledger, this.#clock, limitNamesOf(policy))
   }
 }
 

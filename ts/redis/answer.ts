@@ -1,6 +1,8 @@
 import { ANSWER_LENGTH, decisionAt, failureAt } from '../answer.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
+import { severalAt } from '../several.js'
+import { Pending } from './pending.js'
 
 /** What the native store answers to a batch. */
 export interface RedisAnswers {
@@ -8,12 +10,25 @@ export interface RedisAnswers {
   readonly texts: readonly string[]
 }
 
-/** The decision or the error that stands at `index`, or `undefined` for a call without either. */
-export function resultAt({ answers, texts }: RedisAnswers, index: number): Decision<'default'> | TollgateError {
+/** A limiter, as one whose calls are answered. */
+export class Asker {
+  /** Its calls that wait to be sent or to be answered. */
+  readonly pending = new Pending()
+
+  /** @param names - The names of the policy's limits, if they have names. */
+  constructor(readonly names: readonly string[] | undefined) {}
+}
+
+/** The decision or the error that stands at `index`. */
+export function resultAt({ answers, texts }: RedisAnswers, index: number, asker: Asker): Decision | TollgateError {
   const start = index * ANSWER_LENGTH
   const decision = decisionAt(answers, start)
   if (decision !== undefined) {
     return decision
+  }
+  const several = asker.names === undefined ? undefined : severalAt(answers, start, asker.names)
+  if (several !== undefined) {
+    return several
   }
   const text = texts[answers[start + 1] as number] ?? ''
   switch (answers[start]) {

@@ -1,7 +1,7 @@
 import type * as native from '../../native.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
-import { type RedisAnswers, resultAt } from './answer.js'
+import { type Asker, type RedisAnswers, resultAt } from './answer.js'
 import { Deadlines, Turn, type Waiting } from './deadlines.js'
 import { Pending } from './pending.js'
 import { inRootContext } from './root-context.js'
@@ -24,11 +24,12 @@ const LEAST_HALF = 32
 /** How much of an earlier peak still counts, by round. */
 const FORGETTING = 0.95
 
-/** The calls of one limiter that wait to be sent: the native side has noted the same, in the same order. */
+/**
+ * The calls that wait to be sent, of the limiters of one prefix: they share their keys, so their calls must be
+ * decided in order. The native side has noted the same, in the same order.
+ */
 export class Queue {
   waiting: Waiting[] = []
-  /** The limiter's calls that wait to be sent or to be answered. */
-  readonly pending = new Pending()
 
   constructor(readonly ledger: native.RedisLedger) {}
 }
@@ -52,7 +53,7 @@ export class Batcher {
   readonly #deadlines: Deadlines
   readonly #pending = new Pending()
   #closed = false
-  /** The calls that are still to be sent: by limiter, and how many. */
+  /** The calls that are still to be sent: by prefix, and how many. */
   #queues: Queue[] = []
   #queued = 0
   /** The calls of this turn of the event loop, up to those that have been sent. */
@@ -92,22 +93,22 @@ export class Batcher {
   }
 
   /** Waits for the decision of a call that has just been noted in the queue's ledger. */
-  noted(queue: Queue): Promise<Decision<'default'>> {
+  noted(queue: Queue, asker: Asker): Promise<Decision> {
     return new Promise((resolve, reject) => {
-      this.#add(queue, { resolve, reject, pending: queue.pending, turn: this.#turn, isSettled: false })
+      this.#add(queue, { resolve, reject, asker, turn: this.#turn, isSettled: false })
     })
   }
 
   /** Runs a call that goes by itself, counted with the others. */
-  async alone<T>(queue: Queue, run: () => T | Promise<T>): Promise<T> {
+  async alone<T>(asker: Asker, run: () => T | Promise<T>): Promise<T> {
     this.checkRoom()
     this.#pending.add()
-    queue.pending.add()
+    asker.pending.add()
     try {
       return await inRootContext(run)
     } finally {
       this.#pending.remove()
-      queue.pending.remove()
+      asker.pending.remove()
     }
   }
 
@@ -119,7 +120,8 @@ export class Batcher {
       this.#fail(calls, undefined)
     }
     for (let index = 0; index < calls.length; index++) {
-      this.#settle(calls[index] as Waiting, resultAt(answers, index))
+      const waiting = calls[index] as Waiting
+      this.#settle(waiting, resultAt(answers, index, waiting.asker))
     }
   }
 
@@ -131,7 +133,7 @@ export class Batcher {
 
   #add(queue: Queue, waiting: Waiting): void {
     this.#pending.add()
-    queue.pending.add()
+    waiting.asker.pending.add()
     waiting.turn.add(waiting)
     if (queue.waiting.push(waiting) === 1) {
       this.#queues.push(queue)
@@ -228,7 +230,7 @@ export class Batcher {
     this.#settle(waiting, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
   }
 
-  #settle(waiting: Waiting, result: Decision<'default'> | TollgateError): void {
+  #settle(waiting: Waiting, result: Decision | TollgateError): void {
     if (waiting.isSettled) {
       return
     }
@@ -239,7 +241,7 @@ export class Batcher {
       waiting.resolve(result)
     }
     waiting.turn.settled()
-    waiting.pending.remove()
+    waiting.asker.pending.remove()
     this.#pending.remove()
     if (this.#pending.count === 0) {
       this.#deadlines.rest()

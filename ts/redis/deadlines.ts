@@ -1,14 +1,13 @@
 import type { Decision } from '../decision.js'
 import type { TollgateError } from '../error.js'
-import type { Pending } from './pending.js'
+import type { Asker } from './answer.js'
 import { inRootContext } from './root-context.js'
 
 /** A call that waits for its decision. */
 export interface Waiting {
-  readonly resolve: (decision: Decision<'default'>) => void
+  readonly resolve: (decision: Decision) => void
   readonly reject: (error: TollgateError) => void
-  /** What it is counted in, beside the store's count. */
-  readonly pending: Pending
+  readonly asker: Asker
   readonly turn: Turn
   isSettled: boolean
 }

@@ -3,8 +3,8 @@ import { ANSWER_LENGTH, failureOf } from '../answer.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
 import type { Answers, Ledger } from '../store.js'
-import { type RedisAnswers, resultAt } from './answer.js'
-import { type Batcher, Queue } from './batcher.js'
+import { Asker, type RedisAnswers, resultAt } from './answer.js'
+import type { Batcher, Queue } from './batcher.js'
 
 /** What a ledger needs of its store. */
 export interface RedisHome {
@@ -18,16 +18,24 @@ export class RedisLedger implements Ledger {
   readonly isSync = false
   readonly #home: RedisHome
   readonly #queue: Queue
+  readonly #asker: Asker
   readonly #answer = new Float64Array(ANSWER_LENGTH)
   readonly #note: (key: string, cost: number) => void
+  readonly #release: () => void
 
-  constructor(home: RedisHome, ledger: native.RedisLedger) {
+  /**
+   * @param queue - Where the calls wait, with those of other limiters of the same prefix.
+   * @param release - Called once nobody waits any more.
+   */
+  constructor(home: RedisHome, queue: Queue, names: readonly string[] | undefined, release: () => void) {
     this.#home = home
-    this.#queue = new Queue(ledger)
-    this.#note = ledger.bindNote(this.#answer)
+    this.#queue = queue
+    this.#asker = new Asker(names)
+    this.#note = queue.ledger.bindNote(this.#answer)
+    this.#release = release
   }
 
-  take(key: string, cost: number): Promise<Decision<'default'>> {
+  take(key: string, cost: number): Promise<Decision> {
     const { batcher } = this.#home
     batcher.checkRoom()
     this.#note(key, cost)
@@ -35,7 +43,7 @@ export class RedisLedger implements Ledger {
     if (code !== 0) {
       throw failureOf(code, key)
     }
-    return batcher.noted(this.#queue)
+    return batcher.noted(this.#queue, this.#asker)
   }
 
   async takeMany(keys: readonly string[], costs: readonly number[]): Promise<Answers> {
@@ -44,10 +52,10 @@ export class RedisLedger implements Ledger {
     return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
   }
 
-  async peek(key: string, cost: number): Promise<Decision<'default'>> {
+  async peek(key: string, cost: number): Promise<Decision> {
     const { native, batcher, timeoutMs } = this.#home
     const peek = () => answered(native.peek(this.#queue.ledger, key, cost, timeoutMs), key)
-    const result = resultAt(await batcher.alone(this.#queue, peek), 0)
+    const result = resultAt(await batcher.alone(this.#asker, peek), 0, this.#asker)
     if (result instanceof TollgateError) {
       throw result
     }
@@ -57,9 +65,9 @@ export class RedisLedger implements Ledger {
   async reset(key: string): Promise<void> {
     const { native, batcher, timeoutMs } = this.#home
     const reset = () => answered(native.reset(this.#queue.ledger, key, timeoutMs), key)
-    const answers = await batcher.alone(this.#queue, reset)
+    const answers = await batcher.alone(this.#asker, reset)
     const failed = (answers.answers[0] as number) < 0
-    const result = failed ? resultAt(answers, 0) : undefined
+    const result = failed ? resultAt(answers, 0, this.#asker) : undefined
     if (result instanceof TollgateError) {
       throw result
     }
@@ -70,8 +78,8 @@ export class RedisLedger implements Ledger {
   }
 
   async close(): Promise<void> {
-    await this.#queue.pending.idle()
-    this.#queue.ledger.close()
+    await this.#asker.pending.idle()
+    this.#release()
   }
 }
 

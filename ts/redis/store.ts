@@ -2,9 +2,9 @@ import * as native from '../../native.js'
 import { compiled } from '../compiled.js'
 import { TollgateError } from '../error.js'
 import { invalid, optionsOf, translated, wholeNumber } from '../options.js'
-import type { Policy } from '../policy.js'
+import { limitNamesOf, type Policy } from '../policy.js'
 import { Store } from '../store.js'
-import { Batcher } from './batcher.js'
+import { Batcher, Queue } from './batcher.js'
 import { RedisLedger } from './ledger.js'
 import { inRootContext } from './root-context.js'
 
@@ -39,6 +39,8 @@ export class RedisStore extends Store {
   readonly #native: native.RedisStore
   readonly #batcher: Batcher
   readonly #timeoutMs: number
+  /** The prefixes that are open, and for how many limiters. */
+  readonly #prefixes = new Map<string, { readonly queue: Queue; users: number }>()
   #closed = false
 
   /** @throws {TollgateError} `INVALID_OPTION` */
@@ -97,6 +99,17 @@ export class RedisStore extends Store {
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
       this.#native.open(prefix, policyOf),
     )
-    return new RedisLedger({ native: this.#native, batcher: this.#batcher, timeoutMs: this.#timeoutMs }, ledger)
+    const shared = this.#prefixes.get(prefix) ?? { queue: new Queue(ledger), users: 0 }
+    this.#prefixes.set(prefix, shared)
+    shared.users++
+    const release = () => {
+      ledger.close()
+      shared.users--
+      if (shared.users === 0) {
+        this.#prefixes.delete(prefix)
+      }
+    }
+    const home = { native: this.#native, batcher: this.#batcher, timeoutMs: this.#timeoutMs }
+    return new RedisLedger(home, shared.queue, limitNamesOf(policy), release)
   }
 }

@@ -10,7 +10,9 @@ use crate::algorithm::Algorithm as _;
 use crate::clock::Clock;
 use crate::decision::{self, Decision};
 use crate::key::Key;
-use crate::policy::Policy;
+use crate::policy::{Policy, State};
+use crate::several::{self, Told};
+use crate::time::Micros;
 
 /// The states of one limiter's keys: a policy and a prefix on a store.
 ///
@@ -53,16 +55,48 @@ impl Ledger {
 
     /// Takes `cost` units from a key.
     pub fn take(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
+        self.change(key, clock, |policy, state, now| decision::take(policy, state, now, cost))
+    }
+
+    /// [`take`](Self::take), and how each limit stands where limits have names.
+    pub fn take_told(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
+        self.change(key, clock, |policy, state, now| several::take(policy, state, now, cost))
+    }
+
+    /// What [`take`](Self::take) would answer; nothing is charged. The cost may be 0.
+    pub fn peek(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
+        self.look(key, clock, |policy, state, now| decision::peek(policy, state, now, cost))
+    }
+
+    /// [`peek`](Self::peek), and how each limit stands where limits have names.
+    pub fn peek_told(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
+        self.look(key, clock, |policy, state, now| several::peek(policy, state, now, cost))
+    }
+
+    /// How many limits decisions tell of by name; 0 for a policy that is one limit.
+    #[must_use]
+    pub fn named_limits(&self) -> usize {
+        self.policy.named_limits()
+    }
+
+    /// Lets `take` change the state of a key.
+    #[inline]
+    fn change<T>(
+        &self,
+        key: Key<'_>,
+        clock: &impl Clock,
+        take: impl FnOnce(&Policy, &mut State, Micros) -> T,
+    ) -> T {
         let place = self.store.place(self.space, key);
         let mut shard = self.store.shard(place);
         let now = clock.now();
         self.store.tidy(&mut shard, now);
         match shard.find(self.space, key, place, now) {
-            Held::Own(state) => decision::take(&self.policy, state, now, cost),
+            Held::Own(state) => take(&self.policy, state, now),
             Held::Newcomer(shared) => {
                 let before = shared.unwrap_or_else(|| self.policy.unused());
                 let mut state = before.clone();
-                let decision = decision::take(&self.policy, &mut state, now, cost);
+                let decision = take(&self.policy, &mut state, now);
                 if state != before {
                     shard.admit((self.space, key, place), state, &self.store.room, now);
                 }
@@ -71,16 +105,21 @@ impl Ledger {
         }
     }
 
-    /// What [`take`](Self::take) would answer; nothing is charged. The cost may be 0.
-    pub fn peek(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
+    /// Lets `peek` look at the state of a key.
+    fn look<T>(
+        &self,
+        key: Key<'_>,
+        clock: &impl Clock,
+        peek: impl FnOnce(&Policy, &State, Micros) -> T,
+    ) -> T {
         let place = self.store.place(self.space, key);
         let mut shard = self.store.shard(place);
         let now = clock.now();
         match shard.find(self.space, key, place, now) {
-            Held::Own(state) => decision::peek(&self.policy, state, now, cost),
+            Held::Own(state) => peek(&self.policy, state, now),
             Held::Newcomer(shared) => {
                 let state = shared.unwrap_or_else(|| self.policy.unused());
-                decision::peek(&self.policy, &state, now, cost)
+                peek(&self.policy, &state, now)
             }
         }
     }

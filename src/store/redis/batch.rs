@@ -9,9 +9,12 @@ use super::name::Names;
 use super::reply::{CallError, Reply};
 use super::request::{self, Call};
 use super::wire::Left;
+use crate::algorithm::Algorithm as _;
 use crate::decision::{self, Decision};
 use crate::key::Key;
 use crate::policy::Policy;
+use crate::several::Told;
+use crate::time::Micros;
 
 /// The calls of one limiter that a script decides together, in order.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +22,8 @@ pub struct Batch {
     /// The names of the keys, each once.
     keys: Keys,
     calls: Vec<Call>,
+    /// The server's time, as far as is known, when the calls are sent.
+    about: Micros,
     /// The keys by their hash: to find those that are there already.
     known: HashTable<(u64, u16)>,
     hashes: RandomState,
@@ -63,6 +68,12 @@ impl Batch {
         }
     }
 
+    /// Says around which time the calls will be decided, for policies that take more than arithmetic;
+    /// by Redis's clock it is decided all the same.
+    pub fn set_time(&mut self, about: Micros) {
+        self.about = about;
+    }
+
     /// The number of calls.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -86,7 +97,8 @@ impl Batch {
         let one_each = self.calls.len() == self.keys.len();
         let plain = one_each && self.calls.iter().all(|call| call.cost == 1);
         let keys = u16::try_from(self.keys.len()).unwrap_or(u16::MAX);
-        request::push_group(request, policy, keys, if plain { &[] } else { &self.calls });
+        let calls = if plain { &[][..] } else { &self.calls };
+        request::push_group(request, policy, self.about, keys, calls);
     }
 
     /// Reads the decisions on the calls out of a reply, from where it stands.
@@ -95,12 +107,24 @@ impl Batch {
         policy: &'a Policy,
         reply: &'a mut Reply<'_>,
     ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
-        self.calls.iter().map(|call| {
+        self.told(policy, reply).map(|told| told.map(|told| told.decision))
+    }
+
+    /// [`decisions`](Self::decisions), and how each limit stands where limits have names.
+    pub fn told<'a>(
+        &'a self,
+        policy: &'a Policy,
+        reply: &'a mut Reply<'_>,
+    ) -> impl Iterator<Item = Result<Told, CallError>> + 'a {
+        let named = policy.named_limits() > 0;
+        self.calls.iter().map(move |call| {
             let (outcome, left) = reply.next(policy)?;
             let now = reply.now();
             Ok(match left {
-                Left::State(state) => decision::describe(policy, &state, now, call.cost, outcome),
-                Left::Told(standings) => decision::tell(&standings, now, outcome),
+                Left::State(state) => {
+                    decision::describe(policy, &state, now, call.cost, outcome).into()
+                }
+                Left::Told(standings) => Told::of(named, &standings, now, call.cost, outcome),
             })
         })
     }
@@ -162,7 +186,7 @@ mod tests {
 
     #[test]
     fn one_unit_for_each_key_needs_no_list_of_calls() {
-        let head = 2 + 2 + 8 * 8;
+        let head = 2 + 2 + 10 * 8;
         assert_eq!(written(&batch(&[("a", 1), ("b", 1)])).len(), head);
         assert_eq!(written(&batch(&[("a", 1), ("b", 2)])).len(), head + 52);
         assert_eq!(written(&batch(&[("a", 1), ("a", 1)])).len(), head + 52);

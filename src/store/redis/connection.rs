@@ -7,6 +7,7 @@
 //! that the server cannot run just now (LOADING, BUSY, MASTERDOWN, READONLY, TRYAGAIN, CLUSTERDOWN).
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Client;
@@ -15,9 +16,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::course::{Course, Deciding, Peeking, Plain};
 use super::job::{Answer, Failure, Job};
+use super::keys::Keys;
 use super::link::{Link, keeper};
+use super::round::Round;
 use super::sender::{self, Request, Settle};
+use super::server_time::ServerTime;
+use crate::policy::Policy;
+use crate::time::Micros;
 
 /// A connection that is kept up until it is dropped.
 #[derive(Debug)]
@@ -25,6 +32,7 @@ pub struct Connection {
     requests: mpsc::UnboundedSender<Request>,
     link: watch::Receiver<Link>,
     tasks: [JoinHandle<()>; 2],
+    server_time: Arc<ServerTime>,
 }
 
 impl Connection {
@@ -35,7 +43,7 @@ impl Connection {
         let (keeper, links) = keeper(client, connect_timeout);
         let link = links.watch();
         let tasks = [runtime.spawn(keeper.run()), runtime.spawn(sender::run(incoming, links))];
-        Self { requests, link, tasks }
+        Self { requests, link, tasks, server_time: Arc::default() }
     }
 
     /// Whether there is a link, as far as is known.
@@ -52,9 +60,46 @@ impl Connection {
         deadline: Instant,
         hear: impl FnOnce(Vec<Answer>) + Send + 'static,
     ) {
-        let settle = Settle::new(jobs.len(), hear);
+        self.send(jobs, deadline, Plain(Some(hear)));
+    }
+
+    fn send(&self, jobs: Vec<Job>, deadline: Instant, course: impl Course + 'static) {
+        let settle = Settle::new(jobs.len(), course);
         // If nobody hears requests any more, this one is dropped, and so settled.
         let _unheard = self.requests.send(Request { jobs, deadline, settle });
+    }
+
+    /// Decides a round, in order, after those of earlier calls: by the deadline `hear` is called, on the
+    /// runtime's thread, with the round and the answers that settle it.
+    ///
+    /// What is [stale](super::CallError::Stale) is asked again, in its place, with what is so at the
+    /// server's time; and how far that is from `clock` is remembered for later calls.
+    pub fn decide(
+        &self,
+        round: Round,
+        clock: impl Fn() -> Micros + Send + 'static,
+        deadline: Instant,
+        hear: impl FnOnce(&Round, &[Answer]) + Send + 'static,
+    ) {
+        let (course, jobs) = Deciding::new(round, clock, Arc::clone(&self.server_time), hear);
+        self.send(jobs, deadline, course);
+    }
+
+    /// Looks how one key stands, as [`Job::peek`] does, and looks again if that is stale.
+    pub fn peek<C: Fn() -> Micros + Send + 'static>(
+        &self,
+        policy: Arc<Policy>,
+        key: Keys,
+        cost: u64,
+        clock: C,
+        deadline: Instant,
+    ) -> impl Future<Output = Answer> + use<C> {
+        let (answer, answered) = oneshot::channel();
+        let (answer, server_time) = (Some(answer), Arc::clone(&self.server_time));
+        let course = Peeking { policy, key, cost, clock, server_time, resent: 0, answer };
+        let job = course.job(self.server_time.at((course.clock)()));
+        self.send(vec![job], deadline, course);
+        async move { answered.await.ok().flatten().unwrap_or(Err(Failure::Closed)) }
     }
 
     /// [`run`](Self::run) one job, which is sent even if the future is not waited for.

@@ -11,6 +11,7 @@ use super::script::Script;
 use super::wire::wire;
 use crate::key::Key;
 use crate::policy::Policy;
+use crate::time::Micros;
 
 /// A script to run.
 #[derive(Debug)]
@@ -29,14 +30,15 @@ impl Job {
         Self { script, keys: Keys::default(), arguments: vec![Vec::new()] }
     }
 
-    /// The job that looks how one key stands, and what would become of a call of `cost` units.
+    /// The job that looks how one key stands, and what would become of a call of `cost` units, around the
+    /// server's time `about`.
     #[must_use]
-    pub fn peek(policy: &Policy, names: &Names, key: Key<'_>, cost: u64) -> Self {
+    pub fn peek(policy: &Policy, keys: Keys, cost: u64, about: Micros) -> Self {
         let mut job = Self::deciding(Script::of(policy));
-        job.keys.push(|name| names.write(key, name));
+        job.keys = keys;
         // What becomes of the cost is seen from the state, unless that is not sent.
         let cost = if wire(policy).tells() { cost } else { 0 };
-        request::push_group(&mut job.arguments[0], policy, 1, &[Call { key: 1, cost }]);
+        request::push_group(&mut job.arguments[0], policy, about, 1, &[Call { key: 1, cost }]);
         job.arguments.push(b"peek".to_vec());
         job
     }
@@ -44,9 +46,7 @@ impl Job {
     /// The job that makes one key as if never used.
     #[must_use]
     pub fn reset(names: &Names, key: Key<'_>) -> Self {
-        let mut keys = Keys::default();
-        keys.push(|name| names.write(key, name));
-        Self { script: Script::reset(), keys, arguments: Vec::new() }
+        Self { script: Script::reset(), keys: names.key(key), arguments: Vec::new() }
     }
 }
 

@@ -18,9 +18,13 @@ mod wire;
 #[cfg(feature = "redis")]
 mod connection;
 #[cfg(feature = "redis")]
+mod course;
+#[cfg(feature = "redis")]
 mod link;
 #[cfg(feature = "redis")]
 mod sender;
+#[cfg(feature = "redis")]
+mod server_time;
 
 pub use batch::Batch;
 #[cfg(feature = "redis")]

@@ -1,5 +1,6 @@
 //! The names of keys in Redis.
 
+use super::keys::Keys;
 use crate::key::Key;
 use crate::policy::Policy;
 
@@ -39,6 +40,14 @@ impl Names {
             name.extend_from_slice(key);
         }
         name.push(b'}');
+    }
+
+    /// One key alone, as a script's.
+    #[must_use]
+    pub fn key(&self, key: Key<'_>) -> Keys {
+        let mut keys = Keys::default();
+        keys.push(|name| self.write(key, name));
+        keys
     }
 
     /// The name of a key: UTF-8, as the key is.

@@ -24,6 +24,8 @@ pub enum CallError {
     Unreadable,
     /// Redis refused to write the key, and said why. Nothing was charged.
     Unwritten(String),
+    /// Redis's clock shows another time than the script was told about. Nothing was charged.
+    Stale,
     /// The reply is not what the script answers. Whether units were charged is unknown.
     Malformed,
 }
@@ -33,6 +35,7 @@ impl fmt::Display for CallError {
         match self {
             Self::Unreadable => f.write_str("the key holds something that no limiter wrote"),
             Self::Unwritten(why) => write!(f, "Redis refused to write the key: {why}"),
+            Self::Stale => f.write_str("Redis's clock shows another time than was expected"),
             Self::Malformed => f.write_str("the reply is not what the script answers"),
         }
     }
@@ -45,6 +48,9 @@ const MOST_DOUBLES: usize = 64;
 
 /// Added to an outcome's number when the state is in other numbers than the policy's.
 const OTHER: u8 = 8;
+
+/// The outcome of a call that the script could not decide at its time.
+const STALE: u8 = 5;
 
 /// A script's reply, read call by call.
 #[derive(Debug)]
@@ -84,6 +90,13 @@ impl<'a> Reply<'a> {
         self.now
     }
 
+    /// Whether the call after so many was [`CallError::Stale`].
+    #[must_use]
+    pub fn is_stale(&self, calls: usize) -> bool {
+        let outcomes = self.outcomes.as_ref().map(slice::Iter::as_slice);
+        outcomes.and_then(|outcomes| outcomes.get(calls)) == Some(&STALE)
+    }
+
     /// What became of the next call, and the state that it left.
     ///
     /// # Errors
@@ -102,6 +115,7 @@ impl<'a> Reply<'a> {
             2 => Outcome::Impossible,
             3 => return Err(CallError::Unreadable),
             4 => return Err(self.unwritten()),
+            STALE => return Err(CallError::Stale),
             _ => return Err(CallError::Malformed),
         };
         let mut places = [0; MOST_DOUBLES];
@@ -175,12 +189,12 @@ mod tests {
     #[test]
     fn states_and_what_belongs_to_them_are_read_in_order() {
         let mut values =
-            reply(&[9., 1., 0., 0., 9., 2., 0., 0., 9., 3.], &[0, 4, 9, 3, 2], &[3., 2., 1.]);
+            reply(&[9., 1., 0., 0., 9., 2., 0., 0., 9., 3.], &[0, 4, 9, 3, 2], &[3., 2., 1., 1.]);
         values.push(Value::Bytes(b"OOM".to_vec()));
         let mut reply = Reply::new(&values);
         assert_eq!(reply.now(), 5);
-        let own = RateNumbers { period: 1_000_000, units: 7, burst: 10 };
-        let other = RateNumbers { period: 3, units: 2, burst: 1 };
+        let own = RateNumbers { period: 1_000_000, units: 7, burst: 10, lingers: false };
+        let other = RateNumbers { period: 3, units: 2, burst: 1, lingers: true };
         let arrival_of = |part| Arrival { micros: 9, part };
         assert_eq!(arrival(reply.next(&gcra())), (Outcome::Admitted, arrival_of(1), own));
         assert_eq!(reply.next(&gcra()), Err(CallError::Unwritten("OOM".into())));
@@ -215,7 +229,7 @@ mod tests {
             reply(&[1e300, 0.], &[], &[]),
             reply(&[9., 0.], &[7], &[]),
             reply(&[9., 0.], &[8], &[]),
-            reply(&[9., 0.], &[8], &[0., 1., 1.]),
+            reply(&[9., 0.], &[8], &[0., 1., 1., 0.]),
             reply(&[9., 0.], &[4], &[]),
         ] {
             assert_eq!(Reply::new(&values).next(&gcra()), Err(CallError::Malformed), "{values:?}");

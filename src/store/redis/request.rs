@@ -2,6 +2,7 @@
 
 use super::wire::{push_double, wire};
 use crate::policy::Policy;
+use crate::time::Micros;
 
 /// A call of a group.
 #[derive(Debug, Clone, Copy)]
@@ -11,14 +12,21 @@ pub(super) struct Call {
     pub(super) cost: u64,
 }
 
-/// Appends a group: a policy, and the calls on so many keys. No calls stand for one of one unit on
-/// each key.
-pub(super) fn push_group(request: &mut Vec<u8>, policy: &Policy, keys: u16, calls: &[Call]) {
+/// Appends a group: a policy, what it must know of the time around `about`, and the calls on so many
+/// keys. No calls stand for one of one unit on each key.
+pub(super) fn push_group(
+    request: &mut Vec<u8>,
+    policy: &Policy,
+    about: Micros,
+    keys: u16,
+    calls: &[Call],
+) {
     let wire = wire(policy);
     let listed = u16::try_from(calls.len()).unwrap_or(u16::MAX);
     request.extend_from_slice(&keys.to_be_bytes());
     request.extend_from_slice(&listed.to_be_bytes());
     wire.push_policy(request);
+    wire.push_time(about, request);
     for &Call { key, cost } in calls {
         request.extend_from_slice(&key.to_be_bytes());
         push_double(request, cost);

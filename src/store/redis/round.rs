@@ -7,11 +7,16 @@ use super::batch::Batch;
 use super::job::{Answer, Failure, Job};
 use super::reply::{CallError, Reply};
 use super::script::Script;
-use crate::decision::Decision;
+use super::wire::wire;
 use crate::policy::Policy;
+use crate::several::Told;
+use crate::time::Micros;
 
 /// A script takes so many calls at most: Lua cannot unpack more than 8,000 values.
 const MOST_CALLS: usize = 1_000;
+
+/// What is stale is asked again so many times; then Redis's clock does not keep still for long enough.
+pub(super) const MOST_RESENT: u32 = 2;
 
 /// Batches in the order in which they are to be answered: those that the same script decides go in
 /// one job.
@@ -20,6 +25,9 @@ pub struct Round {
     groups: Vec<Group>,
     /// By job: its script, and its calls so far.
     jobs: Vec<(&'static Script, usize)>,
+    /// The first of the jobs that were made last, and how often jobs had been made before.
+    latest: usize,
+    resent: u32,
 }
 
 #[derive(Debug)]
@@ -27,6 +35,8 @@ struct Group {
     policy: Arc<Policy>,
     batch: Batch,
     job: usize,
+    /// Earlier jobs that it was in, and to which it was stale.
+    stale_in: Vec<usize>,
 }
 
 /// Why a call has no decision.
@@ -52,29 +62,83 @@ impl std::error::Error for Unanswered {}
 impl Round {
     /// Adds a limiter's calls.
     pub fn push(&mut self, policy: Arc<Policy>, batch: Batch) {
-        let script = Script::of(&policy);
-        let fits = |&(other, calls): &(&Script, usize)| {
-            std::ptr::eq(other, script) && calls + batch.len() <= MOST_CALLS
-        };
-        let job = self.jobs.iter().rposition(fits).unwrap_or_else(|| {
-            self.jobs.push((script, 0));
-            self.jobs.len() - 1
-        });
-        self.jobs[job].1 += batch.len();
-        self.groups.push(Group { policy, batch, job });
+        let job = self.place(&policy, batch.len());
+        self.groups.push(Group { policy, batch, job, stale_in: Vec::new() });
     }
 
-    /// The jobs that decide all calls.
+    /// Finds room in one of the latest jobs, or in a new one.
+    fn place(&mut self, policy: &Policy, calls: usize) -> usize {
+        let script = Script::of(policy);
+        let fits = |&(other, others): &(&Script, usize)| {
+            std::ptr::eq(other, script) && others + calls <= MOST_CALLS
+        };
+        let found = self.jobs[self.latest..].iter().rposition(fits);
+        let job = found.map_or(self.jobs.len(), |index| self.latest + index);
+        if job == self.jobs.len() {
+            self.jobs.push((script, 0));
+        }
+        self.jobs[job].1 += calls;
+        job
+    }
+
+    /// Says around which time by the server's clock the calls will be decided: see
+    /// [`Batch::set_time`].
+    pub fn set_time(&mut self, about: Micros) {
+        self.groups.iter_mut().for_each(|group| group.batch.set_time(about));
+    }
+
+    /// Whether the time matters to any of the calls before they are decided.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.groups.iter().any(|group| wire(&group.policy).is_timed())
+    }
+
+    /// The jobs that decide all calls; or, after [`again`](Self::again), those that were stale.
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs: Vec<Job> =
-            self.jobs.iter().map(|(script, _)| Job::deciding(script)).collect();
-        for Group { policy, batch, job } in &self.groups {
-            let Job { keys, arguments, .. } = &mut jobs[*job];
+            self.jobs[self.latest..].iter().map(|(script, _)| Job::deciding(script)).collect();
+        for Group { policy, batch, job, .. } in &self.groups {
+            let Some(index) = job.checked_sub(self.latest) else { continue };
+            let Job { keys, arguments, .. } = &mut jobs[index];
             keys.extend(batch.keys());
             batch.write(policy, &mut arguments[0]);
         }
         jobs
+    }
+
+    /// Prepares to ask again what was stale, and tells the server's time; `None` if nothing is to be
+    /// asked again. `answers` are those to all jobs so far; those to the jobs that follow are to be put
+    /// behind them.
+    ///
+    /// The calls of one limiter are stale all together, so that their order remains.
+    pub fn again(&mut self, answers: &[Answer]) -> Option<Micros> {
+        if self.resent == MOST_RESENT || !self.is_timed() {
+            return None;
+        }
+        let (first, mut server_time) = (self.latest, None);
+        let mut read = vec![0; self.jobs.len()];
+        let mut groups = std::mem::take(&mut self.groups);
+        for group in &mut groups {
+            let before = read[group.job];
+            read[group.job] += group.batch.len();
+            let Some(Ok(values)) = answers.get(group.job).filter(|_| group.job >= first) else {
+                continue;
+            };
+            let reply = Reply::new(values);
+            if !group.batch.is_empty() && reply.is_stale(before) {
+                if server_time.is_none() {
+                    self.latest = self.jobs.len();
+                }
+                server_time = Some(reply.now());
+                group.stale_in.push(group.job);
+                group.batch.set_time(reply.now());
+                group.job = self.place(&group.policy, group.batch.len());
+            }
+        }
+        self.groups = groups;
+        self.resent += u32::from(server_time.is_some());
+        server_time
     }
 
     /// The number of calls.
@@ -89,15 +153,20 @@ impl Round {
         self.groups.is_empty()
     }
 
-    /// Hands out what became of each call, in order; `answers` are those to the jobs.
-    pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Decision, Unanswered>)) {
+    /// Hands out what became of each call, in order; `answers` are those to all jobs.
+    pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Told, Unanswered>)) {
         let mut replies: Vec<_> =
             answers.iter().map(|answer| answer.as_ref().map(|values| Reply::new(values))).collect();
-        for Group { policy, batch, job } in &self.groups {
+        for Group { policy, batch, job, stale_in } in &self.groups {
+            for stale in stale_in {
+                if let Ok(reply) = &mut replies[*stale] {
+                    batch.told(policy, reply).for_each(drop);
+                }
+            }
             match &mut replies[*job] {
                 Ok(reply) => {
-                    for decision in batch.decisions(policy, reply) {
-                        each(decision.map_err(Unanswered::Call));
+                    for told in batch.told(policy, reply) {
+                        each(told.map_err(Unanswered::Call));
                     }
                 }
                 Err(failure) => {
@@ -113,7 +182,8 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{FixedWindow, Gcra};
+    use crate::algorithm::{CalendarWindow, FixedWindow, Gcra};
+    use crate::calendar::Every;
     use crate::key::Key;
     use crate::store::redis::{Names, Value};
 
@@ -155,6 +225,61 @@ mod tests {
         assert_eq!(keys_of(&round(&[(gcra(), 600), (gcra(), 401), (gcra(), 500)])), [600, 901]);
     }
 
+    fn told(now: i64, states: &[f64], outcomes: &[u8]) -> Answer {
+        let states = states.iter().flat_map(|number| number.to_be_bytes()).collect();
+        let outcomes = Value::Bytes(outcomes.to_vec());
+        Ok(vec![Value::Number(now), Value::Bytes(states), outcomes, Value::Bytes(vec![])])
+    }
+
+    fn daily() -> Policy {
+        Policy::CalendarWindow(CalendarWindow::new(7, Every::Day, "UTC").unwrap())
+    }
+
+    fn settled(round: &Round, answers: &[Answer]) -> Vec<Result<u64, Unanswered>> {
+        let mut remaining = Vec::new();
+        round.settle(answers, |told| remaining.push(told.map(|told| told.decision.remaining)));
+        remaining
+    }
+
+    #[test]
+    fn what_is_stale_is_asked_again_alone_and_settles_in_its_place() {
+        let mut round = round(&[(daily(), 2), (window(), 1), (gcra(), 1), (daily(), 1)]);
+        assert!(round.is_timed());
+        let gone = || Err(Failure::TimedOut);
+        let first = told(900, &[0., 0., 0., 0., 1., 5., 0., 0.], &[5, 5, 0, 5]);
+        let mut answers = vec![first, gone()];
+        assert_eq!(round.again(&answers), Some(900));
+        assert_eq!(keys_of(&round), [3]);
+        answers.push(told(901, &[1., 1., 1., 2., 1., 3.], &[]));
+        assert_eq!(round.again(&answers), None);
+        let late = Err(Unanswered::Job(Failure::TimedOut));
+        assert_eq!(settled(&round, &answers), [Ok(6), Ok(5), Ok(2), late, Ok(4)]);
+    }
+
+    #[test]
+    fn what_is_stale_three_times_fails_uncharged() {
+        let mut round = round(&[(daily(), 1), (window(), 1)]);
+        let mut answers = vec![told(900, &[0., 0., 1., 5.], &[5, 0])];
+        for now in [900_u64, 950] {
+            assert_eq!(round.again(&answers), Some(now));
+            assert_eq!(keys_of(&round), [1]);
+            answers.push(told(now.cast_signed() + 50, &[0., 0.], &[5]));
+        }
+        assert_eq!(round.again(&answers), None);
+        assert_eq!(settled(&round, &answers), [Err(Unanswered::Call(CallError::Stale)), Ok(2)]);
+    }
+
+    #[test]
+    fn a_job_that_fails_when_it_is_asked_again_says_why() {
+        let mut round = round(&[(daily(), 1), (window(), 1)]);
+        let mut answers = vec![told(900, &[0., 0., 1., 5.], &[5, 0])];
+        assert_eq!(round.again(&answers), Some(900));
+        answers.push(Err(Failure::TimedOut));
+        assert_eq!(round.again(&answers), None);
+        let late = Err(Unanswered::Job(Failure::TimedOut));
+        assert_eq!(settled(&round, &answers), [late, Ok(2)]);
+    }
+
     #[test]
     fn answers_come_in_the_order_of_the_calls_and_a_job_fails_alone() {
         let round = round(&[(gcra(), 1), (window(), 2), (gcra(), 1)]);
@@ -167,8 +292,8 @@ mod tests {
             Value::Bytes(vec![]),
         ];
         let mut remaining = Vec::new();
-        round.settle(&[Err(Failure::TimedOut), Ok(windows)], |decision| {
-            remaining.push(decision.map(|decision| decision.remaining));
+        round.settle(&[Err(Failure::TimedOut), Ok(windows)], |told| {
+            remaining.push(told.map(|told| told.decision.remaining));
         });
         let late = || Err(Unanswered::Job(Failure::TimedOut));
         assert_eq!(remaining, [late(), Ok(2), Ok(1), late()]);

@@ -20,7 +20,23 @@ macro_rules! scripts {
 scripts! {
     RATE = "rate.lua",
     FIXED_WINDOW = "fixed_window.lua",
+    TOKEN_BUCKET_INTERVAL = "token_bucket_interval.lua",
+    SLIDING_COUNTER = "sliding_counter.lua",
+    SLIDING_LOG = "sliding_log.lua",
 }
+
+/// What the layouts of the sliding window share.
+const SLIDING_WINDOW: &str = include_str!("../../../lua/sliding_window.lua");
+
+pub(super) static SLIDING_WINDOW_LIST: Lazy<Script> = Lazy::new(|| {
+    let layout = include_str!("../../../lua/sliding_window_list.lua");
+    Script::composed(&[SLIDING_WINDOW, layout].concat())
+});
+
+pub(super) static SLIDING_WINDOW_HASH: Lazy<Script> = Lazy::new(|| {
+    let layout = include_str!("../../../lua/sliding_window_hash.lua");
+    Script::composed(&[SLIDING_WINDOW, layout].concat())
+});
 
 /// A script as Redis gets it.
 #[derive(Debug, Clone)]

@@ -15,6 +15,7 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value as Reply};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::course::Course;
 use super::job::{Answer, Failure, Job};
 use super::link::Links;
 use super::reply::Value;
@@ -34,29 +35,31 @@ pub(super) struct Request {
     pub(super) settle: Settle,
 }
 
-/// Hears the answers to a request, once: one for each job. If nobody tells, all is closed.
+/// Tells a request's course of the answers: one for each job. If nobody does, all is closed.
 pub(super) struct Settle {
     jobs: usize,
-    hear: Option<Box<dyn FnOnce(Vec<Answer>) + Send>>,
+    course: Option<Box<dyn Course>>,
 }
 
 impl Settle {
-    pub(super) fn new(jobs: usize, hear: impl FnOnce(Vec<Answer>) + Send + 'static) -> Self {
-        Self { jobs, hear: Some(Box::new(hear)) }
+    pub(super) fn new(jobs: usize, course: impl Course + 'static) -> Self {
+        Self { jobs, course: Some(Box::new(course)) }
     }
 
-    fn with(mut self, answers: Vec<Answer>) {
-        if let Some(hear) = self.hear.take() {
-            hear(answers);
+    /// Tells the answers, and gives back the jobs that are to be sent next.
+    fn with(&mut self, answers: Vec<Answer>) -> Vec<Job> {
+        let Some(mut course) = self.course.take() else { return Vec::new() };
+        let next = course.hear(answers);
+        if !next.is_empty() {
+            (self.jobs, self.course) = (next.len(), Some(course));
         }
+        next
     }
 }
 
 impl Drop for Settle {
     fn drop(&mut self) {
-        if let Some(hear) = self.hear.take() {
-            hear(vec![Err(Failure::Closed); self.jobs]);
-        }
+        self.with(vec![Err(Failure::Closed); self.jobs]);
     }
 }
 
@@ -89,18 +92,28 @@ impl Open {
         Self { request, jobs }
     }
 
+    /// The request as it is to be sent for the first time.
+    fn renewed(mut self) -> Self {
+        let course = self.request.settle.course.as_mut();
+        if let Some(jobs) = course.and_then(|course| course.renewed()) {
+            debug_assert_eq!(jobs.len(), self.request.jobs.len());
+            self.request.jobs = jobs;
+        }
+        self
+    }
+
     /// Settles all jobs that are open.
-    fn fail(mut self, failure: &Failure) {
+    fn fail(mut self, failure: &Failure) -> Option<Self> {
         for job in &mut self.jobs {
             if !matches!(job, Standing::Settled(_)) {
                 *job = Standing::Settled(Err(failure.clone()));
             }
         }
-        self.answer();
+        self.answer()
     }
 
-    /// Answers, unless a job is to be sent again.
-    fn answer(self) -> Option<Self> {
+    /// Answers, unless a job is to be sent again. What the answers lead to is sent as the same request.
+    fn answer(mut self) -> Option<Self> {
         if self.jobs.iter().any(|job| !matches!(job, Standing::Settled(_))) {
             return Some(self);
         }
@@ -108,8 +121,16 @@ impl Open {
             Standing::Settled(answer) => Some(answer),
             _ => None,
         });
-        self.request.settle.with(settled.collect());
-        None
+        let next = self.request.settle.with(settled.collect());
+        if next.is_empty() {
+            return None;
+        }
+        let Request { deadline, settle, .. } = self.request;
+        self = Self::new(Request { jobs: next, deadline, settle });
+        if Instant::now() < deadline {
+            return Some(self);
+        }
+        self.fail(&Failure::Unavailable("there was no time to ask again".into()))
     }
 
     fn commands(&self) -> redis::Pipeline {
@@ -177,7 +198,7 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
             for open in std::mem::take(&mut again) {
                 match links.up_before(open.request.deadline).await {
                     Ok((connection, link)) => under_way.push_back(send(open, connection, link)),
-                    Err(why) => open.fail(&Failure::Unavailable(why)),
+                    Err(why) => again.extend(open.fail(&Failure::Unavailable(why))),
                 }
             }
         }
@@ -195,8 +216,10 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
             found = links.up_before(deadline), if next.is_some() && may_start => {
                 let Some(open) = next.take() else { continue };
                 match found {
-                    Ok((connection, link)) => under_way.push_back(send(open, connection, link)),
-                    Err(why) => open.fail(&Failure::Unavailable(why)),
+                    Ok((connection, link)) => {
+                        under_way.push_back(send(open.renewed(), connection, link));
+                    }
+                    Err(why) => again.extend(open.fail(&Failure::Unavailable(why))),
                 }
             }
         }
@@ -209,13 +232,11 @@ fn settled(done: Done, links: &mut Links) -> Option<Open> {
     let replies = match replies {
         Ok(replies) => replies,
         Err(Lost::InTime) => {
-            open.fail(&Failure::TimedOut);
-            return None;
+            return open.fail(&Failure::TimedOut);
         }
         Err(Lost::Broken(why)) => {
             links.report(link);
-            open.fail(&Failure::Broken(why));
-            return None;
+            return open.fail(&Failure::Broken(why));
         }
     };
     let late = Instant::now() + PAUSE >= open.request.deadline;

@@ -1,13 +1,18 @@
 //! What policies, costs and states look like on their way to a script and back: one file for each
 //! script.
 
+mod calendar;
+mod counter;
+mod interval;
+mod log;
 mod rate;
+mod sliding_window;
 mod window;
 
 use super::script::Script;
 use crate::algorithm::Standing;
 use crate::policy::{Layout, Policy, State};
-use crate::time::MAX_SAFE;
+use crate::time::{MAX_SAFE, Micros};
 
 /// What a script says of the state that a call left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +30,16 @@ pub(super) trait Wire {
 
     /// Appends the policy as the script reads it.
     fn push_policy(&self, request: &mut Vec<u8>);
+
+    /// Appends what the script must know of the time around `about`, which should be the server's, where a
+    /// policy takes more than arithmetic. A script that is run at another time answers
+    /// [`CallError::Stale`](super::CallError::Stale).
+    fn push_time(&self, _about: Micros, _request: &mut Vec<u8>) {}
+
+    /// Whether there is such a thing.
+    fn is_timed(&self) -> bool {
+        false
+    }
 
     /// Appends what follows a call's cost.
     fn push_cost(&self, cost: u64, request: &mut Vec<u8>);
@@ -49,6 +64,11 @@ pub(super) fn wire(policy: &Policy) -> &dyn Wire {
     match policy.layout() {
         Layout::Rate(rate) => rate,
         Layout::Window(window) => window,
+        Layout::Interval(bucket) => bucket,
+        Layout::Counter(counter) => counter,
+        Layout::Sliding(window) => window,
+        Layout::Calendar(window) => window,
+        Layout::Log(log) => log,
     }
 }
 

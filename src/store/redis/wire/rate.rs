@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Left, Wire, push_double};
-use crate::algorithm::{Arrival, Rate, RateNumbers, RateState};
+use crate::algorithm::{Arrival, Levels, Rate, RateNumbers, RateState};
 use crate::policy::State;
 use crate::store::redis::script::{RATE, Script};
 use crate::time::Micros;
@@ -18,12 +18,14 @@ impl Wire for Rate {
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
-        let RateNumbers { period, units, burst } = self.numbers();
+        let RateNumbers { period, units, burst, .. } = self.numbers();
+        let Levels { capacity, initial, .. } = self.levels();
         let (unit, full) = (self.time_of(1), self.full());
         let ttl_step = full.micros.max(SHORTEST_TTL_STEP);
-        for number in
-            [period, units, burst, unit.micros, unit.part, full.micros, full.part, ttl_step]
-        {
+        for number in [period, units, burst, capacity, initial, unit.micros, unit.part] {
+            push_double(request, number);
+        }
+        for number in [full.micros, full.part, ttl_step] {
             push_double(request, number);
         }
     }
@@ -42,15 +44,15 @@ impl Wire for Rate {
     }
 
     fn others_width(&self) -> usize {
-        3
+        4
     }
 
     fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left> {
         let &[micros, part] = state else { return None };
         let numbers = match others {
             None => self.shared_numbers(),
-            Some(&[period, units, burst]) if period > 0 && units > 0 && burst > 0 => {
-                Arc::new(RateNumbers { period, units, burst })
+            Some(&[period, units, burst, lingers]) if period > 0 && units > 0 && burst > 0 => {
+                Arc::new(RateNumbers { period, units, burst, lingers: lingers > 0 })
             }
             Some(_) => return None,
         };

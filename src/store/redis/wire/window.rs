@@ -13,6 +13,7 @@ impl Wire for FixedWindow {
     fn push_policy(&self, request: &mut Vec<u8>) {
         push_double(request, self.limit());
         push_double(request, self.window());
+        push_double(request, u64::from(self.counts_refused()));
     }
 
     fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}

@@ -1,0 +1,150 @@
+/** Two processes whose time zone data differ share one limit, and neither resets the other's windows. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type CalendarWindowOptions, calendarWindow, RateLimiter, RedisStore } from '../../ts/index.js'
+import { RedisServer } from '../redis-server.js'
+
+interface Taken {
+  readonly status: string
+  readonly at: number
+  readonly end: number
+}
+
+let server: RedisServer
+let folder: string
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+  folder = await mkdtemp(join(tmpdir(), 'tollgate-zones-'))
+  await mkdir(join(folder, 'Europe'))
+})
+
+afterAll(async () => {
+  await server.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** Time zone data (RFC 9636) of a zone without history, of which a rule says all. */
+function zoneFile(rule: string): Buffer {
+  const block = (version: string) => {
+    const head = Buffer.alloc(44)
+    head.write(`TZif${version}`, 'latin1')
+    head.writeUInt32BE(1, 36) // one type of local time
+    head.writeUInt32BE(4, 40) // one name of four bytes
+    return Buffer.concat([head, Buffer.alloc(6), Buffer.from('ZZZ\0')])
+  }
+  return Buffer.concat([block('2'), block('2'), Buffer.from(`\n${rule}\n`)])
+}
+
+/** Starts a process; one whose data are altered has them from a folder of its own. */
+async function start(prefix: string, options: CalendarWindowOptions, isAltered: boolean): Promise<ChildProcess> {
+  const work = JSON.stringify({ url: server.url, prefix, options })
+  const { TZDIR: _, ...env } = process.env
+  const child = fork(join(__dirname, 'calendar-child.mjs'), [work], {
+    env: isAltered ? { ...env, TZDIR: folder } : env,
+  })
+  expect(await told(child)).toBe('ready')
+  return child
+}
+
+async function told(child: ChildProcess): Promise<unknown> {
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`the process ended with ${code}`)
+  })
+  ended.catch(() => {})
+  return Promise.race([once(child, 'message').then(([message]) => message), ended])
+}
+
+async function ask(child: ChildProcess, question: object): Promise<Taken[]> {
+  child.send(question)
+  return (await told(child)) as Taken[]
+}
+
+async function stop(...children: readonly ChildProcess[]): Promise<void> {
+  for (const child of children) {
+    child.send({})
+    await once(child, 'exit')
+  }
+}
+
+test('whoever opens a window, both keep to its end and to one count', async () => {
+  // By the altered data Berlin is where Kathmandu is.
+  await writeFile(join(folder, 'Europe', 'Berlin'), zoneFile('<+0545>-5:45'))
+  const options = { limit: 5, every: 'day', timeZone: 'Europe/Berlin' } as const
+  const system = await start('days', options, false)
+  const altered = await start('days', options, true)
+  const ends = new Set<number>()
+  for (const [opens, joins] of [
+    [system, altered],
+    [altered, system],
+  ] as const) {
+    const key = `opened by ${opens.pid}`
+    const first = await ask(opens, { key, times: 3 })
+    const then = await ask(joins, { key, times: 3 })
+    const last = await ask(opens, { key, times: 1 })
+    const statuses = [first, then, last].map((taken) => taken.map(({ status }) => status))
+    expect(statuses).toEqual([['allowed', 'allowed', 'allowed'], ['allowed', 'allowed-last', 'refused'], ['refused']])
+    const seconds = [...first, ...then, ...last].map(({ end }) => Math.round(end / 1_000))
+    expect(new Set(seconds).size).toBe(1)
+    ends.add(seconds[0] as number)
+  }
+  // Each opened windows of its own calendar.
+  expect(ends.size).toBe(2)
+  await stop(system, altered)
+})
+
+test('windows that are opened by turns follow on each other, and each admits the limit', async () => {
+  // By the altered data clocks are a second ahead of UTC: windows of two seconds end at odd seconds.
+  await writeFile(join(folder, 'Europe', 'Berlin'), zoneFile('<+000001>-0:00:01'))
+  const limit = 50
+  const options = { limit, every: '2s', timeZone: 'Europe/Berlin' } as const
+  const [system, altered] = [await start('seconds', options, false), await start('seconds', options, true)]
+  const traces = await Promise.all([system, altered].map((child) => ask(child, { key: 'hot', ms: 9_000 })))
+  const trace = traces.flat().sort((a, b) => a.at - b.at)
+  const windows: { end: number; count: number }[] = []
+  for (const { at, end: told } of trace) {
+    const end = Math.round(told / 1_000) * 1_000
+    if (windows.at(-1)?.end !== end) {
+      expect(at).toBeGreaterThanOrEqual(windows.at(-1)?.end ?? 0)
+      windows.push({ end, count: 0 })
+    }
+    const window = windows.at(-1) as { end: number; count: number }
+    window.count++
+  }
+  // The last may have been opened when the time was up.
+  expect(windows.slice(0, -1).map(({ count }) => count)).toEqual(windows.slice(1).map(() => limit))
+  expect(windows.length).toBeGreaterThanOrEqual(5)
+  expect(new Set(windows.map(({ end }) => (end / 1_000) % 2))).toEqual(new Set([0, 1]))
+  await stop(system, altered)
+})
+
+test('over Redis a limiter answers as the embedded one does', async () => {
+  const store = new RedisStore(server.url)
+  for (const every of ['hour', 'day', 'week', 'month', '12h'] as const) {
+    const policy = calendarWindow({ limit: 3, every, timeZone: 'Europe/Berlin' })
+    const limiter = new RateLimiter(policy, { store, prefix: `calendar-${every}` })
+    const embedded = new RateLimiter(policy)
+    await limiter.ready()
+    for (const [cost, status] of [
+      [2, 'allowed'],
+      [2, 'refused'],
+      [4, 'impossible'],
+      [1, 'allowed-last'],
+    ] as const) {
+      const [here, there] = [embedded.takeSync('a', cost), await limiter.take('a', cost)]
+      expect([here.status, there.status]).toEqual([status, status])
+      expect(there.remaining).toBe(here.remaining)
+      expect(Math.abs(there.at + there.resetAfterMs - (here.at + here.resetAfterMs))).toBeLessThan(5)
+    }
+    expect(await limiter.peek('a')).toMatchObject({ status: 'refused', remaining: 0, limit: 3 })
+    await limiter.reset('a')
+    expect(await limiter.peek('a')).toMatchObject({ status: 'allowed', remaining: 3, resetAfterMs: 0 })
+    const many = await limiter.takeMany(['a', 'b', 'a', 'a', 'a'])
+    expect(many.map(({ remaining }) => remaining)).toEqual([2, 2, 1, 0, 0])
+    await limiter.close()
+  }
+  await store.close()
+})

@@ -1,0 +1,115 @@
+/** Memory: what a key takes, in Redis and in the embedded store. Prints tables for docs/algorithms.md. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { Redis } from 'ioredis'
+import { RateLimiter, RedisStore } from 'tollgate'
+import { minded } from './children.mjs'
+import { MISSING, POLICIES } from './policies.mjs'
+import { startRedis } from './redis-server.mjs'
+import { median } from './report.mjs'
+
+export const title = 'Memory: bytes per key'
+
+export const peers = []
+
+export const paces = {
+  full: { rounds: 1, keys: 100_000 },
+  quick: { rounds: 1, keys: 20_000 },
+}
+
+/** So many calls of one unit are made on each key; evenly over half a window, if they are many. */
+const USES = [1, 100]
+const LIMIT = 100
+const WINDOW = '2s'
+const HALF_WINDOW_MS = 1_000
+
+/** V8 without its compilers, in one thread and with a small nursery: its own memory would hide that of the keys. */
+const QUIET_V8 = ['--expose-gc', '--single-threaded', '--max-semi-space-size=1', '--no-opt', '--no-sparkplug']
+
+/** Keys are asked about one by one in Redis: they differ by the lengths of numbers only. */
+const REDIS_KEYS = 20
+
+/** @param {{ rounds: number, keys: number }} pace */
+export async function run({ rounds, keys }) {
+  const redis = await startRedis()
+  try {
+    const results = []
+    for (const { name, make } of POLICIES) {
+      const policy = make(LIMIT, WINDOW)
+      const inRedis = []
+      const embedded = []
+      for (const uses of USES) {
+        inRedis.push(await bytesInRedis(policy, uses, redis.url))
+        const measured = []
+        for (let round = 0; round < rounds; round++) {
+          measured.push(await bytesEmbedded({ policy, uses, keys, stepMs: HALF_WINDOW_MS / uses }))
+        }
+        embedded.push(median(measured))
+      }
+      results.push({ name, inRedis, embedded })
+    }
+    const conditions = [
+      `redis-server ${await redis.version()}: MEMORY USAGE key SAMPLES 0, prefix "api", keys of 20 bytes, the mean of ${REDIS_KEYS}`,
+      `embedded: resident memory without V8's heap, after less before, over ${keys} keys of 20 bytes in a fresh process`,
+      `${LIMIT} units per window; 1 call of one unit on each key, or 100 over half a window`,
+      ...(MISSING.length > 0 ? [`not in this build: ${MISSING.join('; ')}`] : []),
+    ]
+    return { conditions, results }
+  } finally {
+    await redis.stop()
+  }
+}
+
+async function bytesInRedis(policy, uses, url) {
+  const admin = new Redis(url)
+  await admin.flushall()
+  const store = new RedisStore(url)
+  const limiter = new RateLimiter(policy, { store, prefix: 'api' })
+  try {
+    const keys = Array.from({ length: REDIS_KEYS }, (_, number) => keyOf(number))
+    const start = performance.now()
+    for (let use = 0; use < uses; use++) {
+      const wait = start + (use * HALF_WINDOW_MS) / uses - performance.now()
+      if (wait > 0) await sleep(wait)
+      await Promise.all(keys.map((key) => limiter.take(key)))
+    }
+    const names = await admin.keys('*')
+    const sizes = await Promise.all(names.map((name) => admin.call('MEMORY', 'USAGE', name, 'SAMPLES', '0')))
+    return sizes.reduce((sum, size) => sum + size, 0) / REDIS_KEYS
+  } finally {
+    await limiter.close()
+    await store.close()
+    await admin.quit()
+  }
+}
+
+async function bytesEmbedded(work) {
+  const program = fileURLToPath(new URL('memory-child.mjs', import.meta.url))
+  const child = minded(fork(program, [JSON.stringify(work)], { execArgv: QUIET_V8 }))
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`the process ended with ${code} before it told anything`)
+  })
+  ended.catch(() => {})
+  const [bytes] = await Promise.race([once(child, 'message'), ended])
+  return bytes
+}
+
+/** A key of 20 bytes. */
+export function keyOf(number) {
+  return `user:${String(number).padStart(15, '0')}`
+}
+
+/** @param {Awaited<ReturnType<typeof run>>} result */
+export function print({ conditions, results }) {
+  for (const condition of conditions) {
+    console.log(`  ${condition}`)
+  }
+  console.log('\n| algorithm | in Redis, 1 call | 100 calls | embedded, 1 call | 100 calls |')
+  console.log('|---|---:|---:|---:|---:|')
+  for (const { name, inRedis, embedded } of results) {
+    const cells = [...inRedis, ...embedded].map((bytes) => bytes.toFixed(0))
+    console.log(`| ${name} | ${cells.join(' | ')} |`)
+  }
+}

@@ -1,0 +1,243 @@
+//! Calendars over a connection: the client makes the boundaries up and Redis's clock picks one, also
+//! where the client's clock shows another hour or another year.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tollgate::algorithm::Algorithm as _;
+use tollgate::calendar::Every;
+use tollgate::clock::{Clock as _, SystemClock};
+use tollgate::decision::{self, Decision, Status};
+use tollgate::key::Key;
+use tollgate::policy::Policy;
+use tollgate::store::redis::{Batch, Connection, Left, Names, Reply, Round, Unanswered};
+
+use super::server::Server;
+use crate::calendar_window::CalendarSpec;
+use crate::policies::{DAY, HOUR, RateSpec, SECOND, WindowSpec};
+
+/// How far a client's clock is ahead, or behind.
+const SKEWS: [i64; 7] = [
+    0,
+    HOUR.cast_signed(),
+    -HOUR.cast_signed(),
+    4 * DAY.cast_signed(),
+    400 * DAY.cast_signed(),
+    -400 * DAY.cast_signed(),
+    -100_000 * DAY.cast_signed(),
+];
+
+const WINDOWS: [Every; 4] = [Every::HOUR, Every::Day, Every::Week, Every::Month];
+
+/// A client whose clock is wrong, and that counts how often it looks at it: when a round is made, when it
+/// is sent, and when it turns out to be stale.
+struct Client {
+    connection: Connection,
+    skew: i64,
+    looks: Arc<AtomicUsize>,
+    runtime: Runtime,
+}
+
+impl Client {
+    fn new(server: &Server, skew: i64) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let connection =
+            Connection::open(server.client(), Duration::from_secs(1), runtime.handle());
+        Self { connection, skew, looks: Arc::default(), runtime }
+    }
+
+    fn clock(&self) -> impl Fn() -> u64 + Send + 'static {
+        let (skew, looks) = (self.skew, Arc::clone(&self.looks));
+        move || {
+            looks.fetch_add(1, Ordering::Relaxed);
+            SystemClock.now().saturating_add_signed(skew)
+        }
+    }
+
+    fn looks(&self) -> usize {
+        self.looks.swap(0, Ordering::Relaxed)
+    }
+
+    /// Sends a round, and gives what will hear of it.
+    fn send(&self, calls: &[(&Policy, &[&str])]) -> oneshot::Receiver<Vec<Decision>> {
+        let mut round = Round::default();
+        for (index, (policy, keys)) in calls.iter().enumerate() {
+            let names = Names::new(&format!("limiter-{index}"), "default", policy);
+            let mut batch = Batch::new();
+            keys.iter().for_each(|key| batch.push(&names, Key::new(key).unwrap(), 1));
+            round.push(Arc::new((*policy).clone()), batch);
+        }
+        let (told, hears) = oneshot::channel();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        self.connection.decide(round, self.clock(), deadline, |round, answers| {
+            let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
+            round.settle(answers, |told| decisions.push(told.map(|told| told.decision)));
+            told.send(decisions.into_iter().map(Result::unwrap).collect()).unwrap();
+        });
+        hears
+    }
+
+    fn take(&self, policy: &Policy, key: &str) -> Decision {
+        self.runtime.block_on(self.send(&[(policy, &[key])])).unwrap().remove(0)
+    }
+
+    fn peek(&self, policy: &Policy, key: &str) -> Decision {
+        let names = Names::new("limiter-0", "default", policy);
+        let key = names.key(Key::new(key).unwrap());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let asked = self.connection.peek(Arc::new(policy.clone()), key, 1, self.clock(), deadline);
+        let values = self.runtime.block_on(asked).unwrap();
+        let mut reply = Reply::new(&values);
+        let Left::State(state) = reply.next(policy).unwrap().1 else {
+            panic!("a calendar's state is small");
+        };
+        decision::peek(policy, &state, reply.now(), 1)
+    }
+}
+
+fn calendar(every: Every, limit: u64) -> CalendarSpec {
+    CalendarSpec { limit, every, zone: "Asia/Kathmandu" }
+}
+
+/// Up to the next boundary by Redis's clock, whatever the client's shows.
+fn ends_right(spec: CalendarSpec, decision: Decision) {
+    let end = spec.window().calendar().end_after(decision.at);
+    let until = (end * 1_000).saturating_sub(decision.at).div_ceil(1_000);
+    assert_eq!(decision.reset_after_ms, until, "{spec:?}");
+}
+
+#[test]
+fn a_client_whose_clock_is_wrong_asks_twice_once_and_has_redis_boundaries() {
+    let mut server = Server::start();
+    for skew in SKEWS {
+        for every in WINDOWS {
+            let _: () = server.run(&[b"FLUSHALL"]);
+            let client = Client::new(&server, skew);
+            let spec = calendar(every, 3);
+            let policy = spec.policy();
+            for (number, key) in ["a", "b", "a", "a", "a"].into_iter().enumerate() {
+                let decision = client.take(&policy, key);
+                ends_right(spec, decision);
+                let status = [
+                    Status::Allowed,
+                    Status::Allowed,
+                    Status::Allowed,
+                    Status::AllowedLast,
+                    Status::Refused,
+                ];
+                assert_eq!(decision.status, status[number], "{skew} {every:?}");
+                let looks = client.looks();
+                assert!(looks == 2 || number == 0 && looks == 3 && skew != 0, "{looks} at {skew}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_peek_by_a_wrong_clock_is_right_and_changes_nothing() {
+    let server = Server::start();
+    for skew in SKEWS {
+        let spec = calendar(Every::Day, 3);
+        let policy = spec.policy();
+        let key = format!("key {skew}");
+        let fresh = Client::new(&server, skew).peek(&policy, &key);
+        assert_eq!((fresh.remaining, fresh.reset_after_ms), (3, 0));
+        ends_right(spec, Client::new(&server, skew).take(&policy, &key));
+        let peeked = Client::new(&server, skew).peek(&policy, &key);
+        ends_right(spec, peeked);
+        assert_eq!((peeked.status, peeked.remaining), (Status::Allowed, 2));
+    }
+}
+
+/// What goes with a calendar is charged once; the answers come in the order of the calls.
+#[test]
+fn only_what_is_stale_is_asked_again() {
+    let server = Server::start();
+    let client = Client::new(&server, 400 * DAY.cast_signed());
+    let window = WindowSpec { limit: 10, window: HOUR }.policy();
+    let gcra = RateSpec { units: 20, period: HOUR, burst: 20 }.gcra();
+    let (daily, hourly) = (calendar(Every::Day, 5).policy(), calendar(Every::HOUR, 7).policy());
+    let rounds = [
+        client.send(&[
+            (&daily, &["a", "a"]),
+            (&window, &["a", "a", "b"]),
+            (&hourly, &["a"]),
+            (&gcra, &["a"]),
+        ]),
+        client.send(&[
+            (&daily, &["a"]),
+            (&window, &["a"]),
+            (&hourly, &["a", "c"]),
+            (&gcra, &["a"]),
+        ]),
+    ];
+    let remaining = rounds.map(|round| {
+        let decisions = client.runtime.block_on(round).unwrap();
+        decisions.into_iter().map(|decision| decision.remaining).collect::<Vec<_>>()
+    });
+    assert_eq!(remaining[0], [4, 3, 9, 8, 9, 6, 19]);
+    assert_eq!(remaining[1], [2, 7, 5, 6, 18]);
+}
+
+/// Rounds that are under way when the first turns out to be stale do not overtake it, nor each other;
+/// nor do those that are made meanwhile, by a clock that is right by then.
+#[test]
+fn calls_on_a_key_take_effect_in_their_order_though_they_are_stale() {
+    let server = Server::start();
+    for skew in SKEWS {
+        let client = Client::new(&server, skew);
+        let policy = calendar(Every::Month, 1_000).policy();
+        let key = format!("key {skew}");
+        let keys = [key.as_str(); 3];
+        let mut rounds = Vec::new();
+        for _ in 0..100 {
+            rounds.push(client.send(&[(&policy, &keys)]));
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        let mut expected = policy.limit();
+        for round in rounds {
+            for decision in client.runtime.block_on(round).unwrap() {
+                expected -= 1;
+                assert_eq!(decision.remaining, expected, "{skew}");
+            }
+        }
+    }
+}
+
+/// The boundaries that were sent reach two windows back and six ahead.
+#[test]
+fn a_clock_that_is_off_by_less_than_the_list_reaches_need_not_ask_twice() {
+    let server = Server::start();
+    for (skew, looks) in
+        [(-DAY.cast_signed(), 2), (-7 * DAY.cast_signed(), 3), (DAY.cast_signed(), 2)]
+    {
+        let client = Client::new(&server, skew);
+        let spec = CalendarSpec { limit: 3, every: Every::Day, zone: "UTC" };
+        ends_right(spec, client.take(&spec.policy(), &format!("key {skew}")));
+        assert_eq!(client.looks(), looks, "{skew}");
+    }
+}
+
+#[test]
+fn short_windows_come_one_after_the_other() {
+    let server = Server::start();
+    let client = Client::new(&server, HOUR.cast_signed());
+    let spec = CalendarSpec { limit: 1, every: Every::part(SECOND).unwrap(), zone: "UTC" };
+    let mut last = 0;
+    for _ in 0..3 {
+        let decision = client.take(&spec.policy(), "a");
+        assert_eq!(decision.status, Status::AllowedLast);
+        ends_right(spec, decision);
+        assert!(decision.at / SECOND > last);
+        last = decision.at / SECOND;
+        let refused = client.take(&spec.policy(), "a");
+        if refused.at / SECOND == last {
+            assert_eq!(refused.status, Status::Refused);
+        }
+        std::thread::sleep(Duration::from_millis(decision.reset_after_ms + 2));
+    }
+}

@@ -1,0 +1,187 @@
+//! The window of the calendar: an hour, a day, a week or a month in a time zone, or another part of
+//! a day.
+//!
+//! **Law:** at most limit units per calendar window, and at most 2·limit in any rolling span that is
+//! not longer than the windows in it: one that touches three of them holds a whole one. (A day is 23
+//! hours long where the clocks go forward; an hour that a change of offset cuts short counts as
+//! long as it is.) [`Calendar`] says where windows end.
+//!
+//! The state is that of the fixed window: the window's end and its count. The calendar is asked for
+//! the end only when a window opens, and a window that is open keeps its end: processes whose time
+//! zone data differ neither reset nor extend each other's windows.
+//!
+//! **Changed numbers.** The count is judged by the limit of whoever asks. Across a change of limit,
+//! windows, time zone or time zone data, several versions side by side included, each window that
+//! was opened admits at most the larger limit, and ends at a boundary of one of the versions before
+//! the next is opened. A window that ends further ahead than twice the longest window (see
+//! [`Calendar::horizon`]: two parts of a day; 50 hours; 14 days and 2 hours; 62 days and 2 hours) was
+//! left by a clock that has stepped back, or by much longer windows: it is full until the next
+//! boundary.
+//!
+//! Source: go-zero's PeriodLimit with `Align`, whose three states (allowed, hit the quota, over the
+//! quota) are the statuses allowed, allowed-last and refused. Unlike there, changes of offset are
+//! followed, a refused call counts nothing, a cost is added before it is compared, and no window
+//! depends on a key's expiry having been set.
+
+use std::sync::Arc;
+
+use super::{Algorithm, InvalidNumber, Outcome, State as _, WindowState, checked_units};
+use crate::calendar::{Calendar, Every};
+use crate::time::Micros;
+
+/// `limit` units in each window of a calendar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalendarWindow {
+    limit: u64,
+    calendar: Arc<Calendar>,
+}
+
+impl CalendarWindow {
+    /// `limit` units per window in the time zone of an IANA name.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a limit that is 0 or too large to count exactly, and for a name that no
+    /// time zone has.
+    pub fn new(limit: u64, every: Every, time_zone: &str) -> Result<Self, InvalidNumber> {
+        checked_units("limit", limit)?;
+        let unknown = InvalidNumber { option: "timeZone", rule: "must name an IANA time zone" };
+        let calendar = Calendar::new(every, time_zone).map_err(|_| unknown)?;
+        Ok(Self { limit, calendar: Arc::new(calendar) })
+    }
+
+    /// Where windows end.
+    #[must_use]
+    pub fn calendar(&self) -> &Calendar {
+        &self.calendar
+    }
+}
+
+impl Algorithm for CalendarWindow {
+    type State = WindowState;
+
+    #[inline]
+    fn unused(&self) -> WindowState {
+        WindowState { ends_ms: 0, count: 0 }
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut WindowState, now: Micros, cost: u64) -> Outcome {
+        if state.settled_at() > now + self.calendar.horizon() {
+            let count = state.count.max(self.limit);
+            *state = WindowState { ends_ms: self.calendar.end_after(now), count };
+        }
+        if cost == 0 {
+            return Outcome::Admitted;
+        }
+        if cost > self.limit {
+            return Outcome::Impossible;
+        }
+        let open = state.settled_at() > now;
+        let count = if open { state.count.saturating_add(cost) } else { cost };
+        if count > self.limit {
+            return Outcome::Refused;
+        }
+        let ends_ms = if open { state.ends_ms } else { self.calendar.end_after(now) };
+        *state = WindowState { ends_ms, count };
+        Outcome::Admitted
+    }
+
+    #[inline]
+    fn remaining(&self, state: &WindowState, now: Micros) -> u64 {
+        let used = if state.settled_at() > now { state.count } else { 0 };
+        self.limit.saturating_sub(used)
+    }
+
+    #[inline]
+    fn retry_at(&self, state: &WindowState, now: Micros, _cost: u64) -> Micros {
+        state.settled_at().max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Micros = 1_000_000;
+    const HOUR: Micros = 3_600 * SECOND;
+    const DAY: Micros = 24 * HOUR;
+    /// 2026-06-01T12:00:00Z
+    const NOON: Micros = 1_780_315_200 * SECOND;
+
+    fn daily(limit: u64) -> CalendarWindow {
+        CalendarWindow::new(limit, Every::Day, "UTC").unwrap()
+    }
+
+    #[test]
+    fn a_window_ends_at_the_boundary_whenever_it_was_opened() {
+        let two = daily(2);
+        let midnight = NOON + 12 * HOUR;
+        let mut state = two.unused();
+        assert_eq!(two.charge(&mut state, NOON, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: midnight / 1_000, count: 1 });
+        assert_eq!(two.charge(&mut state, midnight - 1, 1), Outcome::Admitted);
+        assert_eq!(two.charge(&mut state, midnight - 1, 1), Outcome::Refused);
+        assert_eq!(two.retry_at(&state, midnight - 1, 1), midnight);
+        assert_eq!(two.charge(&mut state, midnight, 2), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: (midnight + DAY) / 1_000, count: 2 });
+    }
+
+    #[test]
+    fn a_call_that_can_never_fit_opens_nothing() {
+        let two = daily(2);
+        let mut state = two.unused();
+        assert_eq!(two.charge(&mut state, NOON, 3), Outcome::Impossible);
+        assert_eq!(state, two.unused());
+    }
+
+    #[test]
+    fn an_open_window_keeps_its_end_whatever_the_calendar_says() {
+        let [utc, berlin] =
+            ["UTC", "Europe/Berlin"].map(|zone| CalendarWindow::new(10, Every::Day, zone).unwrap());
+        let mut state = utc.unused();
+        utc.charge(&mut state, NOON, 9);
+        let ends_ms = state.ends_ms;
+        // 23:00 UTC is 01:00 of the next day in Berlin.
+        assert_eq!(berlin.charge(&mut state, NOON + 11 * HOUR, 2), Outcome::Refused);
+        assert_eq!(berlin.charge(&mut state, NOON + 11 * HOUR, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms, count: 10 });
+        assert_eq!(berlin.charge(&mut state, NOON + 12 * HOUR, 1), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: (NOON + 34 * HOUR) / 1_000, count: 1 });
+    }
+
+    #[test]
+    fn a_clock_step_back_locks_a_key_for_no_longer_than_to_the_next_boundary() {
+        let ten = daily(10);
+        let (now, ends_ms) = (NOON, (NOON + 50 * HOUR) / 1_000);
+        let mut at_the_horizon = WindowState { ends_ms, count: 1 };
+        assert_eq!(ten.charge(&mut at_the_horizon, now, 1), Outcome::Admitted);
+        assert_eq!(at_the_horizon, WindowState { ends_ms, count: 2 });
+        let mut beyond = WindowState { ends_ms: ends_ms + 1, count: 1 };
+        assert_eq!(ten.charge(&mut beyond, now, 1), Outcome::Refused);
+        assert_eq!(beyond, WindowState { ends_ms: (NOON + 12 * HOUR) / 1_000, count: 10 });
+        assert_eq!(ten.charge(&mut beyond, NOON + 12 * HOUR, 10), Outcome::Admitted);
+    }
+
+    #[test]
+    fn a_smaller_limit_keeps_the_window_and_refuses_until_it_ends() {
+        let ten = daily(10);
+        let mut state = WindowState { ends_ms: NOON / 1_000 + 5, count: 50 };
+        assert_eq!(ten.charge(&mut state, NOON, 1), Outcome::Refused);
+        assert_eq!((state.count, ten.remaining(&state, NOON)), (50, 0));
+        assert_eq!(ten.retry_at(&state, NOON, 1), NOON + 5_000);
+    }
+
+    #[test]
+    fn errors_name_the_option() {
+        let new = |limit, zone| CalendarWindow::new(limit, Every::Day, zone);
+        assert_eq!(new(0, "UTC").unwrap_err().option, "limit");
+        for zone in ["", "Mars/Base", "../zoneinfo/UTC", "Etc/Unknown", "Europe", "UTC\0"] {
+            assert_eq!(new(1, zone).unwrap_err().option, "timeZone", "{zone}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What the sliding logs remember of a key: its calls in order of time, with cumulative units.
+//!
+//! An entry keeps the units counted up to its end, so the units of any window are one subtraction
+//! once its first entry is found, and that takes O(log n). 16 bytes per entry.
+
+use std::collections::VecDeque;
+
+use super::State;
+use crate::time::Micros;
+
+/// Above this an array with four times more room than entries gives memory back.
+const SMALL: usize = 64;
+
+/// A call, or the calls of one multiple of the precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    time: Micros,
+    /// All units up to its end.
+    after: u64,
+}
+
+/// The calls of a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogState {
+    entries: VecDeque<Entry>,
+    /// The units before the first entry.
+    before: u64,
+    /// The latest time at which an entry was written: at most the newest entry's time, which may be
+    /// rounded up. No later call is judged by an earlier time.
+    pub(super) seen: Micros,
+    /// How many of the newest units are kept, if refused attempts push out older ones; otherwise 0.
+    pub(super) keep: u64,
+    /// When the windows of all who wrote here will have passed.
+    settled_at: Micros,
+}
+
+impl State for LogState {
+    fn settled_at(&self) -> Micros {
+        self.settled_at
+    }
+
+    fn drains(&self) -> bool {
+        // A settled log's units lie a window's length back: no rolling window holds them.
+        true
+    }
+}
+
+impl LogState {
+    /// A log of so many units at one time, or of nothing.
+    pub(super) fn of(units: u64, time: Micros) -> Self {
+        let mut log = Self::default();
+        if units > 0 {
+            log.entries.push_back(Entry { time, after: units });
+        }
+        log
+    }
+
+    /// How many entries there are, those included that have expired and are still to be dropped.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The time of the newest entry.
+    pub(super) fn newest(&self) -> Option<Micros> {
+        self.entries.back().map(|entry| entry.time)
+    }
+
+    /// All units ever counted.
+    pub(super) fn after(&self) -> u64 {
+        self.entries.back().map_or(self.before, |entry| entry.after)
+    }
+
+    /// The units that a window of this length holds at a time: those of entries for less than a
+    /// window ago.
+    pub(super) fn used(&self, at: Micros, window: Micros) -> u64 {
+        let first = self.entries.partition_point(|entry| entry.time + window <= at);
+        let before = if first == 0 { self.before } else { self.entries[first - 1].after };
+        self.after() - before
+    }
+
+    /// The time of the entry that holds the unit of this number, counted from 1.
+    pub(super) fn time_of_unit(&self, number: u64) -> Option<Micros> {
+        let index = self.entries.partition_point(|entry| entry.after < number);
+        self.entries.get(index).map(|entry| entry.time)
+    }
+
+    /// Adds units; to the newest entry if entries of one time are shared.
+    pub(super) fn push(&mut self, units: u64, time: Micros, shared: bool) {
+        let after = self.after() + units;
+        match self.entries.back_mut() {
+            Some(newest) if shared && newest.time == time => newest.after = after,
+            _ => self.entries.push_back(Entry { time, after }),
+        }
+    }
+
+    /// The state is needed at least until then.
+    pub(super) fn needed_until(&mut self, time: Micros) {
+        self.settled_at = self.settled_at.max(time);
+    }
+
+    /// Drops the oldest entries, at most so many: those of up to a time, and those of up to a
+    /// cumulative number of units.
+    pub(super) fn drop_oldest(&mut self, most: usize, up_to: Option<Micros>, units: u64) {
+        for _ in 0..most {
+            match self.entries.front() {
+                Some(old) if Some(old.time) <= up_to || old.after <= units => {
+                    self.before = old.after;
+                    self.entries.pop_front();
+                }
+                _ => break,
+            }
+        }
+        if self.entries.capacity() > SMALL.max(4 * self.entries.len()) {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
+    }
+
+    /// The same log, whose cumulative numbers stand so much higher.
+    #[cfg(test)]
+    pub(super) fn raised(mut self, by: u64) -> Self {
+        self.before += by;
+        self.entries.iter_mut().for_each(|entry| entry.after += by);
+        self
+    }
+}

@@ -1,0 +1,350 @@
+//! The sliding window in buckets.
+//!
+//! Time is divided into buckets of `width` = ⌈window / buckets⌉ microseconds on the grid of the
+//! epoch. What is admitted in a bucket stands in one entry: the bucket's end and the units. An
+//! entry counts while its end is later than start(now) − buckets·width, where start(now) is the
+//! start of the bucket that now lies in; so the bucket that the window only partly covers, the
+//! (buckets + 1)th, counts in full.
+//!
+//! **Law:** at most limit units in **any** rolling window (half-open, [s, s + window)). A unit
+//! admitted at t stands in an entry whose end is later than t, so it counts at least while
+//! now − t < buckets·width, which is no less than the window; and all that count when a unit is
+//! admitted are, with it, at most limit.
+//!
+//! **Promise:** a unit counts for at most (buckets + 1)·width, so a steady caller gets limit per
+//! window·(buckets + 1)/buckets; more buckets promise more.
+//!
+//! **Clock steps.** A call goes into the entry of its own bucket if that is newer than the newest
+//! entry, and otherwise into the newest, so entries stay in order. After a step back entries count
+//! for longer, and none counts for less long. A newest entry that ends further ahead than a window
+//! and a bucket is re-based: one entry in the bucket of now, as fully used.
+//!
+//! **Changed numbers.** Entries are times, so any numbers can read them. The bound across a
+//! change, several versions side by side included, is the larger limit in any rolling window of
+//! the shorter length. A state also carries when it settles under the numbers that wrote it last:
+//! from then on it counts for nobody, because a store may have dropped it. To a version whose
+//! window is shorter than the buckets of another, a key that the other has just used is full.
+//!
+//! Source: the sliding window of the Go + Redis limiter, with its buckets in a hash (O(buckets)
+//! a call) or in a list (O(1)). Unlike there, all that has expired is dropped at once and not one
+//! bucket per call, nothing is found or deleted by its value, and the partly covered bucket counts:
+//! without it twice the limit fits into a window.
+
+use std::collections::VecDeque;
+
+use super::buckets::{Buckets, Counted, Entry, SlidingState};
+use super::{Algorithm, InvalidNumber, Outcome, checked_length, checked_units};
+use crate::time::Micros;
+
+/// The most buckets that a window can have.
+pub const MAX_BUCKETS: u64 = 1_000;
+
+/// (buckets + 1)·width is at most this, 2^51 µs: so the end of an entry, as far ahead as a clock
+/// step can leave it, and a window stay below 2^53.
+const MAX_SPAN: Micros = 1 << 51;
+
+/// How the buckets of a key are laid out in Redis. It changes no decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BucketLayout {
+    /// A list of running totals: as many commands a call for a thousand buckets as for ten.
+    List,
+    /// A hash of counts: a third of the memory for up to a hundred buckets and twice as much for a
+    /// thousand, and a call reads all of them.
+    Hash,
+}
+
+/// `limit` units in any rolling window, counted in buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlidingWindow {
+    limit: u64,
+    /// The length of a bucket.
+    width: Micros,
+    /// Buckets·width: the window, rounded up.
+    span: Micros,
+    layout: BucketLayout,
+}
+
+impl SlidingWindow {
+    /// `limit` units in any `window`, counted in `buckets` buckets.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a limit or a window of 0 or too large to count exactly, more than
+    /// [`MAX_BUCKETS`] buckets or none, and for a window that is with one bucket more than 2^51 µs.
+    pub fn new(
+        limit: u64,
+        window: Micros,
+        buckets: u64,
+        layout: BucketLayout,
+    ) -> Result<Self, InvalidNumber> {
+        checked_units("limit", limit)?;
+        checked_length("window", window)?;
+        if !(1..=MAX_BUCKETS).contains(&buckets) {
+            let rule = "must be a whole number from 1 to 1000";
+            return Err(InvalidNumber { option: "buckets", rule });
+        }
+        let width = window.div_ceil(buckets);
+        let span = buckets * width;
+        if span + width > MAX_SPAN {
+            let rule = "and one bucket more must be at most 2^51 µs (71 years)";
+            return Err(InvalidNumber { option: "window", rule });
+        }
+        Ok(Self { limit, width, span, layout })
+    }
+
+    /// The length of a bucket.
+    #[must_use]
+    pub fn width(&self) -> Micros {
+        self.width
+    }
+
+    /// The length of all buckets together: the window, rounded up.
+    #[must_use]
+    pub fn span(&self) -> Micros {
+        self.span
+    }
+
+    /// How buckets are laid out in Redis.
+    #[must_use]
+    pub fn layout(&self) -> BucketLayout {
+        self.layout
+    }
+
+    /// The start of the bucket that `now` lies in.
+    fn start(&self, now: Micros) -> Micros {
+        now - now % self.width
+    }
+
+    /// An entry counts if it ends later than this.
+    fn horizon(&self, now: Micros) -> Micros {
+        self.start(now).saturating_sub(self.span)
+    }
+
+    /// The first time at which an entry that ends at `end` does not count.
+    fn ceases_at(&self, end: Micros) -> Micros {
+        end.next_multiple_of(self.width) + self.span
+    }
+
+    /// Re-bases what a clock step, or a version with much wider buckets, has left further ahead
+    /// than a window and a bucket.
+    fn repair(&self, buckets: &mut Buckets, now: Micros) {
+        let own_end = self.start(now) + self.width;
+        if buckets.entries.back().is_some_and(|newest| newest.end > own_end + self.span) {
+            let used = buckets.counted(now, self.horizon(now)).used();
+            let entry = Entry { end: own_end, after: used.max(self.limit) };
+            let settled_at = self.ceases_at(own_end);
+            *buckets = Buckets { entries: VecDeque::from([entry]), before: 0, settled_at };
+        }
+    }
+
+    /// Puts units on the books, and drops the entries that do not count.
+    fn admit(&self, buckets: &mut Buckets, now: Micros, cost: u64) {
+        let Counted { gone, before, .. } = buckets.counted(now, self.horizon(now));
+        buckets.entries.drain(..gone);
+        buckets.before = before;
+        let own_end = self.start(now) + self.width;
+        let end = match buckets.entries.back_mut() {
+            Some(newest) if newest.end >= own_end => {
+                newest.after = newest.after.wrapping_add(cost);
+                newest.end
+            }
+            newest => {
+                let before = newest.map_or(before, |newest| newest.after);
+                let after = before.wrapping_add(cost);
+                buckets.entries.push_back(Entry { end: own_end, after });
+                own_end
+            }
+        };
+        buckets.settled_at = self.ceases_at(end);
+    }
+}
+
+impl Algorithm for SlidingWindow {
+    type State = SlidingState;
+
+    #[inline]
+    fn unused(&self) -> SlidingState {
+        SlidingState(None)
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn charge(&self, state: &mut SlidingState, now: Micros, cost: u64) -> Outcome {
+        if let Some(buckets) = &mut state.0 {
+            self.repair(buckets, now);
+        }
+        if cost == 0 {
+            return Outcome::Admitted;
+        }
+        if cost > self.limit {
+            return Outcome::Impossible;
+        }
+        if cost > self.remaining(state, now) {
+            return Outcome::Refused;
+        }
+        self.admit(state.0.get_or_insert_default(), now, cost);
+        Outcome::Admitted
+    }
+
+    fn remaining(&self, state: &SlidingState, now: Micros) -> u64 {
+        let Some(buckets) = &state.0 else { return self.limit };
+        self.limit.saturating_sub(buckets.counted(now, self.horizon(now)).used())
+    }
+
+    fn retry_at(&self, state: &SlidingState, now: Micros, cost: u64) -> Micros {
+        let Some(buckets) = &state.0 else { return now };
+        let counted = buckets.counted(now, self.horizon(now));
+        // Neither the units used nor the cost pass 2^53.
+        let short = (counted.used() + cost).saturating_sub(self.limit);
+        let ceases_at = counted.end_with(short).map_or(now, |end| self.ceases_at(end));
+        ceases_at.min(buckets.settled_at).max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::State as _;
+
+    fn sliding(limit: u64, window: Micros, buckets: u64) -> SlidingWindow {
+        SlidingWindow::new(limit, window, buckets, BucketLayout::List).unwrap()
+    }
+
+    fn entries(state: &SlidingState) -> Vec<(Micros, u64)> {
+        let Some(buckets) = &state.0 else { return Vec::new() };
+        let mut before = buckets.before;
+        let units = |entry: &Entry| {
+            let units = entry.after.wrapping_sub(before);
+            before = entry.after;
+            (entry.end, units)
+        };
+        buckets.entries.iter().map(units).collect()
+    }
+
+    fn admitted(policy: &SlidingWindow, state: &mut SlidingState, now: Micros, cost: u64) {
+        assert_eq!(policy.charge(state, now, cost), Outcome::Admitted, "at {now}");
+    }
+
+    fn refused(policy: &SlidingWindow, state: &mut SlidingState, now: Micros, cost: u64) {
+        let before = state.clone();
+        assert_eq!(policy.charge(state, now, cost), Outcome::Refused, "at {now}");
+        assert_eq!(*state, before);
+    }
+
+    #[test]
+    fn a_bucket_counts_until_the_window_has_left_it() {
+        let ten = sliding(10, 100, 10);
+        let mut state = ten.unused();
+        admitted(&ten, &mut state, 1_009, 4);
+        admitted(&ten, &mut state, 1_010, 6);
+        assert_eq!(entries(&state), [(1_010, 4), (1_020, 6)]);
+        refused(&ten, &mut state, 1_109, 1);
+        assert_eq!(
+            (ten.retry_at(&state, 1_109, 4), ten.retry_at(&state, 1_109, 5)),
+            (1_110, 1_120)
+        );
+        assert_eq!((ten.remaining(&state, 1_109), ten.remaining(&state, 1_110)), (0, 4));
+        assert_eq!(state.settled_at(), 1_120);
+        admitted(&ten, &mut state, 1_110, 4);
+        assert_eq!(entries(&state), [(1_020, 6), (1_120, 4)]);
+    }
+
+    /// A described system counted only as many buckets as the window has: what was admitted at the
+    /// end of the oldest bucket was forgotten a bucket too early.
+    #[test]
+    fn the_bucket_that_the_window_partly_covers_counts_in_full() {
+        let two = sliding(10, 20, 2);
+        let mut state = two.unused();
+        admitted(&two, &mut state, 1_009, 10);
+        // [1_009, 1_029) holds both calls, and three buckets.
+        refused(&two, &mut state, 1_028, 1);
+        refused(&two, &mut state, 1_029, 1);
+        admitted(&two, &mut state, 1_030, 10);
+    }
+
+    /// A described system dropped one expired bucket per request, so what had expired long ago
+    /// refused call after call.
+    #[test]
+    fn all_that_has_expired_is_dropped_at_once() {
+        let ten = sliding(10, 100, 10);
+        let mut state = ten.unused();
+        for bucket in 0..10 {
+            admitted(&ten, &mut state, 1_000 + 10 * bucket, 1);
+        }
+        assert_eq!(entries(&state).len(), 10);
+        assert_eq!((ten.remaining(&state, 1_109), ten.remaining(&state, 1_189)), (0, 8));
+        admitted(&ten, &mut state, 1_180, 8);
+        assert_eq!(entries(&state), [(1_090, 1), (1_100, 1), (1_190, 8)]);
+        admitted(&ten, &mut state, 9_000, 10);
+        assert_eq!(entries(&state), [(9_010, 10)]);
+    }
+
+    #[test]
+    fn a_window_that_does_not_divide_is_rounded_up() {
+        let three = sliding(1, 100, 3);
+        assert_eq!((three.width(), three.span()), (34, 102));
+        assert_eq!(sliding(1, 5, 10).span(), 10);
+    }
+
+    #[test]
+    fn a_step_back_is_no_refill_and_keeps_the_entries_in_order() {
+        let ten = sliding(10, 100, 10);
+        let mut state = ten.unused();
+        admitted(&ten, &mut state, 1_000, 5);
+        admitted(&ten, &mut state, 1_050, 2);
+        admitted(&ten, &mut state, 960, 3);
+        assert_eq!(entries(&state), [(1_010, 5), (1_060, 5)]);
+        refused(&ten, &mut state, 960, 1);
+        assert_eq!(ten.retry_at(&state, 960, 1), 1_110);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_far_ahead_and_back_locks_a_key_for_a_window_and_a_bucket() {
+        let ten = sliding(10, 100, 10);
+        let mut state = ten.unused();
+        admitted(&ten, &mut state, 1_000_000, 3);
+        assert_eq!(ten.charge(&mut state, 1_000, 1), Outcome::Refused);
+        assert_eq!(entries(&state), [(1_010, 10)]);
+        assert_eq!((ten.retry_at(&state, 1_000, 1), state.settled_at()), (1_110, 1_110));
+        admitted(&ten, &mut state, 1_110, 10);
+    }
+
+    #[test]
+    fn a_key_that_settled_under_the_numbers_that_wrote_it_counts_for_nobody() {
+        let (short, long) = (sliding(10, 100, 10), sliding(10, 1_000, 10));
+        let mut state = short.unused();
+        admitted(&short, &mut state, 1_000, 10);
+        refused(&long, &mut state, 1_109, 1);
+        assert_eq!(long.retry_at(&state, 1_109, 1), 1_110);
+        admitted(&long, &mut state, 1_110, 10);
+        assert_eq!(entries(&state), [(1_200, 10)]);
+    }
+
+    /// Were the newest entry's end less the reader's width taken for a time that has been, the
+    /// wide buckets of one version would make the other forget: 20 units in 1 us.
+    #[test]
+    fn the_wide_buckets_of_another_version_make_nobody_forget() {
+        let (narrow, wide) = (sliding(10, 100, 10), sliding(11, 1_200, 10));
+        let mut state = narrow.unused();
+        admitted(&narrow, &mut state, 1_200, 10);
+        admitted(&wide, &mut state, 1_200, 1);
+        assert_eq!(narrow.remaining(&state, 1_201), 0);
+        assert_eq!(narrow.charge(&mut state, 1_201, 1), Outcome::Refused);
+    }
+
+    #[test]
+    fn errors_name_the_option() {
+        let new = |limit, window, buckets| {
+            let made = SlidingWindow::new(limit, window, buckets, BucketLayout::Hash);
+            made.map_err(|invalid| invalid.option)
+        };
+        assert_eq!(new(0, 1, 1), Err("limit"));
+        assert_eq!(new(1, 0, 1), Err("window"));
+        assert_eq!(new(1, 1, 0), Err("buckets"));
+        assert_eq!(new(1, 1, 1_001), Err("buckets"));
+        assert!(new(1, 1 << 50, 1).is_ok() && new(1, 1, 1_000).is_ok());
+        assert_eq!(new(1, (1 << 50) + 1, 1), Err("window"));
+    }
+}

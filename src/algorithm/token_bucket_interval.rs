@@ -1,0 +1,364 @@
+//! The token bucket that is refilled at intervals: `tokens` at once at the end of each `every`.
+//!
+//! **Law:** between two calls at a distance of t at most capacity + tokens·⌈t/every⌉ units are
+//! admitted, both calls included, and so at most capacity + tokens·(⌊t/every⌋ + 1) in any window of
+//! length t; if the bucket may be overdrawn, debt units more (once). Refills are at least `every`
+//! apart, so at most ⌈t/every⌉ of them lie behind the first call and not behind the last.
+//!
+//! The intervals are counted from the call that takes the first token of a full bucket. A full
+//! bucket does not tick, so it is as if never used. A lone caller gets the capacity at once, and
+//! `tokens` to the microsecond at the end of each interval from then on.
+//!
+//! The state is a level and a time that a refill has been counted at (the anchor); refills that
+//! have come since are counted when somebody asks. All are whole numbers: nothing is rounded.
+//!
+//! **Changed numbers.** A state carries the numbers it was written with. Units used are never cut
+//! down; they are refilled by the old `tokens` and `every` until a call is admitted, which writes
+//! the new numbers. The interval that runs goes on if it has not ended under the new `every`, and
+//! begins anew otherwise: so no two refills are closer than the shorter `every`. The bound across
+//! a change, several versions side by side included, is the law with the largest capacity + debt,
+//! the most tokens and the shortest `every`.
+//!
+//! **Clock steps.** While the clock is behind the anchor nothing is refilled; a call that is
+//! admitted then begins the interval anew. A state that would be full later than a fully used one
+//! is fully used now.
+//!
+//! Source: two descriptions of a bucket refilled at intervals. Unlike there, the bucket is made,
+//! refilled and charged in one step, and time is not cut down to whole seconds.
+
+use std::sync::Arc;
+
+use super::levels::{self, LINGER, Levels};
+use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
+use crate::time::{MAX_TIME, Micros};
+
+/// The numbers that a state is written with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntervalNumbers {
+    /// The length of an interval.
+    pub every: Micros,
+    /// Units that are refilled at the end of each.
+    pub tokens: u64,
+    /// The most units that may be used at a time: capacity + debt.
+    pub most: u64,
+    /// Whether the key must be known for a day after it is full, because it began with less.
+    pub lingers: bool,
+}
+
+impl IntervalNumbers {
+    /// The time in which `used` units are refilled.
+    fn time_of(self, used: u64) -> Micros {
+        used.div_ceil(self.tokens).saturating_mul(self.every)
+    }
+}
+
+/// What is remembered of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntervalState {
+    /// When the interval began whose end is the next refill, of those that have been counted.
+    pub anchor: Micros,
+    /// Units used and not refilled at the anchor.
+    pub used: u64,
+    /// The numbers of the policy that wrote this; a million states hold them once.
+    pub numbers: Arc<IntervalNumbers>,
+}
+
+impl IntervalState {
+    /// When all will be refilled; 0 if the key was never used.
+    fn full_at(&self) -> Micros {
+        self.anchor.saturating_add(self.numbers.time_of(self.used))
+    }
+
+    /// The anchor and the units used with all refills counted up to `now`. If none are used, the
+    /// bucket is full, and the anchor says nothing.
+    fn at(&self, now: Micros) -> (Micros, u64) {
+        let IntervalNumbers { every, tokens, .. } = *self.numbers;
+        let elapsed = now.saturating_sub(self.anchor);
+        if elapsed < every {
+            return (self.anchor, self.used);
+        }
+        let refills = elapsed / every;
+        if refills >= self.used.div_ceil(tokens) {
+            return (now, 0);
+        }
+        (self.anchor + refills * every, self.used - refills * tokens)
+    }
+}
+
+impl State for IntervalState {
+    fn settled_at(&self) -> Micros {
+        levels::settled_at(self.full_at(), self.numbers.lingers)
+    }
+
+    /// A full bucket that another takes the place of may be refilled out of step with it.
+    fn drains(&self) -> bool {
+        false
+    }
+}
+
+/// A bucket that gains `tokens` at the end of each `every`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntervalBucket {
+    levels: Levels,
+    numbers: Arc<IntervalNumbers>,
+}
+
+impl IntervalBucket {
+    /// A bucket of these levels that gains `tokens` at once at the end of each `every`.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a number that is 0 or too large to count exactly: the time from fully
+    /// used to full must be at most 2^52 µs, and a day less if the bucket does not begin full.
+    pub fn new(levels: Levels, tokens: u64, every: Micros) -> Result<Self, InvalidNumber> {
+        checked_units("capacity", levels.capacity)?;
+        checked_units("refill.tokens", tokens)?;
+        checked_length("refill.every", every)?;
+        levels.check()?;
+        let (most, lingers) = (levels.most(), levels.begins_low());
+        let numbers = IntervalNumbers { every, tokens, most, lingers };
+        for (option, used) in [("capacity", levels.capacity), ("debt", most)] {
+            if numbers.time_of(used) > MAX_TIME {
+                let rule = "must refill from empty within 2^52 µs (142 years)";
+                return Err(InvalidNumber { option, rule });
+            }
+        }
+        if lingers && numbers.time_of(most) > MAX_TIME - LINGER {
+            let rule = levels::LINGERS_TOO_LONG;
+            return Err(InvalidNumber { option: "initial", rule });
+        }
+        Ok(Self { levels, numbers: Arc::new(numbers) })
+    }
+
+    /// The bucket's levels.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        self.levels
+    }
+
+    /// The numbers, as states share them.
+    #[must_use]
+    pub fn numbers(&self) -> Arc<IntervalNumbers> {
+        Arc::clone(&self.numbers)
+    }
+
+    /// The time from fully used to full.
+    #[must_use]
+    pub fn horizon(&self) -> Micros {
+        self.numbers.time_of(self.numbers.most)
+    }
+
+    /// Sees to it that the key is known for as long as it must be when the bucket begins low: if it
+    /// was never seen, it begins; if the state is of a policy that begins full, it is kept longer.
+    fn meet(&self, state: &mut IntervalState, now: Micros) {
+        if state.settled_at() <= now {
+            let used = self.levels.used_at_first();
+            *state = IntervalState { anchor: now, used, numbers: self.numbers() };
+        } else if !state.numbers.lingers {
+            state.numbers = Arc::new(IntervalNumbers { lingers: true, ..*state.numbers });
+        }
+    }
+}
+
+impl Algorithm for IntervalBucket {
+    type State = IntervalState;
+
+    #[inline]
+    fn unused(&self) -> IntervalState {
+        IntervalState { anchor: 0, used: 0, numbers: self.numbers() }
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.numbers.most
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut IntervalState, now: Micros, cost: u64) -> Outcome {
+        // Left behind by a clock that has stepped back, which only an anchor ahead can tell of.
+        if state.anchor > now {
+            let most = state.numbers.most;
+            if state.full_at() > now + state.numbers.time_of(most) {
+                (state.anchor, state.used) = (now, most);
+            }
+        }
+        if cost == 0 {
+            return Outcome::Admitted;
+        }
+        if self.levels.begins_low() {
+            self.meet(state, now);
+        }
+        if cost > self.numbers.most {
+            return Outcome::Impossible;
+        }
+        let (anchor, used) = state.at(now);
+        if !self.levels.admit(used, cost) {
+            return Outcome::Refused;
+        }
+        let runs = used > 0 && anchor <= now && now - anchor < self.numbers.every;
+        state.anchor = if runs { anchor } else { now };
+        state.used = used + cost;
+        if !Arc::ptr_eq(&state.numbers, &self.numbers) {
+            state.numbers = self.numbers();
+        }
+        Outcome::Admitted
+    }
+
+    #[inline]
+    fn remaining(&self, state: &IntervalState, now: Micros) -> u64 {
+        let unseen = self.levels.begins_low() && state.settled_at() <= now;
+        let used = if unseen { self.levels.used_at_first() } else { state.at(now).1 };
+        self.levels.remaining(used)
+    }
+
+    #[inline]
+    fn retry_at(&self, state: &IntervalState, now: Micros, cost: u64) -> Micros {
+        // The refill after which there is room enough.
+        let short = state.used.saturating_sub(self.levels.room_for(cost));
+        state.anchor.saturating_add(state.numbers.time_of(short)).max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Micros = 1_000_000;
+
+    fn bucket(capacity: u64, tokens: u64, every: Micros) -> IntervalBucket {
+        IntervalBucket::new(Levels::full(capacity), tokens, every).unwrap()
+    }
+
+    fn admitted(bucket: &IntervalBucket, state: &mut IntervalState, now: Micros, cost: u64) {
+        assert_eq!(bucket.charge(state, now, cost), Outcome::Admitted, "{cost} at {now}");
+    }
+
+    fn refused(bucket: &IntervalBucket, state: &mut IntervalState, now: Micros, cost: u64) {
+        let before = state.clone();
+        assert_eq!(bucket.charge(state, now, cost), Outcome::Refused, "{cost} at {now}");
+        assert_eq!(*state, before);
+    }
+
+    #[test]
+    fn tokens_come_at_once_at_the_end_of_each_interval() {
+        let bucket = bucket(5, 2, SECOND);
+        let mut state = bucket.unused();
+        admitted(&bucket, &mut state, 100, 5);
+        refused(&bucket, &mut state, SECOND + 99, 1);
+        assert_eq!(bucket.retry_at(&state, SECOND + 99, 1), SECOND + 100);
+        assert_eq!(bucket.remaining(&state, SECOND + 100), 2);
+        admitted(&bucket, &mut state, SECOND + 500, 2);
+        assert_eq!((state.anchor, state.used), (SECOND + 100, 5));
+        assert_eq!(bucket.remaining(&state, 2 * SECOND + 100), 2);
+        assert_eq!(bucket.remaining(&state, 3 * SECOND + 100), 4);
+        assert_eq!(
+            (state.settled_at(), bucket.remaining(&state, u64::MAX / 2)),
+            (3_000_100 + SECOND, 5)
+        );
+    }
+
+    #[test]
+    fn a_full_bucket_does_not_tick() {
+        let bucket = bucket(2, 1, SECOND);
+        let mut state = bucket.unused();
+        admitted(&bucket, &mut state, 0, 1);
+        admitted(&bucket, &mut state, 5 * SECOND + 7, 2);
+        assert_eq!(state.anchor, 5 * SECOND + 7);
+        refused(&bucket, &mut state, 6 * SECOND + 6, 1);
+        admitted(&bucket, &mut state, 6 * SECOND + 7, 1);
+    }
+
+    /// Described elsewhere with clocks of whole seconds, for which an interval of 500 ms is 0 or 1.
+    #[test]
+    fn ten_per_half_a_second_come_to_the_microsecond() {
+        let bucket = bucket(10, 10, SECOND / 2);
+        let mut state = bucket.unused();
+        for interval in 0..7 {
+            let begins = 999_999 + interval * SECOND / 2;
+            admitted(&bucket, &mut state, begins, 10);
+            refused(&bucket, &mut state, begins + SECOND / 2 - 1, 1);
+        }
+    }
+
+    #[test]
+    fn the_cost_is_added_before_it_is_compared() {
+        let bucket = bucket(10, 10, SECOND);
+        let mut state = bucket.unused();
+        admitted(&bucket, &mut state, 0, 9);
+        refused(&bucket, &mut state, 0, 2);
+        admitted(&bucket, &mut state, 0, 1);
+    }
+
+    #[test]
+    fn a_bucket_in_debt_waits_for_a_whole_token() {
+        let levels = Levels { capacity: 3, initial: 3, debt: 4 };
+        let bucket = IntervalBucket::new(levels, 2, SECOND).unwrap();
+        let mut state = bucket.unused();
+        assert_eq!(bucket.charge(&mut state, 0, 8), Outcome::Impossible);
+        admitted(&bucket, &mut state, 0, 2);
+        assert_eq!(bucket.remaining(&state, 0), 5);
+        admitted(&bucket, &mut state, 0, 5);
+        refused(&bucket, &mut state, 2 * SECOND - 1, 1);
+        // Seven are used: after two refills the level is 0, and one more token is wanted.
+        assert_eq!(bucket.retry_at(&state, 0, 1), 3 * SECOND);
+        assert_eq!(bucket.remaining(&state, 3 * SECOND), 6);
+    }
+
+    #[test]
+    fn a_bucket_that_begins_empty_fills_from_its_first_call() {
+        let levels = Levels { capacity: 4, initial: 0, debt: 0 };
+        let bucket = IntervalBucket::new(levels, 2, SECOND).unwrap();
+        let mut state = bucket.unused();
+        assert_eq!(bucket.remaining(&state, 7), 0);
+        assert_eq!(bucket.charge(&mut state, 7, 1), Outcome::Refused);
+        refused(&bucket, &mut state, SECOND + 6, 1);
+        let day_later = 2 * SECOND + 7 + LINGER;
+        assert_eq!(state.settled_at(), day_later);
+        assert_eq!(bucket.remaining(&state, day_later - 1), 4);
+        assert_eq!(bucket.remaining(&state, day_later), 0);
+        assert_eq!(bucket.charge(&mut state, day_later, 5), Outcome::Impossible);
+        assert_eq!((state.anchor, state.used), (day_later, 4));
+    }
+
+    #[test]
+    fn other_numbers_refill_as_they_were_until_a_call_is_admitted() {
+        let (slow, fast) = (bucket(10, 1, 10 * SECOND), bucket(4, 2, SECOND));
+        let mut state = slow.unused();
+        admitted(&slow, &mut state, 0, 8);
+        refused(&fast, &mut state, 40 * SECOND, 1);
+        assert_eq!(fast.retry_at(&state, 40 * SECOND, 1), 50 * SECOND);
+        assert_eq!(fast.remaining(&state, 55 * SECOND), 1);
+        admitted(&fast, &mut state, 55 * SECOND, 1);
+        // Five seconds are more than an interval now: it begins anew.
+        assert_eq!((state.anchor, state.used), (55 * SECOND, 4));
+        admitted(&fast, &mut state, 56 * SECOND + 1, 1);
+        admitted(&slow, &mut state, 56 * SECOND + 2, 1);
+        assert_eq!((state.anchor, state.used), (56 * SECOND, 4), "the interval runs on");
+    }
+
+    #[test]
+    fn a_clock_step_back_locks_a_key_for_no_longer_than_the_horizon() {
+        let bucket = bucket(4, 2, SECOND);
+        let mut state = bucket.unused();
+        admitted(&bucket, &mut state, 5 * SECOND, 1);
+        let mut a_little = state.clone();
+        admitted(&bucket, &mut a_little, 5 * SECOND - 10, 1);
+        assert_eq!((a_little.anchor, a_little.used), (5 * SECOND - 10, 2));
+        assert_eq!(bucket.charge(&mut state, 0, 1), Outcome::Refused);
+        assert_eq!((state.anchor, state.used), (0, 4));
+        admitted(&bucket, &mut state, 2 * SECOND, 4);
+    }
+
+    #[test]
+    fn illegal_numbers_are_named() {
+        let option =
+            |levels, tokens, every| IntervalBucket::new(levels, tokens, every).unwrap_err().option;
+        let day = 86_400 * SECOND;
+        assert_eq!(option(Levels::full(0), 1, 1), "capacity");
+        assert_eq!(option(Levels::full(1), 0, 1), "refill.tokens");
+        assert_eq!(option(Levels::full(1), 1, 0), "refill.every");
+        assert_eq!(option(Levels::full(100_000), 1, day), "capacity");
+        assert_eq!(option(Levels { debt: 100_000, ..Levels::full(1) }, 1, day), "debt");
+        assert_eq!(option(Levels { initial: 1, ..Levels::full(52_124) }, 1, day), "initial");
+        assert!(IntervalBucket::new(Levels::full(52_124), 1, day).is_ok());
+    }
+}

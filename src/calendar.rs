@@ -1,0 +1,285 @@
+//! Calendars: where windows end by the clock of a time zone.
+//!
+//! **Days, weeks and months** begin at the first instant of their first date in the zone: a day has 23
+//! or 25 hours where the clocks change, one without a midnight begins when the clock jumps past it,
+//! and one that the zone skips does not exist. A week begins on Monday (ISO 8601).
+//!
+//! **Hours and other parts of a day** are counted by the local clock, from its midnight. One ends when
+//! the clock reaches the next multiple of its length, and when a change of offset takes the clock
+//! into another part or to the start of one: an hour that is repeated is counted again, and zones
+//! with half and quarter hours have hours of their own.
+//!
+//! The boundaries are a set of instants, all of them on whole seconds; each window is what lies
+//! between two. Offsets and transitions come from the system's time zone data, or from the copy in
+//! this crate where that has none, as they were when the calendar was made. `TZDIR` names another
+//! folder of such data.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::civil::{Date, Time};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
+use jiff::{Timestamp, ToSpan as _, tz};
+
+use crate::time::Micros;
+
+const MICROS_PER_SECOND: Micros = 1_000_000;
+const MILLIS_PER_SECOND: u64 = 1_000;
+const HOUR: u32 = 3_600;
+const DAY: u32 = 24 * HOUR;
+
+/// How long the windows of a calendar are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Every {
+    /// From one date to the next.
+    Day,
+    /// From one Monday to the next.
+    Week,
+    /// From the first of one month to the first of the next.
+    Month,
+    /// A part of a day, as long as [`part`](Self::part) allows.
+    Part(Part),
+}
+
+/// Whole seconds that divide a day evenly, and less than a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part(u32);
+
+impl Every {
+    /// An hour of the local clock.
+    pub const HOUR: Self = Self::Part(Part(HOUR));
+
+    /// Windows of this length, which must be of whole seconds and divide a day evenly; that of 24
+    /// hours is [`Day`](Self::Day).
+    #[must_use]
+    pub fn part(length: Micros) -> Option<Self> {
+        let seconds = u32::try_from(length / MICROS_PER_SECOND).ok()?;
+        match seconds {
+            _ if !length.is_multiple_of(MICROS_PER_SECOND) => None,
+            DAY => Some(Self::Day),
+            0 => None,
+            seconds if DAY.is_multiple_of(seconds) => Some(Self::Part(Part(seconds))),
+            _ => None,
+        }
+    }
+
+    /// The longest that a window lasts as a rule, in seconds: a part of a day as long as it says, a
+    /// day 25 hours, a week 7 days and an hour, a month 31 days and an hour. No zone has had a
+    /// window that lasted twice as long.
+    fn longest(self) -> u32 {
+        match self {
+            Self::Part(Part(seconds)) => seconds,
+            Self::Day => DAY + HOUR,
+            Self::Week => 7 * DAY + HOUR,
+            Self::Month => 31 * DAY + HOUR,
+        }
+    }
+
+    /// The first date after this one that begins a window.
+    fn next(self, date: Date) -> Date {
+        let days = match self {
+            Self::Part(_) | Self::Day => 1,
+            Self::Week => 7 - date.weekday().to_monday_zero_offset(),
+            Self::Month => date.days_in_month() - date.day() + 1,
+        };
+        date.saturating_add(days.days())
+    }
+}
+
+/// There is no time zone of this name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownZone;
+
+impl fmt::Display for UnknownZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no time zone of this name")
+    }
+}
+
+impl std::error::Error for UnknownZone {}
+
+/// The time zone of an IANA name, in any case: the system's, or that of this crate's copy.
+fn zone_of(name: &str) -> Result<TimeZone, UnknownZone> {
+    let zone = tz::db().get(name).or_else(|_| TimeZoneDatabase::bundled().get(name));
+    zone.ok().filter(|zone| !zone.is_unknown()).ok_or(UnknownZone)
+}
+
+/// Whether there is a time zone of this name.
+#[must_use]
+pub fn is_time_zone(name: &str) -> bool {
+    zone_of(name).is_ok()
+}
+
+/// So many boundaries up to the time, and after it, are told of [`around`](Calendar::around) it.
+const BEFORE: usize = 2;
+const AFTER: usize = 6;
+
+/// Boundaries in order, in milliseconds since the Unix epoch.
+pub type Boundaries = [u64; BEFORE + AFTER];
+
+/// A calendar: where windows end in a time zone.
+#[derive(Debug)]
+pub struct Calendar {
+    every: Every,
+    /// The zone's name, as it was asked for.
+    name: Box<str>,
+    zone: TimeZone,
+    /// The window that was last looked up, or that part of it that is known.
+    known: Known,
+    around: Mutex<Option<Boundaries>>,
+}
+
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        (self.every, &self.name) == (other.every, &other.name)
+    }
+}
+
+impl Eq for Calendar {}
+
+impl Calendar {
+    /// The calendar of such windows in the zone of an IANA name.
+    ///
+    /// # Errors
+    /// [`UnknownZone`]
+    pub fn new(every: Every, time_zone: &str) -> Result<Self, UnknownZone> {
+        let zone = zone_of(time_zone)?;
+        let (known, around) = (Known::default(), Mutex::default());
+        Ok(Self { every, name: time_zone.into(), zone, known, around })
+    }
+
+    /// The first boundary after a time, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn end_after(&self, now: Micros) -> u64 {
+        let now = now / MICROS_PER_SECOND;
+        let end = self.known.end_after(now).unwrap_or_else(|| {
+            let end = self.boundary_after(now.cast_signed());
+            self.known.learn(now, end.cast_unsigned());
+            end.cast_unsigned()
+        });
+        end * MILLIS_PER_SECOND
+    }
+
+    /// No window ends as long after a time that lies in it, whatever edition of the time zone data it
+    /// comes from.
+    #[must_use]
+    pub fn horizon(&self) -> Micros {
+        2 * Micros::from(self.every.longest()) * MICROS_PER_SECOND
+    }
+
+    /// The last two boundaries up to a time and the first six after it.
+    #[must_use]
+    pub fn around(&self, now: Micros) -> Boundaries {
+        let mut around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ms = now / (MICROS_PER_SECOND / MILLIS_PER_SECOND);
+        match *around {
+            Some(known) if (known[BEFORE - 1]..known[BEFORE]).contains(&now_ms) => known,
+            _ => *around.insert(self.boundaries((now / MICROS_PER_SECOND).cast_signed())),
+        }
+    }
+
+    fn boundaries(&self, now: i64) -> Boundaries {
+        // No window lasts twice as long, so two of them end from then to now.
+        let mut boundary = self.boundary_after(now - 4 * i64::from(self.every.longest()));
+        let mut boundaries = [boundary; BEFORE + AFTER];
+        while boundary <= now {
+            boundaries.copy_within(1..BEFORE, 0);
+            boundaries[BEFORE - 1] = boundary;
+            boundary = self.boundary_after(boundary);
+        }
+        for place in &mut boundaries[BEFORE..] {
+            *place = boundary;
+            boundary = self.boundary_after(boundary);
+        }
+        boundaries.map(|boundary| boundary.max(0).cast_unsigned() * MILLIS_PER_SECOND)
+    }
+
+    /// The first boundary after a time, in seconds.
+    fn boundary_after(&self, now: i64) -> i64 {
+        match self.every {
+            Every::Part(part) => self.part_after(part, now),
+            _ => self.date_after(now),
+        }
+    }
+
+    fn date_after(&self, now: i64) -> i64 {
+        let instant = timestamp(now);
+        let mut date = self.zone.to_offset(instant).to_datetime(instant).date();
+        loop {
+            date = self.every.next(date);
+            let first = self.first_instant(date);
+            // It may lie before: a clock that is set back over midnight shows a date again.
+            if first > now || date == Date::MAX {
+                return first;
+            }
+        }
+    }
+
+    /// The first instant at which the local clock shows a date or a later one.
+    fn first_instant(&self, date: Date) -> i64 {
+        let midnight = date.to_datetime(Time::midnight());
+        let clock = Offset::UTC.to_timestamp(midnight).unwrap_or(Timestamp::MAX).as_second();
+        let shown_by = |offset: Offset| clock - i64::from(offset.seconds());
+        match self.zone.to_ambiguous_timestamp(midnight).offset() {
+            AmbiguousOffset::Unambiguous { offset } => shown_by(offset),
+            AmbiguousOffset::Fold { before, .. } => shown_by(before),
+            // The clock jumps past midnight, or past the whole date.
+            AmbiguousOffset::Gap { before, after } => self
+                .zone
+                .following(timestamp(shown_by(after)))
+                .map(|jump| (jump.timestamp().as_second(), jump.offset()))
+                .find(|&(jump, offset)| jump + i64::from(offset.seconds()) >= clock)
+                .map_or_else(|| shown_by(before), |(jump, _)| jump),
+        }
+    }
+
+    fn part_after(&self, Part(length): Part, now: i64) -> i64 {
+        let length = i64::from(length);
+        let mut from = now;
+        let mut clock = now + i64::from(self.zone.to_offset(timestamp(now)).seconds());
+        loop {
+            let multiple = from + length - clock.rem_euclid(length);
+            let change = self.zone.following(timestamp(from)).next();
+            let Some(change) = change.filter(|change| change.timestamp().as_second() < multiple)
+            else {
+                return multiple;
+            };
+            let part = clock.div_euclid(length);
+            from = change.timestamp().as_second();
+            clock = from + i64::from(change.offset().seconds());
+            if clock.div_euclid(length) != part || clock.rem_euclid(length) == 0 {
+                return from;
+            }
+        }
+    }
+}
+
+fn timestamp(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+}
+
+/// A part of a window up to its end, in one word, so that threads need no lock: the end, in seconds since
+/// the Unix epoch, and how much before it is known, in 31 bits.
+#[derive(Debug, Default)]
+struct Known(AtomicU64);
+
+impl Known {
+    const SPAN_BITS: u32 = 31;
+
+    fn end_after(&self, now: u64) -> Option<u64> {
+        let known = self.0.load(Ordering::Relaxed);
+        let (end, span) = (known >> Self::SPAN_BITS, known & ((1 << Self::SPAN_BITS) - 1));
+        (end - span..end).contains(&now).then_some(end)
+    }
+
+    fn learn(&self, now: u64, end: u64) {
+        let span = end - now;
+        if span >> Self::SPAN_BITS == 0 && end >> (u64::BITS - Self::SPAN_BITS) == 0 {
+            self.0.store(end << Self::SPAN_BITS | span, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! What is sent, and what follows from its answers: some of it may have to be sent once more.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::job::{Answer, Job};
+use super::keys::Keys;
+use super::reply::Reply;
+use super::round::{MOST_RESENT, Round};
+use super::server_time::ServerTime;
+use crate::policy::Policy;
+use crate::time::Micros;
+
+/// The course of a request, as its sender goes along with it.
+pub(super) trait Course: Send {
+    /// Makes the jobs anew, right before they are first sent, if they have got out of date.
+    fn renewed(&mut self) -> Option<Vec<Job>> {
+        None
+    }
+
+    /// Hears the answers, one for each job. There may be jobs to be sent next, in the request's place, and
+    /// then it hears those to them; otherwise it is over.
+    fn hear(&mut self, answers: Vec<Answer>) -> Vec<Job>;
+}
+
+/// Hears the answers, and that is all.
+pub(super) struct Plain<H>(pub(super) Option<H>);
+
+impl<H: FnOnce(Vec<Answer>) + Send> Course for Plain<H> {
+    fn hear(&mut self, answers: Vec<Answer>) -> Vec<Job> {
+        if let Some(hear) = self.0.take() {
+            hear(answers);
+        }
+        Vec::new()
+    }
+}
+
+/// A round is made up around a time that differs by so much is out of date. No window is as short.
+const OUT_OF_DATE: Micros = 100_000;
+
+/// Decides a round: what is stale is asked again with what is so at the server's time.
+pub(super) struct Deciding<C, H> {
+    round: Round,
+    clock: C,
+    server_time: Arc<ServerTime>,
+    /// The server's time, as far as was known, when the jobs were made.
+    about: Micros,
+    answers: Vec<Answer>,
+    hear: Option<H>,
+}
+
+impl<C: Fn() -> Micros, H> Deciding<C, H> {
+    /// The course of a round, and its jobs.
+    pub(super) fn new(
+        mut round: Round,
+        clock: C,
+        server_time: Arc<ServerTime>,
+        hear: H,
+    ) -> (Self, Vec<Job>) {
+        let about = server_time.at(clock());
+        round.set_time(about);
+        let jobs = round.jobs();
+        (Self { round, clock, server_time, about, answers: Vec::new(), hear: Some(hear) }, jobs)
+    }
+}
+
+impl<C, H> Course for Deciding<C, H>
+where
+    C: Fn() -> Micros + Send,
+    H: FnOnce(&Round, &[Answer]) + Send,
+{
+    /// Otherwise what was made up before the server's time was known would be stale when what was made up
+    /// right after it is not, and be overtaken.
+    fn renewed(&mut self) -> Option<Vec<Job>> {
+        if !self.round.is_timed() {
+            return None;
+        }
+        let about = self.server_time.at((self.clock)());
+        (about.abs_diff(self.about) >= OUT_OF_DATE).then(|| {
+            self.about = about;
+            self.round.set_time(about);
+            self.round.jobs()
+        })
+    }
+
+    fn hear(&mut self, answers: Vec<Answer>) -> Vec<Job> {
+        self.answers.extend(answers);
+        if let Some(now) = self.round.again(&self.answers) {
+            self.server_time.learn(now, (self.clock)());
+            return self.round.jobs();
+        }
+        if let Some(hear) = self.hear.take() {
+            hear(&self.round, &self.answers);
+        }
+        Vec::new()
+    }
+}
+
+/// Looks how one key stands, and again if that is stale.
+pub(super) struct Peeking<C> {
+    pub(super) policy: Arc<Policy>,
+    pub(super) key: Keys,
+    pub(super) cost: u64,
+    pub(super) clock: C,
+    pub(super) server_time: Arc<ServerTime>,
+    pub(super) resent: u32,
+    pub(super) answer: Option<oneshot::Sender<Option<Answer>>>,
+}
+
+impl<C: Fn() -> Micros> Peeking<C> {
+    pub(super) fn job(&self, about: Micros) -> Job {
+        Job::peek(&self.policy, self.key.clone(), self.cost, about)
+    }
+}
+
+impl<C: Fn() -> Micros + Send> Course for Peeking<C> {
+    fn hear(&mut self, mut answers: Vec<Answer>) -> Vec<Job> {
+        let answer = answers.pop();
+        if let Some(Ok(values)) = &answer
+            && self.resent < MOST_RESENT
+            && let reply = Reply::new(values)
+            && reply.is_stale(0)
+        {
+            self.resent += 1;
+            self.server_time.learn(reply.now(), (self.clock)());
+            return vec![self.job(reply.now())];
+        }
+        // Nobody waits any more if this fails.
+        let _unheard = self.answer.take().map(|told| told.send(answer));
+        Vec::new()
+    }
+}

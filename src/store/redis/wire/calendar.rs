@@ -1,0 +1,46 @@
+//! The other end of `lua/fixed_window.lua`, as calendars use it.
+
+use super::{Left, Wire, push_double};
+use crate::algorithm::{Algorithm as _, CalendarWindow, WindowState};
+use crate::policy::State;
+use crate::store::redis::script::{FIXED_WINDOW, Script};
+use crate::time::Micros;
+
+impl Wire for CalendarWindow {
+    fn script(&self) -> &'static Script {
+        &FIXED_WINDOW
+    }
+
+    fn push_policy(&self, request: &mut Vec<u8>) {
+        push_double(request, self.limit());
+        // No window: what follows is a calendar's. Refused calls do not count.
+        push_double(request, 0);
+        push_double(request, 0);
+        push_double(request, self.calendar().horizon());
+    }
+
+    fn push_time(&self, about: Micros, request: &mut Vec<u8>) {
+        for boundary in self.calendar().around(about) {
+            push_double(request, boundary);
+        }
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
+
+    fn width(&self) -> usize {
+        2
+    }
+
+    fn others_width(&self) -> usize {
+        0
+    }
+
+    fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
+        let &[ends_ms, count] = state else { return None };
+        Some(Left::State(State::Window(WindowState { ends_ms, count })))
+    }
+}

@@ -1,0 +1,44 @@
+//! The other end of `lua/sliding_counter.lua`.
+
+use super::{Left, Wire, push_double};
+use crate::algorithm::{Algorithm as _, CounterState, SlidingCounter};
+use crate::policy::State;
+use crate::store::redis::script::{SLIDING_COUNTER, Script};
+use crate::time::{MAX_SAFE, MAX_TIME, MICROS_PER_MILLI};
+
+impl Wire for SlidingCounter {
+    fn script(&self) -> &'static Script {
+        &SLIDING_COUNTER
+    }
+
+    fn push_policy(&self, request: &mut Vec<u8>) {
+        push_double(request, self.limit());
+        push_double(request, self.window_ms());
+    }
+
+    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
+
+    fn width(&self) -> usize {
+        3
+    }
+
+    fn others_width(&self) -> usize {
+        1
+    }
+
+    fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left> {
+        let &[ends_ms, current, previous] = state else { return None };
+        let window_ms = match others {
+            None => self.window_ms(),
+            Some(&[window_ms]) if (1..=MAX_TIME / MICROS_PER_MILLI).contains(&window_ms) => {
+                window_ms
+            }
+            Some(_) => return None,
+        };
+        if current.max(previous) > MAX_SAFE / window_ms {
+            return None;
+        }
+        let state = CounterState { ends_ms, current, previous, window_ms };
+        Some(Left::State(State::Counter(Box::new(state))))
+    }
+}

@@ -1,0 +1,51 @@
+//! The other end of `lua/token_bucket_interval.lua`.
+
+use std::sync::Arc;
+
+use super::{Left, Wire, push_double};
+use crate::algorithm::{IntervalBucket, IntervalNumbers, IntervalState, Levels};
+use crate::policy::State;
+use crate::store::redis::script::{Script, TOKEN_BUCKET_INTERVAL};
+use crate::time::Micros;
+
+/// A TTL is set anew when the time at which the bucket is full passes a multiple of this, the
+/// horizon; short ones are stretched, because a key that lives a little longer costs less than a
+/// TTL.
+const SHORTEST_TTL_STEP: Micros = 1_000_000;
+
+impl Wire for IntervalBucket {
+    fn script(&self) -> &'static Script {
+        &TOKEN_BUCKET_INTERVAL
+    }
+
+    fn push_policy(&self, request: &mut Vec<u8>) {
+        let IntervalNumbers { every, tokens, most, .. } = *self.numbers();
+        let Levels { capacity, initial, .. } = self.levels();
+        let ttl_step = self.horizon().max(SHORTEST_TTL_STEP);
+        for number in [every, tokens, most, capacity, initial, ttl_step] {
+            push_double(request, number);
+        }
+    }
+
+    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
+
+    fn width(&self) -> usize {
+        2
+    }
+
+    fn others_width(&self) -> usize {
+        4
+    }
+
+    fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left> {
+        let &[anchor, used] = state else { return None };
+        let numbers = match others {
+            None => self.numbers(),
+            Some(&[every, tokens, most, lingers]) if every > 0 && tokens > 0 && most > 0 => {
+                Arc::new(IntervalNumbers { every, tokens, most, lingers: lingers > 0 })
+            }
+            Some(_) => return None,
+        };
+        Some(Left::State(State::Interval(IntervalState { anchor, used, numbers })))
+    }
+}

@@ -1,0 +1,100 @@
+import * as native from '../../native.js'
+import { type Duration, microsOf, millisOf } from '../duration.js'
+import { invalid, optionsOf, wholeNumber } from '../options.js'
+
+/** The windows of a calendar that have a name. A week begins on Monday (ISO 8601). */
+export type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
+
+/** A window of the calendar; made by {@link calendarWindow}. Lengths of time are in milliseconds. */
+export interface CalendarWindowPolicy {
+  readonly algorithm: 'calendarWindow'
+  readonly limit: number
+  readonly every: CalendarUnit | number
+  readonly timeZone: string
+}
+
+/** The options of {@link calendarWindow}. */
+export interface CalendarWindowOptions {
+  /** Units per window: a whole number from 1 to 2^53 − 1. */
+  readonly limit: number
+  /**
+   * The windows: hours, days, weeks or months, or parts of a day as long as this, in whole seconds that
+   * divide a day evenly (`'15m'`, `'6h'`). `'1h'` is `'hour'`, and `'1d'` is `'day'`.
+   */
+  readonly every: CalendarUnit | Duration
+  /** The IANA name of the time zone by whose clocks windows end. Default: `'UTC'`. */
+  readonly timeZone?: string
+}
+
+const UNITS: readonly unknown[] = ['hour', 'day', 'week', 'month'] satisfies CalendarUnit[]
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/**
+ * At most `limit` units per window of the calendar: per day in Shanghai, per month in UTC.
+ *
+ * **Law:** `limit` per calendar window, and at most 2 · `limit` in any rolling span that is no longer than
+ * the windows in it.
+ *
+ * Days, weeks and months begin with the first instant of their first date in the time zone: a day has 23 or
+ * 25 hours where the clocks change. Parts of a day are counted by the local clock from its midnight: an hour
+ * that the clocks repeat is counted again, and where the clocks change by half an hour, so long is a window.
+ *
+ * A window that is open keeps its end, so processes whose time zone data differ never reset each other. If the
+ * deciding clock is set back so far that a window ends more than twice the longest window ahead (two parts of
+ * a day; for days 50 hours, for weeks 14 days and 2 hours, for months 62 days and 2 hours), the key is full
+ * until the next boundary.
+ *
+ * Time zones are the system's (or `TZDIR`'s), with a copy of its own for names that the system has not.
+ *
+ * @throws {TollgateError} `INVALID_POLICY`
+ *
+ * @example
+ * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })
+ */
+export function calendarWindow(options: CalendarWindowOptions): CalendarWindowPolicy {
+  const names = ['limit', 'every', 'timeZone'] as const
+  const { limit, every, timeZone = 'UTC' } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
+  return Object.freeze({
+    algorithm: 'calendarWindow',
+    limit: wholeNumber('INVALID_POLICY', 'calendarWindow: limit', limit),
+    every: everyOf(every),
+    timeZone: timeZoneOf(timeZone),
+  })
+}
+
+/** The policy as the engine has it. */
+export function compiledCalendarWindow({ limit, every, timeZone }: CalendarWindowPolicy): native.Policy {
+  return native.Policy.calendarWindow(limit, typeof every === 'number' ? microsOf(every) : every, timeZone)
+}
+
+function everyOf(value: unknown): CalendarUnit | number {
+  if (UNITS.includes(value)) {
+    return value as CalendarUnit
+  }
+  const millis = partOf(value)
+  if (millis === undefined) {
+    const rule =
+      "must be 'hour', 'day', 'week', 'month' or whole seconds that divide a day evenly, such as '15m' or '6h'"
+    throw invalid('INVALID_POLICY', 'calendarWindow: every', rule, value)
+  }
+  return millis === HOUR_MS ? 'hour' : millis === DAY_MS ? 'day' : millis
+}
+
+function partOf(value: unknown): number | undefined {
+  try {
+    const millis = millisOf('INVALID_POLICY', 'every', value)
+    return millis % 1_000 === 0 && DAY_MS % millis === 0 ? millis : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function timeZoneOf(value: unknown): string {
+  if (typeof value === 'string' && native.Policy.isTimeZone(value)) {
+    return value
+  }
+  const rule = "must be the IANA name of a time zone, such as 'Europe/Berlin'"
+  throw invalid('INVALID_POLICY', 'calendarWindow: timeZone', rule, value)
+}

@@ -1,0 +1,43 @@
+import { type Duration, millisOf } from '../duration.js'
+import { optionsOf, wholeNumber } from '../options.js'
+
+/** A leaky bucket; made by {@link leakyBucket}. Lengths of time are in milliseconds. */
+export interface LeakyBucketPolicy {
+  readonly algorithm: 'leakyBucket'
+  readonly capacity: number
+  readonly leak: { readonly units: number; readonly every: number }
+}
+
+/** The options of {@link leakyBucket}. */
+export interface LeakyBucketOptions {
+  /** Units that the bucket holds: a whole number from 1 to 2^53 − 1. */
+  readonly capacity: number
+  /** The bucket loses `units` evenly over each `every`. */
+  readonly leak: { readonly units: number; readonly every: Duration }
+}
+
+/**
+ * A bucket of `capacity` units that leaks evenly; a call pours its cost in, if it fits.
+ *
+ * **Law:** at most `capacity` + t · `units` / `every` units in any span of length t.
+ *
+ * Also called a funnel: costs are the calls' weights. What does not fit is refused, not queued. It
+ * decides as `tokenBucket` and `gcra` with the same numbers do; take the one whose words suit you.
+ *
+ * @throws {TollgateError} `INVALID_POLICY`
+ *
+ * @example
+ * leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } })
+ */
+export function leakyBucket(options: LeakyBucketOptions): LeakyBucketPolicy {
+  const { capacity, leak } = optionsOf('INVALID_POLICY', 'leakyBucket', options, ['capacity', 'leak'])
+  const { units, every } = optionsOf('INVALID_POLICY', 'leakyBucket: leak', leak, ['units', 'every'])
+  return Object.freeze({
+    algorithm: 'leakyBucket',
+    capacity: wholeNumber('INVALID_POLICY', 'leakyBucket: capacity', capacity),
+    leak: Object.freeze({
+      units: wholeNumber('INVALID_POLICY', 'leakyBucket: leak.units', units),
+      every: millisOf('INVALID_POLICY', 'leakyBucket: leak.every', every),
+    }),
+  })
+}

@@ -1,0 +1,155 @@
+import { type Duration, microsOf, millisOf } from '../duration.js'
+import { TollgateError } from '../error.js'
+import { invalid, nameOf, optionsOf, shown, wholeNumber } from '../options.js'
+
+/** A sliding log; made by {@link slidingLog}. Lengths of time are in milliseconds. */
+export interface SlidingLogPolicy {
+  readonly algorithm: 'slidingLog'
+  readonly limit: number
+  readonly window: number
+  readonly countRefused: boolean
+}
+
+/** Several limits over one log; made by {@link slidingLogs}. Lengths of time are in milliseconds. */
+export interface SlidingLogsPolicy<N extends string = string> {
+  readonly algorithm: 'slidingLogs'
+  readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: number } }
+  readonly precision?: number
+}
+
+/** The options of {@link slidingLog}. */
+export interface SlidingLogOptions {
+  /** Units in any rolling window: a whole number from 1 to 100,000. */
+  readonly limit: number
+  /** How long a window lasts; up to 142 years. */
+  readonly window: Duration
+  /**
+   * Whether refused attempts count, too. Then who keeps trying stays refused; the log keeps the newest `limit`
+   * units. Attempts whose cost is above `limit` never count. Default: `false`.
+   */
+  readonly countRefused?: boolean
+}
+
+/** The options of {@link slidingLogs}. */
+export interface SlidingLogsOptions<N extends string = string> {
+  /**
+   * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter): so many units, a
+   * whole number from 1 to 100,000, in any rolling window. A smaller window must have a smaller limit.
+   */
+  readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: Duration } }
+  /**
+   * Times are rounded up to multiples of it, and calls of one multiple are remembered as one: at most
+   * window / precision + 2 for each key. Never more is admitted; a caller waits up to so much longer. At most
+   * the smallest window. Default: exact times.
+   */
+  readonly precision?: Duration
+}
+
+const MOST_LOGGED = 100_000
+const MOST_LIMITS = 8
+
+/**
+ * At most `limit` units in any rolling window, exactly: each call is remembered for as long as it counts.
+ *
+ * **Law:** `limit` in any span of the length of `window`, half-open.
+ *
+ * For small limits that must hold exactly. It remembers up to `limit` calls for each key, 16 bytes each (about
+ * 100 in Redis); {@link gcra} remembers one number.
+ *
+ * @throws {TollgateError} `INVALID_POLICY`
+ *
+ * @example
+ * slidingLog({ limit: 5, window: '1m' })
+ */
+export function slidingLog(options: SlidingLogOptions): SlidingLogPolicy {
+  const names = ['limit', 'window', 'countRefused'] as const
+  const { limit, window, countRefused = false } = optionsOf('INVALID_POLICY', 'slidingLog', options, names)
+  if (typeof countRefused !== 'boolean') {
+    throw invalid('INVALID_POLICY', 'slidingLog: countRefused', 'must be true or false', countRefused)
+  }
+  return Object.freeze({
+    algorithm: 'slidingLog',
+    limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MOST_LOGGED),
+    window: millisOf('INVALID_POLICY', 'slidingLog: window', window),
+    countRefused,
+  })
+}
+
+/**
+ * Several limits, each in its own rolling window, over one log of calls: a call is admitted if it fits all.
+ *
+ * **Law:** each limit in any span of the length of its window, half-open.
+ *
+ * A decision names the limit that its numbers speak of: the one with the longest retry if it was refused, the
+ * smallest one if the cost can never fit, otherwise the one with the least remaining.
+ *
+ * @throws {TollgateError} `INVALID_POLICY`
+ *
+ * @example
+ * const limits = { perSecond: { limit: 10, window: '1s' }, perHour: { limit: 1000, window: '1h' } }
+ * const limiter = new RateLimiter(slidingLogs({ limits, precision: '100ms' }))
+ * const decision = await limiter.take('user:42')
+ * if (!decision.allowed) console.log(decision.policy) // 'perSecond' or 'perHour'
+ */
+export function slidingLogs<const N extends string>(options: SlidingLogsOptions<N>): SlidingLogsPolicy<N> {
+  const given = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision'])
+  const limits = limitsOf(given.limits)
+  const policy = { algorithm: 'slidingLogs', limits: Object.freeze(Object.fromEntries(limits)) } as const
+  if (given.precision === undefined) {
+    return Object.freeze(policy) as SlidingLogsPolicy<N>
+  }
+  const precision = millisOf('INVALID_POLICY', 'slidingLogs: precision', given.precision)
+  for (const [name, { window }] of limits) {
+    if (microsOf(precision) > microsOf(window)) {
+      const rule = `must be at most the smallest window, and that of ${shown(name)} is ${window} ms`
+      throw invalid('INVALID_POLICY', 'slidingLogs: precision', rule, given.precision)
+    }
+  }
+  return Object.freeze({ ...policy, precision }) as SlidingLogsPolicy<N>
+}
+
+/** A limit with its name. */
+type Named = readonly [name: string, limit: { readonly limit: number; readonly window: number }]
+
+function limitsOf(value: unknown): readonly Named[] {
+  const rule = `must be an object of 1 to ${MOST_LIMITS} limits by name`
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalid('INVALID_POLICY', 'slidingLogs: limits', rule, value)
+  }
+  const entries = Object.entries(value)
+  if (entries.length < 1 || entries.length > MOST_LIMITS) {
+    throw new TollgateError('INVALID_POLICY', `slidingLogs: limits ${rule}, got ${entries.length}`)
+  }
+  const limits = entries.map(limitOf)
+  for (const smaller of limits) {
+    for (const larger of limits) {
+      checkPair(smaller, larger)
+    }
+  }
+  return limits
+}
+
+function limitOf([name, value]: readonly [string, unknown]): Named {
+  nameOf('slidingLogs: limits: the name of a limit', name, 'INVALID_POLICY')
+  const where = `slidingLogs: limits.${name}`
+  const { limit, window } = optionsOf('INVALID_POLICY', where, value, ['limit', 'window'])
+  const checked = Object.freeze({
+    limit: wholeNumber('INVALID_POLICY', `${where}.limit`, limit, 1, MOST_LOGGED),
+    window: millisOf('INVALID_POLICY', `${where}.window`, window),
+  })
+  return [name, checked]
+}
+
+/** A limit that is never reached before another is a mistake. */
+function checkPair([name, one]: Named, [otherName, other]: Named): void {
+  const shorter = microsOf(one.window) < microsOf(other.window)
+  if (shorter && one.limit >= other.limit) {
+    const rule = `limit must be smaller than that of ${shown(otherName)}, whose window is longer`
+    const got = `got ${one.limit} and ${other.limit}`
+    throw new TollgateError('INVALID_POLICY', `slidingLogs: limits.${name}: ${rule}, ${got}`)
+  }
+  if (name !== otherName && microsOf(one.window) === microsOf(other.window)) {
+    const rule = `window must differ from that of ${shown(otherName)}`
+    throw new TollgateError('INVALID_POLICY', `slidingLogs: limits.${name}: ${rule}, got ${one.window} ms for both`)
+  }
+}

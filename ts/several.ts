@@ -1,0 +1,57 @@
+import { unboxed } from './answer.js'
+import type { Decision, PolicyNumbers } from './decision.js'
+
+/**
+ * Decisions that tell of several limits by name: `src/binding/answer.rs` is the other end.
+ *
+ * Such an answer begins with six doubles, too: code, time, how far on the limits' numbers begin, the number of
+ * the limit that it speaks of, 0, reset after. Each limit has four: limit, remaining, retry after (below 0 if it
+ * never can admit the cost), reset after.
+ */
+const LIMIT_LENGTH = 4
+
+/** The most limits that a policy has. */
+const MOST_LIMITS = 8
+
+/** The most doubles that follow on the first six. */
+export const DETAILS_LENGTH = MOST_LIMITS * LIMIT_LENGTH
+
+/** Added to the code of such a decision. */
+const SEVERAL = 8
+
+const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible'] as const
+
+/** The decision on these limits that stands in `answers` from `start` on, or `undefined` for a failure. */
+export function severalAt(answers: Float64Array, start: number, names: readonly string[]): Decision | undefined {
+  const code = (answers[start] as number) - SEVERAL
+  const status = code < 0 ? undefined : STATUSES[code]
+  if (status === undefined) {
+    return undefined
+  }
+  const policies: Record<string, PolicyNumbers> = {}
+  let at = start + (answers[start + 2] as number)
+  for (const name of names) {
+    const retryAfterMs = unboxed(answers[at + 2] as number)
+    policies[name] = {
+      limit: unboxed(answers[at] as number),
+      remaining: unboxed(answers[at + 1] as number),
+      retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
+      resetAfterMs: unboxed(answers[at + 3] as number),
+    }
+    at += LIMIT_LENGTH
+  }
+  const policy = names[answers[start + 3] as number] as string
+  const { limit, remaining, retryAfterMs } = policies[policy] as PolicyNumbers
+  return {
+    allowed: code < 2,
+    status,
+    policy,
+    limit,
+    remaining,
+    retryAfterMs: status === 'impossible' ? null : retryAfterMs,
+    resetAfterMs: unboxed(answers[start + 5] as number),
+    policies,
+    at: answers[start + 1] as number,
+    source: 'store',
+  } as Decision
+}

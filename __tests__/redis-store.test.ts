@@ -185,3 +185,25 @@ test('one prefix with two policies, and takeSync over Redis, are refused', async
     expect((await again().take('a')).limit).toBe(2)
   })
 })
+
+test('limiters of one prefix and policy share their counts, also in one turn, and in call order', async () => {
+  await withStore(async (store) => {
+    for (const policy of POLICIES) {
+      const prefix = `shared-${policy.algorithm}`
+      const [one, other] = [0, 1].map(() => new RateLimiter(policy, { store, prefix })) as [
+        RateLimiter<string, string>,
+        RateLimiter<string, string>,
+      ]
+      await one.take('known')
+      for (const key of ['new', 'known']) {
+        const calls = await Promise.all([one.take(key), other.take(key), one.take(key), other.take(key)])
+        const admitted = key === 'new' ? 3 : 2
+        expect(calls.filter(({ allowed }) => allowed)).toHaveLength(admitted)
+        expect(calls.map(({ remaining }) => remaining)).toEqual([admitted - 1, admitted - 2, 0, 0])
+      }
+      await one.close()
+      expect((await other.take('known')).allowed).toBe(false)
+      await other.close()
+    }
+  })
+})

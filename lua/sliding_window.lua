@@ -120,8 +120,8 @@ local function save_all(save)
   dirty = {}
 end
 
--- Decides all that is asked, by a layout's functions.
-local function decide_all(read, end_with, save)
+-- Decides all that is asked, by a layout's functions; `quick` may decide one unit on a key, and write it, at once.
+local function decide_all(read, end_with, save, quick)
   local states = {}
   local function decide(key, cost)
     local outcome = charge(key, cost)
@@ -146,9 +146,15 @@ local function decide_all(read, end_with, save)
     own_end, horizon = start + width, start - span
     far = own_end + span
     for key = before + 1, before + count do
-      understand(key, read)
-      if listed == 0 then
-        decide(key, 1)
+      local state = listed == 0 and quick and quick(key)
+      if state then
+        calls = calls + 1
+        states[calls] = state
+      else
+        understand(key, read)
+        if listed == 0 then
+          decide(key, 1)
+        end
       end
     end
     for _ = 1, listed do

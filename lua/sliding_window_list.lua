@@ -1,34 +1,38 @@
 -- The sliding window's buckets as a list.
 --
--- An element is an entry, oldest first, in four doubles: the bucket's end; the running total of units before and
--- after it; and when the key settles, which is so of the newest. What counts is the newest's total less that
--- before the oldest that counts: two elements tell, and a call that adds to the newest writes one, however many
--- buckets there are. Elements are found by their place, never by their value.
+-- An element is an entry, oldest first: the bucket's end; the running total of units before and after it; when
+-- the key settles; and how many elements at the head are gone. The last two are so of the newest. What counts is
+-- the newest's total less that before the oldest that counts: two elements tell, and a call that adds to the
+-- newest writes one, however many buckets there are. Elements are found by their place, never by their value.
 --
--- What has expired stays at the head until a call is admitted: the first element that counts, and the one with
--- which enough units cease to count, are searched for by halving.
+-- What has expired stays until a call is admitted; from then on it is gone, and DROP_EVERY elements are dropped at
+-- once. The first element that counts, and the one with which enough units cease to count, are searched for by
+-- halving.
 
 local call = redis.pcall
 
+local ELEMENT, SIZE = '>ddddI2', 34
+local DROP_EVERY = 32
+
 -- By key: the places and the numbers of what was read. `gone` elements at the head do not count; nil if none of
--- the list does.
+-- the list does. A place is passed as text, because a number would be printed with 17 digits.
 local gone = {}
 local first_end, first_before, first_after = {}, {}, {}
 local last_before, last_after = {}, {}
 
 -- The element at a place, if there is one that can be read.
 local function element(key, place)
-  local value = call('LINDEX', names[key], place)
-  if type(value) ~= 'string' or #value ~= 32 then
+  local value = call('LINDEX', names[key], tostring(place))
+  if type(value) ~= 'string' or #value ~= SIZE then
     return nil, value
   end
-  local entry_end, before, after, settles = unpack_struct('>dddd', value)
+  local entry_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
   if
     entry_end > 0 and entry_end < LIMIT and settles > 0 and settles < LIMIT
     and before >= 0 and before <= after and after < LIMIT
     and entry_end % 1 + before % 1 + after % 1 + settles % 1 == 0
   then
-    return entry_end, before, after, settles
+    return entry_end, before, after, settles, lost
   end
 end
 
@@ -59,7 +63,7 @@ local function first_behind(key, low, later, least)
 end
 
 local function read(key)
-  local newest_end, before, after, settles = element(key, '-1')
+  local newest_end, before, after, settles, lost = element(key, '-1')
   if not newest_end then
     if before == false then
       return 0, 0, 0
@@ -70,9 +74,9 @@ local function read(key)
   if now >= settles or newest_end <= horizon then
     return newest_end, 0, settles
   end
-  local place, entry_end, total_before, total_after = 0, element(key, '0')
+  local place, entry_end, total_before, total_after = lost, element(key, lost)
   if entry_end and entry_end <= horizon then
-    place, entry_end, total_before, total_after = first_behind(key, 0, horizon, 0)
+    place, entry_end, total_before, total_after = first_behind(key, lost, horizon, 0)
   end
   if not entry_end or total_before > after then
     return
@@ -98,16 +102,16 @@ end
 
 -- Writes what counts anew, with totals from 0 on. It happens once in 2^53 units.
 local function restart(key)
-  local values = call('LRANGE', names[key], gone[key], '-1')
+  local values = call('LRANGE', names[key], tostring(gone[key]), '-1')
   local base, total = first_before[key], last_after[key] - first_before[key] + added[key]
   for index, value in ipairs(values) do
-    local entry_end, before, after, settles = unpack_struct('>dddd', value)
-    values[index] = pack('>dddd', entry_end, before - base, after - base, settles)
+    local entry_end, before, after, settles = unpack_struct(ELEMENT, value)
+    values[index] = pack(ELEMENT, entry_end, before - base, after - base, settles, 0)
   end
   if opened[key] then
-    values[#values + 1] = pack('>dddd', newest[key], total - added[key], total, settled[key])
+    values[#values + 1] = pack(ELEMENT, newest[key], total - added[key], total, settled[key], 0)
   else
-    values[#values] = pack('>dddd', newest[key], last_before[key] - base, total, settled[key])
+    values[#values] = pack(ELEMENT, newest[key], last_before[key] - base, total, settled[key], 0)
   end
   local written = write('RPUSH', names[key], unpack(values))
   return type(written) == 'table' and written or keep(key, #values)
@@ -118,7 +122,7 @@ end
 local function save(key)
   local place = gone[key]
   if rebased[key] or not place then
-    local value = pack('>dddd', newest[key], 0, used[key], settled[key])
+    local value = pack(ELEMENT, newest[key], 0, used[key], settled[key], 0)
     local written = write('RPUSH', names[key], value)
     if type(written) == 'table' or old_newest[key] == 0 then
       return written
@@ -130,16 +134,73 @@ local function save(key)
   if total >= LIMIT then
     return restart(key)
   end
+  local drops = place >= DROP_EVERY
   local written
+  local lost = drops and 0 or place
   if opened[key] then
-    written = write('RPUSH', names[key], pack('>dddd', newest[key], after, total, settled[key]))
+    written = write('RPUSH', names[key], pack(ELEMENT, newest[key], after, total, settled[key], lost))
   else
-    written = write('LSET', names[key], '-1', pack('>dddd', newest[key], before, total, settled[key]))
+    written = write('LSET', names[key], '-1', pack(ELEMENT, newest[key], before, total, settled[key], lost))
   end
-  if place == 0 or (type(written) == 'table' and written.err) then
+  if not drops or (type(written) == 'table' and written.err) then
     return written
   end
-  return write('LTRIM', names[key], place == 1 and '1' or place, '-1')
+  return write('LTRIM', names[key], tostring(place), '-1')
 end
 
-return decide_all(read, end_with, save)
+-- One unit on a key, by far the most frequent call, if it has room for it and nothing changes but what this writes:
+-- the state it leaves, with one look at the oldest entry, or at four where a bucket opens, since some have then mostly
+-- expired.
+local function quick(key)
+  local name = names[key]
+  local value = call('LINDEX', name, '-1')
+  if type(value) ~= 'string' or #value ~= SIZE then
+    return
+  end
+  local newest_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
+  local ends = own_end > newest_end and own_end or newest_end
+  local settles_now = ends + span
+  if
+    now >= settles or newest_end <= horizon or newest_end > far
+    or settles - newest_end ~= span or ends % width ~= 0 or after + 1 >= LIMIT
+    or kept_until(ends, settles_now) ~= kept_until(newest_end, settles)
+  then
+    return
+  end
+  local place, oldest_end, oldest_before = lost
+  if ends == newest_end then
+    value = call('LINDEX', name, lost == 0 and '0' or tostring(lost))
+    if type(value) ~= 'string' or #value ~= SIZE then
+      return
+    end
+    oldest_end, oldest_before = unpack_struct('>dd', value)
+  else
+    local oldest = call('LRANGE', name, tostring(lost), tostring(lost + 3))
+    for index = 1, #oldest do
+      if #oldest[index] ~= SIZE then
+        return
+      end
+      oldest_end, oldest_before = unpack_struct('>dd', oldest[index])
+      place = lost + index - 1
+      if oldest_end > horizon then
+        break
+      end
+    end
+  end
+  local units = after - (oldest_before or 0) + 1
+  if not oldest_end or oldest_end <= horizon or units > limit or units < 1 or units % 1 ~= 0 or place >= DROP_EVERY then
+    return
+  end
+  local written
+  if ends == newest_end then
+    written = write('LSET', name, '-1', pack(ELEMENT, ends, before, after + 1, settles_now, place))
+  else
+    written = write('RPUSH', name, pack(ELEMENT, ends, after, after + 1, settles_now, place))
+  end
+  if type(written) == 'table' and written.err then
+    return
+  end
+  return pack('>dddd', limit, limit - units, 0, settles_now)
+end
+
+return decide_all(read, end_with, save, quick)

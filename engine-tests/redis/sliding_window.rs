@@ -250,6 +250,7 @@ fn a_repair_is_kept_when_the_call_is_refused() {
     }
 }
 
+/// The numbers of the elements that are not gone.
 fn elements(server: &mut Server, policy: &Policy) -> Vec<[u64; 4]> {
     let values: Vec<Vec<u8>> = server.run(&[b"LRANGE", &name(policy, "a"), b"0", b"-1"]);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole numbers")]
@@ -258,7 +259,8 @@ fn elements(server: &mut Server, policy: &Policy) -> Vec<[u64; 4]> {
             value.as_chunks().0.iter().map(|bytes| f64::from_be_bytes(*bytes) as u64).collect();
         doubles.try_into().unwrap()
     };
-    values.into_iter().map(numbers).collect()
+    let gone = values.last().map_or(0, |newest| u16::from_be_bytes([newest[32], newest[33]]));
+    values.into_iter().skip(usize::from(gone)).map(numbers).collect()
 }
 
 /// A described system kept its buckets and the running total in one list and deleted what had

@@ -14,15 +14,24 @@ local call = redis.pcall
 local ELEMENT, SIZE = '>ddddI2', 34
 local DROP_EVERY = 32
 
+-- Places as text, made once: a number among the words of a command would be printed with 17 digits.
+local texts = {}
+
+local function text_of(place)
+  local text = texts[place] or tostring(place)
+  texts[place] = text
+  return text
+end
+
 -- By key: the places and the numbers of what was read. `gone` elements at the head do not count; nil if none of
--- the list does. A place is passed as text, because a number would be printed with 17 digits.
+-- the list does.
 local gone = {}
 local first_end, first_before, first_after = {}, {}, {}
 local last_before, last_after = {}, {}
 
 -- The element at a place, if there is one that can be read.
 local function element(key, place)
-  local value = call('LINDEX', names[key], tostring(place))
+  local value = call('LINDEX', names[key], text_of(place))
   if type(value) ~= 'string' or #value ~= SIZE then
     return nil, value
   end
@@ -154,7 +163,7 @@ end
 local function quick(key)
   local name = names[key]
   local value = call('LINDEX', name, '-1')
-  if type(value) ~= 'string' or #value ~= SIZE then
+  if not value or #value ~= SIZE then
     return
   end
   local newest_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
@@ -169,13 +178,13 @@ local function quick(key)
   end
   local place, oldest_end, oldest_before = lost
   if ends == newest_end then
-    value = call('LINDEX', name, lost == 0 and '0' or tostring(lost))
-    if type(value) ~= 'string' or #value ~= SIZE then
+    value = call('LINDEX', name, text_of(lost))
+    if not value or #value ~= SIZE then
       return
     end
     oldest_end, oldest_before = unpack_struct('>dd', value)
   else
-    local oldest = call('LRANGE', name, tostring(lost), tostring(lost + 3))
+    local oldest = call('LRANGE', name, text_of(lost), text_of(lost + 3))
     for index = 1, #oldest do
       if #oldest[index] ~= SIZE then
         return

@@ -112,7 +112,6 @@ export interface EmbeddedRateLimiter<K = string, N extends string = 'default'> e
 /** Makes limiters. */
 export interface RateLimiterConstructor {
   /**
-   * @param policy - The limit, made by `fixedWindow`, `tokenBucket`, `leakyBucket` or `gcra`.
    * @param policy - The limit, made by `gcra`, `fixedWindow` or another function of the kind.
    * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
    *

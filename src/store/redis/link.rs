@@ -9,6 +9,8 @@ use redis::{AsyncConnectionConfig, Client};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::job::Failure;
+
 /// How long to wait before trying again to connect.
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -112,15 +114,20 @@ impl Links {
     pub(super) async fn up_before(
         &mut self,
         deadline: Instant,
-    ) -> Result<(MultiplexedConnection, u64), Arc<str>> {
+    ) -> Result<(MultiplexedConnection, u64), Failure> {
         let dead = self.dead;
         let is_up = |link: &Link| matches!(link, Link::Up(_, number) if Some(*number) != dead);
-        let up = timeout_at(deadline, self.current.wait_for(is_up)).await;
-        let up = up.ok().and_then(Result::ok).map(|link| link.clone());
-        match up.unwrap_or_else(|| self.current.borrow().clone()) {
+        let found = timeout_at(deadline, self.current.wait_for(is_up)).await;
+        let link = match found.map(|found| found.map(|link| link.clone())) {
+            Ok(Ok(link)) => link,
+            // The keeper is gone only when the connection is.
+            Ok(Err(_)) => return Err(Failure::Closed),
+            Err(_) => self.current.borrow().clone(),
+        };
+        match link {
             Link::Up(connection, number) if Some(number) != dead => Ok((connection, number)),
-            Link::Up(..) => Err("the connection broke".into()),
-            Link::Down(why) => Err(why),
+            Link::Up(..) => Err(Failure::Unavailable("the connection broke".into())),
+            Link::Down(why) => Err(Failure::Unavailable(why)),
         }
     }
 
@@ -134,5 +141,22 @@ impl Links {
         self.dead = Some(number);
         // The keeper is gone only when the connection is.
         let _unheard = self.broken.send(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever is dropped first: who waits for a link of a connection that is being dropped hears that
+    /// it has been closed, not that the server is away.
+    #[test]
+    fn without_a_keeper_the_connection_is_closed() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let client = Client::open("redis://127.0.0.1:1").unwrap();
+        let (keeper, mut links) = keeper(client, Duration::from_secs(1));
+        drop(keeper);
+        let found = runtime.block_on(links.up_before(Instant::now() + Duration::from_secs(60)));
+        assert_eq!(found.unwrap_err(), Failure::Closed);
     }
 }

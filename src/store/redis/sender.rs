@@ -198,7 +198,7 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
             for open in std::mem::take(&mut again) {
                 match links.up_before(open.request.deadline).await {
                     Ok((connection, link)) => under_way.push_back(send(open, connection, link)),
-                    Err(why) => again.extend(open.fail(&Failure::Unavailable(why))),
+                    Err(failure) => again.extend(open.fail(&failure)),
                 }
             }
         }
@@ -219,7 +219,7 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
                     Ok((connection, link)) => {
                         under_way.push_back(send(open.renewed(), connection, link));
                     }
-                    Err(why) => again.extend(open.fail(&Failure::Unavailable(why))),
+                    Err(failure) => again.extend(open.fail(&failure)),
                 }
             }
         }

@@ -2,6 +2,7 @@
 // An unhandled rejection ends it, and so fails the test.
 import { RateLimiter, RedisStore } from 'tollgate'
 
+// `inFlight` calls are under way for each policy.
 const { url, policies, inFlight, ms } = JSON.parse(process.argv[2])
 const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
 const limiters = policies.map(({ name, policy }) => new RateLimiter(policy, { store, prefix: name }))
@@ -46,7 +47,7 @@ process.once('message', async ({ now }) => {
     }
   }
 
-  await Promise.all(Array.from({ length: inFlight }, loop))
+  await Promise.all(Array.from({ length: inFlight * limiters.length }, loop))
   await store.close()
   process.send({ admitted, decided: decided.map((millis) => [...millis]), calls, failures, skew }, () =>
     process.disconnect(),

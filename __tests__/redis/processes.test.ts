@@ -29,7 +29,7 @@ function merged(which: number, key: string): Admitted[] {
   return calls.map(([at, cost]) => ({ at, cost })).sort((a, b) => a.at - b.at)
 }
 
-describe('four processes with 64 calls in flight each, under all policies at once', () => {
+describe('four processes with 64 calls in flight under each policy, all at once', () => {
   beforeAll(async () => {
     const server = await RedisServer.start()
     try {

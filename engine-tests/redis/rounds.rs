@@ -1,20 +1,22 @@
 //! The calls of several limiters that go together are decided as if each went alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use redis::Value as RedisReply;
-use tollgate::algorithm::Algorithm as _;
+use tollgate::algorithm::{Algorithm as _, SlidingLog};
 use tollgate::decision::{self, Decision};
 use tollgate::key::Key;
 use tollgate::policy::{Policy, State};
-use tollgate::store::redis::{Answer, Batch, CLOCK, Job, Names, Round, Unanswered};
+use tollgate::store::redis::{Answer, Batch, Job, Names, Round, Script, Unanswered};
 
 use super::server::{Server, value};
+use super::twins::lasting;
 use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
 use crate::sliding_counter::CounterSpec;
+use crate::sliding_window::SlidingSpec;
 use crate::trace::START;
 
 const KEYS: usize = 3;
@@ -30,6 +32,10 @@ fn policies() -> Vec<Arc<Policy>> {
         window(20_000, HOUR),
         window(2, 10_000),
         CounterSpec { limit: 5, window_ms: 1_000 }.policy(),
+        SlidingSpec { limit: 6, window: SECOND, buckets: 10 }.list(),
+        SlidingSpec { limit: 900, window: 60_000, buckets: 100 }.list(),
+        SlidingSpec { limit: 6, window: SECOND, buckets: 5 }.hash(),
+        Policy::SlidingLog(SlidingLog::new(7, SECOND, false).unwrap()),
         CounterSpec { limit: 900, window_ms: 60 }.policy(),
     ];
     policies.into_iter().map(Arc::new).collect()
@@ -46,10 +52,8 @@ fn any_round(limiters: usize) -> impl Strategy<Value = (u64, Vec<Step>)> {
 }
 
 fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
-    let source = job.script.source();
-    assert!(source.starts_with(CLOCK));
     let mut command = redis::cmd("EVAL");
-    command.arg(source.replace(CLOCK, "local now = tonumber(ARGV[3])\n")).arg(job.keys.len());
+    command.arg(lasting(job.script).source()).arg(job.keys.len());
     for name in job.keys.iter() {
         command.arg(name);
     }
@@ -84,7 +88,8 @@ fn holds(
             }
         }
         let jobs = round.jobs();
-        prop_assert!(jobs.len() <= 3, "one for each script");
+        let scripts: HashSet<_> = policies.iter().map(|policy| Script::of(policy).sha1()).collect();
+        prop_assert!(jobs.len() <= scripts.len(), "one for each script");
         let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
         let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
         round.settle(&answers, |told| decisions.push(told.map(|told| told.decision)));
@@ -94,7 +99,7 @@ fn holds(
     Ok(())
 }
 
-/// Random rounds of calls on limiters of these policies, which at most two scripts decide.
+/// Random rounds of calls on limiters of these policies.
 pub(super) fn proven(policies: &[Arc<Policy>]) {
     let server = std::cell::RefCell::new(Server::start());
     let mut runner = TestRunner::new(ProptestConfig::with_cases(40));

@@ -23,10 +23,15 @@ const TRACES: u32 = 80;
 pub(crate) const STEPS: usize = 300;
 const KEYS: usize = 4;
 
-/// A script whose time is its third argument, and whose keys outlive every trace.
+/// [`lasting`], for the script of a policy.
 pub(crate) fn script(policy: &Policy) -> Script {
-    assert!(Script::of(policy).source().starts_with(CLOCK));
-    let script = Script::of(policy).with_clock("local now = tonumber(ARGV[3])\n");
+    lasting(Script::of(policy))
+}
+
+/// A script whose time is its third argument, and whose keys outlive every trace.
+pub(crate) fn lasting(script: &Script) -> Script {
+    assert!(script.source().starts_with(CLOCK));
+    let script = script.with_clock("local now = tonumber(ARGV[3])\n");
     script.edited(|source| {
         source
             .replace("'PX', ttl", "'PX', 10000000000000")

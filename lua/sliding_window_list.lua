@@ -111,7 +111,7 @@ end
 
 -- Writes what counts anew, with totals from 0 on. It happens once in 2^53 units.
 local function restart(key)
-  local values = call('LRANGE', names[key], tostring(gone[key]), '-1')
+  local values = call('LRANGE', names[key], text_of(gone[key]), '-1')
   local base, total = first_before[key], last_after[key] - first_before[key] + added[key]
   for index, value in ipairs(values) do
     local entry_end, before, after, settles = unpack_struct(ELEMENT, value)
@@ -154,7 +154,7 @@ local function save(key)
   if not drops or (type(written) == 'table' and written.err) then
     return written
   end
-  return write('LTRIM', names[key], tostring(place), '-1')
+  return write('LTRIM', names[key], text_of(place), '-1')
 end
 
 -- One unit on a key, by far the most frequent call, if it has room for it and nothing changes but what this writes:

@@ -71,30 +71,13 @@ impl Algorithm for CalendarWindow {
 
     #[inline]
     fn charge(&self, state: &mut WindowState, now: Micros, cost: u64) -> Outcome {
-        if state.settled_at() > now + self.calendar.horizon() {
-            let count = state.count.max(self.limit);
-            *state = WindowState { ends_ms: self.calendar.end_after(now), count };
-        }
-        if cost == 0 {
-            return Outcome::Admitted;
-        }
-        if cost > self.limit {
-            return Outcome::Impossible;
-        }
-        let open = state.settled_at() > now;
-        let count = if open { state.count.saturating_add(cost) } else { cost };
-        if count > self.limit {
-            return Outcome::Refused;
-        }
-        let ends_ms = if open { state.ends_ms } else { self.calendar.end_after(now) };
-        *state = WindowState { ends_ms, count };
-        Outcome::Admitted
+        let latest = now + self.calendar.horizon();
+        state.charge(self.limit, now, cost, latest, || self.calendar.end_after(now))
     }
 
     #[inline]
     fn remaining(&self, state: &WindowState, now: Micros) -> u64 {
-        let used = if state.settled_at() > now { state.count } else { 0 };
-        self.limit.saturating_sub(used)
+        self.limit.saturating_sub(state.used(now))
     }
 
     #[inline]

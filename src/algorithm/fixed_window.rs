@@ -38,6 +38,42 @@ impl WindowState {
     fn ends(self) -> Micros {
         self.ends_ms.saturating_mul(MICROS_PER_MILLI)
     }
+
+    /// The units that count at the time `now`.
+    #[inline]
+    pub(super) fn used(self, now: Micros) -> u64 {
+        if self.ends() > now { self.count } else { 0 }
+    }
+
+    /// [`Algorithm::charge`] of a window of `limit` units: a new one would end at `new_end`, in
+    /// milliseconds, and none that ends later than `latest` can have been opened by now.
+    #[inline]
+    pub(super) fn charge(
+        &mut self,
+        limit: u64,
+        now: Micros,
+        cost: u64,
+        latest: Micros,
+        new_end: impl Fn() -> u64,
+    ) -> Outcome {
+        if self.ends() > latest {
+            // Left by a clock that has stepped back, or by a longer window: a full one from now.
+            *self = Self { ends_ms: new_end(), count: self.count.max(limit) };
+        }
+        if cost == 0 {
+            return Outcome::Admitted;
+        }
+        if cost > limit {
+            return Outcome::Impossible;
+        }
+        let open = self.ends() > now;
+        let count = if open { self.count.saturating_add(cost) } else { cost };
+        if count > limit {
+            return Outcome::Refused;
+        }
+        *self = Self { ends_ms: if open { self.ends_ms } else { new_end() }, count };
+        Outcome::Admitted
+    }
 }
 
 impl State for WindowState {
@@ -109,32 +145,17 @@ impl Algorithm for FixedWindow {
     #[inline]
     fn charge(&self, state: &mut WindowState, now: Micros, cost: u64) -> Outcome {
         let new_end = self.end_from(now);
-        if state.ends_ms > new_end {
-            // Left by a clock that has stepped back, or by a longer window: a full one from now.
-            *state = WindowState { ends_ms: new_end, count: state.count.max(self.limit) };
+        let latest = new_end.saturating_mul(MICROS_PER_MILLI);
+        let outcome = state.charge(self.limit, now, cost, latest, || new_end);
+        if self.counts_refused && outcome == Outcome::Refused {
+            state.count = state.count.max(self.limit);
         }
-        if cost == 0 {
-            return Outcome::Admitted;
-        }
-        if cost > self.limit {
-            return Outcome::Impossible;
-        }
-        let open = state.ends() > now;
-        let count = if open { state.count.saturating_add(cost) } else { cost };
-        if count > self.limit {
-            if self.counts_refused {
-                state.count = state.count.max(self.limit);
-            }
-            return Outcome::Refused;
-        }
-        *state = WindowState { ends_ms: if open { state.ends_ms } else { new_end }, count };
-        Outcome::Admitted
+        outcome
     }
 
     #[inline]
     fn remaining(&self, state: &WindowState, now: Micros) -> u64 {
-        let used = if state.ends() > now { state.count } else { 0 };
-        self.limit.saturating_sub(used)
+        self.limit.saturating_sub(state.used(now))
     }
 
     #[inline]

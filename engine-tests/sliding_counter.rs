@@ -360,7 +360,7 @@ fn numbers_that_make_no_sense_cannot_be_read() {
             let mut batch = Batch::new();
             batch.push(&names, Key::new("a").unwrap(), cost);
             let _: () = server.run(&[b"SET", &names.of(Key::new("a").unwrap()), &value]);
-            let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+            let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
             assert_eq!(decisions, [Err(CallError::Unreadable)], "{numbers:?}");
         }
     }

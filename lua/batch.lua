@@ -1,93 +1,87 @@
--- What the scripts share: what is asked, what became of it, and how keys are written.
+-- What is asked and answered, and what the algorithms' files share.
 --
--- ARGV[1]  what is asked, in groups of calls of one limiter: the number of its keys, which follow on those
---          of the group before; the number of its calls, or 0 if there is one call of one unit for each key;
---          the policy; then the calls, each with the number of its key (from 1) and its cost
--- ARGV[2]  'peek': nothing is written
+-- ARGV[1]  what is asked, in groups of calls of one limiter; a group's keys follow on those of the group before.
+--          It begins with a form (one byte).
+--          GENERAL: the number of calls (two bytes), or 0 if there is one call of one unit on the n-th key of
+--          each policy; the number of policies (one byte), and for each its algorithm (one byte), the number of
+--          its keys (two bytes) and its numbers; then the calls, each with the number of its key among those of
+--          each policy (from 1; two bytes) and its cost.
+--          Any other form is one policy with one call of one unit on each key: the number of keys (two
+--          bytes), and the policy's numbers.
+-- ARGV[2]  'peek': nothing is written.
 --
--- All keys are read first. Then group by group: all calls are decided, and only then are keys written.
+-- Answers with the time; the states that the calls left under each policy, in doubles; what became of the calls
+-- under each policy, one byte each, or nothing if all are ADMITTED; the numbers of the states that are not in the
+-- policy's; and at the end a text for each that is UNWRITTEN.
 --
--- Answers with the time; the states that the calls left, two doubles each; what became of the calls, one byte
--- each, or nothing if all are ADMITTED; the numbers of the states that are not in the policy's; and at the
--- end a text for each call that is UNWRITTEN.
-local ADMITTED = 0
-local REFUSED = 1
-local IMPOSSIBLE = 2
-local UNREADABLE = 3 -- the key holds something that no limiter wrote
-local UNWRITTEN = 4 -- Redis refused to write the key, and says why
-local STALE = 5 -- what the script was told of the time is about another time: to be asked again, with the server's
-local OTHER = 8 -- added to an outcome whose state is in other numbers than the policy's
+-- A script's functions are made anew whenever it runs, and each local of the script that a function makes use of
+-- costs time then. So the functions here make use of none or few: they are given the round.
+local round = {
+  now = now,
+  request = ARGV[1],
+  peeks = ARGV[2] == 'peek',
+  -- The number of outcomes so far, and those that are not ADMITTED; what belongs to them.
+  count = 0,
+  outcomes = {},
+  others = {},
+  texts = {},
+  -- What is told of states.
+  states = {},
+  ADMITTED = 0,
+  REFUSED = 1,
+  IMPOSSIBLE = 2,
+  UNREADABLE = 3, -- the key holds something that no limiter wrote
+  UNWRITTEN = 4, -- Redis refused to write the key, and says why
+  STALE = 5, -- what the script was told of the time is about another time: to be asked again, with the server's
+  OTHER = 8, -- added to an outcome whose state is in other numbers than the policy's
+}
 
-local request, peeks = ARGV[1], ARGV[2] == 'peek'
-local names, write = KEYS, redis.pcall
+-- Whether a number that was read is one that was written: whole, and counted exactly.
+local function whole(number)
+  return number and number >= 0 and number < 9007199254740992 and number % 1 == 0
+end
 
--- By call: its key; its outcome, unless it is ADMITTED; and what belongs to it.
-local calls, key_of, outcomes, numbers_of, texts = 0, {}, {}, {}, {}
-
--- A replica writes nothing: then the whole script has not run, and may be sent again to a master.
-local readonly
-
--- Notes why a key was not written as the outcome of its calls, which begin at the given one.
-local function fail(key, first_call, written)
-  local outcome, text = UNREADABLE
-  if type(written) == 'table' and written.err then
-    outcome, text = UNWRITTEN, written.err
-    if string.sub(text, 1, 8) == 'READONLY' then
-      readonly = written
-    end
+-- Notes as an outcome why a key was not written.
+local function fail(round, outcome, written)
+  local text = type(written) == 'table' and written.err
+  round.others[outcome] = nil
+  if not text then
+    round.outcomes[outcome] = round.UNREADABLE
+    return
   end
-  for call = first_call, calls do
-    if key_of[call] == key then
-      outcomes[call], texts[call] = outcome, text
+  round.outcomes[outcome], round.texts[outcome] = round.UNWRITTEN, text
+  if string.sub(text, 1, 8) == 'READONLY' then
+    -- A replica writes nothing: then the whole script has not run, and may be sent again to a master.
+    round.readonly = written
+  end
+end
+
+-- The keys to be written, and how: 1 with the TTL as it is, 2 with a new one, 3 if there was none.
+local function new_marks()
+  local keys, how = {}, {}
+  return keys, how, function(key, as)
+    if not how[key] then
+      keys[#keys + 1] = key
+      how[key] = as
+    elseif how[key] < as then
+      how[key] = as
     end
   end
 end
 
--- The keys to be written, and how, by key: 1 with the TTL as it is, 2 with a new one, 3 if there was none.
-local dirty, how = {}, {}
-
-local function mark(key, as)
-  if not how[key] then
-    dirty[#dirty + 1] = key
-    how[key] = as
-  elseif how[key] < as then
-    how[key] = as
-  end
-end
-
--- Writes the value of a key that has been marked, if it is a string, with a TTL in milliseconds.
-local function save(key, value, ttl)
+-- Writes the value of a key that has been marked, if it is a string, with a TTL in milliseconds; answers with
+-- what Redis said if it was not written.
+local function save(key, how, value, ttl)
   local written
-  if how[key] == 1 then
-    written = write('SET', names[key], value, 'KEEPTTL')
-  elseif how[key] == 2 then
-    written = write('SET', names[key], value, 'PX', ttl)
+  if how == 1 then
+    written = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
+  elseif how == 2 then
+    written = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
   else
     -- MGET cannot tell a missing key from one of another type: that one must not be overwritten.
-    written = write('SET', names[key], value, 'PX', ttl, 'NX')
+    written = redis.pcall('SET', KEYS[key], value, 'PX', ttl, 'NX')
   end
   if not written or written.err then
-    fail(key, 1, written)
+    return written
   end
-end
-
-local function answered(states)
-  if readonly then
-    return readonly
-  end
-  local answer = { now, states, '', '' }
-  if next(outcomes) then
-    local codes, others = {}, {}
-    for call = 1, calls do
-      local outcome = outcomes[call] or ADMITTED
-      codes[call] = string.char(outcome)
-      if outcome >= OTHER then
-        others[#others + 1] = numbers_of[call]
-      elseif outcome == UNWRITTEN then
-        answer[#answer + 1] = texts[call]
-      end
-    end
-    answer[3], answer[4] = table.concat(codes), table.concat(others)
-  end
-  return answer
 end

@@ -9,132 +9,18 @@
 -- calendar has 0 for its window; then follow its horizon in microseconds, and BOUNDARIES of its boundaries around
 -- the time, in milliseconds. A state's two numbers are the window's end and its count.
 
-local values = redis.call('MGET', unpack(KEYS))
-
--- The policy of the group whose calls are decided, the end of a window that opens now, and the latest end that
--- a window can have now.
-local limit, counts_refused, new_end, latest_end
-
-local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
-local LIMIT = 9007199254740992
-
--- By key: the window. Nil is a value that cannot be read.
-local ends, counts = {}, {}
--- By key: whether the value is packed.
-local packed = {}
--- By key: the units that are added to the window that is stored.
-local more = {}
--- The states that the calls left.
-local states, length = {}, 0
-
--- A window that ends later than any can now was left by a clock that has stepped back, or by a longer
--- window: a full one from now.
-local function keep(key, window_end, count)
-  if window_end > latest_end then
-    window_end, count = new_end, math.max(count, limit)
-    mark(key, 2)
+-- The limit, whether refused calls count, the end of a window that opens now, the latest that a window can have now,
+-- and where the request goes on. If none of a calendar's windows is open now, no window opens.
+local function window_numbers(round, at)
+  local now = round.now
+  local limit, window, counts_refused, after = struct.unpack('>ddd', round.request, at)
+  if window > 0 then
+    local new_end = math.ceil((now + window) / 1000)
+    return limit, counts_refused, new_end, new_end, after
   end
-  ends[key], counts[key] = window_end, count
-end
-
-local function read_text(key, value)
-  local window_end, count = string.match(value, '^(%d+):(%d+)$')
-  window_end, count = tonumber(window_end), tonumber(count)
-  if window_end and window_end < LIMIT and count < LIMIT then
-    keep(key, window_end, count)
-  end
-end
-
-local function read(key)
-  local value = values[key]
-  if not value then
-    ends[key], counts[key] = 0, 0
-  else
-    -- A packed end later than the first day of 2020 has 12 digits or more.
-    local number = #value >= 12 and #value <= 16 and tonumber(value)
-    if number and number >= 0 and number % 1 == 0 then
-      local count = number % COUNTS
-      packed[key] = true
-      keep(key, (number - count) / COUNTS + EPOCH, count)
-    else
-      read_text(key, value)
-    end
-  end
-end
-
--- Charges the state of a key, and tells what became of it.
-local function charge(key, cost)
-  local window_end = ends[key]
-  if not window_end then
-    return UNREADABLE
-  end
-  if cost == 0 then
-    return ADMITTED
-  end
-  if cost > limit then
-    return IMPOSSIBLE
-  end
-  if window_end * 1000 <= now then
-    ends[key], counts[key] = new_end, cost
-    mark(key, values[key] and 2 or 3)
-    return ADMITTED
-  end
-  local count = counts[key] + cost
-  if count > limit then
-    local left = limit - counts[key]
-    if counts_refused == 1 and left > 0 then
-      counts[key] = limit
-      more[key] = (more[key] or 0) + left
-      mark(key, 1)
-    end
-    return REFUSED
-  end
-  counts[key] = count
-  more[key] = (more[key] or 0) + cost
-  mark(key, 1)
-  return ADMITTED
-end
-
-local function decide(key, cost)
-  local outcome = charge(key, cost)
-  calls = calls + 1
-  key_of[calls] = key
-  if outcome ~= ADMITTED then
-    outcomes[calls] = outcome
-  end
-  states[length + 1], states[length + 2] = ends[key] or 0, counts[key] or 0
-  length = length + 2
-end
-
-local function save_all()
-  for _, key in ipairs(dirty) do
-    local window_end, count = ends[key], counts[key]
-    if how[key] == 1 and packed[key] and count < COUNTS then
-      local written = write('INCRBY', names[key], more[key])
-      if type(written) ~= 'number' then
-        fail(key, 1, written)
-      end
-    else
-      local since = window_end - EPOCH
-      local packs = count < COUNTS and since > 86400000 and since < SPAN
-      local value = packs and since * COUNTS + count or string.format('%.0f:%.0f', window_end, count)
-      -- One millisecond more: Redis's clock for expiry may lag behind this script's.
-      local ttl = window_end - math.floor(now / 1000) + 1
-      save(key, value, ttl)
-    end
-  end
-  dirty = {}
-end
-
--- Reads a calendar from the request, and tells where that goes on. If none of its windows is open now, there is no
--- end for a new one.
-local BOUNDARIES = 8
-local CALENDAR = '>d' .. string.rep('d', BOUNDARIES)
-
-local function read_calendar(at)
-  local numbers = { struct.unpack(CALENDAR, request, at) }
-  latest_end, new_end = math.floor((now + numbers[1]) / 1000), nil
-  for index = 3, BOUNDARIES + 1 do
+  local numbers = { struct.unpack('>ddddddddd', round.request, after) }
+  local new_end
+  for index = 3, 9 do
     if numbers[index] * 1000 > now then
       if numbers[index - 1] * 1000 <= now then
         new_end = numbers[index]
@@ -142,69 +28,173 @@ local function read_calendar(at)
       break
     end
   end
-  return numbers[BOUNDARIES + 2]
+  return limit, counts_refused, new_end, math.floor((now + numbers[1]) / 1000), numbers[10]
 end
 
--- The least packed value of a window that is open.
-local first_open = (math.floor(now / 1000) + 1 - EPOCH) * COUNTS
+local function fixed_window(round, at)
+  local EPOCH, COUNTS, SPAN, LIMIT = 1577836800000, 8192, 1099511627776, 9007199254740992
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+  local now = round.now
+  local limit, counts_refused, new_end, latest_end, after = window_numbers(round, at)
+  local dirty, how, mark = new_marks()
 
-local at, before = 1, 0
-while at <= #request do
-  local count, listed, window
-  count, listed, limit, window, counts_refused, at = struct.unpack('>I2I2ddd', request, at)
-  if window > 0 then
-    new_end = math.ceil((now + window) / 1000)
-    latest_end = new_end
-  else
-    at = read_calendar(at)
+  -- By key: the window. Nil is a value that cannot be read.
+  local ends, counts = {}, {}
+  -- By key: whether there is a value, and whether it is packed.
+  local stored, packed = {}, {}
+  -- By key: the units that are added to the window that is stored.
+  local more = {}
+
+  -- A window that ends later than any can now was left by a clock that has stepped back, or by a longer
+  -- window: a full one from now.
+  local function keep(key, window_end, count)
+    if window_end > latest_end then
+      window_end, count = new_end, math.max(count, limit)
+      mark(key, 2)
+    end
+    ends[key], counts[key] = window_end, count
   end
 
-  if not new_end then
-    for call = calls + 1, calls + (listed == 0 and count or listed) do
-      outcomes[call] = STALE
-      states[length + 1], states[length + 2] = 0, 0
-      length, calls = length + 2, call
+  local function read(key, value)
+    if not value then
+      ends[key], counts[key] = 0, 0
+      return
     end
-    -- Each listed call has the number of its key and its cost.
-    at = at + listed * 10
-  elseif listed == 0 then
-    -- One unit for each key, by far the most frequent group: what the functions above do, without their
-    -- calls and tables, for a key whose packed window is open and has room for a unit.
-    local first_beyond = (latest_end + 1 - EPOCH) * COUNTS
-    local most = math.min(limit, COUNTS - 1)
-    for key = before + 1, before + count do
-      local number = tonumber(values[key])
-      local used = number and number % COUNTS
-      if number and number >= first_open and number < first_beyond and used < most and used % 1 == 0 then
-        calls = calls + 1
-        states[length + 1], states[length + 2] = (number - used) / COUNTS + EPOCH, used + 1
-        length = length + 2
-        -- A number among a command's arguments would be printed and read again, at a quarter of the
-        -- command's time.
-        local written = write('INCRBY', names[key], '1')
-        if written ~= number + 1 then
-          key_of[calls] = key
-          fail(key, calls, written)
-        end
-      else
-        read(key)
-        decide(key, 1)
+    stored[key] = true
+    -- A packed end later than the first day of 2020 has 12 digits or more.
+    local number = #value >= 12 and #value <= 16 and tonumber(value)
+    if number and number >= 0 and number % 1 == 0 then
+      local count = number % COUNTS
+      packed[key] = true
+      keep(key, (number - count) / COUNTS + EPOCH, count)
+    else
+      local window_end, count = string.match(value, '^(%d+):(%d+)$')
+      window_end, count = tonumber(window_end), tonumber(count)
+      if window_end and window_end < LIMIT and count < LIMIT then
+        keep(key, window_end, count)
       end
     end
-  else
-    for key = before + 1, before + count do
-      read(key)
+  end
+
+  local function admits(key, cost)
+    local window_end = ends[key]
+    if not window_end then
+      return UNREADABLE
     end
-    for _ = 1, listed do
-      local key, cost
-      key, cost, at = struct.unpack('>I2d', request, at)
-      decide(before + key, cost)
+    if cost > limit then
+      return IMPOSSIBLE
+    end
+    if cost > 0 and window_end * 1000 > now and counts[key] + cost > limit then
+      return REFUSED
+    end
+    return ADMITTED
+  end
+
+  local function add(key, cost)
+    counts[key] = counts[key] + cost
+    more[key] = (more[key] or 0) + cost
+    mark(key, 1)
+  end
+
+  local function charge(key, cost)
+    if ends[key] * 1000 <= now then
+      ends[key], counts[key] = new_end, cost
+      mark(key, stored[key] and 2 or 3)
+    else
+      add(key, cost)
     end
   end
-  if not peeks then
-    save_all()
+
+  local function refuse(key)
+    local left = limit - counts[key]
+    if counts_refused == 1 and left > 0 then
+      add(key, left)
+    end
   end
-  before = before + count
+
+  local function tell(key)
+    return struct.pack('>dd', ends[key] or 0, counts[key] or 0)
+  end
+
+  local function save_window(key)
+    local window_end, count = ends[key], counts[key]
+    if how[key] == 1 and packed[key] and count < COUNTS then
+      local written = redis.pcall('INCRBY', KEYS[key], more[key])
+      if type(written) ~= 'number' then
+        return written
+      end
+      return
+    end
+    local since = window_end - EPOCH
+    local packs = count < COUNTS and since > 86400000 and since < SPAN
+    local value = packs and since * COUNTS + count or string.format('%.0f:%.0f', window_end, count)
+    -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+    local ttl = window_end - math.floor(now / 1000) + 1
+    return save(key, how[key], value, ttl)
+  end
+
+  return {
+    after = after, strings = true, stale = not new_end, dirty = dirty,
+    read = read, admits = admits, charge = charge, refuse = refuse, tell = tell, save = save_window,
+  }
 end
 
-return answered(struct.pack('>' .. string.rep('d', length), unpack(states)))
+-- One unit for each key: what the functions above do, without their calls and tables, for a key whose packed window
+-- is open and has room for a unit.
+--
+-- Where that is `expected` of most keys, the unit is taken without a look, and given back if it was not so.
+local function fixed_window_quick(round, at, first, last, expected)
+  local EPOCH, COUNTS = 1577836800000, 8192
+  local names, call, tonumber, count = KEYS, redis.pcall, tonumber, round.count
+  local limit, _, new_end, latest_end, after = window_numbers(round, at)
+  -- What a packed window that is open can be at least, and one that ends too late.
+  local least = new_end and (math.floor(round.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
+  local beyond = (latest_end + 1 - EPOCH) * COUNTS
+  local most = math.min(limit, COUNTS - 1)
+  local values = not expected and call('MGET', unpack(names, first, last))
+  -- The numbers of states that are not told yet.
+  local states, length, books = {}, 0
+  for key = first, last do
+    -- The window with the unit. A number among a command's arguments would be printed and read again, at a
+    -- quarter of the command's time.
+    local window
+    if expected then
+      window = tonumber(call('INCRBY', names[key], '1'))
+    else
+      window = tonumber(values[key - first + 1])
+      window = window and window + 1
+    end
+    local used = window and window % COUNTS
+    if window and window >= least and window < beyond and used >= 1 and used <= most and used % 1 == 0 then
+      count = count + 1
+      states[length + 1], states[length + 2] = (window - used) / COUNTS + EPOCH, used
+      length = length + 2
+      if not expected then
+        local written = call('INCRBY', names[key], '1')
+        if written ~= window then
+          fail(round, count, written)
+        end
+      end
+    else
+      local value = values and values[key - first + 1]
+      if expected then
+        if window then
+          -- What there was before, if anything: 0 is nothing.
+          call(window == 1 and 'DEL' or 'DECR', names[key])
+        end
+        value = call('GET', names[key])
+        value = type(value) == 'string' and value
+      end
+      if length > 0 then
+        round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', length), unpack(states, 1, length))
+      end
+      length, round.count = 0, count
+      books = books or open(round, fixed_window, at)
+      take_one(round, books, key, value)
+      count = round.count
+    end
+  end
+  round.count = count
+  round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', length), unpack(states, 1, length))
+  return after, books
+end

@@ -6,29 +6,8 @@
 -- One byte more marks a value that lingers: its key is known for a day after it is full.
 --
 -- A policy is P', N', burst, the capacity (burst less the debt), the units at first, one unit's time, the
--- time to full, and how far TTLs reach; a call's cost is followed by the cost's time. A state's two numbers
--- are the arrival's; those of one in other numbers are P', N', burst, and 1 if it lingers.
-
-local values = redis.call('MGET', unpack(KEYS))
-local find, pack, unpack_struct = string.find, struct.pack, struct.unpack
-
--- The policy of the group whose calls are decided; `numbers` are the first three as they stand in a value,
--- `far_micros` and `far_part` now + time to full: as far ahead as this policy can put an arrival.
-local period, units, burst, unit_micros, unit_part, far_micros, far_part, ttl_step, numbers
-
--- Of the same policy: the capacity, and the units at first. (Functions make use of few names of the script:
--- each costs time whenever a script begins.)
-local capacity, initial
-
-local LIMIT = 9007199254740992
-
--- By key: the arrival. Nil is a value that cannot be read.
-local micros, parts = {}, {}
--- By key: the numbers that the arrival is counted in, where they are not this policy's.
-local others = {}
--- By call: the state that it left.
-local states = {}
-local NOTHING = pack('>dd', 0, 0)
+-- time to full, and how far TTLs reach. A state's two numbers are the arrival's; those of one in other numbers
+-- are P', N', burst, and 1 if it lingers.
 
 -- The time in which `count` units drain at P' = q*N' + r, where count*r + N' is below 2^53.
 local function time_of(count, q, r, n)
@@ -36,270 +15,270 @@ local function time_of(count, q, r, n)
   return count * q + math.floor(product / n), product % n
 end
 
--- Units not yet drained of an arrival ahead of now, rounded up: a long division in binary, whose
--- steps are times of 2^k units.
-local function units_used(arrival_micros, arrival_part, other)
-  local left_micros, left_part = arrival_micros - now, arrival_part
-  if left_micros < 0 or (left_micros == 0 and left_part == 0) then
-    return 0
-  end
-  local n = other.units
-  local step_micros, step_parts, top = { other.q }, { other.r }, 1
-  while step_micros[top] < left_micros or (step_micros[top] == left_micros and step_parts[top] <= left_part) do
-    local part = step_parts[top] * 2
-    local carry = part >= n and 1 or 0
-    step_micros[top + 1] = step_micros[top] * 2 + carry
-    step_parts[top + 1] = part - carry * n
-    top = top + 1
-  end
-  local used = 0
-  for k = top, 1, -1 do
-    if step_micros[k] < left_micros or (step_micros[k] == left_micros and step_parts[k] <= left_part) then
-      left_micros = left_micros - step_micros[k]
-      left_part = left_part - step_parts[k]
-      if left_part < 0 then
-        left_part = left_part + n
-        left_micros = left_micros - 1
+local function rate(round, at)
+  local LIMIT, DAY = 9007199254740992, 86400000000
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+  local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
+  local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, after =
+    unpack_struct('>dddddddddd', round.request, at)
+  -- The numbers as they stand in a value, and its length.
+  local numbers = string.sub(round.request, at, at + 23)
+  local length = initial < capacity and 41 or 40
+  -- As far ahead as this policy can put an arrival.
+  local far_micros = now + full_micros
+  local dirty, how, mark = new_marks()
+
+  -- By key: the arrival. Nil is a value that cannot be read.
+  local micros, parts = {}, {}
+  -- By key: whether there is a value; the numbers that the arrival is counted in, where they are not this policy's.
+  local stored, others = {}, {}
+  -- What the call that was admitted last leaves.
+  local next_micros, next_part
+
+  -- Units not yet drained of an arrival ahead of now, rounded up: a long division in binary, whose
+  -- steps are times of 2^k units.
+  local function units_used(arrival_micros, arrival_part, other)
+    local left_micros, left_part = arrival_micros - now, arrival_part
+    if left_micros < 0 or (left_micros == 0 and left_part == 0) then
+      return 0
+    end
+    local n = other.units
+    local step_micros, step_parts, top = { other.q }, { other.r }, 1
+    while step_micros[top] < left_micros or (step_micros[top] == left_micros and step_parts[top] <= left_part) do
+      local part = step_parts[top] * 2
+      local carry = part >= n and 1 or 0
+      step_micros[top + 1] = step_micros[top] * 2 + carry
+      step_parts[top + 1] = part - carry * n
+      top = top + 1
+    end
+    local used = 0
+    for k = top, 1, -1 do
+      if step_micros[k] < left_micros or (step_micros[k] == left_micros and step_parts[k] <= left_part) then
+        left_micros = left_micros - step_micros[k]
+        left_part = left_part - step_parts[k]
+        if left_part < 0 then
+          left_part = left_part + n
+          left_micros = left_micros - 1
+        end
+        used = used + 2 ^ (k - 1)
       end
-      used = used + 2 ^ (k - 1)
+    end
+    if left_micros > 0 or left_part > 0 then
+      used = used + 1
+    end
+    return used
+  end
+
+  -- Reads a value written with other numbers, or refuses what is none.
+  local function read_other(key, value)
+    if #value ~= 40 and #value ~= 41 then
+      return
+    end
+    local m, part, p, n, b = unpack_struct('>ddddd', value)
+    if not (whole(m) and whole(part) and whole(p) and whole(n) and whole(b)) then
+      return
+    end
+    if p == 0 or n == 0 or b == 0 or part >= n then
+      return
+    end
+    local r = p % n
+    local q = (p - r) / n
+    if b * r + n >= LIMIT or b * (q + 1) >= LIMIT then
+      return
+    end
+    local far_m, far_p = time_of(b, q, r, n)
+    far_m = now + far_m
+    if m > far_m or (m == far_m and part > far_p) then
+      -- Left by a clock that has stepped back: as fully used now.
+      m, part = far_m, far_p
+      mark(key, 2)
+    end
+    micros[key], parts[key] = m, part
+    others[key] = {
+      units = n, q = q, r = r, numbers = string.sub(value, 17, 40), lingers = #value == 41,
+    }
+  end
+
+  local function read(key, value)
+    stored[key] = value
+    if not value then
+      micros[key], parts[key] = 0, 0
+    elseif #value == length and string.find(value, numbers, 17, true) == 17 then
+      local m, part = unpack_struct('>dd', value)
+      if whole(m) and whole(part) and part < units then
+        if m > far_micros or (m == far_micros and part > far_part) then
+          m, part = far_micros, far_part
+          mark(key, 2)
+        end
+        micros[key], parts[key] = m, part
+      end
+    else
+      read_other(key, value)
     end
   end
-  if left_micros > 0 or left_part > 0 then
-    used = used + 1
-  end
-  return used
-end
 
--- Whether a number read from a value is one that was written: whole, and counted exactly.
-local function whole(number)
-  return number >= 0 and number < LIMIT and number % 1 == 0
-end
-
--- Reads a value written with other numbers, or refuses what is none.
-local function read_other(key, value)
-  if #value ~= 40 and #value ~= 41 then
-    return
-  end
-  local m, part, p, n, b = unpack_struct('>ddddd', value)
-  if not (whole(m) and whole(part) and whole(p) and whole(n) and whole(b)) then
-    return
-  end
-  if p == 0 or n == 0 or b == 0 or part >= n then
-    return
-  end
-  local r = p % n
-  local q = (p - r) / n
-  if b * r + n >= LIMIT or b * (q + 1) >= LIMIT then
-    return
-  end
-  local far_m, far_p = time_of(b, q, r, n)
-  far_m = now + far_m
-  if m > far_m or (m == far_m and part > far_p) then
-    -- Left by a clock that has stepped back: as fully used now.
-    m, part = far_m, far_p
-    mark(key, 2)
-  end
-  micros[key], parts[key] = m, part
-  others[key] = {
-    units = n, q = q, r = r, numbers = string.sub(value, 17, 40), lingers = #value == 41,
-  }
-end
-
-local function read(key, length)
-  local value = values[key]
-  if not value then
-    micros[key], parts[key] = 0, 0
-  elseif #value == length and find(value, numbers, 17, true) == 17 then
-    local m, part = unpack_struct('>dd', value)
-    if m >= 0 and m < LIMIT and m % 1 == 0 and part >= 0 and part < units and part % 1 == 0 then
-      if m > far_micros or (m == far_micros and part > far_part) then
-        m, part = far_micros, far_part
-        mark(key, 2)
-      end
-      micros[key], parts[key] = m, part
-    end
-  else
-    read_other(key, value)
-  end
-end
-
--- Charges the state of a key, and tells what became of it.
-local function charge(key, cost, cost_micros, cost_part)
-  if not micros[key] then
-    return UNREADABLE
-  end
-  if cost == 0 then
-    return ADMITTED
-  end
-  local other = others[key]
-  if initial < capacity then
-    -- The key must be known for a day after it is full: if it was never seen, it begins; if the value is of
-    -- a policy that begins full, it is kept longer.
+  -- Sees to it that a key of a bucket that begins low is known for a day after it is full: if it was never seen, it
+  -- begins; if the value is of a policy that begins full, it is kept longer.
+  local function meet(key)
+    local other = others[key]
     local full_at = micros[key] + (parts[key] > 0 and 1 or 0)
     local lingers = not other or other.lingers
-    if full_at == 0 or full_at <= (lingers and now - 86400000000 or now) then
+    if full_at == 0 or full_at <= (lingers and now - DAY or now) then
       local start_micros, start_part = time_of(capacity - initial, unit_micros, unit_part, units)
-      micros[key], parts[key], other = now + start_micros, start_part, nil
-      mark(key, values[key] and 2 or 3)
+      micros[key], parts[key], others[key] = now + start_micros, start_part, nil
+      mark(key, stored[key] and 2 or 3)
     elseif not lingers then
       other.lingers = true
       if other.numbers == numbers then
-        other = nil
+        others[key] = nil
       end
       mark(key, 2)
     end
-    others[key] = other
   end
-  if cost > burst then
-    return IMPOSSIBLE
-  end
-  local old = micros[key]
-  local m, part = old, parts[key]
-  if other then
-    local used = units_used(m, part, other)
-    if used >= capacity or used + cost > burst then
-      return REFUSED
+
+  local function admits(key, cost)
+    if not micros[key] then
+      return UNREADABLE
     end
-    m, part = time_of(used, unit_micros, unit_part, units)
-    m = m + now
-  else
-    if m < now then
-      m, part = now, 0
+    if cost == 0 then
+      return ADMITTED
     end
-    if capacity < burst then
-      -- There is a debt: a whole unit must be left before it is used.
-      local unit_m, unit_p = m + unit_micros, part + unit_part
-      if unit_p >= units then
-        unit_m, unit_p = unit_m + 1, unit_p - units
-      end
-      local gate_m, gate_p = time_of(capacity, unit_micros, unit_part, units)
-      gate_m = now + gate_m
-      if unit_m > gate_m or (unit_m == gate_m and unit_p > gate_p) then
+    if initial < capacity then
+      meet(key)
+    end
+    if cost > burst then
+      return IMPOSSIBLE
+    end
+    local other, m, part = others[key], micros[key], parts[key]
+    if other then
+      local used = units_used(m, part, other)
+      if used >= capacity or used + cost > burst then
         return REFUSED
       end
+      m, part = time_of(used, unit_micros, unit_part, units)
+      m = m + now
+    else
+      if m < now then
+        m, part = now, 0
+      end
+      if capacity < burst then
+        -- There is a debt: a whole unit must be left before it is used.
+        local unit_m, unit_p = m + unit_micros, part + unit_part
+        if unit_p >= units then
+          unit_m, unit_p = unit_m + 1, unit_p - units
+        end
+        local gate_m, gate_p = time_of(capacity, unit_micros, unit_part, units)
+        gate_m = now + gate_m
+        if unit_m > gate_m or (unit_m == gate_m and unit_p > gate_p) then
+          return REFUSED
+        end
+      end
     end
+    local cost_micros, cost_part = time_of(cost, unit_micros, unit_part, units)
+    m, part = m + cost_micros, part + cost_part
+    if part >= units then
+      m, part = m + 1, part - units
+    end
+    if m > far_micros or (m == far_micros and part > far_part) then
+      return REFUSED
+    end
+    next_micros, next_part = m, part
+    return ADMITTED
   end
-  m, part = m + cost_micros, part + cost_part
-  if part >= units then
-    m, part = m + 1, part - units
-  end
-  if m > far_micros or (m == far_micros and part > far_part) then
-    return REFUSED
-  end
-  others[key] = nil
-  if not values[key] then
-    mark(key, 3)
-  elseif other or m - m % ttl_step ~= old - old % ttl_step then
-    -- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be set
-    -- anew until the arrival passes a multiple, and never ends early.
-    mark(key, 2)
-  else
-    mark(key, 1)
-  end
-  micros[key], parts[key] = m, part
-  return ADMITTED
-end
 
-local function decide(key, cost, cost_micros, cost_part)
-  local outcome = charge(key, cost, cost_micros, cost_part)
-  calls = calls + 1
-  key_of[calls] = key
-  if others[key] then
-    outcome = outcome + OTHER
-    numbers_of[calls] = others[key].numbers .. pack('>d', others[key].lingers and 1 or 0)
+  local function charge(key)
+    local old, m = micros[key], next_micros
+    if not stored[key] then
+      mark(key, 3)
+    elseif others[key] or m - m % ttl_step ~= old - old % ttl_step then
+      -- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be set
+      -- anew until the arrival passes a multiple, and never ends early.
+      mark(key, 2)
+    else
+      mark(key, 1)
+    end
+    micros[key], parts[key], others[key] = m, next_part, nil
   end
-  if outcome ~= ADMITTED then
-    outcomes[calls] = outcome
-  end
-  states[calls] = micros[key] and pack('>dd', micros[key], parts[key]) or NOTHING
-end
 
-local function save_all(begins_low)
-  for _, key in ipairs(dirty) do
-    local m, other, lingers = micros[key], others[key], begins_low
+  local function tell(key)
+    local other = others[key]
+    return pack('>dd', micros[key] or 0, parts[key] or 0),
+      other and other.numbers .. pack('>d', other.lingers and 1 or 0)
+  end
+
+  local function save_rate(key)
+    local m, other, lingers = micros[key], others[key], length == 41
     if other then
       lingers = other.lingers
     end
     local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. (lingers and 'l' or '')
-    local dies_at = m - m % ttl_step + 2 * ttl_step + (lingers and 86400000000 or 0)
-    save(key, value, math.ceil((dies_at - now) / 1000))
+    local dies_at = m - m % ttl_step + 2 * ttl_step + (lingers and DAY or 0)
+    return save(key, how[key], value, math.ceil((dies_at - now) / 1000))
   end
-  dirty = {}
+
+  return {
+    after = after, strings = true, dirty = dirty,
+    read = read, admits = admits, charge = charge, tell = tell, save = save_rate,
+  }
 end
 
-local at, before = 1, 0
-while at <= #request do
-  local count, listed, full_micros
-  count, listed, period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, at =
-    unpack_struct('>I2I2dddddddddd', request, at)
-  numbers = string.sub(request, at - 80, at - 57)
-  far_micros = now + full_micros
+-- One unit for each key: what the functions above do, without their calls and tables, for a key that has a value of
+-- this policy's and room for a unit. Nothing of it but the arrival changes then, which SETRANGE writes in place, with
+-- the TTL as it is.
+local function rate_quick(round, at, first, last)
+  local names, call, pack, unpack_struct = KEYS, redis.pcall, struct.pack, struct.unpack
+  local now, count, states, length = round.now, round.count, round.states, #round.states
+  local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, full_part, ttl_step, after =
+    unpack_struct('>dddddddddd', round.request, at)
   -- How far ahead one unit can put an arrival; how long a value is; and up to which arrival it may be that of
   -- a key as if never seen.
-  local gate_micros, gate_part, length, stale = far_micros, far_part, 40, -1
+  local gate_micros, gate_part, size, stale = now + full_micros, full_part, 40, -1
   if capacity < burst then
     gate_micros, gate_part = time_of(capacity, unit_micros, unit_part, units)
     gate_micros = now + gate_micros
   end
   if initial < capacity then
-    length, stale = 41, math.max(now - 86400000000, -1)
+    size, stale = 41, math.max(now - 86400000000, -1)
   end
-
-  if listed == 0 then
-    -- One unit for each key, by far the most frequent group: what the functions above do, without their
-    -- calls and tables, for a key that has a value of this policy's and room for a unit. Nothing of it
-    -- but the arrival changes then, which SETRANGE writes in place, with the TTL as it is.
-    for key = before + 1, before + count do
-      local value, state = values[key]
-      if value and #value == length then
-        local old, part, p, n, b = unpack_struct('>ddddd', value)
+  local values, books = call('MGET', unpack(names, first, last))
+  for key = first, last do
+    local value, state = values[key - first + 1]
+    if value and #value == size then
+      local old, part, p, n, b = unpack_struct('>ddddd', value)
+      if
+        p == period and n == units and b == burst
+        and old > stale and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0
+      then
+        local m = old
+        if m < now then
+          m, part = now, 0
+        end
+        m, part = m + unit_micros, part + unit_part
+        if part >= units then
+          m, part = m + 1, part - units
+        end
         if
-          p == period and n == units and b == burst
-          and old > stale and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0
+          (m < gate_micros or (m == gate_micros and part <= gate_part))
+          and m - m % ttl_step == old - old % ttl_step
         then
-          local m = old
-          if m < now then
-            m, part = now, 0
-          end
-          m, part = m + unit_micros, part + unit_part
-          if part >= units then
-            m, part = m + 1, part - units
-          end
-          if
-            (m < gate_micros or (m == gate_micros and part <= gate_part))
-            and m - m % ttl_step == old - old % ttl_step
-          then
-            state = pack('>dd', m, part)
-          end
+          state = pack('>dd', m, part)
         end
       end
-      if state then
-        calls = calls + 1
-        states[calls] = state
-        local written = write('SETRANGE', names[key], '0', state)
-        if written ~= length then
-          key_of[calls] = key
-          fail(key, calls, written)
-        end
-      else
-        read(key, length)
-        decide(key, 1, unit_micros, unit_part)
+    end
+    if state then
+      count, length = count + 1, length + 1
+      states[length] = state
+      local written = call('SETRANGE', names[key], '0', state)
+      if written ~= size then
+        fail(round, count, written)
       end
-    end
-  else
-    for key = before + 1, before + count do
-      read(key, length)
-    end
-    for _ = 1, listed do
-      local key, cost, cost_micros, cost_part
-      key, cost, cost_micros, cost_part, at = unpack_struct('>I2ddd', request, at)
-      decide(before + key, cost, cost_micros, cost_part)
+    else
+      round.count = count
+      books = books or open(round, rate, at)
+      take_one(round, books, key, value)
+      count, length = round.count, #states
     end
   end
-  if not peeks then
-    save_all(length == 41)
-  end
-  before = before + count
+  round.count = count
+  return after, books
 end
-
-return answered(table.concat(states))

@@ -6,194 +6,171 @@
 --
 -- A policy is the limit and the window's length. A state's three numbers are the first three of a value.
 
-local values = redis.call('MGET', unpack(KEYS))
-local pack, unpack_struct = struct.pack, struct.unpack
-
-local LIMIT = 9007199254740992
-local LONGEST = 4503599627370 -- 2^52 microseconds
-
--- Nothing changes between whole milliseconds.
-local now_ms = (now - now % 1000) / 1000
-
--- The policy of the group whose calls are decided, and the end of its window that is open.
-local limit, window, open_end
-
--- By key: the state, and its window's length. Nil is a value that cannot be read.
-local ends, currents, previouses, lengths = {}, {}, {}, {}
--- By call: the state that it left.
-local states = {}
-local NOTHING = pack('>ddd', 0, 0, 0)
-
 -- The end of the window of the grid that is open.
-local function end_of_window(length)
+local function end_of_window(now_ms, length)
   return now_ms - now_ms % length + length
 end
 
--- Whether a number read from a value is one that was written.
-local function whole(number)
-  return number >= 0 and number < LIMIT and number % 1 == 0
-end
+local function sliding_counter(round, at)
+  local LIMIT, LONGEST = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+  local pack, unpack_struct = struct.pack, struct.unpack
+  -- Nothing changes between whole milliseconds.
+  local now_ms = (round.now - round.now % 1000) / 1000
+  local limit, window, after = unpack_struct('>dd', round.request, at)
+  local dirty, how, mark = new_marks()
 
-local function read(key)
-  local value = values[key]
-  if not value then
-    ends[key], currents[key], previouses[key], lengths[key] = 0, 0, 0, window
-    return
-  end
-  if #value ~= 32 then
-    return
-  end
-  local window_end, current, previous, length = unpack_struct('>dddd', value)
-  if
-    not (whole(window_end) and whole(current) and whole(previous) and whole(length))
-    or length < 1 or length > LONGEST or window_end % length ~= 0
-    or current * length >= LIMIT or previous * length >= LIMIT
-  then
-    return
-  end
-  if window_end > now_ms + 2 * length then
-    -- Left by a clock that has stepped back: as fully used in the window that is open, as far as a value
-    -- can count.
-    local most = LIMIT - 1
-    local full = math.min(limit, (most - most % length) / length)
-    window_end, current, previous = end_of_window(length), math.max(current, full), 0
-    mark(key, 2)
-  end
-  ends[key], currents[key], previouses[key], lengths[key] = window_end, current, previous, length
-end
+  -- By key: the state, and its window's length. Nil is a value that cannot be read.
+  local ends, currents, previouses, lengths = {}, {}, {}, {}
+  -- By key: whether there is a value.
+  local stored = {}
+  -- What the call that was admitted last leaves, and how it is to be written.
+  local next_end, next_current, next_previous, next_how
 
--- Charges the state of a key, and tells what became of it.
-local function charge(key, cost)
-  local window_end = ends[key]
-  if not window_end then
-    return UNREADABLE
+  local function read(key, value)
+    stored[key] = value
+    if not value then
+      ends[key], currents[key], previouses[key], lengths[key] = 0, 0, 0, window
+      return
+    end
+    if #value ~= 32 then
+      return
+    end
+    local window_end, current, previous, length = unpack_struct('>dddd', value)
+    if
+      not (whole(window_end) and whole(current) and whole(previous) and whole(length))
+      or length < 1 or length > LONGEST or window_end % length ~= 0
+      or current * length >= LIMIT or previous * length >= LIMIT
+    then
+      return
+    end
+    if window_end > now_ms + 2 * length then
+      -- Left by a clock that has stepped back: as fully used in the window that is open, as far as a value
+      -- can count.
+      local most = LIMIT - 1
+      local full = math.min(limit, (most - most % length) / length)
+      window_end, current, previous = end_of_window(now_ms, length), math.max(current, full), 0
+      mark(key, 2)
+    end
+    ends[key], currents[key], previouses[key], lengths[key] = window_end, current, previous, length
   end
-  if cost == 0 then
+
+  local function admits(key, cost)
+    local window_end = ends[key]
+    if not window_end then
+      return UNREADABLE
+    end
+    if cost == 0 then
+      return ADMITTED
+    end
+    if cost > limit then
+      return IMPOSSIBLE
+    end
+    local current, previous, length = currents[key], previouses[key], lengths[key]
+    local rolls = now_ms >= window_end
+    if rolls then
+      local open_end = end_of_window(now_ms, length)
+      current, previous = 0, open_end - window_end == length and current or 0
+      window_end = open_end
+    end
+    local product = previous * math.min(window_end - now_ms, length)
+    local rest = product % length
+    local used = current + (product - rest) / length
+    if rest > 0 then
+      used = used + 1
+    end
+    if used + cost > limit then
+      return REFUSED
+    end
+    if length ~= window then
+      next_end, next_current, next_previous, next_how = end_of_window(now_ms, window), used + cost, 0, 2
+    else
+      next_end, next_current, next_previous = window_end, current + cost, previous
+      next_how = not stored[key] and 3 or rolls and 2 or 1
+    end
     return ADMITTED
   end
-  if cost > limit then
-    return IMPOSSIBLE
-  end
-  local current, previous, length = currents[key], previouses[key], lengths[key]
-  local rolls = now_ms >= window_end
-  if rolls then
-    local next_end = end_of_window(length)
-    current, previous = 0, next_end - window_end == length and current or 0
-    window_end = next_end
-  end
-  local product = previous * math.min(window_end - now_ms, length)
-  local rest = product % length
-  local used = current + (product - rest) / length
-  if rest > 0 then
-    used = used + 1
-  end
-  if used + cost > limit then
-    return REFUSED
-  end
-  if length ~= window then
-    ends[key], currents[key], previouses[key], lengths[key] = open_end, used + cost, 0, window
-    mark(key, 2)
-  else
-    ends[key], currents[key], previouses[key] = window_end, current + cost, previous
-    mark(key, not values[key] and 3 or rolls and 2 or 1)
-  end
-  return ADMITTED
-end
 
-local function decide(key, cost)
-  local outcome = charge(key, cost)
-  calls = calls + 1
-  key_of[calls] = key
-  local length = lengths[key]
-  if length and length ~= window then
-    outcome = outcome + OTHER
-    numbers_of[calls] = pack('>d', length)
+  local function charge(key)
+    ends[key], currents[key], previouses[key], lengths[key] = next_end, next_current, next_previous, window
+    mark(key, next_how)
   end
-  if outcome ~= ADMITTED then
-    outcomes[calls] = outcome
-  end
-  states[calls] = length and pack('>ddd', ends[key], currents[key], previouses[key]) or NOTHING
-end
 
-local function save_all()
-  for _, key in ipairs(dirty) do
+  local function tell(key)
+    local length = lengths[key]
+    return pack('>ddd', ends[key] or 0, currents[key] or 0, previouses[key] or 0),
+      length and length ~= window and pack('>d', length) or nil
+  end
+
+  local function save_counter(key)
     local window_end, length = ends[key], lengths[key]
     local state = pack('>ddd', window_end, currents[key], previouses[key])
     if how[key] == 1 then
       -- The window is the same, and so is the TTL.
-      local written = write('SETRANGE', names[key], '0', state)
+      local written = redis.pcall('SETRANGE', KEYS[key], '0', state)
       if written ~= 32 then
-        fail(key, 1, written)
+        return written
+      end
+      return
+    end
+    -- What was admitted counts until the end of the next window. One millisecond more: Redis's clock for
+    -- expiry may lag behind this script's.
+    return save(key, how[key], state .. pack('>d', length), window_end + length - now_ms + 1)
+  end
+
+  return {
+    after = after, strings = true, dirty = dirty,
+    read = read, admits = admits, charge = charge, tell = tell, save = save_counter,
+  }
+end
+
+-- One unit for each key: what the functions above do, without their calls and tables, for a key whose value is of the
+-- window that is open and has room for a unit.
+local function sliding_counter_quick(round, at, first, last)
+  local names, call, pack, unpack_struct = KEYS, redis.pcall, struct.pack, struct.unpack
+  local count, states, length_told = round.count, round.states, #round.states
+  local now_ms = (round.now - round.now % 1000) / 1000
+  local limit, window, after = unpack_struct('>dd', round.request, at)
+  local open_end = end_of_window(now_ms, window)
+  local overlap = open_end - now_ms
+  local values, books = call('MGET', unpack(names, first, last))
+  for key = first, last do
+    local value, state = values[key - first + 1]
+    if value and #value == 32 then
+      local window_end, current, previous, length = unpack_struct('>dddd', value)
+      if
+        window_end == open_end and length == window
+        and current >= 0 and current % 1 == 0 and previous >= 0 and previous % 1 == 0
+      then
+        local used = current + 1
+        if previous > 0 then
+          local product = previous * overlap
+          local rest = product % window
+          used = used + (product - rest) / window
+          if rest > 0 then
+            used = used + 1
+          end
+        end
+        -- That it has room says, too, that the product was exact.
+        if used <= limit then
+          state = pack('>ddd', window_end, current + 1, previous)
+        end
+      end
+    end
+    if state then
+      count, length_told = count + 1, length_told + 1
+      states[length_told] = state
+      local written = call('SETRANGE', names[key], '0', state)
+      if written ~= 32 then
+        fail(round, count, written)
       end
     else
-      -- What was admitted counts until the end of the next window. One millisecond more: Redis's clock for
-      -- expiry may lag behind this script's.
-      save(key, state .. pack('>d', length), window_end + length - now_ms + 1)
+      round.count = count
+      books = books or open(round, sliding_counter, at)
+      take_one(round, books, key, value)
+      count, length_told = round.count, #states
     end
   end
-  dirty = {}
+  round.count = count
+  return after, books
 end
-
-local at, before = 1, 0
-while at <= #request do
-  local count, listed
-  count, listed, limit, window, at = unpack_struct('>I2I2dd', request, at)
-  open_end = end_of_window(window)
-
-  if listed == 0 then
-    -- One unit for each key, by far the most frequent group: what the functions above do, without their
-    -- calls and tables, for a key whose value is of the window that is open and has room for a unit.
-    local overlap = open_end - now_ms
-    for key = before + 1, before + count do
-      local value, state = values[key]
-      if value and #value == 32 then
-        local window_end, current, previous, length = unpack_struct('>dddd', value)
-        if
-          window_end == open_end and length == window
-          and current >= 0 and current % 1 == 0 and previous >= 0 and previous % 1 == 0
-        then
-          local used = current + 1
-          if previous > 0 then
-            local product = previous * overlap
-            local rest = product % window
-            used = used + (product - rest) / window
-            if rest > 0 then
-              used = used + 1
-            end
-          end
-          -- That it has room says, too, that the product was exact.
-          if used <= limit then
-            state = pack('>ddd', window_end, current + 1, previous)
-          end
-        end
-      end
-      if state then
-        calls = calls + 1
-        states[calls] = state
-        local written = write('SETRANGE', names[key], '0', state)
-        if written ~= 32 then
-          key_of[calls] = key
-          fail(key, calls, written)
-        end
-      else
-        read(key)
-        decide(key, 1)
-      end
-    end
-  else
-    for key = before + 1, before + count do
-      read(key)
-    end
-    for _ = 1, listed do
-      local key, cost
-      key, cost, at = unpack_struct('>I2d', request, at)
-      decide(before + key, cost)
-    end
-  end
-  if not peeks then
-    save_all()
-  end
-  before = before + count
-end
-
-return answered(table.concat(states))

@@ -8,375 +8,336 @@
 -- A policy is 1 if refused attempts count or else 0, the precision, the number of limits, and each one's
 -- limit and window. Of a state each limit tells: limit, remaining, retry at, settled at.
 
-local read_pcall, pack, unpack_struct, format, max, min =
-  redis.pcall, struct.pack, struct.unpack, string.format, math.max, math.min
-
--- The policy of the group whose calls are decided.
-local counts_refused, precision, limits, windows, least, most, longest
-
-local LIMIT = 9007199254740992
-local MOST_DROPPED, DROP_EVERY = 100, 16
-
--- By key: its log. Nil is a value that cannot be read.
-local logs = {}
--- What the calls left.
-local told, length = {}, 0
-
-local function exact(number)
-  return format('%.0f', number)
-end
-
--- Reads an entry; nil if it is none.
-local function entry(member, score)
-  local time, after, units, lag, keep = tonumber(score), 0, 0, 0, 0
-  if #member == 11 then
-    after, units = unpack_struct('>I7I4', member)
-  elseif #member == 22 then
-    after, units, lag, keep = unpack_struct('>I7I4I7I4', member)
+local function sliding_log(round, at)
+  local LIMIT, MOST_DROPPED, DROP_EVERY = 9007199254740992, 100, 16
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+  local call, pack, unpack_struct, format = redis.pcall, struct.pack, struct.unpack, string.format
+  local max, min = math.max, math.min
+  local refused, precision, several, after = unpack_struct('>ddd', round.request, at)
+  local counts_refused, limits, windows = refused == 1, {}, {}
+  for index = 1, several do
+    limits[index], windows[index], after = unpack_struct('>dd', round.request, after)
   end
-  local is_whole = time and time >= 0 and time < LIMIT and time % 1 == 0
-  if is_whole and units >= 1 and units <= after and after < LIMIT and lag <= time then
-    return time, after, units, lag, keep
-  end
-end
+  local least, most, longest = min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
+  local dirty, _, mark = new_marks()
 
--- The entry of a rank.
-local function entry_at(name, rank)
-  local found = read_pcall('ZRANGE', name, exact(rank), exact(rank), 'WITHSCORES')
-  if found[1] then
-    return entry(found[1], found[2])
-  end
-end
+  -- By key: its log. Nil is a value that cannot be read.
+  local logs = {}
 
--- The rank of the first entry from `low` on that reaches to a unit, or `high`: by steps that double, then
--- by halves.
-local function rank_of(name, unit, low, high)
-  local step = 1
-  local function is_before(rank)
-    local _, after = entry_at(name, rank)
-    return after and after < unit
+  local function exact(number)
+    return format('%.0f', number)
   end
-  local top = low
-  while top < high and is_before(top) do
-    low, top, step = top + 1, top + step, step * 2
-  end
-  top = min(top, high)
-  while low < top do
-    local middle = low + math.floor((top - low) / 2)
-    if is_before(middle) then
-      low = middle + 1
-    else
-      top = middle
+
+  -- Reads an entry; nil if it is none.
+  local function entry(member, score)
+    local time, after, units, lag, keep = tonumber(score), 0, 0, 0, 0
+    if #member == 11 then
+      after, units = unpack_struct('>I7I4', member)
+    elseif #member == 22 then
+      after, units, lag, keep = unpack_struct('>I7I4I7I4', member)
+    end
+    local is_whole = time and time >= 0 and time < LIMIT and time % 1 == 0
+    if is_whole and units >= 1 and units <= after and after < LIMIT and lag <= time then
+      return time, after, units, lag, keep
     end
   end
-  return low
-end
 
--- The units before the first entry that counts in a window, and that entry's own end and time; all units
--- if none counts, and nothing if it cannot be read.
-local function first_counting(name, log, at, window)
-  if not log.time or log.time + window <= at then
-    return log.after
-  end
-  local found = read_pcall(
-    'ZRANGEBYSCORE', name, '(' .. exact(at - window), '+inf', 'WITHSCORES', 'LIMIT', '0', '1'
-  )
-  if found[1] then
-    local time, after, units = entry(found[1], found[2])
-    if time and after <= log.after then
-      return after - units, after, time
+  -- The entry of a rank.
+  local function entry_at(name, rank)
+    local found = call('ZRANGE', name, exact(rank), exact(rank), 'WITHSCORES')
+    if found[1] then
+      return entry(found[1], found[2])
     end
   end
-end
 
--- Begins the log anew with so many units at one time.
-local function restart(log, units, time)
-  log.replaced, log.time, log.stored, log.after, log.units, log.member = true, nil, 0, units, 0, nil
-  log.new, log.added, log.due = time, {}, 0
-  if units > 0 then
-    log.added[1] = units
+  -- The rank of the first entry from `low` on that reaches to a unit, or `high`: by steps that double, then
+  -- by halves.
+  local function rank_of(name, unit, low, high)
+    local step = 1
+    local function is_before(rank)
+      local _, after = entry_at(name, rank)
+      return after and after < unit
+    end
+    local top = low
+    while top < high and is_before(top) do
+      low, top, step = top + 1, top + step, step * 2
+    end
+    top = min(top, high)
+    while low < top do
+      local middle = low + math.floor((top - low) / 2)
+      if is_before(middle) then
+        low = middle + 1
+      else
+        top = middle
+      end
+    end
+    return low
   end
-  for index = 1, #limits do
-    log.before[index], log.reaches[index] = 0, nil
-  end
-end
 
-local function round_up(time)
-  return time + (precision - time % precision) % precision
-end
-
-local function read(key)
-  local name = names[key]
-  local found = read_pcall('ZRANGE', name, '-1', '-1', 'WITHSCORES')
-  if found.err then
-    return
+  -- The units before the first entry that counts in a window, and that entry's own end and time; all units
+  -- if none counts, and nothing if it cannot be read.
+  local function first_counting(name, log, at, window)
+    if not log.time or log.time + window <= at then
+      return log.after
+    end
+    local found = call(
+      'ZRANGEBYSCORE', name, '(' .. exact(at - window), '+inf', 'WITHSCORES', 'LIMIT', '0', '1'
+    )
+    if found[1] then
+      local time, after, units = entry(found[1], found[2])
+      if time and after <= log.after then
+        return after - units, after, time
+      end
+    end
   end
-  -- By limit: the units before what counts; the end and the time of the first entry that does. `stored` are
-  -- the units up to the newest entry that Redis has, `added` those of the entries that it has not.
-  local log = { before = {}, reaches = {}, times = {}, added = {}, due = 0 }
-  log.after, log.units, log.stored, log.keep, log.at = 0, 0, 0, 0, now
-  if found[1] then
-    local time, after, units, lag, keep = entry(found[1], found[2])
-    if not time then
+
+  -- Begins the log anew with so many units at one time.
+  local function restart(log, units, time)
+    log.replaced, log.time, log.stored, log.after, log.units, log.member = true, nil, 0, units, 0, nil
+    log.new, log.added, log.due = time, {}, 0
+    if units > 0 then
+      log.added[1] = units
+    end
+    for index = 1, #limits do
+      log.before[index], log.reaches[index] = 0, nil
+    end
+  end
+
+  local function round_up(time)
+    return time + (precision - time % precision) % precision
+  end
+
+  local function read(key)
+    local name = KEYS[key]
+    local found = call('ZRANGE', name, '-1', '-1', 'WITHSCORES')
+    if found.err then
       return
     end
-    log.member, log.time, log.after, log.units, log.stored = found[1], time, after, units, after
-    log.keep, log.at = keep, max(now, time - lag)
-    if time - lag > now + longest then
-      -- Left by a clock that has stepped back: as fully used now.
-      local before = first_counting(name, log, time - lag, longest)
-      if not before then
+    -- By limit: the units before what counts; the end and the time of the first entry that does. `stored` are
+    -- the units up to the newest entry that Redis has, `added` those of the entries that it has not.
+    local log = { before = {}, reaches = {}, times = {}, added = {}, due = 0 }
+    log.after, log.units, log.stored, log.keep, log.at = 0, 0, 0, 0, round.now
+    if found[1] then
+      local time, after, units, lag, keep = entry(found[1], found[2])
+      if not time then
         return
       end
-      local used = after - before
-      if keep > 0 then
-        used = min(used, keep)
+      log.member, log.time, log.after, log.units, log.stored = found[1], time, after, units, after
+      log.keep, log.at = keep, max(round.now, time - lag)
+      if time - lag > round.now + longest then
+        -- Left by a clock that has stepped back: as fully used now.
+        local before = first_counting(name, log, time - lag, longest)
+        if not before then
+          return
+        end
+        local used = after - before
+        if keep > 0 then
+          used = min(used, keep)
+        end
+        used = max(used, most)
+        restart(log, used, round_up(round.now))
+        log.at, log.keep = round.now, counts_refused and used or 0
+        logs[key] = log
+        mark(key, 2)
+        return
       end
-      used = max(used, most)
-      restart(log, used, round_up(now))
-      log.at, log.keep = now, counts_refused and used or 0
-      logs[key] = log
-      mark(key, 2)
-      return
     end
-  end
-  log.new = max(round_up(log.at), log.time or 0)
-  for index = 1, #limits do
-    log.before[index], log.reaches[index], log.times[index] = first_counting(name, log, log.at, windows[index])
-    if not log.before[index] then
-      return
+    log.new = max(round_up(log.at), log.time or 0)
+    for index = 1, #limits do
+      log.before[index], log.reaches[index], log.times[index] = first_counting(name, log, log.at, windows[index])
+      if not log.before[index] then
+        return
+      end
     end
+    logs[key] = log
   end
-  logs[key] = log
-end
 
--- Whether old entries are dropped when units are added to so many.
-local function is_due(after, units)
-  return precision > 1 or after % DROP_EVERY + units >= DROP_EVERY
-end
+  -- Whether old entries are dropped when units are added to so many.
+  local function is_due(after, units)
+    return precision > 1 or after % DROP_EVERY + units >= DROP_EVERY
+  end
 
--- Adds units to a log whose calls are at one time, and so have one entry's time.
-local function record(key, log, cost)
-  local used = 0
-  for index = 1, #limits do
-    used = max(used, log.after - log.before[index])
+  -- Adds units to a log whose calls are at one time, and so have one entry's time.
+  local function record(key, log, cost)
+    local used = 0
+    for index = 1, #limits do
+      used = max(used, log.after - log.before[index])
+    end
+    if log.after + cost >= LIMIT then
+      -- The cumulative numbers end: what counts begins anew, as of now.
+      restart(log, used, log.new)
+    end
+    if not counts_refused then
+      log.keep = 0
+    elseif used == 0 then
+      log.keep = most
+    else
+      log.keep = max(most, log.keep > 0 and log.keep or used)
+    end
+    if is_due(log.after, cost) then
+      log.due = log.due + 1
+    end
+    log.after = log.after + cost
+    log.added[#log.added + 1] = cost
+    mark(key, 2)
   end
-  if log.after + cost >= LIMIT then
-    -- The cumulative numbers end: what counts begins anew, as of now.
-    restart(log, used, log.new)
-  end
-  if not counts_refused then
-    log.keep = 0
-  elseif used == 0 then
-    log.keep = most
-  else
-    log.keep = max(most, log.keep > 0 and log.keep or used)
-  end
-  if is_due(log.after, cost) then
-    log.due = log.due + 1
-  end
-  log.after = log.after + cost
-  log.added[#log.added + 1] = cost
-  mark(key, 2)
-end
 
--- Charges a log, and tells what became of it.
-local function charge(key, cost)
-  local log = logs[key]
-  if not log then
-    return UNREADABLE
-  end
-  if cost == 0 then
+  local function admits(key, cost)
+    local log = logs[key]
+    if not log then
+      return UNREADABLE
+    end
+    if cost > least then
+      return IMPOSSIBLE
+    end
+    for index = 1, #limits do
+      if cost > 0 and log.after - log.before[index] + cost > limits[index] then
+        return REFUSED
+      end
+    end
     return ADMITTED
   end
-  if cost > least then
-    return IMPOSSIBLE
-  end
-  local outcome = ADMITTED
-  for index = 1, #limits do
-    if log.after - log.before[index] + cost > limits[index] then
-      outcome = REFUSED
-    end
-  end
-  if not peeks and (outcome == ADMITTED or counts_refused) then
-    record(key, log, cost)
-  end
-  return outcome
-end
 
--- The first time at which a limit that refuses a cost would not: when the entry has left that holds the
--- last unit in its way.
-local function frees_at(key, log, index, cost)
-  local after = log.after
-  if peeks and counts_refused then
-    after = after + cost
+  local function charge(key, cost)
+    record(key, logs[key], cost)
   end
-  local last, time = after - limits[index] + cost, log.new
-  if last <= log.stored then
-    local reaches = log.reaches[index]
-    if reaches and last <= reaches then
-      time = log.times[index]
-    else
-      local name = names[key]
-      local first = read_pcall('ZCOUNT', name, '-inf', exact(log.at - windows[index]))
-      local size = read_pcall('ZCARD', name)
-      if type(first) == 'number' and type(size) == 'number' then
-        time = entry_at(name, rank_of(name, last, first, size)) or time
+
+  -- The first time at which a limit that refuses a cost would not: when the entry has left that holds the
+  -- last unit in its way.
+  local function frees_at(key, log, index, cost)
+    local after = log.after
+    if round.peeks and counts_refused then
+      after = after + cost
+    end
+    local last, time = after - limits[index] + cost, log.new
+    if last <= log.stored then
+      local reaches = log.reaches[index]
+      if reaches and last <= reaches then
+        time = log.times[index]
+      else
+        local name = KEYS[key]
+        local first = call('ZCOUNT', name, '-inf', exact(log.at - windows[index]))
+        local size = call('ZCARD', name)
+        if type(first) == 'number' and type(size) == 'number' then
+          time = entry_at(name, rank_of(name, last, first, size)) or time
+        end
       end
     end
+    return time + windows[index]
   end
-  return time + windows[index]
-end
 
-local NOTHING = pack('>dddd', 0, 0, 0, 0)
-
-local function decide(key, cost)
-  local outcome = charge(key, cost)
-  calls = calls + 1
-  key_of[calls] = key
-  if outcome ~= ADMITTED then
-    outcomes[calls] = outcome
-  end
-  local log = logs[key]
-  for index, limit in ipairs(limits) do
-    length = length + 1
-    if log then
-      local used, retry_at = log.after - log.before[index], 0
-      if outcome == REFUSED and used + cost > limit then
-        retry_at = frees_at(key, log, index, cost)
+  local function tell(key, cost, outcome)
+    local log, told = logs[key], {}
+    for index, limit in ipairs(limits) do
+      if log then
+        local used, retry_at = log.after - log.before[index], 0
+        if outcome == REFUSED and used + cost > limit then
+          retry_at = frees_at(key, log, index, cost)
+        end
+        local newest = #log.added > 0 and log.new or log.time
+        local settled_at = newest and newest + windows[index] or 0
+        told[index] = pack('>dddd', limit, max(0, limit - used), retry_at, settled_at)
+      else
+        told[index] = pack('>dddd', 0, 0, 0, 0)
       end
-      local newest = #log.added > 0 and log.new or log.time
-      local settled_at = newest and newest + windows[index] or 0
-      told[length] = pack('>dddd', limit, max(0, limit - used), retry_at, settled_at)
-    else
-      told[length] = NOTHING
     end
+    return table.concat(told)
   end
-end
 
--- How many of the oldest entries are to be dropped for the calls that have been written down. Each drops
--- at most so many: those that have expired, and those that newer units have pushed out.
-local function droppable(name, log)
-  local expired = write('ZCOUNT', name, '-inf', exact(log.at - longest))
-  if type(expired) ~= 'number' then
-    return 0
+  -- How many of the oldest entries are to be dropped for the calls that have been written down. Each drops
+  -- at most so many: those that have expired, and those that newer units have pushed out.
+  local function droppable(name, log)
+    local expired = call('ZCOUNT', name, '-inf', exact(log.at - longest))
+    if type(expired) ~= 'number' then
+      return 0
+    end
+    local count = min(expired, MOST_DROPPED * log.due)
+    if log.keep > 0 and log.after - log.before[1] > log.keep then
+      local after = log.stored
+      count = 0
+      for _, units in ipairs(log.added) do
+        local due = is_due(after, units)
+        after = after + units
+        if due then
+          local high = count + MOST_DROPPED
+          count = min(high, max(expired, rank_of(name, after - log.keep + 1, count, high)))
+        end
+      end
+    end
+    return count
   end
-  local count = min(expired, MOST_DROPPED * log.due)
-  if log.keep > 0 and log.after - log.before[1] > log.keep then
-    local after = log.stored
-    count = 0
-    for _, units in ipairs(log.added) do
-      local due = is_due(after, units)
+
+  -- The scores and members of what was added: one entry for each call, or one for all.
+  local function entries(log)
+    local score, lag, words = exact(log.new), log.new - log.at, {}
+    local added, after = log.added, log.stored
+    if precision > 1 then
+      local units = log.after - log.stored
+      if log.time == log.new then
+        -- It takes the place of the newest entry.
+        units, log.outdated = units + log.units, log.member
+      end
+      added, after = { units }, log.after - units
+    end
+    for index, units in ipairs(added) do
       after = after + units
-      if due then
-        local high = count + MOST_DROPPED
-        count = min(high, max(expired, rank_of(name, after - log.keep + 1, count, high)))
+      words[index * 2 - 1] = score
+      if lag > 0 or log.keep > 0 then
+        words[index * 2] = pack('>I7I4I7I4', after, units, lag, log.keep)
+      else
+        words[index * 2] = pack('>I7I4', after, units)
+      end
+    end
+    return words
+  end
+
+  -- Makes sure that a key lives as long as it matters. A TTL reaches further than it must, so that it need
+  -- not be set for every call.
+  local function outlive(name, log)
+    local left = call('PTTL', name)
+    -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+    local needed = math.ceil((log.new + longest - round.now) / 1000) + 1
+    if type(left) == 'number' and left < needed then
+      local ttl = exact(needed + max(1000, math.floor(longest / 8000)))
+      return call('PEXPIRE', name, ttl)
+    end
+    return left
+  end
+
+  local function save_log(key)
+    local log, name = logs[key], KEYS[key]
+    if log.replaced then
+      local gone = call('UNLINK', name)
+      if type(gone) ~= 'number' then
+        return gone
+      end
+    end
+    local words = entries(log)
+    local written = call('ZADD', name, unpack(words))
+    if type(written) ~= 'number' then
+      return written
+    end
+    local lives = outlive(name, log)
+    if type(lives) ~= 'number' then
+      -- No key may be without a TTL, and nothing be charged that is said not to be.
+      for index = 2, #words, 2 do
+        call('ZREM', name, words[index])
+      end
+      return lives
+    end
+    if log.outdated then
+      call('ZREM', name, log.outdated)
+    end
+    if log.due > 0 then
+      local count = droppable(name, log)
+      if count > 0 then
+        call('ZREMRANGEBYRANK', name, '0', exact(count - 1))
       end
     end
   end
-  return count
+
+  return {
+    after = after, dirty = dirty, read = read, admits = admits, charge = charge,
+    refuse = counts_refused and charge or nil, tell = tell, save = save_log,
+  }
 end
-
--- The scores and members of what was added: one entry for each call, or one for all.
-local function entries(log)
-  local score, lag, words = exact(log.new), log.new - log.at, {}
-  local added, after = log.added, log.stored
-  if precision > 1 then
-    local units = log.after - log.stored
-    if log.time == log.new then
-      -- It takes the place of the newest entry.
-      units, log.outdated = units + log.units, log.member
-    end
-    added, after = { units }, log.after - units
-  end
-  for index, units in ipairs(added) do
-    after = after + units
-    words[index * 2 - 1] = score
-    if lag > 0 or log.keep > 0 then
-      words[index * 2] = pack('>I7I4I7I4', after, units, lag, log.keep)
-    else
-      words[index * 2] = pack('>I7I4', after, units)
-    end
-  end
-  return words
-end
-
--- Makes sure that a key lives as long as it matters. A TTL reaches further than it must, so that it need
--- not be set for every call.
-local function outlive(name, log)
-  local left = write('PTTL', name)
-  -- One millisecond more: Redis's clock for expiry may lag behind this script's.
-  local needed = math.ceil((log.new + longest - now) / 1000) + 1
-  if type(left) == 'number' and left < needed then
-    local ttl = exact(needed + max(1000, math.floor(longest / 8000)))
-    return write('PEXPIRE', name, ttl)
-  end
-  return left
-end
-
-local function save_log(key)
-  local log, name = logs[key], names[key]
-  if log.replaced then
-    local gone = write('UNLINK', name)
-    if type(gone) ~= 'number' then
-      fail(key, 1, gone)
-      return
-    end
-  end
-  local words = entries(log)
-  local written = write('ZADD', name, unpack(words))
-  if type(written) ~= 'number' then
-    fail(key, 1, written)
-    return
-  end
-  local lives = outlive(name, log)
-  if type(lives) ~= 'number' then
-    -- No key may be without a TTL, and nothing be charged that is said not to be.
-    for index = 2, #words, 2 do
-      write('ZREM', name, words[index])
-    end
-    fail(key, 1, lives)
-    return
-  end
-  if log.outdated then
-    write('ZREM', name, log.outdated)
-  end
-  if log.due > 0 then
-    local count = droppable(name, log)
-    if count > 0 then
-      write('ZREMRANGEBYRANK', name, '0', exact(count - 1))
-    end
-  end
-end
-
-local at, before = 1, 0
-while at <= #request do
-  local count, listed, refused, several
-  count, listed, refused, precision, several, at = unpack_struct('>I2I2ddd', request, at)
-  counts_refused, limits, windows = refused == 1, {}, {}
-  for index = 1, several do
-    limits[index], windows[index], at = unpack_struct('>dd', request, at)
-  end
-  least, most, longest = math.min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
-
-  for key = before + 1, before + count do
-    read(key)
-    if listed == 0 then
-      decide(key, 1)
-    end
-  end
-  for _ = 1, listed do
-    local key, cost
-    key, cost, at = unpack_struct('>I2d', request, at)
-    decide(before + key, cost)
-  end
-  if not peeks then
-    for _, key in ipairs(dirty) do
-      save_log(key)
-    end
-  end
-  dirty = {}
-  before = before + count
-end
-
-return answered(table.concat(told))

@@ -3,107 +3,110 @@
 -- A field is the end of a bucket in decimal digits, its value the units admitted in it; the field 'settles' says
 -- when the key settles. A call reads all of them.
 
-local SETTLES = 'settles'
+local function sliding_window_hash(round, at)
+  local SETTLES = 'settles'
+  return sliding_window(round, at, function(window)
+    -- By key: what the hash holds, a field behind the other, each with its value; the fields of the entries that do
+    -- not count; and the units of the newest.
+    local held, gone, newest_units = {}, {}, {}
 
--- By key: what the hash holds, a field behind the other, each with its value; the fields of the entries that do
--- not count; and the units of the newest.
-local held, gone, newest_units = {}, {}, {}
-
--- The fields of all entries but the given one.
-local function fields_but(key, kept)
-  local values, fields = held[key], {}
-  for index = 1, #values, 2 do
-    local field = values[index]
-    if field ~= SETTLES and field ~= kept then
-      fields[#fields + 1] = field
+    -- The fields of all entries but the given one.
+    local function fields_but(key, kept)
+      local values, fields = held[key], {}
+      for index = 1, #values, 2 do
+        local field = values[index]
+        if field ~= SETTLES and field ~= kept then
+          fields[#fields + 1] = field
+        end
+      end
+      return fields
     end
-  end
-  return fields
-end
 
-local function read(key)
-  local values = redis.pcall('HGETALL', names[key])
-  if values.err then
-    return
-  end
-  if #values == 0 then
-    return 0, 0, 0
-  end
-  local newest_end, units, fields, settles = 0, 0, {}
-  for index = 1, #values, 2 do
-    local field, number = values[index], tonumber(values[index + 1])
-    if not whole(number) then
-      return
-    end
-    if field == SETTLES then
-      settles = number
-    else
-      local entry_end = tonumber(field)
-      if not whole(entry_end) then
+    local function read(key)
+      local values = redis.pcall('HGETALL', KEYS[key])
+      if values.err then
         return
       end
-      if entry_end > newest_end then
-        newest_end, newest_units[key] = entry_end, number
+      if #values == 0 then
+        return 0, 0, 0
       end
-      if entry_end > horizon then
-        units = units + number
+      local newest_end, units, fields, settles = 0, 0, {}
+      for index = 1, #values, 2 do
+        local field, number = values[index], tonumber(values[index + 1])
+        if not whole(number) then
+          return
+        end
+        if field == SETTLES then
+          settles = number
+        else
+          local entry_end = tonumber(field)
+          if not whole(entry_end) then
+            return
+          end
+          if entry_end > newest_end then
+            newest_end, newest_units[key] = entry_end, number
+          end
+          if entry_end > window.horizon then
+            units = units + number
+          else
+            fields[#fields + 1] = field
+          end
+        end
+      end
+      if not settles or newest_end == 0 then
+        return
+      end
+      held[key] = values
+      if window.now >= settles then
+        units, fields = 0, fields_but(key)
+      end
+      gone[key] = fields
+      return newest_end, units, settles
+    end
+
+    local function end_with(key, units)
+      local values, ends, units_of = held[key], {}, {}
+      for index = 1, #values, 2 do
+        local entry_end = tonumber(values[index])
+        if entry_end and entry_end > window.horizon then
+          ends[#ends + 1] = entry_end
+          units_of[entry_end] = tonumber(values[index + 1])
+        end
+      end
+      table.sort(ends)
+      for _, entry_end in ipairs(ends) do
+        units = units - units_of[entry_end]
+        if units <= 0 then
+          return entry_end
+        end
+      end
+    end
+
+    -- Where Redis is short of memory it refuses what may add to a hash, but nothing once something is written: so what
+    -- is dropped goes last.
+    local function write(key)
+      local fields, units = gone[key] or {}, window.added[key]
+      local field = string.format('%.0f', window.newest[key])
+      if window.rebased[key] then
+        units, fields = window.used[key], fields_but(key, field)
+      elseif not window.opened[key] then
+        units = units + newest_units[key]
+      end
+      local written
+      if window.settled[key] == window.old_settled[key] then
+        written = redis.pcall('HSET', KEYS[key], field, units)
       else
-        fields[#fields + 1] = field
+        written = redis.pcall('HSET', KEYS[key], field, units, SETTLES, window.settled[key])
       end
+      if type(written) == 'table' then
+        return written
+      end
+      for index = 1, #fields, 1000 do
+        redis.pcall('HDEL', KEYS[key], unpack(fields, index, math.min(index + 999, #fields)))
+      end
+      return written
     end
-  end
-  if not settles or newest_end == 0 then
-    return
-  end
-  held[key] = values
-  if now >= settles then
-    units, fields = 0, fields_but(key)
-  end
-  gone[key] = fields
-  return newest_end, units, settles
-end
 
-local function end_with(key, units)
-  local values, ends, units_of = held[key], {}, {}
-  for index = 1, #values, 2 do
-    local entry_end = tonumber(values[index])
-    if entry_end and entry_end > horizon then
-      ends[#ends + 1] = entry_end
-      units_of[entry_end] = tonumber(values[index + 1])
-    end
-  end
-  table.sort(ends)
-  for _, entry_end in ipairs(ends) do
-    units = units - units_of[entry_end]
-    if units <= 0 then
-      return entry_end
-    end
-  end
+    return read, end_with, write
+  end)
 end
-
--- Where Redis is short of memory it refuses what may add to a hash, but nothing once something is written: so what
--- is dropped goes last.
-local function save(key)
-  local fields, units = gone[key] or {}, added[key]
-  local field = format('%.0f', newest[key])
-  if rebased[key] then
-    units, fields = used[key], fields_but(key, field)
-  elseif not opened[key] then
-    units = units + newest_units[key]
-  end
-  local written
-  if settled[key] == old_settled[key] then
-    written = write('HSET', names[key], field, units)
-  else
-    written = write('HSET', names[key], field, units, SETTLES, settled[key])
-  end
-  if type(written) == 'table' then
-    return written
-  end
-  for index = 1, #fields, 1000 do
-    write('HDEL', names[key], unpack(fields, index, math.min(index + 999, #fields)))
-  end
-  return written
-end
-
-return decide_all(read, end_with, save)

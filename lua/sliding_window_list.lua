@@ -9,207 +9,226 @@
 -- once. The first element that counts, and the one with which enough units cease to count, are searched for by
 -- halving.
 
-local call = redis.pcall
+local function sliding_window_list(round, at)
+  local ELEMENT, SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
+  local call, pack, unpack_struct = redis.pcall, struct.pack, struct.unpack
+  return sliding_window(round, at, function(window)
+    -- By key: the places and the numbers of what was read. `gone` elements at the head do not count; nil if none of
+    -- the list does.
+    local gone = {}
+    local first_end, first_before, first_after = {}, {}, {}
+    local last_before, last_after = {}, {}
 
-local ELEMENT, SIZE = '>ddddI2', 34
-local DROP_EVERY = 32
-
--- Places as text, made once: a number among the words of a command would be printed with 17 digits.
-local texts = {}
-
-local function text_of(place)
-  local text = texts[place] or tostring(place)
-  texts[place] = text
-  return text
-end
-
--- By key: the places and the numbers of what was read. `gone` elements at the head do not count; nil if none of
--- the list does.
-local gone = {}
-local first_end, first_before, first_after = {}, {}, {}
-local last_before, last_after = {}, {}
-
--- The element at a place, if there is one that can be read.
-local function element(key, place)
-  local value = call('LINDEX', names[key], text_of(place))
-  if type(value) ~= 'string' or #value ~= SIZE then
-    return nil, value
-  end
-  local entry_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
-  if
-    entry_end > 0 and entry_end < LIMIT and settles > 0 and settles < LIMIT
-    and before >= 0 and before <= after and after < LIMIT
-    and entry_end % 1 + before % 1 + after % 1 + settles % 1 == 0
-  then
-    return entry_end, before, after, settles, lost
-  end
-end
-
--- The first element behind a place that ends later than a time and has a total no less than the given: the
--- newest has, and those before the first have not. In growing steps, and then by halving.
-local function first_behind(key, low, later, least)
-  local high, step = low + 1, 1
-  local found_end, found_before, found_after
-  while true do
-    local entry_end, before, after = element(key, high)
-    if not entry_end or (entry_end > later and after >= least) then
-      found_end, found_before, found_after = entry_end, before, after
-      break
+    -- The element at a place, if there is one that can be read.
+    local function element(key, place)
+      local value = call('LINDEX', KEYS[key], tostring(place))
+      if type(value) ~= 'string' or #value ~= SIZE then
+        return nil, value
+      end
+      local entry_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
+      if
+        entry_end > 0 and entry_end < LIMIT and settles > 0 and settles < LIMIT
+        and before >= 0 and before <= after and after < LIMIT
+        and entry_end % 1 + before % 1 + after % 1 + settles % 1 == 0
+      then
+        return entry_end, before, after, settles, lost
+      end
     end
-    low, step = high, step * 2
-    high = low + step
-  end
-  while high - low > 1 do
-    local place = math.floor((low + high) / 2)
-    local entry_end, before, after = element(key, place)
-    if not entry_end or (entry_end > later and after >= least) then
-      high, found_end, found_before, found_after = place, entry_end, before, after
-    else
-      low = place
+
+    -- The first element behind a place that ends later than a time and has a total no less than the given: the
+    -- newest has, and those before the first have not. In growing steps, and then by halving.
+    local function first_behind(key, low, later, least)
+      local high, step = low + 1, 1
+      local found_end, found_before, found_after
+      while true do
+        local entry_end, before, after = element(key, high)
+        if not entry_end or (entry_end > later and after >= least) then
+          found_end, found_before, found_after = entry_end, before, after
+          break
+        end
+        low, step = high, step * 2
+        high = low + step
+      end
+      while high - low > 1 do
+        local place = math.floor((low + high) / 2)
+        local entry_end, before, after = element(key, place)
+        if not entry_end or (entry_end > later and after >= least) then
+          high, found_end, found_before, found_after = place, entry_end, before, after
+        else
+          low = place
+        end
+      end
+      return high, found_end, found_before, found_after
     end
-  end
-  return high, found_end, found_before, found_after
-end
 
-local function read(key)
-  local newest_end, before, after, settles, lost = element(key, '-1')
-  if not newest_end then
-    if before == false then
-      return 0, 0, 0
+    local function read(key)
+      local newest_end, before, after, settles, lost = element(key, '-1')
+      if not newest_end then
+        if before == false then
+          return 0, 0, 0
+        end
+        return
+      end
+      last_before[key], last_after[key] = before, after
+      if window.now >= settles or newest_end <= window.horizon then
+        return newest_end, 0, settles
+      end
+      local place, entry_end, total_before, total_after = lost, element(key, lost)
+      if entry_end and entry_end <= window.horizon then
+        place, entry_end, total_before, total_after = first_behind(key, lost, window.horizon, 0)
+      end
+      if not entry_end or total_before > after then
+        return
+      end
+      gone[key] = place
+      first_end[key], first_before[key], first_after[key] = entry_end, total_before, total_after
+      return newest_end, after - total_before, settles
     end
-    return
-  end
-  last_before[key], last_after[key] = before, after
-  if now >= settles or newest_end <= horizon then
-    return newest_end, 0, settles
-  end
-  local place, entry_end, total_before, total_after = lost, element(key, lost)
-  if entry_end and entry_end <= horizon then
-    place, entry_end, total_before, total_after = first_behind(key, lost, horizon, 0)
-  end
-  if not entry_end or total_before > after then
-    return
-  end
-  gone[key] = place
-  first_end[key], first_before[key], first_after[key] = entry_end, total_before, total_after
-  return newest_end, after - total_before, settles
-end
 
-local function end_with(key, units)
-  local least = first_before[key] + units
-  if first_after[key] >= least then
-    return first_end[key]
-  end
-  local _, entry_end = first_behind(key, gone[key], horizon, least)
-  return entry_end
-end
-
--- Drops all elements but so many.
-local function keep(key, count)
-  return write('LTRIM', names[key], -count, '-1')
-end
-
--- Writes what counts anew, with totals from 0 on. It happens once in 2^53 units.
-local function restart(key)
-  local values = call('LRANGE', names[key], text_of(gone[key]), '-1')
-  local base, total = first_before[key], last_after[key] - first_before[key] + added[key]
-  for index, value in ipairs(values) do
-    local entry_end, before, after, settles = unpack_struct(ELEMENT, value)
-    values[index] = pack(ELEMENT, entry_end, before - base, after - base, settles, 0)
-  end
-  if opened[key] then
-    values[#values + 1] = pack(ELEMENT, newest[key], total - added[key], total, settled[key], 0)
-  else
-    values[#values] = pack(ELEMENT, newest[key], last_before[key] - base, total, settled[key], 0)
-  end
-  local written = write('RPUSH', names[key], unpack(values))
-  return type(written) == 'table' and written or keep(key, #values)
-end
-
--- Where Redis is short of memory it refuses what may add to a list, but nothing once something is written: so
--- what is dropped goes last.
-local function save(key)
-  local place = gone[key]
-  if rebased[key] or not place then
-    local value = pack(ELEMENT, newest[key], 0, used[key], settled[key], 0)
-    local written = write('RPUSH', names[key], value)
-    if type(written) == 'table' or old_newest[key] == 0 then
-      return written
+    local function end_with(key, units)
+      local least = first_before[key] + units
+      if first_after[key] >= least then
+        return first_end[key]
+      end
+      local _, entry_end = first_behind(key, gone[key], window.horizon, least)
+      return entry_end
     end
-    return keep(key, 1)
-  end
-  local before, after = last_before[key], last_after[key]
-  local total = after + added[key]
-  if total >= LIMIT then
-    return restart(key)
-  end
-  local drops = place >= DROP_EVERY
-  local written
-  local lost = drops and 0 or place
-  if opened[key] then
-    written = write('RPUSH', names[key], pack(ELEMENT, newest[key], after, total, settled[key], lost))
-  else
-    written = write('LSET', names[key], '-1', pack(ELEMENT, newest[key], before, total, settled[key], lost))
-  end
-  if not drops or (type(written) == 'table' and written.err) then
-    return written
-  end
-  return write('LTRIM', names[key], text_of(place), '-1')
+
+    -- Drops all elements but so many.
+    local function keep(key, count)
+      return call('LTRIM', KEYS[key], -count, '-1')
+    end
+
+    -- Writes what counts anew, with totals from 0 on. It happens once in 2^53 units.
+    local function restart(key)
+      local values = call('LRANGE', KEYS[key], tostring(gone[key]), '-1')
+      local base, total = first_before[key], last_after[key] - first_before[key] + window.added[key]
+      for index, value in ipairs(values) do
+        local entry_end, before, after, settles = unpack_struct(ELEMENT, value)
+        values[index] = pack(ELEMENT, entry_end, before - base, after - base, settles, 0)
+      end
+      if window.opened[key] then
+        values[#values + 1] = pack(ELEMENT, window.newest[key], total - window.added[key], total, window.settled[key], 0)
+      else
+        values[#values] = pack(ELEMENT, window.newest[key], last_before[key] - base, total, window.settled[key], 0)
+      end
+      local written = call('RPUSH', KEYS[key], unpack(values))
+      return type(written) == 'table' and written or keep(key, #values)
+    end
+
+    -- Where Redis is short of memory it refuses what may add to a list, but nothing once something is written: so
+    -- what is dropped goes last.
+    local function write(key)
+      local place = gone[key]
+      if window.rebased[key] or not place then
+        local value = pack(ELEMENT, window.newest[key], 0, window.used[key], window.settled[key], 0)
+        local written = call('RPUSH', KEYS[key], value)
+        if type(written) == 'table' or window.old_newest[key] == 0 then
+          return written
+        end
+        return keep(key, 1)
+      end
+      local before, after = last_before[key], last_after[key]
+      local total = after + window.added[key]
+      if total >= LIMIT then
+        return restart(key)
+      end
+      local drops = place >= DROP_EVERY
+      local written
+      local lost = drops and 0 or place
+      if window.opened[key] then
+        written = call('RPUSH', KEYS[key], pack(ELEMENT, window.newest[key], after, total, window.settled[key], lost))
+      else
+        written = call('LSET', KEYS[key], '-1', pack(ELEMENT, window.newest[key], before, total, window.settled[key], lost))
+      end
+      if not drops or (type(written) == 'table' and written.err) then
+        return written
+      end
+      return call('LTRIM', KEYS[key], tostring(place), '-1')
+    end
+
+    return read, end_with, write
+  end)
 end
 
--- One unit on a key, by far the most frequent call, if it has room for it and nothing changes but what this writes:
--- the state it leaves, with one look at the oldest entry, or at four where a bucket opens, since some have then mostly
--- expired.
-local function quick(key)
-  local name = names[key]
-  local value = call('LINDEX', name, '-1')
-  if not value or #value ~= SIZE then
-    return
+-- One unit for each key: what the functions above do, where there is room for it and nothing changes but what this
+-- writes, with one look at the oldest entry, or at four where a bucket opens, since some have then mostly expired.
+local function sliding_window_list_quick(round, at, first, last)
+  local ELEMENT, SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
+  local call, pack, unpack_struct, kept_until = redis.pcall, struct.pack, struct.unpack, kept_until
+  local limit, width, span, after_policy = unpack_struct('>ddd', round.request, at)
+  local own_end, horizon, far = bucket_of(round.now, width, span)
+
+  -- Places as text, made once: a number among the words of a command would be printed with 17 digits.
+  local texts = {}
+  local function text_of(place)
+    local text = texts[place] or tostring(place)
+    texts[place] = text
+    return text
   end
-  local newest_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
-  local ends = own_end > newest_end and own_end or newest_end
-  local settles_now = ends + span
-  if
-    now >= settles or newest_end <= horizon or newest_end > far
-    or settles - newest_end ~= span or ends % width ~= 0 or after + 1 >= LIMIT
-    or kept_until(ends, settles_now) ~= kept_until(newest_end, settles)
-  then
-    return
-  end
-  local place, oldest_end, oldest_before = lost
-  if ends == newest_end then
-    value = call('LINDEX', name, text_of(lost))
+
+  -- The state that a unit leaves; nothing if it is not as simple as that.
+  local function state_of(name)
+    local value = call('LINDEX', name, '-1')
     if not value or #value ~= SIZE then
       return
     end
-    oldest_end, oldest_before = unpack_struct('>dd', value)
-  else
-    local oldest = call('LRANGE', name, text_of(lost), text_of(lost + 3))
-    for index = 1, #oldest do
-      if #oldest[index] ~= SIZE then
+    local newest_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
+    local ends = own_end > newest_end and own_end or newest_end
+    local settles_now = ends + span
+    if
+      round.now >= settles or newest_end <= horizon or newest_end > far
+      or settles - newest_end ~= span or ends % width ~= 0 or after + 1 >= LIMIT
+      or kept_until(ends, settles_now) ~= kept_until(newest_end, settles)
+    then
+      return
+    end
+    local place, oldest_end, oldest_before = lost
+    if ends == newest_end then
+      value = call('LINDEX', name, text_of(lost))
+      if not value or #value ~= SIZE then
         return
       end
-      oldest_end, oldest_before = unpack_struct('>dd', oldest[index])
-      place = lost + index - 1
-      if oldest_end > horizon then
-        break
+      oldest_end, oldest_before = unpack_struct('>dd', value)
+    else
+      local oldest = call('LRANGE', name, text_of(lost), text_of(lost + 3))
+      for index = 1, #oldest do
+        if #oldest[index] ~= SIZE then
+          return
+        end
+        oldest_end, oldest_before = unpack_struct('>dd', oldest[index])
+        place = lost + index - 1
+        if oldest_end > horizon then
+          break
+        end
       end
     end
+    local units = after - (oldest_before or 0) + 1
+    if not oldest_end or oldest_end <= horizon or units > limit or units < 1 or units % 1 ~= 0 or place >= DROP_EVERY then
+      return
+    end
+    local written
+    if ends == newest_end then
+      written = call('LSET', name, '-1', pack(ELEMENT, ends, before, after + 1, settles_now, place))
+    else
+      written = call('RPUSH', name, pack(ELEMENT, ends, after, after + 1, settles_now, place))
+    end
+    if type(written) == 'table' and written.err then
+      return
+    end
+    return pack('>dddd', limit, limit - units, 0, settles_now)
   end
-  local units = after - (oldest_before or 0) + 1
-  if not oldest_end or oldest_end <= horizon or units > limit or units < 1 or units % 1 ~= 0 or place >= DROP_EVERY then
-    return
-  end
-  local written
-  if ends == newest_end then
-    written = write('LSET', name, '-1', pack(ELEMENT, ends, before, after + 1, settles_now, place))
-  else
-    written = write('RPUSH', name, pack(ELEMENT, ends, after, after + 1, settles_now, place))
-  end
-  if type(written) == 'table' and written.err then
-    return
-  end
-  return pack('>dddd', limit, limit - units, 0, settles_now)
-end
 
-return decide_all(read, end_with, save, quick)
+  local states, books = round.states
+  for key = first, last do
+    local state = state_of(KEYS[key])
+    if state then
+      round.count = round.count + 1
+      states[#states + 1] = state
+    else
+      books = books or open(round, sliding_window_list, at)
+      take_one(round, books, key)
+    end
+  end
+  return after_policy, books
+end

@@ -80,7 +80,7 @@ fn decide(
     for (key, cost) in calls {
         batch.push(&names(policy), Key::new(key).unwrap(), *cost);
     }
-    let decisions = server.decide(Script::of(policy), policy, &batch, more);
+    let decisions = server.decide(Script::deciding(), policy, &batch, more);
     decisions.into_iter().map(Result::unwrap).collect()
 }
 
@@ -158,8 +158,8 @@ fn units_of_a_key_that_begins_low_are_charged_in_place() {
 }
 
 /// The scripts' time is given, and TTLs are counted from where it began.
-fn with_ttls_from_start(policy: &Policy) -> Script {
-    let script = Script::of(policy).with_clock("local now = tonumber(ARGV[3])\n");
+fn with_ttls_from_start() -> Script {
+    let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
     let ttl = format!("'PX', ttl + 1000000 + math.floor((now - {START}) / 1000)");
     script.edited(|source| source.replace("'PX', ttl", &ttl))
 }
@@ -167,7 +167,7 @@ fn with_ttls_from_start(policy: &Policy) -> Script {
 /// After each call of a trace on one key, by policies that take turns, the key lives for long enough.
 fn lives_until_settled(server: &mut Server, policies: &[Policy], trace: &[Step]) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
-    let (script, began) = (with_ttls_from_start(&policies[0]), Instant::now());
+    let (script, began) = (with_ttls_from_start(), Instant::now());
     let (mut now, mut settled_at, mut retry_at) = (START, START, START);
     for step in trace {
         now = step.time.onward_from(now, settled_at, retry_at);

@@ -36,6 +36,18 @@ fn batch(policy: &Policy, keys: &[&str]) -> (Batch, Names) {
     (batch, names)
 }
 
+const GARBAGE: [&[u8]; 9] = [
+    b"garbage",
+    b"",
+    b"12.5",
+    b"-7",
+    b"1:2:3",
+    b"99999999999999999999",
+    &[0xff; 40],
+    &[0; 40],
+    &[0; 32],
+];
+
 fn is_allowed(status: Status) -> bool {
     matches!(status, Status::Allowed | Status::AllowedLast)
 }
@@ -45,7 +57,7 @@ fn sixty_four_calls_on_one_key_admit_the_burst() {
     let mut server = Server::start();
     for policy in policies() {
         let (batch, _) = batch(&policy, &["hot"; 64]);
-        let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+        let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
         let statuses: Vec<_> = decisions.into_iter().map(|one| one.unwrap().status).collect();
         assert_eq!(statuses.iter().filter(|status| is_allowed(**status)).count(), 10);
         assert_eq!(statuses[9], Status::AllowedLast);
@@ -54,20 +66,9 @@ fn sixty_four_calls_on_one_key_admit_the_burst() {
 
 #[test]
 fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
-    let texts: [&[u8]; 9] = [
-        b"garbage",
-        b"",
-        b"12.5",
-        b"-7",
-        b"1:2:3",
-        b"99999999999999999999",
-        &[0xff; 40],
-        &[0; 40],
-        &[0; 32],
-    ];
     let mut server = Server::start();
     for policy in policies() {
-        for text in texts {
+        for text in GARBAGE {
             let _: () = server.run(&[b"FLUSHALL"]);
             let mut keys = vec!["hot"; 20];
             keys.push("corrupt");
@@ -77,7 +78,7 @@ fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
             let corrupt = names.of(Key::new("corrupt").unwrap());
             let _: () = server.run(&[b"SET", &corrupt, text]);
 
-            let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+            let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
             let allowed = |range: &[Result<_, CallError>]| {
                 let of = |one: &Result<tollgate::decision::Decision, _>| {
                     is_allowed(one.as_ref().unwrap().status)
@@ -93,6 +94,45 @@ fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
     }
 }
 
+/// The quick ways for one unit on each key, on keys that are known already and on new ones.
+#[test]
+fn what_cannot_be_read_or_written_is_left_alone_among_single_units() {
+    let mut server = Server::start();
+    for (policy, expected) in policies().iter().flat_map(|policy| [(policy, false), (policy, true)])
+    {
+        for text in GARBAGE {
+            let _: () = server.run(&[b"FLUSHALL"]);
+            let (batch, names) = batch(policy, &["a", "garbage", "b", "list", "c"]);
+            let (garbage, list) =
+                (names.of(Key::new("garbage").unwrap()), names.of(Key::new("list").unwrap()));
+            let _: () = server.run(&[b"SET", &garbage, text]);
+            let _: () = server.run(&[b"ZADD", &list, b"1", b"x"]);
+            batch.expect(expected);
+            for remaining in [9, 8, 7] {
+                let decisions = server.decide(Script::deciding(), policy, &batch, &[]);
+                let [a, unreadable, b, other_type, c] = decisions.try_into().unwrap();
+                assert_eq!([a, b, c].map(|one| one.unwrap().remaining), [remaining; 3]);
+                assert_eq!(unreadable, Err(CallError::Unreadable), "{text:?}");
+                assert_eq!(other_type, Err(CallError::Unreadable));
+            }
+            let left: Vec<u8> = server.run(&[b"GET", &garbage]);
+            assert_eq!(left, text, "it is not overwritten");
+            let kind: String = server.run(&[b"TYPE", &list]);
+            assert_eq!(kind, "zset");
+        }
+        let (batch, names) = batch(policy, &["a", "b"]);
+        batch.expect(expected);
+        let before: Vec<u8> = server.run(&[b"DUMP", &names.of(Key::new("a").unwrap())]);
+        let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
+        for decision in server.decide(Script::deciding(), policy, &batch, &[]) {
+            assert!(matches!(decision, Err(CallError::Unwritten(_))), "{decision:?}");
+        }
+        let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
+        let after: Vec<u8> = server.run(&[b"DUMP", &names.of(Key::new("a").unwrap())]);
+        assert_eq!(after, before);
+    }
+}
+
 #[test]
 fn a_key_of_another_type_is_not_overwritten() {
     let mut server = Server::start();
@@ -100,7 +140,7 @@ fn a_key_of_another_type_is_not_overwritten() {
         let (batch, names) = batch(&policy, &["a", "list", "b"]);
         let list = names.of(Key::new("list").unwrap());
         let _: () = server.run(&[b"RPUSH", &list, b"x"]);
-        let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+        let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
         assert!(decisions[0].is_ok() && decisions[2].is_ok());
         assert_eq!(decisions[1], Err(CallError::Unreadable));
         let kind: String = server.run(&[b"TYPE", &list]);
@@ -114,14 +154,14 @@ fn a_key_that_redis_refuses_to_write_says_why_and_is_not_charged() {
     for policy in policies() {
         let (batch, _) = batch(&policy, &["a", "b", "a"]);
         let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
-        for decision in server.decide(Script::of(&policy), &policy, &batch, &[]) {
+        for decision in server.decide(Script::deciding(), &policy, &batch, &[]) {
             let Err(CallError::Unwritten(why)) = decision else {
                 panic!("{decision:?} without memory");
             };
             assert!(why.contains("OOM"), "{why}");
         }
         let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
-        let decisions = server.decide(Script::of(&policy), &policy, &batch, &[]);
+        let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
         let remaining = decisions.into_iter().map(|one| one.unwrap().remaining);
         assert_eq!(remaining.collect::<Vec<_>>(), [9, 9, 8]);
     }

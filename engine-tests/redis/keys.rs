@@ -44,7 +44,7 @@ fn policies() -> Vec<Policy> {
 pub(crate) fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
     let mut batch = Batch::new();
     batch.push(&Names::new("api", "default", policy), Key::new(key).unwrap(), cost);
-    server.decide(Script::of(policy), policy, &batch, &[]).remove(0).unwrap()
+    server.decide(Script::deciding(), policy, &batch, &[]).remove(0).unwrap()
 }
 
 pub(crate) fn name(policy: &Policy, key: &str) -> Vec<u8> {
@@ -109,7 +109,7 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
             batch.push(&Names::new("api", "default", &policy), Key::new(key).unwrap(), cost);
         }
         let peek = [String::from("peek")];
-        let decisions = server.decide(Script::of(&policy), &policy, &batch, &peek);
+        let decisions = server.decide(Script::deciding(), &policy, &batch, &peek);
         let [used, unused, impossible] = decisions.try_into().unwrap();
         let (used, unused) = (used.unwrap(), unused.unwrap());
         assert_eq!((used.status, unused.status), (Status::Allowed, Status::Allowed));

@@ -1,6 +1,6 @@
 //! The calls of several limiters that go together are decided as if each went alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use tollgate::algorithm::{Algorithm as _, SlidingLog};
 use tollgate::decision::{self, Decision};
 use tollgate::key::Key;
 use tollgate::policy::{Policy, State};
-use tollgate::store::redis::{Answer, Batch, Job, Names, Round, Script, Unanswered};
+use tollgate::store::redis::{Answer, Batch, Job, Names, Round, Unanswered};
 
 use super::server::{Server, value};
 use super::twins::lasting;
@@ -53,7 +53,7 @@ fn any_round(limiters: usize) -> impl Strategy<Value = (u64, Vec<Step>)> {
 
 fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
     let mut command = redis::cmd("EVAL");
-    command.arg(lasting(job.script).source()).arg(job.keys.len());
+    command.arg(lasting().source()).arg(job.keys.len());
     for name in job.keys.iter() {
         command.arg(name);
     }
@@ -88,8 +88,7 @@ fn holds(
             }
         }
         let jobs = round.jobs();
-        let scripts: HashSet<_> = policies.iter().map(|policy| Script::of(policy).sha1()).collect();
-        prop_assert!(jobs.len() <= scripts.len(), "one for each script");
+        prop_assert_eq!(jobs.len(), 1);
         let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
         let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
         round.settle(&answers, |told| decisions.push(told.map(|told| told.decision)));

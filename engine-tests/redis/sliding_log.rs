@@ -13,7 +13,7 @@ use tollgate::several;
 use tollgate::store::redis::{Batch, CallError, Names, Script};
 
 use super::server::Server;
-use super::twins::{STEPS, equal, proven, script};
+use super::twins::{STEPS, equal, lasting, proven};
 use crate::logs::{LogOracle, LogSpec, any_logs, any_one};
 use crate::policies::{DAY, HOUR, MILLI, SECOND};
 use crate::trace::{START, any_trace};
@@ -51,7 +51,7 @@ fn run(
     policy: &Policy,
     calls: &[(&str, u64)],
 ) -> Vec<Result<Decision, CallError>> {
-    server.decide(Script::of(policy), policy, &batch(policy, calls).0, &[])
+    server.decide(Script::deciding(), policy, &batch(policy, calls).0, &[])
 }
 
 fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
@@ -62,7 +62,7 @@ fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision 
 fn take_at(server: &mut Server, policy: &Policy, cost: u64, now: u64) -> Decision {
     let batch = batch(policy, &[("a", cost)]).0;
     let more = [String::new(), now.to_string()];
-    server.decide(&script(policy), policy, &batch, &more).remove(0).unwrap()
+    server.decide(&lasting(), policy, &batch, &more).remove(0).unwrap()
 }
 
 /// The entries, and when they expire.
@@ -109,11 +109,11 @@ fn what_is_told_of_each_limit_and_what_a_peek_tells_equal_memory() {
             let state = states.entry(policy.tag()).or_insert_with(|| policy.unused());
             let peek = [String::from("peek"), now.to_string()];
             let Look { outcome, standings, .. } = policy.look(state, now, cost);
-            let peeked = server.tell(&script(&policy), &policy, &batch, &peek).remove(0).unwrap();
+            let peeked = server.tell(&lasting(), &policy, &batch, &peek).remove(0).unwrap();
             let named = policy.named_limits() > 0;
             prop_assert_eq!(peeked, several::Told::of(named, &standings, now, cost, outcome));
             let more = [String::new(), now.to_string()];
-            let told = server.tell(&script(&policy), &policy, &batch, &more).remove(0).unwrap();
+            let told = server.tell(&lasting(), &policy, &batch, &more).remove(0).unwrap();
             prop_assert_eq!(told, several::take(&policy, state, now, cost));
         }
         Ok(())
@@ -266,7 +266,7 @@ fn a_refused_call_and_a_peek_leave_value_and_ttl_as_they_were() {
         let reset = take(&mut server, &policy, &key, 10).reset_after_ms;
         let before = state(&mut server, &name);
         let peeks = batch(&policy, &[(&key, 1), (&key, 0), ("never used", 1)]).0;
-        let peeked = server.decide(Script::of(&policy), &policy, &peeks, &["peek".into()]);
+        let peeked = server.decide(Script::deciding(), &policy, &peeks, &["peek".into()]);
         let after = state(&mut server, &name);
         assert!(after == before || after.0.is_empty(), "{policy:?}");
         let exists: i64 = server.run(&[b"EXISTS", &self::name(&policy, "never used")]);
@@ -307,7 +307,7 @@ fn one_call_removes_no_more_than_a_hundred_of_100_000_entries_that_expire_at_onc
     let policy = LogSpec::one(MOST, SECOND, false).policy();
     let fill = batch(&policy, &[("a", 1); 1_000]).0;
     for _ in 0..MOST / 1_000 {
-        server.decide(&script(&policy), &policy, &fill, &[String::new(), START.to_string()]);
+        server.decide(&lasting(), &policy, &fill, &[String::new(), START.to_string()]);
     }
     assert_eq!(take_at(&mut server, &policy, 1, START + SECOND - 1).status, Status::Refused);
     let key = name(&policy, "a");
@@ -331,7 +331,7 @@ fn pushing_out_removes_no_more_than_a_hundred_entries_either() {
     let policy = LogSpec::one(5_000, HOUR, true).policy();
     let fill = batch(&policy, &[("a", 1); 1_000]).0;
     for _ in 0..5 {
-        server.decide(&script(&policy), &policy, &fill, &[String::new(), START.to_string()]);
+        server.decide(&lasting(), &policy, &fill, &[String::new(), START.to_string()]);
     }
     let mut state = policy.unused();
     for _ in 0..5_000 {

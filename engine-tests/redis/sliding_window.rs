@@ -9,10 +9,10 @@ use tollgate::algorithm::{Algorithm as _, Look, State as _};
 use tollgate::decision::{self, Decision, Status};
 use tollgate::key::Key;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Left, Names, Reply, Script};
+use tollgate::store::redis::{Batch, Job, Left, Names, Reply, Script};
 
 use super::server::{Server, value};
-use super::twins::{STEPS, equal, proven, script};
+use super::twins::{STEPS, equal, lasting, proven};
 use crate::policies::{DAY, HOUR, MILLI, SECOND};
 use crate::sliding_window::{SlidingOracle, SlidingSpec, any_close, any_dense_trace, any_sliding};
 use crate::trace::{START, Step, any_trace};
@@ -62,31 +62,23 @@ fn batch(policy: &Policy, key: &str, cost: u64) -> Batch {
 
 fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
     let batch = batch(policy, key, cost);
-    server.decide(Script::of(policy), policy, &batch, &[]).remove(0).unwrap()
+    server.decide(Script::deciding(), policy, &batch, &[]).remove(0).unwrap()
 }
 
 /// A call at a time of the test's own.
 fn take_at(server: &mut Server, policy: &Policy, now: u64, cost: u64) -> Decision {
     let batch = batch(policy, "a", cost);
     let more = [String::new(), now.to_string()];
-    server.decide(&script(policy), policy, &batch, &more).remove(0).unwrap()
+    server.decide(&lasting(), policy, &batch, &more).remove(0).unwrap()
 }
 
 /// What a peek is told; the clock is the script's own unless a time is given.
 fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> Decision {
-    let batch = batch(policy, "a", cost);
-    let mut request = Vec::new();
-    request.extend_from_slice(&[0, 1, 0, 1]);
-    let mut listed = Vec::new();
-    batch.write(policy, &mut listed);
-    // A batch of one unit for each key lists no calls.
-    request.extend_from_slice(&listed[4..28]);
-    request.extend_from_slice(&[0, 1]);
-    #[expect(clippy::cast_precision_loss, reason = "costs are below 2^53")]
-    request.extend_from_slice(&(cost as f64).to_be_bytes());
-    let script = now.map_or(Script::of(policy).clone(), |_| script(policy));
+    let keys = Names::new("api", "default", policy).key(Key::new("a").unwrap());
+    let job = Job::peek(policy, keys, cost, 0);
+    let script = now.map_or(Script::deciding().clone(), |_| lasting());
     let mut command = redis::cmd("EVAL");
-    command.arg(script.source()).arg(1).arg(name(policy, "a")).arg(request).arg("peek");
+    command.arg(script.source()).arg(1).arg(name(policy, "a")).arg(job.arguments);
     command.arg(now.unwrap_or(0));
     let redis::Value::Array(values) = command.query(&mut server.connection).unwrap() else {
         panic!("a script answers with a list");
@@ -179,7 +171,7 @@ fn a_ttl_always_reaches_beyond_the_reset() {
                 let window = windows[call % windows.len()] * MILLI;
                 let policy = layout(SlidingSpec { limit: 1_000, window, buckets: 7 });
                 // Steps of a second would hide what is too short.
-                let script = Script::of(&policy).edited(|source| {
+                let script = Script::deciding().edited(|source| {
                     source.replace("SHORTEST_TTL_STEP = 1000000", "SHORTEST_TTL_STEP = 1")
                 });
                 let batch = batch(&policy, "a", 1);

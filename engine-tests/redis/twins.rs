@@ -23,20 +23,16 @@ const TRACES: u32 = 80;
 pub(crate) const STEPS: usize = 300;
 const KEYS: usize = 4;
 
-/// [`lasting`], for the script of a policy.
-pub(crate) fn script(policy: &Policy) -> Script {
-    lasting(Script::of(policy))
-}
-
-/// A script whose time is its third argument, and whose keys outlive every trace.
-pub(crate) fn lasting(script: &Script) -> Script {
+/// The script with its third argument for the time, and with keys that outlive every trace.
+pub(crate) fn lasting() -> Script {
+    let script = Script::deciding();
     assert!(script.source().starts_with(CLOCK));
     let script = script.with_clock("local now = tonumber(ARGV[3])\n");
     script.edited(|source| {
         source
             .replace("'PX', ttl", "'PX', 10000000000000")
             .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, '10000000000000'")
-            .replace("'PEXPIRE', names[key], ttl", "'PEXPIRE', names[key], '10000000000000'")
+            .replace("'PEXPIRE', KEYS[key], ttl", "'PEXPIRE', KEYS[key], '10000000000000'")
     })
 }
 
@@ -55,7 +51,7 @@ pub(crate) fn equal<O: Oracle>(
 ) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let policies: Vec<Policy> = specs.iter().map(|&spec| policy(spec)).collect();
-    let script = script(&policies[0]);
+    let script = lasting();
     let names = Names::new("twins", "default", &policies[0]);
     let mut states: HashMap<usize, State> = HashMap::new();
     let mut oracles: HashMap<usize, O> = HashMap::new();
@@ -70,6 +66,7 @@ pub(crate) fn equal<O: Oracle>(
         for (key, cost) in &calls {
             batch.push(&names, Key::new(&key.to_string()).unwrap(), *cost);
         }
+        batch.expect(steps[0].choice % 2 == 0);
         let decisions = server.decide(&script, policy, &batch, &[String::new(), now.to_string()]);
         for ((key, cost), decision) in calls.into_iter().zip(decisions) {
             let decision = decision.unwrap();

@@ -1,11 +1,13 @@
 //! A batch of calls of one limiter.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 
 use super::keys::Keys;
 use super::name::Names;
+use super::outlook::Outlook;
 use super::reply::{CallError, Reply};
 use super::request::{self, Call};
 use super::wire::Left;
@@ -27,6 +29,7 @@ pub struct Batch {
     /// The keys by their hash: to find those that are there already.
     known: HashTable<(u64, u16)>,
     hashes: RandomState,
+    outlook: Arc<Outlook>,
 }
 
 impl Batch {
@@ -55,7 +58,8 @@ impl Batch {
         self.calls.push(Call { key, cost });
     }
 
-    /// Takes the calls out, and leaves room for as many.
+    /// Takes the calls out, and leaves room for as many. What is learned from their answers is learned for
+    /// those that follow.
     #[must_use]
     pub fn take(&mut self) -> Self {
         self.known.clear();
@@ -64,6 +68,7 @@ impl Batch {
         Self {
             keys: std::mem::replace(&mut self.keys, keys),
             calls: std::mem::replace(&mut self.calls, calls),
+            outlook: Arc::clone(&self.outlook),
             ..Self::default()
         }
     }
@@ -72,6 +77,12 @@ impl Batch {
     /// by Redis's clock it is decided all the same.
     pub fn set_time(&mut self, about: Micros) {
         self.about = about;
+    }
+
+    /// Says whether most calls should be admitted in windows that are open already: no decision depends on it,
+    /// but the script's way to it does. Otherwise it is learned from the answers of a [`Round`](super::Round).
+    pub fn expect(&self, is_good: bool) {
+        self.outlook.set(is_good);
     }
 
     /// The number of calls.
@@ -97,8 +108,16 @@ impl Batch {
         let one_each = self.calls.len() == self.keys.len();
         let plain = one_each && self.calls.iter().all(|call| call.cost == 1);
         let keys = u16::try_from(self.keys.len()).unwrap_or(u16::MAX);
-        let calls = if plain { &[][..] } else { &self.calls };
-        request::push_group(request, policy, self.about, keys, calls);
+        if plain {
+            request::push_units(request, policy, self.about, keys, self.outlook.is_good());
+        } else {
+            request::push_calls(request, policy, self.about, keys, &self.calls);
+        }
+    }
+
+    /// Learns from the answers how the next calls should be decided.
+    pub(super) fn learn(&self, otherwise: usize) {
+        self.outlook.learn(self.calls.len(), otherwise);
     }
 
     /// Reads the decisions on the calls out of a reply, from where it stands.
@@ -186,9 +205,9 @@ mod tests {
 
     #[test]
     fn one_unit_for_each_key_needs_no_list_of_calls() {
-        let head = 2 + 2 + 10 * 8;
-        assert_eq!(written(&batch(&[("a", 1), ("b", 1)])).len(), head);
-        assert_eq!(written(&batch(&[("a", 1), ("b", 2)])).len(), head + 52);
-        assert_eq!(written(&batch(&[("a", 1), ("a", 1)])).len(), head + 52);
+        let numbers = 10 * 8;
+        assert_eq!(written(&batch(&[("a", 1), ("b", 1)])).len(), 3 + numbers);
+        assert_eq!(written(&batch(&[("a", 1), ("b", 2)])).len(), 7 + numbers + 2 * 10);
+        assert_eq!(written(&batch(&[("a", 1), ("a", 1)])).len(), 7 + numbers + 2 * 10);
     }
 }

@@ -26,19 +26,19 @@ pub struct Job {
 
 impl Job {
     /// A job that decides calls, to which keys and what is asked are still to be added.
-    pub(super) fn deciding(script: &'static Script) -> Self {
-        Self { script, keys: Keys::default(), arguments: vec![Vec::new()] }
+    pub(super) fn deciding() -> Self {
+        Self { script: Script::deciding(), keys: Keys::default(), arguments: vec![Vec::new()] }
     }
 
     /// The job that looks how one key stands, and what would become of a call of `cost` units, around the
     /// server's time `about`.
     #[must_use]
     pub fn peek(policy: &Policy, keys: Keys, cost: u64, about: Micros) -> Self {
-        let mut job = Self::deciding(Script::of(policy));
+        let mut job = Self::deciding();
         job.keys = keys;
         // What becomes of the cost is seen from the state, unless that is not sent.
         let cost = if wire(policy).tells() { cost } else { 0 };
-        request::push_group(&mut job.arguments[0], policy, about, 1, &[Call { key: 1, cost }]);
+        request::push_calls(&mut job.arguments[0], policy, about, 1, &[Call { key: 1, cost }]);
         job.arguments.push(b"peek".to_vec());
         job
     }

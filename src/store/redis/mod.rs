@@ -1,14 +1,15 @@
 //! What goes to Redis and what comes back: key names, scripts, batches and their answers.
 //!
-//! A batch holds calls of one limiter, a round the batches that are sent together: those that one
-//! script decides go as one job. The script decides calls in order, each on the state that the one
-//! before left, and then writes each key once. Only `Connection` (feature `redis`) speaks to a
+//! A batch holds calls of one limiter, a round the batches that are sent together, as one job of one
+//! script. It decides calls in order, each on the state that the one before left, and then writes
+//! each key once. Only `Connection` (feature `redis`) speaks to a
 //! server; the rest handles the words of a command and the values of a reply, whoever carries them.
 
 mod batch;
 mod job;
 mod keys;
 mod name;
+mod outlook;
 mod reply;
 mod request;
 mod round;

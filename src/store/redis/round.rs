@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::job::{Answer, Failure, Job};
+use super::outlook::Outlook;
 use super::reply::{CallError, Reply};
-use super::script::Script;
 use super::wire::wire;
 use crate::policy::Policy;
 use crate::several::Told;
@@ -18,13 +18,12 @@ const MOST_CALLS: usize = 1_000;
 /// What is stale is asked again so many times; then Redis's clock does not keep still for long enough.
 pub(super) const MOST_RESENT: u32 = 2;
 
-/// Batches in the order in which they are to be answered: those that the same script decides go in
-/// one job.
+/// Batches in the order in which they are to be answered.
 #[derive(Debug, Default)]
 pub struct Round {
     groups: Vec<Group>,
-    /// By job: its script, and its calls so far.
-    jobs: Vec<(&'static Script, usize)>,
+    /// By job: its calls so far.
+    jobs: Vec<usize>,
     /// The first of the jobs that were made last, and how often jobs had been made before.
     latest: usize,
     resent: u32,
@@ -62,22 +61,19 @@ impl std::error::Error for Unanswered {}
 impl Round {
     /// Adds a limiter's calls.
     pub fn push(&mut self, policy: Arc<Policy>, batch: Batch) {
-        let job = self.place(&policy, batch.len());
+        let job = self.place(batch.len());
         self.groups.push(Group { policy, batch, job, stale_in: Vec::new() });
     }
 
-    /// Finds room in one of the latest jobs, or in a new one.
-    fn place(&mut self, policy: &Policy, calls: usize) -> usize {
-        let script = Script::of(policy);
-        let fits = |&(other, others): &(&Script, usize)| {
-            std::ptr::eq(other, script) && others + calls <= MOST_CALLS
-        };
-        let found = self.jobs[self.latest..].iter().rposition(fits);
-        let job = found.map_or(self.jobs.len(), |index| self.latest + index);
-        if job == self.jobs.len() {
-            self.jobs.push((script, 0));
+    /// Finds room in the latest job, or in a new one.
+    fn place(&mut self, calls: usize) -> usize {
+        let fits =
+            self.jobs[self.latest..].last().is_some_and(|others| others + calls <= MOST_CALLS);
+        if !fits {
+            self.jobs.push(0);
         }
-        self.jobs[job].1 += calls;
+        let job = self.jobs.len() - 1;
+        self.jobs[job] += calls;
         job
     }
 
@@ -96,8 +92,7 @@ impl Round {
     /// The jobs that decide all calls; or, after [`again`](Self::again), those that were stale.
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
-        let mut jobs: Vec<Job> =
-            self.jobs[self.latest..].iter().map(|(script, _)| Job::deciding(script)).collect();
+        let mut jobs: Vec<Job> = self.jobs[self.latest..].iter().map(|_| Job::deciding()).collect();
         for Group { policy, batch, job, .. } in &self.groups {
             let Some(index) = job.checked_sub(self.latest) else { continue };
             let Job { keys, arguments, .. } = &mut jobs[index];
@@ -133,7 +128,7 @@ impl Round {
                 server_time = Some(reply.now());
                 group.stale_in.push(group.job);
                 group.batch.set_time(reply.now());
-                group.job = self.place(&group.policy, group.batch.len());
+                group.job = self.place(group.batch.len());
             }
         }
         self.groups = groups;
@@ -165,9 +160,14 @@ impl Round {
             }
             match &mut replies[*job] {
                 Ok(reply) => {
+                    let mut otherwise = 0;
                     for told in batch.told(policy, reply) {
+                        let is_met =
+                            told.as_ref().is_ok_and(|told| Outlook::is_met_by(&told.decision));
+                        otherwise += usize::from(!is_met);
                         each(told.map_err(Unanswered::Call));
                     }
+                    batch.learn(otherwise);
                 }
                 Err(failure) => {
                     for _ in 0..batch.len() {
@@ -213,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn what_one_script_decides_goes_in_one_job() {
+    fn calls_of_all_limiters_go_in_one_job() {
         let round = round(&[(gcra(), 2), (window(), 3), (gcra(), 4)]);
-        assert_eq!((keys_of(&round), round.len()), (vec![6, 3], 9));
+        assert_eq!((keys_of(&round), round.len()), (vec![9], 9));
         assert!(round.jobs().iter().all(|job| job.arguments.len() == 1));
     }
 
@@ -245,15 +245,13 @@ mod tests {
     fn what_is_stale_is_asked_again_alone_and_settles_in_its_place() {
         let mut round = round(&[(daily(), 2), (window(), 1), (gcra(), 1), (daily(), 1)]);
         assert!(round.is_timed());
-        let gone = || Err(Failure::TimedOut);
-        let first = told(900, &[0., 0., 0., 0., 1., 5., 0., 0.], &[5, 5, 0, 5]);
-        let mut answers = vec![first, gone()];
+        let first = told(900, &[0., 0., 0., 0., 1., 5., 900., 0., 0., 0.], &[5, 5, 0, 0, 5]);
+        let mut answers = vec![first];
         assert_eq!(round.again(&answers), Some(900));
         assert_eq!(keys_of(&round), [3]);
         answers.push(told(901, &[1., 1., 1., 2., 1., 3.], &[]));
         assert_eq!(round.again(&answers), None);
-        let late = Err(Unanswered::Job(Failure::TimedOut));
-        assert_eq!(settled(&round, &answers), [Ok(6), Ok(5), Ok(2), late, Ok(4)]);
+        assert_eq!(settled(&round, &answers), [Ok(6), Ok(5), Ok(2), Ok(7), Ok(4)]);
     }
 
     #[test]
@@ -282,20 +280,27 @@ mod tests {
 
     #[test]
     fn answers_come_in_the_order_of_the_calls_and_a_job_fails_alone() {
-        let round = round(&[(gcra(), 1), (window(), 2), (gcra(), 1)]);
-        let windows: Vec<u8> =
-            [1.0_f64, 5.0, 1.0, 6.0].iter().flat_map(|number| number.to_be_bytes()).collect();
-        let windows = vec![
-            Value::Number(900),
-            Value::Bytes(windows),
-            Value::Bytes(vec![]),
-            Value::Bytes(vec![]),
-        ];
-        let mut remaining = Vec::new();
-        round.settle(&[Err(Failure::TimedOut), Ok(windows)], |told| {
-            remaining.push(told.map(|told| told.decision.remaining));
-        });
-        let late = || Err(Unanswered::Job(Failure::TimedOut));
-        assert_eq!(remaining, [late(), Ok(2), Ok(1), late()]);
+        let round = round(&[(gcra(), MOST_CALLS), (window(), 2), (gcra(), 1)]);
+        let mut remaining =
+            settled(&round, &[Err(Failure::TimedOut), told(900, &[1., 5., 1., 6., 900., 0.], &[])]);
+        let last = remaining.split_off(MOST_CALLS);
+        assert!(remaining.iter().all(|told| *told == Err(Unanswered::Job(Failure::TimedOut))));
+        assert_eq!(last, [Ok(2), Ok(1), Ok(7)]);
+    }
+
+    #[test]
+    fn what_limiters_were_answered_shapes_what_they_ask_next() {
+        let names = Names::new("api", "default", &window());
+        let mut noted = Batch::new();
+        let mut forms = Vec::new();
+        for count in [1., 2., 1., 3.] {
+            let mut round = Round::default();
+            noted.push(&names, Key::new("a").unwrap(), 1);
+            round.push(Arc::new(window()), noted.take());
+            forms.push(round.jobs()[0].arguments[0][0]);
+            round.settle(&[told(900, &[1., count], &[])], |told| assert!(told.is_ok()));
+        }
+        // A window that has just been opened was not to be expected.
+        assert_eq!(forms, [2, 2, 8, 2]);
     }
 }

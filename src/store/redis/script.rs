@@ -5,38 +5,25 @@ use once_cell::sync::Lazy;
 /// How a script reads the time. Tests compose theirs with another.
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
-const BATCH: &str = include_str!("../../../lua/batch.lua");
+/// The files behind the clock, each of which makes use of those before it.
+const FILES: [&str; 11] = [
+    include_str!("../../../lua/batch.lua"),
+    include_str!("../../../lua/books.lua"),
+    include_str!("../../../lua/rate.lua"),
+    include_str!("../../../lua/fixed_window.lua"),
+    include_str!("../../../lua/sliding_counter.lua"),
+    include_str!("../../../lua/token_bucket_interval.lua"),
+    include_str!("../../../lua/sliding_window.lua"),
+    include_str!("../../../lua/sliding_window_list.lua"),
+    include_str!("../../../lua/sliding_window_hash.lua"),
+    include_str!("../../../lua/sliding_log.lua"),
+    include_str!("../../../lua/decide.lua"),
+];
+
+static DECIDING: Lazy<Script> = Lazy::new(|| Script::new([CLOCK, &FILES.concat()].concat()));
 
 static RESET: Lazy<Script> =
     Lazy::new(|| Script::new(include_str!("../../../lua/reset.lua").to_owned()));
-
-macro_rules! scripts {
-    ($($name:ident = $file:literal),+ $(,)?) => {
-        $(pub(super) static $name: Lazy<Script> =
-            Lazy::new(|| Script::composed(include_str!(concat!("../../../lua/", $file))));)+
-    };
-}
-
-scripts! {
-    RATE = "rate.lua",
-    FIXED_WINDOW = "fixed_window.lua",
-    TOKEN_BUCKET_INTERVAL = "token_bucket_interval.lua",
-    SLIDING_COUNTER = "sliding_counter.lua",
-    SLIDING_LOG = "sliding_log.lua",
-}
-
-/// What the layouts of the sliding window share.
-const SLIDING_WINDOW: &str = include_str!("../../../lua/sliding_window.lua");
-
-pub(super) static SLIDING_WINDOW_LIST: Lazy<Script> = Lazy::new(|| {
-    let layout = include_str!("../../../lua/sliding_window_list.lua");
-    Script::composed(&[SLIDING_WINDOW, layout].concat())
-});
-
-pub(super) static SLIDING_WINDOW_HASH: Lazy<Script> = Lazy::new(|| {
-    let layout = include_str!("../../../lua/sliding_window_hash.lua");
-    Script::composed(&[SLIDING_WINDOW, layout].concat())
-});
 
 /// A script as Redis gets it.
 #[derive(Debug, Clone)]
@@ -46,6 +33,12 @@ pub struct Script {
 }
 
 impl Script {
+    /// The script that decides calls, under any policies.
+    #[must_use]
+    pub fn deciding() -> &'static Self {
+        &DECIDING
+    }
+
     /// The script that forgets its keys.
     #[must_use]
     pub fn reset() -> &'static Self {
@@ -62,10 +55,6 @@ impl Script {
     #[must_use]
     pub fn edited(&self, edit: impl FnOnce(&str) -> String) -> Self {
         Self::new(edit(&self.source))
-    }
-
-    fn composed(algorithm: &str) -> Self {
-        Self::new([CLOCK, BATCH, algorithm].concat())
     }
 
     fn new(source: String) -> Self {
@@ -91,7 +80,7 @@ mod tests {
     use super::*;
     #[test]
     fn the_shipped_scripts_read_the_servers_clock_and_no_other() {
-        let script = &*RATE;
+        let script = Script::deciding();
         assert_eq!(script.source().matches("redis.call('TIME')").count(), 1);
         assert_eq!(script.sha1().len(), 40);
     }

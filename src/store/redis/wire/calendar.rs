@@ -1,14 +1,13 @@
 //! The other end of `lua/fixed_window.lua`, as calendars use it.
 
-use super::{Left, Wire, push_double};
+use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, CalendarWindow, WindowState};
 use crate::policy::State;
-use crate::store::redis::script::{FIXED_WINDOW, Script};
 use crate::time::Micros;
 
 impl Wire for CalendarWindow {
-    fn script(&self) -> &'static Script {
-        &FIXED_WINDOW
+    fn twin(&self) -> Twin {
+        Twin::FixedWindow
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -28,8 +27,6 @@ impl Wire for CalendarWindow {
     fn is_timed(&self) -> bool {
         true
     }
-
-    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
 
     fn width(&self) -> usize {
         2

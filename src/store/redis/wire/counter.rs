@@ -1,22 +1,19 @@
 //! The other end of `lua/sliding_counter.lua`.
 
-use super::{Left, Wire, push_double};
+use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, CounterState, SlidingCounter};
 use crate::policy::State;
-use crate::store::redis::script::{SLIDING_COUNTER, Script};
 use crate::time::{MAX_SAFE, MAX_TIME, MICROS_PER_MILLI};
 
 impl Wire for SlidingCounter {
-    fn script(&self) -> &'static Script {
-        &SLIDING_COUNTER
+    fn twin(&self) -> Twin {
+        Twin::SlidingCounter
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
         push_double(request, self.limit());
         push_double(request, self.window_ms());
     }
-
-    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
 
     fn width(&self) -> usize {
         3

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Left, Wire, push_double};
+use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{IntervalBucket, IntervalNumbers, IntervalState, Levels};
 use crate::policy::State;
-use crate::store::redis::script::{Script, TOKEN_BUCKET_INTERVAL};
 use crate::time::Micros;
 
 /// A TTL is set anew when the time at which the bucket is full passes a multiple of this, the
@@ -14,8 +13,8 @@ use crate::time::Micros;
 const SHORTEST_TTL_STEP: Micros = 1_000_000;
 
 impl Wire for IntervalBucket {
-    fn script(&self) -> &'static Script {
-        &TOKEN_BUCKET_INTERVAL
+    fn twin(&self) -> Twin {
+        Twin::TokenBucketInterval
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -26,8 +25,6 @@ impl Wire for IntervalBucket {
             push_double(request, number);
         }
     }
-
-    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
 
     fn width(&self) -> usize {
         2

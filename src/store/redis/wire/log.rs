@@ -1,15 +1,14 @@
 //! The other end of `lua/sliding_log.lua`.
 
-use super::{Left, Wire, push_double};
+use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{LogLimit, SlidingLog, Standing};
-use crate::store::redis::script::{SLIDING_LOG, Script};
 
 /// Doubles of how a limit stands.
 const STANDING: usize = 4;
 
 impl Wire for SlidingLog {
-    fn script(&self) -> &'static Script {
-        &SLIDING_LOG
+    fn twin(&self) -> Twin {
+        Twin::SlidingLog
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -21,8 +20,6 @@ impl Wire for SlidingLog {
             push_double(request, window);
         }
     }
-
-    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
 
     fn width(&self) -> usize {
         STANDING * self.limits().len()

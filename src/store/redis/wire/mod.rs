@@ -1,5 +1,5 @@
-//! What policies, costs and states look like on their way to a script and back: one file for each
-//! script.
+//! What policies and states look like on their way to the script and back: one file for each of the
+//! algorithms' files.
 
 mod calendar;
 mod counter;
@@ -9,7 +9,6 @@ mod rate;
 mod sliding_window;
 mod window;
 
-use super::script::Script;
 use crate::algorithm::Standing;
 use crate::policy::{Layout, Policy, State};
 use crate::time::{MAX_SAFE, Micros};
@@ -23,10 +22,23 @@ pub enum Left {
     Told(Vec<Standing>),
 }
 
-/// The other end of a script in `lua/`.
+/// An algorithm's file in `lua/`, by the number that a request gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Twin {
+    Rate = 1,
+    FixedWindow = 2,
+    SlidingCounter = 3,
+    TokenBucketInterval = 4,
+    SlidingWindowList = 5,
+    SlidingWindowHash = 6,
+    SlidingLog = 7,
+}
+
+/// The other end of an algorithm's file in `lua/`.
 pub(super) trait Wire {
-    /// The script.
-    fn script(&self) -> &'static Script;
+    /// The file that decides.
+    fn twin(&self) -> Twin;
 
     /// Appends the policy as the script reads it.
     fn push_policy(&self, request: &mut Vec<u8>);
@@ -40,9 +52,6 @@ pub(super) trait Wire {
     fn is_timed(&self) -> bool {
         false
     }
-
-    /// Appends what follows a call's cost.
-    fn push_cost(&self, cost: u64, request: &mut Vec<u8>);
 
     /// The doubles of what the script says of a state.
     fn width(&self) -> usize;
@@ -69,14 +78,6 @@ pub(super) fn wire(policy: &Policy) -> &dyn Wire {
         Layout::Sliding(window) => window,
         Layout::Calendar(window) => window,
         Layout::Log(log) => log,
-    }
-}
-
-impl Script {
-    /// The script that decides calls under a policy.
-    #[must_use]
-    pub fn of(policy: &Policy) -> &'static Self {
-        wire(policy).script()
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Left, Wire, push_double};
+use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Arrival, Levels, Rate, RateNumbers, RateState};
 use crate::policy::State;
-use crate::store::redis::script::{RATE, Script};
 use crate::time::Micros;
 
 /// A TTL is set anew when the arrival passes a multiple of this, the time to full; short ones are
@@ -13,8 +12,8 @@ use crate::time::Micros;
 const SHORTEST_TTL_STEP: Micros = 1_000_000;
 
 impl Wire for Rate {
-    fn script(&self) -> &'static Script {
-        &RATE
+    fn twin(&self) -> Twin {
+        Twin::Rate
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -28,15 +27,6 @@ impl Wire for Rate {
         for number in [full.micros, full.part, ttl_step] {
             push_double(request, number);
         }
-    }
-
-    fn push_cost(&self, cost: u64, request: &mut Vec<u8>) {
-        // An impossible cost has a time that does not fit, and that nobody asks for.
-        let possible = cost <= self.numbers().burst;
-        let Arrival { micros, part } =
-            if possible { self.time_of(cost) } else { Arrival { micros: 0, part: 0 } };
-        push_double(request, micros);
-        push_double(request, part);
     }
 
     fn width(&self) -> usize {

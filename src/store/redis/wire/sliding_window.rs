@@ -1,14 +1,13 @@
 //! The other end of `lua/sliding_window.lua`, in both layouts.
 
-use super::{Left, Wire, push_double};
+use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, BucketLayout, SlidingWindow, Standing};
-use crate::store::redis::script::{SLIDING_WINDOW_HASH, SLIDING_WINDOW_LIST, Script};
 
 impl Wire for SlidingWindow {
-    fn script(&self) -> &'static Script {
+    fn twin(&self) -> Twin {
         match self.layout() {
-            BucketLayout::List => &SLIDING_WINDOW_LIST,
-            BucketLayout::Hash => &SLIDING_WINDOW_HASH,
+            BucketLayout::List => Twin::SlidingWindowList,
+            BucketLayout::Hash => Twin::SlidingWindowHash,
         }
     }
 
@@ -17,8 +16,6 @@ impl Wire for SlidingWindow {
         push_double(request, self.width());
         push_double(request, self.span());
     }
-
-    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
 
     fn width(&self) -> usize {
         4

@@ -1,13 +1,12 @@
 //! The other end of `lua/fixed_window.lua`.
 
-use super::{Left, Wire, push_double};
+use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, FixedWindow, WindowState};
 use crate::policy::State;
-use crate::store::redis::script::{FIXED_WINDOW, Script};
 
 impl Wire for FixedWindow {
-    fn script(&self) -> &'static Script {
-        &FIXED_WINDOW
+    fn twin(&self) -> Twin {
+        Twin::FixedWindow
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -15,8 +14,6 @@ impl Wire for FixedWindow {
         push_double(request, self.window());
         push_double(request, u64::from(self.counts_refused()));
     }
-
-    fn push_cost(&self, _cost: u64, _request: &mut Vec<u8>) {}
 
     fn width(&self) -> usize {
         2

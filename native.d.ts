@@ -11,20 +11,27 @@ export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-was
 
 /** The states of one limiter's keys. `epochMs` below 0 means the system's clock, everywhere. */
 export declare class Ledger {
+  /** Whether answers of takes tell of a single limit without a name, in six doubles. */
+  get isSingle(): boolean
   /** The function that takes `cost` units from `key`, and answers into `answer`. */
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
-  /** The function that answers what taking `cost` units from `key` would, and takes nothing. */
-  bindPeek(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
+  /**
+   * The function that performs operations on keys, by the numbers of `ts/operation.ts`, and answers
+   * into `answer`. Keys are those of the limiter's subjects in order; undefined are left out.
+   */
+  bindPerform(answer: Float64Array): (operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void
   /**
    * Takes `costs[i]` units from `keys[i]`, each by itself and in order, and answers into the
    * i-th part of `answers`.
    */
   takeMany(keys: readonly string[], costs: Float64Array, epochMs: number, answers: Float64Array): void
   /**
-   * Makes a key as if never used. Answers 0, 1 if the key shares its count with others because
-   * the store is full, or a failure's code.
+   * Gives back `units` of an earlier call: `taken` has its time and then, by policy, when the key was to
+   * be as if never used, in whole microseconds.
    */
-  reset(key: string, epochMs: number): number
+  refund(keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void
+  /** Gives keys numbers of their own, by policy, for so many microseconds. */
+  overrideNumbers(keys: readonly (string | undefined)[], policies: readonly (Policy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array): void
   /** Frees the prefix for another policy. The memory is freed when the bound functions are. */
   close(): void
 }
@@ -36,10 +43,21 @@ export declare class MemoryStore {
    * options.
    */
   constructor(maxKeys: number, name: string | undefined | null, ownClock: boolean)
-  /** Opens a limiter's ledger. Throws while the prefix is open with another policy. */
-  open(prefix: string, policy: Policy): Ledger
+  /** Opens a limiter's ledger. Throws while the prefix is open with other policies. */
+  open(prefix: string, policies: Policies): Ledger
   /** The number of keys that are held apart now. */
   get heldKeys(): number
+}
+
+/** A policy, or several that decide together. */
+export declare class Policies {
+  /** A single policy, without a name. */
+  static one(policy: Policy): Policies
+  /**
+   * Policies by name; `subjects` has the number of the kind of key that each counts by. Throws if they
+   * cannot decide together.
+   */
+  static several(names: readonly string[], policies: readonly Policy[], subjects: readonly number[]): Policies
 }
 
 /**
@@ -81,6 +99,18 @@ export declare class RedisLedger {
    * of a failure.
    */
   bindNote(answer: Float64Array): (key: string, cost: number) => void
+  /**
+   * Notes an operation, by the numbers of `ts/operation.ts`, on the keys of the limiter's subjects;
+   * undefined are left out. Answers 0, or with a failure's code.
+   */
+  note(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number): number
+  /**
+   * Notes that `units` of an earlier call come back: `taken` has its time and then, by policy, when the
+   * key was to be as if never used, in whole microseconds.
+   */
+  noteRefund(keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array): number
+  /** Notes that keys get numbers of their own, by policy, for so many microseconds. */
+  noteOverride(keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (Policy | undefined)[], lastingUs: number): number
   /** Frees the prefix for another policy. */
   close(): void
 }
@@ -92,27 +122,20 @@ export declare class RedisStore {
    * is none.
    */
   constructor(url: string, connectTimeoutMs: number, settle: (round: number, answers: Float64Array, texts: string[]) => void)
-  /** Opens a limiter's keys. Throws while the prefix is open with another policy. */
-  open(prefix: string, policy: Policy): RedisLedger
+  /** Opens a limiter's keys. Throws while the prefix is open with other policies. */
+  open(prefix: string, policies: Policies): RedisLedger
   /**
    * Sends what has been noted for these ledgers, as a round of this number. The answers are theirs,
    * in order.
    */
   submit(round: number, ledgers: readonly RedisLedger[], timeoutMs: number): void
-  /** What taking `cost` units from a key would answer; or a failure's code if it is no key. */
-  peek(ledger: RedisLedger, key: string, cost: number, timeoutMs: number): number | Promise<RedisAnswers>
-  /** Makes a key as if never used; or answers with a failure's code if it is no key. */
-  reset(ledger: RedisLedger, key: string, timeoutMs: number): number | Promise<RedisAnswers>
+  /**
+   * Asks what taking `cost` units would answer, as a round of this number. Answers 0, or with a failure's
+   * code if the keys are none: then there is no such round.
+   */
+  peek(round: number, ledger: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
   /** Whether there is a connection, as far as is known. */
   get isUp(): boolean
   /** Drops the connection; what waits settles as closed. */
   close(): void
-}
-
-/** What became of calls. */
-export interface RedisAnswers {
-  /** An answer for each call; a failure's second number is that of its text. */
-  answers: Float64Array
-  /** What failures say. */
-  texts: Array<string>
 }

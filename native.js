@@ -837,6 +837,7 @@ module.exports.__napiBindingTarget = __napiStampBindingTarget(nativeBinding, __n
 module.exports = nativeBinding
 module.exports.Ledger = nativeBinding.Ledger
 module.exports.MemoryStore = nativeBinding.MemoryStore
+module.exports.Policies = nativeBinding.Policies
 module.exports.Policy = nativeBinding.Policy
 module.exports.RedisLedger = nativeBinding.RedisLedger
 module.exports.RedisStore = nativeBinding.RedisStore

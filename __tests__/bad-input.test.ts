@@ -62,7 +62,7 @@ describe('policies', () => {
 
   test('unknown, missing and misplaced options are refused by name', () => {
     expect(failureOf(() => gcra(anything({ limit: 1, period: 1, brust: 2 }))).message).toBe(
-      'gcra has no option "brust"; it takes limit, period, burst',
+      'gcra has no option "brust"; it takes limit, period, burst, per',
     )
     expect(failureOf(() => gcra(anything({ limit: 1 }))).message).toMatch(/period must be .* got undefined/)
     expect(failureOf(() => gcra(anything(undefined))).message).toMatch(/gcra takes an object of options/)
@@ -249,7 +249,7 @@ describe('costs', () => {
 
   test('unknown options of a call, and costs that do not match the keys', async () => {
     const error = failureOf(() => limiter().takeSync('a', anything({ costs: 1 })))
-    expect(error).toMatchObject({ code: 'INVALID_OPTION', message: 'take has no option "costs"; it takes cost' })
+    expect(error).toMatchObject({ code: 'INVALID_OPTION', message: 'take has no option "costs"; it takes cost, tag' })
     expect(limiter().takeSync('a', {}).remaining).toBe(9)
     await expect(limiter().takeMany(['a', 'b'], [1])).rejects.toMatchObject({
       code: 'INVALID_COST',

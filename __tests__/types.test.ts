@@ -1,5 +1,15 @@
-import type { Decision, EmbeddedRateLimiter, RateLimiter as Limiter, RedisStore } from '../ts/index.js'
-import { calendarWindow, gcra, MemoryStore, RateLimiter, slidingLogs } from '../ts/index.js'
+import type {
+  Decision,
+  EmbeddedRateLimiter,
+  GcraPolicy,
+  RateLimiter as Limiter,
+  Policies,
+  Policy,
+  PolicyOverride,
+  RedisStore,
+  SlidingLogsPolicy,
+} from '../ts/index.js'
+import { calendarWindow, fixedWindow, gcra, MemoryStore, RateLimiter, slidingLogs, tokenBucket } from '../ts/index.js'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 
@@ -12,7 +22,7 @@ test('a decision narrows on allowed and on status', () => {
   if (decision.allowed) {
     holds<Equal<typeof decision.retryAfterMs, 0>>()
     holds<Equal<typeof decision.status, 'allowed' | 'allowed-last'>>()
-  } else if (decision.status === 'refused') {
+  } else if (decision.status === 'refused' || decision.status === 'blocked') {
     holds<Equal<typeof decision.retryAfterMs, number>>()
   } else {
     holds<Equal<typeof decision.retryAfterMs, null>>()
@@ -31,7 +41,7 @@ test('an embedded limiter can be passed where any limiter is wanted', async () =
 test('a limiter over Redis has no takeSync and needs a prefix', () => {
   const never = (store: RedisStore) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    holds<Equal<typeof limiter, Limiter<string, 'default'>>>()
+    holds<Equal<typeof limiter, Limiter<string, 'default', PolicyOverride<GcraPolicy>>>>()
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'redis://localhost', prefix: 'api' })
     // @ts-expect-error over Redis nothing is answered at once
     limiter.takeSync('a')
@@ -69,7 +79,7 @@ test('the names of several limits are those given', () => {
   const policy = slidingLogs({ limits: { perSecond: { limit: 1, window: '1s' }, perHour: { limit: 9, window: '1h' } } })
   const limiter = new RateLimiter(policy)
   type Names = 'perSecond' | 'perHour'
-  holds<Equal<typeof limiter, EmbeddedRateLimiter<string, Names>>>()
+  holds<Equal<typeof limiter, EmbeddedRateLimiter<string, Names, PolicyOverride<SlidingLogsPolicy<Names>>>>>()
   const decision = limiter.takeSync('a')
   holds<Equal<typeof decision.policy, Names>>()
   expect(decision.policies.perSecond.limit + decision.policies.perHour.limit).toBe(10)
@@ -77,9 +87,118 @@ test('the names of several limits are those given', () => {
   expect(decision.policies.perDay).toBeUndefined()
   const never = (store: RedisStore) => {
     const shared = new RateLimiter(policy, { store, prefix: 'api' })
-    holds<Equal<typeof shared, Limiter<string, Names>>>()
+    holds<Equal<typeof shared, Limiter<string, Names, PolicyOverride<SlidingLogsPolicy<Names>>>>>()
     // @ts-expect-error a limit needs a window
     slidingLogs({ limits: { perSecond: { limit: 1 } } })
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('the names and keys of several policies are those given', async () => {
+  const limits = { short: { limit: 1, window: '1s' }, long: { limit: 9, window: '1h' } } as const
+  const plain = new RateLimiter({ burst: gcra({ limit: 1, period: 1 }), logs: slidingLogs({ limits }) })
+  holds<Equal<Parameters<typeof plain.take>[0], string>>()
+  const decision = plain.takeSync('a')
+  holds<Equal<typeof decision.policy, 'burst' | 'logs.short' | 'logs.long'>>()
+  const login = new RateLimiter({
+    ip: gcra({ limit: 1, period: 1, per: 'ip' }),
+    account: fixedWindow({ limit: 1, window: 1, per: 'account' }),
+    all: gcra({ limit: 1, period: 1, per: 'global' }),
+  })
+  type LoginKey = { readonly ip: string; readonly account: string }
+  holds<Equal<Parameters<typeof login.take>[0], LoginKey>>()
+  const taken = await login.take({ ip: '1', account: 'ann' })
+  holds<Equal<typeof taken.policy, 'ip' | 'account' | 'all'>>()
+  const wanted: Limiter<LoginKey, 'ip' | 'account' | 'all'> = login
+  await wanted.block({ ip: '1' }, '1s')
+  const all = new RateLimiter(gcra({ limit: 1, period: 1, per: 'global' }))
+  expect((await all.take({})).allowed).toBe(true)
+  const never = async (limiter: typeof login) => {
+    // @ts-expect-error a part is missing
+    await limiter.take({ ip: '1' })
+    // @ts-expect-error no such part
+    await limiter.take({ ip: '1', account: 'ann', user: 'ann' })
+    // @ts-expect-error a call names no global key
+    await limiter.take({ ip: '1', account: 'ann', global: true })
+    // @ts-expect-error it is no string
+    await limiter.take('1')
+    // @ts-expect-error what is global has no key
+    await limiter.reset({ global: 'x' })
+    // @ts-expect-error no such part
+    await limiter.reset({ user: 'ann' })
+    // @ts-expect-error all calls together have no key
+    await all.take('a')
+    // @ts-expect-error no such part
+    await all.take({ ip: '1' })
+    // @ts-expect-error either all policies have a per or none
+    await new RateLimiter({ a: gcra({ limit: 1, period: 1, per: 'ip' }), b: gcra({ limit: 1, period: 1 }) }).take('a')
+    // @ts-expect-error no policy
+    new RateLimiter({ a: { limit: 1 } })
+    // @ts-expect-error over Redis nothing is answered at once
+    new RateLimiter({ a: gcra({ limit: 1, period: 1 }) }, { store: 'redis://localhost', prefix: 'api' }).takeSync('a')
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('policies whose names are not known can be used, too', () => {
+  const policies: Policies = { a: gcra({ limit: 1, period: 1 }) }
+  const policy: Policy = gcra({ limit: 1, period: 1 })
+  const [several, one] = [new RateLimiter(policies), new RateLimiter(policy)]
+  const [first, second] = [several.takeSync('a'), one.takeSync('a')]
+  holds<Equal<typeof first.policy, string>>()
+  expect([first.policy, second.policy]).toEqual(['a', 'default'])
+})
+
+test('only numbers can be overridden, and for a time', () => {
+  const never = async () => {
+    const one = new RateLimiter(gcra({ limit: 1, period: 1 }))
+    await one.override('a', { limit: 5, period: '1m' }, { ttl: '1d' })
+    // @ts-expect-error a ttl is needed
+    await one.override('a', { limit: 5 }, {})
+    // @ts-expect-error what the key counts by is no number
+    await one.override('a', { per: 'ip' }, { ttl: '1d' })
+    const calendar = new RateLimiter(calendarWindow({ limit: 1, every: 'day' }))
+    await calendar.override('a', { limit: 5 }, { ttl: '1d' })
+    // @ts-expect-error nor is a time zone
+    await calendar.override('a', { timeZone: 'UTC' }, { ttl: '1d' })
+    // @ts-expect-error nor is the calendar
+    await calendar.override('a', { every: 'hour' }, { ttl: '1d' })
+    const bucket = new RateLimiter(tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 } }))
+    await bucket.override('a', { refill: { tokens: 5 } }, { ttl: '1d' })
+    // @ts-expect-error nor is the mode
+    await bucket.override('a', { refillMode: 'interval' }, { ttl: '1d' })
+    const logs = new RateLimiter(slidingLogs({ limits: { short: { limit: 1, window: 1 } }, precision: 1 }))
+    await logs.override('a', { limits: { short: { limit: 5 } } }, { ttl: '1d' })
+    // @ts-expect-error no such limit
+    await logs.override('a', { limits: { long: { limit: 5 } } }, { ttl: '1d' })
+    const several = new RateLimiter({ a: gcra({ limit: 1, period: 1 }), b: fixedWindow({ limit: 1, window: 1 }) })
+    await several.override('a', { b: { limit: 5 } }, { ttl: '1d' })
+    // @ts-expect-error a fixed window has no period
+    await several.override('a', { b: { period: 5 } }, { ttl: '1d' })
+    // @ts-expect-error whose limit?
+    await several.override('a', { limit: 5 }, { ttl: '1d' })
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('operations answer what they say', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }))
+  const upTo = await limiter.takeUpTo('a', 5)
+  holds<Equal<typeof upTo.granted, number>>()
+  if (upTo.status === 'blocked') {
+    holds<Equal<typeof upTo.retryAfterMs, number>>()
+  }
+  expect(await limiter.refund(upTo)).toBe(5)
+  expect(await limiter.penalize('a', 2)).toBe(2)
+  const never = async () => {
+    // @ts-expect-error how long?
+    await limiter.block('a')
+    // @ts-expect-error how many?
+    await limiter.takeUpTo('a')
+    // @ts-expect-error it is the decision that is given back
+    await limiter.refund('a')
+    // @ts-expect-error it has no cost
+    await limiter.reset('a', { cost: 1 })
   }
   expect(never).toBeInstanceOf(Function)
 })

@@ -53,6 +53,7 @@ impl Seen {
 }
 
 /// The token bucket with continuous refill.
+#[derive(Clone)]
 pub(crate) struct ContinuousOracle(Option<Seen>);
 
 impl ContinuousOracle {
@@ -135,6 +136,7 @@ impl Due {
 }
 
 /// The token bucket refilled at intervals.
+#[derive(Clone)]
 pub(crate) struct IntervalOracle(Option<Due>);
 
 impl IntervalOracle {

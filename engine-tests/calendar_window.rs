@@ -79,7 +79,7 @@ fn any_of(every: impl Strategy<Value = Every>) -> impl Strategy<Value = Calendar
     })
 }
 
-fn any_calendar() -> impl Strategy<Value = CalendarSpec> {
+pub(crate) fn any_calendar() -> impl Strategy<Value = CalendarSpec> {
     any_of(any_every())
 }
 
@@ -89,14 +89,14 @@ fn any_of_one_kind() -> impl Strategy<Value = Vec<CalendarSpec>> {
 }
 
 /// Where windows end, found step by step: these days every change of offset is on a quarter of an hour.
-#[derive(Debug)]
-struct Walk {
+#[derive(Debug, Clone)]
+pub(crate) struct Walk {
     zone: TimeZone,
     every: Every,
 }
 
 impl Walk {
-    fn new(spec: CalendarSpec) -> Self {
+    pub(crate) fn new(spec: CalendarSpec) -> Self {
         Self { zone: TimeZone::get(spec.zone).unwrap(), every: spec.every }
     }
 
@@ -127,7 +127,7 @@ impl Walk {
     }
 
     /// The end of the window that `now` lies in, in milliseconds.
-    fn end_after(&self, now: u64) -> u64 {
+    pub(crate) fn end_after(&self, now: u64) -> u64 {
         let (now, step) = (i64::try_from(now / SECOND).unwrap(), self.step());
         let mut at = now - now.rem_euclid(step);
         let latest = (0..200).map(|ago| self.date(at - ago * 900)).max().unwrap();
@@ -162,6 +162,7 @@ impl Walk {
 }
 
 /// The calls of the window that is open, and when it ends, in milliseconds.
+#[derive(Clone)]
 pub(crate) struct CalendarOracle {
     costs: Vec<u64>,
     ends_ms: u64,
@@ -218,7 +219,7 @@ fn most_in_any_calendar_window(spec: CalendarSpec, trace: &[Admitted]) -> u64 {
 }
 
 /// The shortest that a window can be: half an hour goes out of an hour at least, and two out of a day.
-fn shortest(every: Every) -> u64 {
+pub(crate) fn shortest(every: Every) -> u64 {
     let seconds = WINDOWS.into_iter().find(|&window| self::every(window) == every);
     match seconds.unwrap_or(28 * DAY) {
         long @ DAY.. => (long - 7_200) * SECOND,

@@ -16,9 +16,9 @@ use crate::trace::{START, Step, any_trace, most_in_any_window};
 use crate::twins;
 
 /// A window, and whether refused calls count: versions of both kinds may meet.
-type Spec = (WindowSpec, bool);
+pub(crate) type Spec = (WindowSpec, bool);
 
-fn policy((spec, counts_refused): Spec) -> Policy {
+pub(crate) fn policy((spec, counts_refused): Spec) -> Policy {
     let window = FixedWindow::new(spec.limit, spec.window).unwrap();
     Policy::FixedWindow(window.counting_refused(counts_refused))
 }
@@ -102,7 +102,7 @@ fn a_refused_call_uses_up_the_window(policy: &Policy, trace: &[Step]) -> TestCas
     Ok(())
 }
 
-fn any_specs() -> impl Strategy<Value = Vec<Spec>> {
+pub(crate) fn any_specs() -> impl Strategy<Value = Vec<Spec>> {
     prop::collection::vec((any_window(), prop_oneof![3 => Just(true), 1 => Just(false)]), 1..4)
 }
 

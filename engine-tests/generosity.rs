@@ -22,7 +22,7 @@ pub(crate) fn burst_at_once(policy: &Policy, now: u64) -> (u64, State) {
 
 /// A unit takes a microsecond or longer, and the burst has room for the part of a unit that a
 /// caller on a clock of whole microseconds comes too late for.
-fn any_slow_rate() -> impl Strategy<Value = RateSpec> {
+pub(crate) fn any_slow_rate() -> impl Strategy<Value = RateSpec> {
     any_rate().prop_filter("a unit takes a microsecond", |spec| {
         let no_parts = spec.period.is_multiple_of(spec.units);
         spec.period >= spec.units && (spec.burst > 1 || no_parts)

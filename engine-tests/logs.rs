@@ -90,6 +90,7 @@ pub(crate) fn any_logs() -> impl Strategy<Value = LogSpec> {
 }
 
 /// The entries of a key as a list of times and units.
+#[derive(Clone)]
 pub(crate) struct LogOracle {
     list: Vec<(u64, u64)>,
     /// The latest time at which something was written.

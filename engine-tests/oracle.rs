@@ -51,6 +51,7 @@ pub(crate) fn status(admitted: bool, cost: u64, limit: u64, remaining: u64) -> S
 }
 
 /// Units on the books, counted at a time, under the numbers of the last call admitted.
+#[derive(Clone)]
 pub(crate) struct RateOracle {
     used: BigRational,
     as_of: u64,
@@ -110,6 +111,7 @@ impl Oracle for RateOracle {
 }
 
 /// The calls of the window that is open, and when it ends, in milliseconds.
+#[derive(Clone)]
 pub(crate) struct WindowOracle {
     costs: Vec<u64>,
     ends_ms: u64,

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use tollgate::decision::Status;
 use tollgate::key::Key;
+use tollgate::operation::Operation;
+use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::store::memory::{Ledger, MemoryStore};
 
 use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
@@ -83,6 +85,48 @@ proptest! {
                 most_in_any_window(&trace, window.window) < 2 * window.limit
             };
             prop_assert!(within, "{} of {}: {:?}", key, name, trace);
+        }
+    }
+
+    /// Together each policy still admits no more than its law allows, whichever of them have found room
+    /// for a key, and a block holds without regard to that.
+    #[test]
+    fn no_key_of_a_full_store_exceeds_the_laws_of_several_policies(
+        seed in any::<(u64, u64)>(),
+        calls in prop::collection::vec((0..60_u64, 1..4_u64, 0..SECOND / 20, 0..20_u8), 2_000),
+    ) {
+        let rate = RateSpec { units: 7, period: SECOND, burst: 5 };
+        let window = WindowSpec { limit: 6, window: SECOND };
+        let named = |name: &str, policy| NamedPolicy { name: name.into(), policy, subject: 0 };
+        let both = vec![named("rate", rate.gcra()), named("window", window.policy())];
+        let store = MemoryStore::new(20, seed);
+        let ledger = store.open("both", Policies::several(both).unwrap()).unwrap();
+        let mut traces: HashMap<u64, Vec<Admitted>> = HashMap::new();
+        let mut blocked: HashMap<u64, u64> = HashMap::new();
+        let mut now = START;
+        for (key, cost, gap, deed) in calls {
+            now += gap;
+            let text = key.to_string();
+            let keys = [Some(Key::new(&text).unwrap())];
+            if deed == 0 {
+                let block = Operation::Block { lasting: SECOND };
+                if ledger.perform(&keys, &block, &now).is_ok() {
+                    blocked.insert(key, now + SECOND);
+                }
+            }
+            let take = Operation::Take { cost };
+            let decision = ledger.perform(&keys, &take, &now).unwrap().told.decision;
+            let is_blocked = blocked.get(&key).is_some_and(|&until| now < until);
+            prop_assert_eq!(decision.status == Status::Blocked, is_blocked);
+            if matches!(decision.status, Status::Allowed | Status::AllowedLast) {
+                traces.entry(key).or_default().push(Admitted { at: now, cost });
+            }
+            prop_assert!(store.held_keys() <= 20);
+        }
+        for (key, trace) in traces {
+            let excess = excess_over_rate(&trace, rate.units, rate.period, rate.burst);
+            prop_assert!(excess.is_none(), "{}: {:?}", key, excess);
+            prop_assert!(most_in_any_window(&trace, window.window) < 2 * window.limit);
         }
     }
 }

@@ -38,7 +38,7 @@ impl CounterSpec {
     }
 }
 
-fn any_counter() -> impl Strategy<Value = CounterSpec> {
+pub(crate) fn any_counter() -> impl Strategy<Value = CounterSpec> {
     let window_ms = prop_oneof![
         1..50_u64,
         50..5_000_u64,
@@ -62,14 +62,15 @@ fn any_counter() -> impl Strategy<Value = CounterSpec> {
 
 /// The calls on the books with the milliseconds in which they count; each is weighed anew whenever
 /// anything is asked, and times are found by trying.
-struct CounterOracle {
+#[derive(Clone)]
+pub(crate) struct CounterOracle {
     calls: Vec<(u64, u64)>,
     /// The length of the window that they are counted in.
     window: u64,
 }
 
 impl CounterOracle {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { calls: Vec::new(), window: 1 }
     }
 
@@ -342,7 +343,7 @@ fn in_lua_it_equals_rust_and_the_oracle() {
 fn numbers_that_make_no_sense_cannot_be_read() {
     let mut server = Server::start();
     let policy = CounterSpec { limit: 10, window_ms: 1_000 }.policy();
-    let names = Names::new("api", "default", &policy);
+    let names = Names::new("api", &policy.clone().into());
     let ends = 1_780_000_001_000.0;
     let sane = [ends, 1.0, 1.0, 1_000.0];
     let with = |place: usize, number: f64| {

@@ -91,6 +91,7 @@ struct Call {
 }
 
 /// Every call that was admitted, and when a store may forget them.
+#[derive(Clone)]
 pub(crate) struct SlidingOracle {
     calls: Vec<Call>,
     forgotten_at: u64,
@@ -183,7 +184,7 @@ fn law(specs: &[SlidingSpec], trace: &[Step]) -> TestCaseResult {
 }
 
 /// As many as a sum of costs can have in a test.
-fn small(mut spec: SlidingSpec) -> SlidingSpec {
+pub(crate) fn small(mut spec: SlidingSpec) -> SlidingSpec {
     spec.limit = spec.limit.min(5_000);
     spec
 }

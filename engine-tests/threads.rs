@@ -1,13 +1,16 @@
 //! Many threads on one store: the law holds across them, and exactly the burst is admitted.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread;
 
 use tollgate::clock::{Clock, SystemClock};
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
+use tollgate::operation::Operation;
+use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
-use tollgate::store::memory::MemoryStore;
+use tollgate::store::memory::{Ledger, MemoryStore};
 
 use crate::policies::{RateSpec, SECOND, WindowSpec};
 use crate::trace::{Admitted, START, excess_over_rate, most_in_any_window};
@@ -62,4 +65,84 @@ fn by_the_system_clock_the_law_holds_across_threads() {
     let trace = admitted(&hammered(&window.policy(), SystemClock));
     assert!(trace.len() >= 50);
     assert!(most_in_any_window(&trace, window.window) < 2 * window.limit);
+}
+
+/// The limits of each user, each address and all together.
+const LIMITS: [u64; 3] = [300, 280, 3_500];
+const KEYS: usize = 12;
+
+/// Users and addresses have some keys in common, and so some shards.
+fn keys_of(user: usize, address: usize) -> [String; 3] {
+    [format!("key {user}"), format!("key {}", address + 3), "all".to_owned()]
+}
+
+fn three_subjects() -> Ledger {
+    let named = |(subject, &limit): (usize, &u64)| NamedPolicy {
+        name: format!("policy-{subject}").into(),
+        policy: WindowSpec { limit, window: SECOND }.policy(),
+        subject,
+    };
+    let policies = Policies::several(LIMITS.iter().enumerate().map(named).collect()).unwrap();
+    // Of so many keys a store has all of its shards.
+    MemoryStore::new(100_000, (5, 6)).open("hot", policies).unwrap()
+}
+
+fn perform(ledger: &Ledger, texts: &[String; 3], operation: &Operation) -> u64 {
+    let keys = texts.each_ref().map(|text| Some(Key::new(text).unwrap()));
+    ledger.perform(&keys, operation, &START).unwrap().units
+}
+
+/// Each takes the locks of three keys, in whatever order they lie: all are charged or none, and what is
+/// taken in the end is what was answered.
+#[test]
+fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
+    let ledger = Arc::new(three_subjects());
+    let hammer = |thread: usize| {
+        let ledger = Arc::clone(&ledger);
+        thread::spawn(move || -> HashMap<[String; 3], u64> {
+            let mut taken = HashMap::new();
+            for call in 0..CALLS {
+                let (user, address) = ((call * 7 + thread) % KEYS, (call * 5 + 3 * thread) % KEYS);
+                let texts = keys_of(user, address);
+                let units = 1 + u64::try_from(call % 3).unwrap();
+                let operation = match call % 5 {
+                    0 => Operation::TakeUpTo { units },
+                    1 => Operation::Peek { cost: units },
+                    _ => Operation::Take { cost: units },
+                };
+                *taken.entry(texts.clone()).or_default() += perform(&ledger, &texts, &operation);
+                if call % 97 == thread {
+                    let elsewhere = keys_of(user, address).map(|text| format!("elsewhere {text}"));
+                    perform(&ledger, &elsewhere, &Operation::Block { lasting: SECOND });
+                    perform(&ledger, &elsewhere, &Operation::Unblock);
+                }
+            }
+            taken
+        })
+    };
+    let threads: Vec<_> = (0..THREADS).map(hammer).collect();
+    let mut used: HashMap<(usize, String), u64> = HashMap::new();
+    for thread in threads {
+        for (texts, units) in thread.join().unwrap() {
+            for (subject, text) in texts.into_iter().enumerate() {
+                *used.entry((subject, text)).or_default() += units;
+            }
+        }
+    }
+    let left = |subject: usize, text: &String| {
+        let mut keys = [None; 3];
+        keys[subject] = Some(Key::new(text).unwrap());
+        let told = ledger.perform(&keys, &Operation::Peek { cost: 0 }, &START).unwrap().told;
+        told.decision.remaining
+    };
+    for ((subject, text), units) in &used {
+        assert_eq!(units + left(*subject, text), LIMITS[*subject], "{text}");
+    }
+    // Nothing came back, so who is refused in the end was refused by a policy that has nothing left.
+    for (user, address) in (0..KEYS).flat_map(|user| (0..KEYS).map(move |address| (user, address)))
+    {
+        let texts = keys_of(user, address);
+        let some_left = texts.iter().enumerate().all(|(subject, text)| left(subject, text) > 0);
+        assert_eq!(perform(&ledger, &texts, &Operation::TakeUpTo { units: 1 }) > 0, some_left);
+    }
 }

@@ -2,17 +2,16 @@
 --
 -- ARGV[1]  what is asked, in groups of calls of one limiter; a group's keys follow on those of the group before.
 --          It begins with a form (one byte).
---          GENERAL: the number of calls (two bytes), or 0 if there is one call of one unit on the n-th key of
---          each policy; the number of policies (one byte), and for each its algorithm (one byte), the number of
---          its keys (two bytes) and its numbers; then the calls, each with the number of its key among those of
---          each policy (from 1; two bytes) and its cost.
+--          0: any calls, as decide.lua reads them.
+--          7: one unit on each key of several policies, as quick.lua reads it.
 --          Any other form is one policy with one call of one unit on each key: the number of keys (two
 --          bytes), and the policy's numbers.
 -- ARGV[2]  'peek': nothing is written.
 --
 -- Answers with the time; the states that the calls left under each policy, in doubles; what became of the calls
--- under each policy, one byte each, or nothing if all are ADMITTED; the numbers of the states that are not in the
--- policy's; and at the end a text for each that is UNWRITTEN.
+-- under each policy, one byte each, or nothing if all are ADMITTED; further doubles, call by call: the units of an
+-- operation, and what belongs to an outcome (OVERRIDDEN: the numbers of its own; OTHER: the state's numbers; BLOCKED:
+-- the block's end); and at the end a text for each that is UNWRITTEN.
 --
 -- A script's functions are made anew whenever it runs, and each local of the script that a function makes use of
 -- costs time then. So the functions here make use of none or few: they are given the round.
@@ -23,8 +22,12 @@ local round = {
   -- The number of outcomes so far, and those that are not ADMITTED; what belongs to them.
   count = 0,
   outcomes = {},
-  others = {},
+  more = {},
   texts = {},
+  -- By a call's first outcome: the units of an operation.
+  units = {},
+  -- By key: what it has beside its state (extras.lua).
+  extras = {},
   -- What is told of states.
   states = {},
   ADMITTED = 0,
@@ -34,6 +37,8 @@ local round = {
   UNWRITTEN = 4, -- Redis refused to write the key, and says why
   STALE = 5, -- what the script was told of the time is about another time: to be asked again, with the server's
   OTHER = 8, -- added to an outcome whose state is in other numbers than the policy's
+  OVERRIDDEN = 16, -- added to an outcome by numbers of the key's own
+  BLOCKED = 32, -- added to an outcome while the key is blocked
 }
 
 -- Whether a number that was read is one that was written: whole, and counted exactly.
@@ -44,7 +49,7 @@ end
 -- Notes as an outcome why a key was not written.
 local function fail(round, outcome, written)
   local text = type(written) == 'table' and written.err
-  round.others[outcome] = nil
+  round.more[outcome] = nil
   if not text then
     round.outcomes[outcome] = round.UNREADABLE
     return
@@ -66,22 +71,5 @@ local function new_marks()
     elseif how[key] < as then
       how[key] = as
     end
-  end
-end
-
--- Writes the value of a key that has been marked, if it is a string, with a TTL in milliseconds; answers with
--- what Redis said if it was not written.
-local function save(key, how, value, ttl)
-  local written
-  if how == 1 then
-    written = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
-  elseif how == 2 then
-    written = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
-  else
-    -- MGET cannot tell a missing key from one of another type: that one must not be overwritten.
-    written = redis.pcall('SET', KEYS[key], value, 'PX', ttl, 'NX')
-  end
-  if not written or written.err then
-    return written
   end
 end

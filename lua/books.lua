@@ -1,73 +1,149 @@
 -- The general way to decide: any policies, any calls.
 --
--- An algorithm's file brings a function that opens the books of one policy, on some of the keys:
---   after             where the request goes on behind the policy's numbers
+-- An algorithm's file brings a function that opens books of one policy, whose numbers stand in a text from a place on:
+--   after             where the text goes on behind the numbers
 --   strings           whether a key's value is a string, which `read` is then given
+--   tells             whether the state is too large to be sent, and `tell` answers with how the limits stand
 --   stale             whether the request is about another time than the script's: nothing can be decided
---   dirty             the keys that must be written
+--   dirty, how        the keys that must be written, and how (batch.lua)
+--   trailers          by key: what stands behind the state, if `read` is what finds it (extras.lua)
 --   read(key, value)  reads a key, once, before anything else is done with it; repairs what a clock step left
 --   admits(key, cost)         what would become of a cost
 --   charge(key, cost)         charges the cost that it was asked for last and would admit
 --   refuse(key, cost)         writes down a refused call, where such calls count
+--   refund(key, units, at, reset_at)  gives back units that were taken at a time, and tells how many
+--   writes_refunds    whether it writes them at once, so that the key must be written before and read anew; then it
+--                     tells, too, whether the key is as if never used now
 --   tell(key, cost, outcome)  what is told of a key's state after a call; and what follows, if that is in other
 --                             numbers than the policy's
---   save(key)         writes a key that is dirty; answers with what Redis said if that failed
+--   touch(key)        has the key written as it is
+--   save(key)         writes a key; answers with what Redis said if that failed
 
--- Opens the books of one policy as those of a group.
-local function open(round, algorithm, at)
-  local books = algorithm(round, at)
-  -- By outcome: its key, of those who must hear if it is not written.
-  books.key_of = {}
-  books.alone = { books, stale = books.stale }
+-- What belongs to a group of calls: the books of its policies, and all that were opened; by key whose books hold it, if
+-- not its policy's; by outcome its key, of those who must hear if it is not written.
+local function new_group()
+  return { policies = {}, opened = {}, owners = {}, heard = {} }
+end
+
+-- Opens books of a policy whose numbers stand in the request.
+local function open_policy(round, group, algorithm, at)
+  local books = algorithm(round, round.request, at)
+  books.algorithm, books.at = algorithm, at
+  group.policies[#group.policies + 1] = books
+  group.opened[#group.opened + 1] = books
+  group.stale = group.stale or books.stale
   return books
 end
 
--- Decides a call: all policies charge it, or none.
-local function take(round, all, keys, cost)
-  local own, admitted = {}, true
-  for index, books in ipairs(all) do
-    own[index] = all.stale and round.STALE or books.admits(keys[index], cost)
-    admitted = admitted and own[index] == round.ADMITTED
+-- A group of one policy.
+local function open_group(round, algorithm, at)
+  local group = new_group()
+  open_policy(round, group, algorithm, at)
+  return group
+end
+
+-- The books of a policy with other numbers than the request's: they take the place of the first.
+local function with_numbers(round, group, books, numbers)
+  local text = numbers .. string.sub(round.request, books.at + #numbers)
+  local own = books.algorithm(round, text, 1)
+  group.opened[#group.opened + 1] = own
+  own.numbers = numbers
+  return own
+end
+
+-- Reads a key into books, and if it has numbers in force of its own into books of those.
+local function read(round, group, books, key, value)
+  local state, extras = value
+  if value and books.strings then
+    state, extras = split(value)
   end
-  local states, count = round.states, round.count
-  for index, books in ipairs(all) do
-    local key, outcome = keys[index], own[index]
+  books.read(key, state)
+  if books.trailers and books.trailers[key] then
+    state, extras = split(books.trailers[key])
+  end
+  round.extras[key] = extras
+  if extras and extras.ends > round.now and extras.numbers ~= '' then
+    books = with_numbers(round, group, books, extras.numbers)
+    books.read(key, state)
+    group.owners[key] = books
+  end
+end
+
+-- Notes the outcome of a call under a policy, and what is told of the state.
+local function note(round, group, books, key, cost, outcome)
+  local count, extras = round.count + 1, round.extras[key]
+  local state, other = books.tell(key, cost, outcome)
+  round.count, group.heard[count] = count, key
+  round.states[#round.states + 1] = state
+  local code, more = outcome, other
+  if other then
+    code = code + round.OTHER
+  end
+  if books.numbers then
+    code, more = code + round.OVERRIDDEN, books.numbers .. (other or '')
+  end
+  if extras and extras.blocked > round.now then
+    code, more = code + round.BLOCKED, (more or '') .. struct.pack('>d', extras.blocked)
+  end
+  if code ~= round.ADMITTED then
+    round.outcomes[count], round.more[count] = code, more
+  end
+end
+
+-- Takes a cost from a key of each policy: all charge it, or none.
+local function take(round, group, keys, cost)
+  local owners, own, admitted = group.owners, {}, true
+  for index, books in ipairs(group.policies) do
+    local key = keys[index]
+    books = owners[key] or books
+    -- What becomes of a peek is seen from the state, if that is told.
+    own[index] = group.stale and round.STALE or books.admits(key, round.peeks and not books.tells and 0 or cost)
+    local extras = round.extras[key]
+    admitted = admitted and own[index] == round.ADMITTED and not (extras and extras.blocked > round.now)
+  end
+  for index, books in ipairs(group.policies) do
+    local key = keys[index]
+    books = owners[key] or books
     if not round.peeks then
       if admitted and cost > 0 then
         books.charge(key, cost)
-      elseif outcome == round.REFUSED and books.refuse then
+      elseif books.refuse and own[index] == round.REFUSED then
         books.refuse(key, cost)
       end
     end
-    count = count + 1
-    if outcome ~= round.ADMITTED then
-      round.outcomes[count] = outcome
-    end
-    books.key_of[count] = key
-    states[#states + 1], round.others[count] = books.tell(key, cost, outcome)
+    note(round, group, books, key, cost, own[index])
   end
-  round.count = count
 end
 
--- Decides one unit on a key that the quick way leaves aside.
-local function take_one(round, books, key, value)
-  if not books.stale then
-    books.read(key, value)
+-- Decides one unit on a key that a quick way leaves aside.
+local function take_one(round, group, key, value)
+  if not group.stale then
+    read(round, group, group.policies[1], key, value)
   end
-  take(round, books.alone, { key }, 1)
+  take(round, group, { key }, 1)
+end
+
+-- Tells all who must hear it that a key was not written.
+local function fail_all(round, group, key, written)
+  for outcome, other in pairs(group.heard) do
+    if other == key then
+      fail(round, outcome, written)
+    end
+  end
 end
 
 -- Writes what has changed.
-local function close(round, books)
+local function close(round, group)
   if round.peeks then
     return
   end
-  for _, key in ipairs(books.dirty) do
-    local written = books.save(key)
-    if written ~= nil then
-      for outcome, other in pairs(books.key_of) do
-        if other == key then
-          fail(round, outcome, written)
+  for _, books in ipairs(group.opened) do
+    for _, key in ipairs(books.dirty) do
+      local owner = group.owners[key] or books
+      if owner == books and books.how[key] then
+        local written = books.save(key)
+        if written ~= nil then
+          fail_all(round, group, key, written)
         end
       end
     end

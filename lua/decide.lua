@@ -1,49 +1,66 @@
 -- Decides what is asked, group by group, and answers.
 
--- Decides a group in the general way; answers with where the request goes on, and the last of the group's keys.
+-- Decides a group of any calls; answers with where the request goes on, and the last of the group's keys.
+--
+-- The number of calls (two bytes), or 0 if there is one of one unit on the n-th key of each policy; the number of
+-- subjects (one byte); the number of policies (one byte), and for each its algorithm and its subject (one byte each), the
+-- number of its keys (two bytes) and its numbers; then the calls, each with the number of its operation (one byte), the
+-- number of each subject's key (two bytes; 0 if it names none), and what the operation takes: a take its cost.
 local function general(round, at, before)
   -- By the number that a request gives them.
   local algorithms = {
     rate, fixed_window, sliding_counter, token_bucket_interval, sliding_window_list, sliding_window_hash, sliding_log,
   }
-  local calls, policies
-  calls, policies, at = struct.unpack('>I2I1', round.request, at)
-  local all, befores, count = {}, {}
+  local TAKE, unpack_struct = 1, struct.unpack
+  local group, subjects_of, befores = new_group(), {}, {}
+  local calls, subjects, policies, count
+  calls, subjects, policies, at = unpack_struct('>I2I1I1', round.request, at)
   for index = 1, policies do
     local algorithm
-    algorithm, count, at = struct.unpack('>I1I2', round.request, at)
-    local books = open(round, algorithms[algorithm], at)
-    all[index], befores[index], all.stale = books, before, all.stale or books.stale
+    algorithm, subjects_of[index], count, at = unpack_struct('>I1I1I2', round.request, at)
+    local books = open_policy(round, group, algorithms[algorithm], at)
+    befores[index] = before
     if not books.stale then
-      local values = books.strings and redis.call('MGET', unpack(KEYS, before + 1, before + count))
+      local values = books.strings and count > 0 and redis.call('MGET', unpack(KEYS, before + 1, before + count))
       for key = before + 1, before + count do
-        books.read(key, values and values[key - before])
+        read(round, group, books, key, values and values[key - before])
       end
     end
     at, before = books.after, before + count
   end
 
-  local keys = {}
   if calls == 0 then
     for number = 1, count do
+      local keys = {}
       for index = 1, policies do
         keys[index] = befores[index] + number
       end
-      take(round, all, keys, 1)
+      take(round, group, keys, 1)
     end
   end
+  local operations
   for _ = 1, calls do
-    for index = 1, policies do
-      keys[index], at = struct.unpack('>I2', round.request, at)
-      keys[index] = keys[index] + befores[index]
+    local operation, numbers, keys = nil, {}, {}
+    operation, at = unpack_struct('>I1', round.request, at)
+    for subject = 1, subjects do
+      numbers[subject], at = unpack_struct('>I2', round.request, at)
     end
-    local cost
-    cost, at = struct.unpack('>d', round.request, at)
-    take(round, all, keys, cost)
+    for index = 1, policies do
+      local number = numbers[subjects_of[index] + 1]
+      keys[index] = number > 0 and befores[index] + number or 0
+    end
+    if operation == TAKE then
+      local cost
+      cost, at = unpack_struct('>d', round.request, at)
+      take(round, group, keys, cost)
+    else
+      operations = operations or new_operations(round)
+      local first, units = round.count + 1
+      at, units = operations[operation](group, keys, at)
+      round.units[first] = struct.pack('>d', units)
+    end
   end
-  for index = 1, policies do
-    close(round, all[index])
-  end
+  close(round, group)
   return at, before
 end
 
@@ -53,25 +70,31 @@ while at <= #round.request do
   form, at = struct.unpack('>I1', round.request, at)
   if form == 0 then
     at, before = general(round, at, before)
+  elseif form == 7 then
+    local group
+    at, before, group = quick_several(round, at, before)
+    if group then
+      close(round, group)
+    end
   else
-    local first, books = before + 1
+    local first, group = before + 1
     before, at = struct.unpack('>I2', round.request, at)
     before = before + first - 1
     if form == 1 then
-      at, books = rate_quick(round, at, first, before)
+      at, group = quick(round, rate, rate_units, at, first, before)
     elseif form == 2 then
-      at, books = fixed_window_quick(round, at, first, before)
+      at, group = fixed_window_quick(round, at, first, before)
     elseif form == 3 then
-      at, books = sliding_counter_quick(round, at, first, before)
+      at, group = quick(round, sliding_counter, sliding_counter_units, at, first, before)
     elseif form == 4 then
-      at, books = token_bucket_interval_quick(round, at, first, before)
+      at, group = quick(round, token_bucket_interval, token_bucket_interval_units, at, first, before)
     elseif form == 5 then
-      at, books = sliding_window_list_quick(round, at, first, before)
+      at, group = sliding_window_list_quick(round, at, first, before)
     else
-      at, books = fixed_window_quick(round, at, first, before, true)
+      at, group = fixed_window_quick(round, at, first, before, true)
     end
-    if books then
-      close(round, books)
+    if group then
+      close(round, group)
     end
   end
 end
@@ -80,18 +103,17 @@ if round.readonly then
   return round.readonly
 end
 local answer = { round.now, table.concat(round.states), '', '' }
-if next(round.outcomes) or next(round.others) then
-  local codes, others = {}, {}
+if next(round.outcomes) or next(round.units) then
+  local codes, more = {}, {}
   for number = 1, round.count do
-    local outcome, other = round.outcomes[number] or round.ADMITTED, round.others[number]
-    if other then
-      outcome, others[#others + 1] = outcome + round.OTHER, other
-    end
+    local outcome = round.outcomes[number] or round.ADMITTED
     codes[number] = string.char(outcome)
-    if outcome % round.OTHER == round.UNWRITTEN then
+    more[#more + 1] = round.units[number]
+    more[#more + 1] = round.more[number]
+    if outcome == round.UNWRITTEN then
       answer[#answer + 1] = round.texts[number]
     end
   end
-  answer[3], answer[4] = table.concat(codes), table.concat(others)
+  answer[3], answer[4] = table.concat(codes), table.concat(more)
 end
 return answer

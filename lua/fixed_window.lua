@@ -11,14 +11,13 @@
 
 -- The limit, whether refused calls count, the end of a window that opens now, the latest that a window can have now,
 -- and where the request goes on. If none of a calendar's windows is open now, no window opens.
-local function window_numbers(round, at)
-  local now = round.now
-  local limit, window, counts_refused, after = struct.unpack('>ddd', round.request, at)
+local function window_numbers(now, source, at)
+  local limit, window, counts_refused, after = struct.unpack('>ddd', source, at)
   if window > 0 then
     local new_end = math.ceil((now + window) / 1000)
     return limit, counts_refused, new_end, new_end, after
   end
-  local numbers = { struct.unpack('>ddddddddd', round.request, after) }
+  local numbers = { struct.unpack('>ddddddddd', source, after) }
   local new_end
   for index = 3, 9 do
     if numbers[index] * 1000 > now then
@@ -31,11 +30,11 @@ local function window_numbers(round, at)
   return limit, counts_refused, new_end, math.floor((now + numbers[1]) / 1000), numbers[10]
 end
 
-local function fixed_window(round, at)
+local function fixed_window(round, source, at)
   local EPOCH, COUNTS, SPAN, LIMIT = 1577836800000, 8192, 1099511627776, 9007199254740992
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local now = round.now
-  local limit, counts_refused, new_end, latest_end, after = window_numbers(round, at)
+  local limit, counts_refused, new_end, latest_end, after = window_numbers(now, source, at)
   local dirty, how, mark = new_marks()
 
   -- By key: the window. Nil is a value that cannot be read.
@@ -52,7 +51,8 @@ local function fixed_window(round, at)
       window_end, count = new_end, math.max(count, limit)
       mark(key, 2)
     end
-    ends[key], counts[key] = window_end, count
+    -- A window from which all has been given back is none.
+    ends[key], counts[key] = count > 0 and window_end or 0, count
   end
 
   local function read(key, value)
@@ -112,13 +112,32 @@ local function fixed_window(round, at)
     end
   end
 
+  -- The window is the same if it ends when the decision said that it would.
+  local function refund(key, units, _, reset_at)
+    if ends[key] * 1000 <= now or ends[key] ~= math.floor(reset_at / 1000) then
+      return 0
+    end
+    local back = math.min(units, counts[key])
+    if back < counts[key] then
+      add(key, -back)
+    elseif back > 0 then
+      ends[key], counts[key] = 0, 0
+      mark(key, 2)
+    end
+    return back
+  end
+
+  local function touch(key)
+    mark(key, stored[key] and 2 or 3)
+  end
+
   local function tell(key)
     return struct.pack('>dd', ends[key] or 0, counts[key] or 0)
   end
 
   local function save_window(key)
     local window_end, count = ends[key], counts[key]
-    if how[key] == 1 and packed[key] and count < COUNTS then
+    if how[key] == 1 and packed[key] and count < COUNTS and more[key] and not round.extras[key] then
       local written = redis.pcall('INCRBY', KEYS[key], more[key])
       if type(written) ~= 'number' then
         return written
@@ -127,16 +146,37 @@ local function fixed_window(round, at)
     end
     local since = window_end - EPOCH
     local packs = count < COUNTS and since > 86400000 and since < SPAN
-    local value = packs and since * COUNTS + count or string.format('%.0f:%.0f', window_end, count)
+    local value = packs and string.format('%.0f', since * COUNTS + count)
+      or string.format('%.0f:%.0f', window_end, count)
     -- One millisecond more: Redis's clock for expiry may lag behind this script's.
     local ttl = window_end - math.floor(now / 1000) + 1
-    return save(key, how[key], value, ttl)
+    return save(round, key, how[key], value, ttl)
   end
 
   return {
-    after = after, strings = true, stale = not new_end, dirty = dirty,
-    read = read, admits = admits, charge = charge, refuse = refuse, tell = tell, save = save_window,
+    after = after, strings = true, stale = not new_end, dirty = dirty, how = how, read = read, admits = admits,
+    charge = charge, refuse = refuse, refund = refund, tell = tell, touch = touch, save = save_window,
   }
+end
+
+-- The quick way among several policies (quick.lua): the packed windows with a unit more.
+local function fixed_window_units(round, at, values, count)
+  local EPOCH, COUNTS = 1577836800000, 8192
+  local tonumber, windows = tonumber, {}
+  local limit, _, new_end, latest_end, after = window_numbers(round.now, round.request, at)
+  local least = new_end and (math.floor(round.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
+  local beyond = (latest_end + 1 - EPOCH) * COUNTS
+  local most = math.min(limit, COUNTS - 1)
+  for index = 1, count do
+    local window = tonumber(values[index])
+    if window and window >= least and window < beyond then
+      local used = window % COUNTS + 1
+      if used > 1 and used <= most and used % 1 == 0 then
+        windows[index] = window + 1
+      end
+    end
+  end
+  return after, windows
 end
 
 -- One unit for each key: what the functions above do, without their calls and tables, for a key whose packed window
@@ -146,14 +186,14 @@ end
 local function fixed_window_quick(round, at, first, last, expected)
   local EPOCH, COUNTS = 1577836800000, 8192
   local names, call, tonumber, count = KEYS, redis.pcall, tonumber, round.count
-  local limit, _, new_end, latest_end, after = window_numbers(round, at)
+  local limit, _, new_end, latest_end, after = window_numbers(round.now, round.request, at)
   -- What a packed window that is open can be at least, and one that ends too late.
   local least = new_end and (math.floor(round.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
   local beyond = (latest_end + 1 - EPOCH) * COUNTS
   local most = math.min(limit, COUNTS - 1)
   local values = not expected and call('MGET', unpack(names, first, last))
   -- The numbers of states that are not told yet.
-  local states, length, books = {}, 0
+  local states, length, group = {}, 0
   for key = first, last do
     -- The window with the unit. A number among a command's arguments would be printed and read again, at a
     -- quarter of the command's time.
@@ -165,7 +205,7 @@ local function fixed_window_quick(round, at, first, last, expected)
       window = window and window + 1
     end
     local used = window and window % COUNTS
-    if window and window >= least and window < beyond and used >= 1 and used <= most and used % 1 == 0 then
+    if window and window >= least and window < beyond and used > 1 and used <= most and used % 1 == 0 then
       count = count + 1
       states[length + 1], states[length + 2] = (window - used) / COUNTS + EPOCH, used
       length = length + 2
@@ -189,12 +229,12 @@ local function fixed_window_quick(round, at, first, last, expected)
         round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', length), unpack(states, 1, length))
       end
       length, round.count = 0, count
-      books = books or open(round, fixed_window, at)
-      take_one(round, books, key, value)
+      group = group or open_group(round, fixed_window, at)
+      take_one(round, group, key, value)
       count = round.count
     end
   end
   round.count = count
   round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', length), unpack(states, 1, length))
-  return after, books
+  return after, group
 end

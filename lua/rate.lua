@@ -15,14 +15,14 @@ local function time_of(count, q, r, n)
   return count * q + math.floor(product / n), product % n
 end
 
-local function rate(round, at)
+local function rate(round, source, at)
   local LIMIT, DAY = 9007199254740992, 86400000000
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, after =
-    unpack_struct('>dddddddddd', round.request, at)
+    unpack_struct('>dddddddddd', source, at)
   -- The numbers as they stand in a value, and its length.
-  local numbers = string.sub(round.request, at, at + 23)
+  local numbers = string.sub(source, at, at + 23)
   local length = initial < capacity and 41 or 40
   -- As far ahead as this policy can put an arrival.
   local far_micros = now + full_micros
@@ -200,6 +200,34 @@ local function rate(round, at)
     micros[key], parts[key], others[key] = m, next_part, nil
   end
 
+  local function refund(key, given)
+    local other = others[key]
+    local q, r, n = (period - period % units) / units, period % units, units
+    if other then
+      q, r, n = other.q, other.r, other.units
+    end
+    local m, part = micros[key], parts[key]
+    local back = math.min(given, units_used(m, part, other or { q = q, r = r, units = n }))
+    if back == 0 then
+      return 0
+    end
+    local back_micros, back_part = time_of(back, q, r, n)
+    m, part = m - back_micros, part - back_part
+    if part < 0 then
+      m, part = m - 1, part + n
+    end
+    if m < now then
+      m, part = now, 0
+    end
+    micros[key], parts[key] = m, part
+    mark(key, 1)
+    return back
+  end
+
+  local function touch(key)
+    mark(key, stored[key] and 2 or 3)
+  end
+
   local function tell(key)
     local other = others[key]
     return pack('>dd', micros[key] or 0, parts[key] or 0),
@@ -213,21 +241,19 @@ local function rate(round, at)
     end
     local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. (lingers and 'l' or '')
     local dies_at = m - m % ttl_step + 2 * ttl_step + (lingers and DAY or 0)
-    return save(key, how[key], value, math.ceil((dies_at - now) / 1000))
+    return save(round, key, how[key], value, math.ceil((dies_at - now) / 1000))
   end
 
   return {
-    after = after, strings = true, dirty = dirty,
-    read = read, admits = admits, charge = charge, tell = tell, save = save_rate,
+    after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
+    charge = charge, refund = refund, tell = tell, touch = touch, save = save_rate,
   }
 end
 
--- One unit for each key: what the functions above do, without their calls and tables, for a key that has a value of
--- this policy's and room for a unit. Nothing of it but the arrival changes then, which SETRANGE writes in place, with
--- the TTL as it is.
-local function rate_quick(round, at, first, last)
-  local names, call, pack, unpack_struct = KEYS, redis.pcall, struct.pack, struct.unpack
-  local now, count, states, length = round.now, round.count, round.states, #round.states
+-- The quick way (quick.lua): what the functions above do, without their calls and tables, for a key that has a value of
+-- this policy's and room for a unit. Nothing of it but the arrival changes then.
+local function rate_units(round, at, values, count)
+  local pack, unpack_struct, now, states = struct.pack, struct.unpack, round.now, {}
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, full_part, ttl_step, after =
     unpack_struct('>dddddddddd', round.request, at)
   -- How far ahead one unit can put an arrival; how long a value is; and up to which arrival it may be that of
@@ -240,9 +266,8 @@ local function rate_quick(round, at, first, last)
   if initial < capacity then
     size, stale = 41, math.max(now - 86400000000, -1)
   end
-  local values, books = call('MGET', unpack(names, first, last))
-  for key = first, last do
-    local value, state = values[key - first + 1]
+  for index = 1, count do
+    local value = values[index]
     if value and #value == size then
       local old, part, p, n, b = unpack_struct('>ddddd', value)
       if
@@ -261,24 +286,10 @@ local function rate_quick(round, at, first, last)
           (m < gate_micros or (m == gate_micros and part <= gate_part))
           and m - m % ttl_step == old - old % ttl_step
         then
-          state = pack('>dd', m, part)
+          states[index] = pack('>dd', m, part)
         end
       end
     end
-    if state then
-      count, length = count + 1, length + 1
-      states[length] = state
-      local written = call('SETRANGE', names[key], '0', state)
-      if written ~= size then
-        fail(round, count, written)
-      end
-    else
-      round.count = count
-      books = books or open(round, rate, at)
-      take_one(round, books, key, value)
-      count, length = round.count, #states
-    end
   end
-  round.count = count
-  return after, books
+  return after, states, size
 end

@@ -11,13 +11,13 @@ local function end_of_window(now_ms, length)
   return now_ms - now_ms % length + length
 end
 
-local function sliding_counter(round, at)
+local function sliding_counter(round, source, at)
   local LIMIT, LONGEST = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local pack, unpack_struct = struct.pack, struct.unpack
   -- Nothing changes between whole milliseconds.
   local now_ms = (round.now - round.now % 1000) / 1000
-  local limit, window, after = unpack_struct('>dd', round.request, at)
+  local limit, window, after = unpack_struct('>dd', source, at)
   local dirty, how, mark = new_marks()
 
   -- By key: the state, and its window's length. Nil is a value that cannot be read.
@@ -96,6 +96,23 @@ local function sliding_counter(round, at)
     mark(key, next_how)
   end
 
+  -- Only what was taken in the window that is open comes back.
+  local function refund(key, units, at)
+    local window_end, length = ends[key], lengths[key]
+    local at_ms = (at - at % 1000) / 1000
+    if length ~= window or window_end ~= end_of_window(now_ms, window) or window_end ~= end_of_window(at_ms, window) then
+      return 0
+    end
+    local back = math.min(units, currents[key])
+    currents[key] = currents[key] - back
+    mark(key, 1)
+    return back
+  end
+
+  local function touch(key)
+    mark(key, stored[key] and 2 or 3)
+  end
+
   local function tell(key)
     local length = lengths[key]
     return pack('>ddd', ends[key] or 0, currents[key] or 0, previouses[key] or 0),
@@ -105,7 +122,7 @@ local function sliding_counter(round, at)
   local function save_counter(key)
     local window_end, length = ends[key], lengths[key]
     local state = pack('>ddd', window_end, currents[key], previouses[key])
-    if how[key] == 1 then
+    if how[key] == 1 and not round.extras[key] then
       -- The window is the same, and so is the TTL.
       local written = redis.pcall('SETRANGE', KEYS[key], '0', state)
       if written ~= 32 then
@@ -115,27 +132,25 @@ local function sliding_counter(round, at)
     end
     -- What was admitted counts until the end of the next window. One millisecond more: Redis's clock for
     -- expiry may lag behind this script's.
-    return save(key, how[key], state .. pack('>d', length), window_end + length - now_ms + 1)
+    return save(round, key, how[key], state .. pack('>d', length), window_end + length - now_ms + 1)
   end
 
   return {
-    after = after, strings = true, dirty = dirty,
-    read = read, admits = admits, charge = charge, tell = tell, save = save_counter,
+    after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
+    charge = charge, refund = refund, tell = tell, touch = touch, save = save_counter,
   }
 end
 
--- One unit for each key: what the functions above do, without their calls and tables, for a key whose value is of the
+-- The quick way (quick.lua): what the functions above do, without their calls and tables, for a key whose value is of the
 -- window that is open and has room for a unit.
-local function sliding_counter_quick(round, at, first, last)
-  local names, call, pack, unpack_struct = KEYS, redis.pcall, struct.pack, struct.unpack
-  local count, states, length_told = round.count, round.states, #round.states
+local function sliding_counter_units(round, at, values, count)
+  local pack, unpack_struct, states = struct.pack, struct.unpack, {}
   local now_ms = (round.now - round.now % 1000) / 1000
   local limit, window, after = unpack_struct('>dd', round.request, at)
   local open_end = end_of_window(now_ms, window)
   local overlap = open_end - now_ms
-  local values, books = call('MGET', unpack(names, first, last))
-  for key = first, last do
-    local value, state = values[key - first + 1]
+  for index = 1, count do
+    local value = values[index]
     if value and #value == 32 then
       local window_end, current, previous, length = unpack_struct('>dddd', value)
       if
@@ -153,24 +168,10 @@ local function sliding_counter_quick(round, at, first, last)
         end
         -- That it has room says, too, that the product was exact.
         if used <= limit then
-          state = pack('>ddd', window_end, current + 1, previous)
+          states[index] = pack('>ddd', window_end, current + 1, previous)
         end
       end
     end
-    if state then
-      count, length_told = count + 1, length_told + 1
-      states[length_told] = state
-      local written = call('SETRANGE', names[key], '0', state)
-      if written ~= 32 then
-        fail(round, count, written)
-      end
-    else
-      round.count = count
-      books = books or open(round, sliding_counter, at)
-      take_one(round, books, key, value)
-      count, length_told = round.count, #states
-    end
   end
-  round.count = count
-  return after, books
+  return after, states, 32
 end

@@ -8,21 +8,21 @@
 -- A policy is 1 if refused attempts count or else 0, the precision, the number of limits, and each one's
 -- limit and window. Of a state each limit tells: limit, remaining, retry at, settled at.
 
-local function sliding_log(round, at)
+local function sliding_log(round, source, at)
   local LIMIT, MOST_DROPPED, DROP_EVERY = 9007199254740992, 100, 16
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local call, pack, unpack_struct, format = redis.pcall, struct.pack, struct.unpack, string.format
   local max, min = math.max, math.min
-  local refused, precision, several, after = unpack_struct('>ddd', round.request, at)
+  local refused, precision, several, after = unpack_struct('>ddd', source, at)
   local counts_refused, limits, windows = refused == 1, {}, {}
   for index = 1, several do
-    limits[index], windows[index], after = unpack_struct('>dd', round.request, after)
+    limits[index], windows[index], after = unpack_struct('>dd', source, after)
   end
   local least, most, longest = min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
-  local dirty, _, mark = new_marks()
+  local dirty, how, mark = new_marks()
 
-  -- By key: its log. Nil is a value that cannot be read.
-  local logs = {}
+  -- By key: its log. Nil is a value that cannot be read. And what stands behind the state.
+  local logs, trailers = {}, {}
 
   local function exact(number)
     return format('%.0f', number)
@@ -33,11 +33,11 @@ local function sliding_log(round, at)
     local time, after, units, lag, keep = tonumber(score), 0, 0, 0, 0
     if #member == 11 then
       after, units = unpack_struct('>I7I4', member)
-    elseif #member == 22 then
+    elseif #member == 22 or (#member > 22 and split(string.sub(member, 23)) == '') then
       after, units, lag, keep = unpack_struct('>I7I4I7I4', member)
     end
     local is_whole = time and time >= 0 and time < LIMIT and time % 1 == 0
-    if is_whole and units >= 1 and units <= after and after < LIMIT and lag <= time then
+    if is_whole and (units >= 1 or #member > 11) and units <= after and after < LIMIT and lag <= time then
       return time, after, units, lag, keep
     end
   end
@@ -123,7 +123,8 @@ local function sliding_log(round, at)
         return
       end
       log.member, log.time, log.after, log.units, log.stored = found[1], time, after, units, after
-      log.keep, log.at = keep, max(round.now, time - lag)
+      log.keep, log.at, log.lag = keep, max(round.now, time - lag), lag
+      trailers[key] = #found[1] > 22 and string.sub(found[1], 23)
       if time - lag > round.now + longest then
         -- Left by a clock that has stepped back: as fully used now.
         local before = first_counting(name, log, time - lag, longest)
@@ -234,7 +235,7 @@ local function sliding_log(round, at)
         if outcome == REFUSED and used + cost > limit then
           retry_at = frees_at(key, log, index, cost)
         end
-        local newest = #log.added > 0 and log.new or log.time
+        local newest = #log.added > 0 and log.new or log.units > 0 and log.time
         local settled_at = newest and newest + windows[index] or 0
         told[index] = pack('>dddd', limit, max(0, limit - used), retry_at, settled_at)
       else
@@ -267,10 +268,22 @@ local function sliding_log(round, at)
     return count
   end
 
-  -- The scores and members of what was added: one entry for each call, or one for all.
-  local function entries(log)
+  local function member(after, units, lag, keep, text)
+    if lag > 0 or keep > 0 or units == 0 or text ~= '' then
+      return pack('>I7I4I7I4', after, units, lag, keep) .. text
+    end
+    return pack('>I7I4', after, units)
+  end
+
+  -- The scores and members of what was added: one entry for each call, or one for all. What stands behind the state
+  -- stands in the newest; without any entry, in one that counts for nobody.
+  local function entries(key, log)
+    local added, after, text = log.added, log.stored, extras_text(round, key)
+    if #added == 0 then
+      log.outdated = log.member
+      return { exact(log.time or 0), member(after, log.units, log.lag or 0, log.keep, text) }
+    end
     local score, lag, words = exact(log.new), log.new - log.at, {}
-    local added, after = log.added, log.stored
     if precision > 1 then
       local units = log.after - log.stored
       if log.time == log.new then
@@ -282,26 +295,61 @@ local function sliding_log(round, at)
     for index, units in ipairs(added) do
       after = after + units
       words[index * 2 - 1] = score
-      if lag > 0 or log.keep > 0 then
-        words[index * 2] = pack('>I7I4I7I4', after, units, lag, log.keep)
-      else
-        words[index * 2] = pack('>I7I4', after, units)
-      end
+      words[index * 2] = member(after, units, lag, log.keep, index == #added and text or '')
     end
     return words
   end
 
   -- Makes sure that a key lives as long as it matters. A TTL reaches further than it must, so that it need
   -- not be set for every call.
-  local function outlive(name, log)
+  local function outlive(key, log)
+    local name = KEYS[key]
     local left = call('PTTL', name)
     -- One millisecond more: Redis's clock for expiry may lag behind this script's.
-    local needed = math.ceil((log.new + longest - round.now) / 1000) + 1
+    local needed = max(math.ceil((log.new + longest - round.now) / 1000) + 1, extras_ttl(round, key))
     if type(left) == 'number' and left < needed then
       local ttl = exact(needed + max(1000, math.floor(longest / 8000)))
       return call('PEXPIRE', name, ttl)
     end
     return left
+  end
+
+  -- The oldest units that count in the longest window leave the log.
+  local function refund(key, units, at)
+    local log, name = logs[key], KEYS[key]
+    local before = first_counting(name, log, log.at, longest)
+    if not before or at + longest <= round.now then
+      return 0
+    end
+    if log.keep > 0 then
+      before = max(before, log.after - log.keep)
+    end
+    local back = min(units, log.after - before)
+    if back == log.after - before then
+      return back, back > 0
+    end
+    local size = call('ZCARD', name)
+    local first = rank_of(name, before + 1, 0, size)
+    local last = rank_of(name, before + back + 1, first, size)
+    local found = call('ZRANGE', name, exact(last), exact(last), 'WITHSCORES')
+    local _, after, own, lag, keep = entry(found[1], found[2])
+    local left = min(own, after - before - back)
+    if left < own then
+      local changed = member(after, left, lag, keep, string.sub(found[1], 23))
+      if type(call('ZADD', name, found[2], changed)) ~= 'number' then
+        return 0
+      end
+      call('ZREM', name, found[1])
+    end
+    -- What has expired before them goes, too: another version may count it.
+    if last > 0 then
+      call('ZREMRANGEBYRANK', name, '0', exact(last - 1))
+    end
+    return back
+  end
+
+  local function touch(key)
+    mark(key, 2)
   end
 
   local function save_log(key)
@@ -312,12 +360,12 @@ local function sliding_log(round, at)
         return gone
       end
     end
-    local words = entries(log)
+    local words = entries(key, log)
     local written = call('ZADD', name, unpack(words))
     if type(written) ~= 'number' then
       return written
     end
-    local lives = outlive(name, log)
+    local lives = outlive(key, log)
     if type(lives) ~= 'number' then
       -- No key may be without a TTL, and nothing be charged that is said not to be.
       for index = 2, #words, 2 do
@@ -325,7 +373,7 @@ local function sliding_log(round, at)
       end
       return lives
     end
-    if log.outdated then
+    if log.outdated and log.outdated ~= words[2] then
       call('ZREM', name, log.outdated)
     end
     if log.due > 0 then
@@ -337,7 +385,8 @@ local function sliding_log(round, at)
   end
 
   return {
-    after = after, dirty = dirty, read = read, admits = admits, charge = charge,
-    refuse = counts_refused and charge or nil, tell = tell, save = save_log,
+    after = after, tells = true, writes_refunds = true, dirty = dirty, how = how, trailers = trailers, read = read,
+    admits = admits, charge = charge, refuse = counts_refused and charge or nil, refund = refund, tell = tell,
+    touch = touch, save = save_log,
   }
 end

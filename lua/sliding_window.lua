@@ -27,12 +27,13 @@ end
 --                     there, and nothing if the key cannot be read
 --   end_with(key, n)  the end of the stored entry with which at least n of the stored units cease to count, if
 --                     that can be read
---   write(key)        writes what the calls changed; answers as a command does
-local function sliding_window(round, at, layout)
+--   write(key)        writes what the calls changed, and what stands behind the state; answers as a command does
+--   give_back(key, units, entry_end)  takes units from a stored entry, which must be written already, and tells how many
+local function sliding_window(round, source, at, layout)
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
-  local limit, width, span, after = struct.unpack('>ddd', round.request, at)
+  local limit, width, span, after = struct.unpack('>ddd', source, at)
   local own_end, horizon, far = bucket_of(round.now, width, span)
-  local dirty, _, mark = new_marks()
+  local dirty, how, mark = new_marks()
 
   -- By key: the newest entry's end, when the key settles, and the units that count; as read, and as the calls
   -- left them. Nil is a key that cannot be read.
@@ -40,9 +41,12 @@ local function sliding_window(round, at, layout)
   local newest, settled, used = {}, {}, {}
   -- By key: the units added to the newest entry; whether it is a new one; whether it replaces all others.
   local added, opened, rebased = {}, {}, {}
-  local read_layout, end_with, write = layout({
+  -- By key: what stands behind the state.
+  local trailers = {}
+  local read_layout, end_with, write, give_back = layout({
     now = round.now, horizon = horizon, newest = newest, settled = settled, used = used,
     old_newest = old_newest, old_settled = old_settled, added = added, opened = opened, rebased = rebased,
+    trailers = trailers,
   })
 
   -- The first time at which an entry does not count.
@@ -107,14 +111,31 @@ local function sliding_window(round, at, layout)
     return struct.pack('>dddd', limit, remaining, retry, settled[key] or 0)
   end
 
+  -- What was taken in a bucket comes back as long as that counts.
+  local function refund(key, units, at)
+    local entry_end = bucket_of(at, width, span)
+    if entry_end <= horizon or round.now >= settled[key] then
+      return 0
+    end
+    local back = give_back(key, units, entry_end)
+    return back, back > 0 and back == used[key]
+  end
+
+  local function touch(key)
+    mark(key, 2)
+  end
+
   local function save_buckets(key)
     local written = write(key)
     if type(written) == 'table' and written.err then
       return written
     end
     local kept = kept_until(newest[key], settled[key])
-    if rebased[key] or old_newest[key] == 0 or kept > kept_until(old_newest[key], old_settled[key]) then
-      local ttl = math.ceil((kept - round.now) / 1000)
+    if
+      rebased[key] or old_newest[key] == 0 or round.extras[key]
+      or kept > kept_until(old_newest[key], old_settled[key])
+    then
+      local ttl = math.max(math.ceil((kept - round.now) / 1000), extras_ttl(round, key))
       written = redis.pcall('PEXPIRE', KEYS[key], ttl)
       if type(written) == 'table' then
         return written
@@ -123,7 +144,7 @@ local function sliding_window(round, at, layout)
   end
 
   return {
-    after = after, dirty = dirty,
-    read = read, admits = admits, charge = charge, tell = tell, save = save_buckets,
+    after = after, tells = true, writes_refunds = true, dirty = dirty, how = how, trailers = trailers, read = read, admits = admits,
+    charge = charge, refund = refund, tell = tell, touch = touch, save = save_buckets,
   }
 end

@@ -3,9 +3,9 @@
 -- A field is the end of a bucket in decimal digits, its value the units admitted in it; the field 'settles' says
 -- when the key settles. A call reads all of them.
 
-local function sliding_window_hash(round, at)
-  local SETTLES = 'settles'
-  return sliding_window(round, at, function(window)
+local function sliding_window_hash(round, source, at)
+  local SETTLES, EXTRAS = 'settles', 'extras'
+  return sliding_window(round, source, at, function(window)
     -- By key: what the hash holds, a field behind the other, each with its value; the fields of the entries that do
     -- not count; and the units of the newest.
     local held, gone, newest_units = {}, {}, {}
@@ -15,7 +15,7 @@ local function sliding_window_hash(round, at)
       local values, fields = held[key], {}
       for index = 1, #values, 2 do
         local field = values[index]
-        if field ~= SETTLES and field ~= kept then
+        if field ~= SETTLES and field ~= EXTRAS and field ~= kept then
           fields[#fields + 1] = field
         end
       end
@@ -33,10 +33,11 @@ local function sliding_window_hash(round, at)
       local newest_end, units, fields, settles = 0, 0, {}
       for index = 1, #values, 2 do
         local field, number = values[index], tonumber(values[index + 1])
-        if not whole(number) then
+        if field == EXTRAS then
+          window.trailers[key] = values[index + 1]
+        elseif not whole(number) then
           return
-        end
-        if field == SETTLES then
+        elseif field == SETTLES then
           settles = number
         else
           local entry_end = tonumber(field)
@@ -53,10 +54,13 @@ local function sliding_window_hash(round, at)
           end
         end
       end
+      held[key] = values
+      if newest_end == 0 and not settles and window.trailers[key] then
+        return 0, 0, 0
+      end
       if not settles or newest_end == 0 then
         return
       end
-      held[key] = values
       if window.now >= settles then
         units, fields = 0, fields_but(key)
       end
@@ -86,6 +90,17 @@ local function sliding_window_hash(round, at)
     -- is dropped goes last.
     local function write(key)
       local fields, units = gone[key] or {}, window.added[key]
+      if round.extras[key] then
+        local text, changed = extras_text(round, key)
+        if text == '' then
+          changed = redis.pcall('HDEL', KEYS[key], EXTRAS)
+        else
+          changed = redis.pcall('HSET', KEYS[key], EXTRAS, text)
+        end
+        if type(changed) == 'table' or (window.added[key] == 0 and not window.rebased[key]) then
+          return changed
+        end
+      end
       local field = string.format('%.0f', window.newest[key])
       if window.rebased[key] then
         units, fields = window.used[key], fields_but(key, field)
@@ -107,6 +122,17 @@ local function sliding_window_hash(round, at)
       return written
     end
 
-    return read, end_with, write
+    local function give_back(key, units, entry_end)
+      local field = string.format('%.0f', entry_end)
+      local there = tonumber(redis.pcall('HGET', KEYS[key], field) or nil)
+      if not whole(there) then
+        return 0
+      end
+      local back = math.min(units, there)
+      redis.pcall('HSET', KEYS[key], field, there - back)
+      return back
+    end
+
+    return read, end_with, write, give_back
   end)
 end

@@ -9,10 +9,10 @@
 -- once. The first element that counts, and the one with which enough units cease to count, are searched for by
 -- halving.
 
-local function sliding_window_list(round, at)
+local function sliding_window_list(round, source, at)
   local ELEMENT, SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
   local call, pack, unpack_struct = redis.pcall, struct.pack, struct.unpack
-  return sliding_window(round, at, function(window)
+  return sliding_window(round, source, at, function(window)
     -- By key: the places and the numbers of what was read. `gone` elements at the head do not count; nil if none of
     -- the list does.
     local gone = {}
@@ -22,17 +22,26 @@ local function sliding_window_list(round, at)
     -- The element at a place, if there is one that can be read.
     local function element(key, place)
       local value = call('LINDEX', KEYS[key], tostring(place))
-      if type(value) ~= 'string' or #value ~= SIZE then
+      if type(value) ~= 'string' or #value < SIZE then
         return nil, value
       end
       local entry_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
+      local trailer = #value > SIZE and string.sub(value, SIZE + 1)
+      if trailer and split(trailer) ~= '' then
+        return
+      end
       if
         entry_end > 0 and entry_end < LIMIT and settles > 0 and settles < LIMIT
         and before >= 0 and before <= after and after < LIMIT
         and entry_end % 1 + before % 1 + after % 1 + settles % 1 == 0
       then
-        return entry_end, before, after, settles, lost
+        return entry_end, before, after, settles, lost, trailer
       end
+    end
+
+    -- The newest element, with what stands behind the state.
+    local function newest_element(key, entry_end, before, after, settles, lost)
+      return pack(ELEMENT, entry_end, before, after, settles, lost) .. extras_text(round, key)
     end
 
     -- The first element behind a place that ends later than a time and has a total no less than the given: the
@@ -62,14 +71,14 @@ local function sliding_window_list(round, at)
     end
 
     local function read(key)
-      local newest_end, before, after, settles, lost = element(key, '-1')
+      local newest_end, before, after, settles, lost, trailer = element(key, '-1')
       if not newest_end then
         if before == false then
           return 0, 0, 0
         end
         return
       end
-      last_before[key], last_after[key] = before, after
+      last_before[key], last_after[key], window.trailers[key] = before, after, trailer
       if window.now >= settles or newest_end <= window.horizon then
         return newest_end, 0, settles
       end
@@ -108,9 +117,11 @@ local function sliding_window_list(round, at)
         values[index] = pack(ELEMENT, entry_end, before - base, after - base, settles, 0)
       end
       if window.opened[key] then
-        values[#values + 1] = pack(ELEMENT, window.newest[key], total - window.added[key], total, window.settled[key], 0)
+        local before = total - window.added[key]
+        values[#values + 1] = newest_element(key, window.newest[key], before, total, window.settled[key], 0)
       else
-        values[#values] = pack(ELEMENT, window.newest[key], last_before[key] - base, total, window.settled[key], 0)
+        local before = last_before[key] - base
+        values[#values] = newest_element(key, window.newest[key], before, total, window.settled[key], 0)
       end
       local written = call('RPUSH', KEYS[key], unpack(values))
       return type(written) == 'table' and written or keep(key, #values)
@@ -121,7 +132,9 @@ local function sliding_window_list(round, at)
     local function write(key)
       local place = gone[key]
       if window.rebased[key] or not place then
-        local value = pack(ELEMENT, window.newest[key], 0, window.used[key], window.settled[key], 0)
+        -- Without any entry, what stands behind the state has one that counts for nobody.
+        local entry_end, settles = math.max(window.newest[key], 1), math.max(window.settled[key], 1)
+        local value = newest_element(key, entry_end, 0, window.used[key], settles, 0)
         local written = call('RPUSH', KEYS[key], value)
         if type(written) == 'table' or window.old_newest[key] == 0 then
           return written
@@ -137,9 +150,11 @@ local function sliding_window_list(round, at)
       local written
       local lost = drops and 0 or place
       if window.opened[key] then
-        written = call('RPUSH', KEYS[key], pack(ELEMENT, window.newest[key], after, total, window.settled[key], lost))
+        local value = newest_element(key, window.newest[key], after, total, window.settled[key], lost)
+        written = call('RPUSH', KEYS[key], value)
       else
-        written = call('LSET', KEYS[key], '-1', pack(ELEMENT, window.newest[key], before, total, window.settled[key], lost))
+        local value = newest_element(key, window.newest[key], before, total, window.settled[key], lost)
+        written = call('LSET', KEYS[key], '-1', value)
       end
       if not drops or (type(written) == 'table' and written.err) then
         return written
@@ -147,7 +162,22 @@ local function sliding_window_list(round, at)
       return call('LTRIM', KEYS[key], tostring(place), '-1')
     end
 
-    return read, end_with, write
+    -- All totals from there on are less by the units.
+    local function give_back(key, units, entry_end)
+      local place, found_end, before, after = first_behind(key, gone[key] - 1, entry_end - 1, 0)
+      if found_end ~= entry_end then
+        return 0
+      end
+      local back = math.min(units, after - before)
+      for index, value in ipairs(call('LRANGE', KEYS[key], tostring(place), '-1')) do
+        local e, b, a, s, l = unpack_struct(ELEMENT, value)
+        local changed = pack(ELEMENT, e, index > 1 and b - back or b, a - back, s, l)
+        call('LSET', KEYS[key], tostring(place + index - 1), changed .. string.sub(value, SIZE + 1))
+      end
+      return back
+    end
+
+    return read, end_with, write, give_back
   end)
 end
 
@@ -219,16 +249,16 @@ local function sliding_window_list_quick(round, at, first, last)
     return pack('>dddd', limit, limit - units, 0, settles_now)
   end
 
-  local states, books = round.states
+  local states, group = round.states
   for key = first, last do
     local state = state_of(KEYS[key])
     if state then
       round.count = round.count + 1
       states[#states + 1] = state
     else
-      books = books or open(round, sliding_window_list, at)
-      take_one(round, books, key)
+      group = group or open_group(round, sliding_window_list, at)
+      take_one(round, group, key)
     end
   end
-  return after_policy, books
+  return after_policy, group
 end

@@ -27,13 +27,13 @@ local function counted(now, anchor, used, length_of_one, per_refill)
   return anchor + refills * length_of_one, used - refills * per_refill
 end
 
-local function token_bucket_interval(round, at)
+local function token_bucket_interval(round, source, at)
   local LIMIT, DAY = 9007199254740992, 86400000000
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
-  local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', round.request, at)
+  local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', source, at)
   -- The numbers as they stand in a value, and its length.
-  local numbers = string.sub(round.request, at, at + 23)
+  local numbers = string.sub(source, at, at + 23)
   local size = initial < capacity and 41 or 40
   local dirty, how, mark = new_marks()
 
@@ -54,7 +54,7 @@ local function token_bucket_interval(round, at)
       return
     end
     local anchor, used, e, t, m = unpack_struct('>ddddd', value)
-    if not (whole(anchor) and whole(used) and used > 0) then
+    if not (whole(anchor) and whole(used)) then
       return
     end
     local other
@@ -145,6 +145,31 @@ local function token_bucket_interval(round, at)
     anchors[key], useds[key], others[key] = next_anchor, next_used, nil
   end
 
+  local function refund(key, units)
+    local other = others[key]
+    local anchor, used
+    if other then
+      anchor, used = counted(now, anchors[key], useds[key], other.every, other.tokens)
+    else
+      anchor, used = counted(now, anchors[key], useds[key], every, tokens)
+    end
+    local back = math.min(units, used)
+    if back == 0 then
+      return 0
+    end
+    used = used - back
+    if used == 0 then
+      anchor = now
+    end
+    anchors[key], useds[key] = anchor, used
+    mark(key, 1)
+    return back
+  end
+
+  local function touch(key)
+    mark(key, stored[key] and 2 or 3)
+  end
+
   local function tell(key)
     local other = others[key]
     return pack('>dd', anchors[key] or 0, useds[key] or 0),
@@ -159,27 +184,25 @@ local function token_bucket_interval(round, at)
     local full = full_at(anchors[key], useds[key], other)
     local value = pack('>dd', anchors[key], useds[key]) .. (other and other.numbers or numbers)
     local dies_at = full - full % ttl_step + 2 * ttl_step + (lingers and DAY or 0)
-    return save(key, how[key], value .. (lingers and 'l' or ''), math.ceil((dies_at - now) / 1000))
+    return save(round, key, how[key], value .. (lingers and 'l' or ''), math.ceil((dies_at - now) / 1000))
   end
 
   return {
-    after = after, strings = true, dirty = dirty,
-    read = read, admits = admits, charge = charge, tell = tell, save = save_bucket,
+    after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
+    charge = charge, refund = refund, tell = tell, touch = touch, save = save_bucket,
   }
 end
 
--- One unit for each key: what the functions above do, without their tables, for a key that has a value of this
--- policy's, is not full and has room for a unit. Nothing of it but the anchor and the units used changes then, which
--- SETRANGE writes in place, with the TTL as it is.
-local function token_bucket_interval_quick(round, at, first, last)
-  local names, call, pack, unpack_struct, find = KEYS, redis.pcall, struct.pack, struct.unpack, string.find
-  local now, count, states, length = round.now, round.count, round.states, #round.states
+-- The quick way (quick.lua): what the functions above do, without their tables, for a key that has a value of this
+-- policy's, is not full and has room for a unit. Nothing of it but the anchor and the units used changes then.
+local function token_bucket_interval_units(round, at, values, count)
+  local pack, unpack_struct, find = struct.pack, struct.unpack, string.find
+  local now, states = round.now, {}
   local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', round.request, at)
   local numbers = string.sub(round.request, at, at + 23)
   local size = initial < capacity and 41 or 40
-  local values, books = call('MGET', unpack(names, first, last))
-  for key = first, last do
-    local value, state = values[key - first + 1]
+  for index = 1, count do
+    local value = values[index]
     if value and #value == size and find(value, numbers, 17, true) == 17 then
       local old_anchor, old_used = unpack_struct('>dd', value)
       if
@@ -194,25 +217,11 @@ local function token_bucket_interval_quick(round, at, first, last)
           local old = old_anchor + refills_for(old_used, tokens) * every
           local new = anchor + refills_for(used + 1, tokens) * every
           if new - new % ttl_step == old - old % ttl_step then
-            state = pack('>dd', anchor, used + 1)
+            states[index] = pack('>dd', anchor, used + 1)
           end
         end
       end
     end
-    if state then
-      count, length = count + 1, length + 1
-      states[length] = state
-      local written = call('SETRANGE', names[key], '0', state)
-      if written ~= size then
-        fail(round, count, written)
-      end
-    else
-      round.count = count
-      books = books or open(round, token_bucket_interval, at)
-      take_one(round, books, key, value)
-      count, length = round.count, #states
-    end
   end
-  round.count = count
-  return after, books
+  return after, states, size
 end

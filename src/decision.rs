@@ -14,6 +14,19 @@ pub enum Status {
     Refused,
     /// Refused at any time: the cost is above the limit.
     Impossible,
+    /// Refused until a block of the key ends, whatever room there is.
+    Blocked,
+}
+
+/// As callers see it before they know what is left.
+impl From<Outcome> for Status {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Admitted => Self::Allowed,
+            Outcome::Refused => Self::Refused,
+            Outcome::Impossible => Self::Impossible,
+        }
+    }
 }
 
 /// The answer to one call under one policy.
@@ -86,12 +99,18 @@ pub fn describe<A: Algorithm>(
 /// several are equal.
 #[must_use]
 pub fn tell(standings: &[Standing], now: Micros, outcome: Outcome) -> Decision {
-    let told = standings.get(speaker(standings, outcome)).copied().unwrap_or_default();
-    let (status, retry_after_ms) = match outcome {
-        Outcome::Admitted if told.remaining > 0 => (Status::Allowed, 0),
-        Outcome::Admitted => (Status::AllowedLast, 0),
-        Outcome::Refused => (Status::Refused, millis_until(told.retry_at, now)),
-        Outcome::Impossible => (Status::Impossible, 0),
+    tell_as(standings, now, outcome.into())
+}
+
+/// [`tell`] for what may be blocked, too. Whether an allowed call took the last unit is seen by what
+/// remains.
+pub(crate) fn tell_as(standings: &[Standing], now: Micros, status: Status) -> Decision {
+    let told = standings.get(speaker(standings, status)).copied().unwrap_or_default();
+    let (status, retry_after_ms) = match status {
+        Status::Allowed | Status::AllowedLast if told.remaining > 0 => (Status::Allowed, 0),
+        Status::Allowed | Status::AllowedLast => (Status::AllowedLast, 0),
+        Status::Refused | Status::Blocked => (status, millis_until(told.retry_at, now)),
+        Status::Impossible => (status, 0),
     };
     let settled_at = standings.iter().map(|standing| standing.settled_at).max().unwrap_or_default();
     Decision {
@@ -107,21 +126,28 @@ pub fn tell(standings: &[Standing], now: Micros, outcome: Outcome) -> Decision {
 /// [`tell`] of what would become of a call.
 #[must_use]
 pub fn tell_peek(look: &Look, now: Micros) -> Decision {
-    let decision = tell(&look.standings, now, look.outcome);
-    let status = match look.outcome {
-        Outcome::Admitted if look.takes_last => Status::AllowedLast,
-        Outcome::Admitted => Status::Allowed,
-        _ => decision.status,
-    };
-    Decision { status, ..decision }
+    tell(&look.standings, now, look.outcome).foreseen(look.takes_last)
+}
+
+impl Decision {
+    /// The same, if it tells of a call that has not been made: what remains says nothing of whether an
+    /// allowed one would take the last unit.
+    pub(crate) fn foreseen(self, takes_last: bool) -> Self {
+        let status = match self.status {
+            Status::Allowed | Status::AllowedLast if takes_last => Status::AllowedLast,
+            Status::Allowed | Status::AllowedLast => Status::Allowed,
+            status => status,
+        };
+        Self { status, ..self }
+    }
 }
 
 /// The number of the limit that a decision speaks of: see [`tell`].
-pub(crate) fn speaker(standings: &[Standing], outcome: Outcome) -> usize {
-    let rank = |(_, standing): &(usize, &Standing)| match outcome {
-        Outcome::Admitted => standing.remaining,
-        Outcome::Refused => u64::MAX - standing.retry_at,
-        Outcome::Impossible => standing.limit,
+pub(crate) fn speaker(standings: &[Standing], status: Status) -> usize {
+    let rank = |(_, standing): &(usize, &Standing)| match status {
+        Status::Allowed | Status::AllowedLast => standing.remaining,
+        Status::Refused | Status::Blocked => u64::MAX - standing.retry_at,
+        Status::Impossible => standing.limit,
     };
     standings.iter().enumerate().min_by_key(rank).map_or(0, |(index, _)| index)
 }

@@ -5,10 +5,13 @@
 //! 1. [`algorithm`]: pure functions `(policy, state, now, cost) -> (state, outcome)`. They know no
 //!    clock, no store and no Node.
 //! 2. [`policy`]: one type for any algorithm's numbers, and one for any algorithm's state.
-//! 3. [`decision`]: what a caller is told, computed from a policy, a state and a time.
-//! 4. [`several`]: the same for a policy whose limits have names.
-//! 5. [`store`]: where states live and what makes a decision atomic.
-//! 6. `binding` (feature `node`): the thin face towards JavaScript.
+//! 3. [`policies`]: what a limiter enforces: one policy, or several that decide together.
+//! 4. [`operation`]: what can be asked of a key.
+//! 5. [`decision`]: what a caller is told, computed from a policy, a state and a time.
+//! 6. [`several`]: the same where limits have names.
+//! 7. [`perform`]: what an operation does to the states of several policies.
+//! 8. [`store`]: where states live and what makes a decision atomic.
+//! 9. `binding` (feature `node`): the thin face towards JavaScript.
 //!
 //! `ARCHITECTURE.md` beside `Cargo.toml` is the map.
 
@@ -17,6 +20,9 @@ pub mod calendar;
 pub mod clock;
 pub mod decision;
 pub mod key;
+pub mod operation;
+pub mod perform;
+pub mod policies;
 pub mod policy;
 pub mod several;
 pub mod store;

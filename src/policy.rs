@@ -3,8 +3,8 @@
 use crate::algorithm::{
     self, Algorithm, BucketLayout, CalendarWindow, CounterState, FixedWindow, Gcra, IntervalBucket,
     IntervalState, LeakyBucket, LogState, Look, Outcome, Rate, RateBased as _, RateState,
-    SlidingCounter, SlidingLog, SlidingState, SlidingWindow, Standing, TokenBucket, WindowState,
-    look_at_copy, stand_alone,
+    SlidingCounter, SlidingLog, SlidingState, SlidingWindow, Standing, Taken, TokenBucket,
+    WindowState, look_at_copy, stand_alone,
 };
 use crate::time::Micros;
 
@@ -81,6 +81,16 @@ impl Policy {
             Self::SlidingWindow(window) => Layout::Sliding(window),
             Self::CalendarWindow(window) => Layout::Calendar(window),
             Self::SlidingLog(log) => Layout::Log(log),
+        }
+    }
+
+    /// Whether refused calls are charged, too.
+    #[must_use]
+    pub fn counts_refused(&self) -> bool {
+        match self {
+            Self::FixedWindow(window) => window.counts_refused(),
+            Self::SlidingLog(log) => log.counts_refused(),
+            _ => false,
         }
     }
 
@@ -194,6 +204,22 @@ impl Algorithm for Policy {
             *state = self.unused();
             self.charge(state, now, cost)
         })
+    }
+
+    fn meet(&self, state: &mut State, now: Micros) {
+        decide!(self, &mut *state, algorithm, own => algorithm.meet(own, now), else {
+            *state = self.unused();
+        });
+    }
+
+    fn outcome(&self, state: &State, now: Micros, cost: u64) -> Outcome {
+        decide!(self, state, algorithm, own => algorithm.outcome(own, now, cost), else {
+            self.charge(&mut self.unused(), now, cost)
+        })
+    }
+
+    fn refund(&self, state: &mut State, now: Micros, units: u64, taken: Taken) -> u64 {
+        decide!(self, state, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
     }
 
     #[inline]

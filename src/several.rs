@@ -1,15 +1,16 @@
-//! What a caller is told of a policy that has several limits with names.
+//! What a caller is told of several limits: those of a policy whose limits have names, and those of
+//! several policies that decide together.
 
 use crate::algorithm::{Algorithm, Look, Outcome, Standing};
-use crate::decision::{self, Decision, millis_until, speaker};
+use crate::decision::{self, Decision, Status, millis_until, speaker};
 use crate::time::Micros;
 
-/// A decision; and, if the policy's limits have names, how each of them stands.
+/// A decision; and, if there are limits with names, how each of them stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     /// The decision. Its numbers are those of one limit.
     pub decision: Decision,
-    /// All limits; `None` for a policy that is one limit.
+    /// All limits; `None` for a single policy that is one limit.
     pub several: Option<Box<Several>>,
 }
 
@@ -18,7 +19,9 @@ pub struct Told {
 pub struct Several {
     /// The number of the limit whose numbers the decision tells.
     pub speaker: usize,
-    /// Each limit's numbers, in the order in which they were declared.
+    /// Each limit's numbers, in the order in which they were declared. Of several policies each is one
+    /// limit, or in its place as many as its own limits have names; those that a call leaves out have
+    /// none.
     pub limits: Vec<LimitNumbers>,
 }
 
@@ -30,26 +33,59 @@ pub struct LimitNumbers {
     /// The largest cost that this limit would admit now, after the call.
     pub remaining: u64,
     /// Milliseconds, rounded up, after which this limit would admit the cost if nobody else came: 0
-    /// if it does not refuse it, `None` if it never can admit it.
+    /// if it does not refuse it and its key is not blocked, `None` if it never can admit it.
     pub retry_after_ms: Option<u64>,
     /// Milliseconds, rounded up, until the key is as if never used by this limit.
     pub reset_after_ms: u64,
 }
 
+/// What one of several policies says of a call by itself, and how its limits stand after what became
+/// of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vote {
+    /// What the policy says, whatever others say.
+    pub outcome: Outcome,
+    /// Its key is blocked until then; any time up to now if it is not.
+    pub blocked_until: Micros,
+    /// By its own outcome. The block is not in these numbers.
+    pub standings: Vec<Standing>,
+}
+
+impl Vote {
+    /// How the limits stand: a blocked key admits nothing, and is not as if never used, before the
+    /// block's end.
+    fn standings(&self, now: Micros) -> impl Iterator<Item = Standing> {
+        let until = if self.blocked_until > now { self.blocked_until } else { 0 };
+        self.standings.iter().map(move |standing| Standing {
+            retry_at: standing.retry_at.max(until),
+            settled_at: standing.settled_at.max(until),
+            ..*standing
+        })
+    }
+}
+
+/// What becomes of a call: it is allowed if all policies admit it and no key is blocked.
+fn verdict(votes: &[Vote], now: Micros) -> Status {
+    let says = |outcome| votes.iter().any(|vote| vote.outcome == outcome);
+    let blocked = votes.iter().any(|vote| vote.blocked_until > now);
+    match blocked {
+        _ if says(Outcome::Impossible) => Status::Impossible,
+        true => Status::Blocked,
+        false if says(Outcome::Refused) => Status::Refused,
+        false => Status::Allowed,
+    }
+}
+
 impl Several {
-    fn of(standings: &[Standing], now: Micros, cost: u64, outcome: Outcome) -> Self {
+    fn of(standings: &[Standing], now: Micros, cost: u64, status: Status) -> Self {
         let numbers = |standing: &Standing| LimitNumbers {
             limit: standing.limit,
             remaining: standing.remaining,
-            retry_after_ms: match outcome {
-                Outcome::Admitted => Some(0),
-                Outcome::Refused => Some(millis_until(standing.retry_at, now)),
-                Outcome::Impossible => (cost <= standing.limit).then_some(0),
-            },
+            retry_after_ms: (cost <= standing.limit).then(|| millis_until(standing.retry_at, now)),
             reset_after_ms: millis_until(standing.settled_at, now),
         };
         Self {
-            speaker: speaker(standings, outcome),
+            speaker: speaker(standings, status),
             limits: standings.iter().map(numbers).collect(),
         }
     }
@@ -65,16 +101,43 @@ impl Told {
         cost: u64,
         outcome: Outcome,
     ) -> Self {
-        let several = || Box::new(Several::of(standings, now, cost, outcome));
-        let decision = decision::tell(standings, now, outcome);
+        Self::of_status(named, standings, now, cost, outcome.into())
+    }
+
+    fn of_status(
+        named: bool,
+        standings: &[Standing],
+        now: Micros,
+        cost: u64,
+        status: Status,
+    ) -> Self {
+        let several = || Box::new(Several::of(standings, now, cost, status));
+        let decision = decision::tell_as(standings, now, status);
         Self { decision, several: named.then(several) }
+    }
+
+    /// Tells what became of a call under policies that decide together; their names count if `named`.
+    ///
+    /// It can never fit if one of them says so; otherwise it is blocked if one of the keys is, and
+    /// refused if one of them refuses it. The decision speaks of the limit that [`decision::tell`] would
+    /// choose among all of them; of a blocked call, of the one with the longest retry.
+    #[must_use]
+    pub fn of_votes(named: bool, votes: &[Vote], now: Micros, cost: u64) -> Self {
+        let standings: Vec<_> = votes.iter().flat_map(|vote| vote.standings(now)).collect();
+        Self::of_status(named, &standings, now, cost, verdict(votes, now))
     }
 
     /// [`Told::of`] what would become of a call.
     #[must_use]
     pub fn of_peek(named: bool, look: &Look, now: Micros, cost: u64) -> Self {
-        let decision = decision::tell_peek(look, now);
-        Self { decision, ..Self::of(named, &look.standings, now, cost, look.outcome) }
+        Self::of(named, &look.standings, now, cost, look.outcome).foreseen(look.takes_last)
+    }
+
+    /// The same, if it tells of a call that has not been made: an allowed one would take the last unit
+    /// if `takes_last`.
+    #[must_use]
+    pub fn foreseen(self, takes_last: bool) -> Self {
+        Self { decision: self.decision.foreseen(takes_last), ..self }
     }
 }
 

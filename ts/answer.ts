@@ -8,7 +8,7 @@ import { TollgateError } from './error.js'
 export const ANSWER_LENGTH = 6
 
 /** By the code of an answer that is a decision; a failure's code is negative. */
-const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible'] as const
+export const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible', 'blocked'] as const
 
 /**
  * The same number, as a small integer where it is one: engines keep those in place, and put every other
@@ -85,6 +85,14 @@ export function failureOf(code: number, key: unknown): TollgateError {
     }
     case -4:
       return new TollgateError('INVALID_KEY', 'key must be a well-formed string, got one with a lone surrogate')
+    case -12: {
+      const rule = 'the store holds maxKeys keys and this one shares its count with others, so it cannot be reset alone'
+      return new TollgateError('STORE_FULL', rule)
+    }
+    case -13: {
+      const rule = 'the store holds maxKeys keys and has no room to block one more, or to give it numbers of its own'
+      return new TollgateError('STORE_FULL', rule)
+    }
     default:
       return new TollgateError('STORE_ERROR', `the engine failed (code ${code}): please report this`)
   }

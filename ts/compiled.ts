@@ -1,16 +1,33 @@
 import * as native from '../native.js'
+import type { Compound } from './compound.js'
 import { microsOf } from './duration.js'
 import { translated } from './options.js'
 import { compiledCalendarWindow } from './policies/calendar-window.js'
 import type { Policy } from './policy.js'
 
 /**
- * The policy as the engine has it.
+ * A limiter's policies as the engine has them.
  *
  * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
  */
-export function compiled(policy: Policy): native.Policy {
-  return translated('INVALID_POLICY', `${policy.algorithm}:`, () => compile(policy))
+export function compiledAll({ policies, isSingle }: Compound): native.Policies {
+  if (isSingle) {
+    return native.Policies.one(compiled((policies[0] as (typeof policies)[number]).policy))
+  }
+  const names = policies.map(({ name }) => name)
+  const all = policies.map(({ name, policy }) => compiled(policy, `policies.${name}: `))
+  const subjects = policies.map(({ subject }) => subject)
+  return translated('INVALID_POLICY', 'policies', () => native.Policies.several(names, all, subjects))
+}
+
+/**
+ * The policy as the engine has it.
+ *
+ * @param where - Whose policy it is, for the message.
+ * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
+ */
+export function compiled(policy: Policy, where = ''): native.Policy {
+  return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => compile(policy))
 }
 
 function compile(policy: Policy): native.Policy {

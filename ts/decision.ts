@@ -40,6 +40,14 @@ export interface Refused<N extends string = string> extends DecisionBase<N> {
   readonly retryAfterMs: number
 }
 
+/** The key is blocked: no call may proceed until the block ends. Nothing has been charged. */
+export interface Blocked<N extends string = string> extends DecisionBase<N> {
+  readonly allowed: false
+  readonly status: 'blocked'
+  /** Until the block has ended and the cost would fit. */
+  readonly retryAfterMs: number
+}
+
 /** A call of this cost can never proceed: it is above the limit. Nothing has been charged. */
 export interface Impossible<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
@@ -54,4 +62,4 @@ export interface Impossible<N extends string = string> extends DecisionBase<N> {
  * const decision = await limiter.take('user:42')
  * if (!decision.allowed) console.log(decision.policy, decision.retryAfterMs)
  */
-export type Decision<N extends string = string> = Allowed<N> | Refused<N> | Impossible<N>
+export type Decision<N extends string = string> = Allowed<N> | Refused<N> | Blocked<N> | Impossible<N>

@@ -3,10 +3,13 @@
  *
  * @packageDocumentation
  */
-export type { Allowed, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from './decision.js'
+export type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
+export type { KeyOf, LimitNames, Policies } from './compound.js'
+export type { Allowed, Blocked, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from './decision.js'
 export type { Duration, DurationUnit } from './duration.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from './error.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory/store.js'
+export type { Override, PolicyOverride } from './override.js'
 export {
   type CalendarUnit,
   type CalendarWindowOptions,
@@ -32,13 +35,13 @@ export {
   slidingWindow,
 } from './policies/sliding-window.js'
 export { type TokenBucketOptions, type TokenBucketPolicy, tokenBucket } from './policies/token-bucket.js'
-export type { LimitNames, Policy } from './policy.js'
+export type { Policy } from './policy.js'
 export {
   type EmbeddedRateLimiter,
   RateLimiter,
   type RateLimiterConstructor,
   type RateLimiterOptions,
   type RedisRateLimiterOptions,
-  type TakeOptions,
+  type SomeOf,
 } from './rate-limiter.js'
 export { RedisStore, type RedisStoreOptions } from './redis/store.js'

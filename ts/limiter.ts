@@ -1,8 +1,15 @@
+import { callOf, callsOf, lastingOf, tagIn, unitsOf } from './arguments.js'
+import { type Compound, compoundOf } from './compound.js'
 import type { Decision } from './decision.js'
+import { microsOf } from './duration.js'
 import { TollgateError } from './error.js'
+import { KeyReader, Keys, tagOf } from './keys.js'
+import type { Operation, Refund } from './operation.js'
 import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
-import { limitNamesOf, type Policy, policyOf } from './policy.js'
-import { type Ledger, Store } from './store.js'
+import { overridden } from './override.js'
+import type { Policy } from './policy.js'
+import { type Refundable, refundable, stamped } from './receipt.js'
+import { type Answers, type Ledger, Store } from './store.js'
 
 /** A store, and what is to be done when its limiter is closed. */
 export interface OwnedStore {
@@ -14,25 +21,34 @@ export interface OwnedStore {
  * The limiter behind `RateLimiter`: it checks what users pass, and asks its ledger.
  *
  * It knows no particular store; `ownStore` makes the one it owns where none, or a URL, is given.
+ *
+ * Every method asks its ledger before it first waits: so calls take effect in the order in which they are made.
  */
 export class Limiter {
   readonly policies: { readonly [name: string]: Policy }
+  readonly #compound: Compound
+  readonly #keys: KeyReader
+  /** Whether keys are strings. */
+  readonly #isPlain: boolean
   #ledger: Ledger | undefined
   readonly #owned: OwnedStore | undefined
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
-    const given = optionsOf('INVALID_OPTION', 'RateLimiter', options ?? {}, ['store', 'prefix'])
+    const given = optionsOf('INVALID_OPTION', 'RateLimiter', options ?? {}, ['store', 'prefix', 'tag'])
     const { store } = given
     if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
       throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore, a RedisStore or a Redis URL', store)
     }
     const prefix = given.prefix === undefined ? undefined : nameOf('prefix', given.prefix)
-    const checked = policyOf(policy)
-    const names = limitNamesOf(checked) ?? ['default']
-    this.policies = Object.freeze(Object.fromEntries(names.map((name) => [name, checked])))
+    const tag = tagOf(given.tag)
+    const compound = compoundOf(policy)
+    this.#compound = compound
+    this.#keys = new KeyReader(compound.subjects)
+    this.#isPlain = this.#keys.isPlain
+    this.policies = byLimit(compound)
     this.#owned = store instanceof Store ? undefined : ownStore(store)
     try {
-      this.#ledger = (this.#owned?.store ?? (store as Store)).open(prefix, checked)
+      this.#ledger = (this.#owned?.store ?? (store as Store)).open(prefix, compound, tag)
     } catch (error) {
       void this.#owned?.release()
       throw error
@@ -40,32 +56,30 @@ export class Limiter {
   }
 
   // Not async: what a store promises would go through three more turns of the microtask queue.
-  take(key: string, cost?: unknown): Promise<Decision> {
+  take(key: unknown, cost?: unknown): Promise<Decision> {
     try {
-      return Promise.resolve(this.#open().take(key, cost === undefined ? 1 : unitsOf(cost, 1)))
+      return Promise.resolve(this.#take(this.#open(), key, cost))
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
-  takeSync(key: string, cost?: unknown): Decision {
+  takeSync(key: unknown, cost?: unknown): Decision {
     const ledger = this.#open()
     if (!ledger.isSync) {
       throw new TollgateError('INVALID_OPTION', 'takeSync needs the embedded store: over Redis, await take')
     }
-    return ledger.take(key, cost === undefined ? 1 : unitsOf(cost, 1)) as Decision
+    return this.#take(ledger, key, cost) as Decision
   }
 
-  async peek(key: string, cost?: unknown): Promise<Decision> {
-    return this.#open().peek(key, cost === undefined ? 1 : unitsOf(cost, 0))
-  }
-
-  async takeMany(keys: readonly string[], cost: unknown = 1): Promise<Decision[]> {
+  async takeMany(keys: readonly unknown[], cost?: unknown): Promise<Decision[]> {
     const ledger = this.#open()
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
     }
-    const results = await ledger.takeMany(keys, costsOf(cost, keys.length))
+    const { costs, tag } = callsOf(cost, keys.length)
+    const isPlain = this.#isPlain && tag === undefined
+    const results = await (isPlain ? ledger.takeMany(keys, costs) : this.#takeEach(ledger, keys, costs, tag))
     const failed = results.filter((result) => result instanceof TollgateError)
     const [first] = failed
     if (first === undefined) {
@@ -75,8 +89,65 @@ export class Limiter {
     throw new TollgateError(first.code, message, { cause: first, results })
   }
 
-  async reset(key: string): Promise<void> {
-    return this.#open().reset(key)
+  async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
+    const ledger = this.#open()
+    const keys = this.#keys.whole(key, tagIn('takeUpTo', options))
+    const { decision, units: granted } = await ledger.perform(keys, { kind: 'takeUpTo', units: unitsOf(units) })
+    const answer = { ...decision, granted }
+    stamped(answer, ledger.origin, keys, granted)
+    return answer
+  }
+
+  async peek(key: unknown, cost?: unknown): Promise<Decision> {
+    const ledger = this.#open()
+    const { units, tag } = callOf('peek', cost, 0)
+    return (await ledger.perform(this.#keys.whole(key, tag), { kind: 'peek', cost: units })).decision
+  }
+
+  async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
+    const ledger = this.#open()
+    const keys = this.#keys.whole(key, tagIn('penalize', options))
+    return (await ledger.perform(keys, { kind: 'penalize', units: unitsOf(units) })).units
+  }
+
+  async refund(decision: unknown, units?: unknown): Promise<number> {
+    const ledger = this.#open()
+    const receipt = refundable(decision, ledger.origin)
+    if (receipt === undefined) {
+      const rule = 'must be what take, takeSync, takeMany or takeUpTo of this limiter returned, and no copy of it'
+      throw new TollgateError('INVALID_OPTION', `decision ${rule}`)
+    }
+    const drawn = receipt.draw(units === undefined ? undefined : unitsOf(units))
+    if (drawn === 0) {
+      return 0
+    }
+    return giveBack(ledger, receipt, this.#refundOf(decision as Decision, drawn))
+  }
+
+  async reset(key: unknown, options?: unknown): Promise<void> {
+    await this.#change('reset', key, options, { kind: 'reset' })
+  }
+
+  async block(key: unknown, duration: unknown, options?: unknown): Promise<void> {
+    await this.#change('block', key, options, { kind: 'block', lastingUs: lastingOf('duration', duration) })
+  }
+
+  async unblock(key: unknown, options?: unknown): Promise<void> {
+    await this.#change('unblock', key, options, { kind: 'unblock' })
+  }
+
+  async override(key: unknown, numbers: unknown, options: unknown): Promise<void> {
+    const ledger = this.#open()
+    const policies = overridden(this.#compound, numbers)
+    const { ttl, tag } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag'])
+    const lastingUs = lastingOf('ttl', ttl)
+    const concerned = this.#compound.policies.filter((_, index) => policies[index] !== undefined)
+    const subjects = new Set(concerned.map(({ subject }) => subject))
+    await ledger.perform(this.#keys.needed(key, tagOf(tag), subjects), { kind: 'override', policies, lastingUs })
+  }
+
+  async clearOverride(key: unknown, options?: unknown): Promise<void> {
+    await this.#change('clearOverride', key, options, { kind: 'clearOverride' })
   }
 
   async ready(): Promise<void> {
@@ -102,25 +173,62 @@ export class Limiter {
     }
     return this.#ledger
   }
+
+  #take(ledger: Ledger, key: unknown, cost: unknown): Decision | Promise<Decision> {
+    if (this.#isPlain && typeof cost !== 'object') {
+      return ledger.take(key as string, cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', cost))
+    }
+    const { units, tag } = callOf('take', cost, 1)
+    if (this.#isPlain && tag === undefined) {
+      return ledger.take(key as string, units)
+    }
+    return ledger.takeBy(this.#keys.whole(key, tag), units)
+  }
+
+  async #takeEach(
+    ledger: Ledger,
+    keys: readonly unknown[],
+    costs: readonly number[],
+    tag: string | undefined,
+  ): Promise<Answers> {
+    const calls = keys.map(async (key, index) => {
+      return ledger.takeBy(this.#keys.whole(key, tag), costs[index] as number)
+    })
+    const results = await Promise.allSettled(calls)
+    return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
+  }
+
+  /** Changes what holds for those parts of a key that are named. */
+  async #change(method: string, key: unknown, options: unknown, operation: Operation): Promise<void> {
+    const ledger = this.#open()
+    await ledger.perform(this.#keys.some(key, tagIn(method, options)), operation)
+  }
+
+  /** What gives back units of a decision. */
+  #refundOf({ at, policies }: Decision, units: number): Refund {
+    const atUs = microsOf(at)
+    const resetAtUs = this.#compound.policies.map(() => atUs)
+    for (const { name, policy } of this.#compound.limits) {
+      const resetAfterMs = policies[name]?.resetAfterMs ?? 0
+      resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
+    }
+    return { kind: 'refund', units, atUs, resetAtUs }
+  }
 }
 
-/** The units that a call asks for. */
-function unitsOf(cost: unknown, least: number): number {
-  if (typeof cost === 'object' && cost !== null && !Array.isArray(cost)) {
-    const options = optionsOf('INVALID_OPTION', 'take', cost, ['cost'])
-    return options.cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', options.cost, least)
-  }
-  return wholeNumber('INVALID_COST', 'cost', cost, least)
+/** The policies by the names of the limits that decisions tell of. */
+function byLimit({ policies, limits }: Compound): { readonly [name: string]: Policy } {
+  return Object.freeze(Object.fromEntries(limits.map(({ name, policy }) => [name, policies[policy]?.policy as Policy])))
 }
 
-/** The units for each of `count` keys. */
-function costsOf(cost: unknown, count: number): number[] {
-  if (!Array.isArray(cost)) {
-    return new Array<number>(count).fill(unitsOf(cost, 1))
+async function giveBack(ledger: Ledger, receipt: Refundable, refund: Refund): Promise<number> {
+  const keys = typeof receipt.key === 'string' ? new Keys([receipt.key], undefined) : receipt.key
+  try {
+    return (await ledger.perform(keys, refund)).units
+  } catch (error) {
+    if (!TollgateError.is(error) || error.charged === false) {
+      receipt.putBack(refund.units)
+    }
+    throw error
   }
-  if (cost.length !== count) {
-    const rule = `must have a cost for each of the ${count} keys`
-    throw new TollgateError('INVALID_COST', `costs ${rule}, got ${cost.length}`)
-  }
-  return cost.map((one) => wholeNumber('INVALID_COST', 'cost', one))
 }

@@ -13,20 +13,19 @@ import { type TokenBucketPolicy, tokenBucket } from './policies/token-bucket.js'
  *
  * It is plain data: it can be logged, sent to a worker or written to a file, and is checked again
  * wherever it is used.
+ *
+ * @typeParam S - The kind of key that it counts by (its `per`).
  */
-export type Policy =
-  | CalendarWindowPolicy
-  | FixedWindowPolicy
-  | GcraPolicy
-  | LeakyBucketPolicy
-  | SlidingCounterPolicy
-  | SlidingLogPolicy
-  | SlidingLogsPolicy
-  | SlidingWindowPolicy
-  | TokenBucketPolicy
-
-/** The names of the limits that decisions under a policy tell of. */
-export type LimitNames<P extends Policy> = P extends SlidingLogsPolicy<infer N> ? N : 'default'
+export type Policy<S extends string = string> =
+  | CalendarWindowPolicy<S>
+  | FixedWindowPolicy<S>
+  | GcraPolicy<S>
+  | LeakyBucketPolicy<S>
+  | SlidingCounterPolicy<S>
+  | SlidingLogPolicy<S>
+  | SlidingLogsPolicy<string, S>
+  | SlidingWindowPolicy<S>
+  | TokenBucketPolicy<S>
 
 const MAKERS = {
   fixedWindow,
@@ -40,25 +39,32 @@ const MAKERS = {
   gcra,
 }
 
+/** What a policy must be, for messages. */
+export const POLICY_RULE = `must be made by ${Object.keys(MAKERS).join('(), ')}()`
+
 /** The names of a policy's limits, in the order in which they were declared; `undefined` if it is one limit. */
 export function limitNamesOf(policy: Policy): readonly string[] | undefined {
   return policy.algorithm === 'slidingLogs' ? Object.keys(policy.limits) : undefined
 }
 
-/** Takes a value as a policy: a policy is what its function makes of its own numbers. */
-export function policyOf(value: unknown): Policy {
-  if (typeof value === 'object' && value !== null && 'algorithm' in value) {
-    const { algorithm, ...options } = value
-    if (typeof algorithm === 'string' && Object.hasOwn(MAKERS, algorithm)) {
-      const make: (options: never) => Policy = MAKERS[algorithm as keyof typeof MAKERS]
-      return make(options as never)
-    }
-    throw invalid(
-      'INVALID_POLICY',
-      'algorithm',
-      `must be one of ${Object.keys(MAKERS).map(shown).join(', ')}`,
-      algorithm,
-    )
+/** Whether a value names its algorithm, as policies do. */
+export function isPolicyLike(value: unknown): value is { readonly algorithm: string } {
+  return typeof value === 'object' && value !== null && 'algorithm' in value && typeof value.algorithm === 'string'
+}
+
+/**
+ * Takes a value as a policy: a policy is what its function makes of its own numbers.
+ *
+ * @param where - What the value is, for the message.
+ */
+export function policyOf(value: unknown, where = 'policy'): Policy {
+  if (!isPolicyLike(value)) {
+    throw invalid('INVALID_POLICY', where, POLICY_RULE, value)
   }
-  throw invalid('INVALID_POLICY', 'policy', `must be made by ${Object.keys(MAKERS).join('(), ')}()`, value)
+  const { algorithm, ...options } = value
+  if (Object.hasOwn(MAKERS, algorithm)) {
+    const make: (options: never) => Policy = MAKERS[algorithm as keyof typeof MAKERS]
+    return make(options as never)
+  }
+  throw invalid('INVALID_POLICY', 'algorithm', `must be one of ${Object.keys(MAKERS).map(shown).join(', ')}`, algorithm)
 }

@@ -1,19 +1,17 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
+import type { KeyOf, LimitNames, Policies } from './compound.js'
 import type { Decision } from './decision.js'
+import type { Duration } from './duration.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { MemoryStore } from './memory/store.js'
-import type { LimitNames, Policy } from './policy.js'
+import type { Override, PolicyOverride } from './override.js'
+import type { Policy } from './policy.js'
 import { sharedStore } from './redis/shared.js'
 import type { RedisStore } from './redis/store.js'
 
-/** How a call is to be counted. */
-export interface TakeOptions {
-  /** The units that the call costs: a whole number from 1 (in `peek` from 0). Default: 1. */
-  readonly cost?: number
-}
-
 /** The options of a {@link RateLimiter} over Redis. */
-export interface RedisRateLimiterOptions {
+export interface RedisRateLimiterOptions extends KeyOptions {
   /**
    * Where the counts are kept. Limiters given the same URL share one connection, which is closed with the
    * last of them; a store that was made by you is closed by you.
@@ -26,37 +24,52 @@ export interface RedisRateLimiterOptions {
   readonly prefix: string
 }
 
-/** The options of a {@link RateLimiter} on the embedded store. */
-export interface RateLimiterOptions {
+/** The options of a {@link RateLimiter} on the embedded store, where a `tag` has no effect. */
+export interface RateLimiterOptions extends KeyOptions {
   /** Where the counts are kept. Default: a {@link MemoryStore} of its own. */
   readonly store?: MemoryStore
   /**
    * Sets the keys of this limiter apart from those of others on the same store. Letters, digits,
-   * `_`, `.` and `-`, up to 32, starting with a letter. Limiters of equal prefix and policy share
+   * `_`, `.` and `-`, up to 32, starting with a letter. Limiters of equal prefix and policies share
    * their counts; of equal prefix and different policies, only one can be open.
    */
   readonly prefix?: string
 }
 
 /**
+ * Those parts of a key that are meant: the key itself if it is a string; otherwise any of its parts. What counts
+ * all calls together is no part of a key and is meant only by `global: true`.
+ */
+export type SomeOf<K> = K extends string
+  ? K
+  : { readonly [Part in keyof K as Exclude<Part, 'global'>]?: K[Part] } & { readonly global?: true }
+
+/**
  * Limits how much each key may do.
  *
- * Calls on one key take effect in the order in which they are made. Every method that returns a
+ * A key is a non-empty well-formed string of at most 1024 bytes of UTF-8. If the policies have a `per`, it is an
+ * object with such a string for each of those kinds: `{ ip, account }`; `per: 'global'` counts all calls together
+ * and has no part in the key, so that of a limiter which has only that is `{}`.
+ *
+ * Several policies decide together: a call is charged by all of them, or by none.
+ *
+ * Whatever is asked of one key takes effect in the order in which it is asked. Every method that returns a
  * promise rejects, and never throws, with a `TollgateError`: `INVALID_KEY`, `INVALID_COST`,
  * `INVALID_OPTION` (an option of the call, or what the store's clock returned), `CLOSED`; over Redis also
  * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`.
  *
  * @typeParam K - The type of the keys.
- * @typeParam N - The names that decisions use: those of the limits of `slidingLogs`, otherwise `'default'`.
+ * @typeParam N - The names that decisions use: those of the limits, or `'default'` for a single one.
+ * @typeParam O - The numbers that a key may have of its own.
  */
-export interface RateLimiter<K = string, N extends string = 'default'> {
+export interface RateLimiter<K = string, N extends string = 'default', O = PolicyOverride | Override<Policies>> {
   /** The policies, by the names that decisions use: for inspection. Limits that share a policy show the same one. */
   readonly policies: { readonly [Name in N]: Policy }
 
   /**
    * Takes units for a key, if all of them fit. A refused call takes nothing.
    *
-   * @param key - Who is calling: a non-empty well-formed string of at most 1024 bytes of UTF-8.
+   * @param key - Who is calling.
    * @param cost - The units it costs. Default: 1.
    */
   take(key: K, cost?: number | TakeOptions): Promise<Decision<N>>
@@ -73,18 +86,87 @@ export interface RateLimiter<K = string, N extends string = 'default'> {
   takeMany(keys: readonly K[], cost?: number | readonly number[] | TakeOptions): Promise<Decision<N>[]>
 
   /**
+   * Takes as many units as fit, at most so many; `granted` tells how many, under several policies the least that
+   * one of them has room for. If none fits, the decision is that of a refused {@link take} of 1.
+   *
+   * @param units - A whole number from 1.
+   */
+  takeUpTo(key: K, units: number, options?: KeyOptions): Promise<Decision<N> & { readonly granted: number }>
+
+  /**
    * What {@link take} would answer, without taking anything; `remaining` and `resetAfterMs` are
    * those of the key as it stands. The cost may be 0.
    */
   peek(key: K, cost?: number | TakeOptions): Promise<Decision<N>>
 
   /**
-   * Makes a key as if never used.
+   * Charges units whether or not they fit, for what was known too late: each policy charges as many as it has
+   * left, at most so many, also while the key is blocked.
+   *
+   * @param units - A whole number from 1. Default: 1.
+   * @returns The units charged, under several policies the most that one of them charged.
+   */
+  penalize(key: K, units?: number, options?: KeyOptions): Promise<number>
+
+  /**
+   * Gives back units that a decision took: those that are still on the books. What has drained or expired since,
+   * and what was taken in a window that has closed, is gone; nothing is ever above full.
+   *
+   * A decision gives back no more than it took, however often it is asked, and nothing if it was refused.
+   *
+   * @param decision - What {@link take}, `takeSync`, {@link takeMany} or {@link takeUpTo} of this limiter returned:
+   * the object itself, as a copy is `INVALID_OPTION`.
+   * @param units - A whole number from 1. Default: all that the decision has not given back.
+   * @returns The units given back, under several policies the most that one of them gave back.
+   */
+  refund(decision: Decision<N>, units?: number): Promise<number>
+
+  /**
+   * Makes a key as if never used, and ends a block; numbers of its own (see {@link override}) stay.
    *
    * Rejects with `STORE_FULL` if the embedded store has no room for the key, which so shares its
    * count with others (see `MemoryStoreOptions.maxKeys`).
+   *
+   * @param key - The key, or some of its parts.
    */
-  reset(key: K): Promise<void>
+  reset(key: SomeOf<K>, options?: KeyOptions): Promise<void>
+
+  /**
+   * Refuses every call on a key for so long, whatever room there is; a block of the key that is under way ends
+   * then instead. Under several policies one blocked part refuses the call. Nothing is charged, and what has been
+   * charged drains and expires as ever.
+   *
+   * If the store's clock is set back, the block lasts longer by that step.
+   *
+   * Rejects with `STORE_FULL` if the embedded store has no room for the key.
+   *
+   * @param key - The key, or some of its parts.
+   * @param duration - Up to 142 years.
+   */
+  block(key: SomeOf<K>, duration: Duration, options?: KeyOptions): Promise<void>
+
+  /** Ends a block. */
+  unblock(key: SomeOf<K>, options?: KeyOptions): Promise<void>
+
+  /**
+   * Gives a key numbers of its own for a time, in all processes from the next decision on. What it has used
+   * counts on, as if the policy had been changed; and so it does when the time is over.
+   *
+   * Rejects with `INVALID_OPTION` for what is no number of the policy, with `INVALID_POLICY` for numbers that it
+   * cannot have, and with `STORE_FULL` if the embedded store has no room for the key.
+   *
+   * @param key - The key, or those of its parts that the policies count by.
+   * @param numbers - Those that are to differ from the limiter's; of several policies by name.
+   * @param options - `ttl` says for how long.
+   *
+   * @example
+   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
+   * await limiter.override('customer:7', { limit: 500 }, { ttl: '30d' })
+   */
+  override(key: SomeOf<K>, numbers: O, options: OverrideOptions): Promise<void>
+
+  /** Takes the numbers of its own from a key. */
+  clearOverride(key: SomeOf<K>, options?: KeyOptions): Promise<void>
 
   /** Resolves once the store can answer: at once on the embedded store. */
   ready(): Promise<void>
@@ -100,7 +182,8 @@ export interface RateLimiter<K = string, N extends string = 'default'> {
 }
 
 /** A {@link RateLimiter} on the embedded store, which can answer at once. */
-export interface EmbeddedRateLimiter<K = string, N extends string = 'default'> extends RateLimiter<K, N> {
+export interface EmbeddedRateLimiter<K = string, N extends string = 'default', O = PolicyOverride | Override<Policies>>
+  extends RateLimiter<K, N, O> {
   /**
    * {@link RateLimiter.take} without a promise.
    *
@@ -112,21 +195,36 @@ export interface EmbeddedRateLimiter<K = string, N extends string = 'default'> e
 /** Makes limiters. */
 export interface RateLimiterConstructor {
   /**
-   * @param policy - The limit, made by `gcra`, `fixedWindow` or another function of the kind.
+   * @param policy - The limit, made by `gcra`, `fixedWindow` or another function of the kind; or 1 to 8 by name,
+   * which decide together. Then either all have a `per` or none has one, and `countRefused` cannot be used.
+   * Decisions tell of at most 16 limits.
    * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }))
    * const decision = await limiter.take('user:42')
+   *
+   * @example
+   * const login = new RateLimiter({
+   *   ip: gcra({ limit: 20, period: '1m', per: 'ip' }),
+   *   account: gcra({ limit: 5, period: '1h', per: 'account' }),
+   * })
+   * const { allowed, policy } = await login.take({ ip: '192.0.2.1', account: 'ann' })
    */
-  new <P extends Policy>(policy: P, options?: RateLimiterOptions): EmbeddedRateLimiter<string, LimitNames<P>>
+  new <const P extends Policy | Policies>(
+    policy: P,
+    options?: RateLimiterOptions,
+  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store: 'redis://localhost', prefix: 'api' })
    */
-  new <P extends Policy>(policy: P, options: RedisRateLimiterOptions): RateLimiter<string, LimitNames<P>>
+  new <const P extends Policy | Policies>(
+    policy: P,
+    options: RedisRateLimiterOptions,
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>>
   readonly prototype: RateLimiter
 }
 

@@ -1,25 +1,23 @@
-import { unboxed } from './answer.js'
+import { ANSWER_LENGTH, STATUSES, unboxed } from './answer.js'
 import type { Decision, PolicyNumbers } from './decision.js'
+import type { Performed } from './operation.js'
 
 /**
  * Decisions that tell of several limits by name: `src/binding/answer.rs` is the other end.
  *
  * Such an answer begins with six doubles, too: code, time, how far on the limits' numbers begin, the number of
- * the limit that it speaks of, 0, reset after. Each limit has four: limit, remaining, retry after (below 0 if it
+ * the limit that it speaks of, the units of an operation, reset after. Each limit has four: limit, remaining, retry after (below 0 if it
  * never can admit the cost), reset after.
  */
 const LIMIT_LENGTH = 4
 
-/** The most limits that a policy has. */
-const MOST_LIMITS = 8
-
-/** The most doubles that follow on the first six. */
-export const DETAILS_LENGTH = MOST_LIMITS * LIMIT_LENGTH
+/** The doubles of an answer that tells of so many limits. */
+export function lengthOf(limits: number): number {
+  return ANSWER_LENGTH + limits * LIMIT_LENGTH
+}
 
 /** Added to the code of such a decision. */
 const SEVERAL = 8
-
-const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible'] as const
 
 /** The decision on these limits that stands in `answers` from `start` on, or `undefined` for a failure. */
 export function severalAt(answers: Float64Array, start: number, names: readonly string[]): Decision | undefined {
@@ -54,4 +52,10 @@ export function severalAt(answers: Float64Array, start: number, names: readonly 
     at: answers[start + 1] as number,
     source: 'store',
   } as Decision
+}
+
+/** What became of the operation whose answer stands in `answers` from `start` on, or `undefined` for a failure. */
+export function performedAt(answers: Float64Array, start: number, names: readonly string[]): Performed | undefined {
+  const decision = severalAt(answers, start, names)
+  return decision === undefined ? undefined : { decision, units: answers[start + 4] as number }
 }

@@ -1,24 +1,29 @@
+import type { Compound } from './compound.js'
 import type { Decision } from './decision.js'
 import type { TollgateError } from './error.js'
-import type { Policy } from './policy.js'
+import type { Keys } from './keys.js'
+import type { Operation, Performed } from './operation.js'
 
 /**
  * One limiter's keys on one store: what a limiter asks.
  *
- * Keys are checked here, because only the store's encoding tells their length in bytes for free;
- * costs have been checked by the limiter.
+ * A key that is a string is checked here, because only the store's encoding tells its length in bytes for
+ * free; costs, units and times have been checked by the limiter. Whatever is asked of one key takes effect in
+ * the order in which it is asked. Decisions that take units are stamped (`ts/receipt.ts`).
  */
 export interface Ledger {
   /** Whether {@link take} answers at once. */
   readonly isSync: boolean
+  /** What decisions of this ledger are stamped with. */
+  readonly origin: object
   /** Takes `cost` units, 1 or more. Throws or rejects with a `TollgateError`. */
   take(key: string, cost: number): Decision | Promise<Decision>
-  /** What {@link take} would answer; `cost` may be 0. */
-  peek(key: string, cost: number): Decision | Promise<Decision>
+  /** {@link take} for several keys that are decided together, or with a tag. */
+  takeBy(keys: Keys, cost: number): Decision | Promise<Decision>
   /** {@link take} for several keys, each by itself, in order: a decision or an error for each. */
   takeMany(keys: readonly string[], costs: readonly number[]): Answers | Promise<Answers>
-  /** Makes a key as if never used. */
-  reset(key: string): void | Promise<void>
+  /** Whatever else can be asked. */
+  perform(keys: Keys, operation: Operation): Performed | Promise<Performed>
   /** Resolves once the store can answer. */
   ready(): Promise<void>
   /** Frees the prefix for another policy. */
@@ -33,9 +38,10 @@ export abstract class Store {
   /**
    * Opens a limiter's keys.
    *
+   * @param tag - What decides the keys' place in a cluster, where the call has no tag of its own.
    * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` while `prefix` is open with another
    * policy.
    * @internal
    */
-  abstract open(prefix: string | undefined, policy: Policy): Ledger
+  abstract open(prefix: string | undefined, compound: Compound, tag: string | undefined): Ledger
 }

@@ -124,7 +124,7 @@ describe('its options', () => {
 
   test('unknown and missing ones, and a policy written by hand', () => {
     expect(failureOf(() => slidingCounter(anything({ limit: 1, window: 1, buckets: 2 }))).message).toBe(
-      'slidingCounter has no option "buckets"; it takes limit, window',
+      'slidingCounter has no option "buckets"; it takes limit, window, per',
     )
     expect(failureOf(() => slidingCounter(anything(undefined))).message).toMatch(/takes an object of options/)
     const made = slidingCounter({ limit: 5, window: '1m' })

@@ -1,8 +1,8 @@
 /** The limiters over Redis that are compared, each with the settings its users would have. */
 import { Redis } from 'ioredis'
-import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import { createClient } from 'redis'
-import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
+import { calendarWindow, fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
 
 /**
  * So many units an hour: more than a round spends on any key, and few enough for tollgate's usual form of
@@ -42,6 +42,37 @@ export const CONTENDERS = {
     const client = createClient({ url })
     await client.connect()
     return flexible('node', { storeClient: client, useRedisPackage: true, close: () => client.quit() }, limiters)
+  },
+}
+
+export const THREE = 'tollgate, three policies'
+/** The one that {@link THREE} is compared to. */
+export const UNION = 'RateLimiterUnion of three + ioredis'
+
+/** Several limits for each call. */
+export const OF_THREE = {
+  [GCRA]: CONTENDERS[GCRA],
+
+  [THREE]: (url, limiters) => {
+    const policies = {
+      burst: gcra({ limit: LIMIT, period: PERIOD }),
+      hourly: fixedWindow({ limit: LIMIT, window: PERIOD }),
+      daily: calendarWindow({ limit: LIMIT, every: 'day', timeZone: 'Asia/Shanghai' }),
+    }
+    return tollgate(policies, 'three', url, limiters)
+  },
+
+  async [UNION](url) {
+    const { storeClient, close } = ioredis(url, {})
+    const limiters = [PERIOD_SECONDS, PERIOD_SECONDS, 24 * PERIOD_SECONDS].map((duration, number) => {
+      return new RateLimiterRedis({ storeClient, points: LIMIT, duration, keyPrefix: `union-${number}` })
+    })
+    const union = new RateLimiterUnion(...limiters)
+    return {
+      calls: [(key) => union.consume(key)],
+      isAllowed: (results) => Object.values(results).every(({ remainingPoints }) => remainingPoints >= 0),
+      close,
+    }
   },
 }
 

@@ -1,7 +1,7 @@
 /** Over Redis: one process, one server on the same machine, allowed decisions. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { load, visitAll } from './load.mjs'
-import { CONTENDERS, FIXED_WINDOW, GCRA, LIMIT, PEER } from './redis-contenders.mjs'
+import { CONTENDERS, FIXED_WINDOW, GCRA, LIMIT, OF_THREE, PEER, THREE, UNION } from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
 import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
 import { interleave } from './rounds.mjs'
@@ -18,7 +18,15 @@ export const paces = {
 
 const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
 
-/** @typedef {{ title: string, inFlight: number, limiters: number, targets: import('./report.mjs').Target[] }} Scene */
+/**
+ * @typedef {object} Scene
+ * @property {string} title
+ * @property {number} inFlight
+ * @property {number} limiters
+ * @property {import('./report.mjs').Target[]} targets
+ * @property {typeof CONTENDERS} contenders
+ * @property {string} peer - The contender that the others are compared to.
+ */
 
 /** @type {Scene[]} */
 const SCENES = [
@@ -34,11 +42,20 @@ const SCENES = [
     { of: FIXED_WINDOW, to: PEER, figure: 'cpuMicros', atMost: 0.2 },
   ]),
   scene(64, 16, []),
+  {
+    ...scene(64, 1, [
+      { of: THREE, to: UNION, atLeast: 3 },
+      { of: THREE, to: GCRA, figure: 'redisMicros', atMost: 2.5 },
+    ]),
+    title: '64 in flight, three limits each',
+    contenders: OF_THREE,
+    peer: UNION,
+  },
 ]
 
 function scene(inFlight, limiters, targets) {
   const of = limiters === 1 ? '' : `, ${limiters} limiters on one connection`
-  return { title: `${inFlight} in flight${of}`, inFlight, limiters, targets }
+  return { title: `${inFlight} in flight${of}`, inFlight, limiters, targets, contenders: CONTENDERS, peer: PEER }
 }
 
 /** So many calls are under way while the keys are visited, unmeasured, before a turn. */
@@ -67,10 +84,10 @@ export async function run(pace) {
 }
 
 /** @param {Scene} scene */
-async function play({ title, inFlight, limiters, targets }, pace, redis) {
+async function play({ title, inFlight, limiters, targets, contenders: opened, peer }, pace, redis) {
   const contenders = []
   try {
-    for (const [name, open] of Object.entries(CONTENDERS)) {
+    for (const [name, open] of Object.entries(opened)) {
       contenders.push({ name, ...(await open(redis.url, limiters)) })
     }
     const measured = await interleave(contenders, pace, async (contender, millis) => {
@@ -87,23 +104,26 @@ async function play({ title, inFlight, limiters, targets }, pace, redis) {
         callsPerScript: measures.calls / (after.scripts - before.scripts),
       }
     })
-    return { title, inFlight, limiters, results: resultsOf(measured), targets: judged(targets, measured, title) }
+    const results = resultsOf(measured, peer)
+    return { title, inFlight, limiters, peer, results, targets: judged(targets, measured, title) }
   } finally {
     await Promise.all(contenders.map(({ close }) => close()))
   }
 }
 
+const OURS = [GCRA, FIXED_WINDOW, THREE]
+
 /** The medians of the rounds, and the ratios of their speeds. */
-function resultsOf(measured) {
+function resultsOf(measured, peer) {
   const speeds = figuresOf(measured, 'callsPerSecond')
-  const others = [...speeds.keys()].filter((name) => name !== GCRA && name !== FIXED_WINDOW)
+  const others = [...speeds.keys()].filter((name) => !OURS.includes(name))
   const best = others.reduce((a, b) => (median(speeds.get(a)) >= median(speeds.get(b)) ? a : b))
   return [...measured].map(([name, rounds]) => {
     const medians = Object.keys(rounds[0]).map((figure) => [figure, median(rounds.map((round) => round[figure]))])
     return {
       name,
       ...Object.fromEntries(medians),
-      ratioToPeer: ratioOf(speeds.get(name), speeds.get(PEER)),
+      ratioToPeer: ratioOf(speeds.get(name), speeds.get(peer)),
       ratioToBest: ratioOf(speeds.get(name), speeds.get(best)),
       isBestPeer: name === best,
       rounds,
@@ -116,7 +136,7 @@ function figuresOf(measured, figure) {
   return new Map([...measured].map(([name, rounds]) => [name, rounds.map((round) => round[figure])]))
 }
 
-const FIGURES = { callsPerSecond: 'calls/s', cpuMicros: 'CPU per call' }
+const FIGURES = { callsPerSecond: 'calls/s', cpuMicros: 'CPU per call', redisMicros: "Redis's CPU per call" }
 
 function judged(targets, measured, where) {
   return targets.flatMap(({ figure = 'callsPerSecond', ...target }) => {
@@ -129,9 +149,9 @@ export function print({ conditions, scenes }) {
   for (const condition of conditions) {
     console.log(`  ${condition}`)
   }
-  for (const { title, inFlight, results } of scenes) {
+  for (const { title, inFlight, peer, results } of scenes) {
     const latency = inFlight === 1 ? ['p50 us', 'p99 us'] : []
-    const ratios = ['x rlf+ioredis', 'x best other']
+    const ratios = [peer === PEER ? 'x rlf+ioredis' : 'x union', 'x best other']
     const head = [title, 'calls/s', 'range', ...ratios, 'CPU us', 'Redis us', 'calls/script', ...latency]
     printColumns(head, results.map(rowOf))
   }

@@ -59,11 +59,11 @@ fn buckets_that_go_together_are_decided_as_if_each_went_alone() {
         bucket(9, SECOND, 5, 0, 2).interval(),
         bucket(1, SECOND / 5, 20, 20, 4).interval(),
     ];
-    rounds::proven(&policies.map(Arc::new));
+    rounds::proven(&policies.map(|policy| Arc::new(policy.into())));
 }
 
 fn names(policy: &Policy) -> Names {
-    Names::new("api", "default", policy)
+    Names::new("api", &policy.clone().into())
 }
 
 fn name(policy: &Policy, key: &str) -> Vec<u8> {

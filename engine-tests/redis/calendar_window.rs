@@ -11,10 +11,11 @@ use tokio::time::Instant;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::calendar::Every;
 use tollgate::clock::{Clock as _, SystemClock};
-use tollgate::decision::{self, Decision, Status};
+use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
+use tollgate::operation::Operation;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Connection, Left, Names, Reply, Round, Unanswered};
+use tollgate::store::redis::{Batch, Connection, Names, Round, Unanswered};
 
 use super::server::Server;
 use crate::calendar_window::CalendarSpec;
@@ -66,16 +67,20 @@ impl Client {
     fn send(&self, calls: &[(&Policy, &[&str])]) -> oneshot::Receiver<Vec<Decision>> {
         let mut round = Round::default();
         for (index, (policy, keys)) in calls.iter().enumerate() {
-            let names = Names::new(&format!("limiter-{index}"), "default", policy);
+            let names = Names::new(&format!("limiter-{index}"), &(*policy).clone().into());
             let mut batch = Batch::new();
             keys.iter().for_each(|key| batch.push(&names, Key::new(key).unwrap(), 1));
-            round.push(Arc::new((*policy).clone()), batch);
+            round.push(Arc::new((*policy).clone().into()), batch);
         }
+        self.decided(round)
+    }
+
+    fn decided(&self, round: Round) -> oneshot::Receiver<Vec<Decision>> {
         let (told, hears) = oneshot::channel();
         let deadline = Instant::now() + Duration::from_secs(5);
         self.connection.decide(round, self.clock(), deadline, |round, answers| {
             let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
-            round.settle(answers, |told| decisions.push(told.map(|told| told.decision)));
+            round.settle(answers, |one| decisions.push(one.map(|one| one.told.decision)));
             told.send(decisions.into_iter().map(Result::unwrap).collect()).unwrap();
         });
         hears
@@ -86,16 +91,12 @@ impl Client {
     }
 
     fn peek(&self, policy: &Policy, key: &str) -> Decision {
-        let names = Names::new("limiter-0", "default", policy);
-        let key = names.key(Key::new(key).unwrap());
-        let deadline = Instant::now() + Duration::from_secs(5);
-        let asked = self.connection.peek(Arc::new(policy.clone()), key, 1, self.clock(), deadline);
-        let values = self.runtime.block_on(asked).unwrap();
-        let mut reply = Reply::new(&values);
-        let Left::State(state) = reply.next(policy).unwrap().1 else {
-            panic!("a calendar's state is small");
-        };
-        decision::peek(policy, &state, reply.now(), 1)
+        let names = Names::new("limiter-0", &policy.clone().into());
+        let (mut batch, mut round) = (Batch::new(), Round::peeking());
+        let key = Some(Key::new(key).unwrap());
+        batch.push_operation(&names, &[key], None, Operation::Peek { cost: 1 });
+        round.push(Arc::new(policy.clone().into()), batch);
+        self.runtime.block_on(self.decided(round)).unwrap().remove(0)
     }
 }
 

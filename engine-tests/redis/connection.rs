@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
+use tollgate::operation::Operation;
+use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, Connection, Failure, Names, Round, Unanswered};
 
@@ -35,7 +37,7 @@ fn take(
     let asked = connection.ask(round.jobs().remove(0), tokio::time::Instant::now() + TIMEOUT);
     async move {
         let mut decided = None;
-        round.settle(&[asked.await], |told| decided = Some(told.map(|told| told.decision)));
+        round.settle(&[asked.await], |one| decided = Some(one.map(|one| one.told.decision)));
         decided.unwrap().map_err(|unanswered| match unanswered {
             Unanswered::Job(failure) => failure,
             Unanswered::Call(error) => panic!("{error}"),
@@ -45,8 +47,8 @@ fn take(
 
 fn single(policy: &Policy, key: &str) -> Round {
     let (mut batch, mut round) = (Batch::new(), Round::default());
-    batch.push(&Names::new("api", "default", policy), Key::new(key).unwrap(), 1);
-    round.push(Arc::new(policy.clone()), batch);
+    batch.push(&Names::new("api", &policy.clone().into()), Key::new(key).unwrap(), 1);
+    round.push(Arc::new(policy.clone().into()), batch);
     round
 }
 
@@ -193,4 +195,29 @@ fn what_waits_when_the_connection_is_dropped_settles() {
     drop(connection);
     let answers = settled.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(answers, vec![Err(Failure::Closed), Err(Failure::Closed)]);
+}
+
+#[test]
+fn keys_that_share_no_slot_of_a_cluster_say_so_and_a_tag_puts_them_together() {
+    let (server, runtime) = (Server::start_cluster(), runtime());
+    let connection = opened(server.client(), &runtime);
+    let named = |name: &str, subject| NamedPolicy { name: name.into(), policy: hundred(), subject };
+    let policies = Policies::several(vec![named("ip", 0), named("account", 1)]).unwrap();
+    let names = Names::new("api", &policies);
+    let keys = ["10.0.0.1", "alice"].map(|key| Some(Key::new(key).unwrap()));
+    let mut taken = Vec::new();
+    for tag in [None, Some("login")] {
+        let (mut batch, mut round) = (Batch::new(), Round::default());
+        batch.push_operation(&names, &keys, tag, Operation::Take { cost: 1 });
+        round.push(Arc::new(policies.clone()), batch);
+        let job = round.jobs().remove(0);
+        let asked = connection.ask(job, tokio::time::Instant::now() + TIMEOUT);
+        round.settle(&[runtime.block_on(asked)], |one| taken.push(one));
+    }
+    let [refused, taken] = taken.try_into().unwrap();
+    let Err(Unanswered::Job(Failure::Refused(why))) = refused else {
+        panic!("{refused:?} of keys in two slots");
+    };
+    assert!(why.contains("share a slot") && why.contains("tag"), "{why}");
+    assert_eq!(taken.unwrap().told.decision.remaining, 99);
 }

@@ -28,7 +28,7 @@ fn policies() -> Vec<Policy> {
 }
 
 fn batch(policy: &Policy, keys: &[&str]) -> (Batch, Names) {
-    let names = Names::new("api", "default", policy);
+    let names = Names::new("api", &policy.clone().into());
     let mut batch = Batch::new();
     for key in keys {
         batch.push(&names, Key::new(key).unwrap(), 1);

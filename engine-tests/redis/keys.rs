@@ -8,6 +8,7 @@ use tollgate::algorithm::Algorithm as _;
 use tollgate::calendar::Every;
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
+use tollgate::operation::Operation;
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, Names, Script};
 
@@ -43,12 +44,12 @@ fn policies() -> Vec<Policy> {
 
 pub(crate) fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
     let mut batch = Batch::new();
-    batch.push(&Names::new("api", "default", policy), Key::new(key).unwrap(), cost);
+    batch.push(&Names::new("api", &policy.clone().into()), Key::new(key).unwrap(), cost);
     server.decide(Script::deciding(), policy, &batch, &[]).remove(0).unwrap()
 }
 
 pub(crate) fn name(policy: &Policy, key: &str) -> Vec<u8> {
-    Names::new("api", "default", policy).of(Key::new(key).unwrap())
+    Names::new("api", &policy.clone().into()).of(Key::new(key).unwrap())
 }
 
 #[test]
@@ -106,7 +107,8 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
         let before = state(&mut server, &name(&policy, &key));
         let mut batch = Batch::new();
         for (key, cost) in [(key.as_str(), 0), ("never used", 0), (key.as_str(), limit + 1)] {
-            batch.push(&Names::new("api", "default", &policy), Key::new(key).unwrap(), cost);
+            let (names, key) = (Names::new("api", &policy.clone().into()), Key::new(key).unwrap());
+            batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
         }
         let peek = [String::from("peek")];
         let decisions = server.decide(Script::deciding(), &policy, &batch, &peek);

@@ -9,6 +9,7 @@ use redis::Value as RedisReply;
 use tollgate::algorithm::{Algorithm as _, SlidingLog};
 use tollgate::decision::{self, Decision};
 use tollgate::key::Key;
+use tollgate::policies::Policies;
 use tollgate::policy::{Policy, State};
 use tollgate::store::redis::{Answer, Batch, Job, Names, Round, Unanswered};
 
@@ -21,7 +22,7 @@ use crate::trace::START;
 
 const KEYS: usize = 3;
 
-fn policies() -> Vec<Arc<Policy>> {
+fn policies() -> Vec<Arc<Policies>> {
     let rate = |units, period, burst| RateSpec { units, period, burst };
     let window = |limit, window| WindowSpec { limit, window }.policy();
     let policies = vec![
@@ -38,7 +39,7 @@ fn policies() -> Vec<Arc<Policy>> {
         Policy::SlidingLog(SlidingLog::new(7, SECOND, false).unwrap()),
         CounterSpec { limit: 900, window_ms: 60 }.policy(),
     ];
-    policies.into_iter().map(Arc::new).collect()
+    policies.into_iter().map(|policy| Arc::new(policy.into())).collect()
 }
 
 /// One call: its limiter, its key and its cost.
@@ -66,7 +67,7 @@ fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
 
 fn holds(
     server: &mut Server,
-    policies: &[Arc<Policy>],
+    policies: &[Arc<Policies>],
     rounds: &[(u64, Vec<Step>)],
 ) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
@@ -75,23 +76,24 @@ fn holds(
     for (pause, steps) in rounds {
         now += pause;
         let (mut round, mut expected) = (Round::default(), Vec::<Decision>::new());
-        for (limiter, policy) in policies.iter().enumerate() {
-            let names = Names::new(&format!("limiter-{limiter}"), "default", policy);
+        for (limiter, policies) in policies.iter().enumerate() {
+            let policy = policies.alone().unwrap();
+            let names = Names::new(&format!("limiter-{limiter}"), policies);
             let mut batch = Batch::new();
             for &(_, key, cost) in steps.iter().filter(|step| step.0 == limiter) {
                 batch.push(&names, Key::new(&format!("key {key}")).unwrap(), cost);
                 let state = states.entry((limiter, key)).or_insert_with(|| policy.unused());
-                expected.push(decision::take(&**policy, state, now, cost));
+                expected.push(decision::take(policy, state, now, cost));
             }
             if !batch.is_empty() {
-                round.push(Arc::clone(policy), batch);
+                round.push(Arc::clone(policies), batch);
             }
         }
         let jobs = round.jobs();
         prop_assert_eq!(jobs.len(), 1);
         let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
         let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
-        round.settle(&answers, |told| decisions.push(told.map(|told| told.decision)));
+        round.settle(&answers, |one| decisions.push(one.map(|one| one.told.decision)));
         let expected: Vec<_> = expected.into_iter().map(Ok).collect();
         prop_assert_eq!(decisions, expected);
     }
@@ -99,7 +101,7 @@ fn holds(
 }
 
 /// Random rounds of calls on limiters of these policies.
-pub(super) fn proven(policies: &[Arc<Policy>]) {
+pub(super) fn proven(policies: &[Arc<Policies>]) {
     let server = std::cell::RefCell::new(Server::start());
     let mut runner = TestRunner::new(ProptestConfig::with_cases(40));
     let rounds = prop::collection::vec(any_round(policies.len()), 1..30);

@@ -1,5 +1,6 @@
 //! A Redis server of one's own: a child process on a socket in a folder of its own.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +10,8 @@ use std::{env, fs, process, thread};
 use redis::{Client, Connection, Value as RedisReply};
 use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::decision::Decision;
+use tollgate::perform::Performed;
+use tollgate::policies::Policies;
 use tollgate::policy::Policy;
 use tollgate::several::Told;
 use tollgate::store::redis::{Batch, CallError, Reply, Script, Value};
@@ -54,9 +57,30 @@ impl Server {
         Self::start_in(Folder::new())
     }
 
+    /// A cluster of one node, which has all slots.
+    pub(crate) fn start_cluster() -> Self {
+        // A node of a cluster has a port, and another 10,000 above it.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = (20_000 + free % 20_000).to_string();
+        let words = ["--cluster-enabled", "yes", "--port", &port, "--bind", "127.0.0.1"];
+        let mut server = Self::start_with(Folder::new(), &words);
+        let _: () = server.run(&[b"CLUSTER", b"ADDSLOTSRANGE", b"0", b"16383"]);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !server.run::<String>(&[b"CLUSTER", b"INFO"]).contains("cluster_state:ok") {
+            assert!(Instant::now() < deadline, "the cluster does not come up");
+            thread::sleep(Duration::from_millis(10));
+        }
+        server
+    }
+
     pub(crate) fn start_in(folder: Folder) -> Self {
+        Self::start_with(folder, &["--port", "0"])
+    }
+
+    fn start_with(folder: Folder, words: &[&str]) -> Self {
         let child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .args(words)
+            .args(["--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(folder.socket())
             .current_dir(&folder.0)
             .stdout(Stdio::null())
@@ -124,9 +148,21 @@ impl Server {
         batch: &Batch,
         more: &[String],
     ) -> Vec<Result<Told, CallError>> {
+        let performed = self.perform(script, &policy.clone().into(), batch, more).into_iter();
+        performed.map(|one| one.map(|one| one.told)).collect()
+    }
+
+    /// What becomes of the calls of a batch, by a script, with what more arguments it takes.
+    pub(crate) fn perform(
+        &mut self,
+        script: &Script,
+        policies: &Policies,
+        batch: &Batch,
+        more: &[String],
+    ) -> Vec<Result<Performed, CallError>> {
         let (mut batch, mut request) = (batch.clone(), Vec::new());
         batch.set_time(more.get(1).map_or_else(|| SystemClock.now(), |now| now.parse().unwrap()));
-        batch.write(policy, &mut request);
+        batch.write(policies, &mut request);
         let mut command = redis::cmd("EVAL");
         command.arg(script.source()).arg(batch.keys().len());
         for name in batch.keys().iter() {
@@ -137,7 +173,7 @@ impl Server {
             panic!("a script answers with a list");
         };
         let values: Vec<Value> = values.into_iter().map(value).collect();
-        batch.told(policy, &mut Reply::new(&values)).collect()
+        batch.performed(policies, &mut Reply::new(&values)).collect()
     }
 }
 

@@ -33,7 +33,7 @@ fn policies() -> Vec<Policy> {
 }
 
 fn batch(policy: &Policy, calls: &[(&str, u64)]) -> (Batch, Names) {
-    let names = Names::new("api", "default", policy);
+    let names = Names::new("api", &policy.clone().into());
     let mut batch = Batch::new();
     for (key, cost) in calls {
         batch.push(&names, Key::new(key).unwrap(), *cost);
@@ -42,7 +42,7 @@ fn batch(policy: &Policy, calls: &[(&str, u64)]) -> (Batch, Names) {
 }
 
 fn name(policy: &Policy, key: &str) -> Vec<u8> {
-    Names::new("api", "default", policy).of(Key::new(key).unwrap())
+    Names::new("api", &policy.clone().into()).of(Key::new(key).unwrap())
 }
 
 /// Calls by the server's clock.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, Look, State as _};
+use tollgate::algorithm::{Algorithm as _, State as _};
 use tollgate::decision::{self, Decision, Status};
 use tollgate::key::Key;
+use tollgate::operation::Operation;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Job, Left, Names, Reply, Script};
+use tollgate::store::redis::{Batch, Names, Script};
 
-use super::server::{Server, value};
+use super::server::Server;
 use super::twins::{STEPS, equal, lasting, proven};
 use crate::policies::{DAY, HOUR, MILLI, SECOND};
 use crate::sliding_window::{SlidingOracle, SlidingSpec, any_close, any_dense_trace, any_sliding};
@@ -47,7 +48,7 @@ fn both_layouts_equal_rust_and_the_oracle_in_dense_traces() {
 }
 
 fn names(policy: &Policy) -> Names {
-    Names::new("api", "default", policy)
+    Names::new("api", &policy.clone().into())
 }
 
 fn name(policy: &Policy, key: &str) -> Vec<u8> {
@@ -74,21 +75,12 @@ fn take_at(server: &mut Server, policy: &Policy, now: u64, cost: u64) -> Decisio
 
 /// What a peek is told; the clock is the script's own unless a time is given.
 fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> Decision {
-    let keys = Names::new("api", "default", policy).key(Key::new("a").unwrap());
-    let job = Job::peek(policy, keys, cost, 0);
+    let mut batch = Batch::new();
+    let (names, key) = (Names::new("api", &policy.clone().into()), Key::new("a").unwrap());
+    batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
     let script = now.map_or(Script::deciding().clone(), |_| lasting());
-    let mut command = redis::cmd("EVAL");
-    command.arg(script.source()).arg(1).arg(name(policy, "a")).arg(job.arguments);
-    command.arg(now.unwrap_or(0));
-    let redis::Value::Array(values) = command.query(&mut server.connection).unwrap() else {
-        panic!("a script answers with a list");
-    };
-    let values: Vec<_> = values.into_iter().map(value).collect();
-    let mut reply = Reply::new(&values);
-    let (outcome, Left::Told(standings)) = reply.next(policy).unwrap() else {
-        panic!("a sliding window tells");
-    };
-    decision::tell_peek(&Look::at(standings, cost, outcome), reply.now())
+    let more = [String::from("peek"), now.unwrap_or(0).to_string()];
+    server.decide(&script, policy, &batch, &more).remove(0).unwrap()
 }
 
 /// Value and expiry of a key, in a form that shows any change of either.

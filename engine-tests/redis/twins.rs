@@ -52,7 +52,7 @@ pub(crate) fn equal<O: Oracle>(
     let _: () = server.run(&[b"FLUSHALL"]);
     let policies: Vec<Policy> = specs.iter().map(|&spec| policy(spec)).collect();
     let script = lasting();
-    let names = Names::new("twins", "default", &policies[0]);
+    let names = Names::new("twins", &policies[0].clone().into());
     let mut states: HashMap<usize, State> = HashMap::new();
     let mut oracles: HashMap<usize, O> = HashMap::new();
     let (mut now, mut settled_at, mut retry_at) = (START, START, START);

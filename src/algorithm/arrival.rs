@@ -1,6 +1,9 @@
 //! Times that are not a whole number of microseconds, counted exactly.
 
-use crate::time::Micros;
+use crate::time::{MICROS_PER_MILLI, Micros};
+
+/// So far ahead of now a slot can be booked: an hour.
+pub const MAX_WAIT: Micros = 60 * 60 * 1_000 * MICROS_PER_MILLI;
 
 /// A time in whole microseconds and a part, in N'-ths of a microsecond: part < N'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +27,14 @@ impl Arrival {
         }
         Self { micros: sum.micros + 1, part: sum.part - units }
     }
+
+    /// The difference, where `units` is N' and `other` is no later.
+    pub(super) fn minus(self, other: Self, units: u64) -> Self {
+        if self.part >= other.part {
+            return Self { micros: self.micros - other.micros, part: self.part - other.part };
+        }
+        Self { micros: self.micros - other.micros - 1, part: self.part + units - other.part }
+    }
 }
 
 /// The numbers of a rate in lowest terms: `units` (N') in `period` (P') µs, and `burst`.
@@ -37,13 +48,34 @@ pub struct RateNumbers {
     pub burst: u64,
     /// Whether the key must be known for a day after it is full, because it began with less.
     pub lingers: bool,
+    /// The latest slot that was booked ahead: no call is decided as of an earlier time. 0 if none was.
+    pub booked_until: Micros,
 }
 
 impl RateNumbers {
     /// `units` per `period`, reduced, and `burst`.
     pub(super) fn in_lowest_terms(units: u64, period: Micros, burst: u64) -> Self {
         let divisor = greatest_common_divisor(units, period);
-        Self { period: period / divisor, units: units / divisor, burst, lingers: false }
+        Self {
+            period: period / divisor,
+            units: units / divisor,
+            burst,
+            lingers: false,
+            booked_until: 0,
+        }
+    }
+
+    /// The furthest that a policy of these numbers can have put an arrival at the time `now`, or `None`
+    /// if a slot is booked further ahead than can be: then a clock has stepped back.
+    pub(super) fn horizon(self, now: Micros) -> Option<Arrival> {
+        let as_of = self.booked_until.max(now);
+        let furthest = || Arrival::at(as_of).plus(self.time_of(self.burst), self.units);
+        (as_of - now <= MAX_WAIT).then(furthest)
+    }
+
+    /// The same, with this as the latest slot.
+    pub(super) fn with_slot(self, booked_until: Micros) -> Self {
+        Self { booked_until, ..self }
     }
 
     /// The time in which `units` units drain.
@@ -96,7 +128,13 @@ mod tests {
         let numbers = RateNumbers::in_lowest_terms(SLOW.0, SLOW.1, 1);
         assert_eq!(
             numbers,
-            RateNumbers { period: 96_000_000_000, units: 37_037, burst: 1, lingers: false }
+            RateNumbers {
+                period: 96_000_000_000,
+                units: 37_037,
+                burst: 1,
+                lingers: false,
+                booked_until: 0
+            }
         );
     }
 
@@ -121,5 +159,12 @@ mod tests {
         let almost = Arrival { micros: 1, part: 6 };
         assert_eq!(almost.plus(Arrival { micros: 2, part: 1 }, 7), Arrival { micros: 4, part: 0 });
         assert_eq!(almost.plus(Arrival { micros: 2, part: 0 }, 7), Arrival { micros: 3, part: 6 });
+    }
+
+    #[test]
+    fn parts_are_borrowed() {
+        let (sum, whole) = (Arrival { micros: 4, part: 0 }, Arrival { micros: 2, part: 0 });
+        assert_eq!(sum.minus(Arrival { micros: 2, part: 1 }, 7), Arrival { micros: 1, part: 6 });
+        assert_eq!(sum.minus(whole, 7), whole);
     }
 }

@@ -84,4 +84,15 @@ impl Buckets {
         let before = last_gone.map_or(self.before, |entry| entry.after);
         Counted { buckets: self, gone, before }
     }
+
+    /// Takes up to so many units out of the entry that ends at `end`, if it counts, and tells how many.
+    pub(super) fn give_back(&mut self, units: u64, now: Micros, end: Micros) -> u64 {
+        let Counted { gone, before, .. } = self.counted(now, end.saturating_sub(1));
+        let Some(entry) = self.entries.get(gone).filter(|entry| entry.end == end) else { return 0 };
+        let given = units.min(entry.after.wrapping_sub(before));
+        for entry in self.entries.range_mut(gone..) {
+            entry.after = entry.after.wrapping_sub(given);
+        }
+        given
+    }
 }

@@ -25,7 +25,7 @@
 
 use std::sync::Arc;
 
-use super::{Algorithm, InvalidNumber, Outcome, State as _, WindowState, checked_units};
+use super::{Algorithm, InvalidNumber, Outcome, State as _, Taken, WindowState, checked_units};
 use crate::calendar::{Calendar, Every};
 use crate::time::Micros;
 
@@ -47,6 +47,15 @@ impl CalendarWindow {
         let unknown = InvalidNumber { option: "timeZone", rule: "must name an IANA time zone" };
         let calendar = Calendar::new(every, time_zone).map_err(|_| unknown)?;
         Ok(Self { limit, calendar: Arc::new(calendar) })
+    }
+
+    /// The same calendar with another limit.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a limit that is 0 or too large to count exactly.
+    pub fn with_limit(&self, limit: u64) -> Result<Self, InvalidNumber> {
+        checked_units("limit", limit)?;
+        Ok(Self { limit, calendar: Arc::clone(&self.calendar) })
     }
 
     /// Where windows end.
@@ -73,6 +82,14 @@ impl Algorithm for CalendarWindow {
     fn charge(&self, state: &mut WindowState, now: Micros, cost: u64) -> Outcome {
         let latest = now + self.calendar.horizon();
         state.charge(self.limit, now, cost, latest, || self.calendar.end_after(now))
+    }
+
+    fn outcome(&self, state: &WindowState, now: Micros, cost: u64) -> Outcome {
+        state.outcome(self.limit, now, cost)
+    }
+
+    fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: Taken) -> u64 {
+        state.refund(now, units, taken)
     }
 
     #[inline]
@@ -157,6 +174,20 @@ mod tests {
         assert_eq!(ten.charge(&mut state, NOON, 1), Outcome::Refused);
         assert_eq!((state.count, ten.remaining(&state, NOON)), (50, 0));
         assert_eq!(ten.retry_at(&state, NOON, 1), NOON + 5_000);
+    }
+
+    #[test]
+    fn units_come_back_until_the_boundary() {
+        let ten = daily(10);
+        let midnight = NOON + 12 * HOUR;
+        let mut state = ten.unused();
+        ten.charge(&mut state, NOON, 10);
+        let taken = Taken { at: NOON, reset_at: midnight };
+        assert_eq!(ten.refund(&mut state, midnight - 1, 4, taken), 4);
+        assert_eq!(state.count, 6);
+        assert_eq!(ten.refund(&mut state, midnight, 4, taken), 0);
+        ten.charge(&mut state, midnight, 1);
+        assert_eq!(ten.refund(&mut state, midnight, 4, taken), 0);
     }
 
     #[test]

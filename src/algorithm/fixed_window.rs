@@ -12,6 +12,10 @@
 //! like units, but at most up to the limit, so that a caller who does not stop is not locked out
 //! for longer than the window. The law holds as it is; a call that can never fit counts nothing.
 //!
+//! **Refunds.** Units come back while the window that they were taken from is open, and at most what it
+//! counts. Of what is admitted less what came back the law holds as it is: an open window counts at
+//! least one unit.
+//!
 //! **Changed numbers.** A window keeps the end it was opened with, and its count is judged by the
 //! limit of whoever asks; across a change, several versions side by side included, at most the
 //! larger limit is admitted per window of the shorter length. A window that ends later than one
@@ -22,7 +26,7 @@
 //! refused call counts nothing unless that is asked for, the cost is added before it is compared,
 //! and no window depends on a key's expiry having been set.
 
-use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
+use super::{Algorithm, InvalidNumber, Outcome, State, Taken, checked_length, checked_units};
 use crate::time::{MICROS_PER_MILLI, Micros, whole_millis};
 
 /// What is remembered of a key: its window's end and what was admitted in it.
@@ -60,19 +64,39 @@ impl WindowState {
             // Left by a clock that has stepped back, or by a longer window: a full one from now.
             *self = Self { ends_ms: new_end(), count: self.count.max(limit) };
         }
-        if cost == 0 {
-            return Outcome::Admitted;
+        let outcome = self.outcome(limit, now, cost);
+        if cost > 0 && outcome == Outcome::Admitted {
+            let open = self.ends() > now;
+            let count = self.used(now) + cost;
+            *self = Self { ends_ms: if open { self.ends_ms } else { new_end() }, count };
         }
-        if cost > limit {
-            return Outcome::Impossible;
+        outcome
+    }
+
+    /// [`Algorithm::outcome`] under a limit.
+    #[inline]
+    pub(super) fn outcome(self, limit: u64, now: Micros, cost: u64) -> Outcome {
+        match self.used(now).saturating_add(cost) {
+            _ if cost == 0 => Outcome::Admitted,
+            _ if cost > limit => Outcome::Impossible,
+            count if count > limit => Outcome::Refused,
+            _ => Outcome::Admitted,
         }
-        let open = self.ends() > now;
-        let count = if open { self.count.saturating_add(cost) } else { cost };
-        if count > limit {
-            return Outcome::Refused;
+    }
+
+    /// [`Algorithm::refund`]: only into the window that the units were taken from, if it is open.
+    ///
+    /// A window that has given all back is as if never opened. Were it to run on, two windows' units
+    /// could meet: 1 taken and given back, the limit at the window's end and the limit again.
+    pub(super) fn refund(&mut self, now: Micros, units: u64, taken: Taken) -> u64 {
+        // The decision told its end in whole milliseconds from `taken.at`, rounded up.
+        let is_same = self.ends_ms == taken.reset_at / MICROS_PER_MILLI;
+        let given = if is_same { units.min(self.used(now)) } else { 0 };
+        if given > 0 {
+            let count = self.count - given;
+            *self = Self { ends_ms: if count > 0 { self.ends_ms } else { 0 }, count };
         }
-        *self = Self { ends_ms: if open { self.ends_ms } else { new_end() }, count };
-        Outcome::Admitted
+        given
     }
 }
 
@@ -151,6 +175,14 @@ impl Algorithm for FixedWindow {
             state.count = state.count.max(self.limit);
         }
         outcome
+    }
+
+    fn outcome(&self, state: &WindowState, now: Micros, cost: u64) -> Outcome {
+        state.outcome(self.limit, now, cost)
+    }
+
+    fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: Taken) -> u64 {
+        state.refund(now, units, taken)
     }
 
     #[inline]
@@ -243,6 +275,34 @@ mod tests {
         let mut state = WindowState { ends_ms: 1_000, count: 50 };
         assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
         assert_eq!(state.count, 50);
+    }
+
+    #[test]
+    fn units_come_back_only_into_the_window_that_they_were_taken_from() {
+        let ten = window(10, 1_000_000);
+        let mut state = ten.unused();
+        ten.charge(&mut state, 1, 4);
+        // A decision tells its end in whole milliseconds from its time, rounded up.
+        let taken = Taken { at: 1, reset_at: 1_001_001 };
+        assert_eq!(ten.refund(&mut state, 500_000, 3, taken), 3);
+        assert_eq!(state, WindowState { ends_ms: 1_001, count: 1 });
+        assert_eq!(ten.refund(&mut state.clone(), 1_001_000, 1, taken), 0, "it is closed");
+        ten.charge(&mut state, 1_001_000, 10);
+        assert_eq!(ten.refund(&mut state, 1_001_000, 1, taken), 0, "it is another");
+        assert_eq!(state.count, 10);
+    }
+
+    /// One unit that opens a window and comes back would otherwise let 20 of 10 be admitted at its end.
+    #[test]
+    fn a_window_that_has_given_all_back_is_as_if_never_opened() {
+        let ten = window(10, 1_000_000);
+        let mut state = ten.unused();
+        ten.charge(&mut state, 0, 2);
+        let taken = Taken { at: 0, reset_at: 1_000_000 };
+        assert_eq!(ten.refund(&mut state, 0, 3, taken), 2);
+        assert_eq!(state, ten.unused());
+        ten.charge(&mut state, 999_000, 10);
+        assert_eq!(ten.charge(&mut state, 1_998_000, 1), Outcome::Refused);
     }
 
     #[test]

@@ -111,6 +111,22 @@ impl LogState {
                 _ => break,
             }
         }
+        self.give_memory_back();
+    }
+
+    /// Forgets the units up to this cumulative number; a log of which nothing is left is a new one.
+    pub(super) fn forget_up_to(&mut self, units: u64) {
+        if units >= self.after() {
+            *self = Self::default();
+            return;
+        }
+        let gone = self.entries.partition_point(|entry| entry.after <= units);
+        self.entries.drain(..gone);
+        self.before = units;
+        self.give_memory_back();
+    }
+
+    fn give_memory_back(&mut self) {
         if self.entries.capacity() > SMALL.max(4 * self.entries.len()) {
             self.entries.shrink_to(2 * self.entries.len());
         }

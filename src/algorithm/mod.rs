@@ -9,6 +9,7 @@
 //! leaves, in Rust only, because it needs divisions that Lua's doubles cannot do exactly.
 
 mod arrival;
+mod booking;
 mod buckets;
 mod calendar_window;
 mod fixed_window;
@@ -23,7 +24,8 @@ mod sliding_window;
 mod token_bucket;
 mod token_bucket_interval;
 
-pub use arrival::{Arrival, RateNumbers};
+pub use arrival::{Arrival, MAX_WAIT, RateNumbers};
+pub use booking::{Bookable, Booking};
 pub use buckets::SlidingState;
 pub use calendar_window::CalendarWindow;
 pub use fixed_window::{FixedWindow, WindowState};
@@ -79,6 +81,16 @@ pub struct Standing {
     pub settled_at: Micros,
 }
 
+/// When units were taken that are to be given back, by the decision on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// The time of the decision.
+    pub at: Micros,
+    /// When the key was to be as if never used, by the policy's numbers in that decision: `at` and its
+    /// `reset_after_ms`.
+    pub reset_at: Micros,
+}
+
 /// What would become of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
@@ -130,6 +142,25 @@ pub trait Algorithm {
     ///
     /// A cost of 0 asks for nothing: it is admitted, and only repairs the state.
     fn charge(&self, state: &mut Self::State, now: Micros, cost: u64) -> Outcome;
+
+    /// Does what every call with a cost does, whatever becomes of it: repairs the state, and records the
+    /// first sight of a bucket that begins low. Nothing is charged.
+    fn meet(&self, state: &mut Self::State, now: Micros) {
+        self.charge(state, now, 0);
+    }
+
+    /// What would become of a cost, by a state that has been [met](Self::meet) at `now`: to meet it and,
+    /// if this admits the cost, to charge it, is what [`charge`](Self::charge) does.
+    fn outcome(&self, state: &Self::State, now: Micros, cost: u64) -> Outcome {
+        self.charge(&mut state.clone(), now, cost)
+    }
+
+    /// Gives back up to so many units of a call that was [taken](Taken) earlier, and tells how many were
+    /// still on the books and so came back: if none, nothing is changed.
+    ///
+    /// The state has been [met](Self::meet) at `now`. Nothing ends above full. The law then holds of what
+    /// is admitted less what came back in the same window.
+    fn refund(&self, state: &mut Self::State, now: Micros, units: u64, taken: Taken) -> u64;
 
     /// The largest cost that would be admitted at the time `now`.
     fn remaining(&self, state: &Self::State, now: Micros) -> u64;

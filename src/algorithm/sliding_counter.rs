@@ -28,6 +28,9 @@
 //! a window, at most j + ⌈m·(W − j·W/m + 1 ms)/W⌉ units count. The last unit of a full window
 //! comes back at the end of the next.
 //!
+//! **Refunds.** Units come back within the window of the grid that they were taken in, and at most what
+//! it counts: V falls by as many. So of what is admitted less what came back the law holds as it is.
+//!
 //! **Changed numbers.** A state carries the length of the window it was counted in. Its units, as
 //! counted by that length and rounded up, are judged by the limit of whoever asks; a call admitted
 //! under another length takes them along, into a window of the new length that is open now. Across
@@ -44,7 +47,7 @@
 //! capable of scaling to millions of domains", 2017) and many have taken up. Unlike there, nothing
 //! is a float, the cost is added before it is compared, and a refused call counts nothing.
 
-use super::{Algorithm, InvalidNumber, Outcome, State, checked_length, checked_units};
+use super::{Algorithm, InvalidNumber, Outcome, State, Taken, checked_length, checked_units};
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
 /// What is remembered of a key: what was admitted in a window and in the one before.
@@ -196,6 +199,19 @@ impl Algorithm for SlidingCounter {
         Outcome::Admitted
     }
 
+    /// Only while the window of the grid is open that the units were taken in: those of the window
+    /// before have begun to fade.
+    fn refund(&self, state: &mut CounterState, now: Micros, units: u64, taken: Taken) -> u64 {
+        let end = |at: Micros| CounterState::end_of_window(self.window_ms, at / MICROS_PER_MILLI);
+        let counts_in = (state.window_ms, state.ends_ms);
+        if counts_in != (self.window_ms, end(now)) || end(now) != end(taken.at) {
+            return 0;
+        }
+        let given = units.min(state.current);
+        state.current -= given;
+        given
+    }
+
     #[inline]
     fn remaining(&self, state: &CounterState, now: Micros) -> u64 {
         let now_ms = now / MICROS_PER_MILLI;
@@ -225,128 +241,4 @@ impl Algorithm for SlidingCounter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn counter(limit: u64, window_ms: u64) -> SlidingCounter {
-        SlidingCounter::new(limit, window_ms * MICROS_PER_MILLI).unwrap()
-    }
-
-    fn state(ends_ms: u64, current: u64, previous: u64, window_ms: u64) -> CounterState {
-        CounterState { ends_ms, current, previous, window_ms }
-    }
-
-    #[test]
-    fn windows_are_those_of_the_epochs_grid() {
-        let two = counter(2, 1_000);
-        let mut kept = two.unused();
-        assert_eq!(two.charge(&mut kept, 1_999_999, 2), Outcome::Admitted);
-        assert_eq!(kept, state(2_000, 2, 0, 1_000));
-        assert_eq!(two.charge(&mut kept, 1_999_999, 1), Outcome::Refused);
-        assert_eq!(two.retry_at(&kept, 1_999_999, 1), 2_500_000);
-        assert_eq!(two.charge(&mut kept, 2_499_999, 1), Outcome::Refused);
-        assert_eq!(kept, state(2_000, 2, 0, 1_000), "a refused call rolls nothing on");
-        assert_eq!(two.charge(&mut kept, 2_500_000, 1), Outcome::Admitted);
-        assert_eq!(kept, state(3_000, 1, 2, 1_000));
-    }
-
-    #[test]
-    fn the_older_window_fades_and_is_rounded_up() {
-        let ten = counter(10, 1_000);
-        let kept = state(2_000, 0, 10, 1_000);
-        for (now, used) in [
-            (1_000_000, 10),
-            (1_000_999, 10),
-            (1_100_000, 9),
-            (1_100_001, 9),
-            (1_101_000, 9),
-            (1_199_999, 9),
-            (1_200_000, 8),
-            (1_999_999, 1),
-            (2_000_000, 0),
-        ] {
-            assert_eq!(ten.remaining(&kept, now), 10 - used, "{now}");
-        }
-    }
-
-    #[test]
-    fn after_two_windows_a_key_is_as_if_never_used() {
-        let ten = counter(10, 1_000);
-        let mut kept = ten.unused();
-        ten.charge(&mut kept, 1_500_000, 10);
-        assert_eq!(kept.settled_at(), 3_000_000);
-        assert_eq!(ten.remaining(&kept, 2_999_999), 9);
-        assert_eq!(ten.remaining(&kept, 3_000_000), 10);
-    }
-
-    #[test]
-    fn a_cost_waits_for_the_window_after_when_its_own_has_no_room() {
-        let ten = counter(10, 1_000);
-        let mut kept = state(2_000, 8, 2, 1_000);
-        assert_eq!(ten.charge(&mut kept, 1_000_000, 1), Outcome::Refused);
-        assert_eq!(ten.retry_at(&kept, 1_000_000, 1), 1_500_000);
-        assert_eq!(ten.retry_at(&kept, 1_000_000, 2), 2_000_000);
-        assert_eq!(ten.retry_at(&kept, 1_000_000, 3), 2_125_000);
-        assert_eq!(ten.retry_at(&kept, 1_000_000, 10), 3_000_000);
-    }
-
-    #[test]
-    fn a_step_back_into_the_window_before_refills_nothing() {
-        let ten = counter(10, 1_000);
-        let mut kept = state(2_000, 4, 5, 1_000);
-        assert_eq!(ten.remaining(&kept, 999_000), 1);
-        assert_eq!(ten.charge(&mut kept, 1_000, 1), Outcome::Admitted);
-        assert_eq!(kept, state(2_000, 5, 5, 1_000));
-        assert_eq!(ten.charge(&mut kept, 0, 1), Outcome::Refused);
-        assert_eq!(ten.retry_at(&kept, 0, 1), 1_200_000);
-    }
-
-    #[test]
-    fn a_longer_step_back_locks_a_key_for_no_longer_than_two_windows() {
-        let ten = counter(10, 1_000);
-        let mut kept = state(3_000, 1, 0, 1_000);
-        assert_eq!(ten.charge(&mut kept, 999_999, 1), Outcome::Refused);
-        assert_eq!(kept, state(1_000, 10, 0, 1_000));
-        assert_eq!(ten.charge(&mut kept, 2_000_000, 10), Outcome::Admitted);
-    }
-
-    #[test]
-    fn another_length_takes_the_used_units_along_when_a_call_is_admitted() {
-        let (seconds, minutes) = (counter(10, 1_000), counter(20, 60_000));
-        let mut kept = state(2_000, 3, 5, 1_000);
-        // 3 and 2.5 of 5 are left at half of the second.
-        assert_eq!(minutes.remaining(&kept, 1_500_000), 14);
-        assert_eq!(minutes.charge(&mut kept, 1_500_000, 15), Outcome::Refused);
-        assert_eq!(kept, state(2_000, 3, 5, 1_000));
-        assert_eq!(minutes.charge(&mut kept, 1_500_000, 14), Outcome::Admitted);
-        assert_eq!(kept, state(60_000, 20, 0, 60_000));
-        assert_eq!(seconds.charge(&mut kept, 1_500_000, 1), Outcome::Refused);
-        // 9 of 20 are left after 55 % of the next minute.
-        assert_eq!(seconds.retry_at(&kept, 1_500_000, 1), 93_000_000);
-    }
-
-    #[test]
-    fn what_a_window_cannot_count_is_not_asked_of_it() {
-        let (large, long) = (counter(MAX_SAFE, 1), counter(10, MAX_SAFE / 10_000));
-        let ends_ms = 5 * long.window_ms();
-        let mut kept = state(ends_ms, 7, 0, long.window_ms());
-        assert_eq!(large.charge(&mut kept, 0, MAX_SAFE), Outcome::Refused);
-        assert_eq!(kept.current, 10_000);
-        assert_eq!(large.charge(&mut kept, 0, MAX_SAFE - 10_000), Outcome::Admitted);
-        assert_eq!(kept, state(1, MAX_SAFE, 0, 1));
-        assert_eq!(long.charge(&mut kept, 1_000, 1), Outcome::Refused);
-        assert_eq!(long.retry_at(&kept, 1_000, 1), 2_000);
-    }
-
-    #[test]
-    fn errors_name_the_option_and_the_rule() {
-        assert_eq!(SlidingCounter::new(0, 1_000).unwrap_err().option, "limit");
-        assert_eq!(SlidingCounter::new(1, 0).unwrap_err().option, "window");
-        let part = SlidingCounter::new(1, 1_500).unwrap_err();
-        assert_eq!(part.to_string(), "window must be in whole milliseconds");
-        assert!(SlidingCounter::new(MAX_SAFE, 1_000).is_ok());
-        let large = SlidingCounter::new(MAX_SAFE, 2_000).unwrap_err();
-        assert_eq!(large.option, "limit");
-        assert!(large.rule.contains("below 2^53"));
-    }
-}
+mod tests;

@@ -9,6 +9,10 @@
 //! **Refused attempts** count nothing, unless the policy asks for it. Then they are written down,
 //! too, and the log keeps at most `limit` units: the newest ones, an entry in part if need be.
 //!
+//! **Refunds.** While a call is in the longest window its units may come back: the oldest units that count
+//! there leave the log, at most as many as there are, and so the later ones stay for their whole time.
+//! Of what is admitted in a window less what came back in it the law holds as it is.
+//!
 //! **Time.** A call is judged at max(now, the latest time seen by an entry), so a clock that steps
 //! back refills nothing; and what had expired when an entry was written is expired for good, so it
 //! can be dropped at any time without a decision depending on it. A log that has seen a time
@@ -35,7 +39,7 @@
 use std::borrow::Cow;
 
 use super::log::LogState;
-use super::{Algorithm, InvalidNumber, Look, Outcome, Standing, checked_length};
+use super::{Algorithm, InvalidNumber, Look, Outcome, Standing, Taken, checked_length};
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
 /// The largest limit of a log: it may remember so many calls of each key.
@@ -148,10 +152,16 @@ impl SlidingLog {
         log.seen > now + self.longest
     }
 
+    /// The units that the longest window holds, without those that refused attempts have pushed out
+    /// and that are still to be dropped.
+    fn kept(&self, log: &LogState, at: Micros) -> u64 {
+        let used = log.used(at, self.longest);
+        if log.keep > 0 { used.min(log.keep) } else { used }
+    }
+
     /// The log as fully used at `now`; what a larger limit has counted is not forgotten.
     fn full(&self, log: &LogState, now: Micros) -> LogState {
-        let used = log.used(log.seen, self.longest);
-        let kept = if log.keep > 0 { used.min(log.keep) } else { used };
+        let kept = self.kept(log, log.seen);
         let (units, time) = (kept.max(self.most), now.next_multiple_of(self.precision));
         let mut full = LogState::of(units, time);
         full.seen = now;
@@ -258,6 +268,23 @@ impl Algorithm for SlidingLog {
             self.record(log, at, cost);
         }
         outcome
+    }
+
+    fn outcome(&self, log: &LogState, now: Micros, cost: u64) -> Outcome {
+        self.judge(log, now.max(log.seen), cost)
+    }
+
+    /// The oldest units that count in the longest window leave the log, and all that is older.
+    fn refund(&self, log: &mut LogState, now: Micros, units: u64, taken: Taken) -> u64 {
+        if taken.at.saturating_add(self.longest) <= now {
+            return 0;
+        }
+        let used = self.kept(log, now.max(log.seen));
+        let given = units.min(used);
+        if given > 0 {
+            log.forget_up_to(log.after() - used + given);
+        }
+        given
     }
 
     fn remaining(&self, log: &LogState, now: Micros) -> u64 {

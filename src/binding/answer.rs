@@ -1,11 +1,11 @@
 //! The wire form of an answer: six doubles in an array that JavaScript reads; and four more for each
-//! limit, if the policy's limits have names.
+//! limit, if the limits have names or if an operation is answered.
 //!
 //! `ts/answer.ts` and `ts/several.ts` are the other end.
 
-use crate::algorithm::MOST_LIMITS;
 use crate::decision::{Decision, Status};
 use crate::key::KeyError;
+use crate::perform::Performed;
 use crate::several::{LimitNumbers, Several, Told};
 use crate::time::Micros;
 
@@ -15,11 +15,13 @@ pub(super) const LENGTH: usize = 6;
 /// Doubles per limit with a name: limit, remaining, retry after or [`NEVER`], reset after.
 const LIMIT_LENGTH: usize = 4;
 
-/// Doubles per answer of several limits, at most.
-pub(super) const SEVERAL_LENGTH: usize = LENGTH + MOST_LIMITS * LIMIT_LENGTH;
+/// Doubles per answer of so many limits.
+pub(super) fn length_of(limits: usize) -> usize {
+    LENGTH + limits * LIMIT_LENGTH
+}
 
 /// Added to the code of a decision of several limits. Its six doubles are: code, time, how far on the
-/// limits' numbers begin, the number of the limit that it speaks of, 0, reset after.
+/// limits' numbers begin, the number of the limit that it speaks of, the units of an operation, reset after.
 const SEVERAL: f64 = 8.0;
 
 /// The time after which a limit admits a cost that it never can.
@@ -38,6 +40,10 @@ pub(super) enum Failure {
     IllFormedKey,
     /// The engine has a defect.
     Panicked,
+    /// The embedded store is full, and the key shares its count with others.
+    SharedCell,
+    /// The embedded store is full, and there is no room to block the key or give it numbers.
+    NoRoom,
     /// Redis could not be asked in time. This and what follows has a text.
     #[cfg(feature = "redis")]
     Unavailable,
@@ -75,6 +81,8 @@ impl Failure {
             Self::KeyTooLong => -3.0,
             Self::IllFormedKey => -4.0,
             Self::Panicked => -5.0,
+            Self::SharedCell => -12.0,
+            Self::NoRoom => -13.0,
             #[cfg(feature = "redis")]
             Self::Unavailable => -6.0,
             #[cfg(feature = "redis")]
@@ -97,6 +105,7 @@ fn status_code(status: Status) -> f64 {
         Status::AllowedLast => 1.0,
         Status::Refused => 2.0,
         Status::Impossible => 3.0,
+        Status::Blocked => 4.0,
     }
 }
 
@@ -104,7 +113,7 @@ fn status_code(status: Status) -> f64 {
 pub(super) type Answer = [f64; LENGTH];
 
 /// A place for one answer.
-pub(super) trait Place: Sized + 'static {
+pub(super) trait Place: 'static {
     /// What is written.
     type Told;
 
@@ -129,27 +138,35 @@ impl Place for Answer {
     }
 }
 
-impl Place for [f64; SEVERAL_LENGTH] {
-    type Told = Told;
+/// A place for the limits' numbers, too.
+impl Place for [f64] {
+    type Told = Performed;
 
     fn in_front_of(array: &mut [f64]) -> Option<&mut Self> {
-        array.first_chunk_mut()
+        (array.len() >= length_of(1)).then_some(array)
     }
 
-    fn write(&mut self, answer: Result<Told, Failure>) {
-        let (head, details) = self.split_at_mut(LENGTH);
-        let Some(head) = head.first_chunk_mut() else { return };
+    fn write(&mut self, answer: Result<Performed, Failure>) {
+        let Some((head, details)) = self.split_first_chunk_mut() else { return };
         match answer {
-            Ok(Told { decision, several: Some(several) }) => {
-                *head = head_of(&decision, several.speaker, LENGTH);
+            Ok(answer) => {
+                let several;
+                (*head, several) = performed(answer, LENGTH);
                 for (place, number) in details.iter_mut().zip(details_of(&several)) {
                     *place = number;
                 }
             }
-            Ok(Told { decision, several: None }) => write(head, Ok(Some(decision))),
             Err(failure) => write(head, Err(failure)),
         }
     }
+}
+
+/// The numbers of a single limit.
+fn alone(decision: &Decision) -> Several {
+    let &Decision { status, limit, remaining, retry_after_ms, reset_after_ms, .. } = decision;
+    let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
+    let numbers = LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms };
+    Several { speaker: 0, limits: vec![numbers] }
 }
 
 /// A number of the engine's: they are all below 2^53, so doubles are exact.
@@ -182,11 +199,14 @@ pub(super) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure
     }
 }
 
-/// The six doubles of a decision of several limits, whose numbers stand so much further on.
-pub(super) fn head_of(decision: &Decision, speaker: usize, details_from: usize) -> Answer {
+/// The six doubles of what was performed, and the limits, whose numbers stand so much further on.
+pub(super) fn performed(performed: Performed, details_from: usize) -> (Answer, Box<Several>) {
+    let Performed { told: Told { decision, several }, units } = performed;
+    let several = several.unwrap_or_else(|| Box::new(alone(&decision)));
     let code = SEVERAL + status_code(decision.status);
-    let (from, speaker) = (double(details_from as u64), double(speaker as u64));
-    [code, epoch_ms(decision.at), from, speaker, 0.0, double(decision.reset_after_ms)]
+    let (from, speaker) = (double(details_from as u64), double(several.speaker as u64));
+    let (units, reset_after) = (double(units), double(decision.reset_after_ms));
+    ([code, epoch_ms(decision.at), from, speaker, units, reset_after], several)
 }
 
 /// Says that the numbers of several limits, if the answer has them, stand so much further on.

@@ -14,18 +14,18 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Env, Float64Array, FromNapiValue, Result, Unknown};
 use napi::{Error, Status, check_status, sys};
 
-use super::answer::{Answer, Failure, Place, SEVERAL_LENGTH};
+use super::answer::{Answer, Failure, Place};
 use super::key::{KeyBuffer, number};
 use super::{micros, whole};
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::key::Key;
-use crate::several::Told;
+use crate::perform::Performed;
 use crate::store::memory::Ledger;
 use crate::time::Micros;
 
 /// A time below 0 asks for the system's clock.
-const SYSTEM_CLOCK: f64 = -1.0;
+pub(super) const SYSTEM_CLOCK: f64 = -1.0;
 
 /// A time given by the caller, or the system's.
 pub(super) struct TimeOf(Option<Micros>);
@@ -49,7 +49,7 @@ pub(super) trait Question {
     type Asked: 'static;
 
     /// Where the answer goes.
-    type Place: Place;
+    type Place: Place + ?Sized;
 
     /// Asks.
     fn ask(
@@ -57,8 +57,11 @@ pub(super) trait Question {
         key: Key<'_>,
         cost: u64,
         clock: &impl Clock,
-    ) -> <Self::Place as Place>::Told;
+    ) -> Answered<<Self::Place as Place>::Told>;
 }
+
+/// What is answered, or why nothing is.
+pub(super) type Answered<T> = core::result::Result<T, Failure>;
 
 /// Asks for units.
 pub(super) struct Take;
@@ -67,44 +70,25 @@ impl Question for Take {
     type Asked = Ledger;
     type Place = Answer;
 
-    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision> {
-        Some(ledger.take(key, cost, clock))
+    fn ask(
+        ledger: &Ledger,
+        key: Key<'_>,
+        cost: u64,
+        clock: &impl Clock,
+    ) -> Answered<Option<Decision>> {
+        Ok(Some(ledger.take(key, cost, clock)))
     }
 }
 
-/// Asks what would become of it.
-pub(super) struct Peek;
+/// Asks for units under policies whose limits have names.
+pub(super) struct TakeNamed;
 
-impl Question for Peek {
+impl Question for TakeNamed {
     type Asked = Ledger;
-    type Place = Answer;
+    type Place = [f64];
 
-    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Decision> {
-        Some(ledger.peek(key, cost, clock))
-    }
-}
-
-/// Asks for units under a policy whose limits have names.
-pub(super) struct TakeSeveral;
-
-impl Question for TakeSeveral {
-    type Asked = Ledger;
-    type Place = [f64; SEVERAL_LENGTH];
-
-    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
-        ledger.take_told(key, cost, clock)
-    }
-}
-
-/// Asks what would become of it.
-pub(super) struct PeekSeveral;
-
-impl Question for PeekSeveral {
-    type Asked = Ledger;
-    type Place = [f64; SEVERAL_LENGTH];
-
-    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
-        ledger.peek_told(key, cost, clock)
+    fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Answered<Performed> {
+        Ok(Performed { told: ledger.take_told(key, cost, clock), units: 0 })
     }
 }
 
@@ -122,14 +106,26 @@ struct Bound<Q: Question> {
 pub(super) fn ask<Q: Question>(
     place: &mut Q::Place,
     asked: &Q::Asked,
-    key: core::result::Result<Key<'_>, Failure>,
+    key: Answered<Key<'_>>,
     cost: f64,
     time: &TimeOf,
 ) {
-    let decide = || key.map(|key| Q::ask(asked, key, whole(cost), time));
+    match key {
+        Ok(key) => answer(place, || Q::ask(asked, key, whole(cost), time)),
+        Err(failure) => place.write(Err(failure)),
+    }
+}
+
+/// Writes what is answered into `place`; a panic becomes a failure.
+#[inline]
+pub(super) fn answer<P: Place + ?Sized>(place: &mut P, ask: impl FnOnce() -> Answered<P::Told>) {
+    // Written before it leaves the closure: carried out of it, an answer is copied in parts, which
+    // costs 20 ns.
+    let told = catch_unwind(AssertUnwindSafe(|| place.write(ask())));
     // Unwind safe: a state is written whole, after its decision has been made.
-    let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Failure::Panicked));
-    place.write(answer);
+    if told.is_err() {
+        place.write(Err(Failure::Panicked));
+    }
 }
 
 /// The callback: `(key, cost = 1, epochMs = -1)`, answering into the array. What is left out, by far
@@ -153,7 +149,7 @@ unsafe extern "C" fn call<Q: Question>(
         );
     }
     let [key, cost, time] = arguments;
-    // SAFETY: `data` is the `Bound` given to this function in `function`, alive while the function
+    // SAFETY: `data` is the `Bound` given to this function in `bind`, alive while the function
     // is. A callback runs on its isolate's thread, and `ask` calls no JavaScript, so nothing else
     // reads or writes the answer meanwhile.
     unsafe {
@@ -168,13 +164,9 @@ unsafe extern "C" fn call<Q: Question>(
 }
 
 /// Frees what a bound function carried, once it has been collected or its isolate has ended.
-unsafe extern "C" fn finalize<Q: Question>(
-    _env: sys::napi_env,
-    data: *mut c_void,
-    _hint: *mut c_void,
-) {
-    // SAFETY: `data` is the box made into a raw pointer in `function`; a finalizer runs once.
-    drop(unsafe { Box::from_raw(data.cast::<Bound<Q>>()) });
+unsafe extern "C" fn finalize<T>(_env: sys::napi_env, data: *mut c_void, _hint: *mut c_void) {
+    // SAFETY: `data` is the box made into a raw pointer in `bind`; a finalizer runs once.
+    drop(unsafe { Box::from_raw(data.cast::<T>()) });
 }
 
 /// A JavaScript function bound to `asked` that answers into `array`.
@@ -183,12 +175,24 @@ pub(super) fn function<Q: Question>(
     asked: Arc<Q::Asked>,
     mut array: Float64Array,
 ) -> Result<Unknown<'static>> {
+    let answer = place_in::<Q::Place>(&mut array)?;
+    bind(env, Bound::<Q> { asked, answer, _array: array }, call::<Q>)
+}
+
+/// The place of answers at the front of an array, which is to be kept with it.
+pub(super) fn place_in<P: Place + ?Sized>(array: &mut Float64Array) -> Result<NonNull<P>> {
     // SAFETY: nothing else uses the array while this runs.
-    let answer = Q::Place::in_front_of(unsafe { array.as_mut() });
-    let Some(answer) = answer.map(NonNull::from) else {
-        return Err(Error::new(Status::InvalidArg, "the array is too short for an answer"));
-    };
-    let data = Box::into_raw(Box::new(Bound::<Q> { asked, answer, _array: array })).cast();
+    let place = P::in_front_of(unsafe { array.as_mut() }).map(NonNull::from);
+    place.ok_or_else(|| Error::new(Status::InvalidArg, "the array is too short for an answer"))
+}
+
+/// A JavaScript function that carries `carried`: its `callback` finds a pointer to it as its data.
+pub(super) fn bind<T>(
+    env: Env,
+    carried: T,
+    callback: unsafe extern "C" fn(sys::napi_env, sys::napi_callback_info) -> sys::napi_value,
+) -> Result<Unknown<'static>> {
+    let data = Box::into_raw(Box::new(carried)).cast();
     let mut function = ptr::null_mut();
     // SAFETY: `env` is the running callback's. On failure the box is freed here, else by
     // `finalize`.
@@ -198,7 +202,7 @@ pub(super) fn function<Q: Question>(
             env.raw(),
             name.as_ptr(),
             name.count_bytes().cast_signed(),
-            Some(call::<Q>),
+            Some(callback),
             data,
             &raw mut function,
         );
@@ -207,13 +211,13 @@ pub(super) fn function<Q: Question>(
                 env.raw(),
                 function,
                 data,
-                Some(finalize::<Q>),
+                Some(finalize::<T>),
                 ptr::null_mut(),
                 ptr::null_mut(),
             ))
         });
         if let Err(error) = made {
-            drop(Box::from_raw(data.cast::<Bound<Q>>()));
+            drop(Box::from_raw(data.cast::<T>()));
             return Err(error);
         }
         Unknown::from_napi_value(env.raw(), function)

@@ -5,69 +5,90 @@
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{
-    Array, Env, Float64Array, Float64ArraySlice, JsValue, Result, Unknown,
+    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, JsValue, Result, Unknown,
 };
 use napi_derive::napi;
 
-use super::answer::{self, Failure};
-use super::hot::{self, Peek, PeekSeveral, Question, Take, TakeSeveral, TimeOf};
+use super::answer;
+use super::hot::{self, Question, Take, TakeNamed, TimeOf};
 use super::key::{KeyBuffer, element};
-use crate::key::Key;
+use super::operation::{self, KeyBuffers};
+use super::policy::Policy;
+use crate::operation::Operation;
 use crate::store::memory;
 
 /// The states of one limiter's keys. `epochMs` below 0 means the system's clock, everywhere.
 #[napi]
 #[derive(Debug)]
-pub struct Ledger(Arc<memory::Ledger>);
+pub struct Ledger {
+    inner: Arc<memory::Ledger>,
+    is_named: bool,
+}
 
 impl Ledger {
-    pub(super) fn new(ledger: memory::Ledger) -> Self {
-        Self(Arc::new(ledger))
+    pub(super) fn new(ledger: memory::Ledger, is_named: bool) -> Self {
+        Self { inner: Arc::new(ledger), is_named }
     }
 
-    /// Whether decisions tell of several limits.
-    fn is_several(&self) -> bool {
-        self.0.named_limits() > 0
-    }
-
-    fn take_each<Q: Question<Asked = memory::Ledger>>(
+    fn take_each<'a, Q: Question<Asked = memory::Ledger>>(
         &self,
         env: Env,
         keys: &Array<'_>,
         costs: &[f64],
         time: &TimeOf,
-        answers: &mut [Q::Place],
+        answers: impl Iterator<Item = &'a mut Q::Place>,
     ) {
         for ((index, &cost), answer) in (0..keys.len()).zip(costs).zip(answers) {
             let mut buffer = KeyBuffer::new();
             // SAFETY: the environment and the array are the running callback's.
             let key =
                 unsafe { buffer.read(env.raw(), element(env.raw(), keys.value().value, index)) };
-            hot::ask::<Q>(answer, &self.0, key, cost, time);
+            hot::ask::<Q>(answer, &self.inner, key, cost, time);
         }
+    }
+
+    fn perform(
+        &self,
+        env: Env,
+        keys: &Array<'_>,
+        operation: &Operation,
+        epoch_ms: f64,
+        answer: &mut [f64],
+    ) {
+        let mut buffers = KeyBuffers::new();
+        // SAFETY: the environment and the array are the running callback's.
+        let keys = unsafe { buffers.read_array(env, keys) };
+        let time = TimeOf::call(epoch_ms);
+        operation::perform(answer, &self.inner, keys, Some(operation), &time);
     }
 }
 
 #[napi]
 impl Ledger {
+    /// Whether answers of takes tell of a single limit without a name, in six doubles.
+    #[napi(getter, catch_unwind)]
+    pub fn is_single(&self) -> bool {
+        !self.is_named
+    }
+
     /// The function that takes `cost` units from `key`, and answers into `answer`.
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        let ledger = Arc::clone(&self.0);
-        if self.is_several() {
-            return hot::function::<TakeSeveral>(env, ledger, answer);
+        let ledger = Arc::clone(&self.inner);
+        if self.is_named {
+            return hot::function::<TakeNamed>(env, ledger, answer);
         }
         hot::function::<Take>(env, ledger, answer)
     }
 
-    /// The function that answers what taking `cost` units from `key` would, and takes nothing.
-    #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
-    pub fn bind_peek(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        let ledger = Arc::clone(&self.0);
-        if self.is_several() {
-            return hot::function::<PeekSeveral>(env, ledger, answer);
-        }
-        hot::function::<Peek>(env, ledger, answer)
+    /// The function that performs operations on keys, by the numbers of `ts/operation.ts`, and answers
+    /// into `answer`. Keys are those of the limiter's subjects in order; undefined are left out.
+    #[napi(
+        catch_unwind,
+        ts_return_type = "(operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void"
+    )]
+    pub fn bind_perform(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
+        operation::function(env, Arc::clone(&self.inner), answer)
     }
 
     /// Takes `costs[i]` units from `keys[i]`, each by itself and in order, and answers into the
@@ -87,29 +108,58 @@ impl Ledger {
         let time = TimeOf::call(epoch_ms);
         // SAFETY: TypeScript made the array for this call, and nothing else uses it meanwhile.
         let answers = unsafe { answers.as_mut() };
-        if self.is_several() {
-            let answers = answers.as_chunks_mut::<{ answer::SEVERAL_LENGTH }>().0;
-            self.take_each::<TakeSeveral>(env, &keys, &costs, &time, answers);
+        if self.is_named {
+            let length = answer::length_of(self.inner.named_limits().max(1));
+            let answers = answers.chunks_exact_mut(length);
+            self.take_each::<TakeNamed>(env, &keys, &costs, &time, answers);
         } else {
             let answers = answers.as_chunks_mut::<{ answer::LENGTH }>().0;
-            self.take_each::<Take>(env, &keys, &costs, &time, answers);
+            self.take_each::<Take>(env, &keys, &costs, &time, answers.iter_mut());
         }
     }
 
-    /// Makes a key as if never used. Answers 0, 1 if the key shares its count with others because
-    /// the store is full, or a failure's code.
-    #[napi(catch_unwind, ts_args_type = "key: string, epochMs: number")]
-    pub fn reset(&self, env: Env, key: Unknown<'_>, epoch_ms: f64) -> f64 {
-        let mut buffer = KeyBuffer::new();
-        // SAFETY: the environment and the value are the running callback's.
-        let key = unsafe { buffer.read(env.raw(), key.value().value) };
-        let reset = |key: Key<'_>| self.0.reset(key, &TimeOf::call(epoch_ms)).is_err();
-        key.map(reset).map_or_else(Failure::code, |shared| f64::from(u8::from(shared)))
+    /// Gives back `units` of an earlier call: `taken` has its time and then, by policy, when the key was to
+    /// be as if never used, in whole microseconds.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array"
+    )]
+    pub fn refund(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        units: f64,
+        taken: Float64ArraySlice<'_>,
+        epoch_ms: f64,
+        mut answer: Float64ArraySlice<'_>,
+    ) {
+        let operation = operation::refund(units, &taken);
+        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        self.perform(env, &keys, &operation, epoch_ms, unsafe { answer.as_mut() });
+    }
+
+    /// Gives keys numbers of their own, by policy, for so many microseconds.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], policies: readonly (Policy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array"
+    )]
+    pub fn override_numbers(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        policies: Vec<Option<ClassInstance<'_, Policy>>>,
+        lasting_us: f64,
+        epoch_ms: f64,
+        mut answer: Float64ArraySlice<'_>,
+    ) {
+        let operation = operation::override_numbers(policies, lasting_us);
+        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        self.perform(env, &keys, &operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Frees the prefix for another policy. The memory is freed when the bound functions are.
     #[napi(catch_unwind)]
     pub fn close(&self) {
-        self.0.close();
+        self.inner.close();
     }
 }

@@ -13,6 +13,8 @@ mod answer;
 mod hot;
 mod key;
 mod ledger;
+mod operation;
+mod policies;
 mod policy;
 #[cfg(feature = "redis")]
 mod redis;

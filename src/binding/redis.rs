@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    ClassInstance, Either, Env, Float64Array, FnArgs, Function, JsValue, PromiseRaw, Result,
-    Unknown, create_custom_tokio_runtime,
+    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, FnArgs, Function, Result, Unknown,
+    create_custom_tokio_runtime,
 };
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
@@ -20,17 +20,19 @@ use tokio::runtime::{Builder, Handle};
 use tokio::time::Instant;
 
 use super::answer::{Answer as Place, Failure};
-use super::hot::{self, Question};
-use super::key::KeyBuffer;
+use super::hot::{self, Answered, Question};
+use super::operation::{self, KeyBuffers};
+use super::policies::Policies;
 use super::policy::Policy;
-use super::redis_answers::{Answers, RedisAnswers};
+use super::redis_answers::Answers;
 use super::whole;
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Decision;
 use crate::key::Key;
-use crate::policy;
+use crate::operation::Operation;
+use crate::policies;
 use crate::store::prefixes::Prefixes;
-use crate::store::redis::{self, Answer, Batch, Connection, Job, Names, Round};
+use crate::store::redis::{self, Answer, Batch, Connection, Names, Round};
 
 static RUNTIME: OnceCell<Handle> = OnceCell::new();
 
@@ -66,7 +68,7 @@ pub struct RedisLedger {
 /// Calls that wait to be sent.
 pub(super) struct Noted {
     names: Names,
-    policy: Arc<policy::Policy>,
+    policies: Arc<policies::Policies>,
     batch: Mutex<Batch>,
 }
 
@@ -77,9 +79,14 @@ impl Question for Note {
     type Asked = Noted;
     type Place = Place;
 
-    fn ask(noted: &Noted, key: Key<'_>, cost: u64, _clock: &impl Clock) -> Option<Decision> {
+    fn ask(
+        noted: &Noted,
+        key: Key<'_>,
+        cost: u64,
+        _clock: &impl Clock,
+    ) -> Answered<Option<Decision>> {
         locked(&noted.batch).push(&noted.names, key, cost);
-        None
+        Ok(None)
     }
 }
 
@@ -124,17 +131,18 @@ impl RedisStore {
         })
     }
 
-    /// Opens a limiter's keys. Throws while the prefix is open with another policy.
+    /// Opens a limiter's keys. Throws while the prefix is open with other policies.
     #[napi(catch_unwind)]
-    pub fn open(&self, prefix: String, policy: &Policy) -> Result<RedisLedger> {
-        let policy = policy.inner();
+    pub fn open(&self, prefix: String, policies: &Policies) -> Result<RedisLedger> {
+        let policies = policies.inner();
         locked(&self.prefixes)
-            .open(&prefix, &policy)
+            .open(&prefix, &policies)
             .map_err(|taken| Error::new(Status::InvalidArg, taken.to_string()))?;
-        let names = Names::new(&prefix, "default", &policy);
-        let noted = Arc::new(Noted { names, policy: Arc::new(policy), batch: Mutex::default() });
+        let names = Names::new(&prefix, &policies);
+        let noted = Noted { names, policies: Arc::new(policies), batch: Mutex::default() };
         let prefixes = Arc::clone(&self.prefixes);
-        Ok(RedisLedger { noted, prefix, prefixes, closed: AtomicBool::new(false) })
+        let closed = AtomicBool::new(false);
+        Ok(RedisLedger { noted: Arc::new(noted), prefix, prefixes, closed })
     }
 
     /// Sends what has been noted for these ledgers, as a round of this number. The answers are theirs,
@@ -152,8 +160,52 @@ impl RedisStore {
         let mut calls = Round::default();
         for ledger in ledgers {
             let batch = locked(&ledger.noted.batch).take();
-            calls.push(Arc::clone(&ledger.noted.policy), batch);
+            calls.push(Arc::clone(&ledger.noted.policies), batch);
         }
+        self.send(round, calls, timeout_ms);
+    }
+
+    /// Asks what taking `cost` units would answer, as a round of this number. Answers 0, or with a failure's
+    /// code if the keys are none: then there is no such round.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "round: number, ledger: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number"
+    )]
+    #[allow(clippy::too_many_arguments, reason = "one call of JavaScript's")]
+    pub fn peek(
+        &self,
+        env: Env,
+        round: u32,
+        ledger: &RedisLedger,
+        keys: Array<'_>,
+        tag: Option<String>,
+        cost: f64,
+        timeout_ms: f64,
+    ) -> f64 {
+        let (noted, mut batch) = (&ledger.noted, Batch::new());
+        let operation = Operation::Peek { cost: whole(cost) };
+        if let Err(failure) = noted.note(&mut batch, env, &keys, tag.as_deref(), operation) {
+            return failure.code();
+        }
+        let mut calls = Round::peeking();
+        calls.push(Arc::clone(&noted.policies), batch);
+        self.send(round, calls, timeout_ms);
+        0.0
+    }
+
+    /// Whether there is a connection, as far as is known.
+    #[napi(getter, catch_unwind)]
+    pub fn is_up(&self) -> bool {
+        locked(&self.connection).as_ref().is_some_and(Connection::is_up)
+    }
+
+    /// Drops the connection; what waits settles as closed.
+    #[napi(catch_unwind)]
+    pub fn close(&self) {
+        drop(locked(&self.connection).take());
+    }
+
+    fn send(&self, round: u32, calls: Round, timeout_ms: f64) {
         let settle = Arc::clone(&self.settle);
         let settle = move |calls: &Round, answers: &[Answer]| {
             let read = AssertUnwindSafe(|| Answers::of_round(calls, answers));
@@ -169,93 +221,28 @@ impl RedisStore {
             None => settle(&calls, &vec![Err(redis::Failure::Closed); calls.jobs().len()]),
         }
     }
-
-    /// What taking `cost` units from a key would answer; or a failure's code if it is no key.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "ledger: RedisLedger, key: string, cost: number, timeoutMs: number"
-    )]
-    pub fn peek<'env>(
-        &self,
-        env: &'env Env,
-        ledger: &RedisLedger,
-        key: Unknown<'_>,
-        cost: f64,
-        timeout_ms: f64,
-    ) -> Result<Either<f64, PromiseRaw<'env, RedisAnswers>>> {
-        let noted = Arc::clone(&ledger.noted);
-        let cost = whole(cost);
-        let key = match with_key(*env, key, |key| noted.names.key(key)) {
-            Ok(key) => key,
-            Err(failure) => return Ok(Either::A(failure.code())),
-        };
-        let policy = Arc::clone(&noted.policy);
-        let asked = self.ask(move |connection| {
-            connection.peek(policy, key, cost, || SystemClock.now(), deadline(timeout_ms))
-        });
-        let promise = env.spawn_future(async move {
-            Ok(Answers::of_peek(&noted.policy, cost, asked.await).into())
-        })?;
-        Ok(Either::B(promise))
-    }
-
-    /// Makes a key as if never used; or answers with a failure's code if it is no key.
-    #[napi(catch_unwind, ts_args_type = "ledger: RedisLedger, key: string, timeoutMs: number")]
-    pub fn reset<'env>(
-        &self,
-        env: &'env Env,
-        ledger: &RedisLedger,
-        key: Unknown<'_>,
-        timeout_ms: f64,
-    ) -> Result<Either<f64, PromiseRaw<'env, RedisAnswers>>> {
-        let job = match with_key(*env, key, |key| Job::reset(&ledger.noted.names, key)) {
-            Ok(job) => job,
-            Err(failure) => return Ok(Either::A(failure.code())),
-        };
-        let asked = self.ask(move |connection| connection.ask(job, deadline(timeout_ms)));
-        let promise = env.spawn_future(async move { Ok(Answers::of_reset(asked.await).into()) })?;
-        Ok(Either::B(promise))
-    }
-
-    /// Whether there is a connection, as far as is known.
-    #[napi(getter, catch_unwind)]
-    pub fn is_up(&self) -> bool {
-        locked(&self.connection).as_ref().is_some_and(Connection::is_up)
-    }
-
-    /// Drops the connection; what waits settles as closed.
-    #[napi(catch_unwind)]
-    pub fn close(&self) {
-        drop(locked(&self.connection).take());
-    }
-
-    fn ask<A: Future<Output = Answer>, F: FnOnce(&Connection) -> A>(
-        &self,
-        ask: F,
-    ) -> impl Future<Output = Answer> + use<A, F> {
-        let asked = locked(&self.connection).as_ref().map(ask);
-        async move {
-            match asked {
-                Some(asked) => asked.await,
-                None => Err(redis::Failure::Closed),
-            }
-        }
-    }
 }
 
 fn deadline(timeout_ms: f64) -> Instant {
     Instant::now() + Duration::from_millis(whole(timeout_ms))
 }
 
-/// Reads a key and hands it on; or says why it is none.
-fn with_key<T>(
-    env: Env,
-    key: Unknown<'_>,
-    take: impl FnOnce(Key<'_>) -> T,
-) -> core::result::Result<T, Failure> {
-    let mut buffer = KeyBuffer::new();
-    // SAFETY: the environment and the value are the running callback's.
-    unsafe { buffer.read(env.raw(), key.value().value) }.map(take)
+impl Noted {
+    /// Notes an operation on the keys that the elements of an array are; the others are left out.
+    fn note(
+        &self,
+        batch: &mut Batch,
+        env: Env,
+        keys: &Array<'_>,
+        tag: Option<&str>,
+        operation: Operation,
+    ) -> Answered<()> {
+        let mut buffers = KeyBuffers::new();
+        // SAFETY: the environment and the array are the running callback's.
+        let keys = unsafe { buffers.read_array(env, keys) }?;
+        batch.push_operation(&self.names, &keys[..self.policies.subjects()], tag, operation);
+        Ok(())
+    }
 }
 
 #[napi]
@@ -265,6 +252,66 @@ impl RedisLedger {
     #[napi(catch_unwind, ts_return_type = "(key: string, cost: number) => void")]
     pub fn bind_note(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         hot::function::<Note>(env, Arc::clone(&self.noted), answer)
+    }
+
+    /// Notes an operation, by the numbers of `ts/operation.ts`, on the keys of the limiter's subjects;
+    /// undefined are left out. Answers 0, or with a failure's code.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number"
+    )]
+    pub fn note(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        tag: Option<String>,
+        operation: f64,
+        amount: f64,
+    ) -> f64 {
+        match operation::operation(whole(operation), whole(amount)) {
+            Some(operation) => self.noted(env, &keys, tag.as_deref(), operation),
+            None => Failure::Panicked.code(),
+        }
+    }
+
+    /// Notes that `units` of an earlier call come back: `taken` has its time and then, by policy, when the
+    /// key was to be as if never used, in whole microseconds.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array"
+    )]
+    pub fn note_refund(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        tag: Option<String>,
+        units: f64,
+        taken: Float64ArraySlice<'_>,
+    ) -> f64 {
+        self.noted(env, &keys, tag.as_deref(), operation::refund(units, &taken))
+    }
+
+    /// Notes that keys get numbers of their own, by policy, for so many microseconds.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (Policy | undefined)[], lastingUs: number"
+    )]
+    pub fn note_override(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        tag: Option<String>,
+        policies: Vec<Option<ClassInstance<'_, Policy>>>,
+        lasting_us: f64,
+    ) -> f64 {
+        let operation = operation::override_numbers(policies, lasting_us);
+        self.noted(env, &keys, tag.as_deref(), operation)
+    }
+
+    fn noted(&self, env: Env, keys: &Array<'_>, tag: Option<&str>, operation: Operation) -> f64 {
+        let noted = &self.noted;
+        let result = noted.note(&mut locked(&noted.batch), env, keys, tag, operation);
+        result.map_or_else(Failure::code, |()| 0.0)
     }
 
     /// Frees the prefix for another policy.

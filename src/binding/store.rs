@@ -10,7 +10,7 @@ use napi::{Error, Status};
 use napi_derive::napi;
 
 use super::ledger::Ledger;
-use super::policy::Policy;
+use super::policies::Policies;
 use super::whole;
 use crate::store::memory::{self, Seed, open_named};
 
@@ -35,11 +35,11 @@ impl MemoryStore {
         }
     }
 
-    /// Opens a limiter's ledger. Throws while the prefix is open with another policy.
+    /// Opens a limiter's ledger. Throws while the prefix is open with other policies.
     #[napi(catch_unwind)]
-    pub fn open(&self, prefix: String, policy: &Policy) -> Result<Ledger> {
-        match self.0.open(&prefix, policy.inner()) {
-            Ok(ledger) => Ok(Ledger::new(ledger)),
+    pub fn open(&self, prefix: String, policies: &Policies) -> Result<Ledger> {
+        match self.0.open(&prefix, policies.inner()) {
+            Ok(ledger) => Ok(Ledger::new(ledger, policies.is_named())),
             Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
         }
     }

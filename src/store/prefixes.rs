@@ -1,12 +1,12 @@
-//! Which prefixes are open, and with which policy.
+//! Which prefixes are open, and with which policies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 
-use crate::policy::Policy;
+use crate::policies::{NamedPolicy, Policies};
 
-/// The prefix is open with a different policy: two limits would count on the same keys.
+/// The prefix is open with different policies: two limits would count on the same keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixTaken;
 
@@ -18,32 +18,40 @@ impl fmt::Display for PrefixTaken {
 
 impl std::error::Error for PrefixTaken {}
 
-/// The open prefixes, and a number for each prefix and kind of state ever opened.
+/// The open prefixes, and a number for each prefix, policy name and kind of state ever opened.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
     open: HashMap<String, Open>,
     /// Kept for good, so that a limiter that is closed and made again finds its states.
-    numbers: HashMap<(String, &'static str), u32>,
+    numbers: HashMap<(String, Box<str>, &'static str), u32>,
 }
 
 #[derive(Debug)]
 struct Open {
-    policy: Policy,
+    policies: Policies,
     ledgers: usize,
 }
 
 impl Prefixes {
-    /// The number of the space of `prefix` and of the policy's kind of state.
-    pub(crate) fn open(&mut self, prefix: &str, policy: &Policy) -> Result<u32, PrefixTaken> {
+    /// The numbers of the spaces of `prefix`, one for each policy: its name and its kind of state.
+    pub(crate) fn open(
+        &mut self,
+        prefix: &str,
+        policies: &Policies,
+    ) -> Result<Box<[u32]>, PrefixTaken> {
         match self.open.entry(prefix.to_owned()) {
-            Entry::Occupied(open) if open.get().policy != *policy => return Err(PrefixTaken),
+            Entry::Occupied(open) if open.get().policies != *policies => return Err(PrefixTaken),
             Entry::Occupied(mut open) => open.get_mut().ledgers += 1,
             Entry::Vacant(vacant) => {
-                vacant.insert(Open { policy: policy.clone(), ledgers: 1 });
+                vacant.insert(Open { policies: policies.clone(), ledgers: 1 });
             }
         }
-        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        Ok(*self.numbers.entry((prefix.to_owned(), policy.tag())).or_insert(next))
+        let number = |NamedPolicy { name, policy, .. }: &NamedPolicy| {
+            let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+            let space = (prefix.to_owned(), name.clone(), policy.tag());
+            *self.numbers.entry(space).or_insert(next)
+        };
+        Ok(policies.named().iter().map(number).collect())
     }
 
     /// One ledger of the prefix fewer.
@@ -61,18 +69,29 @@ impl Prefixes {
 mod tests {
     use super::*;
     use crate::algorithm::{FixedWindow, Gcra};
+    use crate::policy::Policy;
 
-    fn gcra(limit: u64) -> Policy {
+    fn policy(limit: u64) -> Policy {
         Policy::Gcra(Gcra::new(limit, 1_000_000, limit).unwrap())
+    }
+
+    fn gcra(limit: u64) -> Policies {
+        Policies::one(policy(limit))
+    }
+
+    fn named(names: &[&str]) -> Policies {
+        let named =
+            |name: &&str| NamedPolicy { name: (*name).into(), policy: policy(9), subject: 0 };
+        Policies::several(names.iter().map(named).collect()).unwrap()
     }
 
     #[test]
     fn equal_policies_share_a_space_and_different_ones_are_refused() {
         let mut prefixes = Prefixes::default();
         let space = prefixes.open("api", &gcra(10)).unwrap();
-        assert_eq!(prefixes.open("api", &gcra(10)), Ok(space));
+        assert_eq!(prefixes.open("api", &gcra(10)).unwrap(), space);
         assert_eq!(prefixes.open("api", &gcra(20)), Err(PrefixTaken));
-        assert_ne!(prefixes.open("web", &gcra(20)), Ok(space));
+        assert_ne!(prefixes.open("web", &gcra(20)).unwrap(), space);
     }
 
     #[test]
@@ -89,6 +108,19 @@ mod tests {
         let space = prefixes.open("api", &gcra(10)).unwrap();
         prefixes.close("api");
         let window = Policy::FixedWindow(FixedWindow::new(10, 1_000_000).unwrap());
-        assert_ne!(prefixes.open("api", &window), Ok(space));
+        assert_ne!(prefixes.open("api", &Policies::one(window)), Ok(space));
+    }
+
+    #[test]
+    fn each_policy_has_a_space_by_its_name() {
+        let mut prefixes = Prefixes::default();
+        let spaces = prefixes.open("api", &named(&["burst", "daily"])).unwrap();
+        assert_ne!(spaces[0], spaces[1]);
+        assert_eq!(prefixes.open("api", &named(&["burst"])), Err(PrefixTaken));
+        assert_eq!(prefixes.open("api", &named(&["daily", "burst"])), Err(PrefixTaken));
+        prefixes.close("api");
+        let other = prefixes.open("api", &named(&["daily", "hourly"])).unwrap();
+        assert_eq!(other[0], spaces[1], "it is the same policy, wherever it is declared");
+        assert!(!spaces.contains(&other[1]));
     }
 }

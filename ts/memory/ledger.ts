@@ -1,9 +1,15 @@
 import type * as native from '../../native.js'
-import { ANSWER_LENGTH, decisionAt, failureAt, failureOf } from '../answer.js'
+import { ANSWER_LENGTH, decisionAt, failureAt } from '../answer.js'
+import { compiled } from '../compiled.js'
+import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
+import type { Keys } from '../keys.js'
+import { OPERATION_CODES, type Operation, type Performed } from '../operation.js'
 import { invalid } from '../options.js'
-import { DETAILS_LENGTH, severalAt } from '../several.js'
+import type { Policy } from '../policy.js'
+import { stamped } from '../receipt.js'
+import { lengthOf, performedAt, severalAt } from '../several.js'
 import type { Answers, Ledger } from '../store.js'
 
 /** Tells the engine to read the system's clock. */
@@ -15,23 +21,28 @@ const LAST_TIME_MS = 2 ** 52 / 1_000
 /** A limiter's keys on the embedded store: every call is answered at once, on this thread. */
 export class MemoryLedger implements Ledger {
   readonly isSync = true
+  readonly origin = {}
   readonly #native: native.Ledger
   readonly #clock: (() => number) | undefined
-  /** The names of the policy's limits, if they have names, and so the length of an answer. */
-  readonly #names: readonly string[] | undefined
+  /** The names of the limits that decisions tell of. */
+  readonly #names: readonly string[]
+  /** Doubles per answer of {@link takeMany}. */
   readonly #length: number
+  /** What {@link take} answers into, and what all else does. */
   readonly #answer: Float64Array<ArrayBuffer>
+  readonly #told: Float64Array<ArrayBuffer>
   readonly #take: (key: string, cost?: number, epochMs?: number) => void
-  readonly #peek: (key: string, cost?: number, epochMs?: number) => void
+  readonly #perform: ReturnType<native.Ledger['bindPerform']>
 
-  constructor(ledger: native.Ledger, clock: (() => number) | undefined, names: readonly string[] | undefined) {
+  constructor(ledger: native.Ledger, clock: (() => number) | undefined, { limits }: Compound) {
     this.#native = ledger
     this.#clock = clock
-    this.#names = names
-    this.#length = ANSWER_LENGTH + (names === undefined ? 0 : DETAILS_LENGTH)
+    this.#names = limits.map(({ name }) => name)
+    this.#told = new Float64Array(lengthOf(limits.length))
+    this.#length = ledger.isSingle ? ANSWER_LENGTH : this.#told.length
     this.#answer = new Float64Array(this.#length)
     this.#take = ledger.bindTake(this.#answer)
-    this.#peek = ledger.bindPeek(this.#answer)
+    this.#perform = ledger.bindPerform(this.#told)
   }
 
   take(key: string, cost: number): Decision {
@@ -44,13 +55,12 @@ export class MemoryLedger implements Ledger {
     } else {
       this.#take(key, cost)
     }
-    return decisionAt(answer, 0) ?? this.#told(key)
+    return stamped(decisionAt(answer, 0) ?? this.#severalIn(answer, 0, key), this.origin, key, cost)
   }
 
-  peek(key: string, cost: number): Decision {
-    const answer = this.#answer
-    this.#peek(key, cost, this.#now())
-    return decisionAt(answer, 0) ?? this.#told(key)
+  takeBy(keys: Keys, cost: number): Decision {
+    const { decision } = this.#ask(OPERATION_CODES.take, cost, keys)
+    return stamped(decision, this.origin, keys, cost)
   }
 
   takeMany(keys: readonly string[], costs: readonly number[]): Answers {
@@ -58,18 +68,35 @@ export class MemoryLedger implements Ledger {
     this.#native.takeMany(keys, Float64Array.from(costs), this.#now(), answers)
     return keys.map((key, index) => {
       const start = index * this.#length
-      return decisionAt(answers, start) ?? this.#severalAt(answers, start) ?? failureAt(answers, start, key)
+      const decision = decisionAt(answers, start) ?? severalAt(answers, start, this.#names)
+      return decision === undefined
+        ? failureAt(answers, start, key)
+        : stamped(decision, this.origin, key, costs[index] as number)
     })
   }
 
-  reset(key: string): void {
-    const code = this.#native.reset(key, this.#now())
-    if (code === 1) {
-      const rule = 'the store holds maxKeys keys and this one shares its count with others, so it cannot be reset alone'
-      throw new TollgateError('STORE_FULL', rule)
-    }
-    if (code !== 0) {
-      throw failureOf(code, key)
+  perform(keys: Keys, operation: Operation): Performed {
+    switch (operation.kind) {
+      case 'peek':
+        return this.#ask(OPERATION_CODES.peek, operation.cost, keys)
+      case 'takeUpTo':
+      case 'penalize':
+        return this.#ask(OPERATION_CODES[operation.kind], operation.units, keys)
+      case 'block':
+        return this.#ask(OPERATION_CODES.block, operation.lastingUs, keys)
+      case 'refund': {
+        const { units, atUs, resetAtUs } = operation
+        const taken = Float64Array.of(atUs, ...resetAtUs)
+        this.#native.refund([...keys.keys], units, taken, this.#now(), this.#told)
+        return this.#performedFor(keys)
+      }
+      case 'override': {
+        const policies = operation.policies.map(numbersOf)
+        this.#native.overrideNumbers([...keys.keys], policies, operation.lastingUs, this.#now(), this.#told)
+        return this.#performedFor(keys)
+      }
+      default:
+        return this.#ask(OPERATION_CODES[operation.kind], 0, keys)
     }
   }
 
@@ -79,22 +106,35 @@ export class MemoryLedger implements Ledger {
     this.#native.close()
   }
 
-  /** What stands in the answer, if it is no decision on one limit. */
-  #told(key: string): Decision {
-    const decision = this.#severalAt(this.#answer, 0)
-    if (decision === undefined) {
-      throw failureAt(this.#answer, 0, key)
-    }
-    return decision
+  #ask(code: number, amount: number, keys: Keys): Performed {
+    this.#perform(code, amount, this.#now(), ...keys.keys)
+    return this.#performedFor(keys)
   }
 
-  #severalAt(answers: Float64Array, start: number): Decision | undefined {
-    return this.#names === undefined ? undefined : severalAt(answers, start, this.#names)
+  #performedFor({ keys }: Keys): Performed {
+    const performed = performedAt(this.#told, 0, this.#names)
+    if (performed === undefined) {
+      throw failureAt(this.#told, 0, keys[0])
+    }
+    return performed
+  }
+
+  /** The decision on limits with names, if it is none on a single limit. */
+  #severalIn(answers: Float64Array, start: number, key: string): Decision {
+    const decision = severalAt(answers, start, this.#names)
+    if (decision === undefined) {
+      throw failureAt(answers, start, key)
+    }
+    return decision
   }
 
   #now(): number {
     return this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock)
   }
+}
+
+function numbersOf(policy: Policy | undefined): native.Policy | undefined {
+  return policy === undefined ? undefined : compiled(policy, 'override: ')
 }
 
 /** The time by the user's clock. */

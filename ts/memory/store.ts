@@ -1,7 +1,7 @@
 import * as native from '../../native.js'
-import { compiled } from '../compiled.js'
+import { compiledAll } from '../compiled.js'
+import type { Compound } from '../compound.js'
 import { invalid, nameOf, optionsOf, translated, wholeNumber } from '../options.js'
-import { limitNamesOf, type Policy } from '../policy.js'
 import { Store } from '../store.js'
 import { MemoryLedger } from './ledger.js'
 
@@ -65,12 +65,12 @@ export class MemoryStore extends Store {
   }
 
   /** @internal */
-  override open(prefix: string | undefined, policy: Policy): MemoryLedger {
-    const policyOf = compiled(policy)
+  override open(prefix: string | undefined, compound: Compound): MemoryLedger {
+    const policies = compiledAll(compound)
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
-      return this.#native.open(prefix ?? DEFAULT_PREFIX, policyOf)
+      return this.#native.open(prefix ?? DEFAULT_PREFIX, policies)
     })
-    return new MemoryLedger(ledger, this.#clock, limitNamesOf(policy))
+    return new MemoryLedger(ledger, this.#clock, compound)
   }
 }
 

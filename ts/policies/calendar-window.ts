@@ -1,20 +1,22 @@
 import * as native from '../../native.js'
 import { type Duration, microsOf, millisOf } from '../duration.js'
 import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** The windows of a calendar that have a name. A week begins on Monday (ISO 8601). */
 export type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
 
 /** A window of the calendar; made by {@link calendarWindow}. Lengths of time are in milliseconds. */
-export interface CalendarWindowPolicy {
+export interface CalendarWindowPolicy<S extends string = string> {
   readonly algorithm: 'calendarWindow'
   readonly limit: number
   readonly every: CalendarUnit | number
   readonly timeZone: string
+  readonly per?: S
 }
 
 /** The options of {@link calendarWindow}. */
-export interface CalendarWindowOptions {
+export interface CalendarWindowOptions<S extends string = string> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /**
@@ -24,6 +26,11 @@ export interface CalendarWindowOptions {
   readonly every: CalendarUnit | Duration
   /** The IANA name of the time zone by whose clocks windows end. Default: `'UTC'`. */
   readonly timeZone?: string
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 const UNITS: readonly unknown[] = ['hour', 'day', 'week', 'month'] satisfies CalendarUnit[]
@@ -53,14 +60,17 @@ const DAY_MS = 24 * HOUR_MS
  * @example
  * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })
  */
-export function calendarWindow(options: CalendarWindowOptions): CalendarWindowPolicy {
-  const names = ['limit', 'every', 'timeZone'] as const
-  const { limit, every, timeZone = 'UTC' } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
+export function calendarWindow<const S extends string = never>(
+  options: CalendarWindowOptions<S>,
+): CalendarWindowPolicy<NoInfer<S>> {
+  const names = ['limit', 'every', 'timeZone', 'per'] as const
+  const { limit, every, timeZone = 'UTC', per } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
   return Object.freeze({
     algorithm: 'calendarWindow',
     limit: wholeNumber('INVALID_POLICY', 'calendarWindow: limit', limit),
     every: everyOf(every),
     timeZone: timeZoneOf(timeZone),
+    ...perOf<S>('calendarWindow', per),
   })
 }
 

@@ -1,16 +1,18 @@
 import { type Duration, millisOf } from '../duration.js'
 import { optionsOf, trueOrFalse, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** A fixed window; made by {@link fixedWindow}. Lengths of time are in milliseconds. */
-export interface FixedWindowPolicy {
+export interface FixedWindowPolicy<S extends string = string> {
   readonly algorithm: 'fixedWindow'
   readonly limit: number
   readonly window: number
   readonly countRefused: boolean
+  readonly per?: S
 }
 
 /** The options of {@link fixedWindow}. */
-export interface FixedWindowOptions {
+export interface FixedWindowOptions<S extends string = string> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** How long a window lasts, from the first call admitted in it; up to 142 years. */
@@ -20,6 +22,11 @@ export interface FixedWindowOptions {
    * counts nothing. Default: `false`.
    */
   readonly countRefused?: boolean
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 /**
@@ -39,13 +46,16 @@ export interface FixedWindowOptions {
  * @example
  * fixedWindow({ limit: 100, window: '1h' })
  */
-export function fixedWindow(options: FixedWindowOptions): FixedWindowPolicy {
-  const names = ['limit', 'window', 'countRefused'] as const
-  const { limit, window, countRefused = false } = optionsOf('INVALID_POLICY', 'fixedWindow', options, names)
+export function fixedWindow<const S extends string = never>(
+  options: FixedWindowOptions<S>,
+): FixedWindowPolicy<NoInfer<S>> {
+  const names = ['limit', 'window', 'countRefused', 'per'] as const
+  const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'fixedWindow', options, names)
   return Object.freeze({
     algorithm: 'fixedWindow',
     limit: wholeNumber('INVALID_POLICY', 'fixedWindow: limit', limit),
     window: millisOf('INVALID_POLICY', 'fixedWindow: window', window),
     countRefused: trueOrFalse('INVALID_POLICY', 'fixedWindow: countRefused', countRefused),
+    ...perOf<S>('fixedWindow', per),
   })
 }

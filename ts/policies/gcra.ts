@@ -1,22 +1,29 @@
 import { type Duration, millisOf } from '../duration.js'
 import { optionsOf, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** The generic cell rate algorithm; made by {@link gcra}. Lengths of time are in milliseconds. */
-export interface GcraPolicy {
+export interface GcraPolicy<S extends string = string> {
   readonly algorithm: 'gcra'
   readonly limit: number
   readonly period: number
   readonly burst: number
+  readonly per?: S
 }
 
 /** The options of {@link gcra}. */
-export interface GcraOptions {
+export interface GcraOptions<S extends string = string> {
   /** Units per period, evenly spread: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The length of time that `limit` speaks of. */
   readonly period: Duration
   /** Units that an unused key has at once. Default: `limit`. */
   readonly burst?: number
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 /**
@@ -31,13 +38,15 @@ export interface GcraOptions {
  * @example
  * gcra({ limit: 100, period: '1m', burst: 20 })
  */
-export function gcra(options: GcraOptions): GcraPolicy {
-  const { limit, period, burst } = optionsOf('INVALID_POLICY', 'gcra', options, ['limit', 'period', 'burst'])
+export function gcra<const S extends string = never>(options: GcraOptions<S>): GcraPolicy<NoInfer<S>> {
+  const names = ['limit', 'period', 'burst', 'per'] as const
+  const { limit, period, burst, per } = optionsOf('INVALID_POLICY', 'gcra', options, names)
   const units = wholeNumber('INVALID_POLICY', 'gcra: limit', limit)
   return Object.freeze({
     algorithm: 'gcra',
     limit: units,
     period: millisOf('INVALID_POLICY', 'gcra: period', period),
     burst: burst === undefined ? units : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
+    ...perOf<S>('gcra', per),
   })
 }

@@ -1,19 +1,26 @@
 import { type Duration, millisOf } from '../duration.js'
 import { optionsOf, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** A leaky bucket; made by {@link leakyBucket}. Lengths of time are in milliseconds. */
-export interface LeakyBucketPolicy {
+export interface LeakyBucketPolicy<S extends string = string> {
   readonly algorithm: 'leakyBucket'
   readonly capacity: number
   readonly leak: { readonly units: number; readonly every: number }
+  readonly per?: S
 }
 
 /** The options of {@link leakyBucket}. */
-export interface LeakyBucketOptions {
+export interface LeakyBucketOptions<S extends string = string> {
   /** Units that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
   /** The bucket loses `units` evenly over each `every`. */
   readonly leak: { readonly units: number; readonly every: Duration }
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 /**
@@ -29,8 +36,10 @@ export interface LeakyBucketOptions {
  * @example
  * leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } })
  */
-export function leakyBucket(options: LeakyBucketOptions): LeakyBucketPolicy {
-  const { capacity, leak } = optionsOf('INVALID_POLICY', 'leakyBucket', options, ['capacity', 'leak'])
+export function leakyBucket<const S extends string = never>(
+  options: LeakyBucketOptions<S>,
+): LeakyBucketPolicy<NoInfer<S>> {
+  const { capacity, leak, per } = optionsOf('INVALID_POLICY', 'leakyBucket', options, ['capacity', 'leak', 'per'])
   const { units, every } = optionsOf('INVALID_POLICY', 'leakyBucket: leak', leak, ['units', 'every'])
   return Object.freeze({
     algorithm: 'leakyBucket',
@@ -39,5 +48,6 @@ export function leakyBucket(options: LeakyBucketOptions): LeakyBucketPolicy {
       units: wholeNumber('INVALID_POLICY', 'leakyBucket: leak.units', units),
       every: millisOf('INVALID_POLICY', 'leakyBucket: leak.every', every),
     }),
+    ...perOf<S>('leakyBucket', per),
   })
 }

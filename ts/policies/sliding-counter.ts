@@ -1,19 +1,26 @@
 import { type Duration, millisOf } from '../duration.js'
 import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** A sliding counter; made by {@link slidingCounter}. Lengths of time are in milliseconds. */
-export interface SlidingCounterPolicy {
+export interface SlidingCounterPolicy<S extends string = string> {
   readonly algorithm: 'slidingCounter'
   readonly limit: number
   readonly window: number
+  readonly per?: S
 }
 
 /** The options of {@link slidingCounter}. */
-export interface SlidingCounterOptions {
+export interface SlidingCounterOptions<S extends string = string> {
   /** Units per window: a whole number from 1; times the window's milliseconds, below 2^53. */
   readonly limit: number
   /** How long a window lasts, in whole milliseconds; up to 142 years. */
   readonly window: Duration
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 /**
@@ -38,12 +45,19 @@ export interface SlidingCounterOptions {
  * @example
  * slidingCounter({ limit: 1000, window: '1h' })
  */
-export function slidingCounter(options: SlidingCounterOptions): SlidingCounterPolicy {
-  const { limit, window } = optionsOf('INVALID_POLICY', 'slidingCounter', options, ['limit', 'window'])
+export function slidingCounter<const S extends string = never>(
+  options: SlidingCounterOptions<S>,
+): SlidingCounterPolicy<NoInfer<S>> {
+  const { limit, window, per } = optionsOf('INVALID_POLICY', 'slidingCounter', options, ['limit', 'window', 'per'])
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
   const millis = millisOf('INVALID_POLICY', 'slidingCounter: window', window)
   if (!Number.isInteger(millis)) {
     throw invalid('INVALID_POLICY', 'slidingCounter: window', 'must be in whole milliseconds', window)
   }
-  return Object.freeze({ algorithm: 'slidingCounter', limit: units, window: millis })
+  return Object.freeze({
+    algorithm: 'slidingCounter',
+    limit: units,
+    window: millis,
+    ...perOf<S>('slidingCounter', per),
+  })
 }

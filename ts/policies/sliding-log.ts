@@ -1,24 +1,27 @@
 import { type Duration, microsOf, millisOf } from '../duration.js'
 import { TollgateError } from '../error.js'
 import { invalid, nameOf, optionsOf, shown, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** A sliding log; made by {@link slidingLog}. Lengths of time are in milliseconds. */
-export interface SlidingLogPolicy {
+export interface SlidingLogPolicy<S extends string = string> {
   readonly algorithm: 'slidingLog'
   readonly limit: number
   readonly window: number
   readonly countRefused: boolean
+  readonly per?: S
 }
 
 /** Several limits over one log; made by {@link slidingLogs}. Lengths of time are in milliseconds. */
-export interface SlidingLogsPolicy<N extends string = string> {
+export interface SlidingLogsPolicy<N extends string = string, S extends string = string> {
   readonly algorithm: 'slidingLogs'
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: number } }
   readonly precision?: number
+  readonly per?: S
 }
 
 /** The options of {@link slidingLog}. */
-export interface SlidingLogOptions {
+export interface SlidingLogOptions<S extends string = string> {
   /** Units in any rolling window: a whole number from 1 to 100,000. */
   readonly limit: number
   /** How long a window lasts; up to 142 years. */
@@ -28,10 +31,15 @@ export interface SlidingLogOptions {
    * units. Attempts whose cost is above `limit` never count. Default: `false`.
    */
   readonly countRefused?: boolean
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 /** The options of {@link slidingLogs}. */
-export interface SlidingLogsOptions<N extends string = string> {
+export interface SlidingLogsOptions<N extends string = string, S extends string = string> {
   /**
    * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter): so many units, a
    * whole number from 1 to 100,000, in any rolling window. A smaller window must have a smaller limit.
@@ -43,6 +51,11 @@ export interface SlidingLogsOptions<N extends string = string> {
    * the smallest window. Default: exact times.
    */
   readonly precision?: Duration
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 const MOST_LOGGED = 100_000
@@ -61,9 +74,11 @@ const MOST_LIMITS = 8
  * @example
  * slidingLog({ limit: 5, window: '1m' })
  */
-export function slidingLog(options: SlidingLogOptions): SlidingLogPolicy {
-  const names = ['limit', 'window', 'countRefused'] as const
-  const { limit, window, countRefused = false } = optionsOf('INVALID_POLICY', 'slidingLog', options, names)
+export function slidingLog<const S extends string = never>(
+  options: SlidingLogOptions<S>,
+): SlidingLogPolicy<NoInfer<S>> {
+  const names = ['limit', 'window', 'countRefused', 'per'] as const
+  const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'slidingLog', options, names)
   if (typeof countRefused !== 'boolean') {
     throw invalid('INVALID_POLICY', 'slidingLog: countRefused', 'must be true or false', countRefused)
   }
@@ -72,6 +87,7 @@ export function slidingLog(options: SlidingLogOptions): SlidingLogPolicy {
     limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MOST_LOGGED),
     window: millisOf('INVALID_POLICY', 'slidingLog: window', window),
     countRefused,
+    ...perOf<S>('slidingLog', per),
   })
 }
 
@@ -91,12 +107,18 @@ export function slidingLog(options: SlidingLogOptions): SlidingLogPolicy {
  * const decision = await limiter.take('user:42')
  * if (!decision.allowed) console.log(decision.policy) // 'perSecond' or 'perHour'
  */
-export function slidingLogs<const N extends string>(options: SlidingLogsOptions<N>): SlidingLogsPolicy<N> {
-  const given = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision'])
+export function slidingLogs<const N extends string, const S extends string = never>(
+  options: SlidingLogsOptions<N, S>,
+): SlidingLogsPolicy<N, NoInfer<S>> {
+  const given = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision', 'per'])
   const limits = limitsOf(given.limits)
-  const policy = { algorithm: 'slidingLogs', limits: Object.freeze(Object.fromEntries(limits)) } as const
+  const policy = {
+    algorithm: 'slidingLogs',
+    limits: Object.freeze(Object.fromEntries(limits)),
+    ...perOf<S>('slidingLogs', given.per),
+  } as const
   if (given.precision === undefined) {
-    return Object.freeze(policy) as SlidingLogsPolicy<N>
+    return Object.freeze(policy) as SlidingLogsPolicy<N, S>
   }
   const precision = millisOf('INVALID_POLICY', 'slidingLogs: precision', given.precision)
   for (const [name, { window }] of limits) {
@@ -105,7 +127,7 @@ export function slidingLogs<const N extends string>(options: SlidingLogsOptions<
       throw invalid('INVALID_POLICY', 'slidingLogs: precision', rule, given.precision)
     }
   }
-  return Object.freeze({ ...policy, precision }) as SlidingLogsPolicy<N>
+  return Object.freeze({ ...policy, precision }) as SlidingLogsPolicy<N, S>
 }
 
 /** A limit with its name. */

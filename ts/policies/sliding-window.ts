@@ -1,13 +1,15 @@
 import { type Duration, millisOf } from '../duration.js'
 import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** A sliding window; made by {@link slidingWindow}. Lengths of time are in milliseconds. */
-export interface SlidingWindowPolicy {
+export interface SlidingWindowPolicy<S extends string = string> {
   readonly algorithm: 'slidingWindow'
   readonly limit: number
   readonly window: number
   readonly buckets: number
   readonly layout: SlidingWindowLayout
+  readonly per?: S
 }
 
 /**
@@ -17,7 +19,7 @@ export interface SlidingWindowPolicy {
 export type SlidingWindowLayout = 'list' | 'hash'
 
 /** The options of {@link slidingWindow}. */
-export interface SlidingWindowOptions {
+export interface SlidingWindowOptions<S extends string = string> {
   /** Units in any window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /** The length of the window; with one bucket more, up to 71 years. */
@@ -29,6 +31,11 @@ export interface SlidingWindowOptions {
    * 10; with `'hash'` a call reads all buckets, which take a third of the memory if they are few. A store keeps the two apart: a change of layout begins anew.
    */
   readonly layout?: SlidingWindowLayout
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayout[]
@@ -47,15 +54,19 @@ const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayo
  * @example
  * slidingWindow({ limit: 100, window: '1m', buckets: 60 })
  */
-export function slidingWindow(options: SlidingWindowOptions): SlidingWindowPolicy {
-  const names = ['limit', 'window', 'buckets', 'layout'] as const
-  const { limit, window, buckets = 10, layout = 'list' } = optionsOf('INVALID_POLICY', 'slidingWindow', options, names)
+export function slidingWindow<const S extends string = never>(
+  options: SlidingWindowOptions<S>,
+): SlidingWindowPolicy<NoInfer<S>> {
+  const names = ['limit', 'window', 'buckets', 'layout', 'per'] as const
+  const given = optionsOf('INVALID_POLICY', 'slidingWindow', options, names)
+  const { limit, window, buckets = 10, layout = 'list', per } = given
   return Object.freeze({
     algorithm: 'slidingWindow',
     limit: wholeNumber('INVALID_POLICY', 'slidingWindow: limit', limit),
     window: millisOf('INVALID_POLICY', 'slidingWindow: window', window),
     buckets: wholeNumber('INVALID_POLICY', 'slidingWindow: buckets', buckets, 1, 1_000),
     layout: layoutOf(layout),
+    ...perOf<S>('slidingWindow', per),
   })
 }
 

@@ -1,18 +1,20 @@
 import { type Duration, millisOf } from '../duration.js'
 import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { perOf } from './per.js'
 
 /** A token bucket; made by {@link tokenBucket}. Lengths of time are in milliseconds. */
-export interface TokenBucketPolicy {
+export interface TokenBucketPolicy<S extends string = string> {
   readonly algorithm: 'tokenBucket'
   readonly capacity: number
   readonly refill: { readonly tokens: number; readonly every: number }
   readonly refillMode: 'continuous' | 'interval'
   readonly initial: number
   readonly debt: number
+  readonly per?: S
 }
 
 /** The options of {@link tokenBucket}. */
-export interface TokenBucketOptions {
+export interface TokenBucketOptions<S extends string = string> {
   /** Tokens that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
   /** The bucket gains `tokens` in each `every`. */
@@ -36,6 +38,11 @@ export interface TokenBucketOptions {
    * there is a whole token again. The largest cost is then `capacity` + `debt`.
    */
   readonly debt?: number
+  /**
+   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
+   * together. Default: the key of the call.
+   */
+  readonly per?: S
 }
 
 /**
@@ -55,14 +62,12 @@ export interface TokenBucketOptions {
  * tokenBucket({ capacity: 20, refill: { tokens: 5, every: '1s' } })
  * tokenBucket({ capacity: 100, refill: { tokens: 100, every: '1m' }, refillMode: 'interval' })
  */
-export function tokenBucket(options: TokenBucketOptions): TokenBucketPolicy {
-  const { capacity, refill, refillMode, initial, debt } = optionsOf('INVALID_POLICY', 'tokenBucket', options, [
-    'capacity',
-    'refill',
-    'refillMode',
-    'initial',
-    'debt',
-  ])
+export function tokenBucket<const S extends string = never>(
+  options: TokenBucketOptions<S>,
+): TokenBucketPolicy<NoInfer<S>> {
+  const names = ['capacity', 'refill', 'refillMode', 'initial', 'debt', 'per'] as const
+  const given = optionsOf('INVALID_POLICY', 'tokenBucket', options, names)
+  const { capacity, refill, refillMode, initial, debt, per } = given
   const { tokens, every } = optionsOf('INVALID_POLICY', 'tokenBucket: refill', refill, ['tokens', 'every'])
   const holds = wholeNumber('INVALID_POLICY', 'tokenBucket: capacity', capacity)
   return Object.freeze({
@@ -75,6 +80,7 @@ export function tokenBucket(options: TokenBucketOptions): TokenBucketPolicy {
     refillMode: refillModeOf(refillMode),
     initial: initial === undefined ? holds : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),
     debt: debt === undefined ? 0 : wholeNumber('INVALID_POLICY', 'tokenBucket: debt', debt, 0),
+    ...perOf<S>('tokenBucket', per),
   })
 }
 

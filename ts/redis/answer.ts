@@ -1,8 +1,11 @@
 import { ANSWER_LENGTH, decisionAt, failureAt } from '../answer.js'
-import type { Decision } from '../decision.js'
+import type { Decision, PolicyNumbers } from '../decision.js'
 import { TollgateError } from '../error.js'
-import { severalAt } from '../several.js'
-import { Pending } from './pending.js'
+import type { Keys } from '../keys.js'
+import type { Performed } from '../operation.js'
+import { stamped } from '../receipt.js'
+import { performedAt, severalAt } from '../several.js'
+import type { Pending } from './pending.js'
 
 /** What the native store answers to a batch. */
 export interface RedisAnswers {
@@ -10,26 +13,64 @@ export interface RedisAnswers {
   readonly texts: readonly string[]
 }
 
-/** A limiter, as one whose calls are answered. */
-export class Asker {
-  /** Its calls that wait to be sent or to be answered. */
-  readonly pending = new Pending()
-
-  /** @param names - The names of the policy's limits, if they have names. */
-  constructor(readonly names: readonly string[] | undefined) {}
+/** What is remembered of a call until it is answered. */
+export interface Asked {
+  readonly key: string | Keys
+  /** The units that it is to take. */
+  readonly cost: number
 }
 
-/** The decision or the error that stands at `index`. */
-export function resultAt({ answers, texts }: RedisAnswers, index: number, asker: Asker): Decision | TollgateError {
+/** A limiter, as one whose calls are answered; there is one for each kind of answer. */
+export interface Asker<T> {
+  /** Its calls that wait to be sent or to be answered. */
+  readonly pending: Pending
+  /** The result or the error that stands at `index`. */
+  resultAt(answers: RedisAnswers, index: number, asked: Asked): T | TollgateError
+}
+
+/** A limiter, as one whose calls take units. */
+export class TakeAsker implements Asker<Decision> {
+  /**
+   * @param names - The names of the limits that decisions tell of.
+   * @param origin - What decisions are stamped with.
+   */
+  constructor(
+    readonly pending: Pending,
+    readonly names: readonly string[],
+    readonly origin: object,
+  ) {}
+
+  resultAt(answers: RedisAnswers, index: number, { key, cost }: Asked): Decision | TollgateError {
+    const start = index * ANSWER_LENGTH
+    const decision = this.#named(decisionAt(answers.answers, start)) ?? severalAt(answers.answers, start, this.names)
+    return decision === undefined ? failureIn(answers, index) : stamped(decision, this.origin, key, cost)
+  }
+
+  /** The decision on a single limit, by its name if it has one. */
+  #named(decision: Decision | undefined): Decision | undefined {
+    const name = this.names[0] as string
+    if (decision === undefined || name === decision.policy) {
+      return decision
+    }
+    return { ...decision, policy: name, policies: { [name]: Object.values(decision.policies)[0] as PolicyNumbers } }
+  }
+}
+
+/** A limiter, as one whose operations are performed. */
+export class OperationAsker implements Asker<Performed> {
+  constructor(
+    readonly pending: Pending,
+    readonly names: readonly string[],
+  ) {}
+
+  resultAt(answers: RedisAnswers, index: number): Performed | TollgateError {
+    return performedAt(answers.answers, index * ANSWER_LENGTH, this.names) ?? failureIn(answers, index)
+  }
+}
+
+/** The error that stands at `index`. */
+export function failureIn({ answers, texts }: RedisAnswers, index: number): TollgateError {
   const start = index * ANSWER_LENGTH
-  const decision = decisionAt(answers, start)
-  if (decision !== undefined) {
-    return decision
-  }
-  const several = asker.names === undefined ? undefined : severalAt(answers, start, asker.names)
-  if (several !== undefined) {
-    return several
-  }
   const text = texts[answers[start + 1] as number] ?? ''
   switch (answers[start]) {
     case -6:

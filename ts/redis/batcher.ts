@@ -1,7 +1,7 @@
 import type * as native from '../../native.js'
-import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
-import { type Asker, type RedisAnswers, resultAt } from './answer.js'
+import type { Keys } from '../keys.js'
+import type { Asker, RedisAnswers } from './answer.js'
 import { Deadlines, Turn, type Waiting } from './deadlines.js'
 import { Pending } from './pending.js'
 import { inRootContext } from './root-context.js'
@@ -92,24 +92,40 @@ export class Batcher {
     }
   }
 
-  /** Waits for the decision of a call that has just been noted in the queue's ledger. */
-  noted(queue: Queue, asker: Asker): Promise<Decision> {
+  /**
+   * Waits for what becomes of a call that has just been noted in the queue's ledger.
+   *
+   * @param cost - The units that it is to take, if it takes some.
+   */
+  noted<T>(queue: Queue, asker: Asker<T>, key: string | Keys, cost: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#add(queue, { resolve, reject, asker, turn: this.#turn, isSettled: false })
+      const waiting: Waiting<T> = { resolve, reject, asker, key, cost, turn: this.#turn, isSettled: false }
+      this.#add(queue, waiting as Waiting)
     })
   }
 
-  /** Runs a call that goes by itself, counted with the others. */
-  async alone<T>(asker: Asker, run: () => T | Promise<T>): Promise<T> {
+  /**
+   * Sends a call that goes by itself, behind all that wait.
+   *
+   * @param submit - Sends it as a round of this number, or throws.
+   */
+  alone<T>(asker: Asker<T>, key: string | Keys, submit: (round: number, timeoutMs: number) => void): Promise<T> {
     this.checkRoom()
-    this.#pending.add()
-    asker.pending.add()
-    try {
-      return await inRootContext(run)
-    } finally {
-      this.#pending.remove()
-      asker.pending.remove()
+    if (this.#queued > 0) {
+      this.#send(true)
     }
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting<T> = { resolve, reject, asker, key, cost: 0, turn: this.#turn, isSettled: false }
+      this.#wait(waiting as Waiting)
+      this.#endTurn()
+      const number = this.#begun({ calls: [waiting as Waiting], isPartial: false })
+      try {
+        submit(number, this.#timeoutMs)
+      } catch (error) {
+        this.#ended(number)
+        this.#settle(waiting as Waiting, error)
+      }
+    })
   }
 
   /** Takes what became of a round. */
@@ -121,7 +137,7 @@ export class Batcher {
     }
     for (let index = 0; index < calls.length; index++) {
       const waiting = calls[index] as Waiting
-      this.#settle(waiting, resultAt(answers, index, waiting.asker))
+      this.#settle(waiting, waiting.asker.resultAt(answers, index, waiting))
     }
   }
 
@@ -131,10 +147,14 @@ export class Batcher {
     return this.#pending.idle()
   }
 
-  #add(queue: Queue, waiting: Waiting): void {
+  #wait(waiting: Waiting): void {
     this.#pending.add()
     waiting.asker.pending.add()
     waiting.turn.add(waiting)
+  }
+
+  #add(queue: Queue, waiting: Waiting): void {
+    this.#wait(waiting)
     if (queue.waiting.push(waiting) === 1) {
       this.#queues.push(queue)
     }
@@ -230,7 +250,7 @@ export class Batcher {
     this.#settle(waiting, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
   }
 
-  #settle(waiting: Waiting, result: Decision | TollgateError): void {
+  #settle(waiting: Waiting, result: unknown): void {
     if (waiting.isSettled) {
       return
     }

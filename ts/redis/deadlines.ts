@@ -1,13 +1,12 @@
-import type { Decision } from '../decision.js'
 import type { TollgateError } from '../error.js'
-import type { Asker } from './answer.js'
+import type { Asked, Asker } from './answer.js'
 import { inRootContext } from './root-context.js'
 
-/** A call that waits for its decision. */
-export interface Waiting {
-  readonly resolve: (decision: Decision) => void
+/** A call that waits for what becomes of it. */
+export interface Waiting<T = unknown> extends Asked {
+  readonly resolve: (result: T) => void
   readonly reject: (error: TollgateError) => void
-  readonly asker: Asker
+  readonly asker: Asker<T>
   readonly turn: Turn
   isSettled: boolean
 }

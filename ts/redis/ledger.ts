@@ -1,41 +1,64 @@
 import type * as native from '../../native.js'
 import { ANSWER_LENGTH, failureOf } from '../answer.js'
+import { compiled } from '../compiled.js'
+import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
-import { TollgateError } from '../error.js'
+import type { TollgateError } from '../error.js'
+import { Keys } from '../keys.js'
+import { OPERATION_CODES, type Operation, type Performed } from '../operation.js'
 import type { Answers, Ledger } from '../store.js'
-import { Asker, type RedisAnswers, resultAt } from './answer.js'
+import { OperationAsker, TakeAsker } from './answer.js'
 import type { Batcher, Queue } from './batcher.js'
+import { Pending } from './pending.js'
 
 /** What a ledger needs of its store. */
 export interface RedisHome {
   readonly native: native.RedisStore
   readonly batcher: Batcher
-  readonly timeoutMs: number
 }
 
 /** A limiter's keys in Redis. */
 export class RedisLedger implements Ledger {
   readonly isSync = false
+  readonly origin = {}
   readonly #home: RedisHome
   readonly #queue: Queue
-  readonly #asker: Asker
+  readonly #subjects: number
+  readonly #pending = new Pending()
+  readonly #takes: TakeAsker
+  readonly #operations: OperationAsker
   readonly #answer = new Float64Array(ANSWER_LENGTH)
   readonly #note: (key: string, cost: number) => void
+  readonly #tag: string | undefined
   readonly #release: () => void
 
   /**
    * @param queue - Where the calls wait, with those of other limiters of the same prefix.
+   * @param tag - The keys' hash tag, where the call has none of its own.
    * @param release - Called once nobody waits any more.
    */
-  constructor(home: RedisHome, queue: Queue, names: readonly string[] | undefined, release: () => void) {
+  constructor(
+    home: RedisHome,
+    queue: Queue,
+    { limits, policies }: Compound,
+    tag: string | undefined,
+    release: () => void,
+  ) {
+    const names = limits.map(({ name }) => name)
     this.#home = home
     this.#queue = queue
-    this.#asker = new Asker(names)
+    this.#subjects = Math.max(...policies.map(({ subject }) => subject)) + 1
+    this.#takes = new TakeAsker(this.#pending, names, this.origin)
+    this.#operations = new OperationAsker(this.#pending, names)
     this.#note = queue.ledger.bindNote(this.#answer)
+    this.#tag = tag
     this.#release = release
   }
 
   take(key: string, cost: number): Promise<Decision> {
+    if (this.#tag !== undefined) {
+      return this.takeBy(new Keys([key], undefined), cost)
+    }
     const { batcher } = this.#home
     batcher.checkRoom()
     this.#note(key, cost)
@@ -43,7 +66,14 @@ export class RedisLedger implements Ledger {
     if (code !== 0) {
       throw failureOf(code, key)
     }
-    return batcher.noted(this.#queue, this.#asker)
+    return batcher.noted(this.#queue, this.#takes, key, cost)
+  }
+
+  takeBy(keys: Keys, cost: number): Promise<Decision> {
+    const { batcher } = this.#home
+    batcher.checkRoom()
+    this.#checked(keys, this.#noted(keys, { kind: 'take', units: cost }))
+    return batcher.noted(this.#queue, this.#takes, keys, cost)
   }
 
   async takeMany(keys: readonly string[], costs: readonly number[]): Promise<Answers> {
@@ -52,40 +82,61 @@ export class RedisLedger implements Ledger {
     return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
   }
 
-  async peek(key: string, cost: number): Promise<Decision> {
-    const { native, batcher, timeoutMs } = this.#home
-    const peek = () => answered(native.peek(this.#queue.ledger, key, cost, timeoutMs), key)
-    const result = resultAt(await batcher.alone(this.#asker, peek), 0, this.#asker)
-    if (result instanceof TollgateError) {
-      throw result
+  async perform(keys: Keys, operation: Operation): Promise<Performed> {
+    if (operation.kind === 'peek') {
+      return this.#peek(keys, operation.cost)
     }
-    return result
-  }
-
-  async reset(key: string): Promise<void> {
-    const { native, batcher, timeoutMs } = this.#home
-    const reset = () => answered(native.reset(this.#queue.ledger, key, timeoutMs), key)
-    const answers = await batcher.alone(this.#asker, reset)
-    const failed = (answers.answers[0] as number) < 0
-    const result = failed ? resultAt(answers, 0, this.#asker) : undefined
-    if (result instanceof TollgateError) {
-      throw result
-    }
+    const { batcher } = this.#home
+    batcher.checkRoom()
+    this.#checked(keys, this.#noted(keys, operation))
+    return batcher.noted(this.#queue, this.#operations, keys, 0)
   }
 
   async ready(): Promise<void> {
-    await this.peek('ready', 0)
+    await this.#peek(new Keys(new Array(this.#subjects).fill('ready'), undefined), 0)
   }
 
   async close(): Promise<void> {
-    await this.#asker.pending.idle()
+    await this.#pending.idle()
     this.#release()
   }
-}
 
-function answered(asked: number | Promise<RedisAnswers>, key: unknown): Promise<RedisAnswers> {
-  if (typeof asked === 'number') {
-    throw failureOf(asked, key)
+  /** Notes what is asked with the engine; a failure's code, or 0. */
+  #noted(
+    { keys, tag = this.#tag }: Keys,
+    operation: Exclude<Operation, { kind: 'peek' }> | { readonly kind: 'take'; readonly units: number },
+  ): number {
+    const { ledger } = this.#queue
+    switch (operation.kind) {
+      case 'take':
+      case 'takeUpTo':
+      case 'penalize':
+        return ledger.note(keys, tag, OPERATION_CODES[operation.kind], operation.units)
+      case 'block':
+        return ledger.note(keys, tag, OPERATION_CODES.block, operation.lastingUs)
+      case 'refund':
+        return ledger.noteRefund(keys, tag, operation.units, Float64Array.of(operation.atUs, ...operation.resetAtUs))
+      case 'override': {
+        const policies = operation.policies.map((policy) => policy && compiled(policy, 'override: '))
+        return ledger.noteOverride(keys, tag, policies, operation.lastingUs)
+      }
+      default:
+        return ledger.note(keys, tag, OPERATION_CODES[operation.kind], 0)
+    }
   }
-  return asked
+
+  /** Asks by itself: a peek is told by a script that writes nothing. */
+  #peek(keys: Keys, cost: number): Promise<Performed> {
+    const { native, batcher } = this.#home
+    const { ledger } = this.#queue
+    return batcher.alone(this.#operations, keys, (round, timeoutMs) => {
+      this.#checked(keys, native.peek(round, ledger, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs))
+    })
+  }
+
+  #checked({ keys }: Keys, code: number): void {
+    if (code !== 0) {
+      throw failureOf(code, keys[0])
+    }
+  }
 }

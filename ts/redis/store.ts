@@ -1,8 +1,8 @@
 import * as native from '../../native.js'
-import { compiled } from '../compiled.js'
+import { compiledAll } from '../compiled.js'
+import type { Compound } from '../compound.js'
 import { TollgateError } from '../error.js'
 import { invalid, optionsOf, translated, wholeNumber } from '../options.js'
-import { limitNamesOf, type Policy } from '../policy.js'
 import { Store } from '../store.js'
 import { Batcher, Queue } from './batcher.js'
 import { RedisLedger } from './ledger.js'
@@ -38,7 +38,6 @@ const MOST_PENDING = 1_000_000
 export class RedisStore extends Store {
   readonly #native: native.RedisStore
   readonly #batcher: Batcher
-  readonly #timeoutMs: number
   /** The prefixes that are open, and for how many limiters. */
   readonly #prefixes = new Map<string, { readonly queue: Queue; users: number }>()
   #closed = false
@@ -58,7 +57,7 @@ export class RedisStore extends Store {
       throw invalid('INVALID_OPTION', 'url', 'must be a Redis URL', url)
     }
     const connect = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, LONGEST_TIMEOUT_MS)
-    this.#timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
+    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
     const most = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MOST_PENDING)
     // The native store holds the function that it calls, which must not hold the store: a store that is not
     // used any more, and was not closed, would never be collected. While calls wait, their timer holds it.
@@ -68,7 +67,7 @@ export class RedisStore extends Store {
     // The message has no URL: it may hold a password.
     const make = () => new native.RedisStore(url, connect, settle)
     this.#native = translated('INVALID_OPTION', 'url', () => inRootContext(make))
-    this.#batcher = new Batcher(this.#native, this.#timeoutMs, most)
+    this.#batcher = new Batcher(this.#native, timeoutMs, most)
     batcher = new WeakRef(this.#batcher)
   }
 
@@ -88,16 +87,16 @@ export class RedisStore extends Store {
   }
 
   /** @internal */
-  override open(prefix: string | undefined, policy: Policy): RedisLedger {
+  override open(prefix: string | undefined, compound: Compound, tag: string | undefined): RedisLedger {
     if (prefix === undefined) {
       throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it sets the keys of limiters apart')
     }
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
-    const policyOf = compiled(policy)
+    const policies = compiledAll(compound)
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
-      this.#native.open(prefix, policyOf),
+      this.#native.open(prefix, policies),
     )
     const shared = this.#prefixes.get(prefix) ?? { queue: new Queue(ledger), users: 0 }
     this.#prefixes.set(prefix, shared)
@@ -109,7 +108,7 @@ export class RedisStore extends Store {
         this.#prefixes.delete(prefix)
       }
     }
-    const home = { native: this.#native, batcher: this.#batcher, timeoutMs: this.#timeoutMs }
-    return new RedisLedger(home, shared.queue, limitNamesOf(policy), release)
+    const home = { native: this.#native, batcher: this.#batcher }
+    return new RedisLedger(home, shared.queue, compound, tag, release)
   }
 }

@@ -192,3 +192,35 @@ fn errors_name_the_option() {
     assert_eq!(of(&[(2, 10), (3, 20)], Some(11)), "precision");
     assert_eq!(of(&[(2, 10), (3, MAX_TIME)], Some(5)), "precision");
 }
+
+#[test]
+fn the_oldest_units_leave_the_log() {
+    let ten = log(10, 100);
+    let taken = |at| Taken { at, reset_at: 0 };
+    let mut state = ten.unused();
+    for now in [0, 50, 60] {
+        ten.charge(&mut state, now, 3);
+    }
+    assert_eq!(ten.refund(&mut state, 60, 4, taken(60)), 4);
+    assert_eq!((state.entries(), ten.remaining(&state, 60)), (2, 5));
+    // Two of those at 50 and three of those at 60 are left.
+    assert_eq!((ten.remaining(&state, 149), ten.remaining(&state, 150)), (5, 7));
+    assert_eq!((ten.refund(&mut state, 150, 9, taken(50)), ten.remaining(&state, 150)), (0, 7));
+    assert_eq!(ten.refund(&mut state, 150, 9, taken(60)), 3);
+    assert_eq!(state, ten.unused(), "a log of which nothing is left is a new one");
+}
+
+/// Those that newer attempts have pushed out are not given back, whether or not they are dropped.
+#[test]
+fn of_refused_attempts_at_most_the_limit_comes_back() {
+    let three = counting_refused(3, 100);
+    let mut state = three.unused();
+    three.charge(&mut state, 0, 3);
+    for now in 1..=4 {
+        assert_eq!(three.charge(&mut state, now, 1), Refused);
+    }
+    assert_eq!(state.entries(), 5);
+    let taken = Taken { at: 0, reset_at: 0 };
+    assert_eq!((three.refund(&mut state, 10, 1, taken), three.remaining(&state, 10)), (1, 1));
+    assert_eq!(three.refund(&mut state, 10, 9, taken), 2);
+}

@@ -6,11 +6,14 @@
 //! newcomer shares one of [`OVERFLOW_CELLS`] overflow cells: memory stays bounded, and no key's
 //! spent units are forgotten to make room for another's.
 
+mod desk;
 mod ledger;
 mod named;
 mod shard;
+mod table;
 
-pub use ledger::{Ledger, SharedCell};
+pub use desk::Unperformed;
+pub use ledger::Ledger;
 pub use named::{NameTaken, open_named};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use siphasher::sip::SipHasher13;
 
 use crate::key::Key;
-use crate::policy::Policy;
+use crate::policies::Policies;
 use crate::store::PrefixTaken;
 use crate::store::prefixes::Prefixes;
 use crate::time::Micros;
@@ -77,6 +80,17 @@ struct Place {
     cell: u16,
 }
 
+impl Place {
+    /// The place for a limiter's policy of the key that has this place in the space 0.
+    #[inline(always)]
+    fn in_space(self, space: u32) -> Self {
+        Self { hash: self.hash ^ u64::from(space).wrapping_mul(SPREAD), ..self }
+    }
+}
+
+/// A key of a space, at its place.
+type Spot<'k> = (u32, Key<'k>, Place);
+
 impl MemoryStore {
     /// A store for at most `max_keys` keys (at least 1).
     #[must_use]
@@ -108,15 +122,20 @@ impl MemoryStore {
 
     /// Opens the ledger of a limiter: the states of its keys, under `prefix`.
     ///
-    /// Ledgers of equal prefix and policy share their states. A prefix whose ledgers have all been
+    /// Ledgers of equal prefix and policies share their states. A prefix whose ledgers have all been
     /// dropped may be opened with other numbers: its states are then read as [`crate::algorithm`]
     /// describes for changed numbers.
     ///
     /// # Errors
-    /// [`PrefixTaken`] while the prefix is open with a different policy.
-    pub fn open(self: &Arc<Self>, prefix: &str, policy: Policy) -> Result<Ledger, PrefixTaken> {
-        let space = locked(&self.prefixes).open(prefix, &policy)?;
-        Ok(Ledger::new(Arc::clone(self), prefix, space, policy))
+    /// [`PrefixTaken`] while the prefix is open with different policies.
+    pub fn open(
+        self: &Arc<Self>,
+        prefix: &str,
+        policies: impl Into<Policies>,
+    ) -> Result<Ledger, PrefixTaken> {
+        let policies = policies.into();
+        let spaces = locked(&self.prefixes).open(prefix, &policies)?;
+        Ok(Ledger::new(Arc::clone(self), prefix, spaces, policies))
     }
 
     fn close(&self, prefix: &str) {
@@ -124,13 +143,18 @@ impl MemoryStore {
     }
 
     fn place(&self, space: u32, key: Key<'_>) -> Place {
+        self.place_of(key).in_space(space)
+    }
+
+    /// The place of a key in the space 0.
+    fn place_of(&self, key: Key<'_>) -> Place {
         let hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
         let hash = hasher.hash(key.as_str().as_bytes());
         // A key has one shard and one cell number for all limiters on the store. The table inside
         // a shard uses the hash's lowest bits and its topmost seven, so these are taken between.
         // Shards and cells are powers of two.
         Place {
-            hash: hash ^ u64::from(space).wrapping_mul(SPREAD),
+            hash,
             shard: usize::from(sixteen_bits(hash, 24)) & (self.shards.len() - 1),
             cell: sixteen_bits(hash, 40) & (self.cells_per_shard - 1),
         }
@@ -172,6 +196,7 @@ mod tests {
 
     use super::*;
     use crate::algorithm::FixedWindow;
+    use crate::policy::Policy;
 
     fn places(store: &MemoryStore, space: u32) -> Vec<Place> {
         let place = |n: u32| store.place(space, Key::new(&n.to_string()).unwrap());

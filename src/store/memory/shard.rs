@@ -1,19 +1,16 @@
 //! One shard: the states of a part of the keys, and how they are dropped in time.
 //!
-//! The entries lie in a dense array under a hash table, so a hand can walk over them in any number
-//! of small steps. Each step drops what is as if never used. The walk is paid for by the visits:
-//! while keys come and go at a steady pace, the dead ones never outnumber the living by much.
+//! A hand walks over the [tables](Table) of a shard. Each step drops what is as if never used. The
+//! walk is paid for by the visits: while keys come and go at a steady pace, the dead ones never
+//! outnumber the living by much.
 
 use std::collections::HashMap;
+use std::mem;
 
-use compact_str::CompactString;
-use indexmap::IndexMap;
-use indexmap::map::RawEntryApiV1;
-use indexmap::map::raw_entry_v1::RawEntryMut;
-
-use super::{Place, Room};
-use crate::algorithm::State as _;
-use crate::key::Key;
+use super::table::{OwnedKey, Table};
+use super::{Room, Spot};
+use crate::algorithm::{State as _, WindowState};
+use crate::perform::Extras;
 use crate::policy::State;
 use crate::time::Micros;
 
@@ -26,19 +23,8 @@ const ENTRIES_PER_SWEEP: usize = 64;
 /// So many entries it passes before a newcomer to a full store is turned away to a shared cell.
 const ENTRIES_FOR_A_NEWCOMER: usize = 32;
 
-/// A table with so many times more room than keys gives memory back.
-const SLACK: usize = 4;
-
-/// Below this a table is too small to be worth shrinking.
-const SMALL: usize = 1024;
-
-#[derive(Debug, PartialEq, Eq)]
-struct OwnedKey {
-    space: u32,
-    /// Where the key counts when it has no entry.
-    cell: u16,
-    text: CompactString,
-}
+/// Stands in a table for a state that has been lifted.
+const LIFTED: State = State::Window(WindowState { ends_ms: 0, count: 0 });
 
 /// What the newcomers that found no room have used, together.
 #[derive(Debug)]
@@ -59,39 +45,47 @@ pub(super) enum Held<'a> {
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    /// Hashes come from the store, so the map needs no hasher.
-    entries: IndexMap<OwnedKey, State, ()>,
+    entries: Table<State>,
+    /// What few keys have beside a state.
+    extras: Table<Extras>,
     /// By space and number.
     cells: HashMap<(u32, u16), Cell>,
-    hand: usize,
     visits: u32,
 }
 
 impl Shard {
     /// What is held of a key.
-    pub(super) fn find(&mut self, space: u32, key: Key<'_>, place: Place, now: Micros) -> Held<'_> {
-        let is_key = |held: &OwnedKey| held.space == space && held.text == key.as_str();
-        match self.entries.raw_entry_v1().index_from_hash(place.hash, is_key) {
-            Some(index) => Held::Own(&mut self.entries[index]),
-            None => Held::Newcomer(self.cell(space, place, now)),
+    #[inline(always)]
+    pub(super) fn find(&mut self, spot: Spot<'_>, now: Micros) -> Held<'_> {
+        match self.entries.index(spot) {
+            Some(index) => Held::Own(self.entries.at(index)),
+            None => Held::Newcomer(self.cell(spot, now)),
         }
     }
 
+    /// Whether a key has an entry of its own.
+    pub(super) fn has_entry(&self, spot: Spot<'_>) -> bool {
+        self.entries.index(spot).is_some()
+    }
+
+    /// Takes a key's own state out of its entry, so that others can be taken beside it; until it is
+    /// [put back](Self::put_back), nothing else may be done to the shard.
+    pub(super) fn lift(&mut self, spot: Spot<'_>) -> Option<(usize, State)> {
+        let index = self.entries.index(spot)?;
+        Some((index, mem::replace(self.entries.at(index), LIFTED)))
+    }
+
+    /// Puts a state back that was [lifted](Self::lift).
+    pub(super) fn put_back(&mut self, index: usize, state: State) {
+        *self.entries.at(index) = state;
+    }
+
     /// Keeps the state of a [newcomer](Held::Newcomer).
-    pub(super) fn admit(
-        &mut self,
-        (space, key, place): (u32, Key<'_>, Place),
-        state: State,
-        room: &Room,
-        now: Micros,
-    ) {
+    pub(super) fn admit(&mut self, spot: Spot<'_>, state: State, room: &Room, now: Micros) {
         if self.find_room(room, now) {
-            let key = OwnedKey { space, cell: place.cell, text: key.as_str().into() };
-            let entry = self.entries.raw_entry_mut_v1().from_hash(place.hash, |held| *held == key);
-            if let RawEntryMut::Vacant(entry) = entry {
-                entry.insert_hashed_nocheck(place.hash, key, state);
-            }
+            self.entries.put(spot, state);
         } else {
+            let (space, _, place) = spot;
             let cell = self.cells.entry((space, place.cell));
             let cell = cell.or_insert_with(|| Cell { state: state.clone(), began: now });
             if cell.state.settled_at() <= now {
@@ -99,6 +93,37 @@ impl Shard {
             }
             cell.state = state;
         }
+    }
+
+    /// Whether any key has extras.
+    #[inline]
+    pub(super) fn has_extras(&self) -> bool {
+        self.extras.len() > 0
+    }
+
+    /// What a key has beside its state.
+    pub(super) fn extras(&self, spot: Spot<'_>) -> Option<&Extras> {
+        self.extras.get(spot)
+    }
+
+    /// Keeps what a key has beside its state, unless it has ended. If it had nothing, room for it has
+    /// been `claimed`.
+    pub(super) fn keep_extras(
+        &mut self,
+        spot: Spot<'_>,
+        extras: Extras,
+        claimed: bool,
+        room: &Room,
+        now: Micros,
+    ) {
+        let (had, has) = (self.extras.get(spot).is_some(), extras.end() > now);
+        if has {
+            self.extras.put(spot, extras);
+        } else {
+            self.extras.remove(spot);
+        }
+        let rooms = usize::from(had) + usize::from(claimed);
+        room.give_back(rooms.saturating_sub(usize::from(has)));
     }
 
     /// Counts a visit, and tells whether some entries should be swept for it.
@@ -113,7 +138,7 @@ impl Shard {
     }
 
     /// The state of a key's overflow cell, if it still matters.
-    fn cell(&self, space: u32, place: Place, now: Micros) -> Option<State> {
+    pub(super) fn cell(&self, (space, _, place): Spot<'_>, now: Micros) -> Option<State> {
         if self.cells.is_empty() {
             return None;
         }
@@ -121,20 +146,8 @@ impl Shard {
         (cell.state.settled_at() > now).then(|| cell.state.clone())
     }
 
-    /// Whether an entry can be dropped without anyone being able to tell.
-    ///
-    /// A key that has no entry may have to share its cell. There a window that was opened before
-    /// the key's own one ended would let it take part in three windows within the length of one.
-    fn can_drop(&self, key: &OwnedKey, state: &State, now: Micros) -> bool {
-        let settled_at = state.settled_at();
-        let began_earlier = |cell: &Cell| cell.state.settled_at() > now && cell.began < settled_at;
-        settled_at <= now
-            && (self.cells.is_empty()
-                || state.drains()
-                || !self.cells.get(&(key.space, key.cell)).is_some_and(began_earlier))
-    }
-
-    fn find_room(&mut self, room: &Room, now: Micros) -> bool {
+    /// Claims room for one key more; if there is none, what has ended makes room.
+    pub(super) fn find_room(&mut self, room: &Room, now: Micros) -> bool {
         if room.claim() {
             return true;
         }
@@ -142,38 +155,38 @@ impl Shard {
         room.claim()
     }
 
-    /// Moves the hand over up to `steps` entries and drops those that are as if never used.
+    /// Moves the hands over up to `steps` entries of each table, and drops those that are as if never
+    /// used.
     fn sweep(&mut self, steps: usize, room: &Room, now: Micros) {
-        let mut dropped = 0;
-        for _ in 0..steps.min(self.entries.len()) {
-            let Some((key, state)) = self.entries.get_index(self.hand) else {
-                self.hand = 0;
-                self.finish_round(now);
-                continue;
-            };
-            if self.can_drop(key, state, now) {
-                // The last entry takes its place, and is looked at next.
-                self.entries.swap_remove_index(self.hand);
-                dropped += 1;
-            } else {
-                self.hand += 1;
-            }
+        let can_drop = |key: &OwnedKey, state: &State| can_drop(&self.cells, key, state, now);
+        let states = self.entries.sweep(steps, can_drop);
+        if states.finished {
+            self.cells.retain(|_, cell| cell.state.settled_at() > now);
         }
-        room.give_back(dropped);
+        let extras = self.extras.sweep(steps, |_, extras| extras.end() <= now);
+        room.give_back(states.dropped + extras.dropped);
     }
+}
 
-    fn finish_round(&mut self, now: Micros) {
-        self.cells.retain(|_, cell| cell.state.settled_at() > now);
-        if self.entries.capacity() > SLACK * self.entries.len().max(SMALL) {
-            self.entries.shrink_to(2 * self.entries.len());
-        }
-    }
+/// Whether an entry can be dropped without anyone being able to tell.
+///
+/// A key that has no entry may have to share its cell. There a window that was opened before
+/// the key's own one ended would let it take part in three windows within the length of one.
+fn can_drop(cells: &HashMap<(u32, u16), Cell>, key: &OwnedKey, state: &State, now: Micros) -> bool {
+    let settled_at = state.settled_at();
+    let began_earlier = |cell: &Cell| cell.state.settled_at() > now && cell.began < settled_at;
+    settled_at <= now
+        && (cells.is_empty()
+            || state.drains()
+            || !cells.get(&(key.space, key.cell)).is_some_and(began_earlier))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Place;
     use super::*;
-    use crate::algorithm::{Algorithm as _, Gcra, WindowState};
+    use crate::algorithm::{Algorithm as _, Gcra};
+    use crate::key::Key;
     use crate::policy::Policy;
 
     fn place(hash: u64) -> Place {
@@ -193,27 +206,17 @@ mod tests {
     }
 
     fn own(shard: &mut Shard, text: &str, hash: u64) -> Option<State> {
-        match shard.find(0, Key::new(text).unwrap(), place(hash), 0) {
+        match shard.find((0, Key::new(text).unwrap(), place(hash)), 0) {
             Held::Own(state) => Some(state.clone()),
             Held::Newcomer(_) => None,
         }
     }
 
     fn shared(shard: &mut Shard, text: &str, hash: u64, now: Micros) -> Option<State> {
-        match shard.find(0, Key::new(text).unwrap(), place(hash), now) {
+        match shard.find((0, Key::new(text).unwrap(), place(hash)), now) {
             Held::Own(_) => panic!("{text} has an entry"),
             Held::Newcomer(state) => state,
         }
-    }
-
-    #[test]
-    fn equal_hashes_are_told_apart() {
-        let (mut shard, room) = (Shard::default(), room(9));
-        put(&mut shard, &room, "a", 7, until(1));
-        put(&mut shard, &room, "b", 7, until(2));
-        assert_eq!(own(&mut shard, "a", 7), Some(until(1)));
-        assert_eq!(own(&mut shard, "b", 7), Some(until(2)));
-        assert_eq!(own(&mut shard, "c", 7), None);
     }
 
     #[test]
@@ -298,20 +301,51 @@ mod tests {
         assert_eq!(own(&mut shard, "resident", 1), None);
     }
 
+    fn blocked_until(end: Micros) -> Extras {
+        Extras { blocked_until: end, numbers: None }
+    }
+
     #[test]
-    fn a_table_that_has_emptied_gives_memory_back() {
-        let (mut shard, room) = (Shard::default(), room(100_000));
-        for n in 0..50_000_u64 {
-            put(&mut shard, &room, &n.to_string(), n, until(5));
-        }
-        let before = shard.entries.capacity();
-        for _ in 0..10 {
-            shard.sweep(10_000, &room, 5_000);
-        }
-        put(&mut shard, &room, "x", 1, until(50));
-        shard.sweep(2, &room, 5_000);
-        shard.sweep(2, &room, 5_000);
-        assert_eq!(shard.entries.len(), 1);
-        assert!(shard.entries.capacity() < before / 8, "{}", shard.entries.capacity());
+    fn extras_count_as_keys_and_are_dropped_when_they_have_ended() {
+        let (mut shard, room) = (Shard::default(), room(9));
+        let held = |room: &Room| room.held.load(std::sync::atomic::Ordering::Relaxed);
+        let spot = (0, Key::new("a").unwrap(), place(1));
+        assert!(!shard.has_extras());
+        assert!(shard.find_room(&room, 0));
+        shard.keep_extras(spot, blocked_until(5), true, &room, 0);
+        assert_eq!((shard.extras(spot), held(&room)), (Some(&blocked_until(5)), 1));
+        shard.keep_extras(spot, blocked_until(9), false, &room, 0);
+        assert_eq!((shard.extras(spot), held(&room)), (Some(&blocked_until(9)), 1));
+        shard.sweep(9, &room, 8);
+        assert_eq!(held(&room), 1);
+        shard.sweep(9, &room, 9);
+        shard.sweep(9, &room, 9);
+        assert_eq!((shard.extras(spot), held(&room)), (None, 0));
+
+        // Room was claimed, and nothing is left to keep: of what was there, and of what was not.
+        assert!(shard.find_room(&room, 9));
+        shard.keep_extras(spot, blocked_until(9), true, &room, 9);
+        assert_eq!((shard.has_extras(), held(&room)), (false, 0));
+        assert!(shard.find_room(&room, 9));
+        shard.keep_extras(spot, blocked_until(12), true, &room, 9);
+        shard.keep_extras(spot, blocked_until(0), false, &room, 9);
+        assert_eq!((shard.has_extras(), held(&room)), (false, 0));
+    }
+
+    #[test]
+    fn what_is_lifted_is_put_back_into_its_place() {
+        let (mut shard, room) = (Shard::default(), room(9));
+        put(&mut shard, &room, "a", 1, until(5));
+        put(&mut shard, &room, "b", 2, until(6));
+        let lifted = ["a", "b", "c"].map(|text| {
+            let hash = u64::from(text.as_bytes()[0] - b'a' + 1);
+            shard.lift((0, Key::new(text).unwrap(), place(hash)))
+        });
+        let [Some((a, five)), Some((b, six)), None] = lifted else { panic!("{lifted:?}") };
+        assert_eq!((&five, &six), (&until(5), &until(6)));
+        shard.put_back(a, until(7));
+        shard.put_back(b, six);
+        assert_eq!(own(&mut shard, "a", 1), Some(until(7)));
+        assert_eq!(own(&mut shard, "b", 2), Some(until(6)));
     }
 }

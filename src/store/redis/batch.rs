@@ -8,26 +8,24 @@ use hashbrown::HashTable;
 use super::keys::Keys;
 use super::name::Names;
 use super::outlook::Outlook;
-use super::reply::{CallError, Reply};
-use super::request::{self, Call};
-use super::wire::Left;
-use crate::algorithm::Algorithm as _;
-use crate::decision::{self, Decision};
+use super::request::{self, Asked};
 use crate::key::Key;
-use crate::policy::Policy;
-use crate::several::Told;
+use crate::operation::Operation;
+use crate::policies::Policies;
 use crate::time::Micros;
 
 /// The calls of one limiter that a script decides together, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// The names of the keys, each once.
-    keys: Keys,
-    calls: Vec<Call>,
+    /// By policy: the names of its keys, each once.
+    names: Vec<Keys>,
+    /// By subject: its keys by their hash, to find those that are there already.
+    known: Vec<HashTable<(u64, u16)>>,
+    calls: Vec<Asked>,
+    /// For each call as many as there are subjects: the numbers of their keys, from 1; 0 for none.
+    numbers: Vec<u16>,
     /// The server's time, as far as is known, when the calls are sent.
     about: Micros,
-    /// The keys by their hash: to find those that are there already.
-    known: HashTable<(u64, u16)>,
     hashes: RandomState,
     outlook: Arc<Outlook>,
 }
@@ -39,35 +37,77 @@ impl Batch {
         Self::default()
     }
 
-    /// Adds a call; more than 65,535 keys do not fit.
+    /// Adds a call that takes units, by a limiter with one subject; more than 65,535 keys do not fit.
     pub fn push(&mut self, names: &Names, key: Key<'_>, cost: u64) {
-        let hash = self.hashes.hash_one(key.as_str());
-        self.keys.push(|name| names.write(key, name));
-        let (added, keys) = (self.keys.len(), &self.keys);
+        self.make_room(names);
+        let number = self.number_of(names, 0, key, None);
+        self.numbers.push(number);
+        self.calls.push(Asked::Take(cost));
+    }
+
+    /// Adds any call: by subject the keys that it names, and a hash tag if it has one of its own.
+    pub fn push_operation(
+        &mut self,
+        names: &Names,
+        keys: &[Option<Key<'_>>],
+        tag: Option<&str>,
+        operation: Operation,
+    ) {
+        self.make_room(names);
+        for subject in 0..names.subjects() {
+            let key = keys.get(subject).copied().flatten();
+            let number = key.map_or(0, |key| self.number_of(names, subject, key, tag));
+            self.numbers.push(number);
+        }
+        self.calls.push(match operation {
+            Operation::Take { cost } => Asked::Take(cost),
+            other => Asked::Other(Box::new(other)),
+        });
+    }
+
+    fn make_room(&mut self, names: &Names) {
+        if self.known.is_empty() {
+            self.known.resize_with(names.subjects(), HashTable::new);
+            self.names.resize_with(names.subjects_of_policies().count(), Keys::default);
+        }
+    }
+
+    /// The number of a subject's key, which is added to those of all policies that count by it.
+    fn number_of(&mut self, names: &Names, subject: usize, key: Key<'_>, tag: Option<&str>) -> u16 {
+        let mut policies = names.subjects_of_policies().enumerate();
+        let mut of_subject = policies.by_ref().filter(|&(_, other)| other == subject);
+        let Some((first, _)) = of_subject.next() else { return 0 };
+        let own = &mut self.names[first];
+        own.push(|name| names.write(first, key, tag, name));
+        let added = own.len();
+        let hash = self.hashes.hash_one(own.get(added - 1));
         let same = |&(other, number): &(u64, u16)| {
-            other == hash && keys.get(usize::from(number) - 1) == keys.get(added - 1)
+            other == hash && own.get(usize::from(number) - 1) == own.get(added - 1)
         };
-        let key = if let Some(&(_, known)) = self.known.find(hash, same) {
-            self.keys.drop_last();
-            known
-        } else {
-            let number = u16::try_from(added).unwrap_or(u16::MAX);
-            self.known.insert_unique(hash, (hash, number), |&(hash, _)| hash);
-            number
-        };
-        self.calls.push(Call { key, cost });
+        if let Some(&(_, known)) = self.known[subject].find(hash, same) {
+            self.names[first].drop_last();
+            return known;
+        }
+        let number = u16::try_from(added).unwrap_or(u16::MAX);
+        self.known[subject].insert_unique(hash, (hash, number), |&(hash, _)| hash);
+        for (policy, _) in of_subject {
+            self.names[policy].push(|name| names.write(policy, key, tag, name));
+        }
+        number
     }
 
     /// Takes the calls out, and leaves room for as many. What is learned from their answers is learned for
     /// those that follow.
     #[must_use]
     pub fn take(&mut self) -> Self {
-        self.known.clear();
-        let keys = Keys::with_room_of(&self.keys);
+        self.known.iter_mut().for_each(HashTable::clear);
+        let names = self.names.iter().map(Keys::with_room_of).collect();
         let calls = Vec::with_capacity(self.calls.len());
+        let numbers = Vec::with_capacity(self.numbers.len());
         Self {
-            keys: std::mem::replace(&mut self.keys, keys),
+            names: std::mem::replace(&mut self.names, names),
             calls: std::mem::replace(&mut self.calls, calls),
+            numbers: std::mem::replace(&mut self.numbers, numbers),
             outlook: Arc::clone(&self.outlook),
             ..Self::default()
         }
@@ -99,19 +139,56 @@ impl Batch {
 
     /// The keys that the script declares.
     #[must_use]
-    pub fn keys(&self) -> &Keys {
-        &self.keys
+    pub fn keys(&self) -> Keys {
+        let mut keys = Keys::default();
+        self.add_keys_to(&mut keys);
+        keys
     }
 
-    /// Appends what the script is asked: a group of calls under `policy`.
-    pub fn write(&self, policy: &Policy, request: &mut Vec<u8>) {
-        let one_each = self.calls.len() == self.keys.len();
-        let plain = one_each && self.calls.iter().all(|call| call.cost == 1);
-        let keys = u16::try_from(self.keys.len()).unwrap_or(u16::MAX);
-        if plain {
-            request::push_units(request, policy, self.about, keys, self.outlook.is_good());
-        } else {
-            request::push_calls(request, policy, self.about, keys, &self.calls);
+    pub(super) fn add_keys_to(&self, keys: &mut Keys) {
+        self.names.iter().for_each(|own| keys.extend(own));
+    }
+
+    /// The calls, each with the numbers of its keys.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (&Asked, &[u16])> {
+        let subjects = self.numbers.len() / self.calls.len().max(1);
+        self.calls.iter().zip(self.numbers.chunks_exact(subjects.max(1)))
+    }
+
+    /// By call: whether it takes units, and does nothing else.
+    pub(super) fn takes(&self) -> impl Iterator<Item = bool> {
+        self.calls.iter().map(|asked| matches!(asked, Asked::Take(_)))
+    }
+
+    /// How often the script tells what became of a call under a policy.
+    pub(super) fn outcomes(&self, policies: &Policies) -> usize {
+        let named = |numbers: &[u16]| {
+            policies.named().iter().filter(|named| numbers[named.subject] > 0).count()
+        };
+        self.calls().map(|(_, numbers)| named(numbers)).sum()
+    }
+
+    /// Appends what the script is asked: a group of calls under the policies.
+    pub fn write(&self, policies: &Policies, request: &mut Vec<u8>) {
+        let keys_of = |subject| {
+            let mut policies = policies.named().iter().zip(&self.names);
+            let own = policies.find(|(named, _)| named.subject == subject).map(|(_, keys)| keys);
+            u16::try_from(own.map_or(0, Keys::len)).unwrap_or(u16::MAX)
+        };
+        let one_each = self.names.iter().all(|keys| keys.len() == self.calls.len());
+        let plain = one_each && self.calls.iter().all(|asked| matches!(asked, Asked::Take(1)));
+        let expected = self.outlook.is_good();
+        if plain
+            && request::push_units(request, policies, self.about, keys_of(0), expected).is_some()
+        {
+            return;
+        }
+        let listed = if plain { 0 } else { u16::try_from(self.calls.len()).unwrap_or(u16::MAX) };
+        request::push_general(request, policies, self.about, keys_of, listed);
+        if !plain {
+            for (asked, numbers) in self.calls() {
+                request::push_call(request, policies, numbers, asked);
+            }
         }
     }
 
@@ -119,47 +196,21 @@ impl Batch {
     pub(super) fn learn(&self, otherwise: usize) {
         self.outlook.learn(self.calls.len(), otherwise);
     }
-
-    /// Reads the decisions on the calls out of a reply, from where it stands.
-    pub fn decisions<'a>(
-        &'a self,
-        policy: &'a Policy,
-        reply: &'a mut Reply<'_>,
-    ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
-        self.told(policy, reply).map(|told| told.map(|told| told.decision))
-    }
-
-    /// [`decisions`](Self::decisions), and how each limit stands where limits have names.
-    pub fn told<'a>(
-        &'a self,
-        policy: &'a Policy,
-        reply: &'a mut Reply<'_>,
-    ) -> impl Iterator<Item = Result<Told, CallError>> + 'a {
-        let named = policy.named_limits() > 0;
-        self.calls.iter().map(move |call| {
-            let (outcome, left) = reply.next(policy)?;
-            let now = reply.now();
-            Ok(match left {
-                Left::State(state) => {
-                    decision::describe(policy, &state, now, call.cost, outcome).into()
-                }
-                Left::Told(standings) => Told::of(named, &standings, now, call.cost, outcome),
-            })
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::algorithm::Gcra;
+    use crate::policies::NamedPolicy;
+    use crate::policy::Policy;
 
-    fn gcra() -> Policy {
-        Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap())
+    fn gcra() -> Policies {
+        Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap()).into()
     }
 
     fn batch(calls: &[(&str, u64)]) -> Batch {
-        let names = Names::new("api", "default", &gcra());
+        let names = Names::new("api", &gcra());
         let mut batch = Batch::new();
         for (key, cost) in calls {
             batch.push(&names, Key::new(key).unwrap(), *cost);
@@ -176,14 +227,15 @@ mod tests {
     #[test]
     fn equal_keys_are_declared_once() {
         let batch = batch(&[("a", 1), ("b", 1), ("a", 1)]);
-        let keys: Vec<_> = batch.keys().iter().collect();
+        let keys = batch.keys();
+        let keys: Vec<_> = keys.iter().collect();
         assert_eq!(keys, [b"api:default:gcra:{a}", b"api:default:gcra:{b}"]);
-        assert_eq!(batch.calls.iter().map(|call| call.key).collect::<Vec<_>>(), [1, 2, 1]);
+        assert_eq!(batch.numbers, [1, 2, 1]);
     }
 
     #[test]
     fn a_thousand_keys_are_all_found_again() {
-        let names = Names::new("api", "default", &gcra());
+        let names = Names::new("api", &gcra());
         let mut batch = Batch::new();
         for round in 0..3 {
             for number in 0..1_000 {
@@ -195,19 +247,44 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_is_forgotten() {
-        let names = Names::new("api", "default", &gcra());
+        let names = Names::new("api", &gcra());
         let mut batch = batch(&[("a", 1), ("b", 1)]);
         let taken = batch.take();
         assert_eq!((taken.len(), batch.len(), batch.is_empty()), (2, 0, true));
         batch.push(&names, Key::new("b").unwrap(), 1);
-        assert_eq!(batch.keys().iter().collect::<Vec<_>>(), [b"api:default:gcra:{b}"]);
+        let keys = batch.keys();
+        assert_eq!(keys.iter().collect::<Vec<_>>(), [b"api:default:gcra:{b}"]);
     }
 
     #[test]
     fn one_unit_for_each_key_needs_no_list_of_calls() {
         let numbers = 10 * 8;
         assert_eq!(written(&batch(&[("a", 1), ("b", 1)])).len(), 3 + numbers);
-        assert_eq!(written(&batch(&[("a", 1), ("b", 2)])).len(), 7 + numbers + 2 * 10);
-        assert_eq!(written(&batch(&[("a", 1), ("a", 1)])).len(), 7 + numbers + 2 * 10);
+        assert_eq!(written(&batch(&[("a", 1), ("b", 2)])).len(), 9 + numbers + 2 * 11);
+        assert_eq!(written(&batch(&[("a", 1), ("a", 1)])).len(), 9 + numbers + 2 * 11);
+    }
+
+    #[test]
+    fn each_policy_has_a_name_for_each_key_of_its_subject() {
+        let named = |name: &str, subject| {
+            let policy = Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap());
+            NamedPolicy { name: name.into(), policy, subject }
+        };
+        let policies =
+            Policies::several(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
+        let names = Names::new("api", &policies);
+        let mut batch = Batch::new();
+        let [a, b, c] = ["a", "b", "c"].map(|key| Some(Key::new(key).unwrap()));
+        batch.push_operation(&names, &[a, b], None, Operation::Take { cost: 1 });
+        batch.push_operation(&names, &[a, c], None, Operation::Take { cost: 1 });
+        batch.push_operation(&names, &[None, c], None, Operation::Unblock);
+        assert_eq!(batch.numbers, [1, 1, 1, 2, 0, 2]);
+        let batch = batch.take();
+        assert_eq!(batch.outcomes(&policies), 3 + 3 + 1);
+        let keys = batch.keys();
+        let keys: Vec<_> = keys.iter().map(|name| std::str::from_utf8(name).unwrap()).collect();
+        let expected =
+            ["api:ip:gcra:{a}", "api:user:gcra:{b}", "api:user:gcra:{c}", "api:slow:gcra:{a}"];
+        assert_eq!(keys, expected);
     }
 }

@@ -16,14 +16,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::course::{Course, Deciding, Peeking, Plain};
+use super::course::{Course, Deciding, Plain};
 use super::job::{Answer, Failure, Job};
-use super::keys::Keys;
 use super::link::{Link, keeper};
 use super::round::Round;
 use super::sender::{self, Request, Settle};
 use super::server_time::ServerTime;
-use crate::policy::Policy;
 use crate::time::Micros;
 
 /// A connection that is kept up until it is dropped.
@@ -83,23 +81,6 @@ impl Connection {
     ) {
         let (course, jobs) = Deciding::new(round, clock, Arc::clone(&self.server_time), hear);
         self.send(jobs, deadline, course);
-    }
-
-    /// Looks how one key stands, as [`Job::peek`] does, and looks again if that is stale.
-    pub fn peek<C: Fn() -> Micros + Send + 'static>(
-        &self,
-        policy: Arc<Policy>,
-        key: Keys,
-        cost: u64,
-        clock: C,
-        deadline: Instant,
-    ) -> impl Future<Output = Answer> + use<C> {
-        let (answer, answered) = oneshot::channel();
-        let (answer, server_time) = (Some(answer), Arc::clone(&self.server_time));
-        let course = Peeking { policy, key, cost, clock, server_time, resent: 0, answer };
-        let job = course.job(self.server_time.at((course.clock)()));
-        self.send(vec![job], deadline, course);
-        async move { answered.await.ok().flatten().unwrap_or(Err(Failure::Closed)) }
     }
 
     /// [`run`](Self::run) one job, which is sent even if the future is not waited for.

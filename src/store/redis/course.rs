@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use super::job::{Answer, Job};
-use super::keys::Keys;
-use super::reply::Reply;
-use super::round::{MOST_RESENT, Round};
+use super::round::Round;
 use super::server_time::ServerTime;
-use crate::policy::Policy;
 use crate::time::Micros;
 
 /// The course of a request, as its sender goes along with it.
@@ -93,41 +88,6 @@ where
         if let Some(hear) = self.hear.take() {
             hear(&self.round, &self.answers);
         }
-        Vec::new()
-    }
-}
-
-/// Looks how one key stands, and again if that is stale.
-pub(super) struct Peeking<C> {
-    pub(super) policy: Arc<Policy>,
-    pub(super) key: Keys,
-    pub(super) cost: u64,
-    pub(super) clock: C,
-    pub(super) server_time: Arc<ServerTime>,
-    pub(super) resent: u32,
-    pub(super) answer: Option<oneshot::Sender<Option<Answer>>>,
-}
-
-impl<C: Fn() -> Micros> Peeking<C> {
-    pub(super) fn job(&self, about: Micros) -> Job {
-        Job::peek(&self.policy, self.key.clone(), self.cost, about)
-    }
-}
-
-impl<C: Fn() -> Micros + Send> Course for Peeking<C> {
-    fn hear(&mut self, mut answers: Vec<Answer>) -> Vec<Job> {
-        let answer = answers.pop();
-        if let Some(Ok(values)) = &answer
-            && self.resent < MOST_RESENT
-            && let reply = Reply::new(values)
-            && reply.is_stale(0)
-        {
-            self.resent += 1;
-            self.server_time.learn(reply.now(), (self.clock)());
-            return vec![self.job(reply.now())];
-        }
-        // Nobody waits any more if this fails.
-        let _unheard = self.answer.take().map(|told| told.send(answer));
         Vec::new()
     }
 }

@@ -4,14 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::keys::Keys;
-use super::name::Names;
 use super::reply::Value;
-use super::request::{self, Call};
 use super::script::Script;
-use super::wire::wire;
-use crate::key::Key;
-use crate::policy::Policy;
-use crate::time::Micros;
 
 /// A script to run.
 #[derive(Debug)]
@@ -28,25 +22,6 @@ impl Job {
     /// A job that decides calls, to which keys and what is asked are still to be added.
     pub(super) fn deciding() -> Self {
         Self { script: Script::deciding(), keys: Keys::default(), arguments: vec![Vec::new()] }
-    }
-
-    /// The job that looks how one key stands, and what would become of a call of `cost` units, around the
-    /// server's time `about`.
-    #[must_use]
-    pub fn peek(policy: &Policy, keys: Keys, cost: u64, about: Micros) -> Self {
-        let mut job = Self::deciding();
-        job.keys = keys;
-        // What becomes of the cost is seen from the state, unless that is not sent.
-        let cost = if wire(policy).tells() { cost } else { 0 };
-        request::push_calls(&mut job.arguments[0], policy, about, 1, &[Call { key: 1, cost }]);
-        job.arguments.push(b"peek".to_vec());
-        job
-    }
-
-    /// The job that makes one key as if never used.
-    #[must_use]
-    pub fn reset(names: &Names, key: Key<'_>) -> Self {
-        Self { script: Script::reset(), keys: names.key(key), arguments: Vec::new() }
     }
 }
 

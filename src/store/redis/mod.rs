@@ -14,6 +14,7 @@ mod reply;
 mod request;
 mod round;
 mod script;
+mod told;
 mod wire;
 
 #[cfg(feature = "redis")]
@@ -33,7 +34,7 @@ pub use connection::Connection;
 pub use job::{Answer, Failure, Job};
 pub use keys::Keys;
 pub use name::Names;
-pub use reply::{CallError, Reply, Value};
+pub use reply::{CallError, Entry, Reply, Value};
 pub use round::{Round, Unanswered};
 pub use script::{CLOCK, Script};
 pub use wire::Left;

@@ -1,61 +1,89 @@
 //! The names of keys in Redis.
 
-use super::keys::Keys;
 use crate::key::Key;
-use crate::policy::Policy;
+use crate::policies::Policies;
 
 /// Names a limiter's keys.
 ///
 /// A name carries the prefix, the policy's name and the tag of its algorithm and layout, never its
 /// numbers; then the user's key as the hash tag, so that the keys of one user fall on one slot:
-/// `api:default:gcra:{user:42}`.
+/// `api:default:gcra:{user:42}`. Where the call has a hash tag of its own the user's key follows on
+/// it: `api:default:gcra:{tenant:7}user:42`.
 #[derive(Debug, Clone)]
 pub struct Names {
-    head: Box<str>,
+    heads: Box<[Head]>,
+    subjects: usize,
+}
+
+/// How the names of one policy's keys begin.
+#[derive(Debug, Clone)]
+struct Head {
+    text: Box<str>,
+    subject: usize,
 }
 
 impl Names {
-    /// The names of the keys of one policy of a limiter.
+    /// The names of the keys of a limiter's policies.
     #[must_use]
-    pub fn new(prefix: &str, policy_name: &str, policy: &Policy) -> Self {
-        let tag = policy.tag();
-        Self { head: format!("{prefix}:{policy_name}:{tag}:{{").into() }
+    pub fn new(prefix: &str, policies: &Policies) -> Self {
+        let head = |named: &crate::policies::NamedPolicy| Head {
+            text: format!("{prefix}:{}:{}:{{", named.name, named.policy.tag()).into(),
+            subject: named.subject,
+        };
+        let heads = policies.named().iter().map(head).collect();
+        Self { heads, subjects: policies.subjects() }
     }
 
-    /// Appends the name of a key. A hash tag ends at the first `}`, so braces are escaped, and `%`
-    /// with them.
-    pub(super) fn write(&self, key: Key<'_>, name: &mut Vec<u8>) {
-        let key = key.as_str().as_bytes();
-        name.extend_from_slice(self.head.as_bytes());
-        if key.iter().any(|byte| matches!(byte, b'%' | b'{' | b'}')) {
-            for byte in key {
-                match byte {
-                    b'%' => name.extend_from_slice(b"%25"),
-                    b'{' => name.extend_from_slice(b"%7B"),
-                    b'}' => name.extend_from_slice(b"%7D"),
-                    byte => name.push(*byte),
-                }
+    /// The kinds of keys that a call may name.
+    pub(super) fn subjects(&self) -> usize {
+        self.subjects
+    }
+
+    /// By policy: the number of the subject that it counts by.
+    pub(super) fn subjects_of_policies(&self) -> impl Iterator<Item = usize> {
+        self.heads.iter().map(|head| head.subject)
+    }
+
+    /// Appends the name of a policy's key, with the call's own hash tag if it has one.
+    pub(super) fn write(&self, policy: usize, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
+        name.extend_from_slice(self.heads[policy].text.as_bytes());
+        match tag {
+            None => {
+                push_escaped(key.as_str(), name);
+                name.push(b'}');
             }
-        } else {
-            name.extend_from_slice(key);
+            // It does not end with a brace, as no name without a tag does.
+            Some(tag) => {
+                push_escaped(tag, name);
+                name.push(b'}');
+                push_escaped(key.as_str(), name);
+            }
         }
-        name.push(b'}');
     }
 
-    /// One key alone, as a script's.
-    #[must_use]
-    pub fn key(&self, key: Key<'_>) -> Keys {
-        let mut keys = Keys::default();
-        keys.push(|name| self.write(key, name));
-        keys
-    }
-
-    /// The name of a key: UTF-8, as the key is.
+    /// The name of a key under the first policy: UTF-8, as the key is.
     #[must_use]
     pub fn of(&self, key: Key<'_>) -> Vec<u8> {
         let mut name = Vec::new();
-        self.write(key, &mut name);
+        self.write(0, key, None, &mut name);
         name
+    }
+}
+
+/// Appends a text. A hash tag ends at the first `}`, so braces are escaped, and `%` with them.
+fn push_escaped(text: &str, name: &mut Vec<u8>) {
+    let text = text.as_bytes();
+    if text.iter().any(|byte| matches!(byte, b'%' | b'{' | b'}')) {
+        for byte in text {
+            match byte {
+                b'%' => name.extend_from_slice(b"%25"),
+                b'{' => name.extend_from_slice(b"%7B"),
+                b'}' => name.extend_from_slice(b"%7D"),
+                byte => name.push(*byte),
+            }
+        }
+    } else {
+        name.extend_from_slice(text);
     }
 }
 
@@ -63,11 +91,19 @@ impl Names {
 mod tests {
     use super::*;
     use crate::algorithm::Gcra;
+    use crate::policies::NamedPolicy;
+    use crate::policy::Policy;
+
+    fn gcra() -> Policy {
+        Policy::Gcra(Gcra::new(1, 1, 1).unwrap())
+    }
+
+    fn names() -> Names {
+        Names::new("api", &Policies::one(gcra()))
+    }
 
     fn name(key: &str) -> String {
-        let policy = Policy::Gcra(Gcra::new(1, 1, 1).unwrap());
-        let name = Names::new("api", "default", &policy).of(Key::new(key).unwrap());
-        String::from_utf8(name).unwrap()
+        String::from_utf8(names().of(Key::new(key).unwrap())).unwrap()
     }
 
     #[test]
@@ -76,10 +112,37 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_of_the_calls_own_takes_its_place() {
+        let mut name = Vec::new();
+        names().write(0, Key::new("user:42").unwrap(), Some("tenant{7}"), &mut name);
+        assert_eq!(name, b"api:default:gcra:{tenant%7B7%7D}user:42");
+    }
+
+    #[test]
     fn braces_and_percent_are_escaped_and_nothing_else() {
         assert_eq!(name("{a}b"), "api:default:gcra:{%7Ba%7Db}");
         assert_eq!(name("%7B"), "api:default:gcra:{%257B}");
         assert_eq!(name("\0 é\n"), "api:default:gcra:{\0 é\n}");
         assert_ne!(name("{"), name("%7B"));
+    }
+
+    #[test]
+    fn each_policy_has_a_name_for_the_key_of_its_subject() {
+        let named =
+            |name: &str, subject| NamedPolicy { name: name.into(), policy: gcra(), subject };
+        let policies =
+            Policies::several(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
+        let names = Names::new("api", &policies);
+        let key = Key::new("a").unwrap();
+        let of = |policy| {
+            let mut name = Vec::new();
+            names.write(policy, key, None, &mut name);
+            String::from_utf8(name).unwrap()
+        };
+        assert_eq!(
+            [0, 1, 2].map(of),
+            ["api:ip:gcra:{a}", "api:user:gcra:{a}", "api:slow:gcra:{a}"]
+        );
+        assert_eq!(names.subjects_of_policies().collect::<Vec<_>>(), [0, 1, 0]);
     }
 }

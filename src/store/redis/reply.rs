@@ -3,7 +3,7 @@
 use std::fmt;
 use std::slice;
 
-use super::wire::{Left, wire};
+use super::wire::{Left, wire, with_own_numbers};
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
 use crate::time::{MAX_SAFE, Micros};
@@ -49,6 +49,25 @@ const MOST_DOUBLES: usize = 64;
 /// Added to an outcome's number when the state is in other numbers than the policy's.
 const OTHER: u8 = 8;
 
+/// Added to an outcome's number when the key's own numbers have decided.
+const OVERRIDDEN: u8 = 16;
+
+/// Added to an outcome's number while the key is blocked.
+const BLOCKED: u8 = 32;
+
+/// What became of a call under one policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What the policy said by itself.
+    pub outcome: Outcome,
+    /// What stands of the state that the call left.
+    pub left: Left,
+    /// The policy with the key's own numbers, if those are in force.
+    pub own: Option<Box<Policy>>,
+    /// Until when the key is blocked; 0 if it is not.
+    pub blocked_until: Micros,
+}
+
 /// The outcome of a call that the script could not decide at its time.
 const STALE: u8 = 5;
 
@@ -60,8 +79,8 @@ pub struct Reply<'a> {
     states: &'a [u8],
     /// By call: its outcome. Nothing if all were admitted.
     outcomes: Option<slice::Iter<'a, u8>>,
-    /// What stands of the numbers of states that are not in the policy's: for each some doubles.
-    others: &'a [u8],
+    /// What else belongs to calls and outcomes, in their order: for each some doubles.
+    more: &'a [u8],
     /// By call that is unwritten: why.
     texts: slice::Iter<'a, Value>,
 }
@@ -70,18 +89,18 @@ impl<'a> Reply<'a> {
     /// Begins to read. What is no reply has no states: each of its calls is malformed.
     #[must_use]
     pub fn new(values: &'a [Value]) -> Self {
-        let (now, states, outcomes, others, texts) = match values {
+        let (now, states, outcomes, more, texts) = match values {
             [
                 Value::Number(now),
                 Value::Bytes(states),
                 Value::Bytes(outcomes),
-                Value::Bytes(others),
+                Value::Bytes(more),
                 texts @ ..,
-            ] => (u64::try_from(*now).unwrap_or(0), &states[..], &outcomes[..], &others[..], texts),
+            ] => (u64::try_from(*now).unwrap_or(0), &states[..], &outcomes[..], &more[..], texts),
             _ => Default::default(),
         };
         let outcomes = (!outcomes.is_empty()).then(|| outcomes.iter());
-        Self { now, states, outcomes, others, texts: texts.iter() }
+        Self { now, states, outcomes, more, texts: texts.iter() }
     }
 
     /// The time of the decisions.
@@ -97,17 +116,44 @@ impl<'a> Reply<'a> {
         outcomes.and_then(|outcomes| outcomes.get(calls)) == Some(&STALE)
     }
 
-    /// What became of the next call, and the state that it left.
+    /// The units that the next call, an operation, is about.
+    ///
+    /// # Errors
+    /// [`CallError::Malformed`] if there are none.
+    pub fn units(&mut self) -> Result<u64, CallError> {
+        let mut place = [0];
+        doubles(&mut self.more, &mut place).ok_or(CallError::Malformed)?;
+        Ok(place[0])
+    }
+
+    /// What became of the next call under a policy, and what stands of the state that it left.
     ///
     /// # Errors
     /// [`CallError`] if it has no decision.
-    pub fn next(&mut self, policy: &Policy) -> Result<(Outcome, Left), CallError> {
-        let wire = wire(policy);
-        let mut places = [0; MOST_DOUBLES];
-        let state = doubles(&mut self.states, &mut places[..wire.width()]);
+    pub fn next(&mut self, policy: &Policy) -> Result<Entry, CallError> {
         let code = match &mut self.outcomes {
             Some(outcomes) => *outcomes.next().ok_or(CallError::Malformed)?,
             None => 0,
+        };
+        let mut places = [0; MOST_DOUBLES];
+        let own = match code & OVERRIDDEN {
+            0 => None,
+            _ => {
+                let own = self.more(&mut places, wire(policy).own_numbers())?;
+                Some(Box::new(with_own_numbers(policy, own).ok_or(CallError::Malformed)?))
+            }
+        };
+        let wire = wire(own.as_deref().unwrap_or(policy));
+        let mut state_places = [0; MOST_DOUBLES];
+        let state = doubles(&mut self.states, &mut state_places[..wire.width()]);
+        let others = match code & OTHER {
+            0 => None,
+            _ => Some(self.more(&mut places, wire.others_width())?),
+        };
+        let left = state.and_then(|state| wire.read(state, others));
+        let blocked_until = match code & BLOCKED {
+            0 => 0,
+            _ => self.more(&mut [0], 1)?[0],
         };
         let outcome = match code % OTHER {
             0 => Outcome::Admitted,
@@ -118,16 +164,13 @@ impl<'a> Reply<'a> {
             STALE => return Err(CallError::Stale),
             _ => return Err(CallError::Malformed),
         };
-        let mut places = [0; MOST_DOUBLES];
-        let others = match code {
-            0..OTHER => None,
-            _ => {
-                let others = doubles(&mut self.others, &mut places[..wire.others_width()]);
-                Some(others.ok_or(CallError::Malformed)?)
-            }
-        };
-        let left = state.and_then(|state| wire.read(state, others)).ok_or(CallError::Malformed)?;
-        Ok((outcome, left))
+        Ok(Entry { outcome, left: left.ok_or(CallError::Malformed)?, own, blocked_until })
+    }
+
+    /// The next doubles of what else there is.
+    fn more<'p>(&mut self, places: &'p mut [u64], count: usize) -> Result<&'p [u64], CallError> {
+        let places = places.get_mut(..count).ok_or(CallError::Malformed)?;
+        doubles(&mut self.more, places).ok_or(CallError::Malformed)
     }
 
     fn unwritten(&mut self) -> CallError {
@@ -179,9 +222,14 @@ mod tests {
         vec![Value::Number(5), bytes(states), Value::Bytes(outcomes.to_vec()), bytes(others)]
     }
 
-    fn arrival(read: Result<(Outcome, Left), CallError>) -> (Outcome, Arrival, RateNumbers) {
+    fn arrival(read: Result<Entry, CallError>) -> (Outcome, Arrival, RateNumbers) {
         match read.unwrap() {
-            (outcome, Left::State(State::Rate(state))) => (outcome, state.arrival, *state.numbers),
+            Entry {
+                outcome,
+                left: Left::State(State::Rate(state)),
+                own: None,
+                blocked_until: 0,
+            } => (outcome, state.arrival, *state.numbers),
             other => panic!("{other:?} is no rate"),
         }
     }
@@ -193,8 +241,9 @@ mod tests {
         values.push(Value::Bytes(b"OOM".to_vec()));
         let mut reply = Reply::new(&values);
         assert_eq!(reply.now(), 5);
-        let own = RateNumbers { period: 1_000_000, units: 7, burst: 10, lingers: false };
-        let other = RateNumbers { period: 3, units: 2, burst: 1, lingers: true };
+        let own =
+            RateNumbers { period: 1_000_000, units: 7, burst: 10, lingers: false, booked_until: 0 };
+        let other = RateNumbers { period: 3, units: 2, burst: 1, lingers: true, booked_until: 0 };
         let arrival_of = |part| Arrival { micros: 9, part };
         assert_eq!(arrival(reply.next(&gcra())), (Outcome::Admitted, arrival_of(1), own));
         assert_eq!(reply.next(&gcra()), Err(CallError::Unwritten("OOM".into())));
@@ -216,6 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_beside_a_state_is_read_after_an_operations_units() {
+        let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000.];
+        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([99.]).collect();
+        let values = reply(&[9., 1.], &[1 + OVERRIDDEN + BLOCKED], &more);
+        let mut reply = Reply::new(&values);
+        assert_eq!(reply.units(), Ok(3));
+        let entry = reply.next(&gcra()).unwrap();
+        assert_eq!(entry.own, Some(Box::new(Policy::Gcra(Gcra::new(5, 1_000_000, 7).unwrap()))));
+        assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
+        assert_eq!(reply.units(), Err(CallError::Malformed));
+    }
+
+    #[test]
     fn what_is_no_reply_is_refused() {
         for values in [
             vec![],
@@ -231,6 +293,8 @@ mod tests {
             reply(&[9., 0.], &[8], &[]),
             reply(&[9., 0.], &[8], &[0., 1., 1., 0.]),
             reply(&[9., 0.], &[4], &[]),
+            reply(&[9., 0.], &[BLOCKED], &[]),
+            reply(&[9., 0.], &[OVERRIDDEN], &[0.; 10]),
         ] {
             assert_eq!(Reply::new(&values).next(&gcra()), Err(CallError::Malformed), "{values:?}");
         }

@@ -1,6 +1,9 @@
-//! What is asked of the script: groups of calls as `lua/batch.lua` reads them.
+//! What is asked of the script: groups of calls as `lua/batch.lua` and `lua/decide.lua` read them.
 
-use super::wire::{Twin, Wire, push_double, wire};
+use super::wire::{Twin, push_double, wire};
+use crate::algorithm::Taken;
+use crate::operation::Operation;
+use crate::policies::{NamedPolicy, Policies};
 use crate::policy::Policy;
 use crate::time::Micros;
 
@@ -8,63 +11,161 @@ use crate::time::Micros;
 /// each key.
 const GENERAL: u8 = 0;
 
+/// The form of one unit on each key of several policies that all have a quick way.
+const SEVERAL: u8 = 7;
+
 /// The form of one unit on each key of windows, most of which are expected to be open and to have room.
 const EXPECTED: u8 = 8;
 
-/// A call of a group.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
-    /// The number of its key, counted from 1.
-    pub(super) key: u16,
-    pub(super) cost: u64,
+/// What a call asks.
+#[derive(Debug, Clone)]
+pub(super) enum Asked {
+    /// To take units, by far the most frequent.
+    Take(u64),
+    /// Anything else.
+    Other(Box<Operation>),
 }
 
-/// Appends a group of the calls that are listed: a policy, what it must know of the time around `about`,
-/// and the calls on so many keys.
-pub(super) fn push_calls(
+/// Appends the head of a group of so many calls on so many keys for each subject: the policies, and what
+/// they must know of the time around `about`. No calls stand for one of one unit on each subject's n-th
+/// key.
+pub(super) fn push_general(
     request: &mut Vec<u8>,
-    policy: &Policy,
+    policies: &Policies,
     about: Micros,
-    keys: u16,
-    calls: &[Call],
+    keys: impl Fn(usize) -> u16,
+    calls: u16,
 ) {
-    let listed = u16::try_from(calls.len()).unwrap_or(u16::MAX);
-    push_general(request, wire(policy), about, keys, listed);
-    for &Call { key, cost } in calls {
-        request.extend_from_slice(&key.to_be_bytes());
-        push_double(request, cost);
+    request.push(GENERAL);
+    request.extend_from_slice(&calls.to_be_bytes());
+    request.extend_from_slice(&[byte(policies.subjects()), byte(policies.named().len())]);
+    for NamedPolicy { policy, subject, .. } in policies.named() {
+        request.extend_from_slice(&[wire(policy).twin() as u8, byte(*subject)]);
+        request.extend_from_slice(&keys(*subject).to_be_bytes());
+        push_policy(request, policy, about);
     }
 }
 
-/// Appends a group of one unit on each of so many keys. `expected` says of windows that most of them should
-/// be open and have room.
+/// Appends a call: the number of each subject's key, counted from 1, or 0 if it names none.
+pub(super) fn push_call(
+    request: &mut Vec<u8>,
+    policies: &Policies,
+    numbers: &[u16],
+    asked: &Asked,
+) {
+    request.push(operation_code(asked));
+    for number in numbers {
+        request.extend_from_slice(&number.to_be_bytes());
+    }
+    match asked {
+        Asked::Take(cost) => push_double(request, *cost),
+        Asked::Other(operation) => push_operation(request, policies, operation),
+    }
+}
+
+/// What each operation is for the script.
+fn operation_code(asked: &Asked) -> u8 {
+    match asked {
+        Asked::Take(_) => 1,
+        Asked::Other(operation) => match **operation {
+            // A peek is a take by a script that writes nothing.
+            Operation::Take { .. } | Operation::Peek { .. } => 1,
+            Operation::TakeUpTo { .. } => 2,
+            Operation::Penalize { .. } => 3,
+            Operation::Refund { .. } => 4,
+            Operation::Reset => 5,
+            Operation::Block { .. } => 6,
+            Operation::Unblock => 7,
+            Operation::Override { .. } => 8,
+            Operation::ClearOverride => 9,
+        },
+    }
+}
+
+fn push_operation(request: &mut Vec<u8>, policies: &Policies, operation: &Operation) {
+    match operation {
+        Operation::Take { cost: units }
+        | Operation::Peek { cost: units }
+        | Operation::TakeUpTo { units }
+        | Operation::Penalize { units } => push_double(request, *units),
+        Operation::Refund { units, taken } => {
+            push_double(request, *units);
+            for index in 0..policies.named().len() {
+                // Without such a call there is nothing to give back.
+                let nothing = Taken { at: 0, reset_at: 0 };
+                let Taken { at, reset_at } = taken.get(index).copied().unwrap_or(nothing);
+                push_double(request, at);
+                push_double(request, reset_at);
+            }
+        }
+        Operation::Block { lasting } => push_double(request, *lasting),
+        Operation::Override { policies: own, lasting } => {
+            push_double(request, *lasting);
+            for (index, NamedPolicy { policy, .. }) in policies.named().iter().enumerate() {
+                let own = own.get(index).and_then(Option::as_deref);
+                match own.filter(|own| own.tag() == policy.tag()) {
+                    None => request.push(0),
+                    Some(own) => push_own_numbers(request, own),
+                }
+            }
+        }
+        Operation::Reset | Operation::Unblock | Operation::ClearOverride => {}
+    }
+}
+
+/// Appends the numbers that a key may have of its own: the first of those of a policy.
+fn push_own_numbers(request: &mut Vec<u8>, policy: &Policy) {
+    let wire = wire(policy);
+    let mut numbers = Vec::new();
+    wire.push_policy(&mut numbers);
+    numbers.truncate(8 * wire.own_numbers());
+    request.push(byte(numbers.len() / 8));
+    request.extend_from_slice(&numbers);
+}
+
+/// Appends a group of one unit on each of so many keys of every policy. `expected` says of a window alone
+/// that most of them should be open and have room. Nothing if the algorithms have no such way.
 pub(super) fn push_units(
     request: &mut Vec<u8>,
-    policy: &Policy,
+    policies: &Policies,
     about: Micros,
     keys: u16,
     expected: bool,
-) {
-    let wire = wire(policy);
-    let form = match wire.twin() {
-        Twin::SlidingWindowHash | Twin::SlidingLog => {
-            return push_general(request, wire, about, keys, 0);
-        }
-        Twin::FixedWindow if expected => EXPECTED,
-        twin => twin as u8,
+) -> Option<()> {
+    if let Some(policy) = policies.alone() {
+        let form = match wire(policy).twin() {
+            Twin::SlidingWindowHash | Twin::SlidingLog => return None,
+            Twin::FixedWindow if expected => EXPECTED,
+            twin => twin as u8,
+        };
+        request.push(form);
+        request.extend_from_slice(&keys.to_be_bytes());
+        push_policy(request, policy, about);
+        return Some(());
+    }
+    let is_simple = |named: &NamedPolicy| {
+        use Twin::{FixedWindow, Rate, SlidingCounter, TokenBucketInterval};
+        let twin = wire(&named.policy).twin();
+        matches!(twin, Rate | FixedWindow | SlidingCounter | TokenBucketInterval)
     };
-    request.push(form);
+    if !policies.named().iter().all(is_simple) {
+        return None;
+    }
+    request.extend_from_slice(&[SEVERAL, byte(policies.named().len())]);
     request.extend_from_slice(&keys.to_be_bytes());
+    for NamedPolicy { policy, .. } in policies.named() {
+        request.push(wire(policy).twin() as u8);
+        push_policy(request, policy, about);
+    }
+    Some(())
+}
+
+fn push_policy(request: &mut Vec<u8>, policy: &Policy, about: Micros) {
+    let wire = wire(policy);
     wire.push_policy(request);
     wire.push_time(about, request);
 }
 
-/// Appends the head of a group in the general form. No calls stand for one of one unit on each key.
-fn push_general(request: &mut Vec<u8>, wire: &dyn Wire, about: Micros, keys: u16, calls: u16) {
-    request.push(GENERAL);
-    request.extend_from_slice(&calls.to_be_bytes());
-    request.extend_from_slice(&[1, wire.twin() as u8]);
-    request.extend_from_slice(&keys.to_be_bytes());
-    wire.push_policy(request);
-    wire.push_time(about, request);
+fn byte(number: usize) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
 }

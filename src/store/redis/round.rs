@@ -8,30 +8,31 @@ use super::job::{Answer, Failure, Job};
 use super::outlook::Outlook;
 use super::reply::{CallError, Reply};
 use super::wire::wire;
-use crate::policy::Policy;
-use crate::several::Told;
+use crate::perform::Performed;
+use crate::policies::Policies;
 use crate::time::Micros;
 
-/// A script takes so many calls at most: Lua cannot unpack more than 8,000 values.
-const MOST_CALLS: usize = 1_000;
+/// A script tells of so many outcomes at most: Lua cannot unpack more than 8,000 values.
+const MOST_OUTCOMES: usize = 1_000;
 
 /// What is stale is asked again so many times; then Redis's clock does not keep still for long enough.
-pub(super) const MOST_RESENT: u32 = 2;
+const MOST_RESENT: u32 = 2;
 
 /// Batches in the order in which they are to be answered.
 #[derive(Debug, Default)]
 pub struct Round {
     groups: Vec<Group>,
-    /// By job: its calls so far.
+    /// By job: its outcomes so far.
     jobs: Vec<usize>,
     /// The first of the jobs that were made last, and how often jobs had been made before.
     latest: usize,
     resent: u32,
+    peeks: bool,
 }
 
 #[derive(Debug)]
 struct Group {
-    policy: Arc<Policy>,
+    policies: Arc<Policies>,
     batch: Batch,
     job: usize,
     /// Earlier jobs that it was in, and to which it was stale.
@@ -59,21 +60,28 @@ impl fmt::Display for Unanswered {
 impl std::error::Error for Unanswered {}
 
 impl Round {
+    /// A round whose calls tell what would become of them, and change nothing.
+    #[must_use]
+    pub fn peeking() -> Self {
+        Self { peeks: true, ..Self::default() }
+    }
+
     /// Adds a limiter's calls.
-    pub fn push(&mut self, policy: Arc<Policy>, batch: Batch) {
-        let job = self.place(batch.len());
-        self.groups.push(Group { policy, batch, job, stale_in: Vec::new() });
+    pub fn push(&mut self, policies: Arc<Policies>, batch: Batch) {
+        let job = self.place(batch.outcomes(&policies));
+        self.groups.push(Group { policies, batch, job, stale_in: Vec::new() });
     }
 
     /// Finds room in the latest job, or in a new one.
-    fn place(&mut self, calls: usize) -> usize {
-        let fits =
-            self.jobs[self.latest..].last().is_some_and(|others| others + calls <= MOST_CALLS);
+    fn place(&mut self, outcomes: usize) -> usize {
+        let fits = self.jobs[self.latest..]
+            .last()
+            .is_some_and(|others| others + outcomes <= MOST_OUTCOMES);
         if !fits {
             self.jobs.push(0);
         }
         let job = self.jobs.len() - 1;
-        self.jobs[job] += calls;
+        self.jobs[job] += outcomes;
         job
     }
 
@@ -86,18 +94,24 @@ impl Round {
     /// Whether the time matters to any of the calls before they are decided.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        self.groups.iter().any(|group| wire(&group.policy).is_timed())
+        let is_timed = |group: &Group| {
+            group.policies.named().iter().any(|named| wire(&named.policy).is_timed())
+        };
+        self.groups.iter().any(is_timed)
     }
 
     /// The jobs that decide all calls; or, after [`again`](Self::again), those that were stale.
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
         let mut jobs: Vec<Job> = self.jobs[self.latest..].iter().map(|_| Job::deciding()).collect();
-        for Group { policy, batch, job, .. } in &self.groups {
+        for Group { policies, batch, job, .. } in &self.groups {
             let Some(index) = job.checked_sub(self.latest) else { continue };
             let Job { keys, arguments, .. } = &mut jobs[index];
-            keys.extend(batch.keys());
-            batch.write(policy, &mut arguments[0]);
+            batch.add_keys_to(keys);
+            batch.write(policies, &mut arguments[0]);
+        }
+        if self.peeks {
+            jobs.iter_mut().for_each(|job| job.arguments.push(b"peek".to_vec()));
         }
         jobs
     }
@@ -116,7 +130,8 @@ impl Round {
         let mut groups = std::mem::take(&mut self.groups);
         for group in &mut groups {
             let before = read[group.job];
-            read[group.job] += group.batch.len();
+            let outcomes = group.batch.outcomes(&group.policies);
+            read[group.job] += outcomes;
             let Some(Ok(values)) = answers.get(group.job).filter(|_| group.job >= first) else {
                 continue;
             };
@@ -128,7 +143,7 @@ impl Round {
                 server_time = Some(reply.now());
                 group.stale_in.push(group.job);
                 group.batch.set_time(reply.now());
-                group.job = self.place(group.batch.len());
+                group.job = self.place(outcomes);
             }
         }
         self.groups = groups;
@@ -142,6 +157,11 @@ impl Round {
         self.groups.iter().map(|group| group.batch.len()).sum()
     }
 
+    /// By call, in order: whether it takes units, and does nothing else.
+    pub fn takes(&self) -> impl Iterator<Item = bool> {
+        self.groups.iter().flat_map(|group| group.batch.takes())
+    }
+
     /// Whether there are no calls.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -149,23 +169,23 @@ impl Round {
     }
 
     /// Hands out what became of each call, in order; `answers` are those to all jobs.
-    pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Told, Unanswered>)) {
+    pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Performed, Unanswered>)) {
         let mut replies: Vec<_> =
             answers.iter().map(|answer| answer.as_ref().map(|values| Reply::new(values))).collect();
-        for Group { policy, batch, job, stale_in } in &self.groups {
+        for Group { policies, batch, job, stale_in } in &self.groups {
             for stale in stale_in {
                 if let Ok(reply) = &mut replies[*stale] {
-                    batch.told(policy, reply).for_each(drop);
+                    batch.performed(policies, reply).for_each(drop);
                 }
             }
             match &mut replies[*job] {
                 Ok(reply) => {
                     let mut otherwise = 0;
-                    for told in batch.told(policy, reply) {
+                    for one in batch.performed(policies, reply) {
                         let is_met =
-                            told.as_ref().is_ok_and(|told| Outlook::is_met_by(&told.decision));
+                            one.as_ref().is_ok_and(|one| Outlook::is_met_by(&one.told.decision));
                         otherwise += usize::from(!is_met);
-                        each(told.map_err(Unanswered::Call));
+                        each(one.map_err(Unanswered::Call));
                     }
                     batch.learn(otherwise);
                 }
@@ -185,20 +205,21 @@ mod tests {
     use crate::algorithm::{CalendarWindow, FixedWindow, Gcra};
     use crate::calendar::Every;
     use crate::key::Key;
+    use crate::policy::Policy;
     use crate::store::redis::{Names, Value};
 
-    fn window() -> Policy {
-        Policy::FixedWindow(FixedWindow::new(7, 1_000).unwrap())
+    fn window() -> Policies {
+        Policy::FixedWindow(FixedWindow::new(7, 1_000).unwrap()).into()
     }
 
-    fn gcra() -> Policy {
-        Policy::Gcra(Gcra::new(7, 1_000, 7).unwrap())
+    fn gcra() -> Policies {
+        Policy::Gcra(Gcra::new(7, 1_000, 7).unwrap()).into()
     }
 
-    fn round(groups: &[(Policy, usize)]) -> Round {
+    fn round(groups: &[(Policies, usize)]) -> Round {
         let mut round = Round::default();
         for (number, (policy, calls)) in groups.iter().enumerate() {
-            let names = Names::new(&format!("limiter-{number}"), "default", policy);
+            let names = Names::new(&format!("limiter-{number}"), policy);
             let mut batch = Batch::new();
             for call in 0..*calls {
                 batch.push(&names, Key::new(&call.to_string()).unwrap(), 1);
@@ -231,13 +252,13 @@ mod tests {
         Ok(vec![Value::Number(now), Value::Bytes(states), outcomes, Value::Bytes(vec![])])
     }
 
-    fn daily() -> Policy {
-        Policy::CalendarWindow(CalendarWindow::new(7, Every::Day, "UTC").unwrap())
+    fn daily() -> Policies {
+        Policy::CalendarWindow(CalendarWindow::new(7, Every::Day, "UTC").unwrap()).into()
     }
 
     fn settled(round: &Round, answers: &[Answer]) -> Vec<Result<u64, Unanswered>> {
         let mut remaining = Vec::new();
-        round.settle(answers, |told| remaining.push(told.map(|told| told.decision.remaining)));
+        round.settle(answers, |told| remaining.push(told.map(|one| one.told.decision.remaining)));
         remaining
     }
 
@@ -280,17 +301,17 @@ mod tests {
 
     #[test]
     fn answers_come_in_the_order_of_the_calls_and_a_job_fails_alone() {
-        let round = round(&[(gcra(), MOST_CALLS), (window(), 2), (gcra(), 1)]);
+        let round = round(&[(gcra(), MOST_OUTCOMES), (window(), 2), (gcra(), 1)]);
         let mut remaining =
             settled(&round, &[Err(Failure::TimedOut), told(900, &[1., 5., 1., 6., 900., 0.], &[])]);
-        let last = remaining.split_off(MOST_CALLS);
+        let last = remaining.split_off(MOST_OUTCOMES);
         assert!(remaining.iter().all(|told| *told == Err(Unanswered::Job(Failure::TimedOut))));
         assert_eq!(last, [Ok(2), Ok(1), Ok(7)]);
     }
 
     #[test]
     fn what_limiters_were_answered_shapes_what_they_ask_next() {
-        let names = Names::new("api", "default", &window());
+        let names = Names::new("api", &window());
         let mut noted = Batch::new();
         let mut forms = Vec::new();
         for count in [1., 2., 1., 3.] {

@@ -6,8 +6,9 @@ use once_cell::sync::Lazy;
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
 /// The files behind the clock, each of which makes use of those before it.
-const FILES: [&str; 11] = [
+const FILES: [&str; 14] = [
     include_str!("../../../lua/batch.lua"),
+    include_str!("../../../lua/extras.lua"),
     include_str!("../../../lua/books.lua"),
     include_str!("../../../lua/rate.lua"),
     include_str!("../../../lua/fixed_window.lua"),
@@ -17,13 +18,12 @@ const FILES: [&str; 11] = [
     include_str!("../../../lua/sliding_window_list.lua"),
     include_str!("../../../lua/sliding_window_hash.lua"),
     include_str!("../../../lua/sliding_log.lua"),
+    include_str!("../../../lua/operations.lua"),
+    include_str!("../../../lua/quick.lua"),
     include_str!("../../../lua/decide.lua"),
 ];
 
 static DECIDING: Lazy<Script> = Lazy::new(|| Script::new([CLOCK, &FILES.concat()].concat()));
-
-static RESET: Lazy<Script> =
-    Lazy::new(|| Script::new(include_str!("../../../lua/reset.lua").to_owned()));
 
 /// A script as Redis gets it.
 #[derive(Debug, Clone)]
@@ -37,12 +37,6 @@ impl Script {
     #[must_use]
     pub fn deciding() -> &'static Self {
         &DECIDING
-    }
-
-    /// The script that forgets its keys.
-    #[must_use]
-    pub fn reset() -> &'static Self {
-        &RESET
     }
 
     /// The script with another clock: Lua that leaves the time in `now`.

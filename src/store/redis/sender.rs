@@ -263,9 +263,16 @@ fn read(reply: Reply) -> Standing {
         ErrorKind::Server(ServerErrorKind::NoScript) => Standing::Source,
         ErrorKind::Server(kind) if is_passing(kind) => Standing::Paused(why),
         _ if error.code() == Some("BUSY") => Standing::Paused(why),
+        ErrorKind::Server(ServerErrorKind::CrossSlot) => {
+            Standing::Settled(Err(Failure::Refused(CROSS_SLOT.into())))
+        }
         _ => Standing::Settled(Err(Failure::Refused(why))),
     }
 }
+
+/// Why a cluster refuses a script on keys of several slots.
+const CROSS_SLOT: &str = "the keys that are decided together do not share a slot of the Redis Cluster; \
+                          a tag, of the limiter or of the call, puts them into one";
 
 /// Whether a server that answers so has not run the script, and may run it soon.
 fn is_passing(kind: ServerErrorKind) -> bool {

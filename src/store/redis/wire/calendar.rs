@@ -2,7 +2,7 @@
 
 use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, CalendarWindow, WindowState};
-use crate::policy::State;
+use crate::policy::{Policy, State};
 use crate::time::Micros;
 
 impl Wire for CalendarWindow {
@@ -26,6 +26,15 @@ impl Wire for CalendarWindow {
 
     fn is_timed(&self) -> bool {
         true
+    }
+
+    fn own_numbers(&self) -> usize {
+        1
+    }
+
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let &[limit] = numbers else { return None };
+        Some(Policy::CalendarWindow(self.with_limit(limit).ok()?))
     }
 
     fn width(&self) -> usize {

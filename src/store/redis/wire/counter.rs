@@ -2,7 +2,7 @@
 
 use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, CounterState, SlidingCounter};
-use crate::policy::State;
+use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, MAX_TIME, MICROS_PER_MILLI};
 
 impl Wire for SlidingCounter {
@@ -13,6 +13,16 @@ impl Wire for SlidingCounter {
     fn push_policy(&self, request: &mut Vec<u8>) {
         push_double(request, self.limit());
         push_double(request, self.window_ms());
+    }
+
+    fn own_numbers(&self) -> usize {
+        2
+    }
+
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let &[limit, window_ms] = numbers else { return None };
+        let own = Self::new(limit, window_ms.checked_mul(MICROS_PER_MILLI)?).ok()?;
+        Some(Policy::SlidingCounter(own))
     }
 
     fn width(&self) -> usize {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{IntervalBucket, IntervalNumbers, IntervalState, Levels};
-use crate::policy::State;
+use crate::policy::{Policy, State};
 use crate::time::Micros;
 
 /// A TTL is set anew when the time at which the bucket is full passes a multiple of this, the
@@ -24,6 +24,16 @@ impl Wire for IntervalBucket {
         for number in [every, tokens, most, capacity, initial, ttl_step] {
             push_double(request, number);
         }
+    }
+
+    fn own_numbers(&self) -> usize {
+        6
+    }
+
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let &[every, tokens, most, capacity, initial, _] = numbers else { return None };
+        let levels = Levels { capacity, initial, debt: most.checked_sub(capacity)? };
+        Some(Policy::IntervalBucket(Self::new(levels, tokens, every).ok()?))
     }
 
     fn width(&self) -> usize {

@@ -1,7 +1,8 @@
 //! The other end of `lua/sliding_log.lua`.
 
 use super::{Left, Twin, Wire, push_double};
-use crate::algorithm::{LogLimit, SlidingLog, Standing};
+use crate::algorithm::{Algorithm as _, LogLimit, SlidingLog, Standing};
+use crate::policy::Policy;
 
 /// Doubles of how a limit stands.
 const STANDING: usize = 4;
@@ -21,6 +22,25 @@ impl Wire for SlidingLog {
         }
     }
 
+    fn own_numbers(&self) -> usize {
+        3 + 2 * self.limits().len()
+    }
+
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let (limits, rest) = numbers.get(3..)?.as_chunks();
+        let limit = |&[limit, window]: &[u64; 2]| LogLimit { limit, window };
+        let limits: Vec<_> = limits.iter().map(limit).collect();
+        let as_many = rest.is_empty() && limits.len() == self.limits().len();
+        let own = if !as_many {
+            return None;
+        } else if self.named_limits() > 0 {
+            Self::several(&limits, Some(self.precision()))
+        } else {
+            Self::new(limits[0].limit, limits[0].window, self.counts_refused())
+        };
+        Some(Policy::SlidingLog(own.ok()?))
+    }
+
     fn width(&self) -> usize {
         STANDING * self.limits().len()
     }
@@ -38,9 +58,5 @@ impl Wire for SlidingLog {
             settled_at,
         };
         rest.is_empty().then(|| Left::Told(standings.iter().map(standing).collect()))
-    }
-
-    fn tells(&self) -> bool {
-        true
     }
 }

@@ -53,6 +53,12 @@ pub(super) trait Wire {
         false
     }
 
+    /// How many of the policy's doubles a key may have of its own: those at the front.
+    fn own_numbers(&self) -> usize;
+
+    /// The policy with a key's own numbers, as they stand at the front of its doubles.
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy>;
+
     /// The doubles of what the script says of a state.
     fn width(&self) -> usize;
 
@@ -61,11 +67,6 @@ pub(super) trait Wire {
 
     /// Reads what the script says, or `None` if that makes no sense.
     fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left>;
-
-    /// Whether [`Left`] is not the state: then it is the script that looks at what a cost would do.
-    fn tells(&self) -> bool {
-        false
-    }
 }
 
 /// How a policy goes over the wire.
@@ -78,6 +79,15 @@ pub(super) fn wire(policy: &Policy) -> &dyn Wire {
         Layout::Sliding(window) => window,
         Layout::Calendar(window) => window,
         Layout::Log(log) => log,
+    }
+}
+
+/// A policy with a key's own numbers.
+pub(super) fn with_own_numbers(policy: &Policy, numbers: &[u64]) -> Option<Policy> {
+    match policy {
+        Policy::Gcra(_) => rate::gcra(numbers),
+        Policy::LeakyBucket(_) => rate::leaky_bucket(numbers),
+        policy => wire(policy).with_own_numbers(numbers),
     }
 }
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::{Left, Twin, Wire, push_double};
-use crate::algorithm::{Arrival, Levels, Rate, RateNumbers, RateState};
-use crate::policy::State;
+use crate::algorithm::{
+    Arrival, Gcra, LeakyBucket, Levels, Rate, RateNumbers, RateState, TokenBucket,
+};
+use crate::policy::{Policy, State};
 use crate::time::Micros;
 
 /// A TTL is set anew when the arrival passes a multiple of this, the time to full; short ones are
@@ -29,6 +31,17 @@ impl Wire for Rate {
         }
     }
 
+    fn own_numbers(&self) -> usize {
+        10
+    }
+
+    /// Those of a token bucket, which can be any rate's.
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let &[period, units, burst, capacity, initial, ..] = numbers else { return None };
+        let levels = Levels { capacity, initial, debt: burst.checked_sub(capacity)? };
+        Some(Policy::TokenBucket(TokenBucket::with_levels(levels, units, period).ok()?))
+    }
+
     fn width(&self) -> usize {
         2
     }
@@ -42,10 +55,28 @@ impl Wire for Rate {
         let numbers = match others {
             None => self.shared_numbers(),
             Some(&[period, units, burst, lingers]) if period > 0 && units > 0 && burst > 0 => {
-                Arc::new(RateNumbers { period, units, burst, lingers: lingers > 0 })
+                Arc::new(RateNumbers {
+                    period,
+                    units,
+                    burst,
+                    lingers: lingers > 0,
+                    booked_until: 0,
+                })
             }
             Some(_) => return None,
         };
         Some(Left::State(State::Rate(RateState { arrival: Arrival { micros, part }, numbers })))
     }
+}
+
+/// GCRA with a key's own numbers.
+pub(super) fn gcra(numbers: &[u64]) -> Option<Policy> {
+    let &[period, units, burst, ..] = numbers else { return None };
+    Some(Policy::Gcra(Gcra::new(units, period, burst).ok()?))
+}
+
+/// The leaky bucket with a key's own numbers.
+pub(super) fn leaky_bucket(numbers: &[u64]) -> Option<Policy> {
+    let &[period, units, capacity, ..] = numbers else { return None };
+    Some(Policy::LeakyBucket(LeakyBucket::new(capacity, units, period).ok()?))
 }

@@ -2,6 +2,7 @@
 
 use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, BucketLayout, SlidingWindow, Standing};
+use crate::policy::Policy;
 
 impl Wire for SlidingWindow {
     fn twin(&self) -> Twin {
@@ -17,6 +18,16 @@ impl Wire for SlidingWindow {
         push_double(request, self.span());
     }
 
+    fn own_numbers(&self) -> usize {
+        3
+    }
+
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let &[limit, width, span] = numbers else { return None };
+        let buckets = span.checked_div(width)?;
+        Some(Policy::SlidingWindow(Self::new(limit, span, buckets, self.layout()).ok()?))
+    }
+
     fn width(&self) -> usize {
         4
     }
@@ -28,9 +39,5 @@ impl Wire for SlidingWindow {
     fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
         let &[limit, remaining, retry_at, settled_at] = state else { return None };
         Some(Left::Told(vec![Standing { limit, remaining, retry_at, settled_at }]))
-    }
-
-    fn tells(&self) -> bool {
-        true
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, FixedWindow, WindowState};
-use crate::policy::State;
+use crate::policy::{Policy, State};
 
 impl Wire for FixedWindow {
     fn twin(&self) -> Twin {
@@ -13,6 +13,16 @@ impl Wire for FixedWindow {
         push_double(request, self.limit());
         push_double(request, self.window());
         push_double(request, u64::from(self.counts_refused()));
+    }
+
+    fn own_numbers(&self) -> usize {
+        2
+    }
+
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let &[limit, window] = numbers else { return None };
+        let own = Self::new(limit, window).ok()?.counting_refused(self.counts_refused());
+        Some(Policy::FixedWindow(own))
     }
 
     fn width(&self) -> usize {

@@ -1,0 +1,177 @@
+import {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  type Policy,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+} from '../../ts/index.js'
+import { anything } from '../policies/help.js'
+import { PLACES } from './places.js'
+
+const refill = { tokens: 1, every: '1h' } as const
+const logs = slidingLogs({ limits: { short: { limit: 3, window: '1h' }, long: { limit: 9, window: '1d' } } })
+
+/** Policies that admit 3 units at once, and the numbers with which they admit 7. */
+const SEVEN: readonly (readonly [Policy, object])[] = [
+  [gcra({ limit: 3, period: '1h' }), { limit: 7 }],
+  [tokenBucket({ capacity: 3, refill }), { capacity: 7 }],
+  [tokenBucket({ capacity: 3, refill, refillMode: 'interval' }), { capacity: 7, refill: { tokens: 2 } }],
+  [tokenBucket({ capacity: 3, refill }), { debt: 4 }],
+  [leakyBucket({ capacity: 3, leak: { units: 1, every: '1h' } }), { capacity: 7, leak: { every: '2h' } }],
+  [fixedWindow({ limit: 3, window: '1h' }), { limit: 7 }],
+  [calendarWindow({ limit: 3, every: 'month' }), { limit: 7 }],
+  [slidingWindow({ limit: 3, window: '1h', buckets: 60 }), { limit: 7 }],
+  [slidingCounter({ limit: 3, window: '1d' }), { limit: 7 }],
+  [slidingLog({ limit: 3, window: '1h' }), { limit: 7, window: '2h' }],
+  [logs, { limits: { short: { limit: 7 } } }],
+]
+
+describe.each(PLACES)('override: $name', (place) => {
+  test.each(SEVEN)('$algorithm: a key has numbers of its own until they end', async (policy, numbers) => {
+    const limiter = place.limiter(policy)
+    await limiter.override('a', anything(numbers), { ttl: '300ms' })
+    expect((await limiter.peek('a', 8)).status).toBe('impossible')
+    expect((await limiter.peek('a', 7)).status).toBe('allowed-last')
+    expect((await limiter.peek('b', 4)).status).toBe('impossible')
+    await place.pass(300)
+    expect((await limiter.peek('a', 4)).status).toBe('impossible')
+    expect((await limiter.take('a', 3)).status).toBe('allowed-last')
+  })
+
+  test('what has been used counts on, before and after', async () => {
+    const limiter = place.limiter(fixedWindow({ limit: 3, window: '1h' }))
+    await limiter.take('a', 3)
+    await limiter.override('a', { limit: 5 }, { ttl: '1h' })
+    expect(await limiter.take('a')).toMatchObject({ status: 'allowed', limit: 5, remaining: 1 })
+    await limiter.clearOverride('a')
+    expect(await limiter.peek('a')).toMatchObject({ status: 'refused', limit: 3, remaining: 0 })
+  })
+
+  test('reset keeps it, another takes its place, and a key that has nothing else is as if never used', async () => {
+    const limiter = place.limiter(gcra({ limit: 3, period: '1h' }))
+    await limiter.override('a', { limit: 5 }, { ttl: '1h' })
+    await limiter.take('a', 5)
+    await limiter.reset('a')
+    expect(await limiter.peek('a')).toMatchObject({ limit: 5, remaining: 5, resetAfterMs: 0 })
+    await limiter.override('a', { burst: 2 }, { ttl: '1h' })
+    expect(await limiter.peek('a')).toMatchObject({ limit: 2, remaining: 2 })
+    await limiter.clearOverride('a')
+    await limiter.clearOverride('never seen')
+    expect((await limiter.peek('a')).limit).toBe(3)
+  })
+
+  test('a burst or an initial level that is the default goes with it, and another stays', async () => {
+    const own = place.limiter(gcra({ limit: 3, period: '1h', burst: 2 }))
+    await own.override('a', { limit: 9 }, { ttl: '1h' })
+    expect((await own.peek('a')).limit).toBe(2)
+    const low = place.limiter(tokenBucket({ capacity: 5, refill, initial: 1 }))
+    await low.override('a', { capacity: 9 }, { ttl: '1h' })
+    expect(await low.peek('a')).toMatchObject({ limit: 9, remaining: 1 })
+  })
+
+  test('of several policies those that are named, and no key is needed for the others', async () => {
+    const limiter = place.limiter({
+      ip: gcra({ limit: 3, period: '1h', per: 'ip' }),
+      account: fixedWindow({ limit: 4, window: '1h', per: 'account' }),
+      all: gcra({ limit: 100, period: '1h', per: 'global' }),
+    })
+    const key = { ip: '1', account: 'ann' }
+    const limitsOf = async () => Object.values((await limiter.peek(key)).policies).map(({ limit }) => limit)
+    await limiter.override({ account: 'ann' }, { account: { limit: 40 } }, { ttl: '1h' })
+    expect(await limitsOf()).toEqual([3, 40, 100])
+    await limiter.override(key, { ip: { limit: 30 }, all: { limit: 200 } }, { ttl: '1h' })
+    expect(await limitsOf()).toEqual([30, 40, 200])
+    await limiter.clearOverride(key)
+    expect(await limitsOf()).toEqual([3, 4, 200])
+    await limiter.clearOverride({ global: true })
+    expect(await limitsOf()).toEqual([3, 4, 100])
+    await expect(limiter.override({ ip: '1' }, { account: { limit: 5 } }, { ttl: '1h' })).rejects.toMatchObject({
+      code: 'INVALID_KEY',
+      message: 'key.account must be a string, got undefined',
+    })
+  })
+
+  test('of a record of one policy by its name', async () => {
+    const limiter = place.limiter({ only: gcra({ limit: 3, period: '1h' }) })
+    await limiter.override('a', { only: { limit: 5 } }, { ttl: '1h' })
+    expect((await limiter.peek('a')).limit).toBe(5)
+  })
+
+  test.each([
+    [gcra({ limit: 3, period: '1h' }), { layout: 'hash' }, 'override has no option "layout"; it takes limit, period'],
+    [gcra({ limit: 3, period: '1h' }), { per: 'ip' }, 'override has no option "per"'],
+    [gcra({ limit: 3, period: '1h' }), { algorithm: 'gcra' }, 'override has no option "algorithm"'],
+    [fixedWindow({ limit: 3, window: '1h' }), { countRefused: true }, 'override has no option "countRefused"'],
+    [calendarWindow({ limit: 3, every: 'day' }), { timeZone: 'UTC' }, 'override has no option "timeZone"'],
+    [calendarWindow({ limit: 3, every: 'day' }), { every: 'hour' }, 'override has no option "every"'],
+    [slidingWindow({ limit: 3, window: '1h' }), { buckets: 5 }, 'override has no option "buckets"'],
+    [slidingWindow({ limit: 3, window: '1h' }), { layout: 'hash' }, 'override has no option "layout"'],
+    [tokenBucket({ capacity: 3, refill }), { refillMode: 'interval' }, 'override has no option "refillMode"'],
+    [tokenBucket({ capacity: 3, refill }), { refill: { units: 1 } }, 'override: refill has no option "units"'],
+    [leakyBucket({ capacity: 3, leak: { units: 1, every: 1 } }), { leak: 5 }, 'override: leak takes an object'],
+    [logs, { precision: 1 }, 'override has no option "precision"'],
+    [logs, { limits: { other: { limit: 5 } } }, 'override: limits has no option "other"; it takes short, long'],
+    [logs, { limits: { short: { name: 'x' } } }, 'override: limits.short has no option "name"'],
+    [gcra({ limit: 3, period: '1h' }), {}, 'override takes at least one of "limit", "period", "burst"'],
+    [gcra({ limit: 3, period: '1h' }), undefined, 'override takes an object with some of limit, period, burst'],
+    [gcra({ limit: 3, period: '1h' }), 5, 'override takes an object of options'],
+  ] as [Policy, unknown, string][])('$algorithm: %p is nothing to override', async (policy, numbers, message) => {
+    const limiter = place.limiter(policy)
+    await expect(limiter.override('a', anything(numbers), { ttl: '1h' })).rejects.toMatchObject({
+      code: 'INVALID_OPTION',
+      message: expect.stringContaining(message),
+    })
+  })
+
+  test.each([
+    [gcra({ limit: 3, period: '1h' }), { limit: 0 }, 'gcra: limit must be a whole number'],
+    [gcra({ limit: 3, period: '1h' }), { period: 'x' }, 'gcra: period must be a length of time'],
+    [
+      gcra({ limit: 3, period: '1h' }),
+      { limit: 2 ** 53 - 1, period: 1 },
+      'override: gcra: burst is too large to count',
+    ],
+    [tokenBucket({ capacity: 3, refill, initial: 2 }), { capacity: 1 }, 'tokenBucket: initial must be'],
+    [logs, { limits: { short: { limit: 9 } } }, 'limit must be smaller than that of "long"'],
+  ] as [Policy, object, string][])('$algorithm: %p are no numbers', async (policy, numbers, message) => {
+    const limiter = place.limiter(policy)
+    await expect(limiter.override('a', anything(numbers), { ttl: '1h' })).rejects.toMatchObject({
+      code: 'INVALID_POLICY',
+      message: expect.stringContaining(message),
+    })
+    expect((await limiter.peek('a', 0)).remaining).toBeGreaterThan(0)
+  })
+
+  test('a policy is named that is to have other numbers', async () => {
+    const limiter = place.limiter({ one: gcra({ limit: 3, period: '1h' }), two: gcra({ limit: 4, period: '1h' }) })
+    const failing = (numbers: unknown) => limiter.override('a', anything(numbers), { ttl: '1h' })
+    await expect(failing({ three: { limit: 5 } })).rejects.toMatchObject({
+      message: 'override has no option "three"; it takes one, two',
+    })
+    await expect(failing({ limit: 5 })).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+    await expect(failing({})).rejects.toMatchObject({ message: 'override takes at least one of "one", "two"' })
+    await expect(failing({ one: {} })).rejects.toMatchObject({ message: expect.stringMatching(/^override: one takes/) })
+  })
+
+  test('a ttl is needed', async () => {
+    const limiter = place.limiter(gcra({ limit: 3, period: '1h' }))
+    const failing = (options: unknown) => limiter.override('a', { limit: 5 }, anything(options))
+    for (const ttl of [undefined, 0, -1, '1y', null, NaN, `${1e6}d`]) {
+      await expect(failing({ ttl })).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+        message: expect.stringMatching(/^ttl must be /),
+      })
+    }
+    await expect(failing(undefined)).rejects.toMatchObject({
+      message: expect.stringMatching(/^override takes an object/),
+    })
+    await expect(failing({ ttl: 1, tll: 2 })).rejects.toMatchObject({
+      message: 'override has no option "tll"; it takes ttl, tag',
+    })
+  })
+})

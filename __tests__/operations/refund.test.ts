@@ -1,0 +1,149 @@
+import {
+  calendarWindow,
+  type Decision,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  type Policy,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+} from '../../ts/index.js'
+import { stamped } from '../../ts/receipt.js'
+import { anything } from '../policies/help.js'
+import { PLACES } from './places.js'
+
+const limits = { all: { limit: 10, window: '1h' } } as const
+const TEN: readonly Policy[] = [
+  gcra({ limit: 10, period: '1h' }),
+  leakyBucket({ capacity: 10, leak: { units: 10, every: '1h' } }),
+  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' } }),
+  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' }, refillMode: 'interval' }),
+  fixedWindow({ limit: 10, window: '1h' }),
+  calendarWindow({ limit: 10, every: 'month' }),
+  slidingWindow({ limit: 10, window: '1h' }),
+  slidingCounter({ limit: 10, window: '1d' }),
+  slidingLog({ limit: 10, window: '1h' }),
+  slidingLogs({ limits }),
+]
+
+describe.each(PLACES)('refund: $name', (place) => {
+  test.each(TEN)('$algorithm: gives back what a decision took, once', async (policy) => {
+    const limiter = place.limiter(policy)
+    const decision = await limiter.take('a', 4)
+    const other = await limiter.take('a', 2)
+    expect(await limiter.refund(anything(decision), 1)).toBe(1)
+    expect((await limiter.peek('a', 0)).remaining).toBe(5)
+    expect(await limiter.refund(anything(decision))).toBe(3)
+    expect((await limiter.peek('a', 0)).remaining).toBe(8)
+    expect(await limiter.refund(anything(decision))).toBe(0)
+    expect(await limiter.refund(anything(decision), 5)).toBe(0)
+    expect((await limiter.peek('a', 0)).remaining).toBe(8)
+    expect(await limiter.refund(anything(other), 100)).toBe(2)
+    expect((await limiter.peek('a', 0)).remaining).toBe(10)
+  })
+
+  test('decisions of takeMany and takeUpTo can be given back, too', async () => {
+    const limiter = place.limiter(fixedWindow({ limit: 10, window: '1h' }))
+    const [first, second] = await limiter.takeMany(['a', 'b'], [2, 3])
+    const upTo = await limiter.takeUpTo('a', 100)
+    expect(upTo.granted).toBe(8)
+    expect(await limiter.refund(upTo)).toBe(8)
+    expect(await limiter.refund(second as Decision<'default'>)).toBe(3)
+    expect(await limiter.refund(first as Decision<'default'>)).toBe(2)
+    expect((await limiter.peek('a', 0)).remaining).toBe(10)
+    expect((await limiter.peek('b', 0)).remaining).toBe(10)
+  })
+
+  test('a refused decision has nothing to give back', async () => {
+    const limiter = place.limiter(fixedWindow({ limit: 1, window: '1h' }))
+    await limiter.take('a')
+    expect(await limiter.refund(await limiter.take('a'))).toBe(0)
+    expect(await limiter.refund(await limiter.take('a', 2))).toBe(0)
+    expect(await limiter.refund(await limiter.takeUpTo('a', 2))).toBe(0)
+    expect((await limiter.take('a')).status).toBe('refused')
+  })
+
+  test('nothing comes back of a window that has closed', async () => {
+    const limiter = place.limiter(fixedWindow({ limit: 5, window: '100ms' }))
+    const old = await limiter.take('a', 3)
+    await place.pass(100)
+    await limiter.take('a', 2)
+    expect(await limiter.refund(old)).toBe(0)
+    expect((await limiter.peek('a', 0)).remaining).toBe(3)
+  })
+
+  test('nothing comes back of what has drained', async () => {
+    const limiter = place.limiter(gcra({ limit: 5, period: '500ms' }))
+    const decision = await limiter.take('a', 5)
+    await place.pass(500)
+    expect(await limiter.refund(decision)).toBe(0)
+    expect((await limiter.peek('a', 0)).remaining).toBe(5)
+  })
+
+  test('under several policies each gives back what it still has', async () => {
+    const limiter = place.limiter({
+      short: fixedWindow({ limit: 5, window: '100ms', per: 'ip' }),
+      long: fixedWindow({ limit: 9, window: '1h', per: 'account' }),
+    })
+    const key = { ip: '1', account: 'ann' }
+    const decision = await limiter.take(key, 3)
+    await place.pass(100)
+    await limiter.take({ ip: '1', account: 'ben' }, 2)
+    expect(await limiter.refund(decision)).toBe(3)
+    const { policies } = await limiter.peek(key, 0)
+    expect(policies.long.remaining).toBe(9)
+    expect(await limiter.refund(decision)).toBe(0)
+  })
+
+  test('what is no decision of this limiter is refused', async () => {
+    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+    const other = place.limiter(gcra({ limit: 5, period: '1h' }))
+    const decision = await limiter.take('a')
+    const copies = [{ ...decision }, structuredClone(decision), new Proxy(decision, {}), await limiter.peek('a')]
+    for (const one of [...copies, await other.take('a'), undefined, null, 5, 'a', {}, []]) {
+      await expect(limiter.refund(anything(one))).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+        message: expect.stringMatching(/^decision must be what take, takeSync, takeMany or takeUpTo of this limiter/),
+      })
+    }
+    for (const units of [0, -1, 0.5, '1', null]) {
+      await expect(limiter.refund(decision, anything(units))).rejects.toMatchObject({ code: 'INVALID_COST' })
+    }
+    expect(await limiter.refund(decision)).toBe(1)
+  })
+
+  test('a closed limiter gives nothing back', async () => {
+    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+    const decision = await limiter.take('a')
+    await limiter.close()
+    await expect(limiter.refund(decision)).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+})
+
+describe.each(PLACES)('what a decision remembers: $name', (place) => {
+  test('is seen by nothing that lists, copies or compares', async () => {
+    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+    const decision = await limiter.take('a')
+    expect(Reflect.ownKeys(decision)).toEqual(Reflect.ownKeys(await limiter.peek('a')))
+    expect(Object.getPrototypeOf(decision)).toBe(Object.prototype)
+    for (const copy of [{ ...decision }, structuredClone(decision), JSON.parse(JSON.stringify(decision))]) {
+      expect(copy).toStrictEqual(decision)
+    }
+  })
+
+  test('stays when the decision is frozen', async () => {
+    const limiter = place.limiter(fixedWindow({ limit: 5, window: '1h' }))
+    const decision = Object.freeze(await limiter.take('a', 3))
+    expect(await limiter.refund(decision, 2)).toBe(2)
+    expect(await limiter.refund(decision)).toBe(1)
+    expect(await limiter.refund(decision)).toBe(0)
+  })
+
+  test('is noted once', () => {
+    const decision = stamped({ allowed: true } as Decision, {}, 'a', 1)
+    expect(() => stamped(decision, {}, 'a', 1)).toThrow(TypeError)
+  })
+})

@@ -1,0 +1,223 @@
+//! Several policies and all operations: the Lua script on a real server does what
+//! [`tollgate::perform`] does, to the last field, and leaves the same behind.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use tollgate::algorithm::{Algorithm as _, LogLimit, SlidingLog, Taken};
+use tollgate::calendar::Every;
+use tollgate::key::Key;
+use tollgate::operation::Operation;
+use tollgate::perform::{Extras, Part, Performed, perform};
+use tollgate::policies::{NamedPolicy, Policies};
+use tollgate::policy::{Policy, State};
+use tollgate::several::Told;
+use tollgate::store::redis::{Batch, Names};
+
+use super::server::Server;
+use super::twins::{lasting, proven};
+use crate::buckets::{BucketSpec, leaky};
+use crate::calendar_window::CalendarSpec;
+use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
+use crate::sliding_counter::CounterSpec;
+use crate::sliding_window::SlidingSpec;
+use crate::trace::{START, Step, any_trace};
+
+/// Keys of each subject.
+const KEYS: usize = 2;
+
+/// One of each kind, by number, with a limit.
+pub(super) fn policy(kind: usize, limit: u64) -> Policy {
+    let rate = RateSpec { units: limit, period: SECOND, burst: limit };
+    match kind % 12 {
+        0 => RateSpec { units: 7, period: SECOND, burst: limit }.gcra(),
+        1 => leaky(rate),
+        2 => BucketSpec { rate, initial: limit / 2, debt: 3 }.continuous(),
+        3 => BucketSpec { rate, initial: limit, debt: 0 }.interval(),
+        4 => BucketSpec { rate, initial: limit / 2, debt: 2 }.interval(),
+        5 => WindowSpec { limit, window: SECOND }.policy(),
+        6 => CalendarSpec { limit, every: Every::HOUR, zone: "Asia/Kathmandu" }.policy(),
+        7 => CounterSpec { limit, window_ms: 900 }.policy(),
+        8 => SlidingSpec { limit, window: SECOND, buckets: 5 }.list(),
+        9 => SlidingSpec { limit, window: HOUR, buckets: 7 }.hash(),
+        10 => Policy::SlidingLog(SlidingLog::new(limit, SECOND, false).unwrap()),
+        _ => {
+            let limits = [(limit, SECOND), (limit + 4, 3 * SECOND)];
+            let limits = limits.map(|(limit, window)| LogLimit { limit, window });
+            Policy::SlidingLog(SlidingLog::several(&limits, None).unwrap())
+        }
+    }
+}
+
+/// One to five policies, by one or two subjects.
+fn any_policies() -> impl Strategy<Value = Policies> {
+    let named = (0..12_usize, 2_u64..20, 0..2_usize);
+    prop::collection::vec(named, 1..6).prop_map(|kinds| {
+        let names = ["a", "b", "c", "d", "e"];
+        let first = kinds[0].2;
+        let named = kinds.iter().zip(names).map(|(&(kind, limit, subject), name)| NamedPolicy {
+            name: name.into(),
+            policy: policy(kind, limit),
+            // The first mentioned is number 0.
+            subject: usize::from(subject != first),
+        });
+        Policies::several(named.collect()).unwrap()
+    })
+}
+
+/// What is kept of a policy's key.
+struct Kept {
+    state: State,
+    extras: Extras,
+}
+
+/// Keys by policy and number, as memory would keep them.
+type Model = HashMap<(usize, usize), Kept>;
+
+fn operation(step: Step, policies: &Policies, memory: &[Told], kind: Kind) -> Operation {
+    let limit = policies.named()[0].policy.limit();
+    let units = step.cost.of(limit).max(1);
+    match step.choice / 8 % 16 {
+        0 => Operation::TakeUpTo { units },
+        1 => Operation::Penalize { units },
+        2..=4 => refund(step, policies, memory, units),
+        5 => Operation::Reset,
+        6..=9 if kind == Kind::Stepping => Operation::Take { cost: units },
+        6 => Operation::Block { lasting: units * 40_000 },
+        7 => Operation::Unblock,
+        8 => {
+            let own = |(index, named): (usize, &NamedPolicy)| {
+                let other = (step.choice + index).is_multiple_of(2);
+                other.then(|| Arc::new(renumbered(&named.policy, 3 + units % 9)))
+            };
+            let own = policies.named().iter().enumerate().map(own).collect();
+            Operation::Override { policies: own, lasting: units * 90_000 }
+        }
+        9 => Operation::ClearOverride,
+        _ => Operation::Take { cost: units },
+    }
+}
+
+/// Gives back units of one of the last decisions.
+fn refund(step: Step, policies: &Policies, memory: &[Told], units: u64) -> Operation {
+    let Some(told) = memory.iter().rev().nth(step.choice % 3) else {
+        return Operation::Take { cost: units };
+    };
+    let at = told.decision.at;
+    let resets = match &told.several {
+        None => vec![told.decision.reset_after_ms],
+        Some(several) => several.limits.iter().map(|limit| limit.reset_after_ms).collect(),
+    };
+    let mut resets = resets.into_iter();
+    let taken = policies.named().iter().map(|named| {
+        let own: Vec<_> = resets.by_ref().take(named.policy.named_limits().max(1)).collect();
+        Taken { at, reset_at: at + own.into_iter().max().unwrap_or(0) * 1_000 }
+    });
+    Operation::Refund { units, taken: taken.collect() }
+}
+
+/// The same kind of policy with another limit.
+fn renumbered(own: &Policy, limit: u64) -> Policy {
+    (0..12)
+        .map(|kind| policy(kind, limit))
+        .find(|other| other.tag() == own.tag() && other.named_limits() == own.named_limits())
+        .unwrap()
+}
+
+fn in_memory(
+    model: &mut Model,
+    policies: &Policies,
+    keys: &[Option<usize>],
+    now: u64,
+    operation: &Operation,
+) -> Performed {
+    for (index, named) in policies.named().iter().enumerate() {
+        if let Some(key) = keys[named.subject] {
+            let unused = || Kept { state: named.policy.unused(), extras: Extras::default() };
+            model.entry((index, key)).or_insert_with(unused);
+        }
+    }
+    let mut kept: Vec<_> = (0..policies.named().len()).map(|_| None).collect();
+    for (&(index, key), one) in &mut *model {
+        if keys[policies.named()[index].subject] == Some(key) {
+            kept[index] = Some(Part { state: &mut one.state, extras: &mut one.extras });
+        }
+    }
+    perform(policies, &mut kept, now, operation)
+}
+
+/// What a trace is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// All operations, and a clock that goes forward: what has ended may be dropped.
+    Onward,
+    /// All but blocks and numbers of a key's own, and a clock that steps back, too.
+    Stepping,
+}
+
+fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -> TestCaseResult {
+    let _: () = server.run(&[b"FLUSHALL"]);
+    let script = lasting();
+    let names = Names::new("twins", policies);
+    let mut model = Model::new();
+    let mut told: Vec<Told> = Vec::new();
+    let mut log: Vec<String> = Vec::new();
+    let (mut now, mut settled_at, mut retry_at) = (START, START, START);
+    for steps in trace.chunk_by(|_, next| !next.choice.is_multiple_of(3)) {
+        now = match kind {
+            Kind::Onward => steps[0].time.onward_from(now, settled_at, retry_at),
+            Kind::Stepping => steps[0].time.from(now, settled_at, retry_at),
+        };
+        let mut batch = Batch::new();
+        let mut expected = Vec::new();
+        for &step in steps {
+            let asked = operation(step, policies, &told, kind);
+            let is_take = matches!(asked, Operation::Take { .. } | Operation::TakeUpTo { .. });
+            let left_out =
+                |subject| !is_take && policies.subjects() > 1 && step.choice / 256 % 4 == subject;
+            let number = |subject: usize| step.choice / (2_usize << subject) % KEYS;
+            let keys: Vec<_> = (0..policies.subjects())
+                .map(|subject| (!left_out(subject)).then(|| number(subject)))
+                .collect();
+            let texts: Vec<_> =
+                keys.iter().map(|key| key.map(|key: usize| key.to_string())).collect();
+            let texts: Vec<_> = texts
+                .iter()
+                .map(|text| text.as_deref().map(|text| Key::new(text).unwrap()))
+                .collect();
+            batch.push_operation(&names, &texts, None, asked.clone());
+            let performed = in_memory(&mut model, policies, &keys, now, &asked);
+            if is_take && performed.units > 0 {
+                told.push(performed.told.clone());
+            }
+            let millis = |after: u64| now + after * 1_000;
+            retry_at = millis(performed.told.decision.retry_after_ms);
+            settled_at = millis(performed.told.decision.reset_after_ms);
+            log.push(format!(
+                "{now}: {keys:?} {asked:?}: {:?} {}",
+                performed.told.decision, performed.units
+            ));
+            expected.push((asked, performed));
+        }
+        let more = [String::new(), now.to_string()];
+        let performed = server.perform(&script, policies, &batch, &more);
+        for (one, (asked, expected)) in performed.into_iter().zip(expected) {
+            prop_assert_eq!(one, Ok(expected), "{:?} at {}, after {:#?}", asked, now, log);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn several_policies_and_operations_in_lua_equal_rust() {
+    let cases = (any_policies(), any_trace(150));
+    proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Onward));
+}
+
+#[test]
+fn several_policies_and_operations_equal_rust_also_when_the_clock_steps_back() {
+    let cases = (any_policies(), any_trace(150));
+    proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Stepping));
+}

@@ -1,0 +1,106 @@
+-- The quick way for one unit on each key, by far the most frequent groups.
+--
+-- For those an algorithm's file brings a function that is given the values of the keys of a policy and tells of each what
+-- a unit would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
+-- TTL stays as it is. Of windows it tells the packed window, which INCRBY moves on.
+
+-- Of one policy.
+local function quick(round, algorithm, units_of, at, first, last)
+  local names, call = KEYS, redis.pcall
+  local count, told, length = round.count, round.states, #round.states
+  local values = call('MGET', unpack(names, first, last))
+  local after, states, size = units_of(round, at, values, last - first + 1)
+  local group
+  for key = first, last do
+    local state = states[key - first + 1]
+    if state then
+      count, length = count + 1, length + 1
+      told[length] = state
+      local written = call('SETRANGE', names[key], '0', state)
+      if written ~= size then
+        fail(round, count, written)
+      end
+    else
+      round.count = count
+      group = group or open_group(round, algorithm, at)
+      take_one(round, group, key, values[key - first + 1])
+      count, length = round.count, #told
+    end
+  end
+  round.count = count
+  return after, group
+end
+
+-- Of several policies, with as many keys each: the number of policies (one byte), of the keys of each (two bytes), and each
+-- policy's algorithm (one byte) and numbers.
+local function quick_several(round, at, before)
+  local EPOCH, COUNTS = 1577836800000, 8192
+  local names, call, pack, unpack_struct = KEYS, redis.pcall, struct.pack, struct.unpack
+  local policies, keys
+  policies, keys, at = unpack_struct('>I1I2', round.request, at)
+  -- By policy: the keys before its first, its algorithm and where its numbers stand; its keys' values, and what a unit
+  -- would leave.
+  local befores, algorithms, starts, values, columns, sizes = {}, {}, {}, {}, {}, {}
+  for index = 1, policies do
+    local algorithm, units_of
+    algorithm, at = unpack_struct('>I1', round.request, at)
+    if algorithm == 1 then
+      algorithms[index], units_of = rate, rate_units
+    elseif algorithm == 2 then
+      algorithms[index], units_of = fixed_window, fixed_window_units
+    elseif algorithm == 3 then
+      algorithms[index], units_of = sliding_counter, sliding_counter_units
+    else
+      algorithms[index], units_of = token_bucket_interval, token_bucket_interval_units
+    end
+    befores[index], starts[index] = before, at
+    values[index] = call('MGET', unpack(names, before + 1, before + keys))
+    at, columns[index], sizes[index] = units_of(round, at, values[index], keys)
+    before = before + keys
+  end
+
+  local count, told, length, group = round.count, round.states, #round.states
+  for number = 1, keys do
+    local is_simple = true
+    for index = 1, policies do
+      is_simple = is_simple and columns[index][number]
+    end
+    if is_simple then
+      for index = 1, policies do
+        local state, size, written, expected = columns[index][number], sizes[index]
+        local name = names[befores[index] + number]
+        if size then
+          written, expected = call('SETRANGE', name, '0', state), size
+        else
+          written, expected = call('INCRBY', name, '1'), state
+          local used = state % COUNTS
+          state = pack('>dd', (state - used) / COUNTS + EPOCH, used)
+        end
+        count, length = count + 1, length + 1
+        told[length] = state
+        if written ~= expected then
+          fail(round, count, written)
+        end
+      end
+    else
+      round.count = count
+      if not group then
+        group = new_group()
+        for index = 1, policies do
+          open_policy(round, group, algorithms[index], starts[index])
+        end
+      end
+      local own = {}
+      for index, books in ipairs(group.policies) do
+        own[index] = befores[index] + number
+        if not group.stale then
+          read(round, group, books, own[index], values[index][number])
+        end
+      end
+      take(round, group, own, 1)
+      count, length = round.count, #told
+    end
+  end
+  round.count = count
+  return at, before, group
+end

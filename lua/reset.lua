@@ -1,2 +1,0 @@
--- Makes keys as if never used.
-return { redis.call('DEL', unpack(KEYS)) }

@@ -1,0 +1,217 @@
+//! Booking ahead: a caller who would be refused gets the time at which it may go on.
+//!
+//! A *slot* is the first whole microsecond at which a cost would be admitted if nobody else came. To book
+//! it is to charge the cost as of that time. Slots are given in the order in which they are asked for,
+//! and until the last one has come nobody is admitted before it; so slots obey the law of the rate
+//! as calls do.
+//!
+//! Whoever decides by several policies books the latest of their slots under each of them.
+//!
+//! Source: the pacer whose `Take` blocks until its slot. Unlike there, a slot is known at once and
+//! can be given back, and a wait can be refused because it would be too long.
+
+use std::sync::Arc;
+
+use super::arrival::MAX_WAIT;
+use super::rate::{RateBased, RateState};
+use super::{Algorithm, Outcome, State};
+use crate::time::Micros;
+
+/// A slot that was booked: what [`Bookable::unbook`] gives back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Booking<S> {
+    /// The state as it was.
+    pub before: S,
+    /// The state that the booking left.
+    pub left: S,
+}
+
+/// An algorithm under which slots can be booked ahead.
+pub trait Bookable: Algorithm<State: State> {
+    /// The first whole microsecond, `now` or later, at which `cost` units, at least 1, would be admitted if
+    /// nobody else came; `None` if they can never be. The state has been [met](Algorithm::meet) at `now`.
+    ///
+    /// Whether that is too long to wait is for the caller to say: nothing is booked yet.
+    fn slot(&self, state: &Self::State, now: Micros, cost: u64) -> Option<Micros>;
+
+    /// Charges `cost` units, at least 1, as of `slot`: its own slot or a later one, at most [`MAX_WAIT`]
+    /// after `now`. `None` for any other, and then nothing is charged. The state has been met at `now`.
+    fn book(
+        &self,
+        state: &mut Self::State,
+        now: Micros,
+        cost: u64,
+        slot: Micros,
+    ) -> Option<Booking<Self::State>>;
+
+    /// Gives a slot back, and tells whether it did: only if the state is still what the booking left, so if
+    /// nobody has booked or taken anything behind it. All is then as if it had never been booked.
+    fn unbook(&self, state: &mut Self::State, booking: &Booking<Self::State>) -> bool {
+        let is_last = *state == booking.left;
+        if is_last {
+            state.clone_from(&booking.before);
+        }
+        is_last
+    }
+}
+
+impl<T: RateBased> Bookable for T {
+    fn slot(&self, state: &RateState, now: Micros, cost: u64) -> Option<Micros> {
+        match self.outcome(state, now, cost) {
+            Outcome::Admitted => Some(now),
+            Outcome::Refused => Some(self.retry_at(state, now, cost)),
+            Outcome::Impossible => None,
+        }
+    }
+
+    fn book(
+        &self,
+        state: &mut RateState,
+        now: Micros,
+        cost: u64,
+        slot: Micros,
+    ) -> Option<Booking<RateState>> {
+        if cost == 0 || !(now..=now.saturating_add(MAX_WAIT)).contains(&slot) {
+            return None;
+        }
+        let rate = self.rate();
+        let arrival = rate.arrival_after(state, slot, cost).ok()?;
+        let numbers = match slot > now {
+            true => Arc::new(rate.numbers().with_slot(slot)),
+            false => rate.shared_numbers(),
+        };
+        let left = RateState { arrival, numbers };
+        Some(Booking { before: std::mem::replace(state, left.clone()), left })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Arrival, Gcra, Levels, Taken, TokenBucket};
+
+    const SECOND: Micros = 1_000_000;
+
+    fn per_second(limit: u64, burst: u64) -> Gcra {
+        Gcra::new(limit, SECOND, burst).unwrap()
+    }
+
+    /// Waits as long as it takes.
+    fn wait(gcra: &Gcra, state: &mut RateState, now: Micros, cost: u64) -> Micros {
+        gcra.meet(state, now);
+        let slot = gcra.slot(state, now, cost).unwrap();
+        assert!(gcra.book(state, now, cost, slot).is_some());
+        slot
+    }
+
+    #[test]
+    fn slots_follow_each_other_at_the_interval() {
+        let ten = per_second(10, 2);
+        let mut state = ten.unused();
+        let slots = [0; 5].map(|now| wait(&ten, &mut state, now, 1));
+        assert_eq!(slots, [0, 0, 100_000, 200_000, 300_000]);
+        assert_eq!(wait(&ten, &mut state, 250_000, 2), 500_000);
+    }
+
+    #[test]
+    fn nobody_overtakes_those_who_wait() {
+        let ten = per_second(10, 10);
+        let mut state = ten.unused();
+        ten.meet(&mut state, 0);
+        // Another policy's slot is later than this one's own.
+        ten.book(&mut state, 0, 1, SECOND).unwrap();
+        assert_eq!(
+            (ten.charge(&mut state, SECOND - 1, 1), ten.remaining(&state, 0)),
+            (Outcome::Refused, 0)
+        );
+        assert_eq!((ten.retry_at(&state, 0, 1), ten.slot(&state, 0, 1)), (SECOND, Some(SECOND)));
+        assert_eq!(ten.remaining(&state, SECOND), 9);
+        assert_eq!(ten.charge(&mut state, SECOND, 9), Outcome::Admitted);
+        assert_eq!(state.numbers, ten.rate().shared_numbers(), "a call clears the mark");
+    }
+
+    #[test]
+    fn only_its_own_slot_or_a_later_one_can_be_booked_and_none_beyond_an_hour() {
+        let one = per_second(1, 1);
+        let mut state = one.unused();
+        one.charge(&mut state, 0, 1);
+        let before = state.clone();
+        for (cost, slot) in [(1, SECOND - 1), (1, MAX_WAIT + 1), (2, SECOND), (0, SECOND)] {
+            assert_eq!(one.book(&mut state, 0, cost, slot), None, "{cost} at {slot}");
+        }
+        assert_eq!((one.book(&mut state, 500, 1, 499), one.slot(&state, 0, 2)), (None, None));
+        assert_eq!(state, before);
+        assert!(one.book(&mut state, 0, 1, MAX_WAIT).is_some());
+    }
+
+    #[test]
+    fn a_slot_is_given_back_only_if_nobody_is_behind_it() {
+        let one = per_second(1, 1);
+        let mut state = one.unused();
+        one.charge(&mut state, 0, 1);
+        let before = state.clone();
+        let first = one.book(&mut state, 0, 1, SECOND).unwrap();
+        let second = one.book(&mut state, 0, 1, 2 * SECOND).unwrap();
+        assert!(!one.unbook(&mut state, &first));
+        assert!(one.unbook(&mut state, &second));
+        assert!(!one.unbook(&mut state, &second), "once");
+        assert!(one.unbook(&mut state, &first));
+        assert_eq!(state, before);
+    }
+
+    /// Two would otherwise go on in one microsecond: the second of those who wait, and who books next.
+    #[test]
+    fn nothing_comes_back_while_somebody_waits() {
+        let one = per_second(1, 1);
+        let mut state = one.unused();
+        one.charge(&mut state, 0, 1);
+        let slots = [0; 2].map(|now| wait(&one, &mut state, now, 1));
+        let taken = Taken { at: 0, reset_at: SECOND };
+        assert_eq!(one.refund(&mut state, SECOND / 2, 1, taken), 0);
+        assert_eq!((slots, wait(&one, &mut state, 0, 1)), ([SECOND, 2 * SECOND], 3 * SECOND));
+        assert_eq!(one.refund(&mut state, 3 * SECOND, 1, taken), 1);
+        assert_eq!(wait(&one, &mut state, 3 * SECOND, 1), 3 * SECOND);
+    }
+
+    /// Were those who wait counted as of now, a faster version would give their times to others, too:
+    /// from 1.1 s to 2 s eleven, where ten are the bound.
+    #[test]
+    fn another_version_books_behind_those_who_wait() {
+        let (slow, fast) = (per_second(1, 1), per_second(10, 1));
+        let mut state = slow.unused();
+        let slots = [0; 11].map(|now| wait(&slow, &mut state, now, 1));
+        assert_eq!(slots[10], 10 * SECOND);
+        // The unit of the last slot is still on the books then, and drains at the new rate.
+        assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND);
+        assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND + 100_000);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_far_ahead_and_back_locks_a_key_for_no_longer_than_the_horizon() {
+        let ten = per_second(10, 10);
+        let mut state = ten.unused();
+        let day = 86_400 * SECOND;
+        ten.charge(&mut state, day, 10);
+        wait(&ten, &mut state, day, 1);
+        ten.meet(&mut state, 0);
+        assert_eq!(state.arrival, Arrival { micros: SECOND, part: 0 });
+        assert_eq!(ten.charge(&mut state, SECOND, 10), Outcome::Admitted);
+        // A short step is no such jump: those who wait keep their slots.
+        ten.charge(&mut state, 2 * SECOND, 10);
+        assert_eq!(wait(&ten, &mut state, 2 * SECOND, 1), 2_100_000);
+        assert_eq!(wait(&ten, &mut state, SECOND, 1), 2_200_000);
+    }
+
+    #[test]
+    fn a_bucket_that_begins_low_is_booked_from_its_first_call() {
+        let levels = Levels { capacity: 3, initial: 0, debt: 0 };
+        let bucket = TokenBucket::with_levels(levels, 1, SECOND).unwrap();
+        let mut state = bucket.unused();
+        bucket.meet(&mut state, 7);
+        let slot = bucket.slot(&state, 7, 2).unwrap();
+        assert_eq!(slot, 2 * SECOND + 7);
+        assert!(bucket.book(&mut state, 7, 2, slot).is_some());
+        assert_eq!(bucket.slot(&state, 7, 1), Some(3 * SECOND + 7));
+        assert!(state.numbers.lingers);
+    }
+}

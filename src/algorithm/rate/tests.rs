@@ -1,0 +1,113 @@
+//! The core of the rates, call by call.
+
+use super::*;
+
+const NAMES: RateOptions = RateOptions { units: "limit", period: "period", burst: "burst" };
+
+fn rate(units: u64, period: Micros, burst: u64) -> Rate {
+    Rate::new(&NAMES, units, period, burst).unwrap()
+}
+
+/// Charges an unused key, or one with the state given.
+fn charged(rate: &Rate, state: Option<RateState>, now: Micros, cost: u64) -> RateState {
+    let mut state = state.unwrap_or(rate.unused());
+    assert_eq!(rate.charge(&mut state, now, cost), Outcome::Admitted);
+    state
+}
+
+fn refused(rate: &Rate, mut state: RateState, now: Micros, cost: u64) -> RateState {
+    assert_eq!(rate.charge(&mut state, now, cost), Outcome::Refused);
+    state
+}
+
+#[test]
+fn seven_per_second_drain_without_drift() {
+    let rate = rate(7, 1_000_000, 7);
+    let state = (0..7).fold(rate.unused(), |state, _| charged(&rate, Some(state), 9, 1));
+    // Seven sevenths of a second are a second: no part is left over.
+    assert_eq!(state.arrival, Arrival { micros: 1_000_009, part: 0 });
+}
+
+#[test]
+fn a_cost_is_as_many_units_one_by_one() {
+    let rate = rate(1_001, 1_000_000, 500);
+    let at_once = charged(&rate, None, 5, 77);
+    let one_by_one = (0..77).fold(rate.unused(), |state, _| charged(&rate, Some(state), 5, 1));
+    assert_eq!(at_once, one_by_one);
+}
+
+#[test]
+fn illegal_numbers_are_named() {
+    let years = |burst| Rate::new(&NAMES, 1, 86_400_000_000, burst).unwrap_err();
+    assert_eq!(years(100_000).option, "burst");
+    assert!(years(100_000).rule.contains("142 years"));
+    let carry = Rate::new(&NAMES, MAX_SAFE, 1_000, MAX_SAFE).unwrap_err();
+    assert!(carry.rule.contains("below 2^53"), "{carry}");
+    assert_eq!(Rate::new(&NAMES, 0, 1, 1).unwrap_err().option, "limit");
+    assert_eq!(Rate::new(&NAMES, 1, 0, 1).unwrap_err().option, "period");
+    assert_eq!(Rate::new(&NAMES, 1, 1, 0).unwrap_err().option, "burst");
+}
+
+#[test]
+fn a_clock_step_back_locks_a_key_for_no_longer_than_the_horizon() {
+    let rate = rate(10, 1_000_000, 10);
+    let year = 31_536_000_000_000;
+    let back = refused(&rate, charged(&rate, None, year, 3), 0, 1);
+    // The repair is kept although the call was refused: after the time to full all is well.
+    assert_eq!(back.arrival, Arrival { micros: 1_000_000, part: 0 });
+    charged(&rate, Some(back), 1_000_000, 10);
+}
+
+#[test]
+fn a_smaller_burst_does_not_forget_what_a_larger_one_admitted() {
+    let (large, small) = (rate(10, 1_000_000, 100), rate(10, 1_000_000, 10));
+    let spent = charged(&large, None, 0, 100);
+    let seen = refused(&small, spent.clone(), 0, 1);
+    assert_eq!(seen, spent);
+    refused(&large, spent, 0, 1);
+    // 91 of the 100 must drain before the small one has room for one more.
+    assert_eq!(small.retry_at(&seen, 0, 1), 9_100_000);
+}
+
+#[test]
+fn changed_numbers_keep_the_used_units_rounded_up() {
+    let (before, after) = (rate(10, 1_000_000, 10), rate(1, 1_000_000, 8));
+    let state = charged(&before, None, 0, 4);
+    // 3.5 units are left at 50 ms; they count as 4 of 8.
+    assert_eq!(after.remaining(&state, 50_000), 4);
+    let arrival = charged(&after, Some(state), 50_000, 4).arrival;
+    assert_eq!(arrival, Arrival { micros: 8_050_000, part: 0 });
+}
+
+/// What comes back of units taken at any time: rates do not ask when.
+fn refunded(rate: &Rate, state: &mut RateState, now: Micros, units: u64) -> u64 {
+    rate.refund(state, now, units, Taken { at: 0, reset_at: 0 })
+}
+
+#[test]
+fn what_is_given_back_at_once_leaves_what_was_before() {
+    let rate = rate(7, 1_000_000, 7);
+    let before = charged(&rate, None, 9, 2);
+    let mut state = charged(&rate, Some(before.clone()), 9, 3);
+    assert_eq!(refunded(&rate, &mut state, 9, 3), 3);
+    assert_eq!(state, before);
+}
+
+#[test]
+fn at_most_what_has_not_drained_comes_back() {
+    let rate = rate(10, 1_000_000, 10);
+    let mut state = charged(&rate, None, 0, 4);
+    // 2.5 have drained: of the 1.5 that are left two come back, one of them in part.
+    assert_eq!(refunded(&rate, &mut state, 250_000, 4), 2);
+    assert_eq!((state.settled_at(), rate.remaining(&state, 250_000)), (250_000, 10));
+    assert_eq!(refunded(&rate, &mut state, 250_000, 1), 0);
+}
+
+#[test]
+fn units_come_back_in_the_numbers_that_they_were_written_with() {
+    let (before, after) = (rate(10, 1_000_000, 10), rate(1, 1_000_000, 8));
+    let mut state = charged(&before, None, 0, 6);
+    assert_eq!(refunded(&after, &mut state, 50_000, 2), 2);
+    assert_eq!(state.arrival, Arrival { micros: 400_000, part: 0 });
+    assert_eq!((state.numbers.period, after.remaining(&state, 50_000)), (100_000, 4));
+}

@@ -1,0 +1,263 @@
+use super::*;
+use crate::algorithm::{FixedWindow, Gcra, LogLimit, SlidingLog};
+use crate::decision::{Decision, Status};
+
+const SECOND: Micros = 1_000_000;
+
+/// What a limiter's policies keep of one key.
+struct Kept {
+    policies: Policies,
+    states: Vec<State>,
+    extras: Vec<Extras>,
+}
+
+impl Kept {
+    fn of(policies: Vec<(&str, Policy)>) -> Self {
+        let named =
+            |(name, policy): (&str, Policy)| NamedPolicy { name: name.into(), policy, subject: 0 };
+        Self::under(Policies::several(policies.into_iter().map(named).collect()).unwrap())
+    }
+
+    fn under(policies: Policies) -> Self {
+        let states: Vec<_> = policies.named().iter().map(|named| named.policy.unused()).collect();
+        Self { extras: vec![Extras::default(); states.len()], states, policies }
+    }
+
+    /// Performs on the parts of some policies.
+    fn on(&mut self, which: &[usize], now: Micros, operation: &Operation) -> Performed {
+        let kept = self.states.iter_mut().zip(&mut self.extras).enumerate();
+        let part =
+            |(number, (state, extras))| which.contains(&number).then_some(Part { state, extras });
+        let mut parts: Vec<_> = kept.map(part).collect();
+        perform(&self.policies, &mut parts, now, operation)
+    }
+
+    fn perform(&mut self, now: Micros, operation: &Operation) -> Performed {
+        self.on(&[0, 1, 2], now, operation)
+    }
+
+    fn take(&mut self, now: Micros, cost: u64) -> Performed {
+        self.perform(now, &Operation::Take { cost })
+    }
+
+    fn status(&mut self, now: Micros, cost: u64) -> Status {
+        self.take(now, cost).told.decision.status
+    }
+
+    fn peek(&mut self, now: Micros, cost: u64) -> Decision {
+        self.perform(now, &Operation::Peek { cost }).told.decision
+    }
+}
+
+fn gcra(limit: u64) -> Policy {
+    Policy::Gcra(Gcra::new(limit, SECOND, limit).unwrap())
+}
+
+fn window(limit: u64, window: Micros) -> Policy {
+    Policy::FixedWindow(FixedWindow::new(limit, window).unwrap())
+}
+
+fn burst_and_daily() -> Kept {
+    Kept::of(vec![("burst", gcra(4)), ("daily", window(6, 1_000 * SECOND))])
+}
+
+/// The numbers of each limit: remaining, and the retry.
+fn limits(performed: &Performed) -> (usize, Vec<(u64, Option<u64>)>) {
+    let several = performed.told.several.as_ref().unwrap();
+    let numbers = several.limits.iter().map(|limit| (limit.remaining, limit.retry_after_ms));
+    (several.speaker, numbers.collect())
+}
+
+#[test]
+fn all_are_charged_or_none() {
+    let mut kept = burst_and_daily();
+    let first = kept.take(0, 3);
+    assert_eq!(first.units, 3);
+    assert_eq!(limits(&first), (0, vec![(1, Some(0)), (3, Some(0))]));
+    let before = kept.states.clone();
+    let refused = kept.take(0, 2);
+    assert_eq!((refused.told.decision.status, refused.units), (Status::Refused, 0));
+    assert_eq!(limits(&refused), (0, vec![(1, Some(250)), (3, Some(0))]));
+    assert_eq!(kept.states, before);
+    // The day refuses what the burst would admit: it has the longer retry, too.
+    let refused = kept.take(SECOND, 4);
+    assert_eq!(limits(&refused), (1, vec![(4, Some(0)), (3, Some(999_000))]));
+    assert_eq!(kept.status(SECOND, 3), Status::AllowedLast);
+}
+
+#[test]
+fn a_cost_that_one_policy_can_never_admit_is_impossible_whatever_others_say() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 3);
+    kept.perform(0, &Operation::Block { lasting: SECOND });
+    let impossible = kept.take(0, 5);
+    let decision = impossible.told.decision;
+    assert_eq!((decision.status, decision.limit), (Status::Impossible, 4));
+    assert_eq!(decision.retry_after_ms, 0);
+    assert_eq!(limits(&impossible), (0, vec![(1, None), (3, Some(1_000_000))]));
+}
+
+#[test]
+fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 1);
+    let before = kept.states.clone();
+    let blocked = kept.perform(0, &Operation::Block { lasting: 2_000 * SECOND });
+    assert_eq!((blocked.told.decision.status, blocked.units), (Status::Blocked, 0));
+    assert_eq!(kept.states, before, "a block is no use");
+    let end = 2_000 * SECOND;
+    let Decision { status, retry_after_ms, reset_after_ms, remaining, .. } = kept.peek(end - 1, 1);
+    assert_eq!((status, retry_after_ms, reset_after_ms), (Status::Blocked, 1, 1));
+    assert_eq!(remaining, 4, "the numbers are those of what is on the books");
+    assert_eq!(kept.status(end - 1, 1), Status::Blocked);
+    let none = kept.perform(end - 1, &Operation::TakeUpTo { units: 3 });
+    assert_eq!((none.told.decision.status, none.units), (Status::Blocked, 0));
+    assert_eq!(kept.status(end, 4), Status::AllowedLast);
+    // The clock steps back, and the block is there again.
+    assert_eq!(kept.status(end - 1, 1), Status::Blocked);
+    kept.perform(end - 1, &Operation::Block { lasting: 5 });
+    kept.perform(end - 1, &Operation::Block { lasting: 0 });
+    assert_eq!(kept.status(end - 1, 1), Status::Refused, "the second replaces the first");
+}
+
+#[test]
+fn a_block_ends_when_it_is_ended_and_the_later_of_its_end_and_the_retry_is_told() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 4);
+    kept.perform(0, &Operation::Block { lasting: SECOND / 2 });
+    assert_eq!(kept.peek(0, 4).retry_after_ms, 1_000_000);
+    let told = kept.take(0, 2);
+    assert_eq!(limits(&told), (0, vec![(0, Some(500)), (2, Some(500))]));
+    assert_eq!(told.told.decision.status, Status::Blocked);
+    assert_eq!(kept.perform(0, &Operation::Unblock).told.decision.status, Status::Allowed);
+    assert_eq!(kept.status(0, 2), Status::Refused);
+}
+
+#[test]
+fn as_many_as_fit_are_taken() {
+    let mut kept = burst_and_daily();
+    let three = kept.perform(0, &Operation::TakeUpTo { units: 3 });
+    assert_eq!((three.units, three.told.decision.status), (3, Status::Allowed));
+    let last = kept.perform(0, &Operation::TakeUpTo { units: 3 });
+    assert_eq!((last.units, last.told.decision.status), (1, Status::AllowedLast));
+    let before = kept.states.clone();
+    let none = kept.perform(0, &Operation::TakeUpTo { units: 3 });
+    assert_eq!((none.units, none.told.decision.retry_after_ms), (0, 250), "that of one unit");
+    assert_eq!(kept.states, before);
+    assert_eq!(kept.perform(SECOND, &Operation::TakeUpTo { units: u64::MAX }).units, 2);
+}
+
+#[test]
+fn where_refused_calls_count_what_is_not_granted_and_what_a_block_refuses_does_not() {
+    let counting = FixedWindow::new(4, SECOND).unwrap().counting_refused(true);
+    let mut kept = Kept::under(Policies::one(Policy::FixedWindow(counting)));
+    kept.take(0, 2);
+    let before = kept.states.clone();
+    kept.perform(0, &Operation::Block { lasting: 5 });
+    assert_eq!(kept.status(0, 3), Status::Blocked);
+    kept.perform(0, &Operation::Unblock);
+    assert_eq!(kept.states, before);
+    assert_eq!(kept.perform(0, &Operation::TakeUpTo { units: 9 }).units, 2);
+    let before = kept.states.clone();
+    assert_eq!(kept.perform(0, &Operation::TakeUpTo { units: 9 }).units, 0);
+    assert_eq!(kept.states, before);
+    kept.perform(0, &Operation::Reset);
+    assert_eq!((kept.status(0, 1), kept.status(0, 4)), (Status::Allowed, Status::Refused));
+    assert_eq!(kept.peek(0, 0).remaining, 0, "the refused call has used up the window");
+}
+
+#[test]
+fn a_penalty_takes_what_is_left_under_each_policy() {
+    let mut kept = burst_and_daily();
+    let five = kept.perform(0, &Operation::Penalize { units: 5 });
+    assert_eq!(limits(&five), (0, vec![(0, Some(0)), (1, Some(0))]));
+    assert_eq!((five.units, five.told.decision.status), (5, Status::Allowed));
+    kept.perform(0, &Operation::Block { lasting: 5 });
+    let more = kept.perform(0, &Operation::Penalize { units: 5 });
+    assert_eq!((more.units, more.told.decision.status), (1, Status::Blocked));
+    assert_eq!(kept.perform(0, &Operation::Penalize { units: 5 }).units, 0);
+}
+
+#[test]
+fn a_reset_ends_a_block_and_leaves_an_override() {
+    let mut kept = burst_and_daily();
+    let policies = vec![None, Some(Arc::new(window(2, SECOND)))];
+    kept.perform(0, &Operation::Override { policies, lasting: 10 * SECOND });
+    kept.take(0, 2);
+    kept.perform(0, &Operation::Block { lasting: SECOND });
+    let reset = kept.perform(0, &Operation::Reset).told;
+    assert_eq!((reset.decision.status, reset.decision.reset_after_ms), (Status::Allowed, 0));
+    assert_eq!((reset.decision.limit, reset.several.unwrap().speaker), (2, 1));
+}
+
+#[test]
+fn a_key_is_decided_by_its_own_numbers_until_they_end() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 2);
+    let policies = vec![Some(Arc::new(gcra(10))), Some(Arc::new(window(20, 1_000 * SECOND)))];
+    let given = kept.perform(0, &Operation::Override { policies, lasting: 3 * SECOND });
+    // Two of four were used: they count as two of ten.
+    assert_eq!(limits(&given), (0, vec![(8, Some(0)), (18, Some(0))]));
+    assert_eq!(kept.status(0, 8), Status::AllowedLast);
+    assert_eq!(kept.perform(3 * SECOND - 1, &Operation::TakeUpTo { units: 99 }).units, 10);
+    // The limiter's numbers again: seven of the ten units, rounded up, must drain at their own rate.
+    let after = kept.perform(3 * SECOND, &Operation::Peek { cost: 1 });
+    assert_eq!(limits(&after), (1, vec![(0, Some(700)), (0, Some(997_000))]));
+    kept.perform(SECOND, &Operation::ClearOverride);
+    assert_eq!(kept.peek(SECOND, 7).status, Status::Impossible);
+}
+
+#[test]
+fn numbers_of_another_kind_are_not_taken_and_those_that_are_missing_change_nothing() {
+    let mut kept = burst_and_daily();
+    let wide = Some(Arc::new(window(20, SECOND)));
+    kept.perform(0, &Operation::Override { policies: vec![wide.clone(), wide], lasting: 9 });
+    assert_eq!(kept.extras[0], Extras::default());
+    let wider = kept.extras[1].clone();
+    assert_eq!(wider.end(), 9);
+    kept.perform(5, &Operation::Override { policies: vec![None, None], lasting: 9 });
+    kept.perform(5, &Operation::Override { policies: vec![], lasting: 9 });
+    assert_eq!(kept.extras[1], wider);
+}
+
+#[test]
+fn policies_without_a_key_have_no_say() {
+    let mut kept = burst_and_daily();
+    kept.on(&[1], 0, &Operation::Block { lasting: SECOND });
+    assert_eq!((kept.extras[0].blocked_until, kept.extras[1].blocked_until), (0, SECOND));
+    let by = vec![Some(Arc::new(gcra(2))), Some(Arc::new(window(5, SECOND)))];
+    let told = kept.on(&[1], 0, &Operation::Override { policies: by, lasting: 5 });
+    assert_eq!(limits(&told), (0, vec![(5, Some(1_000))]));
+    assert_eq!(kept.extras[0], Extras::default());
+    let told = kept.on(&[0], 0, &Operation::Peek { cost: 0 });
+    assert_eq!(limits(&told), (0, vec![(4, Some(0))]));
+}
+
+#[test]
+fn the_limits_of_logs_stand_among_those_of_other_policies() {
+    let limit = |limit, window| LogLimit { limit, window };
+    let limits_of_logs = [limit(5, 10 * SECOND), limit(3, SECOND)];
+    let logs = Policy::SlidingLog(SlidingLog::several(&limits_of_logs, None).unwrap());
+    let mut kept = Kept::of(vec![("logs", logs), ("day", window(4, 100 * SECOND))]);
+    assert_eq!(limits(&kept.take(0, 2)), (1, vec![(3, Some(0)), (1, Some(0)), (2, Some(0))]));
+    let refused = kept.take(0, 2);
+    assert_eq!(limits(&refused), (1, vec![(3, Some(0)), (1, Some(1_000)), (2, Some(0))]));
+    let impossible = kept.take(0, 4);
+    assert_eq!(limits(&impossible), (1, vec![(3, Some(0)), (1, None), (2, Some(100_000))]));
+    assert_eq!(impossible.told.decision.limit, 3);
+}
+
+#[test]
+fn of_several_that_are_equal_the_first_speaks() {
+    let mut kept = Kept::of(vec![("one", gcra(4)), ("two", gcra(4)), ("three", gcra(4))]);
+    for cost in [4, 1, 5] {
+        assert_eq!(kept.take(0, cost).told.several.unwrap().speaker, 0, "{cost}");
+    }
+}
+
+#[test]
+fn of_a_single_policy_no_limit_has_a_name() {
+    let mut kept = Kept::under(Policies::one(gcra(4)));
+    let taken = kept.take(0, 4);
+    assert_eq!((taken.told.several, taken.told.decision.status), (None, Status::AllowedLast));
+}

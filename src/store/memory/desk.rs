@@ -1,0 +1,246 @@
+//! Several keys side by side: decided together, or under an operation that needs more than a state.
+//!
+//! The shards of the keys are locked in ascending order, each once, so that no two callers wait for
+//! each other, and the clock is read when all are locked. Then what is kept of the keys is laid out,
+//! [`perform`] changes it, and it is put back.
+
+use std::fmt;
+use std::sync::MutexGuard;
+
+use super::shard::Shard;
+use super::{MemoryStore, Spot, locked};
+use crate::algorithm::Algorithm as _;
+use crate::clock::Clock;
+use crate::key::Key;
+use crate::operation::Operation;
+use crate::perform::{Extras, Part, Performed, perform};
+use crate::policies::{NamedPolicy, Policies};
+use crate::policy::State;
+use crate::time::Micros;
+
+/// Why an operation was not performed. Nothing has been changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unperformed {
+    /// The store is full and the key shares an overflow cell, which cannot be reset for one alone.
+    SharedCell,
+    /// The store is full and has no room for a block or an override.
+    NoRoom,
+    /// The numbers are none that can decide in place of the limiter's: see
+    /// [`Policies::check_override`].
+    OtherNumbers,
+}
+
+impl fmt::Display for Unperformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SharedCell => "the store is full and the key shares its count with others",
+            Self::NoRoom => "the store is full and has no room to note this of the key",
+            Self::OtherNumbers => "the numbers are not of the limiter's kinds",
+        })
+    }
+}
+
+impl std::error::Error for Unperformed {}
+
+/// The keys of a call under the locks of their shards.
+pub(super) struct Desk<'a> {
+    store: &'a MemoryStore,
+    policies: &'a Policies,
+    /// By their numbers, which ascend.
+    shards: Vec<(usize, MutexGuard<'a, Shard>)>,
+    now: Micros,
+    /// By policy; nothing for those that the call names no key for.
+    slots: Vec<Option<Slot<'a>>>,
+}
+
+/// The key of one policy.
+struct Slot<'a> {
+    /// Where its shard is among those that are locked.
+    shard: usize,
+    spot: Spot<'a>,
+    extras: Extras,
+    /// Whether room for extras has been claimed.
+    claimed: bool,
+    laid_out: Option<LaidOut>,
+}
+
+/// A state that is changed, and where it belongs.
+struct LaidOut {
+    state: State,
+    home: Home,
+}
+
+enum Home {
+    /// The key's own entry.
+    Entry(usize),
+    /// The key has none yet; what stood in its overflow cell, or an unused state.
+    Newcomer { before: State, shared: bool },
+}
+
+impl<'a> Desk<'a> {
+    /// Locks. Each policy has a space, and each subject may have a key.
+    pub(super) fn open(
+        store: &'a MemoryStore,
+        policies: &'a Policies,
+        spaces: &[u32],
+        keys: &[Option<Key<'a>>],
+        clock: &impl Clock,
+    ) -> Self {
+        let place = |key: &Option<Key<'a>>| key.map(|key| (key, store.place_of(key)));
+        let places: Vec<_> = keys.iter().map(place).collect();
+        let mut numbers: Vec<_> = places.iter().flatten().map(|(_, place)| place.shard).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let lock = |number| (number, locked(&store.shards[number]));
+        let shards: Vec<_> = numbers.into_iter().map(lock).collect();
+        let now = clock.now();
+        let slot = |(NamedPolicy { subject, .. }, &space): (&NamedPolicy, &u32)| {
+            let (key, place) = (*places.get(*subject)?)?;
+            let shard = shards.binary_search_by_key(&place.shard, |shard| shard.0).ok()?;
+            let spot = (space, key, place.in_space(space));
+            let extras = shards[shard].1.extras(spot).cloned().unwrap_or_default();
+            Some(Slot { shard, spot, extras, claimed: false, laid_out: None })
+        };
+        let slots = policies.named().iter().zip(spaces).map(slot).collect();
+        Self { store, policies, shards, now, slots }
+    }
+
+    /// Performs any operation.
+    pub(super) fn try_perform(mut self, operation: &Operation) -> Result<Performed, Unperformed> {
+        match operation {
+            Operation::Reset => self.check_own()?,
+            Operation::Block { .. } => self.claim(|_| true)?,
+            Operation::Override { policies, .. } => {
+                let checked = self.policies.check_override(policies);
+                checked.map_err(|_| Unperformed::OtherNumbers)?;
+                self.claim(|number| policies[number].is_some())?;
+            }
+            _ => {}
+        }
+        Ok(self.perform(operation))
+    }
+
+    /// Performs an operation that needs no room for extras and cannot fail.
+    pub(super) fn perform(mut self, operation: &Operation) -> Performed {
+        let changes = !matches!(operation, Operation::Peek { .. });
+        if changes {
+            for (_, shard) in &mut self.shards {
+                self.store.tidy(shard, self.now);
+            }
+        }
+        self.lay_out();
+        let performed = match operation {
+            Operation::Refund { .. } => {
+                // From a count that is shared, nothing is given back.
+                let units = self.on(|laid_out| !laid_out.is_shared(), operation).units;
+                Performed { units, ..self.on(|_| true, &Operation::Peek { cost: 0 }) }
+            }
+            _ => self.on(|_| true, operation),
+        };
+        self.put_back();
+        if changes {
+            self.keep();
+        }
+        performed
+    }
+
+    /// Sees to it that no key shares its count: that could not be reset for one alone.
+    fn check_own(&mut self) -> Result<(), Unperformed> {
+        for Slot { shard, spot, .. } in self.slots.iter().flatten() {
+            let shard = &self.shards[*shard].1;
+            if !shard.has_entry(*spot) && shard.cell(*spot, self.now).is_some() {
+                return Err(Unperformed::SharedCell);
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims room for the extras of some policies' keys, if they have none yet: for all or for none.
+    fn claim(&mut self, of: impl Fn(usize) -> bool) -> Result<(), Unperformed> {
+        let (room, now) = (&self.store.room, self.now);
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            let Some(slot) = slot.as_mut().filter(|_| of(number)) else { continue };
+            // What has ended may be dropped while room is sought.
+            if slot.extras.end() <= now {
+                slot.claimed = self.shards[slot.shard].1.find_room(room, now);
+                if !slot.claimed {
+                    let claimed = self.slots.iter().flatten().filter(|slot| slot.claimed);
+                    room.give_back(claimed.count());
+                    return Err(Unperformed::NoRoom);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the states out of their entries.
+    fn lay_out(&mut self) {
+        for (slot, named) in self.slots.iter_mut().zip(self.policies.named()) {
+            let Some(slot) = slot else { continue };
+            let shard = &mut self.shards[slot.shard].1;
+            slot.laid_out = Some(match shard.lift(slot.spot) {
+                Some((index, state)) => LaidOut { state, home: Home::Entry(index) },
+                None => {
+                    let cell = shard.cell(slot.spot, self.now);
+                    let shared = cell.is_some();
+                    let before = cell.unwrap_or_else(|| named.policy.unused());
+                    LaidOut { state: before.clone(), home: Home::Newcomer { before, shared } }
+                }
+            });
+        }
+    }
+
+    /// Performs an operation on what is laid out, or on some of it.
+    fn on(&mut self, which: impl Fn(&LaidOut) -> bool, operation: &Operation) -> Performed {
+        let mut parts = Vec::with_capacity(self.slots.len());
+        for slot in &mut self.slots {
+            parts.push(match slot {
+                Some(Slot { laid_out: Some(laid_out), extras, .. }) if which(laid_out) => {
+                    Some(Part { state: &mut laid_out.state, extras })
+                }
+                _ => None,
+            });
+        }
+        perform(self.policies, &mut parts, self.now, operation)
+    }
+
+    /// Puts the states back that were taken out of entries.
+    fn put_back(&mut self) {
+        for slot in self.slots.iter_mut().flatten() {
+            let entry = |laid_out: &mut LaidOut| matches!(laid_out.home, Home::Entry(_));
+            if let Some(LaidOut { state, home: Home::Entry(index) }) = slot.laid_out.take_if(entry)
+            {
+                self.shards[slot.shard].1.put_back(index, state);
+            }
+        }
+    }
+
+    /// Keeps what newcomers have used, and the extras.
+    fn keep(&mut self) {
+        let (room, now) = (&self.store.room, self.now);
+        for slot in self.slots.iter_mut().flatten() {
+            let shard = &mut self.shards[slot.shard].1;
+            if let Some(LaidOut { state, home: Home::Newcomer { before, .. } }) =
+                slot.laid_out.take()
+                && state != before
+            {
+                shard.admit(slot.spot, state, room, now);
+            }
+            let extras = std::mem::take(&mut slot.extras);
+            shard.keep_extras(slot.spot, extras, slot.claimed, room, now);
+        }
+    }
+}
+
+impl LaidOut {
+    fn is_shared(&self) -> bool {
+        matches!(self.home, Home::Newcomer { shared: true, .. })
+    }
+}
+
+/// Also if there was a panic, no state may be missing.
+impl Drop for Desk<'_> {
+    fn drop(&mut self) {
+        self.put_back();
+    }
+}

@@ -1,0 +1,146 @@
+//! What a batch's callers are told, out of a script's reply.
+
+use super::batch::Batch;
+use super::reply::{CallError, Entry, Reply};
+use super::request::Asked;
+use super::wire::Left;
+use crate::algorithm::{Algorithm as _, Look, Outcome};
+use crate::decision::{self, Decision};
+use crate::operation::Operation;
+use crate::perform::Performed;
+use crate::policies::Policies;
+use crate::policy::Policy;
+use crate::several::{Told, Vote};
+use crate::time::Micros;
+
+impl Batch {
+    /// Reads the decisions on the calls out of a reply, from where it stands.
+    pub fn decisions<'a>(
+        &'a self,
+        policies: &'a Policies,
+        reply: &'a mut Reply<'_>,
+    ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
+        self.performed(policies, reply).map(|one| one.map(|one| one.told.decision))
+    }
+
+    /// [`decisions`](Self::decisions), how each limit stands where limits have names, and the units that
+    /// operations are about.
+    pub fn performed<'a>(
+        &'a self,
+        policies: &'a Policies,
+        reply: &'a mut Reply<'_>,
+    ) -> impl Iterator<Item = Result<Performed, CallError>> + 'a {
+        let alone = policies.alone();
+        self.calls().map(move |(asked, numbers)| match (asked, alone) {
+            (Asked::Take(cost), Some(policy)) => taken(policies, policy, reply, *cost),
+            (Asked::Take(cost), None) => several(policies, numbers, reply, *cost),
+            (Asked::Other(operation), _) => performed(policies, numbers, reply, operation),
+        })
+    }
+}
+
+/// A call that takes units from one key, by far the most frequent.
+fn taken(
+    policies: &Policies,
+    policy: &Policy,
+    reply: &mut Reply<'_>,
+    cost: u64,
+) -> Result<Performed, CallError> {
+    let (entry, now) = (reply.next(policy)?, reply.now());
+    let takes = entry.outcome == Outcome::Admitted && entry.blocked_until <= now;
+    let units = if takes { cost } else { 0 };
+    if let (Entry { left: Left::State(state), own: None, blocked_until: 0, outcome }, 0) =
+        (&entry, policies.named_limits())
+    {
+        let told = decision::describe(policy, state, now, cost, *outcome).into();
+        return Ok(Performed { told, units });
+    }
+    let named = policies.named_limits() > 0;
+    let vote = vote(policy, entry, now, cost);
+    Ok(Performed { told: Told::of_votes(named, &[vote], now, cost), units })
+}
+
+/// A call that takes units under several policies.
+fn several(
+    policies: &Policies,
+    numbers: &[u16],
+    reply: &mut Reply<'_>,
+    cost: u64,
+) -> Result<Performed, CallError> {
+    let votes =
+        votes(policies, numbers, reply, |policy, entry, now| vote(policy, entry, now, cost))?;
+    let admitted = votes
+        .iter()
+        .all(|vote| vote.outcome == Outcome::Admitted && vote.blocked_until <= reply.now());
+    let told = Told::of_votes(policies.named_limits() > 0, &votes, reply.now(), cost);
+    Ok(Performed { told, units: if admitted { cost } else { 0 } })
+}
+
+fn performed(
+    policies: &Policies,
+    numbers: &[u16],
+    reply: &mut Reply<'_>,
+    operation: &Operation,
+) -> Result<Performed, CallError> {
+    let named = policies.named_limits() > 0;
+    if let Operation::Peek { cost } = *operation {
+        return Ok(Performed { told: peeked(policies, numbers, reply, cost)?, units: 0 });
+    }
+    let units = reply.units()?;
+    if let Operation::TakeUpTo { .. } = operation {
+        // What is told of nothing granted is what a single unit would be told.
+        let cost = units.max(1);
+        let vote = |policy: &Policy, entry, now| vote(policy, entry, now, cost);
+        let votes = votes(policies, numbers, reply, vote)?;
+        return Ok(Performed { told: Told::of_votes(named, &votes, reply.now(), cost), units });
+    }
+    Ok(Performed { told: peeked(policies, numbers, reply, 0)?, units })
+}
+
+/// What would become of a cost.
+fn peeked(
+    policies: &Policies,
+    numbers: &[u16],
+    reply: &mut Reply<'_>,
+    cost: u64,
+) -> Result<Told, CallError> {
+    let mut takes_last = false;
+    let look = |policy: &Policy, entry: Entry, now| {
+        let Entry { outcome, left, own, blocked_until } = entry;
+        let look = match left {
+            Left::State(state) => own.as_deref().unwrap_or(policy).look(&state, now, cost),
+            Left::Told(standings) => Look::at(standings, cost, outcome),
+        };
+        takes_last |= look.takes_last;
+        Vote { outcome: look.outcome, blocked_until, standings: look.standings }
+    };
+    let votes = votes(policies, numbers, reply, look)?;
+    let named = policies.named_limits() > 0;
+    Ok(Told::of_votes(named, &votes, reply.now(), cost).foreseen(takes_last))
+}
+
+/// Reads what each policy says, all of them also if one has failed.
+fn votes(
+    policies: &Policies,
+    numbers: &[u16],
+    reply: &mut Reply<'_>,
+    mut vote: impl FnMut(&Policy, Entry, Micros) -> Vote,
+) -> Result<Vec<Vote>, CallError> {
+    let concerned = policies.named().iter().filter(|named| numbers[named.subject] > 0);
+    let entries: Vec<_> =
+        concerned.map(|named| (&named.policy, reply.next(&named.policy))).collect();
+    let now = reply.now();
+    entries.into_iter().map(|(policy, entry)| Ok(vote(policy, entry?, now))).collect()
+}
+
+/// What a policy says, by the state that the call left.
+fn vote(policy: &Policy, entry: Entry, now: Micros, cost: u64) -> Vote {
+    let Entry { outcome, left, own, blocked_until } = entry;
+    let standings = match left {
+        Left::State(state) => {
+            own.as_deref().unwrap_or(policy).standings(&state, now, cost, outcome)
+        }
+        Left::Told(standings) => standings,
+    };
+    Vote { outcome, blocked_until, standings }
+}

@@ -1,0 +1,139 @@
+import { TollgateError } from './error.js'
+import { invalid, shown } from './options.js'
+import { GLOBAL } from './policies/per.js'
+
+/** The keys of one call. */
+export class Keys {
+  /**
+   * @param keys - By the number of their kind; `undefined` for those that the call leaves out.
+   * @param tag - What is to decide the keys' place in a cluster, instead of the first of them.
+   */
+  constructor(
+    readonly keys: readonly (string | undefined)[],
+    readonly tag: string | undefined,
+  ) {}
+}
+
+/** The stored key of what counts all calls together. */
+const GLOBAL_KEY = GLOBAL
+
+/** The longest key or tag: bytes of UTF-8. */
+const MOST_BYTES = 1_024
+
+/** Reads what calls name as their key. */
+export class KeyReader {
+  /** The kinds of keys; `undefined` if calls name one key, a string. */
+  readonly #subjects: readonly string[] | undefined
+  /** Those that calls name. */
+  readonly #named: readonly string[]
+
+  constructor(subjects: readonly string[] | undefined) {
+    this.#subjects = subjects
+    this.#named = (subjects ?? []).filter((subject) => subject !== GLOBAL)
+  }
+
+  /** Whether a key is a string, which only the store checks. */
+  get isPlain(): boolean {
+    return this.#subjects === undefined
+  }
+
+  /** Takes a value as a key with all of its parts. */
+  whole(key: unknown, tag: string | undefined): Keys {
+    return this.#read(key, tag, () => true)
+  }
+
+  /** Takes a value as those parts of a key that it names; `global` is named as `true`. */
+  some(key: unknown, tag: string | undefined): Keys {
+    const subjects = this.#subjects
+    if (subjects === undefined) {
+      return new Keys([key as string], tag)
+    }
+    const parts = this.#partsOf(key, subjects)
+    if (Object.keys(parts).length === 0) {
+      throw new TollgateError('INVALID_KEY', `key must name at least one of ${subjects.join(', ')}`)
+    }
+    const keys = subjects.map((subject) => {
+      if (!Object.hasOwn(parts, subject)) {
+        return undefined
+      }
+      return subject === GLOBAL ? globalOf(parts[GLOBAL]) : partOf(subject, parts[subject])
+    })
+    return new Keys(keys, tag)
+  }
+
+  /** Takes a value as a key that has at least the parts of these kinds, by number; the others are left out. */
+  needed(key: unknown, tag: string | undefined, subjects: ReadonlySet<number>): Keys {
+    return this.#read(key, tag, (subject) => subjects.has(subject))
+  }
+
+  #read(key: unknown, tag: string | undefined, isWanted: (subject: number) => boolean): Keys {
+    const subjects = this.#subjects
+    if (subjects === undefined) {
+      return new Keys([key as string], tag)
+    }
+    const parts = this.#partsOf(key, this.#named)
+    const keys = subjects.map((subject, index) => {
+      if (!isWanted(index)) {
+        return undefined
+      }
+      return subject === GLOBAL ? GLOBAL_KEY : partOf(subject, parts[subject])
+    })
+    return new Keys(keys, tag)
+  }
+
+  /** Takes a value as an object of parts of these names. */
+  #partsOf(key: unknown, names: readonly string[]): { readonly [subject: string]: unknown } {
+    const takes = names.length === 0 ? '{}: its policies count all calls together' : `{ ${names.join(', ')} }`
+    if (typeof key !== 'object' || key === null || Array.isArray(key)) {
+      throw invalid('INVALID_KEY', 'key', `must be an object: ${takes}`, key)
+    }
+    for (const name in key) {
+      if (!names.includes(name)) {
+        throw new TollgateError('INVALID_KEY', `key has no part ${shown(name)}; it is ${takes}`)
+      }
+    }
+    return key as { readonly [subject: string]: unknown }
+  }
+}
+
+/** What is wrong with a key or a tag, if anything is. */
+function flawOf(value: unknown): string | undefined {
+  if (typeof value !== 'string') {
+    return `must be a string, got ${value === null ? 'null' : typeof value}`
+  }
+  // Most texts are so short that they fit however they are encoded.
+  const bytes = value.length * 3 <= MOST_BYTES ? value.length : Buffer.byteLength(value)
+  if (bytes === 0) {
+    return 'must not be empty'
+  }
+  if (bytes > MOST_BYTES) {
+    return `must be at most ${MOST_BYTES} bytes of UTF-8, got ${bytes}`
+  }
+  return LONE_SURROGATE.test(value) ? 'must be a well-formed string, got one with a lone surrogate' : undefined
+}
+
+const LONE_SURROGATE = /\p{Surrogate}/u
+
+function partOf(subject: string, value: unknown): string {
+  const flaw = flawOf(value)
+  if (flaw !== undefined) {
+    throw new TollgateError('INVALID_KEY', `key.${subject} ${flaw}`)
+  }
+  return value as string
+}
+
+function globalOf(value: unknown): string {
+  if (value === true) {
+    return GLOBAL_KEY
+  }
+  throw invalid('INVALID_KEY', `key.${GLOBAL}`, 'must be true: it has no key', value)
+}
+
+/** Takes a value as a tag. */
+export function tagOf(value: unknown): string | undefined {
+  const flaw = value === undefined ? undefined : flawOf(value)
+  if (flaw !== undefined) {
+    throw new TollgateError('INVALID_OPTION', `tag ${flaw}`)
+  }
+  return value as string | undefined
+}

@@ -30,8 +30,22 @@ export declare class Ledger {
    * be as if never used, in whole microseconds.
    */
   refund(keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void
+  /**
+   * Settles a reservation: `numbers` has its units, the actual units and when it ends; then the time of the
+   * decision on it and, by policy, when the key was to be as if never used; all in whole microseconds.
+   * That it was not settled before is the caller's to know.
+   */
+  settle(keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array): void
   /** Gives keys numbers of their own, by policy, for so many microseconds. */
   overrideNumbers(keys: readonly (string | undefined)[], policies: readonly (Policy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array): void
+  /**
+   * Books `cost` units for the first time at which all policies admit them, if that is at most so many
+   * microseconds away: the answer's units are those. Behind the limits stand the doubles of what was
+   * booked.
+   */
+  book(keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void
+  /** Gives back what was booked, if nobody is behind it. */
+  unbook(keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array): void
   /** Frees the prefix for another policy. The memory is freed when the bound functions are. */
   close(): void
 }
@@ -111,6 +125,20 @@ export declare class RedisLedger {
   noteRefund(keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array): number
   /** Notes that keys get numbers of their own, by policy, for so many microseconds. */
   noteOverride(keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (Policy | undefined)[], lastingUs: number): number
+  /**
+   * Notes that `cost` units are to be booked for a slot at most so many microseconds away. Behind the
+   * answer's limits stand the doubles of what was booked.
+   */
+  noteBook(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number): number
+  /** Notes that what was booked comes back, if nobody is behind it. */
+  noteUnbook(keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array): number
+  /** Notes a call of `cost` units under a hold of 16 bytes that lasts for so many microseconds. */
+  noteReserve(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number): number
+  /**
+   * Notes that a hold is settled: `numbers` has its units, the actual units and when it ends; then the time of
+   * the decision on it and, by policy, when the key was to be as if never used; all in whole microseconds.
+   */
+  noteSettle(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
   /** Frees the prefix for another policy. */
   close(): void
 }

@@ -19,7 +19,19 @@ const AsyncFunction = (async () => {}).constructor as new (
 
 test('there are examples of all operations', () => {
   const all = examples.map(({ code }) => code).join('')
-  const operations = ['take', 'takeMany', 'takeUpTo', 'peek', 'penalize', 'refund', 'block', 'unblock', 'override']
+  const operations = [
+    'take',
+    'takeMany',
+    'takeUpTo',
+    'peek',
+    'penalize',
+    'refund',
+    'reserve',
+    'wait',
+    'block',
+    'unblock',
+    'override',
+  ]
   expect([...operations, 'clearOverride'].filter((name) => !all.includes(`.${name}(`))).toEqual([])
 })
 

@@ -78,7 +78,7 @@ test('processes share the counts: two stores are one', async () => {
   const policy = fixedWindow({ limit: 2, window: '1h' })
   await withStore(async (one) => {
     await withStore(async (other) => {
-      const limiters = [one, other].map((store) => new RateLimiter(policy, { store, prefix: 'shared' }))
+      const limiters = [one, other].map((store): RateLimiter => new RateLimiter(policy, { store, prefix: 'shared' }))
       const [first, second] = limiters as [RateLimiter, RateLimiter]
       expect((await first.take('a')).remaining).toBe(1)
       expect((await second.take('a')).remaining).toBe(0)
@@ -118,7 +118,8 @@ test('hostile keys are keys of their own, and what is no key is told at once', a
 
 test('limiters with the same URL share a connection, which ends with the last of them', async () => {
   const [one, other] = ['one', 'other'].map(
-    (prefix) => new RateLimiter(gcra({ limit: 1, period: '1h' }), { store: server.url, prefix: `url-${prefix}` }),
+    (prefix): RateLimiter =>
+      new RateLimiter(gcra({ limit: 1, period: '1h' }), { store: server.url, prefix: `url-${prefix}` }),
   ) as [RateLimiter, RateLimiter]
   await Promise.all([one.take('a'), other.take('a')])
   const clients = async () =>

@@ -7,9 +7,23 @@ import type {
   Policy,
   PolicyOverride,
   RedisStore,
+  Reserved,
+  Reserving,
+  Settlement,
   SlidingLogsPolicy,
+  Waits,
 } from '../ts/index.js'
-import { calendarWindow, fixedWindow, gcra, MemoryStore, RateLimiter, slidingLogs, tokenBucket } from '../ts/index.js'
+import {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  MemoryStore,
+  RateLimiter,
+  slidingCounter,
+  slidingLogs,
+  tokenBucket,
+} from '../ts/index.js'
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 
@@ -41,7 +55,8 @@ test('an embedded limiter can be passed where any limiter is wanted', async () =
 test('a limiter over Redis has no takeSync and needs a prefix', () => {
   const never = (store: RedisStore) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    holds<Equal<typeof limiter, Limiter<string, 'default', PolicyOverride<GcraPolicy>>>>()
+    type Expected = Limiter<string, 'default', PolicyOverride<GcraPolicy>> & Reserving & Waits<string, 'default'>
+    holds<Equal<typeof limiter, Expected>>()
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'redis://localhost', prefix: 'api' })
     // @ts-expect-error over Redis nothing is answered at once
     limiter.takeSync('a')
@@ -79,7 +94,8 @@ test('the names of several limits are those given', () => {
   const policy = slidingLogs({ limits: { perSecond: { limit: 1, window: '1s' }, perHour: { limit: 9, window: '1h' } } })
   const limiter = new RateLimiter(policy)
   type Names = 'perSecond' | 'perHour'
-  holds<Equal<typeof limiter, EmbeddedRateLimiter<string, Names, PolicyOverride<SlidingLogsPolicy<Names>>>>>()
+  type Own = PolicyOverride<SlidingLogsPolicy<Names>>
+  holds<Equal<typeof limiter, EmbeddedRateLimiter<string, Names, Own> & Reserving<string, Names>>>()
   const decision = limiter.takeSync('a')
   holds<Equal<typeof decision.policy, Names>>()
   expect(decision.policies.perSecond.limit + decision.policies.perHour.limit).toBe(10)
@@ -87,7 +103,7 @@ test('the names of several limits are those given', () => {
   expect(decision.policies.perDay).toBeUndefined()
   const never = (store: RedisStore) => {
     const shared = new RateLimiter(policy, { store, prefix: 'api' })
-    holds<Equal<typeof shared, Limiter<string, Names, PolicyOverride<SlidingLogsPolicy<Names>>>>>()
+    holds<Equal<typeof shared, Limiter<string, Names, Own> & Reserving<string, Names>>>()
     // @ts-expect-error a limit needs a window
     slidingLogs({ limits: { perSecond: { limit: 1 } } })
   }
@@ -181,6 +197,32 @@ test('only numbers can be overridden, and for a time', () => {
   expect(never).toBeInstanceOf(Function)
 })
 
+test('only a limiter whose policies are all rates can wait', () => {
+  const never = async (policy: Policy, store: RedisStore) => {
+    const bucket = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 } })
+    const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWaitMs: 5, signal: AbortSignal.timeout(5) })
+    holds<Equal<typeof one.waitedMs, number>>()
+    holds<Equal<typeof one.policy, 'default'>>()
+    const leaky = leakyBucket({ capacity: 1, leak: { units: 1, every: 1 }, per: 'ip' })
+    const two = new RateLimiter({ a: leaky, b: gcra({ limit: 1, period: 1, per: 'user' }) }, { store, prefix: 'api' })
+    await two.wait({ ip: '1', user: 'ann' })
+    // @ts-expect-error a part is missing
+    await two.wait({ ip: '1' })
+    // @ts-expect-error no such option
+    await two.wait({ ip: '1', user: 'ann' }, { maxWait: 5 })
+    // @ts-expect-error a window is no rate
+    await new RateLimiter(fixedWindow({ limit: 1, window: 1 })).wait('a')
+    const interval = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 }, refillMode: 'interval' })
+    // @ts-expect-error nor is a bucket that gains its tokens at once
+    await new RateLimiter(interval).wait('a')
+    // @ts-expect-error one of them is none
+    await new RateLimiter({ a: bucket, b: fixedWindow({ limit: 1, window: 1 }) }).wait('a')
+    // @ts-expect-error it may be none
+    await new RateLimiter(policy).wait('a')
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
 test('operations answer what they say', async () => {
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }))
   const upTo = await limiter.takeUpTo('a', 5)
@@ -199,6 +241,42 @@ test('operations answer what they say', async () => {
     await limiter.refund('a')
     // @ts-expect-error it has no cost
     await limiter.reset('a', { cost: 1 })
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('a reservation narrows on allowed, and its settlement on settled', () => {
+  const never = async (limiter: Reserving<string, 'a' | 'b'>) => {
+    const reservation = await limiter.reserve('a', 5, { expiresIn: '2m', tag: 'b' })
+    holds<Equal<typeof reservation.decision.policy, 'a' | 'b'>>()
+    if (reservation.allowed) {
+      holds<Equal<typeof reservation, Reserved<'a' | 'b'>>>()
+      holds<Equal<typeof reservation.decision.retryAfterMs, 0>>()
+      const settlement: Settlement = await reservation.commit(3)
+      return settlement.settled ? settlement.refunded + settlement.charged : settlement.reason
+    }
+    holds<Equal<typeof reservation.decision.allowed, false>>()
+    // @ts-expect-error there is nothing to settle
+    return reservation.commit()
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('where a policy is a slidingCounter, or may be one, reserve does not compile', () => {
+  const counter = slidingCounter({ limit: 1, window: 1, per: 'ip' })
+  const never = async (store: RedisStore, policy: Policy, policies: Policies) => {
+    // @ts-expect-error it is one
+    await new RateLimiter(counter).reserve({ ip: '1' }, 1)
+    const both = { counter, window: fixedWindow({ limit: 1, window: 1, per: 'account' }) }
+    // @ts-expect-error one of them is
+    await new RateLimiter(both, { store, prefix: 'a' }).reserve({ ip: '1', account: 'ann' }, 1)
+    // @ts-expect-error it may be one
+    await new RateLimiter(policy).reserve('a', 1)
+    // @ts-expect-error one of them may be
+    await new RateLimiter(policies).reserve('a', 1)
+    // @ts-expect-error the units are missing
+    await new RateLimiter(gcra({ limit: 1, period: 1 })).reserve('a')
+    await new RateLimiter(gcra({ limit: 1, period: 1, per: 'ip' })).reserve({ ip: '1' }, 1)
   }
   expect(never).toBeInstanceOf(Function)
 })

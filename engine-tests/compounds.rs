@@ -128,7 +128,12 @@ fn judge(
             numbers.iter().for_each(|&number| oracle.own_until[number] = now + lasting);
         }
         Operation::ClearOverride => numbers.iter().for_each(|&number| oracle.own_until[number] = 0),
-        Operation::Peek { .. } | Operation::Refund { .. } => unreachable!("oracles know neither"),
+        Operation::Peek { .. }
+        | Operation::Refund { .. }
+        | Operation::Book { .. }
+        | Operation::Unbook { .. }
+        | Operation::Reserve { .. }
+        | Operation::Settle { .. } => unreachable!("oracles know none of these"),
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 --
 -- ARGV[1]  what is asked, in groups of calls of one limiter; a group's keys follow on those of the group before.
 --          It begins with a form (one byte).
---          0: any calls, as decide.lua reads them.
+--          0: any calls, as decide.lua reads them; 9: also such as are about holds.
 --          7: one unit on each key of several policies, as quick.lua reads it.
 --          Any other form is one policy with one call of one unit on each key: the number of keys (two
 --          bytes), and the policy's numbers.
@@ -12,6 +12,8 @@
 -- under each policy, one byte each, or nothing if all are ADMITTED; further doubles, call by call: the units of an
 -- operation, and what belongs to an outcome (OVERRIDDEN: the numbers of its own; OTHER: the state's numbers; BLOCKED:
 -- the block's end); and at the end a text for each that is UNWRITTEN.
+-- Of a booking the units are the microseconds until its slot, and 1 more, or 0 if nothing was booked; and
+-- if something was, the states of the keys follow as they were before, by policy seven doubles (rate.lua).
 --
 -- A script's functions are made anew whenever it runs, and each local of the script that a function makes use of
 -- costs time then. So the functions here make use of none or few: they are given the round.

@@ -17,12 +17,14 @@
 --   tell(key, cost, outcome)  what is told of a key's state after a call; and what follows, if that is in other
 --                             numbers than the policy's
 --   touch(key)        has the key written as it is
+--   bookings()        of rates: what booking ahead takes (rate.lua)
 --   save(key)         writes a key; answers with what Redis said if that failed
 
 -- What belongs to a group of calls: the books of its policies, and all that were opened; by key whose books hold it, if
--- not its policy's; by outcome its key, of those who must hear if it is not written.
+-- not its policy's; by outcome its key, of those who must hear if it is not written; by outcome how what its call did to a
+-- hold is undone then.
 local function new_group()
-  return { policies = {}, opened = {}, owners = {}, heard = {} }
+  return { policies = {}, opened = {}, owners = {}, heard = {}, undo = {} }
 end
 
 -- Opens books of a policy whose numbers stand in the request.
@@ -90,8 +92,10 @@ local function note(round, group, books, key, cost, outcome)
   end
 end
 
--- Takes a cost from a key of each policy: all charge it, or none.
-local function take(round, group, keys, cost)
+-- Takes a cost from a key of each policy: all charge it, or none. `hold` is called first if all admit it; if it answers
+-- with why something was not written, nothing is charged. A refused call is not counted if it is `uncounted`. Tells whether
+-- all have charged it.
+local function take(round, group, keys, cost, hold, uncounted)
   local owners, own, admitted = group.owners, {}, true
   for index, books in ipairs(group.policies) do
     local key = keys[index]
@@ -99,7 +103,16 @@ local function take(round, group, keys, cost)
     -- What becomes of a peek is seen from the state, if that is told.
     own[index] = group.stale and round.STALE or books.admits(key, round.peeks and not books.tells and 0 or cost)
     local extras = round.extras[key]
-    admitted = admitted and own[index] == round.ADMITTED and not (extras and extras.blocked > round.now)
+    if extras and extras.blocked > round.now then
+      -- Nor is what a block refuses counted.
+      admitted, uncounted = false, true
+    end
+    admitted = admitted and own[index] == round.ADMITTED
+  end
+  local first, failed = round.count + 1
+  if hold and admitted then
+    failed = hold()
+    admitted = failed == nil
   end
   for index, books in ipairs(group.policies) do
     local key = keys[index]
@@ -107,12 +120,18 @@ local function take(round, group, keys, cost)
     if not round.peeks then
       if admitted and cost > 0 then
         books.charge(key, cost)
-      elseif books.refuse and own[index] == round.REFUSED then
+      elseif books.refuse and own[index] == round.REFUSED and not uncounted then
         books.refuse(key, cost)
       end
     end
     note(round, group, books, key, cost, own[index])
   end
+  if failed ~= nil then
+    for outcome = first, round.count do
+      fail(round, outcome, failed)
+    end
+  end
+  return admitted
 end
 
 -- Decides one unit on a key that a quick way leaves aside.
@@ -146,6 +165,12 @@ local function close(round, group)
           fail_all(round, group, key, written)
         end
       end
+    end
+  end
+  for outcome, undo in pairs(group.undo) do
+    local code = round.outcomes[outcome]
+    if code == round.UNWRITTEN or code == round.UNREADABLE then
+      undo()
     end
   end
 end

@@ -5,8 +5,9 @@
 -- The number of calls (two bytes), or 0 if there is one of one unit on the n-th key of each policy; the number of
 -- subjects (one byte); the number of policies (one byte), and for each its algorithm and its subject (one byte each), the
 -- number of its keys (two bytes) and its numbers; then the calls, each with the number of its operation (one byte), the
--- number of each subject's key (two bytes; 0 if it names none), and what the operation takes: a take its cost.
-local function general(round, at, before)
+-- number of each subject's key (two bytes; 0 if it names none), and what the operation takes: a take its cost. In front of
+-- all that: how many keys that keep holds follow on the policies' (two bytes), if calls are about holds.
+local function general(round, at, before, about_holds)
   -- By the number that a request gives them.
   local algorithms = {
     rate, fixed_window, sliding_counter, token_bucket_interval, sliding_window_list, sliding_window_hash, sliding_log,
@@ -14,6 +15,10 @@ local function general(round, at, before)
   local TAKE, unpack_struct = 1, struct.unpack
   local group, subjects_of, befores = new_group(), {}, {}
   local calls, subjects, policies, count
+  local holds = 0
+  if about_holds then
+    holds, at = unpack_struct('>I2', round.request, at)
+  end
   calls, subjects, policies, at = unpack_struct('>I2I1I1', round.request, at)
   for index = 1, policies do
     local algorithm
@@ -55,21 +60,21 @@ local function general(round, at, before)
       take(round, group, keys, cost)
     else
       operations = operations or new_operations(round)
-      local first, units = round.count + 1
-      at, units = operations[operation](group, keys, at)
-      round.units[first] = struct.pack('>d', units)
+      local first, units, more = round.count + 1
+      at, units, more = operations[operation](group, keys, at, before)
+      round.units[first] = struct.pack('>d', units) .. (more or '')
     end
   end
   close(round, group)
-  return at, before
+  return at, before + holds
 end
 
 local at, before = 1, 0
 while at <= #round.request do
   local form
   form, at = struct.unpack('>I1', round.request, at)
-  if form == 0 then
-    at, before = general(round, at, before)
+  if form == 0 or form == 9 then
+    at, before = general(round, at, before, form == 9)
   elseif form == 7 then
     local group
     at, before, group = quick_several(round, at, before)

@@ -63,6 +63,9 @@ local function save(round, key, how, value, ttl)
   end
   if ttl <= 0 then
     -- The key is as if never used.
+    if how == 3 then
+      return
+    end
     written = redis.pcall('UNLINK', KEYS[key])
     if type(written) ~= 'number' then
       return written

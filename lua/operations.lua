@@ -1,10 +1,12 @@
 -- What is asked of keys beside taking units.
 
 -- The operations, by the number that a request gives them (1 is a take); each is given the group, the keys by policy (0 is
--- a policy that is not concerned) and where its own numbers stand in the request; it answers with where that goes on, and
--- the units that it is about.
+-- a policy that is not concerned), where its own numbers stand in the request, and the key before the first that keeps
+-- holds; it answers with where the request goes on, the units that it is about, and what doubles follow on them.
 local function new_operations(round)
   local TAKE_UP_TO, PENALIZE, REFUND, RESET, BLOCK, UNBLOCK, OVERRIDE, CLEAR_OVERRIDE = 2, 3, 4, 5, 6, 7, 8, 9
+  local RESERVE, SETTLE, BOOK, UNBOOK = 12, 13, 20, 21
+  local holds
   local unpack_struct = struct.unpack
 
   local function owner(group, index, key)
@@ -110,12 +112,13 @@ local function new_operations(round)
       end
       return true
     end)
-    take(round, group, keys, math.max(most, 1))
+    -- That nothing is granted is no refused call.
+    take(round, group, keys, math.max(most, 1), nil, most == 0)
     return after, most
   end
 
-  operations[PENALIZE] = function(group, keys, at)
-    local units, after = unpack_struct('>d', round.request, at)
+  -- Charges under each policy what is left, at most so many units; tells the most.
+  local function charge_left(group, keys, units)
     local most = 0
     each(group, keys, function(books, key)
       local cost = largest(units, function(cost)
@@ -127,16 +130,22 @@ local function new_operations(round)
         most = math.max(most, cost)
       end
     end)
+    return most
+  end
+
+  operations[PENALIZE] = function(group, keys, at)
+    local units, after = unpack_struct('>d', round.request, at)
+    local most = charge_left(group, keys, units)
     stand(group, keys)
     return after, most
   end
 
-  operations[REFUND] = function(group, keys, at)
-    local units, after = unpack_struct('>d', round.request, at)
+  -- Gives back units of a call that stands in the request, by policy; tells the most.
+  local function give_back(group, keys, units, at)
     local most = 0
     for index = 1, #group.policies do
       local taken_at, reset_at
-      taken_at, reset_at, after = unpack_struct('>dd', round.request, after)
+      taken_at, reset_at, at = unpack_struct('>dd', round.request, at)
       local key = keys[index]
       if key > 0 and not group.stale then
         local books = owner(group, index, key)
@@ -156,11 +165,129 @@ local function new_operations(round)
         end
       end
     end
-    stand(group, keys)
-    return after, most
+    return most
   end
 
-  operations[RESET] = function(group, keys, at)
+  operations[BOOK] = function(group, keys, at)
+    local cost, max_wait, after = unpack_struct('>dd', round.request, at)
+    local own, slot, may = {}, round.now, not group.stale
+    for index, key in ipairs(keys) do
+      if key > 0 then
+        local books = owner(group, index, key)
+        own[index] = group.stale and round.STALE or books.admits(key, cost)
+        if not books.bookings and not group.stale and own[index] ~= round.UNREADABLE then
+          own[index] = round.IMPOSSIBLE
+        end
+        may = may and own[index] <= round.REFUSED and not is_blocked(key)
+        if may and own[index] == round.REFUSED then
+          slot = math.max(slot, books.bookings().slot(key, cost))
+        end
+      end
+    end
+    may = may and slot - round.now <= max_wait
+    local before = {}
+    for index, key in ipairs(keys) do
+      if key > 0 then
+        local books = owner(group, index, key)
+        if may then
+          local bookings = books.bookings()
+          before[#before + 1] = bookings.text_of(key)
+          bookings.book(key, cost, slot)
+        end
+        note(round, group, books, key, cost, may and round.ADMITTED or own[index])
+      end
+    end
+    return after, may and slot - round.now + 1 or 0, table.concat(before)
+  end
+
+  operations[UNBOOK] = function(group, keys, at)
+    local STATE, count, asked, last, before = 56, 0, 0, 0, {}
+    for index, key in ipairs(keys) do
+      count, at = unpack_struct('>I1', round.request, at)
+      asked = asked + count
+      local books = owner(group, index, math.max(key, 1))
+      if key > 0 then
+        -- A key is met as by a call with a cost.
+        local is_met = not group.stale and books.admits(key, 1) ~= round.UNREADABLE
+        local left = string.sub(round.request, at + STATE, at + 2 * STATE - 1)
+        if is_met and count > 0 and books.bookings and books.bookings().text_of(key) == left then
+          last, before[index] = last + 1, string.sub(round.request, at, at + STATE - 1)
+        else
+          last = -#keys
+        end
+      end
+      at = at + count * 2 * STATE
+    end
+    local is_last = last > 0 and last == asked
+    for index, text in pairs(is_last and before or {}) do
+      owner(group, index, keys[index]).bookings().restore(keys[index], text)
+    end
+    stand(group, keys)
+    return at, is_last and 1 or 0
+  end
+
+  operations[REFUND] = function(group, keys, at)
+    local units, after = unpack_struct('>d', round.request, at)
+    local most = give_back(group, keys, units, after)
+    stand(group, keys)
+    return after + 16 * #group.policies, most
+  end
+
+  operations[RESERVE] = function(group, keys, at, before)
+    holds = holds or new_holds(round)
+    local number, id, cost, lasting, after = unpack_struct('>I2c16dd', round.request, at)
+    local key, first = before + number, round.count + 1
+    local admitted = take(round, group, keys, cost, number > 0 and function()
+      return holds.put(key, id, round.now + lasting)
+    end)
+    if admitted then
+      holds.undo(group, first, function()
+        holds.drop(key, id)
+      end)
+    end
+    return after, admitted and cost or 0
+  end
+
+  operations[SETTLE] = function(group, keys, at, before)
+    holds = holds or new_holds(round)
+    local number, id, units, actual, after = unpack_struct('>I2c16dd', round.request, at)
+    local key, first, moved = before + number, round.count + 1, 0
+    local readable = number > 0 and not group.stale
+    for index = 1, #group.policies do
+      local own = keys[index]
+      readable = readable and (own == 0 or owner(group, index, own).admits(own, 0) == round.ADMITTED)
+    end
+    local ends, failed
+    if readable then
+      ends, failed = holds.ends(key, id)
+      if ends then
+        failed = holds.drop(key, id)
+      end
+    end
+    local settles = ends and failed == nil
+    if settles and actual < units then
+      moved = give_back(group, keys, units - actual, after)
+    elseif settles then
+      moved = charge_left(group, keys, actual - units)
+    end
+    stand(group, keys)
+    if settles then
+      holds.undo(group, first, function()
+        holds.put(key, id, ends)
+      end)
+    elseif failed ~= nil then
+      for outcome = first, round.count do
+        fail(round, outcome, failed)
+      end
+    end
+    return after + 16 * #group.policies, settles and math.min(1 + moved, 9007199254740991) or 0
+  end
+
+  operations[RESET] = function(group, keys, at, before)
+    local number, after = unpack_struct('>I2', round.request, at)
+    if number > 0 and not group.stale then
+      redis.pcall('UNLINK', KEYS[before + number])
+    end
     for index = 1, #group.policies do
       local key = keys[index]
       if key > 0 and not group.stale then
@@ -172,7 +299,7 @@ local function new_operations(round)
       end
     end
     stand(group, keys)
-    return at, 0
+    return after, 0
   end
 
   operations[BLOCK] = function(group, keys, at)

@@ -3,11 +3,12 @@
 -- A value is five doubles: the arrival (whole microseconds, and a part in N'-ths of one), and the
 -- numbers it was written with (P', N', burst). All are whole and below 2^53; times are added with
 -- a carry, and what divides here divides whole numbers below 2^53, where rounding down is exact.
--- One byte more marks a value that lingers: its key is known for a day after it is full.
+-- One byte more marks a value that lingers: its key is known for a day after it is full. If a slot was booked, the latest
+-- of them stands before that byte, which there is always then.
 --
 -- A policy is P', N', burst, the capacity (burst less the debt), the units at first, one unit's time, the
 -- time to full, and how far TTLs reach. A state's two numbers are the arrival's; those of one in other numbers
--- are P', N', burst, and 1 if it lingers.
+-- are P', N', burst, 1 if it lingers, and the latest slot that was booked.
 
 -- The time in which `count` units drain at P' = q*N' + r, where count*r + N' is below 2^53.
 local function time_of(count, q, r, n)
@@ -16,29 +17,31 @@ local function time_of(count, q, r, n)
 end
 
 local function rate(round, source, at)
-  local LIMIT, DAY = 9007199254740992, 86400000000
+  local LIMIT, DAY, MAX_WAIT = 9007199254740992, 86400000000, 3600000000
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, after =
     unpack_struct('>dddddddddd', source, at)
   -- The numbers as they stand in a value, and its length.
   local numbers = string.sub(source, at, at + 23)
-  local length = initial < capacity and 41 or 40
+  local lingers = initial < capacity
+  local length = lingers and 41 or 40
   -- As far ahead as this policy can put an arrival.
   local far_micros = now + full_micros
   local dirty, how, mark = new_marks()
 
   -- By key: the arrival. Nil is a value that cannot be read.
   local micros, parts = {}, {}
-  -- By key: whether there is a value; the numbers that the arrival is counted in, where they are not this policy's.
+  -- By key: whether there is a value; the numbers that the arrival is counted in, where they are not this policy's, or
+  -- where a slot is booked.
   local stored, others = {}, {}
   -- What the call that was admitted last leaves.
   local next_micros, next_part
 
-  -- Units not yet drained of an arrival ahead of now, rounded up: a long division in binary, whose
+  -- Units not yet drained of an arrival ahead of a time, rounded up: a long division in binary, whose
   -- steps are times of 2^k units.
-  local function units_used(arrival_micros, arrival_part, other)
-    local left_micros, left_part = arrival_micros - now, arrival_part
+  local function units_used(arrival_micros, arrival_part, other, as_of)
+    local left_micros, left_part = arrival_micros - as_of, arrival_part
     if left_micros < 0 or (left_micros == 0 and left_part == 0) then
       return 0
     end
@@ -69,13 +72,10 @@ local function rate(round, source, at)
     return used
   end
 
-  -- Reads a value written with other numbers, or refuses what is none.
-  local function read_other(key, value)
-    if #value ~= 40 and #value ~= 41 then
-      return
-    end
-    local m, part, p, n, b = unpack_struct('>ddddd', value)
-    if not (whole(m) and whole(part) and whole(p) and whole(n) and whole(b)) then
+  -- Reads a state in other numbers, or refuses what is none.
+  local function read_other(key, m, part, text, is_lingering, booked)
+    local p, n, b = unpack_struct('>ddd', text)
+    if not (whole(m) and whole(part) and whole(p) and whole(n) and whole(b) and whole(booked)) then
       return
     end
     if p == 0 or n == 0 or b == 0 or part >= n then
@@ -87,16 +87,21 @@ local function rate(round, source, at)
       return
     end
     local far_m, far_p = time_of(b, q, r, n)
-    far_m = now + far_m
-    if m > far_m or (m == far_m and part > far_p) then
+    local is_left = booked > now + MAX_WAIT
+    if is_left then
+      booked = 0
+    end
+    far_m = math.max(now, booked) + far_m
+    if is_left or m > far_m or (m == far_m and part > far_p) then
       -- Left by a clock that has stepped back: as fully used now.
       m, part = far_m, far_p
       mark(key, 2)
     end
     micros[key], parts[key] = m, part
-    others[key] = {
-      units = n, q = q, r = r, numbers = string.sub(value, 17, 40), lingers = #value == 41,
-    }
+    others[key] = nil
+    if booked > 0 or text ~= numbers or is_lingering ~= lingers then
+      others[key] = { units = n, q = q, r = r, burst = b, numbers = text, lingers = is_lingering, booked = booked }
+    end
   end
 
   local function read(key, value)
@@ -112,8 +117,11 @@ local function rate(round, source, at)
         end
         micros[key], parts[key] = m, part
       end
-    else
-      read_other(key, value)
+    elseif #value == 40 or #value == 41 or #value == 49 then
+      local m, part = unpack_struct('>dd', value)
+      local booked = #value == 49 and unpack_struct('>d', value, 41) or 0
+      local is_lingering = #value == 41 or string.sub(value, 49) == 'B'
+      read_other(key, m, part, string.sub(value, 17, 40), is_lingering, booked)
     end
   end
 
@@ -122,44 +130,49 @@ local function rate(round, source, at)
   local function meet(key)
     local other = others[key]
     local full_at = micros[key] + (parts[key] > 0 and 1 or 0)
-    local lingers = not other or other.lingers
-    if full_at == 0 or full_at <= (lingers and now - DAY or now) then
+    local is_lingering = not other or other.lingers
+    if full_at == 0 or full_at <= (is_lingering and now - DAY or now) then
       local start_micros, start_part = time_of(capacity - initial, unit_micros, unit_part, units)
       micros[key], parts[key], others[key] = now + start_micros, start_part, nil
       mark(key, stored[key] and 2 or 3)
-    elseif not lingers then
+    elseif not is_lingering then
       other.lingers = true
-      if other.numbers == numbers then
+      if other.numbers == numbers and other.booked == 0 then
         others[key] = nil
       end
       mark(key, 2)
     end
   end
 
-  local function admits(key, cost)
+  -- As of now; or as of a slot that is booked, when the key has been met already.
+  local function admits(key, cost, slot)
+    local as_of = slot or now
     if not micros[key] then
       return UNREADABLE
     end
     if cost == 0 then
       return ADMITTED
     end
-    if initial < capacity then
+    if lingers and not slot then
       meet(key)
     end
     if cost > burst then
       return IMPOSSIBLE
     end
     local other, m, part = others[key], micros[key], parts[key]
-    if other then
-      local used = units_used(m, part, other)
+    if other and other.booked > as_of then
+      return REFUSED
+    end
+    if other and (other.numbers ~= numbers or other.lingers ~= lingers) then
+      local used = units_used(m, part, other, as_of)
       if used >= capacity or used + cost > burst then
         return REFUSED
       end
       m, part = time_of(used, unit_micros, unit_part, units)
-      m = m + now
+      m = m + as_of
     else
-      if m < now then
-        m, part = now, 0
+      if m < as_of then
+        m, part = as_of, 0
       end
       if capacity < burst then
         -- There is a debt: a whole unit must be left before it is used.
@@ -168,7 +181,7 @@ local function rate(round, source, at)
           unit_m, unit_p = unit_m + 1, unit_p - units
         end
         local gate_m, gate_p = time_of(capacity, unit_micros, unit_part, units)
-        gate_m = now + gate_m
+        gate_m = as_of + gate_m
         if unit_m > gate_m or (unit_m == gate_m and unit_p > gate_p) then
           return REFUSED
         end
@@ -179,7 +192,8 @@ local function rate(round, source, at)
     if part >= units then
       m, part = m + 1, part - units
     end
-    if m > far_micros or (m == far_micros and part > far_part) then
+    local far_m = as_of + full_micros
+    if m > far_m or (m == far_m and part > far_part) then
       return REFUSED
     end
     next_micros, next_part = m, part
@@ -202,12 +216,16 @@ local function rate(round, source, at)
 
   local function refund(key, given)
     local other = others[key]
+    if other and other.booked > now then
+      -- Those who wait have their slots already, which nothing may come between.
+      return 0
+    end
     local q, r, n = (period - period % units) / units, period % units, units
     if other then
       q, r, n = other.q, other.r, other.units
     end
     local m, part = micros[key], parts[key]
-    local back = math.min(given, units_used(m, part, other or { q = q, r = r, units = n }))
+    local back = math.min(given, units_used(m, part, other or { q = q, r = r, units = n }, now))
     if back == 0 then
       return 0
     end
@@ -231,22 +249,87 @@ local function rate(round, source, at)
   local function tell(key)
     local other = others[key]
     return pack('>dd', micros[key] or 0, parts[key] or 0),
-      other and other.numbers .. pack('>d', other.lingers and 1 or 0)
+      other and other.numbers .. pack('>dd', other.lingers and 1 or 0, other.booked)
   end
 
   local function save_rate(key)
-    local m, other, lingers = micros[key], others[key], length == 41
+    local m, other, is_lingering, booked, flag = micros[key], others[key], lingers, '', ''
     if other then
-      lingers = other.lingers
+      is_lingering = other.lingers
     end
-    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. (lingers and 'l' or '')
-    local dies_at = m - m % ttl_step + 2 * ttl_step + (lingers and DAY or 0)
+    if other and other.booked > 0 then
+      booked, flag = pack('>d', other.booked), is_lingering and 'B' or 'b'
+    elseif is_lingering then
+      flag = 'l'
+    end
+    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. booked .. flag
+    local dies_at = m - m % ttl_step + 2 * ttl_step + (is_lingering and DAY or 0)
     return save(round, key, how[key], value, math.ceil((dies_at - now) / 1000))
+  end
+
+  -- What booking ahead takes (src/algorithm/booking.rs), of keys that have been met.
+  local function bookings()
+    -- The first microsecond at which a cost would be admitted that is refused now.
+    local function slot(key, cost)
+      local other, m, part = others[key], micros[key], parts[key]
+      local room = math.min(burst - cost, capacity - 1)
+      local fits_at = now
+      if not other or room < other.burst then
+        -- Otherwise it would fit, but for those who wait.
+        local q, r, n = unit_micros, unit_part, units
+        if other then
+          q, r, n = other.q, other.r, other.units
+        end
+        local lead_m, lead_p = time_of(room, q, r, n)
+        fits_at = m + (part > lead_p and 1 or 0) - lead_m
+      end
+      return math.max(now, fits_at, other and other.booked or 0)
+    end
+
+    -- A state in full: the arrival's two numbers, P', N', burst, 1 if it lingers, and the latest slot. What has
+    -- drained is none: Redis may have dropped it, or not.
+    local function text_of(key)
+      local m, part, other, is_lingering = micros[key], parts[key], others[key], lingers
+      if other then
+        is_lingering = other.lingers
+      end
+      if m + (part > 0 and 1 or 0) + (is_lingering and DAY or 0) <= now then
+        m, part, other, is_lingering = 0, 0, nil, lingers
+      end
+      return pack('>dd', m, part) .. (other and other.numbers or numbers)
+        .. pack('>dd', is_lingering and 1 or 0, other and other.booked or 0)
+    end
+
+    local function book(key, cost, slot)
+      admits(key, cost, slot)
+      charge(key)
+      if slot > now then
+        others[key] = {
+          units = units, q = unit_micros, r = unit_part, burst = burst, numbers = numbers, lingers = lingers,
+          booked = slot,
+        }
+        touch(key)
+      end
+    end
+
+    local function restore(key, text)
+      local m, part = unpack_struct('>dd', text)
+      local is_lingering, booked = unpack_struct('>dd', text, 41)
+      read_other(key, m, part, string.sub(text, 17, 40), is_lingering > 0, booked)
+      if micros[key] + (parts[key] > 0 and 1 or 0) + (is_lingering > 0 and DAY or 0) <= now then
+        micros[key], parts[key], others[key] = 0, 0, nil
+      end
+      touch(key)
+      -- The clock may have stepped back since it was booked.
+      admits(key, 1)
+    end
+
+    return { slot = slot, text_of = text_of, book = book, restore = restore }
   end
 
   return {
     after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
-    charge = charge, refund = refund, tell = tell, touch = touch, save = save_rate,
+    charge = charge, refund = refund, tell = tell, touch = touch, save = save_rate, bookings = bookings,
   }
 end
 

@@ -19,11 +19,13 @@
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm as _, Look, Outcome, Taken};
-use crate::operation::Operation;
+use crate::operation::{Bookings, Operation};
 use crate::policies::{NamedPolicy, Policies};
 use crate::policy::{Policy, State};
 use crate::several::{Told, Vote};
 use crate::time::{MAX_SAFE, Micros};
+
+mod booking;
 
 /// What is kept of a key beside its state, under one policy. It is no use: a key that has nothing else is
 /// as if never used.
@@ -76,8 +78,21 @@ pub struct Performed {
     /// What the caller is told: of a call that takes units, what became of it; of a peek, what would; and
     /// of all others how the key stands now, as a peek of no units tells it.
     pub told: Told,
-    /// The units that were taken or given back; under several policies the most under one of them.
+    /// The units that were taken or given back; under several policies the most under one of them. Of a
+    /// booking the microseconds until its slot; of one that is to be given back 1 if it was.
+    ///
+    /// Of [`Operation::Settle`] it is one more than those, at most 2^53 − 1; and 0 if nothing was settled.
     pub units: u64,
+    /// What was booked, to be given back.
+    pub bookings: Bookings,
+}
+
+impl Performed {
+    /// What became of an operation that books nothing.
+    #[must_use]
+    pub fn new(told: Told, units: u64) -> Self {
+        Self { told, units, bookings: Bookings::new() }
+    }
 }
 
 /// Performs an operation on the parts of the policies, in their order, at the time `now`.
@@ -95,13 +110,28 @@ pub fn perform(
     let mut seats = seats(policies, parts);
     let named = policies.named_limits() > 0;
     let units = match operation {
-        Operation::Take { cost } => return take(named, &mut seats, now, *cost),
+        Operation::Take { cost } | Operation::Reserve { cost, .. } => {
+            return take(named, &mut seats, now, *cost);
+        }
         Operation::TakeUpTo { units } => return take_up_to(named, &mut seats, now, *units),
         Operation::Peek { cost } => {
-            return Performed { told: peek(named, &seats, now, *cost), units: 0 };
+            return Performed::new(peek(named, &seats, now, *cost), 0);
+        }
+        Operation::Settle { expires_at, .. } if *expires_at <= now => 0,
+        Operation::Settle { units, actual, taken, .. } => {
+            let moved = match units.checked_sub(*actual) {
+                None => penalize(&mut seats, now, *actual - *units),
+                Some(0) => 0,
+                Some(surplus) => refund(&mut seats, now, surplus, taken),
+            };
+            (1 + moved).min(MAX_SAFE)
         }
         Operation::Penalize { units } => penalize(&mut seats, now, *units),
         Operation::Refund { units, taken } => refund(&mut seats, now, *units, taken),
+        Operation::Book { cost, max_wait } => {
+            return booking::book(policies, &mut seats, now, *cost, *max_wait);
+        }
+        Operation::Unbook { bookings } => booking::unbook(&mut seats, now, bookings),
         Operation::Reset => {
             for Seat { own, part, .. } in &mut seats {
                 *part.state = own.unused();
@@ -126,7 +156,7 @@ pub fn perform(
             0
         }
     };
-    Performed { told: peek(named, &seats, now, 0), units }
+    Performed::new(peek(named, &seats, now, 0), units)
 }
 
 /// A policy with its part.
@@ -204,7 +234,7 @@ fn take(named: bool, seats: &mut [Seat<'_, '_>], now: Micros, cost: u64) -> Perf
         // Also where refused calls count: such a policy is the only one.
         let outcome = seat.charge(now, cost);
         let units = if outcome == Outcome::Admitted { cost } else { 0 };
-        return Performed { told: told(named, &[seat.vote(now, cost, outcome)], now, cost), units };
+        return Performed::new(told(named, &[seat.vote(now, cost, outcome)], now, cost), units);
     }
     seats.iter_mut().for_each(|seat| seat.meet(now));
     take_met(named, seats, now, cost, !blocked)
@@ -227,7 +257,7 @@ fn take_met(
     }
     let votes = seats.iter().zip(outcomes).map(|(seat, outcome)| seat.vote(now, cost, outcome));
     let votes: Vec<_> = votes.collect();
-    Performed { told: told(named, &votes, now, cost), units: if takes { cost } else { 0 } }
+    Performed::new(told(named, &votes, now, cost), if takes { cost } else { 0 })
 }
 
 fn told(named: bool, votes: &[Vote], now: Micros, cost: u64) -> Told {

@@ -13,6 +13,7 @@ import type { Decision } from './decision.js'
  * - `STORE_FULL`: the embedded store holds `maxKeys` keys and cannot do this for one more.
  * - `STORE_ERROR`: the store answered with an error, or failed in a way that it should not.
  * - `CLOSED`: the limiter has been closed.
+ * - `ABORTED`: the signal of a call has been aborted; the error's name is then `'AbortError'`, as is usual.
  */
 export type TollgateErrorCode =
   | 'INVALID_POLICY'
@@ -25,6 +26,7 @@ export type TollgateErrorCode =
   | 'STORE_FULL'
   | 'STORE_ERROR'
   | 'CLOSED'
+  | 'ABORTED'
 
 /** What a {@link TollgateError} carries besides its message. */
 export interface TollgateErrorDetails {
@@ -44,7 +46,7 @@ const BRAND = Symbol.for('tollgate.error')
  * The message names the option, the value and the rule; it never holds a key or a password.
  */
 export class TollgateError extends Error {
-  override readonly name = 'TollgateError'
+  override readonly name: 'TollgateError' | 'AbortError'
 
   /** What went wrong, as a stable name. */
   readonly code: TollgateErrorCode
@@ -63,6 +65,7 @@ export class TollgateError extends Error {
 
   constructor(code: TollgateErrorCode, message: string, details: TollgateErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined)
+    this.name = code === 'ABORTED' ? 'AbortError' : 'TollgateError'
     this.code = code
     this.charged = details.charged ?? false
     this.results = details.results

@@ -34,7 +34,12 @@ export {
   type SlidingWindowPolicy,
   slidingWindow,
 } from './policies/sliding-window.js'
-export { type TokenBucketOptions, type TokenBucketPolicy, tokenBucket } from './policies/token-bucket.js'
+export {
+  type RefillMode,
+  type TokenBucketOptions,
+  type TokenBucketPolicy,
+  tokenBucket,
+} from './policies/token-bucket.js'
 export type { Policy } from './policy.js'
 export {
   type EmbeddedRateLimiter,
@@ -45,3 +50,13 @@ export {
   type SomeOf,
 } from './rate-limiter.js'
 export { RedisStore, type RedisStoreOptions } from './redis/store.js'
+export type {
+  NotReserved,
+  Reservation,
+  Reserved,
+  ReserveOptions,
+  Reserving,
+  ReservingFor,
+  Settlement,
+} from './reservation.js'
+export type { AbortSignalLike, Waited, WaitOptions, Waits, WaitsOf } from './wait.js'

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { callOf, callsOf, lastingOf, tagIn, unitsOf } from './arguments.js'
 import { type Compound, compoundOf } from './compound.js'
 import type { Decision } from './decision.js'
@@ -9,7 +10,10 @@ import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
 import { overridden } from './override.js'
 import type { Policy } from './policy.js'
 import { type Refundable, refundable, stamped } from './receipt.js'
+import { HOLD_BYTES, holdOf, type Reservation, reservationOf } from './reservation.js'
 import { type Answers, type Ledger, Store } from './store.js'
+import { checkRates, type Waited, waitOf } from './wait.js'
+import { abortedBy, Waiters } from './waiters.js'
 
 /** A store, and what is to be done when its limiter is closed. */
 export interface OwnedStore {
@@ -30,6 +34,7 @@ export class Limiter {
   readonly #keys: KeyReader
   /** Whether keys are strings. */
   readonly #isPlain: boolean
+  readonly #waiters = new Waiters()
   #ledger: Ledger | undefined
   readonly #owned: OwnedStore | undefined
 
@@ -104,6 +109,18 @@ export class Limiter {
     return (await ledger.perform(this.#keys.whole(key, tag), { kind: 'peek', cost: units })).decision
   }
 
+  async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
+    const ledger = this.#open()
+    const { lastingUs, tag } = holdOf(this.#compound, options)
+    const keys = this.#keys.whole(key, tag)
+    const call = { units: unitsOf(units), hold: randomBytes(HOLD_BYTES), lastingUs }
+    const { decision } = await ledger.perform(keys, { kind: 'reserve', ...call })
+    return reservationOf(decision, call, (actual, expiresAtUs) => {
+      const refund = this.#refundOf(decision, call.units)
+      return this.#open().perform(keys, { ...refund, kind: 'settle', hold: call.hold, actual, expiresAtUs })
+    })
+  }
+
   async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
     const ledger = this.#open()
     const keys = this.#keys.whole(key, tagIn('penalize', options))
@@ -114,7 +131,7 @@ export class Limiter {
     const ledger = this.#open()
     const receipt = refundable(decision, ledger.origin)
     if (receipt === undefined) {
-      const rule = 'must be what take, takeSync, takeMany or takeUpTo of this limiter returned, and no copy of it'
+      const rule = 'must be what take, takeSync, takeMany, takeUpTo or wait of this limiter returned, and no copy of it'
       throw new TollgateError('INVALID_OPTION', `decision ${rule}`)
     }
     const drawn = receipt.draw(units === undefined ? undefined : unitsOf(units))
@@ -122,6 +139,17 @@ export class Limiter {
       return 0
     }
     return giveBack(ledger, receipt, this.#refundOf(decision as Decision, drawn))
+  }
+
+  async wait(key: unknown, options?: unknown): Promise<Waited> {
+    const ledger = this.#open()
+    checkRates(this.#compound)
+    const call = waitOf(options)
+    const keys = this.#keys.whole(key, call.tag)
+    if (call.signal?.aborted) {
+      throw abortedBy(call.signal, false)
+    }
+    return this.#waiters.wait(ledger, keys, call)
   }
 
   async reset(key: unknown, options?: unknown): Promise<void> {
@@ -158,6 +186,10 @@ export class Limiter {
     const ledger = this.#ledger
     this.#ledger = undefined
     if (ledger !== undefined) {
+      const left = this.#waiters.close()
+      if (left !== undefined) {
+        await left
+      }
       await ledger.close()
       await this.#owned?.release()
     }

@@ -6,6 +6,9 @@ export type Operation =
   | { readonly kind: 'peek'; readonly cost: number }
   | { readonly kind: 'takeUpTo' | 'penalize'; readonly units: number }
   | Refund
+  | Unbook
+  | { readonly kind: 'reserve'; readonly units: number; readonly hold: Uint8Array; readonly lastingUs: number }
+  | Settle
   | { readonly kind: 'reset' | 'unblock' | 'clearOverride' }
   | { readonly kind: 'block'; readonly lastingUs: number }
   | { readonly kind: 'override'; readonly policies: readonly (Policy | undefined)[]; readonly lastingUs: number }
@@ -18,6 +21,31 @@ export interface Refund {
   readonly atUs: number
   /** When the key was to be as if never used, by each policy in that decision. */
   readonly resetAtUs: readonly number[]
+}
+
+/** Gives back slots that were booked together, if nobody is behind them; the units are 1 if it did. */
+export interface Unbook {
+  readonly kind: 'unbook'
+  readonly booked: Booked
+}
+
+/** What was booked, as the engine keeps it. */
+export type Booked = Float64Array
+
+/** The doubles of {@link Booked} for each policy. */
+export const BOOKING_LENGTH = 14
+/** Settles a reservation: gives back what it took too many, or charges what it took too few. */
+export interface Settle extends Omit<Refund, 'kind'> {
+  readonly kind: 'settle'
+  readonly hold: Uint8Array
+  readonly actual: number
+  readonly expiresAtUs: number
+}
+
+/** What the engine is told of {@link Settle}, by both stores. */
+export function numbersOfSettle(operation: Settle): Float64Array {
+  const { units, actual, expiresAtUs, atUs, resetAtUs } = operation
+  return Float64Array.of(units, actual, expiresAtUs, atUs, ...resetAtUs)
 }
 
 /** The numbers of operations in `src/binding/operation.rs`. */
@@ -36,6 +64,19 @@ export const OPERATION_CODES = {
 export interface Performed {
   /** How the key stands then; for those that take, the decision. */
   readonly decision: Decision
-  /** The units that it took, charged or gave back: the most under any policy. */
+  /**
+   * The units that it took, charged or gave back: the most under any policy. Of {@link Settle} one more, and 0 if
+   * nothing was settled.
+   */
   readonly units: number
+}
+
+/** What became of a booking. */
+export interface Booking {
+  /** On the units as of the slot, if that is near enough; otherwise as of now. */
+  readonly decision: Decision
+  /** How long it is until the slot, in microseconds. */
+  readonly waitUs: number
+  /** What was booked; `undefined` if nothing was. */
+  readonly booked: Booked | undefined
 }

@@ -9,6 +9,8 @@ import type { Override, PolicyOverride } from './override.js'
 import type { Policy } from './policy.js'
 import { sharedStore } from './redis/shared.js'
 import type { RedisStore } from './redis/store.js'
+import type { ReservingFor } from './reservation.js'
+import type { WaitsOf } from './wait.js'
 
 /** The options of a {@link RateLimiter} over Redis. */
 export interface RedisRateLimiterOptions extends KeyOptions {
@@ -52,6 +54,8 @@ export type SomeOf<K> = K extends string
  * and has no part in the key, so that of a limiter which has only that is `{}`.
  *
  * Several policies decide together: a call is charged by all of them, or by none.
+ *
+ * A limiter whose policies are all rates can wait, too: see `Waits`.
  *
  * Whatever is asked of one key takes effect in the order in which it is asked. Every method that returns a
  * promise rejects, and never throws, with a `TollgateError`: `INVALID_KEY`, `INVALID_COST`,
@@ -114,7 +118,7 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    *
    * A decision gives back no more than it took, however often it is asked, and nothing if it was refused.
    *
-   * @param decision - What {@link take}, `takeSync`, {@link takeMany} or {@link takeUpTo} of this limiter returned:
+   * @param decision - What {@link take}, `takeSync`, {@link takeMany}, {@link takeUpTo} or `wait` of this limiter returned:
    * the object itself, as a copy is `INVALID_OPTION`.
    * @param units - A whole number from 1. Default: all that the decision has not given back.
    * @returns The units given back, under several policies the most that one of them gave back.
@@ -172,8 +176,8 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
   ready(): Promise<void>
 
   /**
-   * Refuses further calls with `CLOSED` and frees the prefix. May be called again. It does not
-   * close a store that was passed in.
+   * Refuses further calls with `CLOSED` and frees the prefix; calls that wait for their slots are rejected so, too.
+   * May be called again. It does not close a store that was passed in.
    */
   close(): Promise<void>
 
@@ -214,7 +218,7 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options?: RateLimiterOptions,
-  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>>
+  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & ReservingFor<P> & WaitsOf<P>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *
@@ -224,7 +228,7 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options: RedisRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>>
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & ReservingFor<P> & WaitsOf<P>
   readonly prototype: RateLimiter
 }
 

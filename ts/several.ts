@@ -1,6 +1,6 @@
 import { ANSWER_LENGTH, STATUSES, unboxed } from './answer.js'
 import type { Decision, PolicyNumbers } from './decision.js'
-import type { Performed } from './operation.js'
+import { BOOKING_LENGTH, type Booking, type Performed } from './operation.js'
 
 /**
  * Decisions that tell of several limits by name: `src/binding/answer.rs` is the other end.
@@ -58,4 +58,24 @@ export function severalAt(answers: Float64Array, start: number, names: readonly 
 export function performedAt(answers: Float64Array, start: number, names: readonly string[]): Performed | undefined {
   const decision = severalAt(answers, start, names)
   return decision === undefined ? undefined : { decision, units: answers[start + 4] as number }
+}
+
+/**
+ * What became of the booking under so many policies whose answer stands in `answers` from `start` on, or
+ * `undefined` for a failure. Behind the limits' numbers stands what was booked.
+ */
+export function bookingAt(
+  answers: Float64Array,
+  start: number,
+  names: readonly string[],
+  policies: number,
+): Booking | undefined {
+  const performed = performedAt(answers, start, names)
+  if (performed === undefined) {
+    return undefined
+  }
+  const { decision, units } = performed
+  const at = start + (answers[start + 2] as number) + names.length * LIMIT_LENGTH
+  const booked = decision.allowed ? answers.slice(at, at + policies * BOOKING_LENGTH) : undefined
+  return { decision, waitUs: units, booked }
 }

@@ -2,7 +2,7 @@ import type { Compound } from './compound.js'
 import type { Decision } from './decision.js'
 import type { TollgateError } from './error.js'
 import type { Keys } from './keys.js'
-import type { Operation, Performed } from './operation.js'
+import type { Booking, Operation, Performed } from './operation.js'
 
 /**
  * One limiter's keys on one store: what a limiter asks.
@@ -24,6 +24,11 @@ export interface Ledger {
   takeMany(keys: readonly string[], costs: readonly number[]): Answers | Promise<Answers>
   /** Whatever else can be asked. */
   perform(keys: Keys, operation: Operation): Performed | Promise<Performed>
+  /**
+   * Takes `cost` units as of the first time at which all policies admit them, if it is at most so many
+   * microseconds away. All policies are rates.
+   */
+  book(keys: Keys, cost: number, maxWaitUs: number): Booking | Promise<Booking>
   /** Resolves once the store can answer. */
   ready(): Promise<void>
   /** Frees the prefix for another policy. */

@@ -1,17 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Override, Policies, Policy } from '../../ts/index.js'
+import type { Override, Policies, Policy, ReservingFor, WaitsOf } from '../../ts/index.js'
 import { type KeyOf, type LimitNames, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 import { RedisServer } from '../redis-server.js'
 
 /** A limiter as tests of operations use it: on whichever store. */
-export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>>
+export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
+  ReservingFor<P> &
+  WaitsOf<P>
 
 /** A place where the cases of operations run. */
 export interface Place {
   readonly name: string
   /** A limiter that nobody else uses. */
   limiter<const P extends Policy | Policies>(policies: P): AnyLimiter<P>
+  /** Two limiters on the same keys. */
+  twins<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
   /** Lets so many milliseconds pass. */
   pass(millis: number): Promise<void>
 }
@@ -19,10 +23,20 @@ export interface Place {
 /** The embedded store, by a clock that stands still. */
 export function embedded(): Place {
   const clock = new FakeClock()
+  return inMemory(async (millis) => clock.advance(millis), clock.read)
+}
+
+/** The embedded store, by the system's clock unless there is another. */
+function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number): Place {
+  const newStore = () => new MemoryStore(clock === undefined ? {} : { clock })
   return {
     name: 'embedded',
-    limiter: (policies) => new RateLimiter(policies, { store: new MemoryStore({ clock: clock.read }) }),
-    pass: async (millis) => clock.advance(millis),
+    limiter: (policies) => new RateLimiter(policies, { store: newStore() }),
+    twins: (policies) => {
+      const store = newStore()
+      return [new RateLimiter(policies, { store }), new RateLimiter(policies, { store })]
+    },
+    pass,
   }
 }
 
@@ -42,10 +56,17 @@ function redis(): Place {
   return {
     name: 'Redis',
     limiter: (policies) => new RateLimiter(policies, { store, prefix: `limiter-${limiters++}` }),
+    twins: (policies) => {
+      const options = { store, prefix: `limiter-${limiters++}` }
+      return [new RateLimiter(policies, options), new RateLimiter(policies, options)]
+    },
     // By Redis's clock, which may be read up to a millisecond before this process's.
     pass: (millis) => sleep(millis + 2),
   }
 }
 
 /** Every place: the cases are the same, and nothing in them takes longer than milliseconds unless it passes time. */
-export const PLACES: readonly Place[] = [embedded(), redis()]
+export const PLACES: readonly [Place, Place] = [embedded(), redis()]
+
+/** Every place, by clocks that go on by themselves. */
+export const LIVE_PLACES: readonly Place[] = [inMemory((millis) => sleep(millis)), PLACES[1]]

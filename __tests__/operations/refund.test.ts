@@ -106,7 +106,9 @@ describe.each(PLACES)('refund: $name', (place) => {
     for (const one of [...copies, await other.take('a'), undefined, null, 5, 'a', {}, []]) {
       await expect(limiter.refund(anything(one))).rejects.toMatchObject({
         code: 'INVALID_OPTION',
-        message: expect.stringMatching(/^decision must be what take, takeSync, takeMany or takeUpTo of this limiter/),
+        message: expect.stringMatching(
+          /^decision must be what take, takeSync, takeMany, takeUpTo or wait of this limiter/,
+        ),
       })
     }
     for (const units of [0, -1, 0.5, '1', null]) {

@@ -25,7 +25,7 @@ test('by default a refused call counts nothing', () => {
 test('over Redis, in one turn and for every process', async () => {
   const server = await RedisServer.start()
   const stores = [new RedisStore(server.url), new RedisStore(server.url)]
-  const [one, other] = stores.map((store) => new RateLimiter(COUNTING, { store, prefix: 'counting' })) as [
+  const [one, other] = stores.map((store): RateLimiter => new RateLimiter(COUNTING, { store, prefix: 'counting' })) as [
     RateLimiter,
     RateLimiter,
   ]

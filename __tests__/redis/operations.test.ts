@@ -75,7 +75,10 @@ test('every operation is one call of a script, whatever it decides about', async
     await call()
     return scriptCalls()
   }
+  const rates = { gcra: gcra({ limit: 9, period: '1h' }), second: gcra({ limit: 90, period: '1h' }) }
+  const pacer = new RateLimiter(rates, { store, prefix: 'pacer' })
   const decision = await limiter.take('a', 3)
+  const [held, dropped] = await Promise.all([pacer.reserve('a', 2), pacer.reserve('a', 2)])
   const operations: Record<string, () => Promise<unknown>> = {
     take: () => limiter.take('a'),
     takeUpTo: () => limiter.takeUpTo('a', 2),
@@ -88,13 +91,17 @@ test('every operation is one call of a script, whatever it decides about', async
     clearOverride: () => limiter.clearOverride('a'),
     reset: () => limiter.reset('a'),
     takeMany: () => limiter.takeMany(['a', 'b', 'c']),
+    reserve: () => pacer.reserve('b', 2),
+    commit: async () => held.allowed && held.commit(1),
+    cancel: async () => dropped.allowed && dropped.cancel(),
+    wait: () => pacer.wait('c'),
   }
   const calls: Record<string, number> = {}
   for (const [name, call] of Object.entries(operations)) {
     calls[name] = await costs(call)
   }
   expect(calls).toEqual(Object.fromEntries(Object.keys(operations).map((name) => [name, 1])))
-  await limiter.close()
+  await Promise.all([limiter.close(), pacer.close()])
 })
 
 test.each(Object.entries(POLICIES))('%s: a peek changes nothing, not even a TTL', async (name, policy) => {

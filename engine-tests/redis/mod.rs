@@ -1,10 +1,12 @@
 //! The Redis half, against a real `redis-server` that each test starts for itself.
 
+mod booking;
 mod buckets;
 #[cfg(feature = "redis")]
 mod calendar_window;
 #[cfg(feature = "redis")]
 mod connection;
+mod holds;
 mod isolation;
 pub(crate) mod keys;
 mod operations;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, LogLimit, SlidingLog, Taken};
+use tollgate::algorithm::{Algorithm as _, FixedWindow, LogLimit, SlidingLog, Taken};
 use tollgate::calendar::Every;
 use tollgate::key::Key;
-use tollgate::operation::Operation;
+use tollgate::operation::{HoldId, Operation};
 use tollgate::perform::{Extras, Part, Performed, perform};
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::{Policy, State};
 use tollgate::several::Told;
-use tollgate::store::redis::{Batch, Names};
+use tollgate::store::redis::{Batch, Names, Script};
 
 use super::server::Server;
 use super::twins::{lasting, proven};
@@ -26,12 +26,16 @@ use crate::sliding_window::SlidingSpec;
 use crate::trace::{START, Step, any_trace};
 
 /// Keys of each subject.
-const KEYS: usize = 2;
+pub(super) const KEYS: usize = 2;
+
+/// The kinds that can be among several, of all [`KINDS`]; the others count refused calls.
+const AMONG_SEVERAL: usize = 12;
+pub(super) const KINDS: usize = 14;
 
 /// One of each kind, by number, with a limit.
 pub(super) fn policy(kind: usize, limit: u64) -> Policy {
     let rate = RateSpec { units: limit, period: SECOND, burst: limit };
-    match kind % 12 {
+    match kind % 14 {
         0 => RateSpec { units: 7, period: SECOND, burst: limit }.gcra(),
         1 => leaky(rate),
         2 => BucketSpec { rate, initial: limit / 2, debt: 3 }.continuous(),
@@ -43,6 +47,11 @@ pub(super) fn policy(kind: usize, limit: u64) -> Policy {
         8 => SlidingSpec { limit, window: SECOND, buckets: 5 }.list(),
         9 => SlidingSpec { limit, window: HOUR, buckets: 7 }.hash(),
         10 => Policy::SlidingLog(SlidingLog::new(limit, SECOND, false).unwrap()),
+        12 => {
+            let window = FixedWindow::new(limit, SECOND).unwrap();
+            Policy::FixedWindow(window.counting_refused(true))
+        }
+        13 => Policy::SlidingLog(SlidingLog::new(limit, SECOND, true).unwrap()),
         _ => {
             let limits = [(limit, SECOND), (limit + 4, 3 * SECOND)];
             let limits = limits.map(|(limit, window)| LogLimit { limit, window });
@@ -53,13 +62,14 @@ pub(super) fn policy(kind: usize, limit: u64) -> Policy {
 
 /// One to five policies, by one or two subjects.
 fn any_policies() -> impl Strategy<Value = Policies> {
-    let named = (0..12_usize, 2_u64..20, 0..2_usize);
-    prop::collection::vec(named, 1..6).prop_map(|kinds| {
+    let named = (0..KINDS, 2_u64..20, 0..2_usize);
+    let one = prop::collection::vec(named.clone(), 1..2);
+    prop_oneof![one, prop::collection::vec(named, 2..6)].prop_map(|kinds| {
         let names = ["a", "b", "c", "d", "e"];
         let first = kinds[0].2;
         let named = kinds.iter().zip(names).map(|(&(kind, limit, subject), name)| NamedPolicy {
             name: name.into(),
-            policy: policy(kind, limit),
+            policy: policy(if kinds.len() > 1 { kind % AMONG_SEVERAL } else { kind }, limit),
             // The first mentioned is number 0.
             subject: usize::from(subject != first),
         });
@@ -67,22 +77,56 @@ fn any_policies() -> impl Strategy<Value = Policies> {
     })
 }
 
+/// A trace whose choices are wide enough for all that is chosen here by parts of one number.
+fn any_choices(steps: usize) -> impl Strategy<Value = Vec<Step>> {
+    let choices = prop::collection::vec(0..4_096_usize, steps);
+    (any_trace(steps), choices).prop_map(|(trace, choices)| {
+        let step = |(step, choice): (Step, usize)| Step { choice, ..step };
+        trace.into_iter().zip(choices).map(step).collect()
+    })
+}
+
 /// What is kept of a policy's key.
-struct Kept {
+pub(super) struct Kept {
     state: State,
     extras: Extras,
 }
 
-/// Keys by policy and number, as memory would keep them.
-type Model = HashMap<(usize, usize), Kept>;
+/// Keys by policy and number, as memory would keep them; and the holds that Redis keeps.
+#[derive(Default)]
+pub(super) struct Model {
+    kept: HashMap<(usize, usize), Kept>,
+    /// The first subject's key, and the end.
+    holds: HashMap<HoldId, (Option<usize>, u64)>,
+}
 
-fn operation(step: Step, policies: &Policies, memory: &[Told], kind: Kind) -> Operation {
+/// A call that has taken units.
+struct Call {
+    keys: Vec<Option<usize>>,
+    told: Told,
+    units: u64,
+    /// Its hold and the end of that, if it was a reservation.
+    hold: Option<(HoldId, u64)>,
+}
+
+fn operation(
+    number: usize,
+    step: Step,
+    policies: &Policies,
+    memory: &[Call],
+    kind: Kind,
+) -> Operation {
     let limit = policies.named()[0].policy.limit();
     let units = step.cost.of(limit).max(1);
     match step.choice / 8 % 16 {
         0 => Operation::TakeUpTo { units },
         1 => Operation::Penalize { units },
         2..=4 => refund(step, policies, memory, units),
+        10..=11 if kind == Kind::Onward => {
+            let hold = (number as u128).to_le_bytes();
+            Operation::Reserve { cost: units, hold, lasting: units * 150_000 }
+        }
+        12..=14 if kind == Kind::Onward => settle(step, policies, memory, units),
         5 => Operation::Reset,
         6..=9 if kind == Kind::Stepping => Operation::Take { cost: units },
         6 => Operation::Block { lasting: units * 40_000 },
@@ -101,10 +145,26 @@ fn operation(step: Step, policies: &Policies, memory: &[Told], kind: Kind) -> Op
 }
 
 /// Gives back units of one of the last decisions.
-fn refund(step: Step, policies: &Policies, memory: &[Told], units: u64) -> Operation {
-    let Some(told) = memory.iter().rev().nth(step.choice % 3) else {
+fn refund(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Operation {
+    match memory.iter().rev().nth(step.choice % 3) {
+        Some(call) => Operation::Refund { units, taken: taken(policies, &call.told) },
+        None => Operation::Take { cost: units },
+    }
+}
+
+/// Settles one of the last reservations, perhaps again, for fewer units, as many or more.
+fn settle(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Operation {
+    let held = memory.iter().rev().filter_map(|call| call.hold.map(|hold| (call, hold)));
+    let Some((call, (hold, expires_at))) = held.take(4).nth(step.choice / 3 % 4) else {
         return Operation::Take { cost: units };
     };
+    let actual = [0, units, call.units, call.units + units, call.units / 2][step.choice % 5];
+    let taken = taken(policies, &call.told);
+    Operation::Settle { hold, units: call.units, actual, taken, expires_at }
+}
+
+/// A decision's call, by policy.
+pub(super) fn taken(policies: &Policies, told: &Told) -> Vec<Taken> {
     let at = told.decision.at;
     let resets = match &told.several {
         None => vec![told.decision.reset_after_ms],
@@ -115,18 +175,20 @@ fn refund(step: Step, policies: &Policies, memory: &[Told], units: u64) -> Opera
         let own: Vec<_> = resets.by_ref().take(named.policy.named_limits().max(1)).collect();
         Taken { at, reset_at: at + own.into_iter().max().unwrap_or(0) * 1_000 }
     });
-    Operation::Refund { units, taken: taken.collect() }
+    taken.collect()
 }
 
 /// The same kind of policy with another limit.
 fn renumbered(own: &Policy, limit: u64) -> Policy {
-    (0..12)
-        .map(|kind| policy(kind, limit))
-        .find(|other| other.tag() == own.tag() && other.named_limits() == own.named_limits())
-        .unwrap()
+    let is_alike = |other: &Policy| {
+        other.tag() == own.tag()
+            && other.named_limits() == own.named_limits()
+            && other.counts_refused() == own.counts_refused()
+    };
+    (0..KINDS).map(|kind| policy(kind, limit)).find(is_alike).unwrap()
 }
 
-fn in_memory(
+pub(super) fn in_memory(
     model: &mut Model,
     policies: &Policies,
     keys: &[Option<usize>],
@@ -136,16 +198,46 @@ fn in_memory(
     for (index, named) in policies.named().iter().enumerate() {
         if let Some(key) = keys[named.subject] {
             let unused = || Kept { state: named.policy.unused(), extras: Extras::default() };
-            model.entry((index, key)).or_insert_with(unused);
+            model.kept.entry((index, key)).or_insert_with(unused);
         }
     }
     let mut kept: Vec<_> = (0..policies.named().len()).map(|_| None).collect();
-    for (&(index, key), one) in &mut *model {
+    for (&(index, key), one) in &mut model.kept {
         if keys[policies.named()[index].subject] == Some(key) {
             kept[index] = Some(Part { state: &mut one.state, extras: &mut one.extras });
         }
     }
-    perform(policies, &mut kept, now, operation)
+    let mut operation = operation.clone();
+    match &mut operation {
+        // What is not held is as what has expired.
+        Operation::Settle { hold, expires_at, .. } => {
+            let held = model.holds.remove(hold);
+            *expires_at = held.map_or(0, |(_, end)| end);
+        }
+        Operation::Reset if keys[0].is_some() => {
+            model.holds.retain(|_, (first, _)| *first != keys[0]);
+        }
+        _ => {}
+    }
+    let performed = perform(policies, &mut kept, now, &operation);
+    if let Operation::Reserve { hold, lasting, .. } = operation
+        && performed.units > 0
+    {
+        model.holds.insert(hold, (keys[0], now + lasting));
+    }
+    performed
+}
+
+/// The keys of a reservation.
+fn keys_of(calls: &[Call], hold: &HoldId) -> Vec<Option<usize>> {
+    let same = |call: &&Call| call.hold.is_some_and(|(id, _)| id == *hold);
+    calls.iter().find(same).map(|call| call.keys.clone()).unwrap()
+}
+
+/// Whether units are taken or not, by all policies.
+fn takes(operation: &Operation) -> bool {
+    use Operation::{Reserve, Take, TakeUpTo};
+    matches!(operation, Take { .. } | TakeUpTo { .. } | Reserve { .. })
 }
 
 /// What a trace is made of.
@@ -161,8 +253,8 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
     let _: () = server.run(&[b"FLUSHALL"]);
     let script = lasting();
     let names = Names::new("twins", policies);
-    let mut model = Model::new();
-    let mut told: Vec<Told> = Vec::new();
+    let mut model = Model::default();
+    let mut calls: Vec<Call> = Vec::new();
     let mut log: Vec<String> = Vec::new();
     let (mut now, mut settled_at, mut retry_at) = (START, START, START);
     for steps in trace.chunk_by(|_, next| !next.choice.is_multiple_of(3)) {
@@ -173,14 +265,17 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
         let mut batch = Batch::new();
         let mut expected = Vec::new();
         for &step in steps {
-            let asked = operation(step, policies, &told, kind);
-            let is_take = matches!(asked, Operation::Take { .. } | Operation::TakeUpTo { .. });
+            let asked = operation(log.len(), step, policies, &calls, kind);
+            let is_take = takes(&asked);
             let left_out =
                 |subject| !is_take && policies.subjects() > 1 && step.choice / 256 % 4 == subject;
             let number = |subject: usize| step.choice / (2_usize << subject) % KEYS;
-            let keys: Vec<_> = (0..policies.subjects())
-                .map(|subject| (!left_out(subject)).then(|| number(subject)))
-                .collect();
+            let keys: Vec<_> = match &asked {
+                Operation::Settle { hold, .. } => keys_of(&calls, hold),
+                _ => (0..policies.subjects())
+                    .map(|subject| (!left_out(subject)).then(|| number(subject)))
+                    .collect(),
+            };
             let texts: Vec<_> =
                 keys.iter().map(|key| key.map(|key: usize| key.to_string())).collect();
             let texts: Vec<_> = texts
@@ -190,7 +285,12 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
             batch.push_operation(&names, &texts, None, asked.clone());
             let performed = in_memory(&mut model, policies, &keys, now, &asked);
             if is_take && performed.units > 0 {
-                told.push(performed.told.clone());
+                let hold = match &asked {
+                    Operation::Reserve { hold, lasting, .. } => Some((*hold, now + lasting)),
+                    _ => None,
+                };
+                let (told, units) = (performed.told.clone(), performed.units);
+                calls.push(Call { keys: keys.clone(), told, units, hold });
             }
             let millis = |after: u64| now + after * 1_000;
             retry_at = millis(performed.told.decision.retry_after_ms);
@@ -210,14 +310,36 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
     Ok(())
 }
 
+/// What stands behind a state begins with a zero, where Lua's `tonumber` stops.
+#[test]
+fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
+    let mut server = Server::start();
+    for kind in 0..12 {
+        let policies = Policies::one(policy(kind, 10));
+        let names = Names::new(&format!("own-{kind}"), &policies);
+        let mut perform = |operation: Operation| {
+            let mut batch = Batch::new();
+            batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
+            server.perform(Script::deciding(), &policies, &batch, &[]).remove(0).unwrap()
+        };
+        perform(Operation::Take { cost: 2 });
+        let own = vec![Some(Arc::new(renumbered(&policies.named()[0].policy, 19)))];
+        perform(Operation::Override { policies: own, lasting: HOUR });
+        for _ in 0..4 {
+            let taken = perform(Operation::Take { cost: 1 });
+            assert_eq!((taken.units, taken.told.decision.limit >= 19), (1, true), "{kind}");
+        }
+    }
+}
+
 #[test]
 fn several_policies_and_operations_in_lua_equal_rust() {
-    let cases = (any_policies(), any_trace(150));
+    let cases = (any_policies(), any_choices(150));
     proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Onward));
 }
 
 #[test]
 fn several_policies_and_operations_equal_rust_also_when_the_clock_steps_back() {
-    let cases = (any_policies(), any_trace(150));
+    let cases = (any_policies(), any_choices(150));
     proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Stepping));
 }

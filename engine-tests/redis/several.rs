@@ -10,13 +10,10 @@ use tollgate::perform::Performed;
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::store::redis::{Batch, CallError, Names, Script};
 
-use super::operations::policy;
+use super::operations::{KINDS, policy};
 use super::server::Server;
 
 const HOUR: u64 = 3_600_000_000;
-
-/// One of each kind.
-const KINDS: usize = 12;
 
 fn perform(
     server: &mut Server,

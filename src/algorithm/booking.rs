@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::arrival::MAX_WAIT;
+use super::arrival::{Arrival, MAX_WAIT, RateNumbers};
 use super::rate::{RateBased, RateState};
 use super::{Algorithm, Outcome, State};
 use crate::time::Micros;
@@ -24,6 +24,52 @@ pub struct Booking<S> {
     pub before: S,
     /// The state that the booking left.
     pub left: S,
+}
+
+/// The numbers of a rate's state.
+const STATE_LENGTH: usize = 7;
+
+/// The numbers of a booking under a rate: those of the state as it was, and of the state that it left.
+pub const BOOKING_LENGTH: usize = 2 * STATE_LENGTH;
+
+impl RateState {
+    /// The state as numbers below 2^53, to be kept elsewhere.
+    #[must_use]
+    pub fn to_numbers(&self) -> [u64; STATE_LENGTH] {
+        let RateNumbers { period, units, burst, lingers, booked_until } = *self.numbers;
+        let Arrival { micros, part } = self.arrival;
+        [micros, part, period, units, burst, u64::from(lingers), booked_until]
+    }
+
+    /// The state of these numbers; `None` if they are none of a state.
+    #[must_use]
+    pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
+        let &[micros, part, period, units, burst, lingers, booked_until] = numbers else {
+            return None;
+        };
+        if period == 0 || units == 0 || burst == 0 || part >= units {
+            return None;
+        }
+        let numbers = RateNumbers { period, units, burst, lingers: lingers > 0, booked_until };
+        Some(Self { arrival: Arrival { micros, part }, numbers: Arc::new(numbers) })
+    }
+}
+
+impl Booking<RateState> {
+    /// The booking as [`BOOKING_LENGTH`] numbers below 2^53, to be kept elsewhere.
+    pub fn to_numbers(&self) -> impl Iterator<Item = u64> {
+        self.before.to_numbers().into_iter().chain(self.left.to_numbers())
+    }
+
+    /// The booking of these numbers; `None` if they are none of a booking.
+    #[must_use]
+    pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
+        let (before, left) = numbers.split_at_checked(STATE_LENGTH)?;
+        Some(Self {
+            before: RateState::from_numbers(before)?,
+            left: RateState::from_numbers(left)?,
+        })
+    }
 }
 
 /// An algorithm under which slots can be booked ahead.
@@ -157,6 +203,20 @@ mod tests {
         assert!(!one.unbook(&mut state, &second), "once");
         assert!(one.unbook(&mut state, &first));
         assert_eq!(state, before);
+    }
+
+    #[test]
+    fn a_booking_is_known_by_its_numbers() {
+        let levels = Levels { capacity: 3, initial: 1, debt: 2 };
+        let bucket = TokenBucket::with_levels(levels, 7, SECOND).unwrap();
+        let mut state = bucket.unused();
+        bucket.meet(&mut state, 7);
+        let booking = bucket.book(&mut state, 7, 2, SECOND).unwrap();
+        let numbers: Vec<_> = booking.to_numbers().collect();
+        assert_eq!(numbers.len(), BOOKING_LENGTH);
+        assert_eq!(Booking::from_numbers(&numbers), Some(booking));
+        assert_eq!(Booking::from_numbers(&numbers[1..]), None);
+        assert_eq!(Booking::from_numbers(&[0; BOOKING_LENGTH]), None);
     }
 
     /// Two would otherwise go on in one microsecond: the second of those who wait, and who books next.

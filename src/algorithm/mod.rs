@@ -25,7 +25,7 @@ mod token_bucket;
 mod token_bucket_interval;
 
 pub use arrival::{Arrival, MAX_WAIT, RateNumbers};
-pub use booking::{Bookable, Booking};
+pub use booking::{BOOKING_LENGTH, Bookable, Booking};
 pub use buckets::SlidingState;
 pub use calendar_window::CalendarWindow;
 pub use fixed_window::{FixedWindow, WindowState};

@@ -3,8 +3,10 @@
 //!
 //! `ts/answer.ts` and `ts/several.ts` are the other end.
 
+use crate::algorithm::{BOOKING_LENGTH, Booking};
 use crate::decision::{Decision, Status};
 use crate::key::KeyError;
+use crate::operation::Bookings;
 use crate::perform::Performed;
 use crate::several::{LimitNumbers, Several, Told};
 use crate::time::Micros;
@@ -150,9 +152,10 @@ impl Place for [f64] {
         let Some((head, details)) = self.split_first_chunk_mut() else { return };
         match answer {
             Ok(answer) => {
-                let several;
-                (*head, several) = performed(answer, LENGTH);
-                for (place, number) in details.iter_mut().zip(details_of(&several)) {
+                let (several, bookings);
+                (*head, several, bookings) = performed(answer, LENGTH);
+                let numbers = details_of(&several).chain(doubles_of(&bookings));
+                for (place, number) in details.iter_mut().zip(numbers) {
                     *place = number;
                 }
             }
@@ -199,14 +202,18 @@ pub(super) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure
     }
 }
 
-/// The six doubles of what was performed, and the limits, whose numbers stand so much further on.
-pub(super) fn performed(performed: Performed, details_from: usize) -> (Answer, Box<Several>) {
-    let Performed { told: Told { decision, several }, units } = performed;
+/// The six doubles of what was performed; the limits, whose numbers stand so much further on; and what was
+/// booked, which stands behind those.
+pub(super) fn performed(
+    performed: Performed,
+    details_from: usize,
+) -> (Answer, Box<Several>, Bookings) {
+    let Performed { told: Told { decision, several }, units, bookings } = performed;
     let several = several.unwrap_or_else(|| Box::new(alone(&decision)));
     let code = SEVERAL + status_code(decision.status);
     let (from, speaker) = (double(details_from as u64), double(several.speaker as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    ([code, epoch_ms(decision.at), from, speaker, units, reset_after], several)
+    ([code, epoch_ms(decision.at), from, speaker, units, reset_after], several, bookings)
 }
 
 /// Says that the numbers of several limits, if the answer has them, stand so much further on.
@@ -223,5 +230,17 @@ pub(super) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
         let &LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
         let retry_after = retry_after_ms.map_or(NEVER, double);
         [double(limit), double(remaining), retry_after, double(reset_after_ms)]
+    })
+}
+
+/// The doubles of what was booked: so many for each policy, zeros where nothing was.
+pub(super) fn doubles_of(bookings: &Bookings) -> impl Iterator<Item = f64> {
+    bookings.iter().flat_map(|booking| {
+        let mut doubles = [0.0; BOOKING_LENGTH];
+        let numbers = booking.iter().flat_map(Booking::to_numbers);
+        for (place, number) in doubles.iter_mut().zip(numbers) {
+            *place = double(number);
+        }
+        doubles
     })
 }

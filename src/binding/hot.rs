@@ -88,7 +88,7 @@ impl Question for TakeNamed {
     type Place = [f64];
 
     fn ask(ledger: &Ledger, key: Key<'_>, cost: u64, clock: &impl Clock) -> Answered<Performed> {
-        Ok(Performed { told: ledger.take_told(key, cost, clock), units: 0 })
+        Ok(Performed::new(ledger.take_told(key, cost, clock), 0))
     }
 }
 

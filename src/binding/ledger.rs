@@ -10,11 +10,12 @@ use napi::bindgen_prelude::{
 use napi_derive::napi;
 
 use super::answer;
+use super::booking;
 use super::hot::{self, Question, Take, TakeNamed, TimeOf};
 use super::key::{KeyBuffer, element};
 use super::operation::{self, KeyBuffers};
 use super::policy::Policy;
-use crate::operation::Operation;
+use crate::operation::{HoldId, Operation};
 use crate::store::memory;
 
 /// The states of one limiter's keys. `epochMs` below 0 means the system's clock, everywhere.
@@ -51,7 +52,7 @@ impl Ledger {
         &self,
         env: Env,
         keys: &Array<'_>,
-        operation: &Operation,
+        operation: impl Into<Option<Operation>>,
         epoch_ms: f64,
         answer: &mut [f64],
     ) {
@@ -59,7 +60,7 @@ impl Ledger {
         // SAFETY: the environment and the array are the running callback's.
         let keys = unsafe { buffers.read_array(env, keys) };
         let time = TimeOf::call(epoch_ms);
-        operation::perform(answer, &self.inner, keys, Some(operation), &time);
+        operation::perform(answer, &self.inner, keys, operation.into().as_ref(), &time);
     }
 }
 
@@ -135,7 +136,27 @@ impl Ledger {
     ) {
         let operation = operation::refund(units, &taken);
         // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
-        self.perform(env, &keys, &operation, epoch_ms, unsafe { answer.as_mut() });
+        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+    }
+
+    /// Settles a reservation: `numbers` has its units, the actual units and when it ends; then the time of the
+    /// decision on it and, by policy, when the key was to be as if never used; all in whole microseconds.
+    /// That it was not settled before is the caller's to know.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array"
+    )]
+    pub fn settle(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        numbers: Float64ArraySlice<'_>,
+        epoch_ms: f64,
+        mut answer: Float64ArraySlice<'_>,
+    ) {
+        let operation = operation::settle(&HoldId::default(), &numbers);
+        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Gives keys numbers of their own, by policy, for so many microseconds.
@@ -154,7 +175,46 @@ impl Ledger {
     ) {
         let operation = operation::override_numbers(policies, lasting_us);
         // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
-        self.perform(env, &keys, &operation, epoch_ms, unsafe { answer.as_mut() });
+        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+    }
+
+    /// Books `cost` units for the first time at which all policies admit them, if that is at most so many
+    /// microseconds away: the answer's units are those. Behind the limits stand the doubles of what was
+    /// booked.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array"
+    )]
+    pub fn book(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        cost: f64,
+        max_wait_us: f64,
+        epoch_ms: f64,
+        mut answer: Float64ArraySlice<'_>,
+    ) {
+        let operation = booking::book(cost, max_wait_us);
+        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+    }
+
+    /// Gives back what was booked, if nobody is behind it.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array"
+    )]
+    pub fn unbook(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        booked: Float64ArraySlice<'_>,
+        epoch_ms: f64,
+        mut answer: Float64ArraySlice<'_>,
+    ) {
+        let operation = booking::unbook(&booked);
+        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Frees the prefix for another policy. The memory is freed when the bound functions are.

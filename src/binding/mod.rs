@@ -10,6 +10,7 @@
 //! costs some 150 ns more than the decision itself.
 
 mod answer;
+mod booking;
 mod hot;
 mod key;
 mod ledger;
@@ -20,6 +21,8 @@ mod policy;
 mod redis;
 #[cfg(feature = "redis")]
 mod redis_answers;
+#[cfg(feature = "redis")]
+mod redis_ledger;
 mod store;
 
 use crate::time::{MAX_SAFE, Micros};

@@ -43,6 +43,22 @@ pub(super) fn refund(units: f64, taken: &[f64]) -> Operation {
     Operation::Refund { units: whole(units), taken: resets.iter().map(taken).collect() }
 }
 
+/// Takes units under a hold; nothing if that is no hold's id.
+#[cfg(feature = "redis")]
+pub(super) fn reserve(cost: f64, hold: &[u8], lasting_us: f64) -> Option<Operation> {
+    let (cost, lasting) = (whole(cost), whole(lasting_us));
+    Some(Operation::Reserve { cost, hold: hold.try_into().ok()?, lasting })
+}
+
+/// Settles a hold: `numbers` has the units that were taken, the actual units and when the hold ends; and then what
+/// [`refund`] is given of the call. Nothing if that is no hold's id.
+pub(super) fn settle(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
+    let (&[units, actual, expires_at], taken) = numbers.split_first_chunk()?;
+    let Operation::Refund { taken, .. } = refund(units, taken) else { return None };
+    let (units, actual, expires_at) = (whole(units), whole(actual), whole(expires_at));
+    Some(Operation::Settle { hold: hold.try_into().ok()?, units, actual, taken, expires_at })
+}
+
 /// Gives keys numbers of their own, by policy, for so many microseconds.
 pub(super) fn override_numbers(
     policies: Vec<Option<ClassInstance<'_, Policy>>>,

@@ -45,9 +45,10 @@ impl Answers {
             }
             Ok(performed) => {
                 // From the end of the answers, until that is known.
-                let several;
-                (place, several) = answer::performed(performed, details.len());
+                let (several, bookings);
+                (place, several, bookings) = answer::performed(performed, details.len());
                 details.extend(answer::details_of(&several));
+                details.extend(answer::doubles_of(&bookings));
             }
             Err(unanswered) => {
                 answer::write(&mut place, Err(failure(&unanswered)));

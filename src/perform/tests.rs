@@ -261,3 +261,56 @@ fn of_a_single_policy_no_limit_has_a_name() {
     let taken = kept.take(0, 4);
     assert_eq!((taken.told.several, taken.told.decision.status), (None, Status::AllowedLast));
 }
+
+/// The calls of all policies at one time, when their keys were to be as if never used at another.
+fn taken(at: Micros, reset_at: Micros) -> Vec<Taken> {
+    vec![Taken { at, reset_at }; 2]
+}
+
+fn settle(units: u64, actual: u64, expires_at: Micros) -> Operation {
+    let taken = taken(0, 1_000 * SECOND);
+    Operation::Settle { hold: [1; 16], units, actual, taken, expires_at }
+}
+
+#[test]
+fn a_reservation_is_a_take_and_its_surplus_comes_back() {
+    let mut kept = burst_and_daily();
+    let reserve = |cost| Operation::Reserve { cost, hold: [1; 16], lasting: SECOND };
+    assert_eq!(kept.perform(0, &reserve(4)).units, 4);
+    let refused = kept.perform(0, &reserve(1));
+    assert_eq!((refused.units, refused.told.decision.status), (0, Status::Refused));
+    let settled = kept.perform(0, &settle(4, 1, SECOND));
+    assert_eq!((settled.units, limits(&settled)), (4, (0, vec![(3, Some(0)), (5, Some(0))])));
+    let before = kept.states.clone();
+    assert_eq!(kept.perform(0, &settle(1, 1, SECOND)).units, 1);
+    assert_eq!(kept.states, before);
+}
+
+#[test]
+fn what_a_reservation_lacked_is_charged_as_far_as_it_fits() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 2);
+    kept.perform(0, &Operation::Block { lasting: SECOND });
+    let settled = kept.perform(0, &settle(2, 5, SECOND));
+    assert_eq!((settled.units, limits(&settled).1[0].0, limits(&settled).1[1].0), (4, 0, 1));
+}
+
+#[test]
+fn from_its_end_on_a_hold_cannot_be_settled() {
+    let mut kept = burst_and_daily();
+    kept.take(0, 3);
+    let before = kept.states.clone();
+    for actual in [0, 3, 4] {
+        assert_eq!(kept.perform(SECOND / 4, &settle(3, actual, SECOND / 4)).units, 0);
+    }
+    assert_eq!(kept.states, before);
+    assert_eq!(kept.perform(SECOND / 4 - 1, &settle(3, 0, SECOND / 4)).units, 4);
+}
+
+#[test]
+fn the_most_that_is_settled_can_be_told() {
+    let most = Policy::FixedWindow(FixedWindow::new(MAX_SAFE, 1_000 * SECOND).unwrap());
+    let mut kept = Kept::of(vec![("one", most.clone()), ("two", most)]);
+    kept.take(0, MAX_SAFE);
+    assert_eq!(kept.perform(0, &settle(MAX_SAFE, 0, SECOND)).units, MAX_SAFE);
+}

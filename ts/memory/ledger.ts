@@ -5,11 +5,18 @@ import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
-import { OPERATION_CODES, type Operation, type Performed } from '../operation.js'
+import {
+  BOOKING_LENGTH,
+  type Booking,
+  numbersOfSettle,
+  OPERATION_CODES,
+  type Operation,
+  type Performed,
+} from '../operation.js'
 import { invalid } from '../options.js'
 import type { Policy } from '../policy.js'
 import { stamped } from '../receipt.js'
-import { lengthOf, performedAt, severalAt } from '../several.js'
+import { bookingAt, lengthOf, performedAt, severalAt } from '../several.js'
 import type { Answers, Ledger } from '../store.js'
 
 /** Tells the engine to read the system's clock. */
@@ -26,6 +33,7 @@ export class MemoryLedger implements Ledger {
   readonly #clock: (() => number) | undefined
   /** The names of the limits that decisions tell of. */
   readonly #names: readonly string[]
+  readonly #policies: number
   /** Doubles per answer of {@link takeMany}. */
   readonly #length: number
   /** What {@link take} answers into, and what all else does. */
@@ -34,12 +42,14 @@ export class MemoryLedger implements Ledger {
   readonly #take: (key: string, cost?: number, epochMs?: number) => void
   readonly #perform: ReturnType<native.Ledger['bindPerform']>
 
-  constructor(ledger: native.Ledger, clock: (() => number) | undefined, { limits }: Compound) {
+  constructor(ledger: native.Ledger, clock: (() => number) | undefined, { limits, policies }: Compound) {
     this.#native = ledger
     this.#clock = clock
     this.#names = limits.map(({ name }) => name)
-    this.#told = new Float64Array(lengthOf(limits.length))
-    this.#length = ledger.isSingle ? ANSWER_LENGTH : this.#told.length
+    this.#policies = policies.length
+    const length = lengthOf(limits.length)
+    this.#told = new Float64Array(length + policies.length * BOOKING_LENGTH)
+    this.#length = ledger.isSingle ? ANSWER_LENGTH : length
     this.#answer = new Float64Array(this.#length)
     this.#take = ledger.bindTake(this.#answer)
     this.#perform = ledger.bindPerform(this.#told)
@@ -90,6 +100,15 @@ export class MemoryLedger implements Ledger {
         this.#native.refund([...keys.keys], units, taken, this.#now(), this.#told)
         return this.#performedFor(keys)
       }
+      case 'unbook':
+        this.#native.unbook([...keys.keys], operation.booked, this.#now(), this.#told)
+        return this.#performedFor(keys)
+      // Its answer is never lost: who asked knows whether it was settled, and nothing is kept here.
+      case 'reserve':
+        return this.#ask(OPERATION_CODES.take, operation.units, keys)
+      case 'settle':
+        this.#native.settle([...keys.keys], numbersOfSettle(operation), this.#now(), this.#told)
+        return this.#performedFor(keys)
       case 'override': {
         const policies = operation.policies.map(numbersOf)
         this.#native.overrideNumbers([...keys.keys], policies, operation.lastingUs, this.#now(), this.#told)
@@ -98,6 +117,15 @@ export class MemoryLedger implements Ledger {
       default:
         return this.#ask(OPERATION_CODES[operation.kind], 0, keys)
     }
+  }
+
+  book(keys: Keys, cost: number, maxWaitUs: number): Booking {
+    this.#native.book([...keys.keys], cost, maxWaitUs, this.#now(), this.#told)
+    const booking = bookingAt(this.#told, 0, this.#names, this.#policies)
+    if (booking === undefined) {
+      throw failureAt(this.#told, 0, keys.keys[0])
+    }
+    return booking
   }
 
   async ready(): Promise<void> {}

@@ -3,18 +3,21 @@ import { invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** A token bucket; made by {@link tokenBucket}. Lengths of time are in milliseconds. */
-export interface TokenBucketPolicy<S extends string = string> {
+export interface TokenBucketPolicy<S extends string = string, M extends RefillMode = RefillMode> {
   readonly algorithm: 'tokenBucket'
   readonly capacity: number
   readonly refill: { readonly tokens: number; readonly every: number }
-  readonly refillMode: 'continuous' | 'interval'
+  readonly refillMode: M
   readonly initial: number
   readonly debt: number
   readonly per?: S
 }
 
+/** How a token bucket gains its tokens: see {@link TokenBucketOptions.refillMode}. */
+export type RefillMode = 'continuous' | 'interval'
+
 /** The options of {@link tokenBucket}. */
-export interface TokenBucketOptions<S extends string = string> {
+export interface TokenBucketOptions<S extends string = string, M extends RefillMode = RefillMode> {
   /** Tokens that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
   /** The bucket gains `tokens` in each `every`. */
@@ -23,7 +26,7 @@ export interface TokenBucketOptions<S extends string = string> {
    * `'continuous'` (the default): evenly over each `every`. `'interval'`: at once at the end of each
    * `every`, counted from the call that took the first token of a full bucket.
    */
-  readonly refillMode?: 'continuous' | 'interval'
+  readonly refillMode?: M
   /**
    * Tokens that a key has when it is first seen: a whole number from 0 to `capacity`, the default.
    *
@@ -62,9 +65,9 @@ export interface TokenBucketOptions<S extends string = string> {
  * tokenBucket({ capacity: 20, refill: { tokens: 5, every: '1s' } })
  * tokenBucket({ capacity: 100, refill: { tokens: 100, every: '1m' }, refillMode: 'interval' })
  */
-export function tokenBucket<const S extends string = never>(
-  options: TokenBucketOptions<S>,
-): TokenBucketPolicy<NoInfer<S>> {
+export function tokenBucket<const S extends string = never, const M extends RefillMode = 'continuous'>(
+  options: TokenBucketOptions<S, M>,
+): TokenBucketPolicy<NoInfer<S>, NoInfer<M>> {
   const names = ['capacity', 'refill', 'refillMode', 'initial', 'debt', 'per'] as const
   const given = optionsOf('INVALID_POLICY', 'tokenBucket', options, names)
   const { capacity, refill, refillMode, initial, debt, per } = given
@@ -77,14 +80,14 @@ export function tokenBucket<const S extends string = never>(
       tokens: wholeNumber('INVALID_POLICY', 'tokenBucket: refill.tokens', tokens),
       every: millisOf('INVALID_POLICY', 'tokenBucket: refill.every', every),
     }),
-    refillMode: refillModeOf(refillMode),
+    refillMode: refillModeOf(refillMode) as M,
     initial: initial === undefined ? holds : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),
     debt: debt === undefined ? 0 : wholeNumber('INVALID_POLICY', 'tokenBucket: debt', debt, 0),
     ...perOf<S>('tokenBucket', per),
   })
 }
 
-function refillModeOf(value: unknown): TokenBucketPolicy['refillMode'] {
+function refillModeOf(value: unknown): RefillMode {
   if (value === undefined || value === 'continuous') {
     return 'continuous'
   }

@@ -2,9 +2,9 @@ import { ANSWER_LENGTH, decisionAt, failureAt } from '../answer.js'
 import type { Decision, PolicyNumbers } from '../decision.js'
 import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
-import type { Performed } from '../operation.js'
+import type { Booking, Performed } from '../operation.js'
 import { stamped } from '../receipt.js'
-import { performedAt, severalAt } from '../several.js'
+import { bookingAt, performedAt, severalAt } from '../several.js'
 import type { Pending } from './pending.js'
 
 /** What the native store answers to a batch. */
@@ -65,6 +65,21 @@ export class OperationAsker implements Asker<Performed> {
 
   resultAt(answers: RedisAnswers, index: number): Performed | TollgateError {
     return performedAt(answers.answers, index * ANSWER_LENGTH, this.names) ?? failureIn(answers, index)
+  }
+}
+
+/** A limiter, as one on whose keys slots are booked. */
+export class BookingAsker implements Asker<Booking> {
+  /** @param policies - How many policies there are. */
+  constructor(
+    readonly pending: Pending,
+    readonly names: readonly string[],
+    readonly policies: number,
+  ) {}
+
+  resultAt(answers: RedisAnswers, index: number): Booking | TollgateError {
+    const start = index * ANSWER_LENGTH
+    return bookingAt(answers.answers, start, this.names, this.policies) ?? failureIn(answers, index)
   }
 }
 

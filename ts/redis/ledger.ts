@@ -5,9 +5,9 @@ import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
 import type { TollgateError } from '../error.js'
 import { Keys } from '../keys.js'
-import { OPERATION_CODES, type Operation, type Performed } from '../operation.js'
+import { type Booking, numbersOfSettle, OPERATION_CODES, type Operation, type Performed } from '../operation.js'
 import type { Answers, Ledger } from '../store.js'
-import { OperationAsker, TakeAsker } from './answer.js'
+import { BookingAsker, OperationAsker, TakeAsker } from './answer.js'
 import type { Batcher, Queue } from './batcher.js'
 import { Pending } from './pending.js'
 
@@ -27,6 +27,7 @@ export class RedisLedger implements Ledger {
   readonly #pending = new Pending()
   readonly #takes: TakeAsker
   readonly #operations: OperationAsker
+  readonly #bookings: BookingAsker
   readonly #answer = new Float64Array(ANSWER_LENGTH)
   readonly #note: (key: string, cost: number) => void
   readonly #tag: string | undefined
@@ -50,6 +51,7 @@ export class RedisLedger implements Ledger {
     this.#subjects = Math.max(...policies.map(({ subject }) => subject)) + 1
     this.#takes = new TakeAsker(this.#pending, names, this.origin)
     this.#operations = new OperationAsker(this.#pending, names)
+    this.#bookings = new BookingAsker(this.#pending, names, policies.length)
     this.#note = queue.ledger.bindNote(this.#answer)
     this.#tag = tag
     this.#release = release
@@ -92,6 +94,13 @@ export class RedisLedger implements Ledger {
     return batcher.noted(this.#queue, this.#operations, keys, 0)
   }
 
+  async book(keys: Keys, cost: number, maxWaitUs: number): Promise<Booking> {
+    const { batcher } = this.#home
+    batcher.checkRoom()
+    this.#checked(keys, this.#queue.ledger.noteBook(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
+    return batcher.noted(this.#queue, this.#bookings, keys, 0)
+  }
+
   async ready(): Promise<void> {
     await this.#peek(new Keys(new Array(this.#subjects).fill('ready'), undefined), 0)
   }
@@ -116,6 +125,12 @@ export class RedisLedger implements Ledger {
         return ledger.note(keys, tag, OPERATION_CODES.block, operation.lastingUs)
       case 'refund':
         return ledger.noteRefund(keys, tag, operation.units, Float64Array.of(operation.atUs, ...operation.resetAtUs))
+      case 'unbook':
+        return ledger.noteUnbook(keys, tag, operation.booked)
+      case 'reserve':
+        return ledger.noteReserve(keys, tag, operation.hold, operation.units, operation.lastingUs)
+      case 'settle':
+        return ledger.noteSettle(keys, tag, operation.hold, numbersOfSettle(operation))
       case 'override': {
         const policies = operation.policies.map((policy) => policy && compiled(policy, 'override: '))
         return ledger.noteOverride(keys, tag, policies, operation.lastingUs)

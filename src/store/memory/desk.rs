@@ -130,7 +130,7 @@ impl<'a> Desk<'a> {
         }
         self.lay_out();
         let performed = match operation {
-            Operation::Refund { .. } => {
+            _ if gives_back(operation) => {
                 // From a count that is shared, nothing is given back.
                 let units = self.on(|laid_out| !laid_out.is_shared(), operation).units;
                 Performed { units, ..self.on(|_| true, &Operation::Peek { cost: 0 }) }
@@ -229,6 +229,14 @@ impl<'a> Desk<'a> {
             let extras = std::mem::take(&mut slot.extras);
             shard.keep_extras(slot.spot, extras, slot.claimed, room, now);
         }
+    }
+}
+
+fn gives_back(operation: &Operation) -> bool {
+    match operation {
+        Operation::Refund { .. } | Operation::Unbook { .. } => true,
+        Operation::Settle { units, actual, .. } => actual < units,
+        _ => false,
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Batch {
     names: Vec<Keys>,
     /// By subject: its keys by their hash, to find those that are there already.
     known: Vec<HashTable<(u64, u16)>>,
+    /// The names of the keys that keep holds: one for each call that is about holds, in order.
+    holds: Keys,
     calls: Vec<Asked>,
     /// For each call as many as there are subjects: the numbers of their keys, from 1; 0 for none.
     numbers: Vec<u16>,
@@ -58,6 +60,9 @@ impl Batch {
             let key = keys.get(subject).copied().flatten();
             let number = key.map_or(0, |key| self.number_of(names, subject, key, tag));
             self.numbers.push(number);
+        }
+        if let Some(key) = keys.first().copied().flatten().filter(|_| about_holds(&operation)) {
+            self.holds.push(|name| names.write_holds(key, tag, name));
         }
         self.calls.push(match operation {
             Operation::Take { cost } => Asked::Take(cost),
@@ -106,6 +111,7 @@ impl Batch {
         let numbers = Vec::with_capacity(self.numbers.len());
         Self {
             names: std::mem::replace(&mut self.names, names),
+            holds: std::mem::take(&mut self.holds),
             calls: std::mem::replace(&mut self.calls, calls),
             numbers: std::mem::replace(&mut self.numbers, numbers),
             outlook: Arc::clone(&self.outlook),
@@ -147,6 +153,7 @@ impl Batch {
 
     pub(super) fn add_keys_to(&self, keys: &mut Keys) {
         self.names.iter().for_each(|own| keys.extend(own));
+        keys.extend(&self.holds);
     }
 
     /// The calls, each with the numbers of its keys.
@@ -184,10 +191,16 @@ impl Batch {
             return;
         }
         let listed = if plain { 0 } else { u16::try_from(self.calls.len()).unwrap_or(u16::MAX) };
-        request::push_general(request, policies, self.about, keys_of, listed);
+        let holds = u16::try_from(self.holds.len()).unwrap_or(u16::MAX);
+        request::push_general(request, policies, self.about, keys_of, (listed, holds));
         if !plain {
+            let mut hold = 0;
             for (asked, numbers) in self.calls() {
-                request::push_call(request, policies, numbers, asked);
+                let has_hold = numbers[0] > 0
+                    && matches!(asked, Asked::Other(operation) if about_holds(operation));
+                hold += u16::from(has_hold);
+                let hold = if has_hold { hold } else { 0 };
+                request::push_call(request, policies, numbers, hold, asked);
             }
         }
     }
@@ -196,6 +209,12 @@ impl Batch {
     pub(super) fn learn(&self, otherwise: usize) {
         self.outlook.learn(self.calls.len(), otherwise);
     }
+}
+
+/// Whether a call adds or takes holds.
+fn about_holds(operation: &Operation) -> bool {
+    use Operation::{Reserve, Reset, Settle};
+    matches!(operation, Reserve { .. } | Settle { .. } | Reset)
 }
 
 #[cfg(test)]
@@ -286,5 +305,27 @@ mod tests {
         let expected =
             ["api:ip:gcra:{a}", "api:user:gcra:{b}", "api:user:gcra:{c}", "api:slow:gcra:{a}"];
         assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn the_keys_of_holds_follow_on_the_others_for_calls_that_are_about_holds() {
+        let names = Names::new("api", &gcra());
+        let mut batch = Batch::new();
+        let [a, b] = ["a", "b"].map(|key| [Some(Key::new(key).unwrap())]);
+        let reserve = Operation::Reserve { cost: 2, hold: [7; 16], lasting: 5 };
+        batch.push_operation(&names, &a, None, Operation::Take { cost: 2 });
+        let plain = written(&batch).len();
+        batch.push_operation(&names, &b, None, reserve.clone());
+        batch.push_operation(&names, &[None], None, Operation::Reset);
+        batch.push_operation(&names, &a, None, Operation::Reset);
+        let batch = batch.take();
+        let keys = batch.keys();
+        let keys: Vec<_> = keys.iter().map(|name| std::str::from_utf8(name).unwrap()).collect();
+        let holds = ["api:~holds:{b}", "api:~holds:{a}"];
+        assert_eq!(keys[2..], holds);
+        let request = written(&batch);
+        // A number of keys; of each call its code and its key; of a reservation its hold, cost and length.
+        assert_eq!(request.len(), plain + 2 + 3 * 3 + 3 * 2 + 16 + 8 + 8);
+        assert_eq!(request[request.len() - 2..], [0, 2], "the last is about the second key");
     }
 }

@@ -12,6 +12,8 @@ use crate::policies::Policies;
 #[derive(Debug, Clone)]
 pub struct Names {
     heads: Box<[Head]>,
+    /// How the names of the keys that keep holds begin. No policy's name can begin so.
+    holds: Box<str>,
     subjects: usize,
 }
 
@@ -31,7 +33,8 @@ impl Names {
             subject: named.subject,
         };
         let heads = policies.named().iter().map(head).collect();
-        Self { heads, subjects: policies.subjects() }
+        let holds = format!("{prefix}:~holds:{{").into();
+        Self { heads, holds, subjects: policies.subjects() }
     }
 
     /// The kinds of keys that a call may name.
@@ -46,19 +49,12 @@ impl Names {
 
     /// Appends the name of a policy's key, with the call's own hash tag if it has one.
     pub(super) fn write(&self, policy: usize, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        name.extend_from_slice(self.heads[policy].text.as_bytes());
-        match tag {
-            None => {
-                push_escaped(key.as_str(), name);
-                name.push(b'}');
-            }
-            // It does not end with a brace, as no name without a tag does.
-            Some(tag) => {
-                push_escaped(tag, name);
-                name.push(b'}');
-                push_escaped(key.as_str(), name);
-            }
-        }
+        push_name(&self.heads[policy].text, key, tag, name);
+    }
+
+    /// Appends the name of the key that keeps the holds of a key of the first subject.
+    pub(super) fn write_holds(&self, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
+        push_name(&self.holds, key, tag, name);
     }
 
     /// The name of a key under the first policy: UTF-8, as the key is.
@@ -67,6 +63,31 @@ impl Names {
         let mut name = Vec::new();
         self.write(0, key, None, &mut name);
         name
+    }
+
+    /// The name of the key that keeps a key's holds.
+    #[must_use]
+    pub fn of_holds(&self, key: Key<'_>) -> Vec<u8> {
+        let mut name = Vec::new();
+        self.write_holds(key, None, &mut name);
+        name
+    }
+}
+
+/// Appends a name: its head, which ends where the hash tag begins, and the user's key.
+fn push_name(head: &str, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
+    name.extend_from_slice(head.as_bytes());
+    match tag {
+        None => {
+            push_escaped(key.as_str(), name);
+            name.push(b'}');
+        }
+        // It does not end with a brace, as no name without a tag does.
+        Some(tag) => {
+            push_escaped(tag, name);
+            name.push(b'}');
+            push_escaped(key.as_str(), name);
+        }
     }
 }
 
@@ -109,6 +130,15 @@ mod tests {
     #[test]
     fn the_user_key_is_the_hash_tag() {
         assert_eq!(name("user:42"), "api:default:gcra:{user:42}");
+    }
+
+    #[test]
+    fn holds_have_a_name_that_no_policys_key_has() {
+        let key = Key::new("user{42}").unwrap();
+        assert_eq!(names().of_holds(key), b"api:~holds:{user%7B42%7D}");
+        let mut name = Vec::new();
+        names().write_holds(key, Some("tenant:7"), &mut name);
+        assert_eq!(name, b"api:~holds:{tenant:7}user%7B42%7D");
     }
 
     #[test]

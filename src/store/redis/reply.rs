@@ -121,9 +121,17 @@ impl<'a> Reply<'a> {
     /// # Errors
     /// [`CallError::Malformed`] if there are none.
     pub fn units(&mut self) -> Result<u64, CallError> {
-        let mut place = [0];
-        doubles(&mut self.more, &mut place).ok_or(CallError::Malformed)?;
-        Ok(place[0])
+        self.numbers().map(|[units]| units)
+    }
+
+    /// So many numbers that the next call, an operation, is about.
+    ///
+    /// # Errors
+    /// [`CallError::Malformed`] if there are not so many.
+    pub fn numbers<const COUNT: usize>(&mut self) -> Result<[u64; COUNT], CallError> {
+        let mut places = [0; COUNT];
+        doubles(&mut self.more, &mut places).ok_or(CallError::Malformed)?;
+        Ok(places)
     }
 
     /// What became of the next call under a policy, and what stands of the state that it left.
@@ -236,14 +244,17 @@ mod tests {
 
     #[test]
     fn states_and_what_belongs_to_them_are_read_in_order() {
-        let mut values =
-            reply(&[9., 1., 0., 0., 9., 2., 0., 0., 9., 3.], &[0, 4, 9, 3, 2], &[3., 2., 1., 1.]);
+        let mut values = reply(
+            &[9., 1., 0., 0., 9., 2., 0., 0., 9., 3.],
+            &[0, 4, 9, 3, 2],
+            &[5., 3., 1., 1., 8.],
+        );
         values.push(Value::Bytes(b"OOM".to_vec()));
         let mut reply = Reply::new(&values);
         assert_eq!(reply.now(), 5);
         let own =
             RateNumbers { period: 1_000_000, units: 7, burst: 10, lingers: false, booked_until: 0 };
-        let other = RateNumbers { period: 3, units: 2, burst: 1, lingers: true, booked_until: 0 };
+        let other = RateNumbers { period: 5, units: 3, burst: 1, lingers: true, booked_until: 8 };
         let arrival_of = |part| Arrival { micros: 9, part };
         assert_eq!(arrival(reply.next(&gcra())), (Outcome::Admitted, arrival_of(1), own));
         assert_eq!(reply.next(&gcra()), Err(CallError::Unwritten("OOM".into())));
@@ -291,7 +302,7 @@ mod tests {
             reply(&[1e300, 0.], &[], &[]),
             reply(&[9., 0.], &[7], &[]),
             reply(&[9., 0.], &[8], &[]),
-            reply(&[9., 0.], &[8], &[0., 1., 1., 0.]),
+            reply(&[9., 0.], &[8], &[0., 1., 1., 0., 0.]),
             reply(&[9., 0.], &[4], &[]),
             reply(&[9., 0.], &[BLOCKED], &[]),
             reply(&[9., 0.], &[OVERRIDDEN], &[0.; 10]),

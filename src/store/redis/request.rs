@@ -1,7 +1,7 @@
 //! What is asked of the script: groups of calls as `lua/batch.lua` and `lua/decide.lua` read them.
 
 use super::wire::{Twin, push_double, wire};
-use crate::algorithm::Taken;
+use crate::algorithm::{Booking, MAX_WAIT, Taken};
 use crate::operation::Operation;
 use crate::policies::{NamedPolicy, Policies};
 use crate::policy::Policy;
@@ -13,6 +13,8 @@ const GENERAL: u8 = 0;
 
 /// The form of one unit on each key of several policies that all have a quick way.
 const SEVERAL: u8 = 7;
+/// The form of any calls some of which are about holds.
+const WITH_HOLDS: u8 = 9;
 
 /// The form of one unit on each key of windows, most of which are expected to be open and to have room.
 const EXPECTED: u8 = 8;
@@ -28,15 +30,20 @@ pub(super) enum Asked {
 
 /// Appends the head of a group of so many calls on so many keys for each subject: the policies, and what
 /// they must know of the time around `about`. No calls stand for one of one unit on each subject's n-th
-/// key.
+/// key. Behind the policies' keys there are so many that keep holds.
 pub(super) fn push_general(
     request: &mut Vec<u8>,
     policies: &Policies,
     about: Micros,
     keys: impl Fn(usize) -> u16,
-    calls: u16,
+    (calls, holds): (u16, u16),
 ) {
-    request.push(GENERAL);
+    if holds == 0 {
+        request.push(GENERAL);
+    } else {
+        request.push(WITH_HOLDS);
+        request.extend_from_slice(&holds.to_be_bytes());
+    }
     request.extend_from_slice(&calls.to_be_bytes());
     request.extend_from_slice(&[byte(policies.subjects()), byte(policies.named().len())]);
     for NamedPolicy { policy, subject, .. } in policies.named() {
@@ -46,11 +53,13 @@ pub(super) fn push_general(
     }
 }
 
-/// Appends a call: the number of each subject's key, counted from 1, or 0 if it names none.
+/// Appends a call: the number of each subject's key, counted from 1, or 0 if it names none; and so the number
+/// of the key that keeps its holds.
 pub(super) fn push_call(
     request: &mut Vec<u8>,
     policies: &Policies,
     numbers: &[u16],
+    hold: u16,
     asked: &Asked,
 ) {
     request.push(operation_code(asked));
@@ -59,7 +68,7 @@ pub(super) fn push_call(
     }
     match asked {
         Asked::Take(cost) => push_double(request, *cost),
-        Asked::Other(operation) => push_operation(request, policies, operation),
+        Asked::Other(operation) => push_operation(request, policies, hold, operation),
     }
 }
 
@@ -78,11 +87,20 @@ fn operation_code(asked: &Asked) -> u8 {
             Operation::Unblock => 7,
             Operation::Override { .. } => 8,
             Operation::ClearOverride => 9,
+            Operation::Book { .. } => 20,
+            Operation::Unbook { .. } => 21,
+            Operation::Reserve { .. } => 12,
+            Operation::Settle { .. } => 13,
         },
     }
 }
 
-fn push_operation(request: &mut Vec<u8>, policies: &Policies, operation: &Operation) {
+fn push_operation(
+    request: &mut Vec<u8>,
+    policies: &Policies,
+    hold_key: u16,
+    operation: &Operation,
+) {
     match operation {
         Operation::Take { cost: units }
         | Operation::Peek { cost: units }
@@ -90,14 +108,35 @@ fn push_operation(request: &mut Vec<u8>, policies: &Policies, operation: &Operat
         | Operation::Penalize { units } => push_double(request, *units),
         Operation::Refund { units, taken } => {
             push_double(request, *units);
+            push_taken(request, policies, taken);
+        }
+        Operation::Book { cost, max_wait } => {
+            push_double(request, *cost);
+            push_double(request, (*max_wait).min(MAX_WAIT));
+        }
+        Operation::Unbook { bookings } => {
             for index in 0..policies.named().len() {
-                // Without such a call there is nothing to give back.
-                let nothing = Taken { at: 0, reset_at: 0 };
-                let Taken { at, reset_at } = taken.get(index).copied().unwrap_or(nothing);
-                push_double(request, at);
-                push_double(request, reset_at);
+                let booking = bookings.get(index).and_then(Option::as_ref);
+                request.push(byte(booking.iter().len()));
+                let numbers = booking.into_iter().flat_map(Booking::to_numbers);
+                numbers.for_each(|number| push_double(request, number));
             }
         }
+        Operation::Reserve { cost, hold, lasting } => {
+            request.extend_from_slice(&hold_key.to_be_bytes());
+            request.extend_from_slice(hold);
+            push_double(request, *cost);
+            push_double(request, *lasting);
+        }
+        // When it ends is known where it is kept.
+        Operation::Settle { hold, units, actual, taken, expires_at: _ } => {
+            request.extend_from_slice(&hold_key.to_be_bytes());
+            request.extend_from_slice(hold);
+            push_double(request, *units);
+            push_double(request, *actual);
+            push_taken(request, policies, taken);
+        }
+        Operation::Reset => request.extend_from_slice(&hold_key.to_be_bytes()),
         Operation::Block { lasting } => push_double(request, *lasting),
         Operation::Override { policies: own, lasting } => {
             push_double(request, *lasting);
@@ -109,7 +148,18 @@ fn push_operation(request: &mut Vec<u8>, policies: &Policies, operation: &Operat
                 }
             }
         }
-        Operation::Reset | Operation::Unblock | Operation::ClearOverride => {}
+        Operation::Unblock | Operation::ClearOverride => {}
+    }
+}
+
+/// Appends a call that was taken, by policy.
+fn push_taken(request: &mut Vec<u8>, policies: &Policies, taken: &[Taken]) {
+    for index in 0..policies.named().len() {
+        // Without such a call there is nothing to give back.
+        let nothing = Taken { at: 0, reset_at: 0 };
+        let Taken { at, reset_at } = taken.get(index).copied().unwrap_or(nothing);
+        push_double(request, at);
+        push_double(request, reset_at);
     }
 }
 

@@ -6,7 +6,7 @@ use once_cell::sync::Lazy;
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
 /// The files behind the clock, each of which makes use of those before it.
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     include_str!("../../../lua/batch.lua"),
     include_str!("../../../lua/extras.lua"),
     include_str!("../../../lua/books.lua"),
@@ -18,6 +18,7 @@ const FILES: [&str; 14] = [
     include_str!("../../../lua/sliding_window_list.lua"),
     include_str!("../../../lua/sliding_window_hash.lua"),
     include_str!("../../../lua/sliding_log.lua"),
+    include_str!("../../../lua/holds.lua"),
     include_str!("../../../lua/operations.lua"),
     include_str!("../../../lua/quick.lua"),
     include_str!("../../../lua/decide.lua"),

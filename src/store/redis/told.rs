@@ -4,12 +4,12 @@ use super::batch::Batch;
 use super::reply::{CallError, Entry, Reply};
 use super::request::Asked;
 use super::wire::Left;
-use crate::algorithm::{Algorithm as _, Look, Outcome};
+use crate::algorithm::{Algorithm as _, BOOKING_LENGTH, Booking, Look, Outcome, RateState};
 use crate::decision::{self, Decision};
-use crate::operation::Operation;
+use crate::operation::{Bookings, Operation};
 use crate::perform::Performed;
 use crate::policies::Policies;
-use crate::policy::Policy;
+use crate::policy::{Policy, State};
 use crate::several::{Told, Vote};
 use crate::time::Micros;
 
@@ -53,11 +53,11 @@ fn taken(
         (&entry, policies.named_limits())
     {
         let told = decision::describe(policy, state, now, cost, *outcome).into();
-        return Ok(Performed { told, units });
+        return Ok(Performed::new(told, units));
     }
     let named = policies.named_limits() > 0;
     let vote = vote(policy, entry, now, cost);
-    Ok(Performed { told: Told::of_votes(named, &[vote], now, cost), units })
+    Ok(Performed::new(Told::of_votes(named, &[vote], now, cost), units))
 }
 
 /// A call that takes units under several policies.
@@ -73,7 +73,7 @@ fn several(
         .iter()
         .all(|vote| vote.outcome == Outcome::Admitted && vote.blocked_until <= reply.now());
     let told = Told::of_votes(policies.named_limits() > 0, &votes, reply.now(), cost);
-    Ok(Performed { told, units: if admitted { cost } else { 0 } })
+    Ok(Performed::new(told, if admitted { cost } else { 0 }))
 }
 
 fn performed(
@@ -84,17 +84,58 @@ fn performed(
 ) -> Result<Performed, CallError> {
     let named = policies.named_limits() > 0;
     if let Operation::Peek { cost } = *operation {
-        return Ok(Performed { told: peeked(policies, numbers, reply, cost)?, units: 0 });
+        return Ok(Performed::new(peeked(policies, numbers, reply, cost)?, 0));
+    }
+    if let Operation::Book { cost, .. } = *operation {
+        return booked(policies, numbers, reply, cost);
     }
     let units = reply.units()?;
-    if let Operation::TakeUpTo { .. } = operation {
+    let taken = match *operation {
         // What is told of nothing granted is what a single unit would be told.
-        let cost = units.max(1);
+        Operation::TakeUpTo { .. } => Some(units.max(1)),
+        Operation::Reserve { cost, .. } => Some(cost),
+        _ => None,
+    };
+    if let Some(cost) = taken {
         let vote = |policy: &Policy, entry, now| vote(policy, entry, now, cost);
         let votes = votes(policies, numbers, reply, vote)?;
-        return Ok(Performed { told: Told::of_votes(named, &votes, reply.now(), cost), units });
+        return Ok(Performed::new(Told::of_votes(named, &votes, reply.now(), cost), units));
     }
-    Ok(Performed { told: peeked(policies, numbers, reply, 0)?, units })
+    Ok(Performed::new(peeked(policies, numbers, reply, 0)?, units))
+}
+
+/// What became of a booking: the script tells the microseconds until its slot and one more, or 0 if there is
+/// none, and the states as they were before.
+fn booked(
+    policies: &Policies,
+    numbers: &[u16],
+    reply: &mut Reply<'_>,
+    cost: u64,
+) -> Result<Performed, CallError> {
+    let wait = reply.units()?.checked_sub(1);
+    let named = policies.named().iter();
+    let concerned: Vec<_> = named.map(|named| numbers[named.subject] > 0).collect();
+    let mut befores = Vec::new();
+    for _ in concerned.iter().filter(|&&is_concerned| is_concerned && wait.is_some()) {
+        let before = reply.numbers::<{ BOOKING_LENGTH / 2 }>()?;
+        befores.push(RateState::from_numbers(&before).ok_or(CallError::Malformed)?);
+    }
+    let mut lefts = Vec::new();
+    let votes = votes(policies, numbers, reply, |policy, entry, now| {
+        lefts.push(entry.left.clone());
+        vote(policy, entry, now, cost)
+    })?;
+    let mut booked = befores.into_iter().zip(lefts);
+    let mut booking = |is_concerned: bool| match is_concerned.then(|| booked.next()).flatten() {
+        Some((before, Left::State(State::Rate(left)))) => Some(Booking { before, left }),
+        _ => None,
+    };
+    let bookings = match wait {
+        Some(_) => concerned.into_iter().map(&mut booking).collect(),
+        None => Bookings::new(),
+    };
+    let told = Told::of_votes(policies.named_limits() > 0, &votes, reply.now(), cost);
+    Ok(Performed { told, units: wait.unwrap_or(0), bookings })
 }
 
 /// What would become of a cost.

@@ -35,6 +35,23 @@ fn a_key_in_a_shared_cell_cannot_be_reset_alone() {
 }
 
 #[test]
+fn slots_are_booked_and_given_back_but_for_those_of_a_shared_cell() {
+    let ledger = ledger(1);
+    let perform =
+        |name, now, operation: &_| ledger.perform(&[Some(key(name))], operation, &now).unwrap();
+    for (name, comes_back) in [("resident", 1), ("newcomer", 0)] {
+        ledger.take(key(name), 2, &0);
+        let booked = perform(name, 0, &Operation::Book { cost: 1, max_wait: 1_000_000 });
+        assert_eq!((booked.units, booked.bookings.len()), (500_000, 1));
+        assert_eq!(ledger.take(key(name), 1, &499_999).status, Status::Refused);
+        let unbook = Operation::Unbook { bookings: booked.bookings };
+        assert_eq!(perform(name, 0, &unbook).units, comes_back, "{name}");
+        let reset_after_ms = ledger.peek(key(name), 0, &0).reset_after_ms;
+        assert_eq!(reset_after_ms, 1_500 - 500 * comes_back);
+    }
+}
+
+#[test]
 fn a_reset_key_keeps_its_room_in_a_full_store() {
     let ledger = ledger(1);
     ledger.take(key("resident"), 2, &0);

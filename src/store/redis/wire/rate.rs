@@ -1,7 +1,5 @@
 //! The other end of `lua/rate.lua`.
 
-use std::sync::Arc;
-
 use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{
     Arrival, Gcra, LeakyBucket, Levels, Rate, RateNumbers, RateState, TokenBucket,
@@ -47,21 +45,16 @@ impl Wire for Rate {
     }
 
     fn others_width(&self) -> usize {
-        4
+        5
     }
 
     fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left> {
         let &[micros, part] = state else { return None };
         let numbers = match others {
             None => self.shared_numbers(),
-            Some(&[period, units, burst, lingers]) if period > 0 && units > 0 && burst > 0 => {
-                Arc::new(RateNumbers {
-                    period,
-                    units,
-                    burst,
-                    lingers: lingers > 0,
-                    booked_until: 0,
-                })
+            Some(&[period, units, burst, lingers, booked_until]) => {
+                let numbers = [micros, part, period, units, burst, lingers, booked_until];
+                return RateState::from_numbers(&numbers).map(State::Rate).map(Left::State);
             }
             Some(_) => return None,
         };

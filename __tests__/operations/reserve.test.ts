@@ -1,0 +1,247 @@
+/** Reservations: a take under a hold that is settled once. */
+import {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  type Policy,
+  type Reservation,
+  type Reserved,
+  type Reserving,
+  type SlidingCounterPolicy,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+} from '../../ts/index.js'
+import { anything } from '../policies/help.js'
+import { PLACES } from './places.js'
+
+const TEN: readonly Exclude<Policy<never>, SlidingCounterPolicy>[] = [
+  gcra({ limit: 10, period: '1h' }),
+  leakyBucket({ capacity: 10, leak: { units: 10, every: '1h' } }),
+  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' } }),
+  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' }, refillMode: 'interval' }),
+  fixedWindow({ limit: 10, window: '1h' }),
+  fixedWindow({ limit: 10, window: '1h', countRefused: true }),
+  calendarWindow({ limit: 10, every: 'month' }),
+  slidingWindow({ limit: 10, window: '1h' }),
+  slidingWindow({ limit: 10, window: '1h', layout: 'hash' }),
+  slidingLog({ limit: 10, window: '1h' }),
+  slidingLogs({ limits: { all: { limit: 10, window: '1h' } } }),
+]
+
+const BEFORE = { settled: false, reason: 'settled-before' }
+
+/** A reservation that was allowed. */
+function reserved<N extends string>(reservation: Reservation<N>): Reserved<N> {
+  if (!reservation.allowed) {
+    throw new Error(`not allowed: ${reservation.decision.status}`)
+  }
+  return reservation
+}
+
+describe.each(PLACES)('reserve: $name', (place) => {
+  test.each(TEN)('$algorithm: fewer, as many and more units than were reserved', async (policy) => {
+    const limiter = place.limiter(anything(policy)) as unknown as ReturnType<typeof plain>
+    const remaining = async () => (await limiter.peek('a', 0)).remaining
+    const [first, second, third] = [
+      reserved(await limiter.reserve('a', 4)),
+      reserved(await limiter.reserve('a', 2)),
+      reserved(await limiter.reserve('a', 3)),
+    ]
+    expect(third.decision).toMatchObject({ status: 'allowed', remaining: 1 })
+    expect(first.units).toBe(4)
+    expect(await first.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0 })
+    expect(await remaining()).toBe(4)
+    expect(await second.commit()).toEqual({ settled: true, refunded: 0, charged: 0 })
+    expect(await remaining()).toBe(4)
+    expect(await third.commit(5)).toEqual({ settled: true, refunded: 0, charged: 2 })
+    expect(await remaining()).toBe(2)
+    const last = reserved(await limiter.reserve('a', 1))
+    expect(await last.commit(9)).toEqual({ settled: true, refunded: 0, charged: 1 })
+    expect(await remaining()).toBe(0)
+    for (const one of [first, second, third, last]) {
+      expect(await one.commit(0)).toEqual(BEFORE)
+      expect(await one.cancel()).toEqual(BEFORE)
+    }
+    expect(await remaining()).toBe(0)
+  })
+
+  // Of which `reserve` is known to compile.
+  const plain = () => place.limiter(fixedWindow({ limit: 10, window: '1h' }))
+
+  test('a refused one has charged nothing, and there is nothing to settle', async () => {
+    const limiter = plain()
+    await limiter.take('a', 7)
+    const refused = await limiter.reserve('a', 4)
+    expect(refused).toMatchObject({ allowed: false, decision: { allowed: false, status: 'refused', remaining: 3 } })
+    expect(Object.keys(refused)).toEqual(['allowed', 'decision'])
+    expect((await limiter.reserve('a', 11)).decision.status).toBe('impossible')
+    await limiter.block('a', '1m')
+    expect((await limiter.reserve('a', 1)).decision.status).toBe('blocked')
+    await limiter.unblock('a')
+    expect((await limiter.reserve('a', 3)).decision.status).toBe('allowed-last')
+  })
+
+  test('a refused one is counted where refused calls are', async () => {
+    const limiter = place.limiter(fixedWindow({ limit: 10, window: '1h', countRefused: true }))
+    await limiter.take('a', 7)
+    expect((await limiter.reserve('a', 4)).allowed).toBe(false)
+    expect((await limiter.peek('a', 0)).remaining).toBe(0)
+  })
+
+  test('cancel gives all units back', async () => {
+    const limiter = plain()
+    const reservation = reserved(await limiter.reserve('a', 10))
+    expect(await reservation.cancel()).toEqual({ settled: true, refunded: 10, charged: 0 })
+    expect(await reservation.commit(10)).toEqual(BEFORE)
+    expect((await limiter.peek('a', 0)).remaining).toBe(10)
+  })
+
+  test('of two calls at once the first settles', async () => {
+    const limiter = plain()
+    const reservation = reserved(await limiter.reserve('a', 10))
+    const settled = [reservation.commit(7), reservation.cancel(), reservation.commit(9)]
+    // It has taken effect before what is asked after it.
+    const { remaining } = await limiter.take('a')
+    expect(await Promise.all(settled)).toEqual([{ settled: true, refunded: 3, charged: 0 }, BEFORE, BEFORE])
+    expect(remaining).toBe(2)
+    expect((await limiter.peek('a', 0)).remaining).toBe(2)
+  })
+
+  test('once it has expired it counts as spent', async () => {
+    const limiter = plain()
+    const [early, late] = [
+      reserved(await limiter.reserve('a', 2, { expiresIn: '10s' })),
+      reserved(await limiter.reserve('a', 3, { expiresIn: 40 })),
+    ]
+    expect(late.expiresAt - late.decision.at).toBeCloseTo(40, 2)
+    await place.pass(40)
+    const expired = { settled: false, reason: 'expired' }
+    expect(await late.cancel()).toEqual(expired)
+    expect(await late.commit(9)).toEqual(expired)
+    expect((await limiter.peek('a', 0)).remaining).toBe(5)
+    expect(await early.cancel()).toMatchObject({ refunded: 2 })
+  })
+
+  test('it lasts a minute unless it is said how long', async () => {
+    const reservation = reserved(await plain().reserve('a', 3))
+    expect(reservation.expiresAt - reservation.decision.at).toBeCloseTo(60_000, 2)
+  })
+
+  test('nothing comes back of a window that has closed, and what is lacking is charged now', async () => {
+    const limiter = place.limiter(fixedWindow({ limit: 10, window: '100ms' }))
+    const [less, more] = [reserved(await limiter.reserve('a', 4)), reserved(await limiter.reserve('a', 4))]
+    await place.pass(100)
+    expect((await limiter.take('a', 2)).remaining).toBe(8)
+    expect(await less.commit(1)).toEqual({ settled: true, refunded: 0, charged: 0 })
+    expect(await more.commit(7)).toEqual({ settled: true, refunded: 0, charged: 3 })
+    expect((await limiter.peek('a', 0)).remaining).toBe(5)
+  })
+
+  test('nothing comes back after a reset', async () => {
+    const limiter = plain()
+    const reservation = reserved(await limiter.reserve('a', 4))
+    await limiter.reset('a')
+    const settlement = await reservation.cancel()
+    expect(settlement.settled && settlement.refunded > 0).toBe(false)
+    expect((await limiter.peek('a', 0)).remaining).toBe(10)
+  })
+
+  test('a blocked key settles what was reserved', async () => {
+    const limiter = plain()
+    const [less, more] = [reserved(await limiter.reserve('a', 4)), reserved(await limiter.reserve('a', 4))]
+    await limiter.block('a', '1h')
+    expect(await less.cancel()).toMatchObject({ refunded: 4 })
+    expect(await more.commit(9)).toMatchObject({ charged: 5 })
+    expect(await limiter.peek('a', 0)).toMatchObject({ status: 'blocked', remaining: 1 })
+  })
+
+  test('under several policies each settles what it can', async () => {
+    const limiter = place.limiter({
+      short: fixedWindow({ limit: 6, window: '100ms' }),
+      long: slidingLog({ limit: 20, window: '1h' }),
+      rate: gcra({ limit: 9, period: '1h' }),
+    })
+    const remaining = async () => Object.values((await limiter.peek('a', 0)).policies).map((one) => one.remaining)
+    const [less, more] = [reserved(await limiter.reserve('a', 3)), reserved(await limiter.reserve('a', 3))]
+    expect((await limiter.reserve('a', 1)).decision.policy).toBe('short')
+    await place.pass(100)
+    expect(await less.commit(1)).toEqual({ settled: true, refunded: 2, charged: 0 })
+    expect(await remaining()).toEqual([6, 16, 5])
+    expect(await more.commit(20)).toEqual({ settled: true, refunded: 0, charged: 16 })
+    expect(await remaining()).toEqual([0, 0, 0])
+  })
+
+  test('policies that count by keys of their own settle on those of the reservation', async () => {
+    const limiter = place.limiter({
+      ip: gcra({ limit: 10, period: '1h', per: 'ip' }),
+      account: fixedWindow({ limit: 8, window: '1h', per: 'account' }),
+      all: gcra({ limit: 12, period: '1h', per: 'global' }),
+    })
+    const key = { ip: 'same', account: 'same' }
+    const remaining = async () => Object.values((await limiter.peek(key, 0)).policies).map((one) => one.remaining)
+    const [less, more] = [reserved(await limiter.reserve(key, 4)), reserved(await limiter.reserve(key, 2))]
+    const other = await limiter.reserve({ ip: '2', account: 'same' }, 3)
+    expect(other).toMatchObject({ allowed: false, decision: { policy: 'account' } })
+    await limiter.take({ ip: '3', account: 'ben' }, 1)
+    expect(await remaining()).toEqual([4, 2, 5])
+    expect(await less.commit(1)).toMatchObject({ refunded: 3 })
+    expect(await remaining()).toEqual([7, 5, 8])
+    // That of the account is not what the first policy counts by.
+    await limiter.reset({ account: 'same' })
+    expect(await more.commit(5)).toMatchObject({ charged: 3 })
+    expect(await remaining()).toEqual([4, 5, 5])
+  })
+
+  test("a key's own numbers decide, and settle", async () => {
+    const limiter = plain()
+    await limiter.override('a', { limit: 20 }, { ttl: '1h' })
+    const reservation = reserved(await limiter.reserve('a', 12))
+    expect(await reservation.commit(30)).toMatchObject({ charged: 8 })
+  })
+
+  test('its decision is not refunded, too', async () => {
+    const limiter = plain()
+    const { decision } = await limiter.reserve('a', 4)
+    await expect(limiter.refund(decision)).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+  })
+
+  test('what makes no sense is refused', async () => {
+    const limiter: Reserving = plain()
+    for (const units of [0, -1, 1.5, '1', null, undefined]) {
+      await expect(limiter.reserve('a', anything(units))).rejects.toMatchObject({ code: 'INVALID_COST' })
+    }
+    const options = [{ expiresIn: 0 }, { expiresIn: '1y' }, { expiresIn: '25h' }, { expiresin: 5 }, { tag: '' }, 5]
+    for (const one of options) {
+      await expect(limiter.reserve('a', 1, anything(one))).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+    }
+    await expect(limiter.reserve('', 1)).rejects.toMatchObject({ code: 'INVALID_KEY' })
+    const reservation = reserved(await limiter.reserve('a', 10, { expiresIn: '1d' }))
+    for (const actual of [-1, 1.5, '1', null, Number.NaN]) {
+      await expect(reservation.commit(anything(actual))).rejects.toMatchObject({ code: 'INVALID_COST' })
+    }
+    expect(await reservation.commit(0)).toMatchObject({ refunded: 10 })
+  })
+
+  test('a slidingCounter takes none, also among others', async () => {
+    const counter = slidingCounter({ limit: 5, window: '1h' })
+    for (const policies of [counter, { one: gcra({ limit: 1, period: 1 }), counter }]) {
+      const limiter = place.limiter(anything(policies)) as unknown as Reserving
+      await expect(limiter.reserve('a', 1)).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+        message: expect.stringMatching(/^reserve cannot be used with slidingCounter/),
+      })
+    }
+  })
+
+  test('a closed limiter settles nothing', async () => {
+    const limiter = plain()
+    const reservation = reserved(await limiter.reserve('a', 4))
+    await limiter.close()
+    await expect(reservation.cancel()).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(limiter.reserve('a', 4)).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+})

@@ -1,0 +1,286 @@
+/** `wait`: slots in order, and what becomes of those who do not wait for them. */
+import { execFileSync } from 'node:child_process'
+import { getEventListeners } from 'node:events'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  MemoryStore,
+  RateLimiter,
+  TollgateError,
+  tokenBucket,
+  type Waited,
+  type Waits,
+} from '../../ts/index.js'
+import { FakeClock } from '../clock.js'
+import { anything } from '../policies/help.js'
+import { LIVE_PLACES } from './places.js'
+
+/** A slot every 40 ms. */
+const PACER = gcra({ limit: 25, period: '1s', burst: 1 })
+
+/** When a slot is, in microseconds by the deciding clock. */
+const slotOf = ({ at, waitedMs }: Waited) => Math.round(at * 1_000) + Math.round(waitedMs * 1_000)
+
+const gaps = (slots: readonly number[]) => slots.slice(1).map((slot, index) => slot - (slots[index] as number))
+
+describe.each(LIVE_PLACES)('wait: $name', (place) => {
+  test('gives slots in the order of the calls, and no call goes on before its own', async () => {
+    const limiter = place.limiter(PACER)
+    const start = performance.now()
+    const order: number[] = []
+    const calls = [0, 1, 2, 3].map(async (number) => {
+      const decision = await limiter.wait('a')
+      order.push(number)
+      expect(performance.now() - start).toBeGreaterThanOrEqual(decision.waitedMs)
+      return decision
+    })
+    const decisions = await Promise.all(calls)
+    expect(order).toEqual([0, 1, 2, 3])
+    expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, true])
+    expect(decisions[0]?.waitedMs).toBe(0)
+    expect(gaps(decisions.map(slotOf))).toEqual([40_000, 40_000, 40_000])
+  })
+
+  test('lets nobody pass those who wait, and all others when they have gone', async () => {
+    const limiter = place.limiter(tokenBucket({ capacity: 2, refill: { tokens: 1, every: 40 } }))
+    await limiter.take('a', 2)
+    const calls = [limiter.wait('a'), limiter.wait('a', { cost: 2 })] as const
+    const taken = await limiter.take('a')
+    expect([taken.status, taken.remaining]).toEqual(['refused', 0])
+    expect(taken.retryAfterMs).toBeGreaterThan(120)
+    expect((await limiter.takeUpTo('a', 2)).granted).toBe(0)
+    const [first, second] = await Promise.all(calls)
+    expect(slotOf(second) - slotOf(first)).toBe(80_000)
+    await place.pass(40)
+    expect((await limiter.take('a')).allowed).toBe(true)
+    expect((await limiter.take('other')).allowed).toBe(true)
+  })
+
+  test('refuses at once what would wait for too long, and books nothing', async () => {
+    const limiter = place.limiter(gcra({ limit: 2, period: '1h', burst: 1 }))
+    expect((await limiter.wait('a', { maxWaitMs: 0 })).status).toBe('allowed-last')
+    const refused = await limiter.wait('a')
+    expect(refused).toMatchObject({ status: 'refused', waitedMs: 0 })
+    expect(refused.retryAfterMs).toBeGreaterThan(1_790_000)
+    expect(await limiter.refund(refused)).toBe(0)
+    const abort = new AbortController()
+    const waiting = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
+    const behind = await limiter.wait('a', { maxWaitMs: 3_000_000 })
+    expect(behind.retryAfterMs).toBeGreaterThan(3_590_000)
+    abort.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' })
+  })
+
+  test('answers at once what is blocked or impossible', async () => {
+    const limiter = place.limiter(PACER)
+    expect(await limiter.wait('a', { cost: 2 })).toMatchObject({ status: 'impossible', waitedMs: 0 })
+    await limiter.block('a', '1h')
+    expect(await limiter.wait('a', { maxWaitMs: 3_600_000 })).toMatchObject({ status: 'blocked', waitedMs: 0 })
+    await limiter.unblock('a')
+    expect((await limiter.wait('a')).waitedMs).toBe(0)
+  })
+
+  test('under several policies the slot is the first time at which all admit the call', async () => {
+    const limiter = place.limiter({
+      ip: leakyBucket({ capacity: 2, leak: { units: 1, every: 30 }, per: 'ip' }),
+      user: gcra({ limit: 25, period: '1s', burst: 1, per: 'user' }),
+    })
+    const calls = ['ann', 'ann', 'ann', 'ben', 'eve'].map((user) => limiter.wait({ ip: '1', user }))
+    const slots = (await Promise.all(calls)).map(slotOf)
+    // Once somebody waits for the address, nobody passes.
+    expect(gaps(slots)).toEqual([40_000, 40_000, 0, 30_000])
+    const { policies } = await limiter.peek({ ip: '2', user: 'ann' }, 0)
+    expect(policies.ip.remaining).toBe(2)
+  })
+
+  test('what was taken can be given back when nobody waits any more', async () => {
+    const limiter = place.limiter(gcra({ limit: 10, period: '1s', burst: 1 }))
+    const calls = [limiter.wait('a'), limiter.wait('a')] as const
+    expect(await limiter.refund(await calls[0])).toBe(0)
+    expect(await limiter.refund(await calls[1])).toBe(1)
+    expect((await limiter.take('a')).allowed).toBe(true)
+  })
+})
+
+describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
+  const hourly = gcra({ limit: 30, period: '1h', burst: 1 })
+  const patient = { maxWaitMs: 3_600_000 }
+
+  test('is not booked if the signal was aborted before', async () => {
+    const limiter = place.limiter(hourly)
+    const signal = AbortSignal.abort(new Error('gone'))
+    const error = await limiter.wait('a', { signal }).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(TollgateError)
+    expect(error).toMatchObject({ name: 'AbortError', code: 'ABORTED', charged: false, cause: signal.reason })
+    expect((await limiter.take('a')).allowed).toBe(true)
+  })
+
+  test('rejects at once and gives the slot back', async () => {
+    const limiter = place.limiter(hourly)
+    const first = await limiter.wait('a')
+    const abort = new AbortController()
+    const waiting = limiter.wait('a', { ...patient, signal: abort.signal })
+    await place.pass(20)
+    expect(getEventListeners(abort.signal, 'abort')).toHaveLength(1)
+    abort.abort('enough')
+    await expect(waiting).rejects.toMatchObject({ name: 'AbortError', code: 'ABORTED', cause: 'enough' })
+    expect(getEventListeners(abort.signal, 'abort')).toHaveLength(0)
+    const { retryAfterMs } = await limiter.take('a')
+    expect(retryAfterMs).toBeLessThanOrEqual(120_000)
+    expect(await limiter.refund(first)).toBe(1)
+  })
+
+  test('gives the slot back, too, if it ends before the store has answered', async () => {
+    const limiter = place.limiter(hourly)
+    await limiter.wait('a')
+    const abort = new AbortController()
+    const waiting = limiter.wait('a', { ...patient, signal: abort.signal })
+    abort.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' })
+    await place.pass(30)
+    expect((await limiter.take('a')).retryAfterMs).toBeLessThanOrEqual(120_000)
+  })
+
+  test('leaves the slots of those behind as they are', async () => {
+    const limiter = place.limiter(PACER)
+    const abort = new AbortController()
+    const first = limiter.wait('a')
+    const second = limiter.wait('a', { signal: abort.signal })
+    const third = limiter.wait('a')
+    await first
+    abort.abort()
+    await expect(second).rejects.toMatchObject({ code: 'ABORTED' })
+    expect(slotOf(await third) - slotOf(await first)).toBe(80_000)
+  })
+
+  test('gives back all slots that end by one signal', async () => {
+    const limiter = place.limiter(hourly)
+    const abort = new AbortController()
+    const calls = [1, 2, 3, 4].map(() => limiter.wait('a', { ...patient, signal: abort.signal }))
+    await calls[0]
+    await place.pass(20)
+    abort.abort()
+    const results = await Promise.allSettled(calls)
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'rejected'])
+    expect((await limiter.take('a')).retryAfterMs).toBeLessThanOrEqual(120_000)
+  })
+
+  test('ends when the limiter is closed, and the slots are given back', async () => {
+    const [limiter, other] = place.twins(hourly)
+    const { signal } = new AbortController()
+    const calls = [1, 2, 3].map(() => limiter.wait('a', { ...patient, signal }))
+    await calls[0]
+    await place.pass(20)
+    // This one is on its way, and behind the others.
+    calls.push(limiter.wait('a', { ...patient, signal }))
+    const closed = limiter.close()
+    const results = await Promise.allSettled(calls)
+    const codes = results.map((result) => (result.status === 'rejected' ? result.reason.code : result.value.status))
+    expect(codes).toEqual(['allowed-last', 'CLOSED', 'CLOSED', 'CLOSED'])
+    await closed
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+    expect((await other.take('a')).retryAfterMs).toBeLessThanOrEqual(120_000)
+    await expect(limiter.wait('a')).rejects.toMatchObject({ code: 'CLOSED', charged: false })
+    await other.close()
+  })
+
+  test('leaves no listener behind when it ends in time', async () => {
+    const limiter = place.limiter(PACER)
+    const { signal } = new AbortController()
+    await Promise.all([limiter.wait('a', { signal }), limiter.wait('a', { signal })])
+    await limiter.wait('b', { signal, cost: 2 })
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+  })
+})
+
+describe('sleeping', () => {
+  test('a timer that rings early is set again', async () => {
+    const limiter = new RateLimiter(PACER)
+    const real = setTimeout
+    const early = (run: () => void, millis: number) => real(run, millis / 2)
+    const timer = jest.spyOn(globalThis, 'setTimeout').mockImplementation(anything(early))
+    try {
+      const start = performance.now()
+      const [, { waitedMs }] = await Promise.all([limiter.wait('a'), limiter.wait('a')])
+      expect(performance.now() - start).toBeGreaterThanOrEqual(waitedMs)
+      expect(timer.mock.calls.length).toBeGreaterThan(1)
+    } finally {
+      timer.mockRestore()
+    }
+  })
+
+  test('takes real time by whichever clock is decided', async () => {
+    const clock = new FakeClock()
+    const limiter = new RateLimiter(PACER, { store: new MemoryStore({ clock: clock.read }) })
+    const start = performance.now()
+    const calls = [limiter.wait('a'), limiter.wait('a'), limiter.wait('a')]
+    clock.advance(-5_000)
+    const waits = (await Promise.all(calls)).map(({ waitedMs }) => waitedMs)
+    expect(waits).toEqual([0, 40, 80])
+    expect(performance.now() - start).toBeGreaterThanOrEqual(80)
+  })
+
+  test('keeps the process alive', () => {
+    const script = `
+      import { gcra, RateLimiter } from 'tollgate'
+      const limiter = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 1 }))
+      await limiter.wait('a')
+      limiter.wait('a').then(({ allowed }) => console.log(allowed))`
+    const cwd = join(__dirname, '..', '..')
+    const said = execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd, encoding: 'utf8' })
+    expect(said).toBe('true\n')
+  })
+})
+
+describe('what cannot wait', () => {
+  const window = fixedWindow({ limit: 5, window: '1h' })
+  const interval = tokenBucket({ capacity: 5, refill: { tokens: 5, every: '1h' }, refillMode: 'interval' })
+  const needs = 'wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill, but '
+
+  test.each([
+    [window, 'policy is fixedWindow'],
+    [interval, 'policy is tokenBucket with refillMode "interval"'],
+    [{ fast: PACER, daily: window }, 'policies.daily is fixedWindow'],
+  ])('%#: names the policy that is no rate', async (policy, message) => {
+    const limiter: RateLimiter & Waits = anything(new RateLimiter(anything(policy)))
+    await expect(limiter.wait('a')).rejects.toMatchObject({ code: 'INVALID_OPTION', message: needs + message })
+    expect((await limiter.peek('a', 0)).remaining).toBe((await limiter.peek('a', 0)).limit)
+  })
+
+  test.each([
+    [{ maxWaitMs: -1 }, 'INVALID_OPTION', 'maxWaitMs must be a whole number from 0 to 3600000, got -1'],
+    [{ maxWaitMs: 3_600_001 }, 'INVALID_OPTION', 'maxWaitMs must be a whole number from 0 to 3600000, got 3600001'],
+    [{ maxWaitMs: '1d' }, 'INVALID_OPTION', 'maxWaitMs must be a whole number from 0 to 3600000, got "1d"'],
+    [{ maxWaitMs: Number.POSITIVE_INFINITY }, 'INVALID_OPTION', 'maxWaitMs must be'],
+    [{ cost: 0 }, 'INVALID_COST', 'cost must be a whole number from 1'],
+    [{ signal: {} }, 'INVALID_OPTION', 'signal must be an AbortSignal, got an object'],
+    [{ signal: null }, 'INVALID_OPTION', 'signal must be an AbortSignal, got null'],
+    [{ tag: '' }, 'INVALID_OPTION', 'tag must not be empty'],
+    [{ maxWait: 5 }, 'INVALID_OPTION', 'wait has no option "maxWait"; it takes cost, maxWaitMs, signal, tag'],
+    [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, signal, tag), got 5'],
+  ])('%#: %p are no options', async (options, code, message) => {
+    const limiter = new RateLimiter(PACER)
+    const failed = { code, charged: false, message: expect.stringContaining(message) }
+    await expect(limiter.wait('a', anything(options))).rejects.toMatchObject(failed)
+    expect((await limiter.take('a')).allowed).toBe(true)
+  })
+
+  test.each([undefined, 5, ''])('%p is no key', async (key) => {
+    const failed = { code: 'INVALID_KEY', charged: false }
+    await expect(new RateLimiter(PACER).wait(anything(key))).rejects.toMatchObject(failed)
+  })
+
+  test('a full store books on the count that is shared', async () => {
+    const limiter = new RateLimiter(PACER, { store: new MemoryStore({ maxKeys: 1 }) })
+    await limiter.take('resident')
+    const abort = new AbortController()
+    const calls = [limiter.wait('a'), limiter.wait('a', { signal: abort.signal })]
+    await sleep(1)
+    abort.abort()
+    await Promise.allSettled(calls)
+    expect((await limiter.take('a')).retryAfterMs).toBeGreaterThan(40)
+  })
+})

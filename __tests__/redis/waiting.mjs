@@ -1,0 +1,50 @@
+// A process whose calls wait for slots on one key over Redis. An unhandled rejection ends it, and so fails the test.
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { RateLimiter, RedisStore } from 'tollgate'
+
+const { url, policy, prefix, waiters } = JSON.parse(process.argv[2])
+const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
+const limiter = new RateLimiter(policy, { store, prefix })
+
+/** By the machine's clock: what this process takes the time to be is wrong (`skew.mjs`). */
+const ORIGIN_MS = performance.timeOrigin - Number(process.env.SKEW_MS)
+
+/** A histogram tells the time between its ticks. */
+const TICK_MS = 1
+
+await limiter.ready()
+// What the first calls compile is not to count.
+for (let round = 0; round < 5; round++) {
+  await Promise.all(waiters.map((_, index) => limiter.wait(`warm-${round}-${index}`)))
+}
+process.send('ready')
+process.once('message', async ({ now }) => {
+  const skew = Date.now() - now
+  const delay = monitorEventLoopDelay({ resolution: TICK_MS })
+  delay.enable()
+  const started = []
+  let [refused, aborted] = [0, 0]
+
+  async function wait({ abortAfterMs, ...options }, number) {
+    const signal = abortAfterMs === undefined ? undefined : AbortSignal.timeout(abortAfterMs)
+    try {
+      const { allowed, at, waitedMs } = await limiter.wait('one', { ...options, signal })
+      const start = Math.round((ORIGIN_MS + performance.now()) * 1_000)
+      if (allowed) {
+        started.push({ number, at: Math.round(at * 1_000), waited: Math.round(waitedMs * 1_000), start })
+      } else {
+        refused++
+      }
+    } catch (error) {
+      if (error.code !== 'ABORTED') throw error
+      aborted++
+    }
+  }
+
+  await Promise.all(waiters.map(wait))
+  delay.disable()
+  const loopMs = Math.max(0, delay.max / 1e6 - TICK_MS)
+  await limiter.close()
+  await store.close()
+  process.send({ started, refused, aborted, loopMs, skew }, () => process.disconnect())
+})

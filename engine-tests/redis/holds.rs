@@ -1,0 +1,201 @@
+//! Holds in Redis: they are there if, and only if, what they are about was charged; and none stays.
+
+use tollgate::algorithm::Taken;
+use tollgate::decision::Status;
+use tollgate::key::Key;
+use tollgate::operation::{HoldId, Operation};
+use tollgate::perform::Performed;
+use tollgate::policies::{NamedPolicy, Policies};
+use tollgate::store::redis::{Batch, CallError, Names, Script};
+
+use super::server::Server;
+use super::twins::lasting;
+use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
+use crate::sliding_window::SlidingSpec;
+
+const KEY: &str = "a";
+const HOLDS: &[u8] = b"api:~holds:{a}";
+
+/// A rate, a window and buckets in a list, which are read and written in three ways.
+fn policies() -> Policies {
+    let rate = RateSpec { units: 10, period: HOUR, burst: 10 };
+    let policies = [
+        ("rate", rate.gcra()),
+        ("window", WindowSpec { limit: 10, window: HOUR }.policy()),
+        ("list", SlidingSpec { limit: 10, window: HOUR, buckets: 10 }.list()),
+    ];
+    let named =
+        policies.map(|(name, policy)| NamedPolicy { name: name.into(), policy, subject: 0 });
+    Policies::several(named.into()).unwrap()
+}
+
+fn reserve(hold: u8, lasting: u64) -> Operation {
+    Operation::Reserve { cost: 4, hold: [hold; 16], lasting }
+}
+
+fn settle(hold: u8, actual: u64, at: u64) -> Operation {
+    let taken = vec![Taken { at, reset_at: at + HOUR }; 3];
+    Operation::Settle { hold: [hold; 16], units: 4, actual, taken, expires_at: u64::MAX >> 11 }
+}
+
+fn perform(
+    server: &mut Server,
+    operations: &[Operation],
+    now: Option<u64>,
+) -> Vec<Result<Performed, CallError>> {
+    let policies = policies();
+    let (names, mut batch) = (Names::new("api", &policies), Batch::new());
+    for operation in operations {
+        batch.push_operation(&names, &[Some(Key::new(KEY).unwrap())], None, operation.clone());
+    }
+    match now {
+        None => server.perform(Script::deciding(), &policies, &batch, &[]),
+        Some(now) => {
+            server.perform(&lasting(), &policies, &batch, &[String::new(), now.to_string()])
+        }
+    }
+}
+
+fn one(
+    server: &mut Server,
+    operation: &Operation,
+    now: Option<u64>,
+) -> Result<Performed, CallError> {
+    perform(server, std::slice::from_ref(operation), now).pop().unwrap()
+}
+
+fn remaining(server: &mut Server) -> Vec<u64> {
+    let peeked = one(server, &Operation::Unblock, None).unwrap();
+    peeked.told.several.unwrap().limits.iter().map(|limit| limit.remaining).collect()
+}
+
+fn held(server: &mut Server) -> Vec<Vec<u8>> {
+    server.run(&[b"ZRANGE", HOLDS, b"0", b"-1"])
+}
+
+#[test]
+fn the_set_expires_with_the_last_hold_and_not_before() {
+    let mut server = Server::start();
+    let ttl = |server: &mut Server| -> u64 { server.run(&[b"PTTL", HOLDS]) };
+    one(&mut server, &reserve(1, 60 * SECOND), None).unwrap();
+    assert!((59_000..=60_001).contains(&ttl(&mut server)), "{}", ttl(&mut server));
+    one(&mut server, &reserve(2, 5 * SECOND), None).unwrap();
+    assert!((59_000..=60_001).contains(&ttl(&mut server)), "{}", ttl(&mut server));
+    let exists: u64 = server.run(&[b"EXISTS", HOLDS]);
+    assert_eq!((exists, held(&mut server).len()), (1, 2));
+}
+
+#[test]
+fn a_refused_reservation_leaves_no_hold() {
+    let mut server = Server::start();
+    let made =
+        perform(&mut server, &[reserve(1, SECOND), reserve(2, SECOND), reserve(3, SECOND)], None);
+    let statuses: Vec<_> =
+        made.iter().map(|one| one.as_ref().unwrap().told.decision.status).collect();
+    assert_eq!(statuses, [Status::Allowed, Status::Allowed, Status::Refused]);
+    assert_eq!(held(&mut server).len(), 2);
+    one(&mut server, &Operation::Reset, None).unwrap();
+    one(&mut server, &Operation::Block { lasting: HOUR }, None).unwrap();
+    let blocked = one(&mut server, &reserve(4, SECOND), None).unwrap();
+    assert_eq!((blocked.told.decision.status, blocked.units), (Status::Blocked, 0));
+    assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn a_hold_is_settled_once_also_within_a_batch() {
+    let mut server = Server::start();
+    let now = 1_700_000_000 * SECOND;
+    let all = [
+        reserve(1, SECOND),
+        settle(1, 1, now),
+        settle(1, 0, now),
+        settle(2, 0, now),
+        reserve(2, SECOND),
+        settle(2, 6, now),
+        settle(2, 0, now),
+    ];
+    let units: Vec<_> =
+        perform(&mut server, &all, Some(now)).into_iter().map(|one| one.unwrap().units).collect();
+    assert_eq!(units, [4, 4, 0, 0, 4, 3, 0]);
+    assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
+    let refused = one(&mut server, &reserve(3, SECOND), Some(now)).unwrap();
+    assert_eq!(refused.told.decision.status, Status::Refused);
+}
+
+#[test]
+fn what_has_ended_cannot_be_settled_and_makes_room() {
+    let mut server = Server::start();
+    let start = 1_700_000_000 * SECOND;
+    for number in 0..250_u8 {
+        let id: HoldId = [number; 16];
+        let _: u64 = server.run(&[b"ZADD", HOLDS, b"1600000000000000", &id]);
+    }
+    one(&mut server, &reserve(251, SECOND), Some(start)).unwrap();
+    assert_eq!(held(&mut server).len(), 151, "a hundred at once");
+    assert_eq!(one(&mut server, &settle(200, 0, start), Some(start)).unwrap().units, 0);
+    let last = settle(251, 0, start);
+    assert_eq!(one(&mut server, &last, Some(start + SECOND)).unwrap().units, 0);
+    assert_eq!(one(&mut server, &last, Some(start + SECOND - 1)).unwrap().units, 5);
+}
+
+#[test]
+fn where_holds_cannot_be_kept_nothing_is_charged() {
+    let mut server = Server::start();
+    one(&mut server, &Operation::Take { cost: 1 }, None).unwrap();
+    let _: u64 = server.run(&[b"RPUSH", HOLDS, b"x"]);
+    let all = [reserve(1, SECOND), Operation::Take { cost: 1 }, settle(1, 0, 0), settle(1, 9, 0)];
+    let [reserved, taken, settled, more] = perform(&mut server, &all, None).try_into().unwrap();
+    assert_eq!(reserved, Err(CallError::Unreadable));
+    assert_eq!(taken.unwrap().units, 1, "others are not concerned");
+    assert_eq!((settled, more), (Err(CallError::Unreadable), Err(CallError::Unreadable)));
+    assert_eq!(remaining(&mut server), [8, 8, 8]);
+    let kind: String = server.run(&[b"TYPE", HOLDS]);
+    assert_eq!(kind, "list", "it is not overwritten");
+}
+
+#[test]
+fn without_memory_there_is_neither_hold_nor_charge() {
+    let mut server = Server::start();
+    one(&mut server, &Operation::Take { cost: 1 }, None).unwrap();
+    let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
+    for reserved in perform(&mut server, &[reserve(1, SECOND), reserve(2, SECOND)], None) {
+        let Err(CallError::Unwritten(why)) = reserved else {
+            panic!("{reserved:?} without memory")
+        };
+        assert!(why.contains("OOM"), "{why}");
+    }
+    let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
+    assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
+    assert_eq!(remaining(&mut server), [9, 9, 9]);
+}
+
+/// A key of another type is seen only when it is written.
+#[test]
+fn a_state_that_cannot_be_written_undoes_what_was_done_to_the_hold() {
+    let mut server = Server::start();
+    one(&mut server, &reserve(1, 60 * SECOND), None).unwrap();
+    let window: &[u8] = b"api:window:fw:{a}";
+    let deleted: u64 = server.run(&[b"DEL", window]);
+    assert_eq!(deleted, 1);
+    let _: u64 = server.run(&[b"RPUSH", window, b"x"]);
+    assert_eq!(one(&mut server, &reserve(2, SECOND), None), Err(CallError::Unreadable));
+    assert_eq!(held(&mut server), [[1; 16]]);
+    assert_eq!(one(&mut server, &settle(1, 5, 0), None), Err(CallError::Unreadable));
+    assert_eq!(held(&mut server), [[1; 16]], "it can still be settled");
+    let ttl: u64 = server.run(&[b"PTTL", HOLDS]);
+    assert!((59_000..=60_001).contains(&ttl), "{ttl}");
+}
+
+#[test]
+fn a_reset_forgets_the_holds_and_others_keep_theirs() {
+    let mut server = Server::start();
+    one(&mut server, &reserve(1, SECOND), None).unwrap();
+    let _: u64 = server.run(&[b"ZADD", b"api:~holds:{b}", b"9000000000000000", &[1; 16]]);
+    let all = [Operation::Reset, settle(1, 0, 0), reserve(2, SECOND)];
+    let units: Vec<_> =
+        perform(&mut server, &all, None).into_iter().map(|one| one.unwrap().units).collect();
+    assert_eq!(units, [0, 0, 4]);
+    assert_eq!(held(&mut server), [[2; 16]]);
+    let others: u64 = server.run(&[b"ZCARD", b"api:~holds:{b}"]);
+    assert_eq!(others, 1);
+}

@@ -1,0 +1,148 @@
+use std::sync::Arc;
+
+use super::super::*;
+use crate::algorithm::{FixedWindow, Gcra, MAX_WAIT, TokenBucket};
+use crate::decision::Status;
+
+const SECOND: Micros = 1_000_000;
+
+/// One key of a limiter.
+struct Kept {
+    policies: Policies,
+    kept: Vec<(State, Extras)>,
+}
+
+impl Kept {
+    fn of(policies: Vec<Policy>) -> Self {
+        let kept = policies.iter().map(|policy| (policy.unused(), Extras::default())).collect();
+        let named = |(number, policy): (usize, Policy)| NamedPolicy {
+            name: number.to_string().into(),
+            policy,
+            subject: 0,
+        };
+        let named = policies.into_iter().enumerate().map(named).collect();
+        Self { policies: Policies::several(named).unwrap(), kept }
+    }
+
+    fn perform(&mut self, now: Micros, operation: &Operation) -> Performed {
+        let part = |(state, extras)| Some(Part { state, extras });
+        let kept = self.kept.iter_mut().map(|(state, extras)| (state, extras));
+        let mut parts: Vec<_> = kept.map(part).collect();
+        perform(&self.policies, &mut parts, now, operation)
+    }
+
+    fn book(&mut self, now: Micros, cost: u64) -> Performed {
+        self.perform(now, &Operation::Book { cost, max_wait: u64::MAX })
+    }
+
+    fn unbook(&mut self, now: Micros, booked: &Performed) -> u64 {
+        let bookings = booked.bookings.clone();
+        self.perform(now, &Operation::Unbook { bookings }).units
+    }
+
+    fn states(&self) -> Vec<State> {
+        self.kept.iter().map(|(state, _)| state.clone()).collect()
+    }
+}
+
+fn gcra(limit: u64, burst: u64) -> Policy {
+    Policy::Gcra(Gcra::new(limit, SECOND, burst).unwrap())
+}
+
+fn fast_and_slow() -> Kept {
+    let slow = TokenBucket::new(2, 1, SECOND).unwrap();
+    Kept::of(vec![gcra(10, 1), Policy::TokenBucket(slow)])
+}
+
+#[test]
+fn the_latest_slot_is_booked_under_all_policies() {
+    let mut kept = fast_and_slow();
+    let waits = [0; 4].map(|now| kept.book(now, 1).units);
+    assert_eq!(waits, [0, 100_000, SECOND, 2 * SECOND]);
+    let booked = kept.book(0, 1);
+    assert_eq!((booked.units, booked.bookings.len()), (3 * SECOND, 2));
+    let decision = booked.told.decision;
+    assert_eq!((decision.status, decision.remaining), (Status::AllowedLast, 0));
+    let several = booked.told.several.unwrap();
+    assert!(several.limits.iter().all(|limit| limit.remaining == 0), "those who wait go first");
+}
+
+#[test]
+fn a_wait_that_would_be_too_long_is_refused_uncharged_and_tells_how_long() {
+    let mut kept = fast_and_slow();
+    for _ in 0..2 {
+        kept.book(0, 1);
+    }
+    let before = kept.states();
+    let near = Operation::Book { cost: 1, max_wait: SECOND - 1 };
+    let refused = kept.perform(0, &near);
+    assert_eq!((refused.units, refused.bookings.len()), (0, 0));
+    let decision = refused.told.decision;
+    assert_eq!((decision.status, decision.retry_after_ms), (Status::Refused, 1_000));
+    assert_eq!(kept.states(), before);
+    assert_eq!(kept.perform(1, &near).units, SECOND - 1);
+}
+
+#[test]
+fn nobody_waits_for_more_than_an_hour() {
+    let hourly = Policy::Gcra(Gcra::new(1, MAX_WAIT + 1, 1).unwrap());
+    let mut kept = Kept::of(vec![hourly]);
+    kept.book(0, 1);
+    assert_eq!(kept.book(0, 1).told.decision.status, Status::Refused);
+    assert_eq!(kept.book(1, 1).units, MAX_WAIT);
+}
+
+#[test]
+fn what_is_blocked_or_impossible_books_nothing() {
+    let mut kept = fast_and_slow();
+    let impossible = kept.book(0, 2);
+    assert_eq!((impossible.told.decision.status, impossible.units), (Status::Impossible, 0));
+    kept.perform(0, &Operation::Block { lasting: SECOND });
+    let blocked = kept.book(0, 1);
+    assert_eq!((blocked.told.decision.status, blocked.bookings.len()), (Status::Blocked, 0));
+    assert_eq!(kept.book(SECOND, 1).told.decision.remaining, 0);
+
+    let window = FixedWindow::new(5, SECOND).unwrap();
+    let mut kept = Kept::of(vec![gcra(1, 1), Policy::FixedWindow(window)]);
+    let booked = kept.book(0, 1);
+    assert_eq!((booked.told.decision.status, booked.bookings.len()), (Status::Impossible, 0));
+    assert_eq!(kept.unbook(0, &booked), 0);
+}
+
+#[test]
+fn slots_are_given_back_under_all_policies_or_none() {
+    let mut kept = fast_and_slow();
+    for _ in 0..2 {
+        kept.book(0, 1);
+    }
+    let before = kept.states();
+    let (third, fourth) = (kept.book(0, 1), kept.book(0, 1));
+    let all = kept.states();
+    assert_eq!(kept.unbook(0, &third), 0);
+    assert_eq!(kept.states(), all);
+    assert_eq!(kept.unbook(9, &fourth), 1);
+    assert_eq!(kept.unbook(9, &fourth), 0, "once");
+    assert_eq!(kept.unbook(9, &third), 1);
+    assert_eq!(kept.states(), before);
+    let again = kept.book(0, 1);
+    let in_part = Bookings::from([again.bookings[0].clone(), None]);
+    assert_eq!(kept.perform(0, &Operation::Unbook { bookings: in_part }).units, 0);
+    assert_eq!(kept.perform(0, &Operation::Unbook { bookings: Vec::new() }).units, 0);
+}
+
+#[test]
+fn what_has_drained_is_not_given_back() {
+    let mut kept = Kept::of(vec![gcra(1, 1)]);
+    let booked = [0; 2].map(|now| kept.book(now, 1));
+    assert_eq!(kept.unbook(2 * SECOND, &booked[1]), 0);
+    assert_eq!(kept.unbook(2 * SECOND - 1, &booked[1]), 1);
+}
+
+#[test]
+fn numbers_of_a_keys_own_tell_the_slot() {
+    let mut kept = Kept::of(vec![gcra(1, 1)]);
+    let own = vec![Some(Arc::new(gcra(10, 1)))];
+    kept.perform(0, &Operation::Override { policies: own, lasting: SECOND });
+    assert_eq!([0; 3].map(|now| kept.book(now, 1).units), [0, 100_000, 200_000]);
+    assert_eq!(kept.book(SECOND, 1).units, 0);
+}

@@ -1,0 +1,125 @@
+import type { TakeOptions } from './arguments.js'
+import type { Compound, KeyOf, LimitNames, Policies } from './compound.js'
+import type { Decision } from './decision.js'
+import { TollgateError } from './error.js'
+import { tagOf } from './keys.js'
+import { invalid, optionsOf, wholeNumber } from './options.js'
+import type { GcraPolicy } from './policies/gcra.js'
+import type { LeakyBucketPolicy } from './policies/leaky-bucket.js'
+import type { TokenBucketPolicy } from './policies/token-bucket.js'
+import type { Policy } from './policy.js'
+
+/** An `AbortSignal`, of whichever platform: what is used of it. */
+export interface AbortSignalLike {
+  readonly aborted: boolean
+  readonly reason?: unknown
+  addEventListener(type: 'abort', listener: () => void): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
+/** How a call is to wait. */
+export interface WaitOptions extends TakeOptions {
+  /**
+   * How long the call waits at most, in milliseconds: a whole number from 0 to 3,600,000, an hour. If its slot is
+   * further away, it is refused at once and nothing is booked. Default: 30,000.
+   */
+  readonly maxWaitMs?: number
+  /** An `AbortSignal` that ends the wait. */
+  readonly signal?: AbortSignalLike
+}
+
+/** What a limiter can do, too, if all of its policies are rates: `gcra`, `leakyBucket` and continuous `tokenBucket`. */
+export interface Waits<K = string, N extends string = 'default'> {
+  /**
+   * Takes units at the first time at which they fit, and resolves when that time has come: the call's *slot*.
+   * Slots are given in the order in which they are asked for, across all processes, and until the last one has come
+   * nobody else is admitted. So those who wait go on one by one, evenly, and the slots obey the law of the policy
+   * as calls do. Under several policies the slot is the first time at which all of them admit the call.
+   *
+   * A call that is refused (its slot is too far away), blocked or impossible is answered at once.
+   *
+   * The slot is counted from when the store's answer arrives, by a clock that is never set: it does not begin too
+   * early. Waiting keeps the process alive.
+   *
+   * If the `signal` is aborted, the promise rejects at once with a `TollgateError` whose name is `'AbortError'`, whose
+   * code is `ABORTED` and whose `cause` is the signal's reason; if the limiter is closed, with `CLOSED`. The slot is
+   * given back then, unless somebody has booked behind it, whose slot stays as it is. What a decision took can be
+   * given back by `refund` once no slots are booked ahead.
+   *
+   * Rejects with `INVALID_OPTION` under a policy that is no rate.
+   *
+   * @returns The decision; `waitedMs` tells how far from its time `at` the slot is, in milliseconds, to the
+   * microsecond.
+   *
+   * @example
+   * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
+   * const { allowed } = await pacer.wait('api.example.com', { maxWaitMs: 5_000 })
+   */
+  wait(key: K, options?: WaitOptions): Promise<Waited<N>>
+}
+
+/** What became of a call that waited. */
+export type Waited<N extends string = string> = Decision<N> & { readonly waitedMs: number }
+
+type RatePolicy = GcraPolicy | LeakyBucketPolicy | TokenBucketPolicy<string, 'continuous'>
+
+/** What a limiter of these policies can do beside what every limiter can. */
+export type WaitsOf<P extends Policy | Policies> = [P] extends [RatePolicy | { readonly [name: string]: RatePolicy }]
+  ? Waits<KeyOf<P>, LimitNames<P>>
+  : unknown
+
+/** How a call is to wait, checked. */
+export interface WaitCall {
+  readonly cost: number
+  readonly maxWaitMs: number
+  readonly signal: AbortSignalLike | undefined
+  readonly tag: string | undefined
+}
+
+const LONGEST_WAIT_MS = 3_600_000
+
+const DEFAULT_WAIT_MS = 30_000
+
+/** Takes a value as {@link WaitOptions}. */
+export function waitOf(value: unknown): WaitCall {
+  const names = ['cost', 'maxWaitMs', 'signal', 'tag'] as const
+  const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, signal, tag } = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
+  return {
+    cost: wholeNumber('INVALID_COST', 'cost', cost),
+    maxWaitMs: wholeNumber('INVALID_OPTION', 'maxWaitMs', maxWaitMs, 0, LONGEST_WAIT_MS),
+    signal: signalOf(signal),
+    tag: tagOf(tag),
+  }
+}
+
+/** Those of another realm or of a polyfill are signals, too. */
+function signalOf(value: unknown): AbortSignalLike | undefined {
+  const isSignal = typeof value === 'object' && value !== null && 'aborted' in value && 'addEventListener' in value
+  if (value === undefined || isSignal) {
+    return value as AbortSignalLike | undefined
+  }
+  throw invalid('INVALID_OPTION', 'signal', 'must be an AbortSignal', value)
+}
+
+/** Throws if one of the policies is no rate: under it nobody can wait. */
+export function checkRates({ policies, isSingle }: Compound): void {
+  const other = policies.find(({ policy }) => !isRate(policy))
+  if (other !== undefined) {
+    const { name, policy } = other
+    const kind = policy.algorithm === 'tokenBucket' ? 'tokenBucket with refillMode "interval"' : policy.algorithm
+    const rule = 'wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill'
+    throw new TollgateError('INVALID_OPTION', `${rule}, but ${isSingle ? 'policy' : `policies.${name}`} is ${kind}`)
+  }
+}
+
+function isRate(policy: Policy): boolean {
+  switch (policy.algorithm) {
+    case 'gcra':
+    case 'leakyBucket':
+      return true
+    case 'tokenBucket':
+      return policy.refillMode === 'continuous'
+    default:
+      return false
+  }
+}

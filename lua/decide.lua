@@ -75,9 +75,9 @@ while at <= #round.request do
   form, at = struct.unpack('>I1', round.request, at)
   if form == 0 or form == 9 then
     at, before = general(round, at, before, form == 9)
-  elseif form == 7 then
+  elseif form == 7 or form == 10 then
     local group
-    at, before, group = quick_several(round, at, before)
+    at, before, group = quick_several(round, at, before, form == 10)
     if group then
       close(round, group)
     end

@@ -159,14 +159,20 @@ local function fixed_window(round, source, at)
   }
 end
 
--- The quick way among several policies (quick.lua): the packed windows with a unit more.
-local function fixed_window_units(round, at, values, count)
+-- What a packed window that is open and has had a unit taken is at least, one that ends too late, and the most units
+-- that it may have.
+local function window_bounds(round, at)
   local EPOCH, COUNTS = 1577836800000, 8192
-  local tonumber, windows = tonumber, {}
   local limit, _, new_end, latest_end, after = window_numbers(round.now, round.request, at)
   local least = new_end and (math.floor(round.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
-  local beyond = (latest_end + 1 - EPOCH) * COUNTS
-  local most = math.min(limit, COUNTS - 1)
+  return after, least, (latest_end + 1 - EPOCH) * COUNTS, math.min(limit, COUNTS - 1)
+end
+
+-- The quick way among several policies (quick.lua): the packed windows with a unit more.
+local function fixed_window_units(round, at, values, count)
+  local COUNTS = 8192
+  local tonumber, windows = tonumber, {}
+  local after, least, beyond, most = window_bounds(round, at)
   for index = 1, count do
     local window = tonumber(values[index])
     if window and window >= least and window < beyond then
@@ -179,6 +185,16 @@ local function fixed_window_units(round, at, values, count)
   return after, windows
 end
 
+-- Gives a unit back that was taken without a look, if it was, and tells what the value was.
+local function untaken(name, window)
+  if window then
+    -- What there was before, if anything: 0 is nothing.
+    redis.pcall(window == 1 and 'DEL' or 'DECR', name)
+  end
+  local value = redis.pcall('GET', name)
+  return type(value) == 'string' and value
+end
+
 -- One unit for each key: what the functions above do, without their calls and tables, for a key whose packed window
 -- is open and has room for a unit.
 --
@@ -186,11 +202,7 @@ end
 local function fixed_window_quick(round, at, first, last, expected)
   local EPOCH, COUNTS = 1577836800000, 8192
   local names, call, tonumber, count = KEYS, redis.pcall, tonumber, round.count
-  local limit, _, new_end, latest_end, after = window_numbers(round.now, round.request, at)
-  -- What a packed window that is open can be at least, and one that ends too late.
-  local least = new_end and (math.floor(round.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
-  local beyond = (latest_end + 1 - EPOCH) * COUNTS
-  local most = math.min(limit, COUNTS - 1)
+  local after, least, beyond, most = window_bounds(round, at)
   local values = not expected and call('MGET', unpack(names, first, last))
   -- The numbers of states that are not told yet.
   local states, length, group = {}, 0
@@ -218,12 +230,7 @@ local function fixed_window_quick(round, at, first, last, expected)
     else
       local value = values and values[key - first + 1]
       if expected then
-        if window then
-          -- What there was before, if anything: 0 is nothing.
-          call(window == 1 and 'DEL' or 'DECR', names[key])
-        end
-        value = call('GET', names[key])
-        value = type(value) == 'string' and value
+        value = untaken(names[key], window)
       end
       if length > 0 then
         round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', length), unpack(states, 1, length))

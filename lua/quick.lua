@@ -33,14 +33,17 @@ end
 
 -- Of several policies, with as many keys each: the number of policies (one byte), of the keys of each (two bytes), and each
 -- policy's algorithm (one byte) and numbers.
-local function quick_several(round, at, before)
+--
+-- Where it is `expected` that windows are open and have room, their units are taken without a look once the other
+-- policies admit the call, and given back if it was not so.
+local function quick_several(round, at, before, expected)
   local EPOCH, COUNTS = 1577836800000, 8192
-  local names, call, pack, unpack_struct = KEYS, redis.pcall, struct.pack, struct.unpack
+  local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policies, keys
   policies, keys, at = unpack_struct('>I1I2', round.request, at)
   -- By policy: the keys before its first, its algorithm and where its numbers stand; its keys' values, and what a unit
-  -- would leave.
-  local befores, algorithms, starts, values, columns, sizes = {}, {}, {}, {}, {}, {}
+  -- would leave; of windows that are not looked at what they must be.
+  local befores, algorithms, starts, values, columns, sizes, bounds = {}, {}, {}, {}, {}, {}, {}
   for index = 1, policies do
     local algorithm, units_of
     algorithm, at = unpack_struct('>I1', round.request, at)
@@ -54,31 +57,56 @@ local function quick_several(round, at, before)
       algorithms[index], units_of = token_bucket_interval, token_bucket_interval_units
     end
     befores[index], starts[index] = before, at
-    values[index] = call('MGET', unpack(names, before + 1, before + keys))
-    at, columns[index], sizes[index] = units_of(round, at, values[index], keys)
+    if expected and algorithm == 2 then
+      local bound = {}
+      at, bound.least, bound.beyond, bound.most = window_bounds(round, at)
+      bounds[index], values[index] = bound, {}
+    else
+      values[index] = call('MGET', unpack(names, before + 1, before + keys))
+      at, columns[index], sizes[index] = units_of(round, at, values[index], keys)
+    end
     before = before + keys
   end
 
   local count, told, length, group = round.count, round.states, #round.states
+  local taken = {}
   for number = 1, keys do
     local is_simple = true
     for index = 1, policies do
-      is_simple = is_simple and columns[index][number]
+      is_simple = is_simple and (bounds[index] or columns[index][number])
+    end
+    -- The windows that are taken without a look.
+    local looked = 0
+    while is_simple and expected and looked < policies do
+      looked = looked + 1
+      local bound = bounds[looked]
+      if bound then
+        local window = tonumber(call('INCRBY', names[befores[looked] + number], '1'))
+        local used = window and window % COUNTS
+        taken[looked] = window
+        is_simple = window and window >= bound.least and window < bound.beyond and used > 1 and used <= bound.most
+      end
     end
     if is_simple then
       for index = 1, policies do
-        local state, size, written, expected = columns[index][number], sizes[index]
-        local name = names[befores[index] + number]
+        local size, state, written, wanted = sizes[index]
         if size then
-          written, expected = call('SETRANGE', name, '0', state), size
+          state = columns[index][number]
+          written, wanted = call('SETRANGE', names[befores[index] + number], '0', state), size
         else
-          written, expected = call('INCRBY', name, '1'), state
-          local used = state % COUNTS
-          state = pack('>dd', (state - used) / COUNTS + EPOCH, used)
+          if bounds[index] then
+            wanted = taken[index]
+            written = wanted
+          else
+            wanted = columns[index][number]
+            written = call('INCRBY', names[befores[index] + number], '1')
+          end
+          local used = wanted % COUNTS
+          state = pack('>dd', (wanted - used) / COUNTS + EPOCH, used)
         end
         count, length = count + 1, length + 1
         told[length] = state
-        if written ~= expected then
+        if written ~= wanted then
           fail(round, count, written)
         end
       end
@@ -92,9 +120,14 @@ local function quick_several(round, at, before)
       end
       local own = {}
       for index, books in ipairs(group.policies) do
-        own[index] = befores[index] + number
+        local key = befores[index] + number
+        own[index] = key
+        local value = values[index][number]
+        if bounds[index] then
+          value = untaken(names[key], index <= looked and taken[index])
+        end
         if not group.stale then
-          read(round, group, books, own[index], values[index][number])
+          read(round, group, books, key, value)
         end
       end
       take(round, group, own, 1)

@@ -83,7 +83,11 @@ export async function told<T = Told>(child: ChildProcess): Promise<T> {
 }
 
 async function message(child: ChildProcess): Promise<unknown> {
-  const ended = once(child, 'exit').then(([code]) => {
+  const ended = once(child, 'exit').then(async ([code]) => {
+    // What it has told may still be on its way: a long message is read in many parts.
+    if (child.connected) {
+      await once(child, 'disconnect')
+    }
     throw new Error(`the process ended with ${code} before it told anything`)
   })
   ended.catch(() => {})

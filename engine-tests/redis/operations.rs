@@ -77,6 +77,21 @@ fn any_policies() -> impl Strategy<Value = Policies> {
     })
 }
 
+/// Two to four policies that have a quick way, by one or two subjects.
+fn any_simple_policies() -> impl Strategy<Value = Policies> {
+    let named = (0..8_usize, 2_u64..20, prop::bool::weighted(0.2));
+    prop::collection::vec(named, 2..5).prop_map(|kinds| {
+        let named = kinds.iter().zip(["a", "b", "c", "d"]).enumerate().map(
+            |(index, (&(kind, limit, other), name))| NamedPolicy {
+                name: name.into(),
+                policy: policy(kind, limit),
+                subject: usize::from(other && index > 0),
+            },
+        );
+        Policies::several(named.collect()).unwrap()
+    })
+}
+
 /// A trace whose choices are wide enough for all that is chosen here by parts of one number.
 fn any_choices(steps: usize) -> impl Strategy<Value = Vec<Step>> {
     let choices = prop::collection::vec(0..4_096_usize, steps);
@@ -119,6 +134,7 @@ fn operation(
     let limit = policies.named()[0].policy.limit();
     let units = step.cost.of(limit).max(1);
     match step.choice / 8 % 16 {
+        _ if kind == Kind::Units => Operation::Take { cost: 1 },
         0 => Operation::TakeUpTo { units },
         1 => Operation::Penalize { units },
         2..=4 => refund(step, policies, memory, units),
@@ -247,6 +263,8 @@ enum Kind {
     Onward,
     /// All but blocks and numbers of a key's own, and a clock that steps back, too.
     Stepping,
+    /// Nothing but single units, and a clock that steps back, too: what has a quick way.
+    Units,
 }
 
 fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -> TestCaseResult {
@@ -260,7 +278,7 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
     for steps in trace.chunk_by(|_, next| !next.choice.is_multiple_of(3)) {
         now = match kind {
             Kind::Onward => steps[0].time.onward_from(now, settled_at, retry_at),
-            Kind::Stepping => steps[0].time.from(now, settled_at, retry_at),
+            Kind::Stepping | Kind::Units => steps[0].time.from(now, settled_at, retry_at),
         };
         let mut batch = Batch::new();
         let mut expected = Vec::new();
@@ -301,6 +319,7 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
             ));
             expected.push((asked, performed));
         }
+        batch.expect(steps[0].choice % 2 == 0);
         let more = [String::new(), now.to_string()];
         let performed = server.perform(&script, policies, &batch, &more);
         for (one, (asked, expected)) in performed.into_iter().zip(expected) {
@@ -342,4 +361,10 @@ fn several_policies_and_operations_in_lua_equal_rust() {
 fn several_policies_and_operations_equal_rust_also_when_the_clock_steps_back() {
     let cases = (any_policies(), any_choices(150));
     proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Stepping));
+}
+
+#[test]
+fn single_units_under_several_policies_in_lua_equal_rust() {
+    let cases = (any_simple_policies(), any_choices(300));
+    proven(cases, |server, (policies, trace)| equal(server, &policies, &trace, Kind::Units));
 }

@@ -20,7 +20,18 @@ fn perform(
     policies: &Policies,
     operation: Operation,
 ) -> Result<Performed, CallError> {
+    perform_as(server, policies, operation, false)
+}
+
+/// The same, where windows are expected to be open and to have room, or are not.
+fn perform_as(
+    server: &mut Server,
+    policies: &Policies,
+    operation: Operation,
+    expected: bool,
+) -> Result<Performed, CallError> {
     let mut batch = Batch::new();
+    batch.expect(expected);
     let key = Some(Key::new("a").unwrap());
     batch.push_operation(&Names::new("api", policies), &[key], None, operation);
     server.perform(Script::deciding(), policies, &batch, &[]).remove(0)
@@ -98,8 +109,9 @@ fn a_key_that_cannot_be_read_fails_the_call_and_no_policy_is_charged() {
                 names.iter().map(|name| server.run(&[b"DUMP", name])).collect()
             };
             let before = dumps(&mut server);
-            for cost in [1, 2] {
-                let taken = perform(&mut server, &policies, Operation::Take { cost });
+            for (cost, expected) in [(1, false), (1, true), (2, false)] {
+                let take = Operation::Take { cost };
+                let taken = perform_as(&mut server, &policies, take, expected);
                 assert_eq!(taken, Err(CallError::Unreadable), "{kinds:?}");
             }
             assert_eq!(dumps(&mut server), before, "{kinds:?}");
@@ -124,9 +136,11 @@ fn without_memory_no_policy_is_charged_and_the_caller_hears_why() {
                 Operation::Penalize { units: 1 },
                 Operation::Block { lasting: HOUR },
             ] {
-                match perform(&mut server, &policies, operation.clone()) {
-                    Err(CallError::Unwritten(why)) => assert!(why.contains("OOM"), "{why}"),
-                    other => panic!("{other:?} without memory: {operation:?}, {kinds:?}"),
+                for expected in [false, true] {
+                    match perform_as(&mut server, &policies, operation.clone(), expected) {
+                        Err(CallError::Unwritten(why)) => assert!(why.contains("OOM"), "{why}"),
+                        other => panic!("{other:?} without memory: {operation:?}, {kinds:?}"),
+                    }
                 }
             }
             let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::decision::{Decision, Status};
+use crate::policies::Policies;
+use crate::policy::Policy;
+use crate::several::Told;
 
 /// Whether most of a limiter's calls should be admitted in windows that are open already: so it was with
 /// those that were answered last. The script decides the same either way, but not as fast.
@@ -27,30 +30,44 @@ impl Outlook {
         self.0.store(is_good, Ordering::Relaxed);
     }
 
-    /// Whether a call of one unit was decided as expected.
-    pub(super) fn is_met_by(decision: &Decision) -> bool {
-        let admitted = matches!(decision.status, Status::Allowed | Status::AllowedLast);
-        admitted && decision.remaining + 1 < decision.limit
+    /// Whether a call of one unit was decided as expected: admitted, and by windows that had been opened before.
+    pub(super) fn is_met_by(policies: &Policies, told: &Told) -> bool {
+        let Decision { status, limit, remaining, .. } = told.decision;
+        let was_open = |remaining: u64, limit: u64| remaining + 1 < limit;
+        matches!(status, Status::Allowed | Status::AllowedLast)
+            && match &told.several {
+                Some(several) if policies.alone().is_none() => {
+                    let mut limits = several.limits.iter().zip(policies.named());
+                    limits.all(|(one, named)| {
+                        !matches!(named.policy, Policy::FixedWindow(_) | Policy::CalendarWindow(_))
+                            || was_open(one.remaining, one.limit)
+                    })
+                }
+                _ => was_open(remaining, limit),
+            }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{FixedWindow, Gcra, Outcome, Standing};
+    use crate::policies::NamedPolicy;
+    use crate::several::Vote;
 
-    fn decision(status: Status, remaining: u64) -> Decision {
-        Decision { status, limit: 5, remaining, retry_after_ms: 0, reset_after_ms: 9, at: 7 }
+    fn is_met_by(status: Status, remaining: u64) -> bool {
+        let window = Policies::one(Policy::FixedWindow(FixedWindow::new(5, 1_000).unwrap()));
+        let decision =
+            Decision { status, limit: 5, remaining, retry_after_ms: 0, reset_after_ms: 9, at: 7 };
+        Outlook::is_met_by(&window, &decision.into())
     }
 
     #[test]
     fn units_in_open_windows_are_as_expected() {
-        assert!(Outlook::is_met_by(&decision(Status::Allowed, 3)));
-        assert!(Outlook::is_met_by(&decision(Status::AllowedLast, 0)));
-        assert!(
-            !Outlook::is_met_by(&decision(Status::Allowed, 4)),
-            "the window has just been opened"
-        );
-        assert!(!Outlook::is_met_by(&decision(Status::Refused, 0)));
+        assert!(is_met_by(Status::Allowed, 3));
+        assert!(is_met_by(Status::AllowedLast, 0));
+        assert!(!is_met_by(Status::Allowed, 4), "the window has just been opened");
+        assert!(!is_met_by(Status::Refused, 0));
     }
 
     #[test]
@@ -63,5 +80,25 @@ mod tests {
             outlook.learn(calls, otherwise);
             assert_eq!(outlook.is_good(), is_good);
         }
+    }
+
+    #[test]
+    fn among_several_policies_only_windows_need_to_have_been_opened() {
+        let gcra = Policy::Gcra(Gcra::new(5, 1_000, 5).unwrap());
+        let window = Policy::FixedWindow(FixedWindow::new(5, 1_000).unwrap());
+        let named =
+            |(name, policy): (&str, Policy)| NamedPolicy { name: name.into(), policy, subject: 0 };
+        let policies = [("a", gcra), ("b", window)].map(named);
+        let policies = Policies::several(policies.to_vec()).unwrap();
+        let told = |remaining: [u64; 2]| {
+            let votes = remaining.map(|remaining| Vote {
+                outcome: Outcome::Admitted,
+                blocked_until: 0,
+                standings: vec![Standing { limit: 5, remaining, retry_at: 0, settled_at: 0 }],
+            });
+            Told::of_votes(true, &votes, 7, 1)
+        };
+        assert!(Outlook::is_met_by(&policies, &told([4, 3])));
+        assert!(!Outlook::is_met_by(&policies, &told([3, 4])));
     }
 }

@@ -11,8 +11,10 @@ use crate::time::Micros;
 /// each key.
 const GENERAL: u8 = 0;
 
-/// The form of one unit on each key of several policies that all have a quick way.
+/// The form of one unit on each key of several policies that all have a quick way; and where most windows are
+/// expected to be open and to have room.
 const SEVERAL: u8 = 7;
+const SEVERAL_EXPECTED: u8 = 10;
 /// The form of any calls some of which are about holds.
 const WITH_HOLDS: u8 = 9;
 
@@ -173,7 +175,7 @@ fn push_own_numbers(request: &mut Vec<u8>, policy: &Policy) {
     request.extend_from_slice(&numbers);
 }
 
-/// Appends a group of one unit on each of so many keys of every policy. `expected` says of a window alone
+/// Appends a group of one unit on each of so many keys of every policy. `expected` says of windows
 /// that most of them should be open and have room. Nothing if the algorithms have no such way.
 pub(super) fn push_units(
     request: &mut Vec<u8>,
@@ -201,7 +203,8 @@ pub(super) fn push_units(
     if !policies.named().iter().all(is_simple) {
         return None;
     }
-    request.extend_from_slice(&[SEVERAL, byte(policies.named().len())]);
+    let form = if expected { SEVERAL_EXPECTED } else { SEVERAL };
+    request.extend_from_slice(&[form, byte(policies.named().len())]);
     request.extend_from_slice(&keys.to_be_bytes());
     for NamedPolicy { policy, .. } in policies.named() {
         request.push(wire(policy).twin() as u8);

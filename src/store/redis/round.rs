@@ -183,7 +183,7 @@ impl Round {
                     let mut otherwise = 0;
                     for one in batch.performed(policies, reply) {
                         let is_met =
-                            one.as_ref().is_ok_and(|one| Outlook::is_met_by(&one.told.decision));
+                            one.as_ref().is_ok_and(|one| Outlook::is_met_by(policies, &one.told));
                         otherwise += usize::from(!is_met);
                         each(one.map_err(Unanswered::Call));
                     }

@@ -143,13 +143,15 @@ export declare class RedisLedger {
   close(): void
 }
 
-/** A Redis server as a store. */
+/** A Redis server, or a cluster, as a store. */
 export declare class RedisStore {
   /**
-   * Connects in the background; `settle` hears what became of what is submitted. Throws if the URL
-   * is none.
+   * Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
+   * those that are numbered; `notice` hears `'up'` (the
+   * address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`). Throws
+   * if the certificates are none.
    */
-  constructor(url: string, connectTimeoutMs: number, settle: (round: number, answers: Float64Array, texts: string[]) => void)
+  constructor(target: RedisTarget, settle: (round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, notice: (kind: string, words: string[]) => void)
   /** Opens a limiter's keys. Throws while the prefix is open with other policies. */
   open(prefix: string, policies: Policies): RedisLedger
   /**
@@ -164,6 +166,53 @@ export declare class RedisStore {
   peek(round: number, ledger: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
   /** Whether there is a connection, as far as is known. */
   get isUp(): boolean
+  /** Answers the notice that asks for a login; without a password `failed` says why there is none. */
+  login(number: number, username?: string | undefined | null, password?: string | undefined | null, failed?: string | undefined | null): void
   /** Drops the connection; what waits settles as closed. */
   close(): void
+}
+
+/** What servers ask of those who come. */
+export interface RedisAccess {
+  username?: string
+  password?: string
+  /** Whether the user and the password are to be asked for each time. */
+  asks: boolean
+  database: number
+  tls?: RedisTls
+}
+
+/** Where a server is: a host and a port, or the path of a unix socket. */
+export interface RedisAddress {
+  host: string
+  port: number
+  path?: string
+}
+
+/** Where Redis is, and how it is reached. TypeScript has checked it. */
+export interface RedisTarget {
+  /** The server; or the sentinels; or nodes of the cluster. */
+  addresses: Array<RedisAddress>
+  /** Whether the addresses are those of nodes of a cluster. */
+  cluster: boolean
+  /** How many hash tags the keys share that have none of their own. */
+  tags?: number
+  /** The name of the master, if the addresses are those of sentinels. */
+  master?: string
+  /** How servers are reached. */
+  access: RedisAccess
+  /** How sentinels are reached. */
+  sentinelAccess?: RedisAccess
+  /** How long one attempt to connect may take. */
+  connectTimeoutMs: number
+  /** How long a call may take. */
+  commandTimeoutMs: number
+}
+
+/** Certificates in PEM. */
+export interface RedisTls {
+  ca?: Uint8Array
+  cert?: Uint8Array
+  key?: Uint8Array
+  serverName?: string
 }

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { RedisServer } from './redis-server.js'
+import { RedisServer } from './servers/redis-server.js'
 
 const ROOT = join(__dirname, '..')
 const DEMO = join(ROOT, 'examples', 'demo', 'main.mjs')

@@ -5,7 +5,7 @@ import { dirname, join, posix } from 'node:path'
 import ts from 'typescript'
 
 const ROOT = dirname(__dirname)
-const ROOMS = ['src', 'ts', '__tests__', 'engine-tests', 'benches', 'examples', 'scripts', 'lua']
+const ROOMS = ['src', 'ts', '__tests__', 'engine-tests', 'benches', 'chaos', 'examples', 'scripts', 'lua']
 const SOURCE = /\.(rs|m?ts|cts|mjs|cjs|lua)$/
 const MOST_LINES = 400
 

@@ -7,7 +7,7 @@ import {
   type TollgateError,
   tokenBucket,
 } from '../ts/index.js'
-import { RedisServer } from './redis-server.js'
+import { RedisServer } from './servers/redis-server.js'
 
 let server: RedisServer
 
@@ -123,7 +123,7 @@ test('limiters with the same URL share a connection, which ends with the last of
   ) as [RateLimiter, RateLimiter]
   await Promise.all([one.take('a'), other.take('a')])
   const clients = async () =>
-    (await server.command('CLIENT', 'LIST')).split('\n').filter((line) => line.includes('id=')).length
+    (await server.command<string>('CLIENT', 'LIST')).split('\n').filter((line) => line.includes('id=')).length
   const before = await clients()
   await one.close()
   await one.close()
@@ -160,9 +160,9 @@ test('closing a store waits for every kind of call, and refuses every kind of ne
 test('options are checked by name, value and rule, and no password is told', () => {
   const policy = gcra({ limit: 1, period: 1 })
   const of = (options: unknown) => failureOf(() => new RedisStore(options as string))
-  expect(of('http://user:hunter2@localhost').message).toBe('url must be a Redis URL')
+  expect(of('http://user:hunter2@localhost').message).toMatch(/^url must be a Redis URL: redis:\/\//)
   expect(of(5).message).toMatch(/RedisStore takes an object of options/)
-  expect(of({}).message).toBe('url must be a Redis URL, got undefined')
+  expect(of({}).message).toMatch(/needs exactly one of url, host, path, sentinel, cluster, got none/)
   expect(of({ url: server.url, comandTimeoutMs: 5 }).message).toMatch(/has no option "comandTimeoutMs"/)
   expect(of({ url: server.url, commandTimeoutMs: 0 }).message).toMatch(/^commandTimeoutMs must be a whole number/)
   expect(of({ url: server.url, connectTimeoutMs: '1s' }).message).toMatch(/^connectTimeoutMs must be a whole number/)

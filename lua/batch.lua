@@ -56,9 +56,12 @@ local function fail(round, outcome, written)
     round.outcomes[outcome] = round.UNREADABLE
     return
   end
+  -- Redis 6.2 tells the line of the script, too: '@user_script: 9: -OOM ...' and a line's end.
+  text = string.match(text, '^@user_script: %d+: %-?(.-)%s*$') or text
   round.outcomes[outcome], round.texts[outcome] = round.UNWRITTEN, text
   if string.sub(text, 1, 8) == 'READONLY' then
     -- A replica writes nothing: then the whole script has not run, and may be sent again to a master.
+    written.err = text
     round.readonly = written
   end
 end

@@ -72,6 +72,8 @@ local function save(round, key, how, value, ttl)
     end
     return
   end
+  -- As text: Redis 7.2 makes 1e+8 of the number 100000000, and takes that for no integer.
+  ttl = how ~= 1 and string.format('%.0f', ttl)
   if how == 1 then
     written = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
   elseif how == 2 then

@@ -23,7 +23,7 @@ local function new_holds(round)
     end
     local latest = redis.pcall('ZREVRANGE', name, '0', '0', 'WITHSCORES')[2]
     -- One millisecond more: Redis's clock for expiry may lag behind this script's.
-    local ttl = math.ceil((tonumber(latest) - round.now) / 1000) + 1
+    local ttl = string.format('%.0f', math.ceil((tonumber(latest) - round.now) / 1000) + 1)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
   end
 

@@ -1,26 +1,46 @@
-// The tests start their own redis-server; this sees to it that there is one to start. Where it is
-// missing, the system's package manager installs it if that is possible without asking; otherwise
-// this fails and says what to install. It never leaves a test out.
+// The tests start servers of their own; this sees to it that there is what they need: redis-server, and
+// libfaketime, which gives a server a clock that a test can step. What is missing, the system's package
+// manager installs if that is possible without asking; otherwise this fails and says what to install. It
+// never leaves a test out.
 import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync } from 'node:fs'
 
-const found = () => spawnSync('redis-server', ['--version'], { encoding: 'utf8' })
 const succeeds = (command, words) => spawnSync(command, words, { stdio: 'inherit' }).status === 0
+const version = () => spawnSync('redis-server', ['--version'], { encoding: 'utf8' })
 
-if (found().status !== 0) {
+/** Where packages put the library: below these, or below a folder there for the machine's kind. */
+const LIBRARIES = ['/usr/lib', '/usr/lib64', '/usr/local/lib']
+
+function hasFakeTime() {
+  const folders = LIBRARIES.filter((folder) => existsSync(folder)).flatMap((folder) => [
+    folder,
+    ...readdirSync(folder).map((name) => `${folder}/${name}`),
+  ])
+  return folders.some((folder) => existsSync(`${folder}/faketime/libfaketime.so.1`))
+}
+
+/** What is needed, by the name of its package. */
+const NEEDED = { 'redis-server': () => version().status === 0, libfaketime: hasFakeTime }
+
+const missing = Object.keys(NEEDED).filter((name) => !NEEDED[name]())
+if (missing.length > 0) {
+  const names = missing.join(' ')
   const isRoot = process.getuid?.() === 0
   const hasApt = spawnSync('apt-get', ['--version']).status === 0
   if (!isRoot || !hasApt) {
-    const how = 'Debian, Ubuntu: sudo apt-get install redis-server; macOS: brew install redis'
-    console.error(`The tests need redis-server 6.2 or later on the PATH. ${how}`)
+    console.error(
+      'The tests need redis-server 6.2 or later on the PATH, and libfaketime, which works on Linux. ' +
+        `Missing: ${names}. Debian, Ubuntu: sudo apt-get install ${names}; Fedora: sudo dnf install redis libfaketime`,
+    )
     process.exit(1)
   }
-  console.log('redis-server is missing: installing it')
+  console.log(`Missing: ${names}: installing`)
   const installed =
     succeeds('apt-get', ['update', '-qq']) &&
-    succeeds('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'redis-server'])
-  if (!installed || found().status !== 0) {
-    console.error('apt-get could not install redis-server: install it, and run the tests again')
+    succeeds('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...missing])
+  if (!installed || !Object.values(NEEDED).every((isThere) => isThere())) {
+    console.error(`apt-get could not install ${names}: install it, and run the tests again`)
     process.exit(1)
   }
 }
-console.log(found().stdout.trim())
+console.log(version().stdout.trim())

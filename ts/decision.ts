@@ -17,12 +17,19 @@ export interface PolicyNumbers {
 export interface DecisionBase<N extends string = string> extends PolicyNumbers {
   /** The name of the policy that the numbers speak of; a single policy is `'default'`. */
   readonly policy: N
-  /** Each policy's numbers, by name. */
+  /** Each policy's numbers, by name; none if the {@link source} is `'none'`. */
   readonly policies: { readonly [Name in N]: PolicyNumbers }
   /** The time of the decision by the deciding clock: epoch milliseconds, with microseconds. */
   readonly at: number
-  /** Who decided: the store. */
-  readonly source: 'store'
+  /**
+   * Who decided: the store, or because it failed what `onStoreFailure` says: `'fallback'`, the embedded store with a
+   * share of the numbers; `'none'`, nobody.
+   *
+   * With `'none'` there are no numbers: `policies` is empty whatever its type says, `policy` and `limit` are those of
+   * the first limit, `remaining` and `resetAfterMs` are 0, `retryAfterMs` of a refused call is 1000 (when to look again,
+   * and never exact), and `at` is by this process's clock.
+   */
+  readonly source: 'store' | 'fallback' | 'none'
 }
 
 /** The call may proceed; its cost has been charged. */

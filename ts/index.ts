@@ -8,6 +8,7 @@ export type { KeyOf, LimitNames, Policies } from './compound.js'
 export type { Allowed, Blocked, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from './decision.js'
 export type { Duration, DurationUnit } from './duration.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from './error.js'
+export type { OnStoreFailure } from './fallback/on-store-failure.js'
 export { MemoryStore, type MemoryStoreOptions } from './memory/store.js'
 export type { Override, PolicyOverride } from './override.js'
 export {
@@ -47,9 +48,19 @@ export {
   type RateLimiterConstructor,
   type RateLimiterOptions,
   type RedisRateLimiterOptions,
+  type RedisUrl,
   type SomeOf,
 } from './rate-limiter.js'
-export { RedisStore, type RedisStoreOptions } from './redis/store.js'
+export type { StoreDown, StoreEvents, StoreStatus, StoreUp, StoreWarning } from './redis/health.js'
+export type {
+  RedisClusterOptions,
+  RedisCredentials,
+  RedisNode,
+  RedisSentinelOptions,
+  RedisStoreOptions,
+  RedisTlsOptions,
+} from './redis/options.js'
+export { RedisStore } from './redis/store.js'
 export type {
   NotReserved,
   Reservation,

@@ -96,6 +96,14 @@ export class KeyReader {
   }
 }
 
+/** Throws if a value cannot be a key that is a string. */
+export function checkKey(value: unknown): void {
+  const flaw = flawOf(value)
+  if (flaw !== undefined) {
+    throw new TollgateError('INVALID_KEY', `key ${flaw}`)
+  }
+}
+
 /** What is wrong with a key or a tag, if anything is. */
 function flawOf(value: unknown): string | undefined {
   if (typeof value !== 'string') {

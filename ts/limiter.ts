@@ -4,6 +4,7 @@ import { type Compound, compoundOf } from './compound.js'
 import type { Decision } from './decision.js'
 import { microsOf } from './duration.js'
 import { TollgateError } from './error.js'
+import { openGuarded } from './fallback/on-store-failure.js'
 import { KeyReader, Keys, tagOf } from './keys.js'
 import type { Operation, Refund } from './operation.js'
 import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
@@ -39,7 +40,12 @@ export class Limiter {
   readonly #owned: OwnedStore | undefined
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
-    const given = optionsOf('INVALID_OPTION', 'RateLimiter', options ?? {}, ['store', 'prefix', 'tag'])
+    const given = optionsOf('INVALID_OPTION', 'RateLimiter', options ?? {}, [
+      'store',
+      'prefix',
+      'tag',
+      'onStoreFailure',
+    ])
     const { store } = given
     if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
       throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore, a RedisStore or a Redis URL', store)
@@ -53,7 +59,8 @@ export class Limiter {
     this.policies = byLimit(compound)
     this.#owned = store instanceof Store ? undefined : ownStore(store)
     try {
-      this.#ledger = (this.#owned?.store ?? (store as Store)).open(prefix, compound, tag)
+      const opened = this.#owned?.store ?? (store as Store)
+      this.#ledger = openGuarded(opened, { prefix, compound, tag }, given.onStoreFailure)
     } catch (error) {
       void this.#owned?.release()
       throw error
@@ -237,14 +244,14 @@ export class Limiter {
   }
 
   /** What gives back units of a decision. */
-  #refundOf({ at, policies }: Decision, units: number): Refund {
+  #refundOf({ at, policies, source }: Decision, units: number): Refund {
     const atUs = microsOf(at)
     const resetAtUs = this.#compound.policies.map(() => atUs)
     for (const { name, policy } of this.#compound.limits) {
       const resetAfterMs = policies[name]?.resetAfterMs ?? 0
       resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
     }
-    return { kind: 'refund', units, atUs, resetAtUs }
+    return { kind: 'refund', source, units, atUs, resetAtUs }
   }
 }
 

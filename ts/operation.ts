@@ -16,6 +16,8 @@ export type Operation =
 /** Gives back units of an earlier call. */
 export interface Refund {
   readonly kind: 'refund'
+  /** Who took them. */
+  readonly source: Decision['source']
   readonly units: number
   /** The time of the decision on that call. */
   readonly atUs: number
@@ -26,6 +28,8 @@ export interface Refund {
 /** Gives back slots that were booked together, if nobody is behind them; the units are 1 if it did. */
 export interface Unbook {
   readonly kind: 'unbook'
+  /** Who booked them. */
+  readonly source: Decision['source']
   readonly booked: Booked
 }
 
@@ -34,6 +38,7 @@ export type Booked = Float64Array
 
 /** The doubles of {@link Booked} for each policy. */
 export const BOOKING_LENGTH = 14
+
 /** Settles a reservation: gives back what it took too many, or charges what it took too few. */
 export interface Settle extends Omit<Refund, 'kind'> {
   readonly kind: 'settle'

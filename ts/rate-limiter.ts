@@ -3,6 +3,7 @@ import type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
 import type { KeyOf, LimitNames, Policies } from './compound.js'
 import type { Decision } from './decision.js'
 import type { Duration } from './duration.js'
+import type { OnStoreFailure } from './fallback/on-store-failure.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { MemoryStore } from './memory/store.js'
 import type { Override, PolicyOverride } from './override.js'
@@ -12,18 +13,26 @@ import type { RedisStore } from './redis/store.js'
 import type { ReservingFor } from './reservation.js'
 import type { WaitsOf } from './wait.js'
 
+/** The URL of a Redis server: see `url` of `RedisStoreOptions`. */
+export type RedisUrl = `redis://${string}` | `rediss://${string}` | `redis+unix://${string}`
+
 /** The options of a {@link RateLimiter} over Redis. */
 export interface RedisRateLimiterOptions extends KeyOptions {
   /**
    * Where the counts are kept. Limiters given the same URL share one connection, which is closed with the
    * last of them; a store that was made by you is closed by you.
    */
-  readonly store: RedisStore | `redis://${string}` | `redis+unix://${string}`
+  readonly store: RedisStore | RedisUrl
   /**
    * Sets the keys of this limiter apart from those of others. Letters, digits, `_`, `.` and `-`, up to 32,
    * starting with a letter.
    */
   readonly prefix: string
+  /**
+   * What becomes of a call when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR`, `OVERLOADED`).
+   * Default: `'throw'`. See {@link OnStoreFailure}.
+   */
+  readonly onStoreFailure?: OnStoreFailure
 }
 
 /** The options of a {@link RateLimiter} on the embedded store, where a `tag` has no effect. */
@@ -60,7 +69,7 @@ export type SomeOf<K> = K extends string
  * Whatever is asked of one key takes effect in the order in which it is asked. Every method that returns a
  * promise rejects, and never throws, with a `TollgateError`: `INVALID_KEY`, `INVALID_COST`,
  * `INVALID_OPTION` (an option of the call, or what the store's clock returned), `CLOSED`; over Redis also
- * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`.
+ * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`, unless `onStoreFailure` has another answer.
  *
  * @typeParam K - The type of the keys.
  * @typeParam N - The names that decisions use: those of the limits, or `'default'` for a single one.

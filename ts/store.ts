@@ -16,6 +16,8 @@ export interface Ledger {
   readonly isSync: boolean
   /** What decisions of this ledger are stamped with. */
   readonly origin: object
+  /** Whether the store is known to be down, so that asking it would be in vain. */
+  readonly isDown: boolean
   /** Takes `cost` units, 1 or more. Throws or rejects with a `TollgateError`. */
   take(key: string, cost: number): Decision | Promise<Decision>
   /** {@link take} for several keys that are decided together, or with a tag. */
@@ -40,6 +42,14 @@ export type Answers = readonly (Decision | TollgateError)[]
 
 /** A place where limiters keep their counts. */
 export abstract class Store {
+  /**
+   * Tells the server that keeps the counts from all others, and holds no password; `undefined` if they are kept in
+   * this process.
+   *
+   * @internal
+   */
+  abstract readonly address: string | undefined
+
   /**
    * Opens a limiter's keys.
    *

@@ -1,3 +1,4 @@
+import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import type { Keys } from './keys.js'
 import type { Booked, Booking } from './operation.js'
@@ -10,6 +11,7 @@ interface Unwanted {
   readonly ledger: Ledger
   readonly keys: Keys
   readonly booked: Booked
+  readonly source: Decision['source']
   /** When the answer on it came, among all. */
   readonly number: number
 }
@@ -82,8 +84,8 @@ export class Waiters {
   #giveBack(): void {
     const unwanted = this.#unwanted.sort((a, b) => b.number - a.number)
     this.#unwanted = []
-    for (const { ledger, keys, booked } of unwanted) {
-      const ask = async () => ledger.perform(keys, { kind: 'unbook', booked })
+    for (const { ledger, keys, booked, source } of unwanted) {
+      const ask = async () => ledger.perform(keys, { kind: 'unbook', source, booked })
       // Nobody hears of it: the call has been rejected already.
       this.#track(ask().catch(() => {}))
     }
@@ -114,6 +116,7 @@ class Waiter {
   #isOver = false
   #hasLeft = false
   #booked: Booked | undefined
+  #source: Decision['source'] = 'store'
   #number = 0
 
   constructor(ledger: Ledger, keys: Keys, call: WaitCall, ends: Ends) {
@@ -127,6 +130,7 @@ class Waiter {
   /** Takes what became of the booking. */
   answered({ decision, waitUs, booked }: Booking, number: number): void {
     this.#booked = booked
+    this.#source = decision.source
     this.#number = number
     if (!this.#isOver) {
       const answer = { ...decision, waitedMs: waitUs / 1_000 }
@@ -151,7 +155,7 @@ class Waiter {
       return undefined
     }
     this.#booked = undefined
-    return { ledger: this.#ledger, keys: this.#keys, booked, number: this.#number }
+    return { ledger: this.#ledger, keys: this.#keys, booked, source: this.#source, number: this.#number }
   }
 
   #sleep(answer: Waited, until: number): void {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Override, Policies, Policy, ReservingFor, WaitsOf } from '../../ts/index.js'
 import { type KeyOf, type LimitNames, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 
 /** A limiter as tests of operations use it: on whichever store. */
 export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &

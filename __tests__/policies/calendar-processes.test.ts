@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type CalendarWindowOptions, calendarWindow, RateLimiter, RedisStore } from '../../ts/index.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 
 interface Taken {
   readonly status: string

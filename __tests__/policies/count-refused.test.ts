@@ -1,5 +1,5 @@
 import { type FixedWindowPolicy, fixedWindow, RateLimiter, RedisStore } from '../../ts/index.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 import { anything, failureOf, limiterOf } from './help.js'
 
 const COUNTING = fixedWindow({ limit: 10, window: '1h', countRefused: true })

@@ -1,5 +1,5 @@
 import { RateLimiter, RedisStore, slidingCounter } from '../../ts/index.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 import { anything, failureOf, limiterOf } from './help.js'
 
 describe('embedded', () => {

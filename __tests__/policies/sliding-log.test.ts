@@ -8,7 +8,7 @@ import {
   TollgateError,
 } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 
 /** What users without TypeScript can pass. */
 const anything = (value: unknown) => value as never

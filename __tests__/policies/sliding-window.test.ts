@@ -1,6 +1,6 @@
 import { MemoryStore, RateLimiter, RedisStore, slidingWindow, TollgateError } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 
 type Options = Parameters<typeof slidingWindow>[0]
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '../../ts/index.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 import { outcome } from './help.js'
 
 /** What a call ends with when nobody is there. */

@@ -14,7 +14,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 
 const run = promisify(execFile)
 
@@ -42,12 +42,27 @@ async function scriptCalls(): Promise<number> {
   return [...calls].reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
+/** When a key expires. Redis 6.2 has no PEXPIRETIME: there the time and what is left must be of one millisecond. */
+async function expiry(key: string): Promise<unknown> {
+  const script = `
+    local expiry = redis.pcall('PEXPIRETIME', KEYS[1])
+    if type(expiry) == 'number' then return expiry end
+    local function now()
+      local time = redis.call('TIME')
+      return time[1] * 1000 + math.floor(time[2] / 1000)
+    end
+    while true do
+      local before, left = now(), redis.call('PTTL', KEYS[1])
+      if left < 0 then return left end
+      if before == now() then return before + left end
+    end`
+  return client.eval(script, 1, key)
+}
+
 /** Everything that Redis holds, with the time at which each key expires. */
 async function everything(): Promise<unknown[]> {
   const keys = (await client.keys('*')).sort()
-  return Promise.all(
-    keys.map(async (key) => [key, (await client.dumpBuffer(key))?.toString('hex'), await client.pexpiretime(key)]),
-  )
+  return Promise.all(keys.map(async (key) => [key, (await client.dumpBuffer(key))?.toString('hex'), await expiry(key)]))
 }
 
 const POLICIES: Record<string, Policy> = {

@@ -1,5 +1,5 @@
 /** Many processes whose clocks are wrong share one limit, and Redis's clock alone decides. */
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 import { skewed, told } from './help.js'
 import { HOT } from './hot-policies.js'
 import { type Admitted, atRate, inAnySpan, inEachGridWindow, inEachOpenedWindow, inIntervals } from './laws.js'

@@ -1,6 +1,6 @@
 /** Many processes whose clocks are wrong wait for slots on one key: Redis gives them, and nobody starts early. */
 import { gcra } from '../../ts/index.js'
-import { RedisServer } from '../redis-server.js'
+import { RedisServer } from '../servers/redis-server.js'
 import { skewed, told } from './help.js'
 
 const PROCESSES = 8

@@ -11,6 +11,7 @@ import { machine, printSurroundings, versions } from './surroundings.mjs'
 const PARTS = {
   embedded: () => import('./embedded.mjs'),
   redis: () => import('./redis.mjs'),
+  away: () => import('./away.mjs'),
   express: () => import('./express.mjs'),
   algorithms: () => import('./algorithms.mjs'),
   memory: () => import('./memory.mjs'),

@@ -91,7 +91,7 @@ fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision 
 /// The value and when it expires.
 fn stored(server: &mut Server, policy: &Policy, key: &str) -> (Option<Vec<u8>>, i64) {
     let name = name(policy, key);
-    (server.run(&[b"GET", &name]), server.run(&[b"PEXPIRETIME", &name]))
+    (server.run(&[b"GET", &name]), server.expiry(&name))
 }
 
 fn begin_low() -> [Policy; 2] {
@@ -160,7 +160,8 @@ fn units_of_a_key_that_begins_low_are_charged_in_place() {
 /// The scripts' time is given, and TTLs are counted from where it began.
 fn with_ttls_from_start() -> Script {
     let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
-    let ttl = format!("'PX', ttl + 1000000 + math.floor((now - {START}) / 1000)");
+    let ttl = format!("ttl + 1000000 + math.floor((now - {START}) / 1000)");
+    let ttl = format!("'PX', string.format('%.0f', {ttl})");
     script.edited(|source| source.replace("'PX', ttl", &ttl))
 }
 

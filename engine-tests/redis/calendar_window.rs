@@ -46,8 +46,7 @@ struct Client {
 impl Client {
     fn new(server: &Server, skew: i64) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let connection =
-            Connection::open(server.client(), Duration::from_secs(1), runtime.handle());
+        let connection = server.opened(&runtime);
         Self { connection, skew, looks: Arc::default(), runtime }
     }
 

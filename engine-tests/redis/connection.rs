@@ -11,7 +11,7 @@ use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, Connection, Failure, Names, Round, Unanswered};
 
-use super::server::{Folder, Server};
+use super::server::{Folder, Server, opened};
 use crate::policies::{HOUR, RateSpec, WindowSpec};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -21,10 +21,6 @@ const GRACE: Duration = Duration::from_millis(150);
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-}
-
-fn opened(client: redis::Client, runtime: &Runtime) -> Connection {
-    Connection::open(client, Duration::from_secs(1), runtime.handle())
 }
 
 /// Takes one unit of a key in a batch of its own, which is sent at once.
@@ -75,7 +71,7 @@ async fn until_well(connection: &Connection, policy: &Policy) -> (Duration, Vec<
 fn a_script_that_the_server_forgets_is_sent_again_and_charges_once() {
     let mut server = Server::start();
     let (runtime, policy) = (runtime(), hundred());
-    let connection = opened(server.client(), &runtime);
+    let connection = server.opened(&runtime);
     for call in 1..=20 {
         let decision = runtime.block_on(take(&connection, &policy, "a")).unwrap();
         assert_eq!(decision.remaining, 100 - call);
@@ -87,7 +83,7 @@ fn a_script_that_the_server_forgets_is_sent_again_and_charges_once() {
 fn requests_take_effect_in_order() {
     let server = Server::start();
     let (runtime, policy) = (runtime(), RateSpec { units: 500, period: HOUR, burst: 500 }.gcra());
-    let connection = opened(server.client(), &runtime);
+    let connection = server.opened(&runtime);
     let decisions = runtime.block_on(async {
         let calls: Vec<_> = (0..600).map(|_| take(&connection, &policy, "hot")).collect();
         let mut decisions = Vec::new();
@@ -105,7 +101,7 @@ fn requests_take_effect_in_order() {
 #[test]
 fn a_server_that_starts_late_is_found() {
     let (folder, runtime, policy) = (Folder::new(), runtime(), hundred());
-    let connection = opened(folder.client(), &runtime);
+    let connection = opened(folder.route(), &runtime);
     let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
     assert!(matches!(failure, Failure::Unavailable(_)), "{failure:?}");
     let _server = Server::start_in(folder);
@@ -117,7 +113,7 @@ fn a_server_that_starts_late_is_found() {
 fn a_server_that_is_killed_and_started_again_is_found_again() {
     let (runtime, policy) = (runtime(), hundred());
     let mut server = Server::start();
-    let connection = opened(server.client(), &runtime);
+    let connection = server.opened(&runtime);
     for _ in 0..3 {
         runtime.block_on(until_well(&connection, &policy));
         let folder = server.kill();
@@ -138,7 +134,7 @@ fn a_server_that_is_killed_and_started_again_is_found_again() {
 fn a_frozen_server_times_out_and_what_it_ran_late_is_not_run_again() {
     let (runtime, policy) = (runtime(), hundred());
     let mut server = Server::start();
-    let connection = opened(server.client(), &runtime);
+    let connection = server.opened(&runtime);
     runtime.block_on(until_well(&connection, &policy));
     server.signal("STOP");
     let failure = runtime.block_on(take(&connection, &policy, "frozen")).unwrap_err();
@@ -155,7 +151,7 @@ fn a_frozen_server_times_out_and_what_it_ran_late_is_not_run_again() {
 fn a_busy_server_is_waited_for() {
     let (runtime, policy) = (runtime(), hundred());
     let mut server = Server::start();
-    let connection = opened(server.client(), &runtime);
+    let connection = server.opened(&runtime);
     runtime.block_on(until_well(&connection, &policy));
     let _: () = server.run(&[b"CONFIG", b"SET", b"lua-time-limit", b"10"]);
     let client = server.client();
@@ -178,7 +174,7 @@ fn a_refused_script_is_a_failure_that_says_why() {
     let words: [&[u8]; 7] =
         [b"ACL", b"SETUSER", b"default", b"resetkeys", b"~other:*", b"+@all", b"nopass"];
     let _: () = server.run(&words);
-    let connection = opened(server.client(), &runtime);
+    let connection = server.opened(&runtime);
     let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
     let Failure::Refused(why) = failure else { panic!("{failure:?}") };
     assert!(why.to_lowercase().contains("key"), "{why}");
@@ -187,7 +183,7 @@ fn a_refused_script_is_a_failure_that_says_why() {
 #[test]
 fn what_waits_when_the_connection_is_dropped_settles() {
     let (folder, runtime, policy) = (Folder::new(), runtime(), hundred());
-    let connection = opened(folder.client(), &runtime);
+    let connection = opened(folder.route(), &runtime);
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     let (sender, settled) = std::sync::mpsc::channel();
     let jobs = ["a", "b"].map(|key| single(&policy, key).jobs().remove(0)).into();
@@ -200,7 +196,7 @@ fn what_waits_when_the_connection_is_dropped_settles() {
 #[test]
 fn keys_that_share_no_slot_of_a_cluster_say_so_and_a_tag_puts_them_together() {
     let (server, runtime) = (Server::start_cluster(), runtime());
-    let connection = opened(server.client(), &runtime);
+    let connection = server.opened(&runtime);
     let named = |name: &str, subject| NamedPolicy { name: name.into(), policy: hundred(), subject };
     let policies = Policies::several(vec![named("ip", 0), named("account", 1)]).unwrap();
     let names = Names::new("api", &policies);

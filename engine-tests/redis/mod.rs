@@ -5,10 +5,17 @@ mod buckets;
 #[cfg(feature = "redis")]
 mod calendar_window;
 #[cfg(feature = "redis")]
+mod cluster;
+#[cfg(feature = "redis")]
+mod cluster_faults;
+mod cluster_split;
+#[cfg(feature = "redis")]
 mod connection;
 mod holds;
 mod isolation;
 pub(crate) mod keys;
+#[cfg(feature = "redis")]
+mod nodes;
 mod operations;
 mod rounds;
 mod server;

@@ -52,7 +52,7 @@ fn any_round(limiters: usize) -> impl Strategy<Value = (u64, Vec<Step>)> {
     (0_u64..400_000, prop::collection::vec(step, 1..40))
 }
 
-fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
+pub(super) fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
     let mut command = redis::cmd("EVAL");
     command.arg(lasting().source()).arg(job.keys.len());
     for name in job.keys.iter() {

@@ -1,20 +1,40 @@
 //! A Redis server of one's own: a child process on a socket in a folder of its own.
 
+use std::ffi::OsString;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 use redis::{Client, Connection, Value as RedisReply};
+use tokio::runtime::Runtime;
 use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::decision::Decision;
 use tollgate::perform::Performed;
 use tollgate::policies::Policies;
 use tollgate::policy::Policy;
 use tollgate::several::Told;
-use tollgate::store::redis::{Batch, CallError, Reply, Script, Value};
+use tollgate::store::redis::{
+    Access, Address, Batch, CallError, Connection as StoreConnection, Credentials, Login, Patience,
+    Reply, Route, Script, Value,
+};
+
+/// Redis 6.2 knows no PEXPIRETIME, and no frozen time in scripts: there the time and what is left are
+/// of one millisecond if the time before and the time after are.
+const EXPIRY: &str = "
+    local expiry = redis.pcall('PEXPIRETIME', KEYS[1])
+    if type(expiry) == 'number' then return expiry end
+    local function now()
+        local time = redis.call('TIME')
+        return time[1] * 1000 + math.floor(time[2] / 1000)
+    end
+    while true do
+        local before, left = now(), redis.call('PTTL', KEYS[1])
+        if left < 0 then return left end
+        if before == now() then return before + left end
+    end";
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
@@ -38,6 +58,18 @@ impl Folder {
 
     pub(crate) fn client(&self) -> Client {
         Client::open(format!("redis+unix://{}", self.socket().display())).unwrap()
+    }
+
+    /// The way to the server.
+    pub(crate) fn route(&self) -> Route {
+        let credentials = Credentials::Fixed(Login::default());
+        let timeout = Duration::from_secs(1);
+        let access = Access { credentials, tls: None, database: 0, timeout };
+        Route::direct(Address::Unix(self.socket()), access)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 
     fn socket(&self) -> PathBuf {
@@ -64,7 +96,11 @@ impl Server {
         let port = (20_000 + free % 20_000).to_string();
         let words = ["--cluster-enabled", "yes", "--port", &port, "--bind", "127.0.0.1"];
         let mut server = Self::start_with(Folder::new(), &words);
-        let _: () = server.run(&[b"CLUSTER", b"ADDSLOTSRANGE", b"0", b"16383"]);
+        // One by one: ranges of slots came with Redis 7.0.
+        let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+        let mut words: Vec<&[u8]> = vec![b"CLUSTER", b"ADDSLOTS"];
+        words.extend(slots.iter().map(String::as_bytes));
+        let _: () = server.run(&words);
         let deadline = Instant::now() + Duration::from_secs(10);
         while !server.run::<String>(&[b"CLUSTER", b"INFO"]).contains("cluster_state:ok") {
             assert!(Instant::now() < deadline, "the cluster does not come up");
@@ -78,7 +114,7 @@ impl Server {
     }
 
     fn start_with(folder: Folder, words: &[&str]) -> Self {
-        let child = Command::new("redis-server")
+        let child = Command::new(program())
             .args(words)
             .args(["--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(folder.socket())
@@ -100,6 +136,11 @@ impl Server {
 
     pub(crate) fn client(&self) -> Client {
         self.folder.client()
+    }
+
+    /// A connection of the store's to it.
+    pub(crate) fn opened(&self, runtime: &Runtime) -> StoreConnection {
+        opened(self.folder.route(), runtime)
     }
 
     /// Kills the server at once, and leaves its folder.
@@ -126,6 +167,11 @@ impl Server {
             command.arg(*word);
         }
         command.query(&mut self.connection).unwrap()
+    }
+
+    /// When a key expires, in milliseconds since the epoch; -1 for a key without, -2 for none.
+    pub(crate) fn expiry(&mut self, name: &[u8]) -> i64 {
+        self.run(&[b"EVAL", EXPIRY.as_bytes(), b"1", name])
     }
 
     /// Runs a batch by a script, with what more arguments it takes.
@@ -184,6 +230,19 @@ pub(crate) fn value(reply: RedisReply) -> Value {
         other => panic!("a script answers with numbers and strings, not {other:?}"),
     }
 }
+
+/// The server: `npm run test:servers` names one version after another.
+pub(crate) fn program() -> OsString {
+    env::var_os("TOLLGATE_REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
+}
+
+/// A connection of the store's, which takes a server to be down after half a second.
+pub(crate) fn opened(route: Route, runtime: &Runtime) -> StoreConnection {
+    let patience = Patience { away: PATIENCE, silent: PATIENCE, dead: 4 * PATIENCE };
+    StoreConnection::open(route, patience, runtime.handle(), |_| {})
+}
+
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Drop for Server {
     fn drop(&mut self) {

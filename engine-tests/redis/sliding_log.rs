@@ -68,7 +68,7 @@ fn take_at(server: &mut Server, policy: &Policy, cost: u64, now: u64) -> Decisio
 /// The entries, and when they expire.
 fn state(server: &mut Server, name: &[u8]) -> (Vec<Vec<u8>>, i64) {
     let entries = server.run(&[b"ZRANGE", name, b"0", b"-1", b"WITHSCORES"]);
-    (entries, server.run(&[b"PEXPIRETIME", name]))
+    (entries, server.expiry(name))
 }
 
 fn is_allowed(status: Status) -> bool {

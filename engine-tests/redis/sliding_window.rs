@@ -87,7 +87,7 @@ fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> De
 fn stored(server: &mut Server, policy: &Policy, key: &str) -> (Option<Vec<u8>>, i64) {
     let name = name(policy, key);
     let value = server.run(&[b"DUMP", &name]);
-    (value, server.run(&[b"PEXPIRETIME", &name]))
+    (value, server.expiry(&name))
 }
 
 /// Peeks between the calls of a trace, for what was just asked and for nothing.
@@ -169,7 +169,7 @@ fn a_ttl_always_reaches_beyond_the_reset() {
                 let batch = batch(&policy, "a", 1);
                 let decision = server.decide(&script, &policy, &batch, &[]).remove(0).unwrap();
                 assert_ne!(decision.status, Status::Refused);
-                let expires: i64 = server.run(&[b"PEXPIRETIME", &name(&policy, "a")]);
+                let expires = server.expiry(&name(&policy, "a"));
                 let reset_at = decision.at / 1_000 + decision.reset_after_ms;
                 assert!(expires >= i64::try_from(reset_at).unwrap(), "{expires} for {reset_at}");
                 thread::sleep(Duration::from_millis(7));

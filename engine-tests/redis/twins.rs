@@ -30,7 +30,7 @@ pub(crate) fn lasting() -> Script {
     let script = script.with_clock("local now = tonumber(ARGV[3])\n");
     script.edited(|source| {
         source
-            .replace("'PX', ttl", "'PX', 10000000000000")
+            .replace("'PX', ttl", "'PX', '10000000000000'")
             .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, '10000000000000'")
             .replace("'PEXPIRE', KEYS[key], ttl", "'PEXPIRE', KEYS[key], '10000000000000'")
     })

@@ -23,6 +23,10 @@ mod redis;
 mod redis_answers;
 #[cfg(feature = "redis")]
 mod redis_ledger;
+#[cfg(feature = "redis")]
+mod redis_notices;
+#[cfg(feature = "redis")]
+mod redis_target;
 mod store;
 
 use crate::time::{MAX_SAFE, Micros};

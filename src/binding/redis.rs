@@ -3,12 +3,14 @@
 #![allow(unsafe_code, reason = "napi's C interface")]
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
+use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Float64Array, FnArgs, Function, Result, create_custom_tokio_runtime,
+    Array, ClassInstance, Env, Float64Array, FnArgs, Function, Result, Uint32Array,
+    create_custom_tokio_runtime,
 };
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
@@ -20,10 +22,12 @@ use tokio::time::Instant;
 use super::policies::Policies;
 use super::redis_answers::Answers;
 use super::redis_ledger::{RedisLedger, locked};
+use super::redis_notices::{NoticeArguments, Notices};
+use super::redis_target::RedisTarget;
 use super::whole;
 use crate::clock::{Clock, SystemClock};
 use crate::store::prefixes::Prefixes;
-use crate::store::redis::{self, Answer, Connection, Round};
+use crate::store::redis::{self, Login, Remote, Round, Settled};
 
 static RUNTIME: OnceCell<Handle> = OnceCell::new();
 
@@ -39,51 +43,68 @@ fn start_runtime() {
     }
 }
 
-/// A Redis server as a store.
+/// A Redis server, or a cluster, as a store.
 #[napi]
 pub struct RedisStore {
-    connection: Mutex<Option<Connection>>,
+    remote: Mutex<Option<Remote>>,
+    tags: Option<NonZeroU16>,
     settle: Arc<Settle>,
+    notices: Notices,
     prefixes: Arc<Mutex<Prefixes>>,
 }
 
-/// What became of a round, by its number.
-struct Settled {
+/// What became of a round, by its number, or of some of its calls.
+struct Heard {
     round: u32,
     answers: Answers,
+    calls: Option<Vec<u32>>,
 }
 
 /// Tells JavaScript what became of rounds. It does not keep the process alive: callers who wait do.
-type Settle = ThreadsafeFunction<Settled, (), SettleArguments, Status, false, true>;
-type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>)>;
+type Settle = ThreadsafeFunction<Heard, (), SettleArguments, Status, false, true>;
+type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
 
 #[napi]
 impl RedisStore {
-    /// Connects in the background; `settle` hears what became of what is submitted. Throws if the URL
-    /// is none.
+    /// Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
+    /// those that are numbered; `notice` hears `'up'` (the
+    /// address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`). Throws
+    /// if the certificates are none.
     #[napi(constructor, catch_unwind)]
     pub fn new(
-        url: String,
-        connect_timeout_ms: f64,
-        #[napi(ts_arg_type = "(round: number, answers: Float64Array, texts: string[]) => void")]
+        target: RedisTarget,
+        #[napi(
+            ts_arg_type = "(round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void"
+        )]
         settle: Function<'_, SettleArguments, ()>,
+        #[napi(ts_arg_type = "(kind: string, words: string[]) => void")] notice: Function<
+            '_,
+            NoticeArguments,
+            (),
+        >,
     ) -> Result<Self> {
-        // The client's own text may hold the URL, and with it a password.
-        let client = ::redis::Client::open(url)
-            .map_err(|_| Error::new(Status::InvalidArg, "must be a Redis URL"))?;
         let Some(runtime) = RUNTIME.get() else {
             return Err(Error::new(Status::GenericFailure, "could not start a thread"));
         };
-        let settle = settle.build_threadsafe_function::<Settled>().weak::<true>();
+        let settle = settle.build_threadsafe_function::<Heard>().weak::<true>();
         let settle = settle.build_callback(|context| {
-            let Settled { round, answers: Answers { answers, texts } } = context.value;
-            Ok(FnArgs::from((round, Float64Array::new(answers), texts)))
+            let Heard { round, answers: Answers { answers, texts }, calls } = context.value;
+            Ok(FnArgs::from((
+                round,
+                Float64Array::new(answers),
+                texts,
+                calls.map(Uint32Array::new),
+            )))
         })?;
-        let timeout = Duration::from_millis(whole(connect_timeout_ms));
-        let connection = Connection::open(client, timeout, runtime);
+        let notices = Notices::new(&notice)?;
+        let (tags, warn) = (target.tags(), notices.clone());
+        let remote = target.open(notices.clone(), runtime, move |found| warn.warn(found))?;
+        runtime.spawn(notices.clone().follow(remote.health()));
         Ok(Self {
-            connection: Mutex::new(Some(connection)),
+            remote: Mutex::new(Some(remote)),
+            tags,
             settle: Arc::new(settle),
+            notices,
             prefixes: Arc::default(),
         })
     }
@@ -95,7 +116,7 @@ impl RedisStore {
         locked(&self.prefixes)
             .open(&prefix, &policies)
             .map_err(|taken| Error::new(Status::InvalidArg, taken.to_string()))?;
-        Ok(RedisLedger::new(prefix, policies, Arc::clone(&self.prefixes)))
+        Ok(RedisLedger::new(prefix, policies, self.tags, Arc::clone(&self.prefixes)))
     }
 
     /// Sends what has been noted for these ledgers, as a round of this number. The answers are theirs,
@@ -145,29 +166,48 @@ impl RedisStore {
     /// Whether there is a connection, as far as is known.
     #[napi(getter, catch_unwind)]
     pub fn is_up(&self) -> bool {
-        locked(&self.connection).as_ref().is_some_and(Connection::is_up)
+        locked(&self.remote).as_ref().is_some_and(Remote::is_up)
+    }
+
+    /// Answers the notice that asks for a login; without a password `failed` says why there is none.
+    #[napi(catch_unwind)]
+    pub fn login(
+        &self,
+        number: u32,
+        username: Option<String>,
+        password: Option<String>,
+        failed: Option<String>,
+    ) {
+        let login = failed.map_or(Ok(Login { username, password }), Err);
+        self.notices.answer(number, login);
     }
 
     /// Drops the connection; what waits settles as closed.
     #[napi(catch_unwind)]
     pub fn close(&self) {
-        drop(locked(&self.connection).take());
+        drop(locked(&self.remote).take());
     }
 
     fn send(&self, round: u32, calls: Round, timeout_ms: f64) {
         let settle = Arc::clone(&self.settle);
-        let settle = move |calls: &Round, answers: &[Answer]| {
-            let read = AssertUnwindSafe(|| Answers::of_round(calls, answers));
+        let settle = move |parts: &[Settled<'_>]| {
+            let read = AssertUnwindSafe(|| Answers::of_parts(parts));
             // No answers at all say that the engine has a defect.
             let answers = catch_unwind(read).unwrap_or_default();
+            let all: Option<Vec<_>> = parts.iter().map(|part| part.calls).collect();
+            let calls = all.map(|calls| calls.concat());
             // If it does not take them, its isolate has ended, and nobody waits.
-            settle.call(Settled { round, answers }, ThreadsafeFunctionCallMode::NonBlocking);
+            let heard = Heard { round, answers, calls };
+            settle.call(heard, ThreadsafeFunctionCallMode::NonBlocking);
         };
-        match &*locked(&self.connection) {
-            Some(connection) => {
-                connection.decide(calls, || SystemClock.now(), deadline(timeout_ms), settle);
+        match &*locked(&self.remote) {
+            Some(remote) => {
+                remote.decide(calls, || SystemClock.now(), deadline(timeout_ms), settle);
             }
-            None => settle(&calls, &vec![Err(redis::Failure::Closed); calls.jobs().len()]),
+            None => {
+                let answers = vec![Err(redis::Failure::Closed); calls.jobs().len()];
+                settle(&[Settled { round: &calls, answers: &answers, calls: None }]);
+            }
         }
     }
 }

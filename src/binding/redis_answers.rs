@@ -3,7 +3,7 @@
 use super::answer::{self, Failure};
 use crate::perform::Performed;
 use crate::several::Told;
-use crate::store::redis::{self, Answer, CallError, Round, Unanswered};
+use crate::store::redis::{self, CallError, Settled, Unanswered};
 
 /// What became of calls.
 #[derive(Default)]
@@ -15,13 +15,16 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// What became of the calls of a round, in order.
-    pub(super) fn of_round(round: &Round, answers: &[Answer]) -> Self {
-        let mut all = Self::with_room_for(round.len());
-        let (mut details, mut takes) = (Vec::new(), round.takes());
-        round.settle(answers, |performed| {
-            all.push(performed, takes.next() == Some(true), &mut details);
-        });
+    /// What became of the calls of parts of a round, in order.
+    pub(super) fn of_parts(parts: &[Settled<'_>]) -> Self {
+        let mut all = Self::with_room_for(parts.iter().map(|part| part.round.len()).sum());
+        let mut details = Vec::new();
+        for Settled { round, answers, .. } in parts {
+            let mut takes = round.takes();
+            round.settle(answers, |performed| {
+                all.push(performed, takes.next() == Some(true), &mut details);
+            });
+        }
         all.close(details)
     }
 

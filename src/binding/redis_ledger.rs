@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "napi's C interface")]
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,8 +61,13 @@ impl Question for Note {
 }
 
 impl RedisLedger {
-    pub(super) fn new(prefix: String, policies: Policies, prefixes: Arc<Mutex<Prefixes>>) -> Self {
-        let names = Names::new(&prefix, &policies);
+    pub(super) fn new(
+        prefix: String,
+        policies: Policies,
+        tags: Option<NonZeroU16>,
+        prefixes: Arc<Mutex<Prefixes>>,
+    ) -> Self {
+        let names = Names::new(&prefix, &policies).with_tags(tags);
         let noted = Noted { names, policies: Arc::new(policies), batch: Mutex::default() };
         Self { noted: Arc::new(noted), prefix, prefixes, closed: AtomicBool::new(false) }
     }

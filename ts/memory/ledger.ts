@@ -28,7 +28,8 @@ const LAST_TIME_MS = 2 ** 52 / 1_000
 /** A limiter's keys on the embedded store: every call is answered at once, on this thread. */
 export class MemoryLedger implements Ledger {
   readonly isSync = true
-  readonly origin = {}
+  readonly isDown = false
+  readonly origin: object
   readonly #native: native.Ledger
   readonly #clock: (() => number) | undefined
   /** The names of the limits that decisions tell of. */
@@ -42,7 +43,14 @@ export class MemoryLedger implements Ledger {
   readonly #take: (key: string, cost?: number, epochMs?: number) => void
   readonly #perform: ReturnType<native.Ledger['bindPerform']>
 
-  constructor(ledger: native.Ledger, clock: (() => number) | undefined, { limits, policies }: Compound) {
+  /** @param origin - What decisions are stamped with. Default: this ledger's own. */
+  constructor(
+    ledger: native.Ledger,
+    clock: (() => number) | undefined,
+    { limits, policies }: Compound,
+    origin: object = {},
+  ) {
+    this.origin = origin
     this.#native = ledger
     this.#clock = clock
     this.#names = limits.map(({ name }) => name)

@@ -44,6 +44,8 @@ const DEFAULT_PREFIX = 'default'
  * const writes = new RateLimiter(gcra({ limit: 10, period: '1s' }), { store, prefix: 'writes' })
  */
 export class MemoryStore extends Store {
+  /** @internal */
+  override readonly address = undefined
   readonly #native: native.MemoryStore
   readonly #clock: (() => number) | undefined
 

@@ -1,22 +1,19 @@
 import type * as native from '../../native.js'
 import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
+import { Turns } from '../turns.js'
 import type { Asker, RedisAnswers } from './answer.js'
 import { Deadlines, Turn, type Waiting } from './deadlines.js'
+import type { Health } from './health.js'
 import { Pending } from './pending.js'
 import { inRootContext } from './root-context.js'
+import { Rounds } from './rounds.js'
 
 /**
  * So many calls go at once: Redis decides them in a third of a millisecond. Waiting for more would gain
  * little.
  */
 const FULL = 128
-
-/**
- * So many smaller rounds are under way at most: while Redis works on two, the calls that come meanwhile
- * make a larger third.
- */
-const MOST_PARTIAL = 2
 
 /** A round of fewer calls is not worth its own way. */
 const LEAST_HALF = 32
@@ -34,12 +31,6 @@ export class Queue {
   constructor(readonly ledger: native.RedisLedger) {}
 }
 
-/** Calls that were sent together. */
-interface Round {
-  readonly calls: readonly Waiting[]
-  readonly isPartial: boolean
-}
-
 /**
  * Sends the calls of all limiters on a store in rounds.
  *
@@ -47,11 +38,13 @@ interface Round {
  * together, in one call of {@link settle}.
  */
 export class Batcher {
-  readonly #store: native.RedisStore
+  readonly native: native.RedisStore
+  readonly health: Health
   readonly #timeoutMs: number
   readonly #maxPending: number
   readonly #deadlines: Deadlines
   readonly #pending = new Pending()
+  readonly #turns = new Turns()
   #closed = false
   /** The calls that are still to be sent: by prefix, and how many. */
   #queues: Queue[] = []
@@ -60,36 +53,44 @@ export class Batcher {
   #turn = new Turn()
   #latestDeadline = 0
   #scheduled = false
-  /**
-   * By number: the rounds that are under way; the numbers that are free; how many rounds are partial. A `Map`
-   * would leave its outgrown tables behind as garbage that keeps later ones alive until a full collection,
-   * which took half of all time.
-   */
-  readonly #rounds: (Round | undefined)[] = []
-  readonly #free: number[] = []
-  #partial = 0
-  #underWay = 0
+  readonly #rounds = new Rounds(() => this.#sendWaiting())
   /**
    * Half of the calls that wait at most these days. If nothing is under way, so many go at once: then Redis
    * works on one half while this process works on the other, where one round would have them take turns.
    */
   #half = LEAST_HALF
 
-  constructor(store: native.RedisStore, timeoutMs: number, maxPending: number) {
-    this.#store = store
+  constructor(store: native.RedisStore, health: Health, timeoutMs: number, maxPending: number) {
+    this.native = store
+    this.health = health
     this.#timeoutMs = timeoutMs
     this.#maxPending = maxPending
     this.#deadlines = new Deadlines((waiting) => this.#expire(waiting))
   }
 
-  /** Throws if no more calls are taken, or if one more would be too many. */
-  checkRoom(): void {
+  /** How many calls wait. */
+  get pending(): number {
+    return this.#pending.count
+  }
+
+  /** Whether the store is known to be down: a call would fail at once. */
+  get isDown(): boolean {
+    return this.health.down !== undefined
+  }
+
+  /** Rejects if the store is known to be down. Throws if no more calls are taken, or if one more would be too many. */
+  refusal(): Promise<never> | undefined {
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
+    }
+    const { down } = this.health
+    if (down !== undefined) {
+      return this.#turns.reject(new TollgateError('STORE_UNAVAILABLE', `Redis is not available: ${down}`))
     }
     if (this.#pending.count >= this.#maxPending) {
       throw new TollgateError('OVERLOADED', `maxPending: ${this.#maxPending} calls are waiting for the store`)
     }
+    return undefined
   }
 
   /**
@@ -110,7 +111,10 @@ export class Batcher {
    * @param submit - Sends it as a round of this number, or throws.
    */
   alone<T>(asker: Asker<T>, key: string | Keys, submit: (round: number, timeoutMs: number) => void): Promise<T> {
-    this.checkRoom()
+    const refusal = this.refusal()
+    if (refusal !== undefined) {
+      return refusal
+    }
     if (this.#queued > 0) {
       this.#send(true)
     }
@@ -118,19 +122,19 @@ export class Batcher {
       const waiting: Waiting<T> = { resolve, reject, asker, key, cost: 0, turn: this.#turn, isSettled: false }
       this.#wait(waiting as Waiting)
       this.#endTurn()
-      const number = this.#begun({ calls: [waiting as Waiting], isPartial: false })
+      const number = this.#begun([waiting as Waiting], false)
       try {
         submit(number, this.#timeoutMs)
       } catch (error) {
-        this.#ended(number)
+        this.#rounds.end(number, undefined)
         this.#settle(waiting as Waiting, error)
       }
     })
   }
 
-  /** Takes what became of a round. */
-  settle(number: number, answers: RedisAnswers): void {
-    const calls = this.#ended(number)
+  /** Takes what became of a round, or of those of its calls that have these numbers. */
+  settle(number: number, answers: RedisAnswers, numbers: Uint32Array | undefined): void {
+    const calls = this.#rounds.end(number, numbers)
     this.#sendWaiting()
     if (answers.answers.length === 0) {
       this.#fail(calls, undefined)
@@ -161,7 +165,7 @@ export class Batcher {
     this.#queued++
     if (this.#queued === FULL) {
       this.#send(false)
-    } else if (this.#underWay === 0 && this.#queued >= this.#half) {
+    } else if (this.#rounds.underWay === 0 && this.#queued >= this.#half) {
       this.#send(true)
     } else if (!this.#scheduled) {
       this.#scheduled = true
@@ -177,7 +181,7 @@ export class Batcher {
 
   #sendWaiting(): void {
     // Without a connection nothing is gained by waiting, and each round is to fail by its own deadline.
-    if (this.#queued > 0 && (this.#partial < MOST_PARTIAL || !this.#store.isUp)) {
+    if (this.#queued > 0 && (!this.#rounds.hold() || !this.native.isUp)) {
       this.#send(true)
     }
   }
@@ -194,34 +198,18 @@ export class Batcher {
     this.#queues = []
     this.#queued = 0
     const timeoutMs = Math.max(1, Math.ceil(this.#latestDeadline - performance.now()))
-    const number = this.#begun({ calls, isPartial })
+    const number = this.#begun(calls, isPartial)
     const ledgers = queues.map((queue) => queue.ledger)
     try {
-      this.#store.submit(number, ledgers, timeoutMs)
+      this.native.submit(number, ledgers, timeoutMs)
     } catch (cause) {
-      this.#fail(this.#ended(number), cause)
+      this.#fail(this.#rounds.end(number, undefined), cause)
     }
   }
 
-  #begun(round: Round): number {
-    const number = this.#free.pop() ?? this.#rounds.length
-    this.#rounds[number] = round
-    this.#underWay++
-    this.#partial += round.isPartial ? 1 : 0
+  #begun(calls: readonly Waiting[], isPartial: boolean): number {
     this.#half = Math.max(LEAST_HALF, this.#pending.count / 2, this.#half * FORGETTING)
-    return number
-  }
-
-  #ended(number: number): readonly Waiting[] {
-    const round = this.#rounds[number]
-    if (round === undefined) {
-      return []
-    }
-    this.#rounds[number] = undefined
-    this.#free.push(number)
-    this.#underWay--
-    this.#partial -= round.isPartial ? 1 : 0
-    return round.calls
+    return this.#rounds.begin(calls, isPartial)
   }
 
   #endTurn(): void {

@@ -46,7 +46,7 @@ export class Turn {
  * The engine has the same deadline, to the millisecond, and knows more about why: its answer is waited for a
  * little longer.
  */
-const GRACE_MS = 25
+const GRACE_MS = 40
 
 /** So many settled turns may stand at the head of the list before it is cut. */
 const SLACK = 64
@@ -97,7 +97,15 @@ export class Deadlines {
     this.#timer = inRootContext(() => setTimeout(this.#ring, wait))
   }
 
+  /**
+   * After a turn in which the program kept the event loop from turning, timers come first: what Redis has answered
+   * meanwhile is heard before anybody gives up.
+   */
   readonly #ring = (): void => {
+    setImmediate(this.#giveUp)
+  }
+
+  readonly #giveUp = (): void => {
     const now = performance.now()
     this.#timer = undefined
     for (;;) {

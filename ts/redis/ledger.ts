@@ -57,12 +57,19 @@ export class RedisLedger implements Ledger {
     this.#release = release
   }
 
+  get isDown(): boolean {
+    return this.#home.batcher.isDown
+  }
+
   take(key: string, cost: number): Promise<Decision> {
     if (this.#tag !== undefined) {
       return this.takeBy(new Keys([key], undefined), cost)
     }
     const { batcher } = this.#home
-    batcher.checkRoom()
+    const refusal = batcher.refusal()
+    if (refusal !== undefined) {
+      return refusal
+    }
     this.#note(key, cost)
     const code = this.#answer[0] as number
     if (code !== 0) {
@@ -73,7 +80,10 @@ export class RedisLedger implements Ledger {
 
   takeBy(keys: Keys, cost: number): Promise<Decision> {
     const { batcher } = this.#home
-    batcher.checkRoom()
+    const refusal = batcher.refusal()
+    if (refusal !== undefined) {
+      return refusal
+    }
     this.#checked(keys, this.#noted(keys, { kind: 'take', units: cost }))
     return batcher.noted(this.#queue, this.#takes, keys, cost)
   }
@@ -84,19 +94,27 @@ export class RedisLedger implements Ledger {
     return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
   }
 
-  async perform(keys: Keys, operation: Operation): Promise<Performed> {
+  // Not async, nor are the others: a failure takes as many turns of the microtask queue whatever was asked, and so
+  // what fails together is answered instead in the order in which it was asked.
+  perform(keys: Keys, operation: Operation): Promise<Performed> {
     if (operation.kind === 'peek') {
       return this.#peek(keys, operation.cost)
     }
     const { batcher } = this.#home
-    batcher.checkRoom()
+    const refusal = batcher.refusal()
+    if (refusal !== undefined) {
+      return refusal
+    }
     this.#checked(keys, this.#noted(keys, operation))
     return batcher.noted(this.#queue, this.#operations, keys, 0)
   }
 
-  async book(keys: Keys, cost: number, maxWaitUs: number): Promise<Booking> {
+  book(keys: Keys, cost: number, maxWaitUs: number): Promise<Booking> {
     const { batcher } = this.#home
-    batcher.checkRoom()
+    const refusal = batcher.refusal()
+    if (refusal !== undefined) {
+      return refusal
+    }
     this.#checked(keys, this.#queue.ledger.noteBook(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
     return batcher.noted(this.#queue, this.#bookings, keys, 0)
   }

@@ -5,25 +5,39 @@ import { TollgateError } from '../error.js'
 import { invalid, optionsOf, translated, wholeNumber } from '../options.js'
 import { Store } from '../store.js'
 import { Batcher, Queue } from './batcher.js'
+import { Health, type StoreEvents, type StoreStatus } from './health.js'
 import { RedisLedger } from './ledger.js'
+import { login } from './login.js'
+import type { RedisStoreOptions } from './options.js'
 import { inRootContext } from './root-context.js'
-
-/** The options of a {@link RedisStore}. */
-export interface RedisStoreOptions {
-  /** Where Redis is: `redis://[user[:password]@]host[:port][/database]` or `redis+unix:///path`. */
-  readonly url: string
-  /** How long one attempt to connect may take, in milliseconds. Default: 2000. */
-  readonly connectTimeoutMs?: number
-  /** When a call that has no answer fails, in milliseconds from the call. Default: 1000. */
-  readonly commandTimeoutMs?: number
-  /** How many calls may wait for an answer; one more is `OVERLOADED`. Default: 10,000. */
-  readonly maxPending?: number
-}
+import { addressOf, targetOf } from './target.js'
 
 /** A day: longer than any deadline that makes sense. */
 const LONGEST_TIMEOUT_MS = 86_400_000
 
 const MOST_PENDING = 1_000_000
+
+const OPTIONS = [
+  'url',
+  'host',
+  'port',
+  'path',
+  'sentinel',
+  'cluster',
+  'username',
+  'password',
+  'credentials',
+  'database',
+  'tls',
+  'connectTimeoutMs',
+  'commandTimeoutMs',
+  'maxPending',
+] as const
+
+const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
+
+/** The functions that the native store calls. */
+type Heard = ConstructorParameters<typeof native.RedisStore> extends [unknown, ...infer Rest] ? Rest : never
 
 /**
  * Keeps the counts in Redis, for any number of processes.
@@ -36,39 +50,65 @@ const MOST_PENDING = 1_000_000
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
  */
 export class RedisStore extends Store {
+  /** @internal */
+  override readonly address: string
   readonly #native: native.RedisStore
   readonly #batcher: Batcher
   /** The prefixes that are open, and for how many limiters. */
   readonly #prefixes = new Map<string, { readonly queue: Queue; users: number }>()
+  readonly #health = new Health()
   #closed = false
 
   /** @throws {TollgateError} `INVALID_OPTION` */
   constructor(options: string | RedisStoreOptions) {
     super()
-    const names = ['url', 'connectTimeoutMs', 'commandTimeoutMs', 'maxPending'] as const
-    const given = optionsOf(
-      'INVALID_OPTION',
-      'RedisStore',
-      typeof options === 'string' ? { url: options } : options,
-      names,
-    )
-    const { url, connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending = 10_000 } = given
-    if (typeof url !== 'string') {
-      throw invalid('INVALID_OPTION', 'url', 'must be a Redis URL', url)
-    }
-    const connect = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, LONGEST_TIMEOUT_MS)
+    const given = (
+      typeof options === 'string' ? { url: options } : optionsOf('INVALID_OPTION', 'RedisStore', options, OPTIONS)
+    ) as RedisStoreOptions
+    const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending = 10_000, credentials } = given
+    const connectMs = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, LONGEST_TIMEOUT_MS)
     const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
     const most = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MOST_PENDING)
-    // The native store holds the function that it calls, which must not hold the store: a store that is not
+    const target = targetOf(given, connectMs, timeoutMs)
+    // The native store holds the functions that it calls, which must not hold the store: a store that is not
     // used any more, and was not closed, would never be collected. While calls wait, their timer holds it.
-    let batcher: WeakRef<Batcher> | undefined
-    const settle: ConstructorParameters<typeof native.RedisStore>[2] = (round, answers, texts) =>
-      batcher?.deref()?.settle(round, { answers, texts })
-    // The message has no URL: it may hold a password.
-    const make = () => new native.RedisStore(url, connect, settle)
-    this.#native = translated('INVALID_OPTION', 'url', () => inRootContext(make))
-    this.#batcher = new Batcher(this.#native, timeoutMs, most)
-    batcher = new WeakRef(this.#batcher)
+    let own: WeakRef<Batcher> | undefined
+    const settle: Heard[0] = (round, answers, texts, calls) =>
+      own?.deref()?.settle(round, { answers, texts }, calls ?? undefined)
+    const notice: Heard[1] = (kind, words) => {
+      const batcher = own?.deref()
+      if (kind === 'login' && credentials !== undefined) {
+        void login(credentials, (...told) => batcher?.native.login(Number(words[0]), ...told))
+      } else {
+        batcher?.health.heard(kind, words)
+      }
+    }
+    const make = () => new native.RedisStore(target, settle, notice)
+    this.#native = translated('INVALID_OPTION', 'RedisStore', () => inRootContext(make))
+    this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, most)
+    own = new WeakRef(this.#batcher)
+    this.address = addressOf(target)
+  }
+
+  /** How the store is just now. */
+  status(): StoreStatus {
+    return { ...this.#health.status, pending: this.#batcher.pending }
+  }
+
+  /**
+   * Hears when the store is down, when it is up, and of what should not remain as it is. A listener that throws is
+   * an uncaught exception.
+   *
+   * @returns A function that ends it.
+   */
+  on<Name extends keyof StoreEvents>(event: Name, listener: (event: StoreEvents[Name]) => void): () => void {
+    if (!EVENTS.includes(event)) {
+      throw invalid('INVALID_OPTION', 'event', `must be one of ${EVENTS.join(', ')}`, event)
+    }
+    if (typeof listener !== 'function') {
+      throw invalid('INVALID_OPTION', 'listener', 'must be a function', listener)
+    }
+    return this.#health.events.on(event, listener)
   }
 
   /**
@@ -77,6 +117,7 @@ export class RedisStore extends Store {
    */
   async close(): Promise<void> {
     this.#closed = true
+    this.#health.close()
     await this.#batcher.close()
     this.#native.close()
   }
@@ -84,6 +125,11 @@ export class RedisStore extends Store {
   /** {@link close}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  /** @internal */
+  get batcher(): Batcher {
+    return this.#batcher
   }
 
   /** @internal */

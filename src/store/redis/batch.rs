@@ -18,18 +18,18 @@ use crate::time::Micros;
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     /// By policy: the names of its keys, each once.
-    names: Vec<Keys>,
+    pub(super) names: Vec<Keys>,
     /// By subject: its keys by their hash, to find those that are there already.
     known: Vec<HashTable<(u64, u16)>>,
     /// The names of the keys that keep holds: one for each call that is about holds, in order.
-    holds: Keys,
-    calls: Vec<Asked>,
+    pub(super) holds: Keys,
+    pub(super) calls: Vec<Asked>,
     /// For each call as many as there are subjects: the numbers of their keys, from 1; 0 for none.
-    numbers: Vec<u16>,
+    pub(super) numbers: Vec<u16>,
     /// The server's time, as far as is known, when the calls are sent.
-    about: Micros,
+    pub(super) about: Micros,
     hashes: RandomState,
-    outlook: Arc<Outlook>,
+    pub(super) outlook: Arc<Outlook>,
 }
 
 impl Batch {
@@ -119,6 +119,12 @@ impl Batch {
         }
     }
 
+    /// The names of a subject's keys under the first policy that counts by it.
+    pub(super) fn keys_of(&self, policies: &Policies, subject: usize) -> Option<&Keys> {
+        let mut policies = policies.named().iter().zip(&self.names);
+        policies.find(|(named, _)| named.subject == subject).map(|(_, keys)| keys)
+    }
+
     /// Says around which time the calls will be decided, for policies that take more than arithmetic;
     /// by Redis's clock it is decided all the same.
     pub fn set_time(&mut self, about: Micros) {
@@ -178,8 +184,7 @@ impl Batch {
     /// Appends what the script is asked: a group of calls under the policies.
     pub fn write(&self, policies: &Policies, request: &mut Vec<u8>) {
         let keys_of = |subject| {
-            let mut policies = policies.named().iter().zip(&self.names);
-            let own = policies.find(|(named, _)| named.subject == subject).map(|(_, keys)| keys);
+            let own = self.keys_of(policies, subject);
             u16::try_from(own.map_or(0, Keys::len)).unwrap_or(u16::MAX)
         };
         let one_each = self.names.iter().all(|keys| keys.len() == self.calls.len());
@@ -196,8 +201,7 @@ impl Batch {
         if !plain {
             let mut hold = 0;
             for (asked, numbers) in self.calls() {
-                let has_hold = numbers[0] > 0
-                    && matches!(asked, Asked::Other(operation) if about_holds(operation));
+                let has_hold = has_hold(asked, numbers);
                 hold += u16::from(has_hold);
                 let hold = if has_hold { hold } else { 0 };
                 request::push_call(request, policies, numbers, hold, asked);
@@ -209,6 +213,11 @@ impl Batch {
     pub(super) fn learn(&self, otherwise: usize) {
         self.outlook.learn(self.calls.len(), otherwise);
     }
+}
+
+/// Whether one of the keys that keep holds is a call's own.
+pub(super) fn has_hold(asked: &Asked, numbers: &[u16]) -> bool {
+    numbers[0] > 0 && matches!(asked, Asked::Other(operation) if about_holds(operation))
 }
 
 /// Whether a call adds or takes holds.

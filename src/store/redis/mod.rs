@@ -2,39 +2,47 @@
 //!
 //! A batch holds calls of one limiter, a round the batches that are sent together, as one job of one
 //! script. It decides calls in order, each on the state that the one before left, and then writes
-//! each key once. Only `Connection` (feature `redis`) speaks to a
-//! server; the rest handles the words of a command and the values of a reply, whoever carries them.
+//! each key once. Only `Connection` and `Cluster` (feature `redis`)
+//! speak to servers; the rest handles the words of a command and the values of a reply, whoever carries them.
 
 mod batch;
 mod job;
 mod keys;
 mod name;
 mod outlook;
+mod pick;
 mod reply;
 mod request;
 mod round;
 mod script;
+mod slot;
+mod split;
 mod told;
 mod wire;
 
 #[cfg(feature = "redis")]
+mod cluster;
+#[cfg(feature = "redis")]
 mod connection;
 #[cfg(feature = "redis")]
-mod course;
-#[cfg(feature = "redis")]
-mod link;
-#[cfg(feature = "redis")]
-mod sender;
-#[cfg(feature = "redis")]
-mod server_time;
+mod remote;
 
 pub use batch::Batch;
 #[cfg(feature = "redis")]
-pub use connection::Connection;
+pub use cluster::{Cluster, Settled};
+#[cfg(feature = "redis")]
+pub use connection::{
+    About, Access, Address, Connection, Credentials, Health, Identity, Login, Logins, Patience,
+    Route, Sentinels, Tls, Warning,
+};
 pub use job::{Answer, Failure, Job};
 pub use keys::Keys;
 pub use name::Names;
+#[cfg(feature = "redis")]
+pub use remote::Remote;
 pub use reply::{CallError, Entry, Reply, Value};
 pub use round::{Round, Unanswered};
 pub use script::{CLOCK, Script};
+pub use slot::{SLOTS, slot_of};
+pub use split::{Part, Split};
 pub use wire::Left;

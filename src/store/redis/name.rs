@@ -1,5 +1,8 @@
 //! The names of keys in Redis.
 
+use std::num::NonZeroU16;
+
+use super::slot::crc16;
 use crate::key::Key;
 use crate::policies::Policies;
 
@@ -9,12 +12,16 @@ use crate::policies::Policies;
 /// numbers; then the user's key as the hash tag, so that the keys of one user fall on one slot:
 /// `api:default:gcra:{user:42}`. Where the call has a hash tag of its own the user's key follows on
 /// it: `api:default:gcra:{tenant:7}user:42`.
+///
+/// [With so many tags](Self::with_tags) it follows on one of those instead:
+/// `api:default:gcra:{%~17}user:42`. No call's own tag is written so, because its `%` is escaped.
 #[derive(Debug, Clone)]
 pub struct Names {
     heads: Box<[Head]>,
     /// How the names of the keys that keep holds begin. No policy's name can begin so.
     holds: Box<str>,
     subjects: usize,
+    tags: Option<NonZeroU16>,
 }
 
 /// How the names of one policy's keys begin.
@@ -34,7 +41,17 @@ impl Names {
         };
         let heads = policies.named().iter().map(head).collect();
         let holds = format!("{prefix}:~holds:{{").into();
-        Self { heads, holds, subjects: policies.subjects() }
+        Self { heads, holds, subjects: policies.subjects(), tags: None }
+    }
+
+    /// The same names, but that keys without a call's own tag share so many hash tags, so that calls on
+    /// many keys of a Redis Cluster fall on few slots, and go together.
+    ///
+    /// A key's tag is the CRC16 (XMODEM) of its UTF-8, modulo `tags`: it is the same in all processes
+    /// and versions. With another number of tags a key has another name, and begins anew.
+    #[must_use]
+    pub fn with_tags(self, tags: Option<NonZeroU16>) -> Self {
+        Self { tags, ..self }
     }
 
     /// The kinds of keys that a call may name.
@@ -49,12 +66,12 @@ impl Names {
 
     /// Appends the name of a policy's key, with the call's own hash tag if it has one.
     pub(super) fn write(&self, policy: usize, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        push_name(&self.heads[policy].text, key, tag, name);
+        self.push(&self.heads[policy].text, key, tag, name);
     }
 
     /// Appends the name of the key that keeps the holds of a key of the first subject.
     pub(super) fn write_holds(&self, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        push_name(&self.holds, key, tag, name);
+        self.push(&self.holds, key, tag, name);
     }
 
     /// The name of a key under the first policy: UTF-8, as the key is.
@@ -72,22 +89,25 @@ impl Names {
         self.write_holds(key, None, &mut name);
         name
     }
-}
 
-/// Appends a name: its head, which ends where the hash tag begins, and the user's key.
-fn push_name(head: &str, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-    name.extend_from_slice(head.as_bytes());
-    match tag {
-        None => {
-            push_escaped(key.as_str(), name);
-            name.push(b'}');
+    /// Appends a name: its head, which ends where the hash tag begins, and the user's key.
+    fn push(&self, head: &str, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
+        name.extend_from_slice(head.as_bytes());
+        match (tag, self.tags) {
+            (None, None) => {
+                push_escaped(key.as_str(), name);
+                name.push(b'}');
+                return;
+            }
+            (Some(tag), _) => push_escaped(tag, name),
+            (None, Some(tags)) => {
+                let number = crc16(key.as_str().as_bytes()) % tags;
+                name.extend_from_slice(format!("%~{number}").as_bytes());
+            }
         }
-        // It does not end with a brace, as no name without a tag does.
-        Some(tag) => {
-            push_escaped(tag, name);
-            name.push(b'}');
-            push_escaped(key.as_str(), name);
-        }
+        // It does not end with a brace, as every name without a tag does.
+        name.push(b'}');
+        push_escaped(key.as_str(), name);
     }
 }
 
@@ -110,6 +130,8 @@ fn push_escaped(text: &str, name: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::algorithm::Gcra;
     use crate::policies::NamedPolicy;
@@ -146,6 +168,43 @@ mod tests {
         let mut name = Vec::new();
         names().write(0, Key::new("user:42").unwrap(), Some("tenant{7}"), &mut name);
         assert_eq!(name, b"api:default:gcra:{tenant%7B7%7D}user:42");
+    }
+
+    /// Counts in Redis hang on it: it is never to change.
+    #[test]
+    fn tags_are_the_same_in_all_versions() {
+        let name = |tags, key| {
+            let names = names().with_tags(NonZeroU16::new(tags));
+            String::from_utf8(names.of(Key::new(key).unwrap())).unwrap()
+        };
+        // CRC16 (XMODEM) of "123456789" is 0x31C3.
+        assert_eq!(name(16_384, "123456789"), "api:default:gcra:{%~12739}123456789");
+        assert_eq!(name(100, "123456789"), "api:default:gcra:{%~39}123456789");
+        assert_eq!(name(1, "user{42}"), "api:default:gcra:{%~0}user%7B42%7D");
+        assert_eq!(name(64, "größe"), "api:default:gcra:{%~17}größe");
+        let holds =
+            names().with_tags(NonZeroU16::new(100)).of_holds(Key::new("123456789").unwrap());
+        assert_eq!(holds, b"api:~holds:{%~39}123456789");
+    }
+
+    #[test]
+    fn names_never_meet() {
+        let text = "[%~{}2aö0-9]{1,6}";
+        let tag = prop::option::of(text);
+        let tags = prop_oneof![Just(None), (1_u16..=3).prop_map(NonZeroU16::new)];
+        let one = (text, tag);
+        proptest!(|(tags in tags, (a, b) in (one.clone(), one))| {
+            let names = names().with_tags(tags);
+            let [first, second] = [&a, &b].map(|(key, tag)| {
+                let mut name = Vec::new();
+                names.write(0, Key::new(key).unwrap(), tag.as_deref(), &mut name);
+                name
+            });
+            prop_assert_eq!(first == second, a == b);
+            let spread = names.clone().with_tags(NonZeroU16::new(2));
+            let without = names.with_tags(None);
+            prop_assert_ne!(spread.of(Key::new(&a.0).unwrap()), without.of(Key::new(&b.0).unwrap()));
+        });
     }
 
     #[test]

@@ -30,10 +30,11 @@ pub struct Round {
     peeks: bool,
 }
 
+/// One limiter's calls.
 #[derive(Debug)]
-struct Group {
-    policies: Arc<Policies>,
-    batch: Batch,
+pub(super) struct Group {
+    pub(super) policies: Arc<Policies>,
+    pub(super) batch: Batch,
     job: usize,
     /// Earlier jobs that it was in, and to which it was stale.
     stale_in: Vec<usize>,
@@ -70,6 +71,30 @@ impl Round {
     pub fn push(&mut self, policies: Arc<Policies>, batch: Batch) {
         let job = self.place(batch.outcomes(&policies));
         self.groups.push(Group { policies, batch, job, stale_in: Vec::new() });
+    }
+
+    /// Whether a limiter's calls fit into the latest job, or there is none.
+    pub(super) fn has_room_for(&self, policies: &Policies, batch: &Batch) -> bool {
+        let others = self.jobs[self.latest..].last();
+        others.is_none_or(|others| others + batch.outcomes(policies) <= MOST_OUTCOMES)
+    }
+
+    /// Adds the calls of another round behind its own.
+    pub(super) fn extend(&mut self, other: Self) {
+        for Group { policies, batch, .. } in other.groups {
+            self.push(policies, batch);
+        }
+    }
+
+    /// Whether it peeks; and the limiters' calls.
+    pub(super) fn into_groups(self) -> (bool, Vec<Group>) {
+        (self.peeks, self.groups)
+    }
+
+    /// How many jobs have been made in all, those to be asked again among them.
+    #[cfg(feature = "redis")]
+    pub(super) fn jobs_in_all(&self) -> usize {
+        self.jobs.len()
     }
 
     /// Finds room in the latest job, or in a new one.

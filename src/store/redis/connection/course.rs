@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::job::{Answer, Job};
-use super::round::Round;
+use super::super::job::{Answer, Job};
+use super::super::round::Round;
 use super::server_time::ServerTime;
 use crate::time::Micros;
 

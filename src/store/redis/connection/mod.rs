@@ -6,48 +6,78 @@
 //! again until the deadline: a script that the server does not know yet (as its source), and one
 //! that the server cannot run just now (LOADING, BUSY, MASTERDOWN, READONLY, TRYAGAIN, CLUSTERDOWN).
 
+mod access;
+mod course;
+mod health;
+mod link;
+mod route;
+mod sender;
+mod sentinel;
+mod server_time;
+mod tls;
+
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use redis::Client;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::course::{Course, Deciding, Plain};
+use self::course::{Course, Deciding, Plain};
+use self::sender::{Request, Settle};
 use super::job::{Answer, Failure, Job};
-use super::link::{Link, keeper};
 use super::round::Round;
-use super::sender::{self, Request, Settle};
-use super::server_time::ServerTime;
 use crate::time::Micros;
+
+pub(super) use self::link::{Link, Links, keeper};
+pub(super) use self::sender::{command, value};
+pub(super) use self::server_time::ServerTime;
+
+pub use self::access::{Access, Address, Credentials, Login, Logins};
+pub use self::health::{About, Health, Warning};
+pub use self::link::Patience;
+pub use self::route::Route;
+pub use self::sentinel::Sentinels;
+pub use self::tls::{Identity, Tls};
 
 /// A connection that is kept up until it is dropped.
 #[derive(Debug)]
 pub struct Connection {
     requests: mpsc::UnboundedSender<Request>,
     link: watch::Receiver<Link>,
+    health: watch::Receiver<Health>,
     tasks: [JoinHandle<()>; 2],
     server_time: Arc<ServerTime>,
 }
 
 impl Connection {
-    /// Starts to connect, on the given runtime, and goes on trying as long as this is not dropped.
+    /// Starts to connect, on the given runtime, and goes on trying as long as this is not dropped. `warn` hears,
+    /// on the runtime's thread, what should not remain as it is.
     #[must_use]
-    pub fn open(client: Client, connect_timeout: Duration, runtime: &Handle) -> Self {
+    pub fn open(
+        route: Route,
+        patience: Patience,
+        runtime: &Handle,
+        warn: impl Fn(Warning) + Send + Sync + 'static,
+    ) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
-        let (keeper, links) = keeper(client, connect_timeout);
+        let (keeper, links, health) = keeper(route, patience, warn);
         let link = links.watch();
         let tasks = [runtime.spawn(keeper.run()), runtime.spawn(sender::run(incoming, links))];
-        Self { requests, link, tasks, server_time: Arc::default() }
+        Self { requests, link, health, tasks, server_time: Arc::default() }
     }
 
     /// Whether there is a link, as far as is known.
     #[must_use]
     pub fn is_up(&self) -> bool {
         matches!(*self.link.borrow(), Link::Up(..))
+    }
+
+    /// Watches how the server is.
+    #[must_use]
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.health.clone()
     }
 
     /// Runs jobs, in order, after those of earlier calls. By the deadline `hear` is called, on the

@@ -7,19 +7,19 @@ use crate::time::{MAX_TIME, Micros};
 /// The server's time, as far as it has been told. It decides nothing: a calendar's boundaries are made
 /// up around it.
 #[derive(Debug, Default)]
-pub(super) struct ServerTime {
+pub(in super::super) struct ServerTime {
     /// How far the server's clock is ahead, in microseconds.
     ahead: AtomicI64,
 }
 
 impl ServerTime {
     /// The server's time when this process's clock shows `now`.
-    pub(super) fn at(&self, now: Micros) -> Micros {
+    pub(in super::super) fn at(&self, now: Micros) -> Micros {
         now.saturating_add_signed(self.ahead.load(Ordering::Relaxed)).min(MAX_TIME)
     }
 
     /// The server's clock showed `server` not long before this process's showed `now`.
-    pub(super) fn learn(&self, server: Micros, now: Micros) {
+    pub(in super::super) fn learn(&self, server: Micros, now: Micros) {
         self.ahead.store(server.cast_signed().saturating_sub_unsigned(now), Ordering::Relaxed);
     }
 }

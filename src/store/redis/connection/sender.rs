@@ -15,10 +15,11 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value as Reply};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::super::job::{Answer, Failure, Job};
+use super::super::reply::Value;
+use super::super::slot::CROSS_SLOT;
 use super::course::Course;
-use super::job::{Answer, Failure, Job};
 use super::link::Links;
-use super::reply::Value;
 
 /// How long to wait before sending again what the server could not run just now.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -149,7 +150,7 @@ impl Open {
     }
 }
 
-fn command(name: &'static str, script: &str, job: &Job) -> Cmd {
+pub(in super::super) fn command(name: &'static str, script: &str, job: &Job) -> Cmd {
     let mut command = redis::cmd(name);
     command.arg(script).arg(job.keys.len());
     for word in job.keys.iter().chain(job.arguments.iter().map(Vec::as_slice)) {
@@ -209,13 +210,14 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
             Some(done) = under_way.next(), if !under_way.is_empty() => {
                 again.extend(settled(done, &mut links));
             }
-            request = requests.recv(), if next.is_none() && may_start => match request {
+            request = requests.recv(), if next.is_none() => match request {
                 Some(request) => next = Some(Open::new(request)),
                 None => return,
             },
-            found = links.up_before(deadline), if next.is_some() && may_start => {
+            found = place(&mut links, deadline, may_start), if next.is_some() => {
                 let Some(open) = next.take() else { continue };
                 match found {
+                    Ok(_) if Instant::now() >= deadline => again.extend(open.fail(&too_late())),
                     Ok((connection, link)) => {
                         under_way.push_back(send(open.renewed(), connection, link));
                     }
@@ -226,12 +228,30 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
     }
 }
 
+/// The link for the next request; while it may not start it waits for its turn, but no longer than there is hope.
+async fn place(
+    links: &mut Links,
+    deadline: Instant,
+    may_start: bool,
+) -> Result<(MultiplexedConnection, u64), Failure> {
+    if may_start {
+        return links.up_before(deadline).await;
+    }
+    Err(links.down_before(deadline).await.unwrap_or_else(too_late))
+}
+
+/// Of a request that waited for its turn until its deadline.
+fn too_late() -> Failure {
+    Failure::Unavailable("too much was under way to it".into())
+}
+
 /// Settles what was answered, and gives back what is to be sent again.
 fn settled(done: Done, links: &mut Links) -> Option<Open> {
     let Done { mut open, link, replies } = done;
     let replies = match replies {
         Ok(replies) => replies,
         Err(Lost::InTime) => {
+            links.suspect();
             return open.fail(&Failure::TimedOut);
         }
         Err(Lost::Broken(why)) => {
@@ -246,6 +266,9 @@ fn settled(done: Done, links: &mut Links) -> Option<Open> {
             Standing::Paused(why) if late => Standing::Settled(Err(Failure::Unavailable(why))),
             standing => standing,
         };
+    }
+    if open.jobs.iter().any(|job| matches!(job, Standing::Paused(_))) {
+        links.suspect();
     }
     open.answer()
 }
@@ -270,10 +293,6 @@ fn read(reply: Reply) -> Standing {
     }
 }
 
-/// Why a cluster refuses a script on keys of several slots.
-const CROSS_SLOT: &str = "the keys that are decided together do not share a slot of the Redis Cluster; \
-                          a tag, of the limiter or of the call, puts them into one";
-
 /// Whether a server that answers so has not run the script, and may run it soon.
 fn is_passing(kind: ServerErrorKind) -> bool {
     matches!(
@@ -288,7 +307,7 @@ fn is_passing(kind: ServerErrorKind) -> bool {
 
 /// A script answers with numbers and strings; anything else is no answer, and is seen so when it is
 /// read.
-fn value(reply: Reply) -> Value {
+pub(in super::super) fn value(reply: Reply) -> Value {
     match reply {
         Reply::Int(number) => Value::Number(number),
         Reply::BulkString(bytes) => Value::Bytes(bytes),

@@ -1,0 +1,40 @@
+/** docs/failure-modes.md: each row is backed by a row of `npm run chaos`, and none of those is kept from readers. */
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { FAULTS } from '../../chaos/faults/all.js'
+
+const PAGE = readFileSync(join(dirname(dirname(__dirname)), 'docs/failure-modes.md'), 'utf8')
+
+const names = FAULTS.map(({ name }) => name)
+
+/** The page's sections, by title. */
+const sections = new Map(
+  PAGE.split(/^## /m).map((text) => [text.slice(0, text.indexOf('\n')), text.slice(text.indexOf('\n'))]),
+)
+
+/** The rows of all tables of a section, as cells. */
+function rowsOf(title: string): string[][] {
+  const lines = (sections.get(title) ?? '').split('\n').filter((line) => line.startsWith('| '))
+  return lines.map((line) => line.split(' | ').map((cell) => cell.replace(/^\| | \|$/g, '').trim()))
+}
+
+/** The names that cells begin with. */
+function namesIn(title: string): string[] {
+  return rowsOf(title).flatMap(([first = '']) => /^`([a-z0-9-]+)`/.exec(first)?.[1] ?? [])
+}
+
+test('each row of the tables is a fault that is injected, and each fault has a row', () => {
+  expect(namesIn('Faults').sort()).toEqual([...names].sort())
+})
+
+test('each fault has been measured', () => {
+  expect(namesIn('Measured')).toEqual(names)
+})
+
+test('what is sent again, and what is not, is shown by faults that there are', () => {
+  const rows = rowsOf('What is sent again').slice(1)
+  expect(rows.length).toBeGreaterThan(10)
+  const shown = rows.flatMap((cells) => [...(cells.at(-1) ?? '').matchAll(/`([^`]+)`/g)].map(([, name]) => name))
+  expect(shown.length).toBeGreaterThan(10)
+  expect(shown.filter((name) => !names.includes(name as string))).toEqual([])
+})

@@ -1,0 +1,54 @@
+/** The short form of `npm run chaos`: each fault, in a process of its own, against real servers. */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { FAULTS } from '../../chaos/faults/all.js'
+import type { Result } from '../../chaos/report.js'
+
+const ROOT = dirname(dirname(__dirname))
+
+let folder: string
+
+/** Runs `npm run chaos` as it is built. */
+function chaos(...words: string[]) {
+  return spawnSync(process.execPath, [join(ROOT, 'target/chaos/chaos/main.js'), ...words], { encoding: 'utf8' })
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-chaos-'))
+  const compiler = require.resolve('typescript/bin/tsc')
+  const built = spawnSync(process.execPath, [compiler, '-p', join(ROOT, 'chaos/tsconfig.json')], { encoding: 'utf8' })
+  expect(built.stdout).toBe('')
+})
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const short = FAULTS.filter(({ isLong = false }) => !isLong)
+
+test.each(short)('$name: $title', ({ name }) => {
+  const file = join(folder, `${name}.json`)
+  const { status, stderr } = chaos('--short', '--only', name, '--json', file)
+  const { results } = JSON.parse(readFileSync(file, 'utf8')) as { results: readonly Result[] }
+  expect(results.map(({ name, broken }) => ({ name, broken }))).toEqual([{ name, broken: [] }])
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+})
+
+test('lists the faults, each by a name of its own', () => {
+  const names = chaos('--list')
+    .stdout.trim()
+    .split('\n')
+    .map((line) => line.split(' ')[0])
+  expect(names).toEqual(FAULTS.map(({ name }) => name))
+  expect(new Set(names).size).toBe(names.length)
+})
+
+test.each([
+  ['--only', 'nonsense'],
+  ['--cycles', '0'],
+  ['--nonsense', ''],
+])('%s %s is refused', (...words) => {
+  const { status, stdout, stderr } = chaos(...words)
+  expect([status, stdout]).toEqual([1, ''])
+  expect(stderr).toMatch('Usage: npm run chaos')
+})

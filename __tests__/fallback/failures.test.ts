@@ -1,0 +1,202 @@
+/** Which failures are answered instead, and what stays with the store. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { gcra, RedisStore, type RedisStoreOptions } from '../../ts/index.js'
+import { recovery } from '../redis/help.js'
+import { RedisServer } from '../servers/redis-server.js'
+import { guarded, isDown, rejection } from './help.js'
+
+const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
+const QUARTER = { embedded: { share: 0.25 } } as const
+const TIMEOUT_MS = 150
+
+let server: RedisServer
+
+beforeEach(async () => {
+  server = await RedisServer.start()
+})
+
+afterEach(() => server.stop())
+
+function newStore(options: Partial<RedisStoreOptions> = {}): RedisStore {
+  return new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS, ...options })
+}
+
+test('a store that works decides, and the embedded share has nothing to do with it', async () => {
+  await using store = newStore()
+  const limiter = guarded(store, POLICY, QUARTER)
+  expect(await limiter.take('a', 20)).toMatchObject({ status: 'allowed-last', limit: 20, source: 'store' })
+  expect(await limiter.take('a')).toMatchObject({ status: 'refused', source: 'store' })
+  expect(await guarded(store, POLICY, 'allow').take('a', 21)).toMatchObject({ status: 'impossible', source: 'store' })
+  expect(await guarded(store, POLICY, 'refuse').wait('a')).toMatchObject({ status: 'allowed', source: 'store' })
+  await limiter.ready()
+})
+
+test('a server that is killed, and comes back', async () => {
+  await using store = newStore()
+  const limiter = guarded(store, POLICY, QUARTER)
+  expect(await limiter.take('a', 15)).toMatchObject({ remaining: 5, source: 'store' })
+  await server.kill()
+  expect(await limiter.take('a', 5)).toMatchObject({ status: 'allowed-last', source: 'fallback' })
+  await expect(limiter.ready()).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  await server.begin()
+  let decision = await limiter.take('b')
+  for (const end = Date.now() + 5_000; decision.source !== 'store' && Date.now() < end; ) {
+    await sleep(5)
+    decision = await limiter.take('b')
+  }
+  expect(decision.source).toBe('store')
+  // The server is empty; the share remembers.
+  expect(await limiter.take('a')).toMatchObject({ remaining: 19, source: 'store' })
+  await server.kill()
+  expect(await limiter.take('a')).toMatchObject({ status: 'refused', source: 'fallback' })
+})
+
+test('a server that is frozen: the call is answered when its deadline has come', async () => {
+  await using store = newStore()
+  const limiter = guarded(store, POLICY, 'refuse')
+  await limiter.ready()
+  server.freeze()
+  const start = performance.now()
+  const decisions = await Promise.all([limiter.take('a'), limiter.peek('a'), limiter.wait('a')])
+  expect(performance.now() - start).toBeLessThan(TIMEOUT_MS + 850)
+  expect(decisions.map(({ source }) => source)).toEqual(['none', 'none', 'none'])
+  server.thaw()
+})
+
+test('a key that cannot be read is answered instead, alone', async () => {
+  await using store = newStore()
+  const limiter = guarded(store, POLICY, QUARTER)
+  await limiter.take('foreign')
+  const name = (await server.command<string[]>('KEYS', '*foreign*'))[0] as string
+  await server.command('SET', name, 'hello')
+  const many = await limiter.takeMany(['a', 'foreign', 'b', 'foreign', 'a'], [1, 3, 1, 3, 1])
+  expect(many.map(({ source, remaining }) => [source, remaining])).toEqual([
+    ['store', 19],
+    ['fallback', 2],
+    ['store', 19],
+    ['fallback', 2],
+    ['store', 18],
+  ])
+  expect(many.map(({ allowed }) => allowed)).toEqual([true, true, true, false, true])
+})
+
+test('a call more than maxPending is answered at once', async () => {
+  await server.kill()
+  await using store = newStore({ maxPending: 2, commandTimeoutMs: 2_000 })
+  const limiter = guarded(store, POLICY, QUARTER)
+  const waiting = [limiter.take('a'), limiter.take('a')]
+  const start = performance.now()
+  expect(await limiter.take('b', 5)).toMatchObject({ status: 'allowed-last', source: 'fallback' })
+  const many = await limiter.takeMany(['b', 'c'])
+  expect(many.map(({ status, source }) => [status, source])).toEqual([
+    ['refused', 'fallback'],
+    ['allowed', 'fallback'],
+  ])
+  expect(performance.now() - start).toBeLessThan(1_000)
+  expect((await Promise.all(waiting)).map(({ remaining }) => remaining)).toEqual([4, 3])
+})
+
+test('calls that fail together are answered in the order in which they were made, whatever they ask', async () => {
+  await server.kill()
+  await using store = newStore()
+  const limiter = guarded(store, POLICY, QUARTER)
+  const [many, upTo, penalty, reserved, waited, last] = await Promise.all([
+    limiter.takeMany(['a', 'b', 'a'], [1, 1, 1]),
+    limiter.takeUpTo('a', 1),
+    limiter.penalize('a'),
+    limiter.reserve('b', 3),
+    limiter.wait('a', { maxWaitMs: 0 }),
+    limiter.take('a'),
+  ])
+  expect(many.map(({ remaining }) => remaining)).toEqual([4, 4, 3])
+  expect([upTo.remaining, penalty, reserved.decision.remaining]).toEqual([2, 1, 1])
+  expect([waited.status, last.status]).toEqual(['allowed-last', 'refused'])
+})
+
+test('what changes the store rejects with its failure, and nothing else remembers it', async () => {
+  await server.kill()
+  await using store = newStore()
+  for (const mode of ['allow', 'refuse', QUARTER] as const) {
+    const limiter = guarded(store, POLICY, mode)
+    await limiter.take('a', 5)
+    const changes = [
+      limiter.block('a', '1h'),
+      limiter.unblock('a'),
+      limiter.reset('a'),
+      limiter.override('a', { limit: 500 }, { ttl: '1h' }),
+      limiter.clearOverride('a'),
+      limiter.ready(),
+    ]
+    const reasons = await Promise.all(changes.map(rejection))
+    expect(reasons).toMatchObject(Array(6).fill({ code: 'STORE_UNAVAILABLE' }))
+    if (mode === QUARTER) {
+      expect(await limiter.take('a')).toMatchObject({ status: 'refused', limit: 5, remaining: 0 })
+    }
+  }
+})
+
+test('units go back to whom they were taken from', async () => {
+  await using store = newStore()
+  const limiter = guarded(store, POLICY, QUARTER)
+  const reserved = await limiter.reserve('a', 6)
+  const taken = await limiter.take('a', 4)
+  expect(taken).toMatchObject({ source: 'store', remaining: 10 })
+  server.freeze()
+  const instead = await limiter.take('a', 4)
+  const reservedInstead = await limiter.reserve('a', 1)
+  expect([instead.source, reservedInstead.decision.source]).toEqual(['fallback', 'fallback'])
+  if (!reserved.allowed || !reservedInstead.allowed) {
+    throw new Error('both were to be allowed')
+  }
+  // The store cannot take them back now. Who asks again later may do it.
+  await isDown(store)
+  expect(await rejection(limiter.refund(taken, 1))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+  expect(await rejection(reserved.commit(5))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+  server.thaw()
+  await recovery(guarded(store, POLICY, 'throw'), 'other')
+  // Redis has run all that it was sent, the call that was answered instead included.
+  const left = async () => (await limiter.peek('a', 0)).remaining
+  const before = await left()
+  expect(await limiter.refund(instead)).toBe(4)
+  expect(await reservedInstead.cancel()).toEqual({ settled: true, refunded: 1, charged: 0 })
+  expect(await left()).toBe(before)
+  expect(await limiter.refund(taken)).toBe(4)
+  expect(await left()).toBe(before + 4)
+  await server.kill()
+  await isDown(store)
+  expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 5, source: 'fallback' })
+})
+
+test('a store that has been closed is CLOSED, and a limiter that closes settles what is under way', async () => {
+  await server.kill()
+  const store = newStore()
+  const limiter = guarded(store, POLICY, QUARTER)
+  const another = guarded(store, POLICY, 'allow')
+  const calls = [limiter.take('a'), limiter.take('a', 9), limiter.peek('a')]
+  await limiter.close()
+  const decisions = await Promise.all(calls)
+  expect(decisions.map(({ status, source }) => `${status} ${source}`)).toEqual([
+    'allowed fallback',
+    'impossible fallback',
+    'allowed fallback',
+  ])
+  await expect(limiter.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
+  await store.close()
+  await expect(another.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
+test('who asks again and again while Redis is away, and waits for nothing else, learns that it is back', async () => {
+  await using store = newStore()
+  const limiters = [guarded(store, POLICY, QUARTER), guarded(store, POLICY, 'allow')]
+  await limiters[0]?.ready()
+  await server.kill()
+  await isDown(store)
+  let decidedByStore = 0
+  const loops = [...limiters, ...limiters].map(async (limiter) => {
+    while ((await limiter.take('busy')).source !== 'store') {}
+    decidedByStore++
+  })
+  const begun = server.begin()
+  await Promise.all([...loops, begun])
+  expect(decidedByStore).toBe(4)
+})

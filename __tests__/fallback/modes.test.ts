@@ -1,0 +1,198 @@
+/** What each operation answers in each mode of `onStoreFailure`, however the store is away. */
+import { gcra, slidingLogs, tokenBucket } from '../../ts/index.js'
+import { failing, guarded, knownDown } from './help.js'
+
+const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
+/** A quarter of it: bursts of 5. */
+const QUARTER = { embedded: { share: 0.25 } } as const
+
+const AWAY = [failing(), knownDown()]
+
+describe.each(AWAY)('$name', (away) => {
+  describe.each([
+    ['allow', true, 0],
+    ['refuse', false, 1_000],
+  ] as const)('%s', (mode, allowed, retryAfterMs) => {
+    const status = allowed ? 'allowed' : 'refused'
+    const open = () => guarded(away.store(), POLICY, mode)
+
+    test('take answers so, without numbers, whatever the cost', async () => {
+      const before = Date.now()
+      const decision = await open().take('a', 1_000)
+      expect(decision).toEqual({
+        allowed,
+        status,
+        policy: 'default',
+        limit: 20,
+        remaining: 0,
+        retryAfterMs,
+        resetAfterMs: 0,
+        policies: {},
+        at: expect.any(Number),
+        source: 'none',
+      })
+      expect(decision.at).toBeGreaterThanOrEqual(before)
+      expect(decision.at).toBeLessThanOrEqual(Date.now())
+    })
+
+    test('takeMany answers so for each, takeUpTo for all units, and peek', async () => {
+      const limiter = open()
+      const many = await limiter.takeMany(['a', 'b', 'a'], [1, 2, 1_000])
+      expect(many.map(({ status, source }) => [status, source])).toEqual(Array(3).fill([status, 'none']))
+      expect(await limiter.takeUpTo('a', 700)).toMatchObject({ status, source: 'none', granted: allowed ? 700 : 0 })
+      expect(await limiter.peek('a', 0)).toMatchObject({ status, source: 'none' })
+    })
+
+    test('wait answers at once', async () => {
+      expect(await open().wait('a', { cost: 1_000 })).toMatchObject({ status, source: 'none', waitedMs: 0 })
+    })
+
+    test('a reservation is made or refused, and settling it moves nothing', async () => {
+      const limiter = open()
+      const reservation = await limiter.reserve('a', 7)
+      expect(reservation).toMatchObject({ allowed, decision: { status, source: 'none' } })
+      const settled = { settled: true, refunded: 0, charged: 0 }
+      if (reservation.allowed) {
+        expect(await reservation.commit(9)).toEqual(settled)
+        expect(await reservation.cancel()).toEqual({ settled: false, reason: 'settled-before' })
+      }
+      const another = await limiter.reserve('a', 7)
+      expect(another.allowed ? await another.cancel() : settled).toEqual(settled)
+    })
+
+    test('penalize charges nothing, and a refund gives nothing back', async () => {
+      const limiter = open()
+      expect(await limiter.penalize('a', 5)).toBe(0)
+      for (const decision of [await limiter.take('a', 3), await limiter.takeUpTo('a', 3), await limiter.wait('a')]) {
+        expect(await limiter.refund(decision)).toBe(0)
+      }
+    })
+  })
+
+  describe('an embedded share', () => {
+    const open = () => guarded(away.store(), POLICY, QUARTER)
+
+    test('take is decided by the share', async () => {
+      const limiter = open()
+      expect(await limiter.take('a', 4)).toEqual({
+        allowed: true,
+        status: 'allowed',
+        policy: 'default',
+        limit: 5,
+        remaining: 1,
+        retryAfterMs: 0,
+        resetAfterMs: 576_000,
+        policies: { default: { limit: 5, remaining: 1, retryAfterMs: 0, resetAfterMs: 576_000 } },
+        at: expect.any(Number),
+        source: 'fallback',
+      })
+      expect(await limiter.take('a', 2)).toMatchObject({ status: 'refused', source: 'fallback', remaining: 1 })
+      expect(await limiter.take('a', { cost: 1, tag: 'b' })).toMatchObject({ status: 'allowed-last' })
+      expect(await limiter.take('a', 6)).toMatchObject({ status: 'impossible', source: 'fallback' })
+    })
+
+    test('takeMany, takeUpTo, peek and penalize are', async () => {
+      const limiter = open()
+      const many = await limiter.takeMany(['a', 'b', 'a'], [3, 1, 3])
+      expect(many.map(({ status, source }) => `${status} ${source}`)).toEqual([
+        'allowed fallback',
+        'allowed fallback',
+        'refused fallback',
+      ])
+      expect(await limiter.takeUpTo('a', 9)).toMatchObject({ granted: 2, source: 'fallback' })
+      expect(await limiter.penalize('b', 9)).toBe(4)
+      expect(await limiter.peek('b', 0)).toMatchObject({ remaining: 0, source: 'fallback' })
+    })
+
+    test('wait books a slot of the share', async () => {
+      // With a quarter a token each 40 ms.
+      const limiter = guarded(away.store(), gcra({ limit: 100, period: '1s', burst: 4 }), QUARTER)
+      const waits = await Promise.all([1, 2, 3].map(() => limiter.wait('a')))
+      expect(waits.map(({ source }) => source)).toEqual(['fallback', 'fallback', 'fallback'])
+      expect(waits[0]?.waitedMs).toBe(0)
+      // They may not have been booked at one time.
+      expect(waits[2]?.waitedMs).toBeGreaterThan(40)
+      expect(waits[2]?.waitedMs).toBeLessThanOrEqual(80)
+      expect(await limiter.wait('a', { cost: 2 })).toMatchObject({ status: 'impossible', source: 'fallback' })
+    })
+
+    test('a wait that is aborted gives its slot back to the share', async () => {
+      const limiter = guarded(away.store(), gcra({ limit: 100, period: '1h', burst: 4 }), QUARTER)
+      const full = await limiter.take('a')
+      const abort = new AbortController()
+      const wait = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
+      // It fails first, where it does.
+      await limiter.peek('b')
+      abort.abort()
+      await expect(wait).rejects.toMatchObject({ code: 'ABORTED' })
+      const { resetAfterMs } = await limiter.peek('a', 0)
+      expect(resetAfterMs).toBeLessThanOrEqual(full.resetAfterMs)
+    })
+
+    test('what the share took is given back to it', async () => {
+      const limiter = open()
+      const left = async () => (await limiter.peek('a', 0)).remaining
+      const decision = await limiter.take('a', 4)
+      expect(await limiter.refund(decision, 3)).toBe(3)
+      expect(await limiter.refund(decision)).toBe(1)
+      expect(await limiter.refund(decision)).toBe(0)
+      expect(await limiter.refund(await limiter.takeUpTo('a', 3))).toBe(3)
+      expect(await limiter.refund(await limiter.wait('a', { cost: 2 }))).toBe(2)
+      const [one] = await limiter.takeMany(['a'], 5)
+      expect(await limiter.refund(one as typeof decision)).toBe(5)
+      expect(await left()).toBe(5)
+      const reservation = await limiter.reserve('a', 3)
+      expect(reservation.allowed && (await reservation.commit(1))).toEqual({ settled: true, refunded: 2, charged: 0 })
+      expect(await left()).toBe(4)
+      const other = await limiter.reserve('a', 1)
+      expect(other.allowed && (await other.commit(3))).toEqual({ settled: true, refunded: 0, charged: 2 })
+      expect(await left()).toBe(1)
+    })
+  })
+
+  test('several policies, keys of parts, and limits by name', async () => {
+    const policies = {
+      ip: tokenBucket({ capacity: 8, debt: 4, refill: { tokens: 1, every: '1h' }, per: 'ip' }),
+      all: gcra({ limit: 12, period: '1h', per: 'global' }),
+    }
+    const login = guarded(away.store(), policies, QUARTER)
+    expect(await login.take({ ip: 'a' }, 3)).toMatchObject({
+      status: 'allowed-last',
+      source: 'fallback',
+      policies: { ip: { limit: 3, remaining: 0 }, all: { limit: 3, remaining: 0 } },
+    })
+    const [other] = await login.takeMany([{ ip: 'b' }])
+    expect(other).toMatchObject({ status: 'refused', policy: 'all', source: 'fallback' })
+    const open = guarded(away.store(), policies, 'allow')
+    expect(await open.take({ ip: 'a' })).toMatchObject({ policy: 'ip', limit: 12, policies: {}, source: 'none' })
+    const limits = { short: { limit: 4, window: '1m' }, long: { limit: 40, window: '1h' } } as const
+    const logs = guarded(away.store(), slidingLogs({ limits }), 'refuse')
+    expect(await logs.take('a')).toMatchObject({ policy: 'short', limit: 4, policies: {}, source: 'none' })
+  })
+
+  test.each(['allow', 'refuse', QUARTER] as const)('%p: what the caller does wrong stays an error', async (mode) => {
+    const limiter = guarded(away.store(), POLICY, mode)
+    const bad = [42, '', '\ud800', 'x'.repeat(1_025), undefined] as string[]
+    for (const key of bad) {
+      for (const call of [
+        limiter.take(key),
+        limiter.take(key, { tag: 'a' }),
+        limiter.takeUpTo(key, 1),
+        limiter.peek(key),
+        limiter.penalize(key),
+        limiter.reserve(key, 1),
+        limiter.wait(key),
+      ]) {
+        await expect(call).rejects.toMatchObject({ code: 'INVALID_KEY' })
+      }
+    }
+    await expect(limiter.take('a', 0)).rejects.toMatchObject({ code: 'INVALID_COST' })
+    const { results } = (await limiter.takeMany(['a', '', 'b']).catch((error) => error)) as { results: unknown[] }
+    const source = typeof mode === 'string' ? 'none' : 'fallback'
+    expect(results).toMatchObject([{ source }, { code: 'INVALID_KEY' }, { source }])
+    const own = guarded(away.store(), POLICY, mode)
+    await expect(limiter.refund(await own.take('a'))).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+    await own.close()
+    await expect(own.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+})

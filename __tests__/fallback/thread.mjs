@@ -1,0 +1,9 @@
+// A thread that takes two units while Redis is away, and tells what it was answered.
+import { parentPort, workerData } from 'node:worker_threads'
+import { RateLimiter, RedisStore } from 'tollgate'
+
+const { url, policy, prefix, onStoreFailure } = workerData
+const store = new RedisStore({ url, commandTimeoutMs: 50 })
+const limiter = new RateLimiter(policy, { store, prefix, onStoreFailure })
+parentPort.postMessage(await limiter.take('a', 2))
+await store.close()

@@ -1,0 +1,152 @@
+/** The servers that tests start do what they say. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { RedisServer } from './redis-server.js'
+import { until } from './until.js'
+
+/** A port that is asked in the usual way. */
+function client(server: RedisServer): Redis {
+  return new Redis(server.port, '127.0.0.1', { retryStrategy: () => null, maxRetriesPerRequest: 0 })
+}
+
+test('commands have parsed replies, and errors throw', async () => {
+  await using server = await RedisServer.start()
+  expect(await server.command('SET', 'key', 7)).toBe('OK')
+  expect(await server.command('INCR', 'key')).toBe(8)
+  expect(await server.command('GET', 'none')).toBeNull()
+  expect(await server.command('EVAL', "return {1, 'two', {3}}", 0)).toEqual([1, 'two', [3]])
+  await expect(server.command('LPUSH', 'key', 'x')).rejects.toThrow('WRONGTYPE')
+  expect(await server.info('tcp_port')).toBe(`${server.port}`)
+})
+
+test('a server serves on its port and on its unix socket', async () => {
+  await using server = await RedisServer.start()
+  await server.command('SET', 'key', 'value')
+  const one = client(server)
+  expect(await one.get('key')).toBe('value')
+  one.disconnect()
+})
+
+test.each([
+  ['keeps nothing', [], null],
+  ['keeps what its append-only file has', ['appendonly yes', 'appendfsync always'], 'value'],
+])('a server that is killed and begins again %s', async (_, config, kept) => {
+  await using server = await RedisServer.start({ config })
+  await server.command('SET', 'key', 'value')
+  const { pid } = server
+  await server.kill()
+  expect(server.pid).toBeUndefined()
+  await expect(server.command('PING')).rejects.toThrow()
+  await server.begin()
+  expect(server.pid).not.toBe(pid)
+  expect(await server.command('GET', 'key')).toBe(kept)
+})
+
+test('a frozen server keeps its connections and does not answer until it is thawed', async () => {
+  await using server = await RedisServer.start()
+  const one = client(server)
+  await one.ping()
+  server.freeze()
+  let answered = false
+  const reply = one.ping().then(() => {
+    answered = true
+  })
+  await sleep(200)
+  expect([answered, server.isFrozen]).toEqual([false, true])
+  server.thaw()
+  await reply
+  one.disconnect()
+})
+
+test('a server has the memory, users and passwords that it is given', async () => {
+  await using server = await RedisServer.start({
+    config: ['maxmemory 1', 'maxmemory-policy noeviction', 'aclfile users.acl'],
+    files: { 'users.acl': 'user default on >secret ~* &* +@all\nuser reader on >other ~* +get\n' },
+    credentials: { password: 'secret' },
+  })
+  await expect(server.command('SET', 'key', 'x')).rejects.toThrow('OOM')
+  server.credentials = { username: 'reader', password: 'other' }
+  await expect(server.command('SET', 'key', 'x')).rejects.toThrow('NOPERM')
+  server.credentials = { username: 'reader', password: 'wrong' }
+  await expect(server.command('GET', 'key')).rejects.toThrow('WRONGPASS')
+})
+
+test('a server that cannot begin says why', async () => {
+  for (let tries = 0; tries < 5; tries++) {
+    await expect(RedisServer.start({ config: ['maxmemory much'] })).rejects.toThrow(/redis-server.*ended with 1/)
+  }
+  await using server = await RedisServer.reserve()
+  const other = createServer().listen(server.port, '127.0.0.1')
+  await once(other, 'listening')
+  await expect(server.begin()).rejects.toThrow('in use')
+  other.close()
+})
+
+test('a clock is stepped by a year and back, both ways, while its server goes on serving', async () => {
+  await using server = await RedisServer.start({ hasOwnClock: true })
+  const one = client(server)
+  /** How far its clock is ahead, in seconds; within and outside of scripts. */
+  const ahead = async () => {
+    const here = Date.now() / 1_000
+    const times = [await one.time(), (await one.eval("return redis.call('TIME')", 0)) as string[]]
+    return times.map(([seconds, micros]) => Number(seconds) + Number(micros) / 1e6 - here)
+  }
+  // Whatever the commands take on a busy machine.
+  const near = (seconds: number) => Array(2).fill(expect.closeTo(seconds, -0.3))
+  await one.set('key', 'value', 'PX', 60_000)
+  expect(await ahead()).toEqual(near(0))
+  const year = 365 * 86_400
+  for (const step of [10, -10, year, 0]) {
+    await server.stepClock(step)
+    expect(await ahead()).toEqual(near(step))
+    // A key lives by this clock.
+    expect(await one.get('key')).toBe(step > 60 ? null : 'value')
+    await one.set('key', 'value', 'PX', 60_000)
+  }
+  // And time goes on.
+  const before = await ahead()
+  await sleep(300)
+  expect(await ahead()).toEqual([expect.closeTo(before[0] as number, 0), expect.closeTo(before[1] as number, 0)])
+  one.disconnect()
+})
+
+test('a server without a clock of its own refuses to step it', async () => {
+  await using server = await RedisServer.start()
+  await expect(server.stepClock(10)).rejects.toThrow('hasOwnClock')
+})
+
+test('when all servers have been stopped nothing is left', async () => {
+  const servers = await Promise.all([RedisServer.start(), RedisServer.reserve()])
+  const folder = dirname(dirname(servers[0].socketPath))
+  await Promise.all(servers.flatMap((server) => [server.stop(), server.stop()]))
+  await until('their folder is gone', async () => !existsSync(folder))
+})
+
+test.each(['SIGKILL', 'SIGINT'] as const)(
+  'a process that %s ends leaves no server and no folder behind',
+  async (signal) => {
+    const child = spawn(process.execPath, [join(__dirname, 'left-behind.cjs')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const [line] = await once(child.stdout, 'data')
+    const { pid, socketPath } = JSON.parse(`${line}`) as { pid: number; socketPath: string }
+    expect(existsSync(socketPath)).toBe(true)
+    child.kill(signal)
+    await once(child, 'exit')
+    await until('the server has ended', async () => !isRunning(pid))
+    await until('its folder is gone', async () => !existsSync(dirname(dirname(socketPath))))
+  },
+)
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}

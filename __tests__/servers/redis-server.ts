@@ -1,0 +1,270 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CertifiedKey } from './certificates.js'
+import { type Credentials, execute } from './command.js'
+import { FakeTime } from './fake-time.js'
+import { freePort } from './ports.js'
+import { mind, newFolder, removeFolder } from './run-folder.js'
+
+const { TOLLGATE_REDIS_SERVER } = process.env
+
+/** The server's program; `npm run test:servers` names one version after another. */
+export const REDIS_SERVER = TOLLGATE_REDIS_SERVER || 'redis-server'
+
+/** How long a server may take to begin. */
+const BEGIN_MS = 15_000
+
+/** What a server may be, beyond one that keeps nothing and serves whoever comes. */
+export interface RedisServerOptions {
+  /**
+   * Further lines of its configuration, such as `'maxmemory 10mb'`. Of two lines that set the same, the later one
+   * counts.
+   */
+  readonly config?: readonly string[]
+  /** Files in its folder, which is where it runs: their content by name. */
+  readonly files?: Readonly<Record<string, string>>
+  /** Whoever asks commands by {@link RedisServer.command}. */
+  readonly credentials?: Credentials
+  /** TLS on its port, in place of plain TCP. */
+  readonly tls?: ServerTls
+  /** With a clock of its own, which {@link RedisServer.stepClock} sets. */
+  readonly hasOwnClock?: boolean
+  /** A sentinel, and no server. */
+  readonly isSentinel?: boolean
+}
+
+/** What a server shows its clients, and what it wants of them. */
+export interface ServerTls {
+  /** Who it says that it is. */
+  readonly server: CertifiedKey
+  /** The certificate of the authority that its clients must have one of: without, they need none. */
+  readonly clientAuthority?: string
+}
+
+/** A real Redis server of one's own, on a free port of this machine. It does not outlive this process. */
+export class RedisServer {
+  /** Who asks commands by {@link command}: to be changed when the server's passwords are. */
+  credentials: Credentials
+  readonly #options: RedisServerOptions
+  readonly #folder: string
+  readonly #clock: FakeTime | undefined
+  #process: ChildProcess | undefined
+  #isFrozen = false
+
+  private constructor(
+    readonly port: number,
+    folder: string,
+    options: RedisServerOptions,
+  ) {
+    this.#folder = folder
+    this.#options = options
+    this.credentials = options.credentials ?? {}
+    this.#clock = options.hasOwnClock ? new FakeTime(folder) : undefined
+  }
+
+  /** Starts a server. */
+  static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
+    const server = await RedisServer.reserve(options)
+    try {
+      await server.begin()
+    } catch (error) {
+      await server.stop()
+      throw error
+    }
+    return server
+  }
+
+  /** A server that is yet to begin: its port is free, and nobody answers there. */
+  static async reserve(options: RedisServerOptions = {}): Promise<RedisServer> {
+    const server = new RedisServer(await freePort(), newFolder('redis'), options)
+    await server.#furnish()
+    return server
+  }
+
+  get url(): `redis://${string}` {
+    return `redis://127.0.0.1:${this.port}`
+  }
+
+  /** Where it is, if it speaks TLS; by the name that its certificate has by default. */
+  get tlsUrl(): `rediss://${string}` {
+    return `rediss://localhost:${this.port}`
+  }
+
+  /** The unix socket that it listens on, too, always without TLS. */
+  get socketPath(): string {
+    return join(this.#folder, 'socket')
+  }
+
+  get isFrozen(): boolean {
+    return this.#isFrozen
+  }
+
+  /** The number of its process, while it runs. */
+  get pid(): number | undefined {
+    return this.#process?.pid
+  }
+
+  /**
+   * Begins, or begins again: with what is in its folder if it keeps an append-only file or a dump, else empty.
+   *
+   * @param until - `'ready'` to wait until it serves; `'listening'` until it answers anything, such as that it is
+   * still loading.
+   */
+  async begin(until: 'ready' | 'listening' = 'ready'): Promise<void> {
+    if (this.#process !== undefined) {
+      throw new Error('the server runs already')
+    }
+    const words = [join(this.#folder, 'redis.conf'), ...(this.#options.isSentinel ? ['--sentinel'] : [])]
+    const env = { ...process.env, ...this.#clock?.environment }
+    const server = spawn(REDIS_SERVER, words, { stdio: 'ignore', cwd: this.#folder, env })
+    this.#process = server
+    mind(this.#folder, server)
+    const gone = () => {
+      if (this.#process === server) {
+        this.#process = undefined
+        this.#isFrozen = false
+      }
+    }
+    server.once('exit', gone).once('error', gone)
+    const failed = Promise.race([
+      once(server, 'error').then(([error]) => `cannot be run (Debian: apt-get install redis-server): ${error}`),
+      once(server, 'exit').then(async ([code, signal]) => `ended with ${code ?? signal}: ${await this.#lastWords()}`),
+    ]).then((why) => {
+      throw new Error(`${REDIS_SERVER} ${why}`)
+    })
+    // That it ends later is no news.
+    failed.catch(() => {})
+    if (!(await Promise.race([failed, this.#answers(server, until)]))) {
+      await failed
+    }
+  }
+
+  /** Ends the server by a signal, by default at once, and waits for its end. */
+  async kill(signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
+    const server = this.#process
+    if (server !== undefined) {
+      const ended = once(server, 'exit')
+      server.kill(signal)
+      await ended
+    }
+  }
+
+  /** Freezes the server: connections stay, the system accepts more, and nobody answers. */
+  freeze(): void {
+    this.#isFrozen = this.#process?.kill('SIGSTOP') ?? false
+  }
+
+  /** Thaws it. */
+  thaw(): void {
+    this.#process?.kill('SIGCONT')
+    this.#isFrozen = false
+  }
+
+  /** Ends the server, and removes its folder. May be called again. */
+  async stop(): Promise<void> {
+    await this.kill()
+    await removeFolder(this.#folder)
+  }
+
+  /** {@link stop}, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+
+  /** Sets the server's clock to so many seconds ahead of this machine's, while it goes on serving. */
+  async stepClock(seconds: number): Promise<void> {
+    if (this.#clock === undefined) {
+      throw new Error('the server has no clock of its own: see hasOwnClock')
+    }
+    await this.#clock.set(seconds)
+  }
+
+  /**
+   * Runs one command, over a connection of its own by the unix socket, and gives the reply: a string, a number,
+   * `null` or an array of those. Throws if the reply is an error.
+   */
+  command<T = unknown>(...words: readonly (string | number)[]): Promise<T> {
+    return execute<T>(this.socketPath, this.credentials, words)
+  }
+
+  /** One field of `INFO`. */
+  async info(field: string): Promise<string | undefined> {
+    const text = await this.command<string>('INFO', 'everything')
+    return new RegExp(`^${field}:(.*?)\r?$`, 'm').exec(text)?.[1]
+  }
+
+  /** Shows another certificate to whoever connects from now on, while it goes on serving. Needs TLS. */
+  async present(certified: CertifiedKey): Promise<void> {
+    const files = { 'server.crt': certified.certificate, 'server.key': certified.key }
+    await Promise.all(Object.entries(files).map(([name, text]) => writeFile(join(this.#folder, name), text)))
+    // A change of any of these makes it read its files anew, in every version.
+    const [, size] = await this.command<[string, string]>('CONFIG', 'GET', 'tls-session-cache-size')
+    await this.command('CONFIG', 'SET', 'tls-session-cache-size', Number(size) + 1)
+  }
+
+  /** What the server has logged. */
+  async log(): Promise<string> {
+    const file = join(this.#folder, 'log')
+    return existsSync(file) ? readFile(file, 'utf8') : ''
+  }
+
+  async #lastWords(): Promise<string> {
+    return (await this.log()).split('\n').slice(-6).join('\n').trim()
+  }
+
+  /** Writes what the server finds in its folder. */
+  async #furnish(): Promise<void> {
+    const { tls, files = {}, config = [], isSentinel = false } = this.#options
+    const lines = [
+      ...['bind 127.0.0.1', `unixsocket ${this.socketPath}`, `dir ${this.#folder}`],
+      `logfile ${join(this.#folder, 'log')}`,
+      ...(tls === undefined ? [`port ${this.port}`] : ['port 0', `tls-port ${this.port}`]),
+      ...(tls === undefined ? [] : tlsLines(this.#folder, tls)),
+      ...(isSentinel ? [] : ['save ""', 'appendonly no']),
+      ...config,
+    ]
+    const all = { ...files, ...tlsFiles(tls), 'redis.conf': `${lines.join('\n')}\n` }
+    const written = Object.entries(all).map(([name, text]) => writeFile(join(this.#folder, name), text))
+    await Promise.all([...written, this.#clock?.set(0)])
+  }
+
+  /** Waits until the server answers, and tells whether it still runs. */
+  async #answers(server: ChildProcess, until: 'ready' | 'listening'): Promise<boolean> {
+    const deadline = performance.now() + BEGIN_MS
+    while (this.#process === server) {
+      const reply = await this.command('PING').catch((error: Error) => error)
+      // Whoever may not ask is answered.
+      const isThere = reply === 'PONG' || (reply instanceof Error && /^(NOAUTH|NOPERM|WRONGPASS)/.test(reply.message))
+      const isLoading = reply instanceof Error && reply.message.startsWith('LOADING')
+      if (isThere || (isLoading && until === 'listening')) {
+        return true
+      }
+      if (performance.now() > deadline) {
+        throw new Error(`${REDIS_SERVER} does not answer (${reply}): ${await this.#lastWords()}`)
+      }
+      await sleep(10)
+    }
+    return false
+  }
+}
+
+function tlsLines(folder: string, { clientAuthority }: ServerTls): string[] {
+  return [
+    `tls-cert-file ${join(folder, 'server.crt')}`,
+    `tls-key-file ${join(folder, 'server.key')}`,
+    `tls-ca-cert-file ${join(folder, 'ca.crt')}`,
+    `tls-auth-clients ${clientAuthority === undefined ? 'no' : 'yes'}`,
+  ]
+}
+
+function tlsFiles(tls: ServerTls | undefined): Record<string, string> {
+  if (tls === undefined) {
+    return {}
+  }
+  const { server, clientAuthority = server.authority } = tls
+  return { 'server.crt': server.certificate, 'server.key': server.key, 'ca.crt': clientAuthority }
+}

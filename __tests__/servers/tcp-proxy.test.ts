@@ -1,0 +1,130 @@
+/** The network of tests is slow, silent or gone when it is told to be. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { RedisServer } from './redis-server.js'
+import { TcpProxy } from './tcp-proxy.js'
+
+let server: RedisServer
+let proxy: TcpProxy
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+})
+
+afterAll(() => server.stop())
+
+beforeEach(async () => {
+  proxy = await TcpProxy.start(server)
+})
+
+afterEach(() => proxy.stop())
+
+async function connected(): Promise<Socket> {
+  const socket = connect(proxy.port, '127.0.0.1')
+  await once(socket, 'connect')
+  return socket
+}
+
+/** A reply, or what else has come within a while. */
+async function reply(socket: Socket, command: string, ms = 300): Promise<string> {
+  socket.write(`${command}\r\n`)
+  const data = once(socket, 'data').then(([bytes]) => `${bytes}`)
+  return Promise.race([data, once(socket, 'close').then(() => 'closed'), sleep(ms, 'nothing', { ref: false })])
+}
+
+test('forwards, and adds its latency both ways', async () => {
+  const socket = await connected()
+  expect(await reply(socket, 'PING')).toBe('+PONG\r\n')
+  proxy.latencyMs = 50
+  const start = performance.now()
+  expect(await reply(socket, 'PING', 5_000)).toBe('+PONG\r\n')
+  expect(performance.now() - start).toBeGreaterThanOrEqual(98)
+  socket.destroy()
+})
+
+test('bytes keep their order when the latency ends', async () => {
+  const socket = await connected()
+  proxy.latencyMs = 60
+  const replies: string[] = []
+  socket.on('data', (bytes) => replies.push(`${bytes}`))
+  for (let call = 0; call < 20; call++) {
+    socket.write(`ECHO ${call}\r\n`)
+    await sleep(5)
+    proxy.latencyMs = Math.max(0, proxy.latencyMs - 6)
+  }
+  await sleep(200)
+  expect(replies.join('').match(/\d+(?=\r\n[$]|\r\n$)/g)).toEqual(Array.from({ length: 20 }, (_, call) => `${call}`))
+  socket.destroy()
+})
+
+test('led to another server, it takes new clients there', async () => {
+  await using other = await RedisServer.start()
+  await other.command('SET', 'other', '1')
+  const before = await connected()
+  await reply(before, 'PING')
+  proxy.lead(other)
+  const after = await connected()
+  expect(await reply(before, 'EXISTS other')).toBe(':0\r\n')
+  expect(await reply(after, 'EXISTS other')).toBe(':1\r\n')
+  before.destroy()
+  after.destroy()
+})
+
+test('held, it accepts and never answers; released, it forwards what has come', async () => {
+  const before = await connected()
+  proxy.hold()
+  const after = await connected()
+  expect(await reply(before, 'SET held 1')).toBe('nothing')
+  expect(await reply(after, 'PING')).toBe('nothing')
+  expect(await server.command('EXISTS', 'held')).toBe(0)
+  const both = [before, after].map((socket) => once(socket, 'data').then(([bytes]) => `${bytes}`))
+  proxy.release()
+  expect(await Promise.all(both)).toEqual(['+OK\r\n', '+PONG\r\n'])
+  before.destroy()
+  after.destroy()
+})
+
+test('held one way, commands arrive and their replies do not', async () => {
+  const socket = await connected()
+  proxy.hold('down')
+  expect(await reply(socket, 'SET down 1')).toBe('nothing')
+  expect(await server.command('EXISTS', 'down')).toBe(1)
+  socket.destroy()
+})
+
+test('cuts all connections, and serves new ones', async () => {
+  const socket = await connected()
+  await reply(socket, 'PING')
+  const closed = once(socket, 'close')
+  proxy.cut()
+  await closed
+  expect(proxy.connections).toBe(0)
+  const next = await connected()
+  expect(await reply(next, 'PING')).toBe('+PONG\r\n')
+  next.destroy()
+})
+
+test('refuses new connections, and leaves those that are there', async () => {
+  const socket = await connected()
+  await reply(socket, 'PING')
+  await proxy.refuse()
+  await expect(connected()).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+  expect(await reply(socket, 'PING')).toBe('+PONG\r\n')
+  await proxy.accept()
+  const next = await connected()
+  expect(await reply(next, 'PING')).toBe('+PONG\r\n')
+  socket.destroy()
+  next.destroy()
+})
+
+test('a server that goes takes its clients along', async () => {
+  await using mortal = await RedisServer.start()
+  await using before = await TcpProxy.start(mortal)
+  const socket = connect(before.port, '127.0.0.1')
+  expect(await reply(socket, 'PING')).toBe('+PONG\r\n')
+  const closed = once(socket, 'close')
+  await mortal.kill()
+  await closed
+  expect(before.connections).toBe(0)
+})

@@ -1,0 +1,29 @@
+import type { Fault } from '../fault.js'
+import { ACCESS_FAULTS } from './access.js'
+import { CLOCK_FAULTS } from './clocks.js'
+import { CLUSTER_FAULTS } from './cluster.js'
+import { ENDING_FAULTS } from './endings.js'
+import { FALLBACK_FAULTS } from './fallback.js'
+import { LEAK_FAULTS } from './leaks.js'
+import { NETWORK_FAULTS } from './network.js'
+import { PROCESS_FAULTS } from './process.js'
+import { SENTINEL_FAULTS } from './sentinel.js'
+import { SERVICE_FAULTS } from './service.js'
+import { SEVERAL_FAULTS } from './several.js'
+import { TLS_FAULTS } from './tls.js'
+
+/** Every fault, in the order in which they are told. */
+export const FAULTS: readonly Fault[] = [
+  ...PROCESS_FAULTS,
+  ...SERVICE_FAULTS,
+  ...NETWORK_FAULTS,
+  ...ACCESS_FAULTS,
+  ...TLS_FAULTS,
+  ...SENTINEL_FAULTS,
+  ...CLUSTER_FAULTS,
+  ...CLOCK_FAULTS,
+  ...ENDING_FAULTS,
+  ...SEVERAL_FAULTS,
+  ...FALLBACK_FAULTS,
+  ...LEAK_FAULTS,
+]

@@ -1,0 +1,116 @@
+/** The server is well, and the way to it is not. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { RedisServer } from '../../__tests__/servers/redis-server.js'
+import { TcpProxy } from '../../__tests__/servers/tcp-proxy.js'
+import type { Fault, Pace, Row } from '../fault.js'
+import { LONG_TIMEOUT_MS, onStore, type Promised, type Scene, TIMEOUT_MS } from '../scene.js'
+
+/** Lets a load run through a proxy, and does something to that. */
+async function throughProxy(
+  pace: Pace,
+  promised: Promised,
+  inject: (proxy: TcpProxy, scene: Scene) => Promise<void>,
+): Promise<Row> {
+  await using server = await RedisServer.start()
+  await using proxy = await TcpProxy.start(server)
+  const timeoutMs = promised.errors.length > 0 ? TIMEOUT_MS : LONG_TIMEOUT_MS
+  const setting = { store: () => ({ url: proxy.url }), timeoutMs, promised }
+  return await onStore(pace, server, setting, (scene) => inject(proxy, scene))
+}
+
+const AWAY = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] as const
+
+const halfOpen: Fault = {
+  name: 'half-open',
+  title: 'connections are accepted and never answered, old ones and new ones',
+  run: (pace) =>
+    throughProxy(pace, { errors: AWAY, mustSee: ['STORE_TIMEOUT'] }, async (proxy, scene) => {
+      proxy.hold()
+      await sleep(pace.faultMs)
+      // Who connects anew meets the same.
+      proxy.cut()
+      await sleep(pace.faultMs)
+      proxy.release()
+      scene.healthy()
+    }),
+}
+
+const oneWay: Fault = {
+  name: 'one-way',
+  title: 'commands arrive, and their answers do not',
+  isLong: true,
+  run: (pace) =>
+    throughProxy(pace, { errors: AWAY, mustSee: ['STORE_TIMEOUT'] }, async (proxy, scene) => {
+      proxy.hold('down')
+      await sleep(pace.faultMs)
+      proxy.release()
+      scene.healthy()
+    }),
+}
+
+const lostAnswers: Fault = {
+  name: 'lost-answers',
+  title: 'commands arrive, and their connections break before their answers come, time and again',
+  run: (pace) =>
+    throughProxy(pace, { errors: AWAY, mustSee: ['STORE_UNAVAILABLE'] }, async (proxy, scene) => {
+      const end = performance.now() + pace.faultMs
+      while (performance.now() < end) {
+        proxy.hold('down')
+        await sleep(20)
+        proxy.cut()
+        proxy.release()
+        await sleep(100)
+      }
+      scene.healthy()
+    }),
+}
+
+const refused: Fault = {
+  name: 'refused',
+  title: 'connections break, and new ones are refused',
+  isLong: true,
+  run: (pace) =>
+    throughProxy(pace, { errors: AWAY, mustSee: ['STORE_UNAVAILABLE'] }, async (proxy, scene) => {
+      await proxy.refuse()
+      proxy.cut()
+      await sleep(pace.faultMs)
+      await proxy.accept()
+      scene.healthy()
+    }),
+}
+
+const latency: Fault = {
+  name: 'latency',
+  title: '50 ms of added latency',
+  run: (pace) =>
+    throughProxy(pace, { errors: [] }, async (proxy, scene) => {
+      const before = scene.load.calls
+      // Half of it each way.
+      proxy.latencyMs = 25
+      await sleep(pace.faultMs)
+      const perSecond = ((scene.load.calls - before) * 1_000) / pace.faultMs
+      proxy.latencyMs = 0
+      scene.healthy()
+      scene.note(`${perSecond.toFixed()} calls a second`)
+      // 64 callers, each with less than twenty calls a second.
+      scene.expect(perSecond < 64 * 20 * 1.5, 'calls are slower')
+      scene.expect(perSecond > 64 * 5, 'calls go on')
+    }),
+}
+
+const slow: Fault = {
+  name: 'slow',
+  title: 'latency above the deadline',
+  isLong: true,
+  run: (pace) =>
+    throughProxy(pace, { errors: AWAY, mustSee: ['STORE_TIMEOUT'] }, async (proxy, scene) => {
+      proxy.latencyMs = 400
+      await sleep(pace.faultMs)
+      proxy.latencyMs = 0
+      // What is on its way needs its time.
+      await sleep(800)
+      scene.healthy()
+    }),
+}
+
+export const NETWORK_FAULTS: readonly Fault[] = [halfOpen, oneWay, lostAnswers, refused, latency, slow]

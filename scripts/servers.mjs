@@ -1,0 +1,144 @@
+/**
+ * Runs the tests of the Redis half against every version of Redis and Valkey that can be had.
+ *
+ *     npm run test:servers -- [--list] [--only NAME]...
+ *
+ * --list  prints the servers, and runs nothing
+ * --only  this server alone; may be given several times
+ *
+ * The servers go to node_modules/.cache/tollgate-servers, or to $TOLLGATE_SERVERS. The addon must be
+ * built (`npm run build`). Fails if a test fails, or if a server that is listed cannot be had: a
+ * version that nobody ran must not look like one that passed. docs/servers.md says more.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { performance } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { Archives } from './servers/archives.mjs'
+import { SERVERS } from './servers/list.mjs'
+import { ask, obtain } from './servers/obtain.mjs'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const CACHE = resolve(process.env.TOLLGATE_SERVERS || join(ROOT, 'node_modules', '.cache', 'tollgate-servers'))
+const HEAD = ['server', 'says it is', 'from', 'engine tests', 'Jest tests', 'seconds', 'result']
+
+try {
+  await main()
+} catch (error) {
+  console.error(`servers: ${error instanceof Error ? error.message : error}`)
+  process.exitCode = 1
+}
+
+async function main() {
+  const { values: options } = parseArgs({
+    options: { list: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } },
+  })
+  const chosen = choose(options.only)
+  if (options.list) {
+    print(
+      ['server', 'version', 'from'],
+      chosen.map(({ name, version, archive }) => [name, version, archive.title]),
+    )
+    return
+  }
+  const logs = join(CACHE, 'logs')
+  mkdirSync(logs, { recursive: true })
+  const archives = new Archives(CACHE)
+  const rows = []
+  const problems = []
+  for (const server of chosen) {
+    const { row, problem } = await examine(server, archives, logs)
+    rows.push(row)
+    if (problem !== undefined) {
+      problems.push(`${server.name}: ${problem}`)
+    }
+    // A run takes long: what is known so far is told at once.
+    console.log(row.join('  '))
+  }
+  console.log('')
+  print(HEAD, rows)
+  if (problems.length > 0) {
+    throw new Error(`${problems.length} of ${chosen.length} failed\n${problems.join('\n')}\nlogs: ${logs}`)
+  }
+}
+
+function choose(names) {
+  const unknown = (names ?? []).filter((name) => !SERVERS.some((server) => server.name === name))
+  if (unknown.length > 0) {
+    throw new Error(`no server is named ${unknown.join(', ')}; --list names them`)
+  }
+  return names === undefined ? SERVERS : SERVERS.filter(({ name }) => names.includes(name))
+}
+
+/** One server's row of the table, and what is wrong if anything is. */
+async function examine(server, archives, logs) {
+  const begun = performance.now()
+  const row = (says, engine, jest, result) => {
+    const seconds = ((performance.now() - begun) / 1000).toFixed(0)
+    return [server.name, says, server.archive.title, engine, jest, seconds, result]
+  }
+  let path
+  let told
+  try {
+    path = obtain(server, archives, CACHE)
+    told = await ask(path)
+  } catch (error) {
+    return { row: row('-', '-', '-', 'NOT OBTAINED'), problem: `not obtained: ${error.message}` }
+  }
+  const says = `${told.product} ${told.version}`
+  if (told.version !== server.version) {
+    return { row: row(says, '-', '-', 'WRONG'), problem: `is ${says}, where ${server.version} is listed` }
+  }
+  const env = { ...process.env, TOLLGATE_REDIS_SERVER: path }
+  const engine = await engineTests(env, join(logs, `${server.name}-engine.log`))
+  const jest = await jestTests(env, join(logs, `${server.name}-jest`))
+  const passed = engine.passed && jest.passed
+  return {
+    row: row(says, engine.count, jest.count, passed ? 'pass' : 'FAIL'),
+    problem: passed ? undefined : `tests failed (engine ${engine.count}, Jest ${jest.count})`,
+  }
+}
+
+/** A filter that matches no test succeeds, too: so none run is none passed. */
+async function engineTests(env, log) {
+  const status = await logged('cargo', ['test', '--test', 'engine', 'redis'], env, log)
+  const result = /^test result: .*? (\d+) passed; (\d+) failed/m.exec(readFileSync(log, 'utf8'))
+  const [passed, failed] = result === null ? [0, 0] : [Number(result[1]), Number(result[2])]
+  return { passed: status === 0 && passed > 0, count: `${passed} of ${passed + failed}` }
+}
+
+async function jestTests(env, log) {
+  const report = `${log}.json`
+  rmSync(report, { force: true })
+  const words = [join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js'), 'redis', '--json', '--outputFile', report]
+  const status = await logged(process.execPath, words, env, `${log}.log`)
+  if (!existsSync(report)) {
+    return { passed: false, count: 'none' }
+  }
+  const { numPassedTests, numTotalTests } = JSON.parse(readFileSync(report, 'utf8'))
+  return { passed: status === 0 && numPassedTests > 0, count: `${numPassedTests} of ${numTotalTests}` }
+}
+
+async function logged(command, words, env, log) {
+  const file = createWriteStream(log)
+  await once(file, 'open')
+  const child = spawn(command, words, { cwd: ROOT, env, stdio: ['ignore', file, file] })
+  const [status] = await once(child, 'exit')
+  file.end()
+  return status
+}
+
+function print(head, rows) {
+  const widths = head.map((name, at) => Math.max(name.length, ...rows.map((row) => row[at].length)))
+  for (const row of [head, ...rows]) {
+    console.log(
+      row
+        .map((cell, at) => cell.padEnd(widths[at]))
+        .join('  ')
+        .trimEnd(),
+    )
+  }
+}

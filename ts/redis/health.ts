@@ -1,0 +1,100 @@
+import { Events } from '../events.js'
+
+/** The store has been away or silent for `commandTimeoutMs`: until it is back, calls fail at once. */
+export interface StoreDown {
+  /** Why, as far as is known. */
+  readonly reason: string
+}
+
+/** The store is there, for the first time or again. */
+export interface StoreUp {
+  /** Where it is: `host:port`, or a path. */
+  readonly address: string
+  /** Its version; empty if it does not tell. */
+  readonly version: string
+}
+
+/** Something that works, and should not remain as it is. */
+export interface StoreWarning {
+  /**
+   * - `EVICTING`: the server's `maxmemory-policy` lets it drop keys before their time, and a key that is dropped
+   *   starts anew. Set it to `noeviction`.
+   */
+  readonly code: 'EVICTING'
+  readonly message: string
+}
+
+/** What can be heard of a store, by name. */
+export interface StoreEvents {
+  readonly down: StoreDown
+  readonly up: StoreUp
+  readonly warning: StoreWarning
+}
+
+/** How a store is. */
+export interface StoreStatus {
+  /** `connecting` until the store is up or down for the first time. */
+  readonly state: 'connecting' | 'up' | 'down' | 'closed'
+  /** Since when, in epoch milliseconds by this process's clock. */
+  readonly since: number
+  /** While it is down: why. */
+  readonly reason?: string
+  /** While it is up: where it is. */
+  readonly address?: string
+  /** While it is up: its version; empty if it does not tell. */
+  readonly version?: string
+  /** How many calls wait for an answer. */
+  readonly pending: number
+}
+
+/** How a store is, as the engine tells it. */
+export class Health {
+  readonly events = new Events<StoreEvents>()
+  #status: Omit<StoreStatus, 'pending'> = { state: 'connecting', since: Date.now() }
+
+  get status(): Omit<StoreStatus, 'pending'> {
+    return this.#status
+  }
+
+  /** Why the store is known to be down; `undefined` if it is not. */
+  get down(): string | undefined {
+    return this.#status.reason
+  }
+
+  /** Takes what the engine tells. */
+  heard(kind: string, words: readonly string[]): void {
+    if (this.#status.state === 'closed') {
+      return
+    }
+    const [first = '', second = ''] = words
+    switch (kind) {
+      case 'up': {
+        const { state } = this.#status
+        const up = { address: first, version: second }
+        this.#become({ state: 'up', ...up }, state === 'up')
+        if (state !== 'up') {
+          this.events.emit('up', up)
+        }
+        return
+      }
+      case 'down':
+        this.#become({ state: 'down', reason: first })
+        this.events.emit('down', { reason: first })
+        return
+      case 'evicting': {
+        const rule = 'must be noeviction: a key that Redis drops before its time starts anew'
+        this.events.emit('warning', { code: 'EVICTING', message: `maxmemory-policy ${rule}, it is ${first}` })
+        return
+      }
+    }
+  }
+
+  /** The store has been closed. */
+  close(): void {
+    this.#become({ state: 'closed' }, this.#status.state === 'closed')
+  }
+
+  #become(status: Omit<StoreStatus, 'pending' | 'since'>, isSame = false): void {
+    this.#status = { ...status, since: isSame ? this.#status.since : Date.now() }
+  }
+}

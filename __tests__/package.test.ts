@@ -4,14 +4,18 @@
  * It needs no registry: an optional dependency that cannot be had is skipped, offline too.
  */
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const ROOT = join(__dirname, '..')
 const CONSUMERS = join(__dirname, 'package')
 const MAIN = 'tollgate'
+const TSC = require.resolve('typescript/bin/tsc')
+
+/** What a program has installed that uses all middlewares. */
+const FRAMEWORKS = ['@nestjs/common', '@nestjs/core', '@types/express', '@types/koa', '@types/node', 'fastify', 'hono']
 
 /** What every consumer prints; its clock stands still. */
 const DECISIONS = {
@@ -98,6 +102,51 @@ describe('a consumer', () => {
     await compile('typed.mts', '--module', 'esnext', '--moduleResolution', 'bundler', '--noEmit')
   })
 
+  test('of subpaths compiles and runs with the peers that it has, and others do without those', async () => {
+    await expect(run('node', ['--eval', "require('tollgate/metrics')"], consumer)).rejects.toThrow(
+      "Cannot find module '@opentelemetry/api'",
+    )
+    const peer = join('node_modules', '@opentelemetry', 'api')
+    cpSync(join(ROOT, peer), join(consumer, peer), { recursive: true })
+    // Its types know a console, as the DOM's do.
+    await compile('subpaths.mts', 'subpaths.cts', '--lib', 'es2022,dom', '--module', 'node16', '--outDir', '.')
+    for (const program of ['subpaths.mjs', 'subpaths.cjs']) {
+      expect(await runProgram(consumer, program)).toEqual({ remaining: 2, status: 'allowed-last', totalHits: 1 })
+    }
+  })
+
+  test('without frameworks gets the middlewares, the same by import and require', async () => {
+    const told = await runProgram(consumer, 'frameworkless.mjs')
+    const expected = { names: ['ipKey', 'rateLimit'], isSame: true }
+    expect(told).toEqual({
+      express: expected,
+      fastify: { names: expect.arrayContaining(['default', 'ipKey', 'rateLimit']), isSame: true },
+      fetch: { names: ['ipKey', 'withRateLimit'], isSame: true },
+      hono: expected,
+      koa: expected,
+    })
+  })
+
+  test('in TypeScript with the frameworks gets the middlewares, and their types', async () => {
+    const framed = join(temp, 'framed')
+    cpSync(join(consumer, 'node_modules'), join(framed, 'node_modules'), { recursive: true })
+    for (const name of FRAMEWORKS) {
+      mkdirSync(dirname(join(framed, 'node_modules', name)), { recursive: true })
+      symlinkSync(join(ROOT, 'node_modules', name), join(framed, 'node_modules', name), 'junction')
+    }
+    for (const program of ['middleware.mts', 'middleware.cts']) {
+      cpSync(join(CONSUMERS, program), join(framed, program))
+    }
+    // The frameworks' own declarations are theirs to check, and are of a world with Node's and a browser's.
+    const compiler = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', '--target', 'es2022']
+    const world = ['--lib', 'es2022,dom', '--module', 'node20', '--outDir', '.']
+    await run('node', [TSC, 'middleware.mts', 'middleware.cts', ...compiler, ...world], framed)
+    for (const program of ['middleware.mjs', 'middleware.cjs']) {
+      const told = await runProgram(framed, program)
+      expect(told).toEqual({ statuses: [200, 429], retryAfter: '60', functions: true })
+    }
+  })
+
   test('without the platform package fails at once, and is told why', async () => {
     const bare = join(temp, 'bare')
     await install(bare, main, [])
@@ -132,7 +181,7 @@ async function install(folder: string, main: Packed, platforms: readonly Packed[
 function compile(...args: string[]): Promise<string> {
   const strict = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false']
   const language = ['--target', 'es2022', '--lib', 'es2022']
-  return run('node', [require.resolve('typescript/bin/tsc'), ...strict, ...language, ...args], consumer)
+  return run('node', [TSC, ...strict, ...language, ...args], consumer)
 }
 
 async function runProgram(folder: string, program: string): Promise<Record<string, unknown>> {

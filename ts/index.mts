@@ -20,4 +20,5 @@ export {
   slidingWindow,
   TollgateError,
   tokenBucket,
+  windowMsOf,
 } from './index.js'

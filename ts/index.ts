@@ -71,3 +71,4 @@ export type {
   Settlement,
 } from './reservation.js'
 export type { AbortSignalLike, Waited, WaitOptions, Waits, WaitsOf } from './wait.js'
+export { windowMsOf } from './window.js'

@@ -1,12 +1,12 @@
 /**
  * An Express server with one limiter, in a process of its own: `express.mjs` starts it.
  *
- * Its arguments are the name of the limiter and Redis's URL. It sends its port once it listens, and its CPU so
- * far (`cpuMicros`) for each message.
+ * Its arguments are the name of the limiter and Redis's URL.
  */
 import express from 'express'
 import { rateLimit } from 'express-rate-limit'
 import { CONTENDERS, LIMIT } from './redis-contenders.mjs'
+import { serve } from './serving.mjs'
 
 const WINDOW_MS = 3_600_000
 
@@ -19,15 +19,7 @@ app.get('/:user', await limiterNamed(name), (_request, response) => {
   response.type('text/plain').send('ok')
 })
 
-const server = app.listen(0, '127.0.0.1', () => process.send(server.address().port))
-// No connection is closed for being idle while the other servers have their turns.
-server.keepAliveTimeout = 0
-
-process.on('message', () => {
-  const { user, system } = process.cpuUsage()
-  process.send(user + system)
-})
-process.once('disconnect', () => process.exit())
+serve(app)
 
 async function limiterNamed(name) {
   if (name === 'no limiter') return (_request, _response, next) => next()

@@ -1,14 +1,11 @@
 /** Express 5 in a process of its own, under 64 connections from this one: each request is limited by its key. */
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { end, failureOf, minded } from './children.mjs'
 import { connectionsTo } from './http-load.mjs'
 import { load } from './load.mjs'
 import { FIXED_WINDOW, GCRA, LIMIT, PEER } from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
 import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
 import { interleave } from './rounds.mjs'
+import { startServer } from './serving.mjs'
 
 export const title = 'Express: one server process, 64 connections'
 
@@ -26,8 +23,6 @@ const PATHS = Array.from({ length: 10_000 }, (_, number) => `/user-${number}`)
 
 const SERVERS = ['no limiter', GCRA, FIXED_WINDOW, PEER, 'express-rate-limit, memory']
 
-const SERVER_FILE = fileURLToPath(new URL('express-server.mjs', import.meta.url))
-
 /** @type {import('./report.mjs').Target[]} */
 const TARGETS = [{ of: GCRA, to: PEER, figure: 'requests/s', atLeast: 1.15 }]
 
@@ -37,7 +32,7 @@ export async function run(pace) {
   const servers = []
   try {
     for (const name of SERVERS) {
-      servers.push(await startServer(name, redis.url))
+      servers.push(await connectedServer(name, redis.url))
     }
     const measured = await interleave(servers, pace, (server, millis) => turn(server, millis, redis))
     const speeds = new Map([...measured].map(([name, rounds]) => [name, rounds.map((round) => round.callsPerSecond)]))
@@ -56,24 +51,17 @@ export async function run(pace) {
   }
 }
 
-async function startServer(name, redisUrl) {
-  const child = minded(fork(SERVER_FILE, [name, redisUrl]))
-  const failure = failureOf(child, `the server of ${name}`)
-  failure.catch(() => {})
-  const [port] = await Promise.race([once(child, 'message'), failure])
-  const { ask, close } = await connectionsTo(port, CONNECTIONS)
+async function connectedServer(name, redisUrl) {
+  const server = await startServer('express-server.mjs', [name, redisUrl])
+  const { ask, close } = await connectionsTo(server.port, CONNECTIONS)
   return {
+    ...server,
     name,
     calls: [ask],
     isAllowed: (status) => status === 200,
-    async cpuMicros() {
-      const reply = once(child, 'message')
-      child.send('cpu')
-      return (await Promise.race([reply, failure]))[0]
-    },
     async close() {
       close()
-      await end(child)
+      await server.close()
     },
   }
 }

@@ -13,7 +13,9 @@ const PARTS = {
   redis: () => import('./redis.mjs'),
   away: () => import('./away.mjs'),
   express: () => import('./express.mjs'),
+  middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),
+  metrics: () => import('./metrics.mjs'),
   memory: () => import('./memory.mjs'),
 }
 

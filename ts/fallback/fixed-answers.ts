@@ -6,6 +6,7 @@ import type { Booking, Performed } from '../operation.js'
 import type { Policy } from '../policy.js'
 import { stamped } from '../receipt.js'
 import type { Answers } from '../store.js'
+import { largestCostOf } from '../window.js'
 import type { Answerable, Fallback } from './guarded-ledger.js'
 
 /** When a call that nobody decided may look again, in milliseconds: the store may be back by then. */
@@ -90,21 +91,5 @@ export class FixedAnswers implements Fallback {
       at: Date.now(),
       source: 'none',
     } as Decision
-  }
-}
-
-/** The largest cost that a call can have under a policy; of several limits under the first. */
-function largestCostOf(policy: Policy): number {
-  switch (policy.algorithm) {
-    case 'gcra':
-      return policy.burst
-    case 'leakyBucket':
-      return policy.capacity
-    case 'tokenBucket':
-      return policy.capacity + policy.debt
-    case 'slidingLogs':
-      return Object.values(policy.limits)[0]?.limit as number
-    default:
-      return policy.limit
   }
 }

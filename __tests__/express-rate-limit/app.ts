@@ -1,0 +1,79 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import express, { type RequestHandler } from 'express'
+import { type Options, rateLimit } from 'express-rate-limit'
+import { rateLimit as rateLimit7 } from 'express-rate-limit-7'
+import type { TollgateStore } from '../../ts/express-rate-limit.js'
+
+/** The versions of express-rate-limit that the store is for: what a test uses of them is the same. */
+export const VERSIONS = { 8: rateLimit, 7: rateLimit7 as unknown as typeof rateLimit }
+
+/** An answer: its status, and what the headers say. */
+export interface Answer {
+  readonly status: number
+  readonly limit: number
+  readonly remaining: number
+  /** Epoch seconds. */
+  readonly reset: number
+  readonly retryAfter: number | undefined
+}
+
+/** An Express app behind express-rate-limit, over real HTTP. The client is what the header `x-client` says. */
+export class App {
+  readonly #url: string
+  /** What express-rate-limit has logged. */
+  readonly logged: unknown[]
+  readonly #close: () => Promise<void>
+
+  private constructor(url: string, logged: unknown[], close: () => Promise<void>) {
+    this.#url = url
+    this.logged = logged
+    this.#close = close
+  }
+
+  static async start(
+    store: TollgateStore,
+    { version = 8, ...options }: Partial<Options> & { readonly version?: keyof typeof VERSIONS },
+    handler?: RequestHandler,
+  ): Promise<App> {
+    const logged: unknown[] = []
+    const log = (error: unknown) => logged.push(error)
+    const app = express()
+    const keyGenerator: Options['keyGenerator'] = (req) => req.get('x-client') as string
+    const logger = version === 8 ? { logger: { error: log, warn: log } } : {}
+    app.use(VERSIONS[version]({ windowMs: 60_000, keyGenerator, ...logger, ...options, store }))
+    app.use(handler ?? ((_req, res) => res.send('hello')))
+    const failed: express.ErrorRequestHandler = (error, _req, res, _next) => res.status(500).json({ code: error.code })
+    app.use(failed)
+    const server = app.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const close = async () => {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    }
+    return new App(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, logged, close)
+  }
+
+  fetch(client: string, init: RequestInit = {}): Promise<Response> {
+    return fetch(this.#url, { ...init, headers: { 'x-client': client } })
+  }
+
+  async get(client = 'ann'): Promise<Answer> {
+    const response = await this.fetch(client)
+    await response.arrayBuffer()
+    const number = (name: string) => Number(response.headers.get(name) ?? Number.NaN)
+    const retryAfter = response.headers.get('retry-after')
+    return {
+      status: response.status,
+      limit: number('x-ratelimit-limit'),
+      remaining: number('x-ratelimit-remaining'),
+      reset: number('x-ratelimit-reset'),
+      retryAfter: retryAfter === null ? undefined : Number(retryAfter),
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#close()
+  }
+}

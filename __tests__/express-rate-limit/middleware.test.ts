@@ -1,0 +1,213 @@
+/** The real express-rate-limit on Express 5 with our store, over real HTTP. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Request, RequestHandler, Response } from 'express'
+import { rateLimit } from 'express-rate-limit'
+import { TollgateStore } from '../../ts/express-rate-limit.js'
+import { MemoryStore, RedisStore } from '../../ts/index.js'
+import { RedisServer } from '../servers/redis-server.js'
+import { until } from '../servers/until.js'
+import { App } from './app.js'
+import { describeEach } from './places.js'
+
+/** Answers as the path of the request says. */
+const answers: RequestHandler = async (req, res) => {
+  switch (req.get('x-client')) {
+    case 'fails':
+      res.status(500).send('no')
+      return
+    case 'never':
+      return
+    default:
+      res.send('hello')
+  }
+}
+
+describeEach((place) => {
+  let store: TollgateStore
+  beforeEach(() => {
+    store = place.store()
+  })
+  afterEach(() => store.shutdown())
+
+  test.each([8, 7] as const)(
+    'version %i: as many pass as its limit says, with exact headers; refused calls count on; clients do not share',
+    async (version) => {
+      await using app = await App.start(store, { limit: 3, version })
+      const openedAt = Date.now()
+      for (const remaining of [2, 1, 0]) {
+        expect(await app.get()).toMatchObject({ status: 200, limit: 3, remaining })
+      }
+      const refused = await app.get()
+      expect(refused).toMatchObject({ status: 429, limit: 3, remaining: 0 })
+      expect(refused.retryAfter).toBeGreaterThan(50)
+      expect(refused.retryAfter).toBeLessThanOrEqual(61)
+      expect(refused.reset * 1_000).toBeGreaterThanOrEqual(openedAt + 60_000)
+      expect((await store.get('ann'))?.totalHits).toBe(4)
+      expect((await app.get('bob')).status).toBe(200)
+      expect(app.logged).toEqual([])
+    },
+  )
+
+  test('after the reset time clients pass again', async () => {
+    await using app = await App.start(store, { limit: 1, windowMs: 2_000 })
+    expect((await app.get()).status).toBe(200)
+    const { resetTime } = (await store.get('ann')) ?? {}
+    expect((await app.get()).status).toBe(429)
+    await sleep((resetTime?.getTime() ?? 0) - Date.now() + 5)
+    expect((await app.get()).status).toBe(200)
+    expect((await app.get()).status).toBe(429)
+  })
+
+  test.each(['draft-6', 'draft-7', 'draft-8'] as const)('the standard headers of %s', async (standardHeaders) => {
+    await using app = await App.start(store, { limit: 5, standardHeaders, legacyHeaders: false })
+    const { headers } = await app.fetch('ann')
+    const fields = [...headers].filter(([name]) => name.startsWith('ratelimit')).map((field) => field.join(': '))
+    // Over Redis the time is rounded up twice.
+    const text = fields.join('\n').replace(/\b61$/m, '60')
+    const expected = {
+      'draft-6': 'ratelimit-limit: 5\nratelimit-policy: 5;w=60\nratelimit-remaining: 4\nratelimit-reset: 60',
+      'draft-7': 'ratelimit: limit=5, remaining=4, reset=60\nratelimit-policy: 5;w=60',
+      'draft-8': expect.stringMatching(
+        /^ratelimit: "5-in-1min"; r=4; t=60\nratelimit-policy: "5-in-1min"; q=5; w=60; pk=:.*:$/,
+      ),
+    }[standardHeaders]
+    expect(text).toEqual(expected)
+    expect(app.logged).toEqual([])
+  })
+
+  test.each([8, 7] as const)('version %i, skipFailedRequests: failures and aborts are taken back', async (version) => {
+    await using app = await App.start(store, { limit: 2, skipFailedRequests: true, version }, answers)
+    const hits = async (client: string) => (await store.get(client))?.totalHits ?? 0
+    for (let time = 0; time < 3; time++) {
+      expect((await app.get('fails')).status).toBe(500)
+      await until('it is taken back', async () => (await hits('fails')) === 0)
+    }
+    const abort = new AbortController()
+    const aborted = app.fetch('never', { signal: abort.signal }).catch(() => 'aborted')
+    await until('it has been counted', async () => (await hits('never')) === 1)
+    abort.abort()
+    expect(await aborted).toBe('aborted')
+    await until('it is taken back', async () => (await hits('never')) === 0)
+    for (const status of [200, 200, 429]) expect((await app.get('ann')).status).toBe(status)
+    expect(app.logged).toEqual([])
+  })
+
+  test('skipSuccessfulRequests: successes are taken back', async () => {
+    await using app = await App.start(store, { limit: 1, skipSuccessfulRequests: true }, answers)
+    for (let time = 0; time < 3; time++) {
+      expect((await app.get('ann')).status).toBe(200)
+      await until('it is taken back', async () => (await store.get('ann')) === undefined)
+    }
+    expect((await app.get('fails')).status).toBe(500)
+    expect((await app.get('fails')).status).toBe(429)
+  })
+
+  test('resetKey and getKey of the middleware', async () => {
+    const middleware = rateLimit({ store, limit: 1 })
+    await store.increment('ann')
+    expect((await middleware.getKey('ann'))?.totalHits).toBe(1)
+    await (middleware.resetKey('ann') as unknown as Promise<void>)
+    expect(await middleware.getKey('ann')).toBeUndefined()
+  })
+})
+
+/** What rateLimit() says of how it is used, when two with these stores count one request. */
+async function warningsOf(stores: readonly TollgateStore[]): Promise<unknown[]> {
+  const codes: unknown[] = []
+  const log = (error: unknown) => codes.push((error as { code?: string }).code)
+  const request = { app: {}, headers: {} } as unknown as Request
+  const response = { headersSent: true } as Response
+  for (const store of stores) {
+    const logger = { error: log, warn: log }
+    await rateLimit({ store, logger, limit: 9, keyGenerator: () => 'ann' })(request, response, (error) => {
+      expect(error).toBeUndefined()
+    })
+  }
+  return codes
+}
+
+test('rateLimit() sees requests that are counted twice, and stores that are used twice', async () => {
+  const store = new MemoryStore()
+  const [api, again, web] = ['api', 'api', 'web'].map((prefix) => new TollgateStore({ store, prefix }))
+  const stores = (...some: unknown[]) => some as TollgateStore[]
+  expect(await warningsOf(stores(api, web))).toEqual([])
+  expect(await warningsOf(stores(web, again))).toEqual(['ERR_ERL_STORE_REUSE'])
+  const more = () => new TollgateStore({ store, prefix: 'api' })
+  expect(await warningsOf([more(), more()])).toEqual(['ERR_ERL_DOUBLE_COUNT'])
+  // Each with a store of its own.
+  expect(await warningsOf([new TollgateStore(), new TollgateStore()])).toEqual([])
+})
+
+describe('while Redis is away', () => {
+  test.each([
+    [true, 200],
+    [false, 500],
+  ])('passOnStoreError: %s answers %i, and comes back by itself', async (passOnStoreError, away) => {
+    await using server = await RedisServer.start()
+    await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+    const store = new TollgateStore({ store: redis, prefix: 'api' })
+    await using app = await App.start(store, { limit: 1, passOnStoreError })
+    expect((await app.get()).status).toBe(200)
+    expect((await app.get()).status).toBe(429)
+    await server.kill()
+    expect((await app.get()).status).toBe(away)
+    await until('the store is down', async () => redis.status().state === 'down')
+    expect((await app.get()).status).toBe(away)
+    // Its validation of hits is for answers, and there was none.
+    const codes = (app.logged as { code?: string }[]).map(({ code }) => code)
+    expect(codes).toEqual(passOnStoreError ? ['STORE_UNAVAILABLE', 'STORE_UNAVAILABLE'] : [])
+    await server.begin()
+    await until('the store is up', async () => redis.status().state === 'up')
+    // It came back empty.
+    expect((await app.get()).status).toBe(200)
+    expect((await app.get()).status).toBe(429)
+  })
+})
+
+test.each([8, 7] as const)(
+  'version %i: a hit that cannot be taken back counts on, and ends no process',
+  async (version) => {
+    await using server = await RedisServer.start()
+    await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 100 })
+    const store = new TollgateStore({ store: redis, prefix: 'api' })
+    // A rejection that nobody handles fails the test by itself.
+    const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    try {
+      const freezes: RequestHandler = (_req, res) => {
+        server.freeze()
+        res.status(500).send('no')
+      }
+      await using app = await App.start(store, { limit: 9, skipFailedRequests: true, version }, freezes)
+      expect((await app.get()).status).toBe(500)
+      await until('the warning', async () => warn.mock.calls.length > 0)
+      // Once, until it works again.
+      await store.decrement('ann')
+      server.thaw()
+      await until('the store is up', async () => redis.status().state === 'up')
+      expect((await store.get('ann'))?.totalHits).toBe(1)
+      await store.decrement('ann')
+      expect(await store.get('ann')).toBeUndefined()
+      expect(warn.mock.calls).toEqual([[expect.stringMatching(/^a hit was not/), { code: 'TOLLGATE_DECREMENT' }]])
+    } finally {
+      warn.mockRestore()
+    }
+  },
+)
+
+test('processes that share Redis share their counts, exactly', async () => {
+  await using server = await RedisServer.start()
+  const work = { url: server.url, limit: 100, requests: 60 }
+  const children = Array.from({ length: 3 }, () => fork(`${__dirname}/process.mjs`, [JSON.stringify(work)]))
+  const statuses = await Promise.all(
+    children.map(async (child) => {
+      const [[told]] = await Promise.all([once(child, 'message'), once(child, 'exit')])
+      expect(child.exitCode).toBe(0)
+      return told as number[]
+    }),
+  )
+  const all = statuses.flat()
+  expect(all.filter((status) => status === 200)).toHaveLength(100)
+  expect(all.filter((status) => status === 429)).toHaveLength(80)
+})

@@ -1,0 +1,250 @@
+/** What an instrumented limiter records, and that it is otherwise the limiter. */
+import { metrics } from '@opentelemetry/api'
+import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLogs, TollgateError } from '../../ts/index.js'
+import { instrument } from '../../ts/metrics/index.js'
+import { FakeClock } from '../clock.js'
+import { freePort } from '../servers/ports.js'
+import { Collector } from './collect.js'
+
+const SECRET = 'a-key-that-nobody-may-see'
+
+let collector: Collector
+beforeEach(() => {
+  collector = new Collector()
+})
+
+/** Counters by series, and the counts of the histogram. */
+async function recorded() {
+  const all = await collector.collect()
+  const of = (name: string) => all[name]?.series ?? {}
+  return {
+    decisions: of('tollgate.decisions'),
+    errors: of('tollgate.errors'),
+    durations: of('tollgate.decision.duration'),
+    text: JSON.stringify(all),
+  }
+}
+
+function options(name = 'api') {
+  return { name, meter: collector.meter }
+}
+
+function windows(limits: { readonly minute: number; readonly hour: number }) {
+  const policies = {
+    minute: fixedWindow({ limit: limits.minute, window: '1m' }),
+    hour: fixedWindow({ limit: limits.hour, window: '1h' }),
+  }
+  return new RateLimiter(policies, { store: new MemoryStore({ clock: new FakeClock().read }) })
+}
+
+test('decisions are counted by limiter, policy, status and source, and timed', async () => {
+  const limiter = instrument(windows({ minute: 2, hour: 3 }), options())
+  for (const key of ['a', 'a', 'a', 'b']) await limiter.take(key)
+  limiter.takeSync('b', 4)
+  await limiter.block('c', '1m')
+  limiter.takeSync('c')
+  const { decisions, durations, errors } = await recorded()
+  expect(decisions).toEqual({
+    'limiter=api policy=minute status=allowed source=store': 2,
+    'limiter=api policy=minute status=allowed-last source=store': 1,
+    'limiter=api policy=minute status=refused source=store': 1,
+    'limiter=api policy=minute status=impossible source=store': 1,
+    'limiter=api policy=minute status=blocked source=store': 1,
+  })
+  expect(durations).toEqual(decisions)
+  expect(errors).toEqual({})
+})
+
+test('the policy is the one that refused, and limits of one policy have names, too', async () => {
+  const several = instrument(windows({ minute: 3, hour: 2 }), options('several'))
+  for (let call = 0; call < 3; call++) await several.take('a')
+  const limits = { second: { limit: 1, window: '1s' }, hour: { limit: 2, window: '1h' } } as const
+  const logs = instrument(new RateLimiter(slidingLogs({ limits })), options('logs'))
+  await logs.take('a')
+  await logs.take('a')
+  const { decisions } = await recorded()
+  expect(decisions['limiter=several policy=hour status=refused source=store']).toBe(1)
+  expect(decisions['limiter=logs policy=second status=refused source=store']).toBe(1)
+})
+
+test('each key of takeMany counts; takeUpTo, reserve and wait count, and the time of wait is not recorded', async () => {
+  const limiter = instrument(new RateLimiter(gcra({ limit: 2, period: '1h' })), options())
+  await limiter.takeMany(['a', 'a', 'a', 'b'])
+  await limiter.takeUpTo('c', 5)
+  await limiter.reserve('d', 3)
+  await limiter.wait('e')
+  const { decisions, durations } = await recorded()
+  const line = (status: string) => `limiter=api policy=default status=${status} source=store`
+  expect(decisions).toEqual({
+    [line('allowed')]: 3,
+    [line('allowed-last')]: 2,
+    [line('refused')]: 1,
+    [line('impossible')]: 1,
+  })
+  expect(durations).toEqual({ ...decisions, [line('allowed')]: 2 })
+})
+
+test('what takes nothing is not counted', async () => {
+  const limiter = instrument(new RateLimiter(gcra({ limit: 10, period: '1h' })), options())
+  await limiter.peek('a')
+  await limiter.penalize('a', 2)
+  await limiter.override('a', { limit: 20 }, { ttl: '1h' })
+  await limiter.clearOverride('a')
+  await limiter.block('a', '1h')
+  await limiter.unblock('a')
+  await limiter.reset('a')
+  await limiter.ready()
+  expect(await recorded()).toMatchObject({ decisions: {}, errors: {}, durations: {} })
+})
+
+test('failures are counted by their code, and reach the caller', async () => {
+  const limiter = instrument(new RateLimiter(gcra({ limit: 10, period: '1h' })), options())
+  const code = (error: unknown) => (error as TollgateError).code
+  expect(code(await limiter.take('').catch((error) => error))).toBe('INVALID_KEY')
+  expect(() => limiter.takeSync('a', 0)).toThrow(TollgateError)
+  expect(code(await limiter.takeUpTo('a', -1).catch((error) => error))).toBe('INVALID_COST')
+  expect(code(await limiter.wait('a', { maxWaitMs: -1 }).catch((error) => error))).toBe('INVALID_OPTION')
+  const many = await limiter.takeMany(['a', '', 'b', '']).catch((error) => error)
+  expect(many.results).toHaveLength(4)
+  await limiter.takeMany('a' as unknown as string[]).catch(() => {})
+  await limiter.close()
+  expect(code(await limiter.reserve('a', 1).catch((error) => error))).toBe('CLOSED')
+  const { decisions, errors, durations } = await recorded()
+  expect(errors).toEqual({
+    'limiter=api error.type=INVALID_KEY': 4,
+    'limiter=api error.type=INVALID_COST': 2,
+    'limiter=api error.type=INVALID_OPTION': 1,
+    'limiter=api error.type=CLOSED': 1,
+  })
+  expect(decisions).toEqual({ 'limiter=api policy=default status=allowed source=store': 2 })
+  const { 'limiter=api error.type=INVALID_OPTION': _untimed, ...timed } = errors
+  expect(durations).toEqual({ ...decisions, ...timed })
+})
+
+test('who decided while Redis is away is told', async () => {
+  const url = `redis://127.0.0.1:${await freePort()}`
+  await using store = new RedisStore({ url, commandTimeoutMs: 50 })
+  const policy = gcra({ limit: 10, period: '1h' })
+  const limiters = {
+    share: new RateLimiter(policy, { store, prefix: 'share', onStoreFailure: { embedded: { share: 0.1 } } }),
+    none: new RateLimiter(policy, { store, prefix: 'none', onStoreFailure: 'refuse' }),
+    fails: new RateLimiter(policy, { store, prefix: 'fails' }),
+  }
+  for (const [name, limiter] of Object.entries(limiters)) {
+    await instrument(limiter, options(name))
+      .take(SECRET)
+      .catch(() => {})
+  }
+  const { decisions, errors } = await recorded()
+  expect(decisions).toEqual({
+    'limiter=share policy=default status=allowed-last source=fallback': 1,
+    'limiter=none policy=default status=refused source=none': 1,
+  })
+  expect(errors).toEqual({ 'limiter=fails error.type=STORE_UNAVAILABLE': 1 })
+})
+
+test('no key is in anything that is recorded', async () => {
+  const limiter = instrument(new RateLimiter(gcra({ limit: 1, period: '1h' })), options())
+  await limiter.take(SECRET)
+  await limiter.take(SECRET)
+  await limiter.takeMany([SECRET, `${SECRET}\ud800`]).catch(() => {})
+  const { text, errors } = await recorded()
+  expect(errors).toEqual({ 'limiter=api error.type=INVALID_KEY': 1 })
+  expect(text).not.toContain(SECRET)
+})
+
+test('units are as OpenTelemetry has them, and the buckets reach from microseconds to seconds', async () => {
+  const limiter = instrument(new RateLimiter(gcra({ limit: 1, period: '1h' })), options())
+  await limiter.take('a')
+  await limiter.take('').catch(() => {})
+  const all = await collector.collect()
+  expect(all['tollgate.decisions']?.unit).toBe('{decision}')
+  expect(all['tollgate.errors']?.unit).toBe('{error}')
+  const { unit, boundaries = [] } = all['tollgate.decision.duration'] ?? {}
+  expect(unit).toBe('s')
+  expect(boundaries[0]).toBe(0.000005)
+  expect(boundaries.at(-1)).toBe(2.5)
+  expect([...boundaries].sort((a, b) => a - b)).toEqual(boundaries)
+})
+
+test('limiters of one name add up', async () => {
+  const make = () => instrument(new RateLimiter(gcra({ limit: 9, period: '1h' })), options())
+  await make().take('a')
+  await make().take('a')
+  expect((await recorded()).decisions).toEqual({ 'limiter=api policy=default status=allowed source=store': 2 })
+})
+
+test('it has all members of the limiter, of whose class it is, and they do the same', async () => {
+  const plain = new RateLimiter(gcra({ limit: 3, period: '1h' }))
+  const limiter = instrument(plain, options())
+  const members: (string | symbol)[] = []
+  for (let owner: object = plain; owner !== Object.prototype; owner = Object.getPrototypeOf(owner)) {
+    members.push(...Reflect.ownKeys(owner))
+  }
+  expect(members).toEqual(expect.arrayContaining(['take', 'policies', 'wait', Symbol.asyncDispose]))
+  expect(members.filter((name) => name !== 'constructor' && !Object.hasOwn(limiter, name))).toEqual([])
+  expect(limiter).toBeInstanceOf(RateLimiter)
+  expect(limiter.policies).toBe(plain.policies)
+  const decision = await limiter.take('a', 2)
+  expect((await plain.peek('a')).remaining).toBe(1)
+  // A decision of the one is a decision of the other.
+  expect(await plain.refund(decision, 1)).toBe(1)
+  expect(await limiter.refund(decision)).toBe(1)
+  const reservation = await limiter.reserve('b', 2)
+  expect(reservation.allowed && (await reservation.cancel())).toMatchObject({ settled: true, refunded: 2 })
+  await limiter[Symbol.asyncDispose]()
+  await expect(plain.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
+test('calls of the limiter itself are not recorded', async () => {
+  const plain = new RateLimiter(gcra({ limit: 3, period: '1h' }))
+  const own = Object.getOwnPropertyNames(plain)
+  instrument(plain, options())
+  await plain.take('a')
+  expect(Object.getOwnPropertyNames(plain)).toEqual(own)
+  expect((await recorded()).decisions).toEqual({})
+})
+
+test('the meter is by default that of the global provider', async () => {
+  metrics.setGlobalMeterProvider(collector.provider)
+  try {
+    instrument(new RateLimiter(gcra({ limit: 3, period: '1h' })), { name: 'global' }).takeSync('a')
+  } finally {
+    metrics.disable()
+  }
+  // Without a provider nothing is recorded, and calls are answered as ever.
+  const limiter = instrument(new RateLimiter(gcra({ limit: 3, period: '1h' })), { name: 'nobody' })
+  expect(limiter.takeSync('a').allowed).toBe(true)
+  expect((await recorded()).decisions).toEqual({ 'limiter=global policy=default status=allowed source=store': 1 })
+})
+
+test.each([
+  ['a name is needed', {}, 'name must match'],
+  ['a name is short and plain', { name: 'user:42' }, 'name must match'],
+  ['a meter makes counters', { name: 'api', meter: {} }, 'meter must be a Meter'],
+  ['options are known', { name: 'api', label: 'x' }, 'instrument has no option "label"'],
+])('%s', (_rule, given, message) => {
+  const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }))
+  expect(() => instrument(limiter, given as { name: string })).toThrow(message)
+  expect(() => instrument({} as typeof limiter, { name: 'api' })).toThrow('limiter must be a RateLimiter')
+})
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
+
+test('the type is that of the limiter', () => {
+  const never = (store: RedisStore) => {
+    const embedded = new RateLimiter({ a: gcra({ limit: 1, period: '1s', per: 'ip' }) })
+    const measured = instrument(embedded, options())
+    holds<Equal<typeof measured, typeof embedded>>()
+    const remote = instrument(
+      new RateLimiter(fixedWindow({ limit: 1, window: '1s' }), { store, prefix: 'api' }),
+      options(),
+    )
+    // @ts-expect-error over Redis nothing is answered at once
+    remote.takeSync('a')
+    // @ts-expect-error a window is no rate
+    remote.wait('a')
+  }
+  expect(never).toBeInstanceOf(Function)
+})

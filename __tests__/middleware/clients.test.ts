@@ -1,0 +1,104 @@
+/** Who is counted where no key is given: the client's address, and nobody's word for it. */
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fixedWindow, gcra, RateLimiter } from '../../ts/index.js'
+import { FRAMEWORKS, type Framework, passing, type Served, type Setup } from './frameworks.js'
+import { warningsOf } from './warnings.js'
+
+const open: Served[] = []
+let sockets = 0
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((served) => served.close()))
+})
+
+async function serve(framework: Framework, setup: Partial<Setup> & { readonly options: object }): Promise<Served> {
+  const served = await framework.serve({ route: async () => ({ status: 200, body: 'ok' }), ...setup })
+  open.push(served)
+  return served
+}
+
+const limiterOf = (limit: number) => new RateLimiter(fixedWindow({ limit, window: '1h' }))
+
+/** The statuses of requests, one after the other, with these values of `X-Forwarded-For`. */
+async function statuses({ url }: Served, forwarded: readonly string[]): Promise<number[]> {
+  const all: number[] = []
+  for (const value of forwarded) {
+    const response = await fetch(url, { headers: { 'X-Forwarded-For': value } })
+    await response.arrayBuffer()
+    all.push(response.status)
+  }
+  return all
+}
+
+const addressed = FRAMEWORKS.filter(({ hasAddress }) => hasAddress).map(
+  (framework) => [framework.name, framework] as const,
+)
+
+describe.each(addressed)('%s', (_, framework) => {
+  test('whoever writes X-Forwarded-For is still the same client, and the proxy that may be there is warned of once', async () => {
+    const served = await serve(framework, { options: { limiter: limiterOf(2) } })
+    const warnings = await warningsOf(async () => {
+      expect(await statuses(served, ['192.0.2.1', '192.0.2.2', '192.0.2.3'])).toEqual([200, 200, 429])
+    })
+    expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_UNTRUSTED_PROXY'])
+  })
+
+  test('behind a proxy that the framework trusts, clients are told apart, and nobody is warned', async () => {
+    const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: true })
+    const warnings = await warningsOf(async () => {
+      // Koa takes the first address of the list, the others the one that their proxy saw.
+      expect(await statuses(served, ['192.0.2.1', '192.0.2.2', '192.0.2.1'])).toEqual([200, 200, 429])
+    })
+    expect(warnings).toEqual([])
+  })
+
+  test('whoever changes addresses within an IPv6 network remains the same client', async () => {
+    const served = await serve(framework, { options: { limiter: limiterOf(2) }, trustsProxy: true })
+    const network = ['2001:db8:0:7f01::1', '2001:db8:0:7fff:1:2:3:4', '2001:db8::7f80:ffff:0:0:9']
+    expect(await statuses(served, network)).toEqual([200, 200, 429])
+    expect(await statuses(served, ['2001:db8:0:8000::1'])).toEqual([200])
+  })
+
+  test('an IPv4 client is the same by whichever form of its address', async () => {
+    const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: true })
+    expect(await statuses(served, ['192.0.2.1', '::ffff:192.0.2.1', '::ffff:c000:201'])).toEqual([200, 429, 429])
+  })
+
+  test('what is no address is a failure, and no key', async () => {
+    const errors: unknown[] = []
+    const options = { limiter: limiterOf(100), onError: passing(framework, (error) => errors.push(error)) }
+    const served = await serve(framework, { options, trustsProxy: true })
+    await statuses(served, ['unknown', '192.0.2.1:80'])
+    expect(errors.length).toBeGreaterThan(0)
+    for (const error of errors) {
+      expect(error).toMatchObject({ code: 'INVALID_KEY' })
+      expect((error as Error).message).not.toMatch(/unknown|192/)
+    }
+  })
+
+  test('clients without an address are a failure, and share no key', async () => {
+    const path = join(tmpdir(), `tollgate-${process.pid}-${sockets++}.sock`)
+    const limiter = new RateLimiter(gcra({ limit: 100, period: '1h' }))
+    const take = jest.fn(limiter.take.bind(limiter))
+    const refund = limiter.refund.bind(limiter)
+    await serve(framework, { options: { limiter: { policies: limiter.policies, take, refund } }, path })
+    const status = await new Promise((resolve, reject) => {
+      const client = request({ socketPath: path, path: '/' }, (response) => {
+        response.resume().on('end', () => resolve(response.statusCode))
+      })
+      client.on('error', reject).end()
+    })
+    expect(status).toBe(503)
+    expect(take).not.toHaveBeenCalled()
+  })
+})
+
+test('a framework that knows no address wants a key', async () => {
+  for (const framework of FRAMEWORKS.filter(({ hasAddress }) => !hasAddress)) {
+    await expect(serve(framework, { options: { limiter: limiterOf(1) } })).rejects.toThrow(
+      expect.objectContaining({ code: 'INVALID_OPTION', message: expect.stringContaining('key must be given') }),
+    )
+  }
+})

@@ -1,0 +1,65 @@
+/** What is made for the edge, bundled without anything of Node's, and run where nothing of it is. */
+import { join } from 'node:path'
+import { createContext, runInContext } from 'node:vm'
+import { build } from 'esbuild'
+
+const ROOT = join(__dirname, '..', '..')
+
+/** A Worker as it is deployed: one script. */
+async function bundled(name: string): Promise<{ inputs: string[]; text: string }> {
+  const result = await build({
+    stdin: { contents: `export * from './ts/middleware/${name}.js'`, resolveDir: ROOT, loader: 'ts' },
+    bundle: true,
+    write: false,
+    metafile: true,
+    format: 'iife',
+    globalName: 'middleware',
+    // Modules of Node cannot be resolved for a browser: to load one would fail here.
+    platform: 'browser',
+    target: 'es2022',
+  })
+  return { inputs: Object.keys(result.metafile.inputs), text: (result.outputFiles[0] as { text: string }).text }
+}
+
+test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its framework', async (name) => {
+  const { inputs } = await bundled(name)
+  const own = inputs.filter((input) => input !== '<stdin>')
+  expect(own.length).toBeGreaterThan(4)
+  expect(own.filter((input) => !/^ts\/(middleware\/[a-z-]+|error|options|window)\.ts$/.test(input))).toEqual([])
+})
+
+test('it limits where there is no process, no Buffer and no module', async () => {
+  const { text } = await bundled('fetch')
+  const globals = { Request, Response, Headers, console, AbortController }
+  const context = createContext(globals)
+  runInContext(text, context)
+  const answer = runInContext(
+    `(async () => {
+      let left = 1
+      const limiter = {
+        policies: { default: { algorithm: 'fixedWindow', limit: 1, window: 60000 } },
+        refund: async () => 0,
+        take: async (key) => {
+          if (key !== '2001:db8:0:0:0:0:0:0/56') throw new Error(key)
+          const allowed = left-- > 0
+          const retryAfterMs = allowed ? 0 : 1500
+          const told = { limit: 1, remaining: 0, retryAfterMs, resetAfterMs: 1500 }
+          return { allowed, status: allowed ? 'allowed' : 'refused', ...told, policies: { default: told }, source: 'store' }
+        },
+      }
+      const { withRateLimit, ipKey } = middleware
+      const handler = withRateLimit(() => new Response('ok'), {
+        limiter,
+        key: (request) => ipKey(request.headers.get('cf-connecting-ip')),
+      })
+      const ask = () => handler(new Request('http://here/', { headers: { 'cf-connecting-ip': '2001:db8::1' } }))
+      const answers = [await ask(), await ask()]
+      return JSON.stringify(answers.map(({ status, headers }) => [status, headers.get('RateLimit'), headers.get('Retry-After')]))
+    })()`,
+    context,
+  )
+  expect(JSON.parse(await answer)).toEqual([
+    [200, '"default";r=0;t=2', null],
+    [429, '"default";r=0;t=2', '2'],
+  ])
+})

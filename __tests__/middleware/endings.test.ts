@@ -1,0 +1,205 @@
+/** What requests give back when they have ended, in each framework. */
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { connect, createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import Koa from 'koa'
+import type { Decision } from '../../ts/index.js'
+import { fixedWindow, RateLimiter } from '../../ts/index.js'
+import { rateLimit } from '../../ts/middleware/koa.js'
+import type { RequestEnd } from '../../ts/middleware/options.js'
+import { until } from '../servers/until.js'
+import { FRAMEWORKS, type Framework, type Served } from './frameworks.js'
+import { warningsOf } from './warnings.js'
+
+const open: Served[] = []
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((served) => served.close()))
+})
+
+const LIMIT = 10
+
+/** A limiter of 10 that counts how often it is asked to give back. */
+function countingLimiter() {
+  const limiter = new RateLimiter(fixedWindow({ limit: LIMIT, window: '1h' }))
+  const refund = jest.fn((decision: Decision<'default'>) => limiter.refund(decision))
+  const used = async () => LIMIT - (await limiter.peek('ann')).remaining
+  return { limiter: { policies: limiter.policies, take: limiter.take.bind(limiter), refund }, used, refund }
+}
+
+/** A promise that is kept from outside. */
+function pending() {
+  let resolve = () => {}
+  const promise = new Promise<void>((kept) => {
+    resolve = kept
+  })
+  return { promise, resolve }
+}
+
+/** An app with `/ok`, `/missing`, `/thrown`, and `/slow`, which answers when it is told to. */
+async function serve(framework: Framework, options: object) {
+  const [entered, left] = [pending(), pending()]
+  const served = await framework.serve({
+    options: { key: () => 'ann', ...options },
+    route: async (path) => {
+      if (path === '/thrown') {
+        throw new Error('the route failed')
+      }
+      if (path === '/slow') {
+        entered.resolve()
+        await left.promise
+      }
+      return { status: path === '/missing' ? 404 : 200, body: path }
+    },
+  })
+  open.push(served)
+  const status = async (path: string) => {
+    const response = await fetch(served.url + path)
+    await response.arrayBuffer()
+    return response.status
+  }
+  return { served, status, entered, left }
+}
+
+describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))('%s', (_, framework) => {
+  test('failed requests get back what they took, others not', async () => {
+    const { limiter, used, refund } = countingLimiter()
+    const { status } = await serve(framework, { limiter, refundWhen: 'failed', cost: 3 })
+    expect(await status('/ok')).toBe(200)
+    expect(await status('/missing')).toBe(404)
+    expect(await status('/thrown')).toBe(500)
+    await until(
+      'both are given back',
+      async () => (refund.mock.calls.length === 2 && (await used()) === 3) || undefined,
+    )
+  })
+
+  test('successful requests get back what they took, others not', async () => {
+    const { limiter, used, refund } = countingLimiter()
+    const { status } = await serve(framework, { limiter, refundWhen: 'successful', cost: 3 })
+    expect(await status('/missing')).toBe(404)
+    expect(await status('/ok')).toBe(200)
+    await until('one is given back', async () => (refund.mock.calls.length === 1 && (await used()) === 3) || undefined)
+  })
+
+  test('a function sees how a request ended; refused requests have nothing to give back', async () => {
+    const { limiter, used, refund } = countingLimiter()
+    const ends: RequestEnd[] = []
+    const refundWhen = async (...args: unknown[]) => {
+      const end = args.at(-1) as RequestEnd
+      ends.push(end)
+      return framework.header(args, 'host') !== undefined && end.status === 404
+    }
+    const { status } = await serve(framework, { limiter, refundWhen, cost: 6 })
+    expect(await status('/missing')).toBe(404)
+    await until('it is given back', async () => (await used()) === 0 || undefined)
+    expect(await status('/ok')).toBe(200)
+    expect(await status('/ok')).toBe(429)
+    await until('both have ended', async () => ends.length === 2 || undefined)
+    expect(ends).toEqual([
+      { status: 404, aborted: false },
+      { status: 200, aborted: false },
+    ])
+    expect(refund).toHaveBeenCalledTimes(1)
+    expect(await used()).toBe(6)
+  })
+
+  test('a request whose client leaves has failed, and gives back once', async () => {
+    const { limiter, used, refund } = countingLimiter()
+    const ends: RequestEnd[] = []
+    const refundWhen = (...args: unknown[]) => {
+      ends.push(args.at(-1) as RequestEnd)
+      return (args.at(-1) as RequestEnd).aborted
+    }
+    const { served, entered, left, status } = await serve(framework, { limiter, refundWhen })
+    const client = request(`${served.url}/slow`)
+    client.on('error', () => {})
+    client.end()
+    await entered.promise
+    expect(await used()).toBe(1)
+    client.destroy()
+    await until('it is given back', async () => (await used()) === 0 || undefined)
+    left.resolve()
+    // What the route answers afterwards changes nothing any more.
+    expect(await status('/ok')).toBe(200)
+    await until('the other has ended', async () => ends.length === 2 || undefined)
+    expect(ends.map(({ aborted }) => aborted)).toEqual([true, false])
+    expect(refund).toHaveBeenCalledTimes(1)
+    expect(await used()).toBe(1)
+  })
+
+  test('a client that leaves before there is a decision gets its units back, too', async () => {
+    const { limiter, used, refund } = countingLimiter()
+    const [asked, answered] = [pending(), pending()]
+    const key = async () => {
+      asked.resolve()
+      await answered.promise
+      return 'ann'
+    }
+    const { served } = await serve(framework, { limiter, refundWhen: 'failed', key })
+    const client = request(`${served.url}/ok`)
+    const gone = new Promise<void>((resolve) => client.on('error', () => resolve()))
+    client.end()
+    await asked.promise
+    client.destroy()
+    await gone
+    // The server hears of it in its own time.
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    answered.resolve()
+    await until('it is given back', async () => (refund.mock.calls.length === 1 && (await used()) === 0) || undefined)
+  })
+
+  test('what cannot be given back is warned of once, and hurts no request', async () => {
+    const { limiter } = countingLimiter()
+    const refund = jest.fn(async () => Promise.reject(new Error('the store is away')))
+    const { status } = await serve(framework, { limiter: { ...limiter, refund }, refundWhen: 'successful' })
+    const warnings = await warningsOf(async () => {
+      expect([await status('/ok'), await status('/ok')]).toEqual([200, 200])
+      await until('both have been tried', async () => refund.mock.calls.length === 2 || undefined)
+      await new Promise((resolve) => setImmediate(resolve))
+    })
+    expect(warnings).toEqual([
+      { code: 'TOLLGATE_REFUND_FAILED', message: expect.stringContaining('the store is away') },
+    ])
+  })
+})
+
+test('over HTTP/2 requests end as they do over HTTP/1.1', async () => {
+  const { limiter, used, refund } = countingLimiter()
+  const [entered, left] = [pending(), pending()]
+  const app = new Koa().use(rateLimit({ limiter, key: () => 'ann', refundWhen: 'failed' })).use(async (context) => {
+    if (context.path === '/slow') {
+      entered.resolve()
+      await left.promise
+    }
+    context.status = context.path === '/missing' ? 404 : 200
+  })
+  const server = createServer(app.callback()).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  try {
+    for (const [path, status] of [
+      ['/ok', 200],
+      ['/missing', 404],
+    ] as const) {
+      const stream = client.request({ ':path': path })
+      const [headers] = await once(stream, 'response')
+      expect(headers).toMatchObject({ ':status': status, ratelimit: expect.stringContaining('"default";r=') })
+      stream.resume()
+      await once(stream, 'close')
+    }
+    await until('the failed one is given back', async () => (await used()) === 1 || undefined)
+    const slow = client.request({ ':path': '/slow' })
+    slow.on('error', () => {})
+    await entered.promise
+    expect(await used()).toBe(2)
+    slow.destroy()
+    await until('the aborted one is given back', async () => (await used()) === 1 || undefined)
+    left.resolve()
+    expect(refund).toHaveBeenCalledTimes(2)
+  } finally {
+    client.destroy()
+    server.close()
+  }
+})

@@ -1,0 +1,116 @@
+/** Requests on which no decision can be made, in each framework. */
+import type { OnStoreFailure } from '../../ts/index.js'
+import { fixedWindow, gcra, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
+import { RedisServer } from '../servers/redis-server.js'
+import { FRAMEWORKS, type Framework, passing, type Served } from './frameworks.js'
+import { warningsOf } from './warnings.js'
+
+const open: Served[] = []
+let store: RedisStore
+let prefixes = 0
+
+beforeAll(async () => {
+  const server = await RedisServer.start()
+  store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'before' })
+  await limiter.take('ann')
+  await server.stop()
+})
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((served) => served.close()))
+})
+
+afterAll(() => store.close())
+
+/** A limiter whose server is dead. */
+function limiterOf(onStoreFailure: OnStoreFailure = 'throw') {
+  const policies = { burst: gcra({ limit: 10, period: '1s' }), daily: fixedWindow({ limit: 50, window: '1d' }) }
+  return new RateLimiter(policies, { store, prefix: `dead-${prefixes++}`, onStoreFailure })
+}
+
+async function serve(framework: Framework, options: object) {
+  const key = (...args: unknown[]) => framework.header(args, 'x-user') ?? 'ann'
+  const route = jest.fn(async () => ({ status: 200, body: 'through' }))
+  const served = await framework.serve({ options: { key, ...options }, route })
+  open.push(served)
+  return { get: (headers: Record<string, string> = {}) => fetch(served.url, { headers }), route }
+}
+
+function fieldsOf({ headers }: Response): string[] {
+  return [...headers.keys()].filter((name) => /ratelimit|retry-after/.test(name))
+}
+
+describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))('%s', (_, framework) => {
+  test('while the store is away requests fail with 503, and none gets through', async () => {
+    const { get, route } = await serve(framework, { limiter: limiterOf() })
+    const response = await get()
+    expect(response.status).toBe(503)
+    expect(await response.text()).not.toContain('ann')
+    expect(fieldsOf(response)).toEqual([])
+    expect(route).not.toHaveBeenCalled()
+  })
+
+  test('a limiter that then allows lets them pass, without fields: nobody has counted', async () => {
+    const { get } = await serve(framework, { limiter: limiterOf('allow') })
+    const response = await get()
+    expect([response.status, await response.text(), fieldsOf(response)]).toEqual([200, 'through', []])
+  })
+
+  test('one that then refuses says when to look again, and no numbers', async () => {
+    const { get } = await serve(framework, { limiter: limiterOf('refuse') })
+    const response = await get()
+    expect([response.status, fieldsOf(response), response.headers.get('retry-after')]).toEqual([
+      429,
+      ['retry-after'],
+      '1',
+    ])
+  })
+
+  test('one with an embedded share tells of the share', async () => {
+    const { get } = await serve(framework, { limiter: limiterOf({ embedded: { share: 0.5 } }) })
+    const { headers } = await get()
+    expect(headers.get('ratelimit-policy')).toBe('"burst";q=5;w=1, "daily";q=25;w=86400')
+    // A window ends on a whole millisecond, up to one later than asked.
+    expect(headers.get('ratelimit')).toMatch(/^"burst";r=4;t=1, "daily";r=24;t=8640[01]$/)
+  })
+
+  test('onError decides instead, and is told why', async () => {
+    const errors: unknown[] = []
+    const onError = passing(framework, (error) => errors.push(error))
+    const { get } = await serve(framework, { limiter: limiterOf(), onError })
+    const response = await get()
+    expect([response.status, await response.text()]).toEqual([200, 'through'])
+    expect(errors).toHaveLength(1)
+    expect(TollgateError.is(errors[0]) && errors[0].code).toBe('STORE_UNAVAILABLE')
+  })
+
+  test('a key that cannot be one is a failure', async () => {
+    const codes: string[] = []
+    const onError = passing(framework, (error) => codes.push((error as TollgateError).code))
+    const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }))
+    const { get } = await serve(framework, { limiter, onError })
+    expect((await get({ 'x-user': 'x'.repeat(2_000) })).status).toBe(200)
+    expect((await get({ 'x-user': '' })).status).toBe(200)
+    expect(codes).toEqual(['INVALID_KEY', 'INVALID_KEY'])
+    const strict = await serve(framework, { limiter })
+    expect((await strict.get({ 'x-user': '' })).status).toBe(503)
+    expect(strict.route).not.toHaveBeenCalled()
+  })
+
+  test('what the user throws is the user’s own failure', async () => {
+    const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }))
+    const key = async () => Promise.reject(new Error('who are you?'))
+    const { get, route } = await serve(framework, { limiter, key })
+    expect((await get()).status).toBe(500)
+    expect(route).not.toHaveBeenCalled()
+  })
+
+  test('in shadow mode a failure refuses nobody either, and is warned of once', async () => {
+    const { get } = await serve(framework, { limiter: limiterOf(), observe: true })
+    const warnings = await warningsOf(async () => {
+      expect([(await get()).status, (await get()).status]).toEqual([200, 200])
+    })
+    expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_OBSERVE_FAILED'])
+  })
+})

@@ -1,0 +1,259 @@
+/** The same small app in each framework, over real HTTP, behind its middleware. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import 'reflect-metadata'
+import { getRequestListener } from '@hono/node-server'
+import { All, Controller, type ExecutionContext, Module, Req, Res } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
+import type { NestExpressApplication } from '@nestjs/platform-express'
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify'
+import express5 from 'express'
+import fastify from 'fastify'
+import { Hono } from 'hono'
+import Koa from 'koa'
+import type { Decision } from '../../ts/index.js'
+import * as forExpress from '../../ts/middleware/express.js'
+import fastifyPlugin from '../../ts/middleware/fastify.js'
+import * as forFetch from '../../ts/middleware/fetch.js'
+import * as forHono from '../../ts/middleware/hono.js'
+import * as forKoa from '../../ts/middleware/koa.js'
+import { RateLimitModule } from '../../ts/middleware/nest.js'
+
+const express4 = require('express4') as typeof express5
+
+/** What the app does with a request that gets through. */
+export type Route = (path: string, decision: Decision | undefined) => Promise<{ status: number; body: string }>
+
+export interface Setup {
+  /** Options of the middleware. The functions among them take what the framework passes. */
+  readonly options: object
+  readonly route: Route
+  /** Where the route looks for the decision. */
+  readonly property?: string
+  /** Whether the app trusts one proxy. */
+  readonly trustsProxy?: boolean
+  /** The unix socket to listen on, in place of a port. */
+  readonly path?: string
+}
+
+export interface Served {
+  readonly url: string
+  close(): Promise<void>
+}
+
+export interface Framework {
+  readonly name: string
+  /** Whether the client's address is the default key. */
+  readonly hasAddress: boolean
+  serve(setup: Setup): Promise<Served>
+  /** A request's header, by what users' functions are called with. */
+  header(args: readonly unknown[], name: string): string | undefined
+}
+
+type Headers = { readonly headers: { readonly [name: string]: string | undefined } }
+
+const ofNode = (args: readonly unknown[], name: string) => (args[0] as Headers).headers[name]
+
+function expressOf(name: string, express: typeof express5): Framework {
+  return {
+    name,
+    hasAddress: true,
+    header: ofNode,
+    serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+      const app = express()
+      app.set('env', 'test')
+      if (trustsProxy) {
+        app.set('trust proxy', 1)
+      }
+      app.use(forExpress.rateLimit(options as forExpress.ExpressRateLimitOptions))
+      app.use((request, response, next) => {
+        const decision = (request as unknown as { readonly [name: string]: Decision })[property]
+        route(request.path, decision).then(({ status, body }) => response.status(status).send(body), next)
+      })
+      return listening(createServer(app), path)
+    },
+  }
+}
+
+const koa: Framework = {
+  name: 'Koa',
+  hasAddress: true,
+  header: ofNode,
+  serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+    const app = new Koa({ proxy: trustsProxy })
+    app.silent = true
+    app.use(forKoa.rateLimit(options as forKoa.KoaRateLimitOptions))
+    app.use(async (context) => {
+      const { status, body } = await route(context.path, context.state[property])
+      context.status = status
+      context.body = body
+    })
+    return listening(createServer(app.callback()), path)
+  },
+}
+
+const fastifyFramework: Framework = {
+  name: 'Fastify',
+  hasAddress: true,
+  header: ofNode,
+  serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+    const app = fastify({ trustProxy: trustsProxy })
+    await app.register(fastifyPlugin, options as forExpress.ExpressRateLimitOptions as never)
+    app.all('/*', async (request, reply) => {
+      const decision = (request as unknown as { readonly [name: string]: Decision })[property]
+      const { status, body } = await route(request.url, decision)
+      return reply.code(status).send(body)
+    })
+    await app.listen(path === undefined ? { port: 0, host: '127.0.0.1' } : { path })
+    return { url: path ?? urlOf(app.server), close: () => closing(app.server, () => app.close()) }
+  },
+}
+
+const hono: Framework = {
+  name: 'Hono',
+  hasAddress: false,
+  header: (args, name) => (args[0] as { req: { header(name: string): string | undefined } }).req.header(name),
+  serve: async ({ options, route, property = 'rateLimit', path }) => {
+    const app = new Hono()
+    app.use(forHono.rateLimit(options as forHono.HonoRateLimitOptions))
+    app.all('*', async (context) => {
+      const { status, body } = await route(context.req.path, context.get(property as never) as Decision | undefined)
+      return context.body(body, status as 200)
+    })
+    app.onError((error, context) => {
+      const response = (error as { getResponse?(): Response }).getResponse?.()
+      return response ?? context.text('Internal Server Error', 500)
+    })
+    return listening(createServer(getRequestListener(app.fetch)), path)
+  },
+}
+
+const web: Framework = {
+  name: 'fetch',
+  hasAddress: false,
+  header: (args, name) => (args[0] as Request).headers.get(name) ?? undefined,
+  serve: async ({ options, route, property = 'rateLimit', path }) => {
+    const handler = forFetch.withRateLimit(
+      async (request) => {
+        const decision = (request as unknown as { readonly [name: string]: Decision })[property]
+        const { status, body } = await route(new URL(request.url).pathname, decision)
+        return new Response(body, { status })
+      },
+      options as forFetch.FetchRateLimitOptions<string, string, []>,
+    )
+    return listening(createServer(getRequestListener((request) => handler(request))), path)
+  },
+}
+
+function nestOf(
+  name: string,
+  anyPath: string,
+  make: (root: new () => object, trustsProxy: boolean) => Promise<unknown>,
+): Framework {
+  return {
+    name,
+    hasAddress: true,
+    header: (args, header) => ofNode([(args[0] as ExecutionContext).switchToHttp().getRequest()], header),
+    serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
+      class Routes {
+        async all(request: { readonly url: string; readonly [name: string]: unknown }, response: Answering) {
+          const { status, body } = await route(request.url, request[property] as Decision | undefined)
+          response.status(status).send(body)
+        }
+      }
+      // As decorators do it: the tests are compiled without them.
+      Controller()(Routes)
+      All(anyPath)(Routes.prototype, 'all', Object.getOwnPropertyDescriptor(Routes.prototype, 'all') as never)
+      Req()(Routes.prototype, 'all', 0)
+      Res()(Routes.prototype, 'all', 1)
+      class Root {}
+      const limits = RateLimitModule.forRoot(options as Parameters<typeof RateLimitModule.forRoot>[0] as never)
+      Module({ imports: [limits], controllers: [Routes] })(Root)
+      const app = (await make(Root, trustsProxy)) as NestApp
+      const server = app.getHttpServer() as Server
+      if (path === undefined) {
+        await app.listen(0, '127.0.0.1')
+      } else {
+        // Over Fastify an app of Nest cannot listen on a socket by itself.
+        await app.init()
+        await app.getHttpAdapter().getInstance().ready?.()
+        await new Promise<void>((resolve) => server.listen(path, resolve))
+      }
+      return { url: path ?? urlOf(server), close: () => closing(server, () => app.close()) }
+    },
+  }
+}
+
+/** What is used of a response of Express and of a reply of Fastify. */
+interface Answering {
+  status(status: number): { send(body: string): unknown }
+}
+
+interface NestApp {
+  init(): Promise<unknown>
+  listen(port: number, host: string): Promise<unknown>
+  getHttpAdapter(): { getInstance(): { ready?(): Promise<unknown> } }
+  getHttpServer(): unknown
+  close(): Promise<void>
+}
+
+const nestExpress = nestOf('Nest over Express', '{*path}', async (root, trustsProxy) => {
+  const app = await NestFactory.create<NestExpressApplication>(root, { logger: false })
+  if (trustsProxy) {
+    app.set('trust proxy', 1)
+  }
+  return app
+})
+
+const nestFastify = nestOf('Nest over Fastify', '*', async (root, trustsProxy) => {
+  const adapter = new FastifyAdapter({ trustProxy: trustsProxy })
+  return NestFactory.create<NestFastifyApplication>(root, adapter, { logger: false })
+})
+
+export const FRAMEWORKS: readonly Framework[] = [
+  expressOf('Express 5', express5),
+  expressOf('Express 4', express4),
+  fastifyFramework,
+  koa,
+  nestExpress,
+  nestFastify,
+  hono,
+  web,
+]
+
+async function listening(server: Server, path: string | undefined): Promise<Served> {
+  await new Promise<void>((resolve) => {
+    if (path === undefined) {
+      server.listen(0, '127.0.0.1', resolve)
+    } else {
+      server.listen(path, resolve)
+    }
+  })
+  const close = () => closing(server, async () => void server.close())
+  return { url: path ?? urlOf(server), close }
+}
+
+async function closing(server: Server, close: () => Promise<unknown>): Promise<void> {
+  server.closeAllConnections()
+  await close()
+}
+
+function urlOf(server: Server): string {
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** An `onError` that hears, and lets requests pass, as each framework has it. */
+export function passing({ name }: Framework, hear: (error: unknown) => void): unknown {
+  if (name.startsWith('Nest')) {
+    return async (error: unknown) => {
+      hear(error)
+      return true
+    }
+  }
+  // By the last argument, where there is a `next`.
+  return async (error: unknown, ...rest: unknown[]) => {
+    hear(error)
+    const next = rest.at(-1)
+    await (typeof next === 'function' ? next() : undefined)
+  }
+}

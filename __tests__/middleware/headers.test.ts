@@ -1,0 +1,133 @@
+/** The fields of all kinds of limits, and what their windows are. */
+import { parseList } from 'structured-headers'
+import type { Decision, Policies, Policy } from '../../ts/index.js'
+import {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  MemoryStore,
+  RateLimiter,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+  windowMsOf,
+} from '../../ts/index.js'
+import { headerFieldsOf } from '../../ts/middleware/headers.js'
+import type { HeaderForm } from '../../ts/middleware/options.js'
+import { FakeClock } from '../clock.js'
+
+const second = (tokens: number) => ({ tokens, every: '1s' }) as const
+
+describe('windowMsOf', () => {
+  test.each<[string, Policy, number]>([
+    ['a window', fixedWindow({ limit: 5, window: '90s' }), 90_000],
+    ['a window', slidingWindow({ limit: 5, window: '1m' }), 60_000],
+    ['a window', slidingCounter({ limit: 5, window: '1h' }), 3_600_000],
+    ['a window', slidingLog({ limit: 5, window: 250 }), 250],
+    ['an hour', calendarWindow({ limit: 5, every: 'hour' }), 3_600_000],
+    ['a part of a day', calendarWindow({ limit: 5, every: '15m' }), 900_000],
+    ['a day of 24 hours', calendarWindow({ limit: 5, every: 'day', timeZone: 'Europe/Berlin' }), 86_400_000],
+    ['a week', calendarWindow({ limit: 5, every: 'week' }), 604_800_000],
+    ['30 days', calendarWindow({ limit: 5, every: 'month' }), 2_592_000_000],
+    ['the time for a burst to come back', gcra({ limit: 10, period: '1s', burst: 25 }), 2_500],
+    ['the same, rounded up to a microsecond', gcra({ limit: 3, period: '1s', burst: 1 }), 333.334],
+    ['the time for a bucket to drain', leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } }), 30_000],
+    ['the time for a bucket to fill', tokenBucket({ capacity: 30, refill: second(10) }), 3_000],
+    ['that with its debt', tokenBucket({ capacity: 30, refill: second(10), debt: 20 }), 5_000],
+    ['whole intervals', tokenBucket({ capacity: 30, refill: second(20), refillMode: 'interval' }), 2_000],
+    ['no rounding of large numbers', gcra({ limit: 9_007_199_254_740_991, period: '1h' }), 3_600_000],
+  ])('is %s', (_, policy, millis) => {
+    expect(windowMsOf(policy)).toBe(millis)
+  })
+
+  test('is that of a limit of slidingLogs, or the longest', () => {
+    const logs = slidingLogs({ limits: { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } })
+    expect([windowMsOf(logs, 'second'), windowMsOf(logs, 'hour'), windowMsOf(logs)]).toEqual([
+      1_000, 3_600_000, 3_600_000,
+    ])
+  })
+})
+
+function limiterOf<const P extends Policy | Policies>(policies: P) {
+  const clock = new FakeClock()
+  return { clock, limiter: new RateLimiter(policies, { store: new MemoryStore({ clock: clock.read }) }) }
+}
+
+/** The fields of a decision, by name. */
+function written(form: HeaderForm, policies: Policies, decision: Decision): Record<string, string> {
+  const fields: Record<string, string> = {}
+  headerFieldsOf(form, policies).write(decision, (name, value) => {
+    fields[name] = value
+  })
+  return fields
+}
+
+describe('the fields', () => {
+  test('of slidingLogs have an item for each of its limits, by the names that decisions use', async () => {
+    const limits = { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } as const
+    const { limiter } = limiterOf({ 'a.b': slidingLogs({ limits }), c: fixedWindow({ limit: 7, window: '1m' }) })
+    const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
+    expect(fields).toEqual({
+      'RateLimit-Policy': '"a.b.second";q=2;w=1, "a.b.hour";q=9;w=3600, "c";q=7;w=60',
+      RateLimit: '"a.b.second";r=1;t=1, "a.b.hour";r=8;t=3600, "c";r=6;t=60',
+    })
+  })
+
+  test('of a key with numbers of its own tell its quota, and no window that may not be its own', async () => {
+    const { limiter } = limiterOf({
+      burst: gcra({ limit: 10, period: '1s' }),
+      daily: fixedWindow({ limit: 50, window: '1d' }),
+    })
+    await limiter.override('bob', { burst: { limit: 99 } }, { ttl: '1h' })
+    const decisions = [await limiter.take('ann'), await limiter.take('bob'), await limiter.take('ann')]
+    const policies = decisions.map((decision) => written('draft-8', limiter.policies, decision)['RateLimit-Policy'])
+    const usual = '"burst";q=10;w=1, "daily";q=50;w=86400'
+    expect(policies).toEqual([usual, '"burst";q=99, "daily";q=50;w=86400', usual])
+    const older = written('draft-6', limiter.policies, decisions[1] as Decision)
+    expect(older).toMatchObject({ 'RateLimit-Policy': '50;w=86400', 'RateLimit-Limit': '50' })
+  })
+
+  test('of a blocked key say that nothing is left, until the block ends', async () => {
+    const { limiter } = limiterOf(fixedWindow({ limit: 5, window: '1m' }))
+    await limiter.block('ann', '1h')
+    const decision = await limiter.take('ann')
+    expect(decision).toMatchObject({ status: 'blocked', remaining: 5 })
+    expect(written('draft-8', limiter.policies, decision)).toMatchObject({ RateLimit: '"default";r=0;t=3600' })
+    expect(written('draft-6', limiter.policies, decision)).toMatchObject({
+      'RateLimit-Remaining': '0',
+      'RateLimit-Reset': '3600',
+    })
+  })
+
+  test('of a refusal name the time for its cost at the limits that refused, and the reset of the others', async () => {
+    const { limiter, clock } = limiterOf({
+      burst: fixedWindow({ limit: 5, window: 2_001 }),
+      daily: fixedWindow({ limit: 50, window: '1d' }),
+    })
+    await limiter.take('ann', 4)
+    clock.advance(1_000)
+    const decision = await limiter.take('ann', 3)
+    expect(decision.allowed).toBe(false)
+    expect(written('draft-8', limiter.policies, decision)).toMatchObject({
+      RateLimit: '"burst";r=1;t=2, "daily";r=46;t=86399',
+    })
+  })
+
+  test('are integers of structured fields, however large the limits', async () => {
+    const { limiter } = limiterOf(fixedWindow({ limit: Number.MAX_SAFE_INTEGER, window: '1d' }))
+    const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
+    for (const value of Object.values(fields)) {
+      const [[, parameters]] = parseList(value) as unknown as [[string, Map<string, number>]]
+      expect(parameters.get('q') ?? parameters.get('r')).toBe(999_999_999_999_999)
+    }
+  })
+
+  test('name a window of less than a second as one second', async () => {
+    const { limiter } = limiterOf(fixedWindow({ limit: 5, window: 10 }))
+    const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
+    expect(fields).toEqual({ 'RateLimit-Policy': '"default";q=5;w=1', RateLimit: '"default";r=4;t=1' })
+  })
+})

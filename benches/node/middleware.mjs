@@ -1,0 +1,130 @@
+/** Express 5 in processes of their own, under autocannon: what a middleware in front of all requests costs. */
+import { fire } from './cannon.mjs'
+import { startRedis } from './redis-server.mjs'
+import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
+import { interleave } from './rounds.mjs'
+import { startServer } from './serving.mjs'
+
+export const title = 'Middleware: Express, one server process, 64 connections of autocannon'
+
+/** The packages compared: their versions are reported. */
+export const peers = ['express', 'autocannon', 'express-rate-limit', 'rate-limit-redis', 'ioredis', 'redis']
+
+export const paces = {
+  full: { rounds: 7, turnMs: 2_000, warmUpMs: 2_000 },
+  quick: { rounds: 3, turnMs: 500, warmUpMs: 1_000 },
+}
+
+const CONNECTIONS = 64
+
+const KEYS = 10_000
+
+const BY_KEY = Array.from({ length: KEYS }, (_, number) => ({ 'X-API-Key': `user-${number}` }))
+
+const BY_ADDRESS = Array.from({ length: KEYS }, (_, number) => {
+  return { 'X-Forwarded-For': `10.1.${number >> 8}.${number & 255}` }
+})
+
+/** By the names that `middleware-server.mjs` knows. */
+const NONE = 'no limiter'
+const EMBEDDED = 'tollgate'
+const EMBEDDED_PEER = 'express-rate-limit'
+const REDIS = 'tollgate, Redis'
+const REDIS_PEERS = ['rate-limit-redis, ioredis', 'rate-limit-redis, node-redis']
+
+const UNLIMITED = [NONE, 'empty middleware']
+
+const SERVERS = [
+  ...UNLIMITED,
+  EMBEDDED,
+  'tollgate, metrics',
+  EMBEDDED_PEER,
+  REDIS,
+  'tollgate, Redis, metrics',
+  ...REDIS_PEERS,
+  'tollgate, by address',
+  'express-rate-limit, by address',
+]
+
+/** @type {import('./report.mjs').Target[]} */
+const TARGETS = [
+  { of: EMBEDDED, to: EMBEDDED_PEER, figure: 'requests/s', atLeast: 1.2 },
+  ...REDIS_PEERS.map((peer) => ({ of: REDIS, to: peer, figure: 'requests/s', atLeast: 1.3 })),
+  { of: EMBEDDED, to: NONE, figure: 'requests/s', atLeast: 0.9 },
+  { of: REDIS, to: NONE, figure: 'requests/s', atLeast: 0.9 },
+]
+
+/** @param {import('./rounds.mjs').Pace} pace */
+export async function run(pace) {
+  const redis = await startRedis()
+  const servers = []
+  try {
+    for (const name of SERVERS) {
+      const server = { name, ...(await startServer('middleware-server.mjs', [name, redis.url])) }
+      servers.push(server)
+      await checkFields(server)
+    }
+    const measured = await interleave(servers, pace, (server, millis) => {
+      return fire(server, { headers: headersFor(server.name), connections: CONNECTIONS, millis })
+    })
+    const speeds = new Map(
+      [...measured].map(([name, rounds]) => [name, rounds.map((round) => round.requestsPerSecond)]),
+    )
+    return {
+      conditions: [
+        `redis-server ${await redis.version()} and autocannon's process are on this machine, too`,
+        "10,000 keys, from a header of the request; by address: as a trusted proxy names it, by each one's default",
+        'all limit in a fixed window, and send the fields of draft 8 (this is checked); every answer is 200 (and this)',
+      ],
+      results: [...measured].map(([name, rounds]) => resultOf(name, rounds, speeds)),
+      targets: targetsOf(TARGETS, speeds),
+    }
+  } finally {
+    await Promise.all(servers.map(({ close }) => close()))
+    await redis.stop()
+  }
+}
+
+function headersFor(name) {
+  return name.endsWith('by address') ? BY_ADDRESS : BY_KEY
+}
+
+/** Throws unless a server sends the fields that it is to send. */
+async function checkFields({ name, port }) {
+  const { status, headers } = await fetch(`http://127.0.0.1:${port}/`, { headers: headersFor(name)[0] })
+  const isLimited = /^"[^"]+"; ?r=7999; ?t=\d+/.test(headers.get('ratelimit') ?? '')
+  const isTold = /^"[^"]+"; ?q=8000; ?w=3600/.test(headers.get('ratelimit-policy') ?? '')
+  const hasAny = headers.has('ratelimit') || headers.has('ratelimit-policy')
+  if (status !== 200 || (UNLIMITED.includes(name) ? hasAny : !isLimited || !isTold)) {
+    throw new Error(`${name}: status ${status}, with other fields than those of draft 8`)
+  }
+}
+
+function resultOf(name, rounds, speeds) {
+  const medians = Object.keys(rounds[0]).map((figure) => [figure, median(rounds.map((round) => round[figure]))])
+  return { name, ...Object.fromEntries(medians), ratioToNone: ratioOf(speeds.get(name), speeds.get(NONE)), rounds }
+}
+
+/** @param {Awaited<ReturnType<typeof run>>} result */
+export function print({ conditions, results, targets }) {
+  for (const condition of conditions) {
+    console.log(`  ${condition}`)
+  }
+  const head = ['middleware', 'requests/s', 'range', 'x none', 'p50 ms', 'p99 ms', 'server CPU us', 'client CPU us']
+  printColumns(head, results.map(rowOf))
+  printTargets(targets)
+}
+
+function rowOf(result) {
+  const speeds = result.rounds.map(({ requestsPerSecond }) => requestsPerSecond)
+  return [
+    result.name,
+    result.requestsPerSecond.toFixed(0),
+    `${Math.min(...speeds).toFixed(0)}-${Math.max(...speeds).toFixed(0)}`,
+    result.ratioToNone.toFixed(2),
+    result.p50Millis.toFixed(2),
+    result.p99Millis.toFixed(2),
+    result.serverMicros.toFixed(1),
+    result.clientMicros.toFixed(1),
+  ]
+}

@@ -1,0 +1,87 @@
+/**
+ * Rate limiting for Express 4 and 5.
+ *
+ * @packageDocumentation
+ */
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import type { Decision } from '../decision.js'
+import { Gate, type Host, withStatus } from './gate.js'
+import { follow, isForwarded } from './node-response.js'
+import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
+
+export { type IpKeyOptions, ipKey } from './ip-key.js'
+export type * from './options.js'
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** The decision of `tollgate/express`; of another property's name, say so in a declaration of your own. */
+      rateLimit?: Decision
+    }
+  }
+}
+
+type Args = [request: Request, response: Response]
+
+/** The options of {@link rateLimit}. */
+export type ExpressRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, Args> &
+  KeyOrAddress<K, Args> & {
+    /** Answers a refused request, in place of `statusCode` and `message`. */
+    readonly handler?: (
+      request: Request,
+      response: Response,
+      next: NextFunction,
+      decision: NotAllowed<N>,
+    ) => Awaitable<unknown>
+    /**
+     * Answers a request on which no decision could be made, or lets it pass by `next()`. Default: `next(error)`,
+     * with a status of 503.
+     */
+    readonly onError?: (error: unknown, request: Request, response: Response, next: NextFunction) => Awaitable<unknown>
+  }
+
+const HOST: Host<Args> = {
+  addressOf: ({ ip }) => ip,
+  isProxyUntrusted: (request) => isForwarded(request) && request.app.get('trust proxy') === false,
+  mark: (property, decision, request) => {
+    ;(request as unknown as Record<string, unknown>)[property] = decision
+  },
+}
+
+/**
+ * Limits the requests that come through: as a middleware of an app, of a router or of one route.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ *
+ * @example
+ * app.use(rateLimit({ limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) }))
+ */
+export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<K, N>): RequestHandler {
+  const gate = new Gate('rateLimit', options, HOST)
+  const { handler, onError } = options
+
+  async function answer(request: Request, response: Response, next: NextFunction): Promise<unknown> {
+    const args: Args = [request, response]
+    const outcome = await gate.check(args)
+    follow(gate, outcome, args, response)
+    switch (outcome.what) {
+      case 'pass':
+        return next()
+      case 'fail':
+        return onError ? onError(outcome.error, request, response, next) : next(withStatus(outcome.error))
+      case 'refuse': {
+        const { decision } = outcome
+        if (handler !== undefined) {
+          return handler(request, response, next, decision as NotAllowed<N>)
+        }
+        const message = await gate.messageFor(decision, args)
+        response.status(gate.statusCode)
+        return typeof message === 'string' ? response.type('text/plain').send(message) : response.json(message)
+      }
+    }
+  }
+
+  return (request, response, next) => {
+    answer(request, response, next).catch(next)
+  }
+}

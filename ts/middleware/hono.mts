@@ -1,0 +1,8 @@
+/**
+ * `tollgate/hono` for `import`: the same module.
+ *
+ * @packageDocumentation
+ */
+
+export type * from './hono.js'
+export { ipKey, rateLimit } from './hono.js'

@@ -1,0 +1,79 @@
+/**
+ * Rate limiting for Koa.
+ *
+ * @packageDocumentation
+ */
+import type { Context, Middleware, Next } from 'koa'
+import type { Decision } from '../decision.js'
+import { Gate, type Host, withStatus } from './gate.js'
+import { follow, isForwarded } from './node-response.js'
+import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
+
+export { type IpKeyOptions, ipKey } from './ip-key.js'
+export type * from './options.js'
+
+declare module 'koa' {
+  interface DefaultState {
+    /** The decision of `tollgate/koa`; of another property's name, say so in a declaration of your own. */
+    rateLimit?: Decision
+  }
+}
+
+type Args = [context: Context]
+
+/** The options of {@link rateLimit}. The decision stands in `ctx.state`. */
+export type KoaRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, Args> &
+  KeyOrAddress<K, Args> & {
+    /** Answers a refused request, in place of `statusCode` and `message`. */
+    readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<unknown>
+    /**
+     * Answers a request on which no decision could be made, or lets it pass by `next()`. Default: throws the error,
+     * with a status of 503.
+     */
+    readonly onError?: (error: unknown, context: Context, next: Next) => Awaitable<unknown>
+  }
+
+const HOST: Host<Args> = {
+  addressOf: ({ ip }) => ip,
+  isProxyUntrusted: ({ req, app }) => isForwarded(req) && !app.proxy,
+  mark: (property, decision, { state }) => {
+    state[property] = decision
+  },
+}
+
+/**
+ * Limits the requests that come through.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ *
+ * @example
+ * app.use(rateLimit({ limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) }))
+ */
+export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N>): Middleware {
+  const gate = new Gate('rateLimit', options, HOST)
+  const { handler, onError } = options
+  return async (context, next) => {
+    const args: Args = [context]
+    const outcome = await gate.check(args)
+    follow(gate, outcome, args, context.res)
+    switch (outcome.what) {
+      case 'pass':
+        return next()
+      case 'fail':
+        if (onError === undefined) {
+          throw withStatus(outcome.error)
+        }
+        return onError(outcome.error, context, next)
+      case 'refuse': {
+        const decision = outcome.decision as NotAllowed<N>
+        if (handler !== undefined) {
+          return handler(context, next, decision)
+        }
+        const message = await gate.messageFor(decision, args)
+        context.status = gate.statusCode
+        context.body = message
+        context.type = typeof message === 'string' ? 'text/plain' : 'application/json'
+      }
+    }
+  }
+}

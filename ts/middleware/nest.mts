@@ -1,0 +1,8 @@
+/**
+ * `tollgate/nest` for `import`: the same module.
+ *
+ * @packageDocumentation
+ */
+
+export type * from './nest.js'
+export { ipKey, RATE_LIMIT_OPTIONS, RateLimit, RateLimitGuard, RateLimitModule } from './nest.js'

@@ -1,0 +1,11 @@
+/**
+ * Rate limiting for Nest, over Express or Fastify.
+ *
+ * @packageDocumentation
+ */
+export { type IpKeyOptions, ipKey } from './ip-key.js'
+export { RateLimit } from './nest/decorator.js'
+export { RateLimitGuard } from './nest/guard.js'
+export { RateLimitModule } from './nest/module.js'
+export { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_OPTIONS } from './nest/options.js'
+export type * from './options.js'

@@ -1,0 +1,18 @@
+import { type CustomDecorator, SetMetadata } from '@nestjs/common'
+import type { NestRateLimitOptions } from './options.js'
+
+/** Where {@link RateLimit} leaves what it says. */
+export const METADATA = 'tollgate:rate-limit'
+
+/**
+ * Says what differs for a controller or a handler from what the module says: any of its options; or `false`, that
+ * it is not limited. What a handler says replaces what its controller says.
+ *
+ * @example
+ * \@RateLimit({ cost: 5 })
+ */
+export function RateLimit<K = string, N extends string = string>(
+  options: Partial<NestRateLimitOptions<K, N>> | false,
+): CustomDecorator {
+  return SetMetadata(METADATA, options)
+}

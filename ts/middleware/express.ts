@@ -6,7 +6,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { Decision } from '../decision.js'
 import { Gate, type Host, withStatus } from './gate.js'
-import { follow, isForwarded } from './node-response.js'
+import { follow, isForwarded, readTogether } from './node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
@@ -41,6 +41,7 @@ export type ExpressRateLimitOptions<K = string, N extends string = string> = Rat
   }
 
 const HOST: Host<Args> = {
+  goesOn: readTogether,
   addressOf: ({ ip }) => ip,
   isProxyUntrusted: (request) => isForwarded(request) && request.app.get('trust proxy') === false,
   mark: (property, decision, request) => {

@@ -6,7 +6,7 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../decision.js'
 import { Gate, type Host, withStatus } from './gate.js'
-import { follow, headersOf, isForwarded } from './node-response.js'
+import { follow, headersOf, isForwarded, readTogether } from './node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
@@ -42,6 +42,7 @@ export type FastifyPluginOptions =
 export type FastifyRateLimitHook = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
 const HOST: Host<Args> = {
+  goesOn: readTogether,
   addressOf: ({ ip }) => ip,
   // Fastify lists the proxies if it was told to trust any.
   isProxyUntrusted: (request) => isForwarded(request) && request.ips === undefined,

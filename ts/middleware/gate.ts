@@ -13,6 +13,8 @@ export interface Host<A extends readonly unknown[]> {
   readonly isProxyUntrusted?: (...args: A) => boolean
   /** Leaves a decision in a request. */
   mark(property: string, decision: Decision, ...args: A): void
+  /** What a request with a decision waits for before it goes on; asked before the decision is. */
+  readonly goesOn?: () => Promise<void>
 }
 
 /** What is to become of a request. */
@@ -64,6 +66,7 @@ export class Gate<A extends readonly unknown[]> {
   /** Decides on a request. What `onRefused` throws is passed on; whatever else fails is an outcome. */
   async check(args: A): Promise<Outcome> {
     const { limiter, key, cost, skip, onRefused, observe, requestProperty } = this.#options
+    const goesOn = this.#host.goesOn?.()
     let decision: Decision
     try {
       if (skip !== undefined && (await skip(...args))) {
@@ -79,6 +82,9 @@ export class Gate<A extends readonly unknown[]> {
       }
       this.#warnings.once('TOLLGATE_OBSERVE_FAILED', `a request passed without a decision: ${reasonOf(error)}`)
       return PASSED
+    }
+    if (goesOn !== undefined) {
+      await goesOn
     }
     if (decision.allowed) {
       return { what: 'pass', decision }

@@ -6,7 +6,7 @@
 import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../decision.js'
 import { Gate, type Host, withStatus } from './gate.js'
-import { follow, isForwarded } from './node-response.js'
+import { follow, isForwarded, readTogether } from './node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
@@ -34,6 +34,7 @@ export type KoaRateLimitOptions<K = string, N extends string = string> = RateLim
   }
 
 const HOST: Host<Args> = {
+  goesOn: readTogether,
   addressOf: ({ ip }) => ip,
   isProxyUntrusted: ({ req, app }) => isForwarded(req) && !app.proxy,
   mark: (property, decision, { state }) => {

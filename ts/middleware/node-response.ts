@@ -41,6 +41,25 @@ export function headersOf(reply: NodeReply): NodeHeaders {
   }
 }
 
+let readEnd: Promise<void> | undefined
+
+/**
+ * Resolves when the event loop has read what had arrived: for all requests of one turn at once.
+ *
+ * Requests that were read together then go on together, and their responses leave together: fewer wake-ups on
+ * either side, and an app under load serves more requests for it than with a limiter that answers each as it is
+ * read. With nothing else to read it is over at once.
+ */
+export function readTogether(): Promise<void> {
+  readEnd ??= new Promise((resolve) => {
+    setImmediate(() => {
+      readEnd = undefined
+      resolve()
+    })
+  })
+  return readEnd
+}
+
 /**
  * Writes the fields of an outcome, and sees to it that units come back when the response has ended, as
  * `refundWhen` says.

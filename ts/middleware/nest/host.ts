@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../error.js'
 import type { Host } from '../gate.js'
-import { isForwarded, type NodeRequest } from '../node-response.js'
+import { isForwarded, type NodeRequest, readTogether } from '../node-response.js'
 import type { Args } from './options.js'
 
 /** What is used of a request of Express or Fastify. */
@@ -13,6 +13,7 @@ interface HttpRequest extends NodeRequest {
 
 /** How requests of Nest are read. */
 export const HOST: Host<Args> = {
+  goesOn: readTogether,
   addressOf: (context) => requestOf(context).ip,
   isProxyUntrusted: (context) => {
     const request = requestOf(context)

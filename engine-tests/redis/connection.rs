@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tollgate::clock::{Clock, SystemClock};
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
 use tollgate::operation::Operation;
@@ -29,16 +31,35 @@ fn take(
     policy: &Policy,
     key: &str,
 ) -> impl Future<Output = Result<Decision, Failure>> + use<> {
-    let round = single(policy, key);
-    let asked = connection.ask(round.jobs().remove(0), tokio::time::Instant::now() + TIMEOUT);
+    let asked = decided(connection, single(policy, key), TIMEOUT);
     async move {
-        let mut decided = None;
-        round.settle(&[asked.await], |one| decided = Some(one.map(|one| one.told.decision)));
-        decided.unwrap().map_err(|unanswered| match unanswered {
+        asked.await.unwrap().remove(0).map_err(|unanswered| match unanswered {
             Unanswered::Job(failure) => failure,
             Unanswered::Call(error) => panic!("{error}"),
         })
     }
+}
+
+/// Sends a round at once, and tells what has been decided.
+fn decided(
+    connection: &Connection,
+    round: Round,
+    timeout: Duration,
+) -> oneshot::Receiver<Vec<Result<Decision, Unanswered>>> {
+    let (told, hears) = oneshot::channel();
+    let deadline = tokio::time::Instant::now() + timeout;
+    connection.decide(
+        round,
+        || SystemClock.now(),
+        deadline,
+        |round, answers| {
+            let mut decisions = Vec::new();
+            round.settle(answers, |one| decisions.push(one.map(|one| one.told.decision)));
+            // Nobody waits any more if this fails.
+            let _unheard = told.send(decisions);
+        },
+    );
+    hears
 }
 
 fn single(policy: &Policy, key: &str) -> Round {
@@ -184,13 +205,14 @@ fn a_refused_script_is_a_failure_that_says_why() {
 fn what_waits_when_the_connection_is_dropped_settles() {
     let (folder, runtime, policy) = (Folder::new(), runtime(), hundred());
     let connection = opened(folder.route(), &runtime);
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
-    let (sender, settled) = std::sync::mpsc::channel();
-    let jobs = ["a", "b"].map(|key| single(&policy, key).jobs().remove(0)).into();
-    connection.run(jobs, deadline, move |answers| sender.send(answers).unwrap());
+    let minute = Duration::from_secs(60);
+    let settled = ["a", "b"].map(|key| decided(&connection, single(&policy, key), minute));
     drop(connection);
-    let answers = settled.recv_timeout(TIMEOUT).unwrap();
-    assert_eq!(answers, vec![Err(Failure::Closed), Err(Failure::Closed)]);
+    for one in settled {
+        let told = runtime.block_on(async { tokio::time::timeout(TIMEOUT, one).await });
+        let told = told.unwrap().unwrap().remove(0);
+        assert!(matches!(told, Err(Unanswered::Job(Failure::Closed))), "{told:?}");
+    }
 }
 
 #[test]
@@ -206,14 +228,12 @@ fn keys_that_share_no_slot_of_a_cluster_say_so_and_a_tag_puts_them_together() {
         let (mut batch, mut round) = (Batch::new(), Round::default());
         batch.push_operation(&names, &keys, tag, Operation::Take { cost: 1 });
         round.push(Arc::new(policies.clone()), batch);
-        let job = round.jobs().remove(0);
-        let asked = connection.ask(job, tokio::time::Instant::now() + TIMEOUT);
-        round.settle(&[runtime.block_on(asked)], |one| taken.push(one));
+        taken.extend(runtime.block_on(decided(&connection, round, TIMEOUT)).unwrap());
     }
     let [refused, taken] = taken.try_into().unwrap();
     let Err(Unanswered::Job(Failure::Refused(why))) = refused else {
         panic!("{refused:?} of keys in two slots");
     };
     assert!(why.contains("share a slot") && why.contains("tag"), "{why}");
-    assert_eq!(taken.unwrap().told.decision.remaining, 99);
+    assert_eq!(taken.unwrap().remaining, 99);
 }

@@ -54,13 +54,10 @@ pub(super) enum Reach {
 
 /// A node and the link to it, which is kept up until this is dropped.
 pub(super) struct Node {
-    link: watch::Receiver<Link>,
     links: Links,
     health: watch::Receiver<Health>,
     keeper: JoinHandle<()>,
     pub(super) server_time: ServerTime,
-    /// The last link that was reported: its keeper may not have noticed yet.
-    dead: Option<u64>,
     /// When it was asked first of what it has not answered, as far as it has answered nothing since.
     asked_at: Option<Instant>,
     pub(super) under_way: usize,
@@ -76,12 +73,10 @@ impl Node {
         let route = Route::direct(address.clone(), access);
         let (keeper, links, health) = keeper(route, patience, move |warning| warn(warning));
         Self {
-            link: links.watch(),
             links,
             health,
             keeper: tokio::spawn(keeper.run()),
             server_time: ServerTime::default(),
-            dead: None,
             asked_at: None,
             under_way: 0,
             used_at: Instant::now(),
@@ -94,22 +89,20 @@ impl Node {
         self.left.subscribe()
     }
 
+    /// Whether it can be asked.
     pub(super) fn reach(&self) -> Reach {
-        match &*self.link.borrow() {
-            Link::Up(_, number) if self.dead != Some(*number) => Reach::Up,
-            Link::Up(..) => Reach::Away("the connection broke".into()),
-            Link::Away(why) => Reach::Away(Arc::clone(why)),
-            Link::Down(why) => Reach::Down(Arc::clone(why)),
+        match self.links.now() {
+            Link::Up(..) => Reach::Up,
+            Link::Away(why) => Reach::Away(why),
+            Link::Down(why) => Reach::Down(why),
         }
     }
 
     /// The link, with its number.
     pub(super) fn link(&self) -> Option<(MultiplexedConnection, u64)> {
-        match &*self.link.borrow() {
-            Link::Up(connection, number) if self.dead != Some(*number) => {
-                Some((connection.clone(), *number))
-            }
-            _ => None,
+        match self.links.now() {
+            Link::Up(connection, number) => Some((connection, number)),
+            Link::Away(_) | Link::Down(_) => None,
         }
     }
 
@@ -148,7 +141,6 @@ impl Node {
     }
 
     pub(super) fn broke(&mut self, link: u64) {
-        self.dead = Some(link);
         self.links.report(link);
     }
 }

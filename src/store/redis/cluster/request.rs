@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, ServerErrorKind, Value as Reply};
+use redis::{ErrorKind, ServerErrorKind, Value as Reply};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::map::told;
 use super::piece::Piece;
-use crate::store::redis::connection::{Address, ServerTime, command, value};
-use crate::store::redis::job::{Answer, Failure};
-use crate::store::redis::slot::CROSS_SLOT;
+use crate::store::redis::connection::{Address, ServerTime, Verdict, command, refused, verdict};
+use crate::store::redis::job::Answer;
 
 /// Pieces that go to a node together.
 pub(super) struct Request {
@@ -144,35 +143,19 @@ fn of_transaction(queued: Vec<Reply>, all: Reply) -> Vec<Reply> {
 
 /// Reads what a node says of a piece.
 pub(super) fn said(reply: Reply, node: &Address) -> Said {
-    let error: RedisError = match reply {
-        Reply::ServerError(error) => error.into(),
-        Reply::Array(values) => {
-            return Said::Answer(Ok(values.into_iter().map(value).collect()));
-        }
-        other => return Said::Answer(Ok(vec![value(other)])),
+    let error = match verdict(reply) {
+        Verdict::Answer(answer) => return Said::Answer(answer),
+        Verdict::Unknown => return Said::Unknown,
+        Verdict::NotNow(why) => return Said::NotNow(why),
+        Verdict::Torn(why) => return Said::Torn(why),
+        Verdict::Elsewhere(error) => error,
     };
-    let why: Arc<str> = error.to_string().into();
     let elsewhere = error.redirect_node().and_then(|(text, _)| told(text, node));
     match (error.kind(), elsewhere) {
-        (ErrorKind::Server(ServerErrorKind::NoScript), _) => Said::Unknown,
         (ErrorKind::Server(ServerErrorKind::ExecAbort), _) => Said::Held,
         (ErrorKind::Server(ServerErrorKind::Moved), Some(address)) => Said::Moved(address),
         (ErrorKind::Server(ServerErrorKind::Ask), Some(address)) => Said::Ask(address),
-        (ErrorKind::Server(ServerErrorKind::TryAgain), _) => Said::Torn(why),
-        (ErrorKind::Server(ServerErrorKind::CrossSlot), _) => {
-            Said::Answer(Err(Failure::Refused(CROSS_SLOT.into())))
-        }
-        (
-            ErrorKind::Server(
-                ServerErrorKind::BusyLoading
-                | ServerErrorKind::MasterDown
-                | ServerErrorKind::ReadOnly
-                | ServerErrorKind::ClusterDown,
-            ),
-            _,
-        ) => Said::NotNow(why),
-        _ if error.code() == Some("BUSY") => Said::NotNow(why),
-        _ => Said::Answer(Err(Failure::Refused(why))),
+        _ => Said::Answer(refused(&error)),
     }
 }
 

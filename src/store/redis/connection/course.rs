@@ -19,18 +19,6 @@ pub(super) trait Course: Send {
     fn hear(&mut self, answers: Vec<Answer>) -> Vec<Job>;
 }
 
-/// Hears the answers, and that is all.
-pub(super) struct Plain<H>(pub(super) Option<H>);
-
-impl<H: FnOnce(Vec<Answer>) + Send> Course for Plain<H> {
-    fn hear(&mut self, answers: Vec<Answer>) -> Vec<Job> {
-        if let Some(hear) = self.0.take() {
-            hear(answers);
-        }
-        Vec::new()
-    }
-}
-
 /// A round is made up around a time that differs by so much is out of date. No window is as short.
 const OUT_OF_DATE: Micros = 100_000;
 

@@ -246,6 +246,18 @@ impl Keeper {
 }
 
 impl Links {
+    /// How it stands: a link that has been reported is none.
+    pub(in super::super) fn now(&self) -> Link {
+        self.known(self.current.borrow().clone())
+    }
+
+    fn known(&self, link: Link) -> Link {
+        match link {
+            Link::Up(_, number) if self.dead == Some(number) => Link::Away(BROKE.into()),
+            link => link,
+        }
+    }
+
     /// The link, once it is up; or why it is not by the deadline, or before it if the server is down.
     pub(super) async fn up_before(
         &mut self,
@@ -264,9 +276,8 @@ impl Links {
             Ok(Err(_)) => return Err(Failure::Closed),
             Err(_) => self.current.borrow().clone(),
         };
-        match link {
-            Link::Up(connection, number) if Some(number) != dead => Ok((connection, number)),
-            Link::Up(..) => Err(Failure::Unavailable(BROKE.into())),
+        match self.known(link) {
+            Link::Up(connection, number) => Ok((connection, number)),
             Link::Away(why) | Link::Down(why) => Err(Failure::Unavailable(why)),
         }
     }

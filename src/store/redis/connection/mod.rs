@@ -15,24 +15,25 @@ mod sender;
 mod sentinel;
 mod server_time;
 mod tls;
+mod verdict;
 
-use std::future::Future;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::course::{Course, Deciding, Plain};
+use self::course::Deciding;
 use self::sender::{Request, Settle};
-use super::job::{Answer, Failure, Job};
+use super::job::Answer;
 use super::round::Round;
 use crate::time::Micros;
 
 pub(super) use self::link::{Link, Links, keeper};
-pub(super) use self::sender::{command, value};
+pub(super) use self::sender::command;
 pub(super) use self::server_time::ServerTime;
+pub(super) use self::verdict::{Verdict, refused, verdict};
 
 pub use self::access::{Access, Address, Credentials, Login, Logins};
 pub use self::health::{About, Health, Warning};
@@ -80,23 +81,6 @@ impl Connection {
         self.health.clone()
     }
 
-    /// Runs jobs, in order, after those of earlier calls. By the deadline `hear` is called, on the
-    /// runtime's thread, with one answer for each job.
-    pub fn run(
-        &self,
-        jobs: Vec<Job>,
-        deadline: Instant,
-        hear: impl FnOnce(Vec<Answer>) + Send + 'static,
-    ) {
-        self.send(jobs, deadline, Plain(Some(hear)));
-    }
-
-    fn send(&self, jobs: Vec<Job>, deadline: Instant, course: impl Course + 'static) {
-        let settle = Settle::new(jobs.len(), course);
-        // If nobody hears requests any more, this one is dropped, and so settled.
-        let _unheard = self.requests.send(Request { jobs, deadline, settle });
-    }
-
     /// Decides a round, in order, after those of earlier calls: by the deadline `hear` is called, on the
     /// runtime's thread, with the round and the answers that settle it.
     ///
@@ -110,17 +94,9 @@ impl Connection {
         hear: impl FnOnce(&Round, &[Answer]) + Send + 'static,
     ) {
         let (course, jobs) = Deciding::new(round, clock, Arc::clone(&self.server_time), hear);
-        self.send(jobs, deadline, course);
-    }
-
-    /// [`run`](Self::run) one job, which is sent even if the future is not waited for.
-    pub fn ask(&self, job: Job, deadline: Instant) -> impl Future<Output = Answer> + use<> {
-        let (answer, answered) = oneshot::channel();
-        self.run(vec![job], deadline, |mut answers| {
-            // Nobody waits any more if this fails.
-            let _unheard = answer.send(answers.pop());
-        });
-        async move { answered.await.ok().flatten().unwrap_or(Err(Failure::Closed)) }
+        let settle = Settle::new(jobs.len(), course);
+        // If nobody hears requests any more, this one is dropped, and so settled.
+        let _unheard = self.requests.send(Request { jobs, deadline, settle });
     }
 }
 

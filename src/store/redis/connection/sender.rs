@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value as Reply};
+use redis::{Cmd, Value as Reply};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::job::{Answer, Failure, Job};
-use super::super::reply::Value;
-use super::super::slot::CROSS_SLOT;
 use super::course::Course;
 use super::link::Links;
+use super::verdict::{Verdict, refused, verdict};
 
 /// How long to wait before sending again what the server could not run just now.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -274,43 +273,10 @@ fn settled(done: Done, links: &mut Links) -> Option<Open> {
 }
 
 fn read(reply: Reply) -> Standing {
-    let error: RedisError = match reply {
-        Reply::ServerError(error) => error.into(),
-        Reply::Array(values) => {
-            return Standing::Settled(Ok(values.into_iter().map(value).collect()));
-        }
-        other => return Standing::Settled(Ok(vec![value(other)])),
-    };
-    let why: Arc<str> = error.to_string().into();
-    match error.kind() {
-        ErrorKind::Server(ServerErrorKind::NoScript) => Standing::Source,
-        ErrorKind::Server(kind) if is_passing(kind) => Standing::Paused(why),
-        _ if error.code() == Some("BUSY") => Standing::Paused(why),
-        ErrorKind::Server(ServerErrorKind::CrossSlot) => {
-            Standing::Settled(Err(Failure::Refused(CROSS_SLOT.into())))
-        }
-        _ => Standing::Settled(Err(Failure::Refused(why))),
-    }
-}
-
-/// Whether a server that answers so has not run the script, and may run it soon.
-fn is_passing(kind: ServerErrorKind) -> bool {
-    matches!(
-        kind,
-        ServerErrorKind::BusyLoading
-            | ServerErrorKind::MasterDown
-            | ServerErrorKind::ReadOnly
-            | ServerErrorKind::TryAgain
-            | ServerErrorKind::ClusterDown
-    )
-}
-
-/// A script answers with numbers and strings; anything else is no answer, and is seen so when it is
-/// read.
-pub(in super::super) fn value(reply: Reply) -> Value {
-    match reply {
-        Reply::Int(number) => Value::Number(number),
-        Reply::BulkString(bytes) => Value::Bytes(bytes),
-        other => Value::Bytes(format!("{other:?}").into_bytes()),
+    match verdict(reply) {
+        Verdict::Answer(answer) => Standing::Settled(answer),
+        Verdict::Unknown => Standing::Source,
+        Verdict::NotNow(why) | Verdict::Torn(why) => Standing::Paused(why),
+        Verdict::Elsewhere(error) => Standing::Settled(refused(&error)),
     }
 }

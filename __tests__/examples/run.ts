@@ -118,6 +118,12 @@ export async function askTimes(times: number, url: string, asked?: Asked): Promi
   return answers
 }
 
+/** A field of an answer. */
+export function field(answer: Answer | undefined, name: string): string | undefined {
+  const value = answer?.headers[name]
+  return value === undefined ? undefined : `${value}`
+}
+
 /** How often each status was answered. */
 export function statuses(answers: readonly Answer[]): Record<string, number> {
   const counts: Record<string, number> = {}

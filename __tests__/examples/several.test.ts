@@ -49,15 +49,15 @@ describe('examples/tiers.mjs', () => {
     await using server = await RedisServer.start()
     const policy = async (app: Served) => field(await ask(`${app.url}/reports`, as('bob')), 'ratelimit-policy')
     {
-      await using app = await serve('examples/tiers.mjs', { REDIS_URL: server.url, RENEW_EVERY_MS: '1000' })
-      await sleep(2_500)
-      // The first ones have ended, after two seconds.
+      await using app = await serve('examples/tiers.mjs', { REDIS_URL: server.url, RENEW_EVERY_MS: '750' })
+      await sleep(2_000)
+      // The first ones have ended, after one and a half seconds.
       expect(await policy(app)).toBe('"default";q=30')
       await endInOrder(app)
     }
     const key = (await server.command<string[]>('KEYS', 'reports:*bob*'))[0] ?? 'none'
     expect(await server.command('EXISTS', key)).toBe(1)
-    await sleep(2_100)
+    await sleep(1_600)
     // A process that starts renews at once, so that one is asked which does not know bob.
     const script = `
       import { fixedWindow, RateLimiter, RedisStore } from 'tollgate'

@@ -77,7 +77,7 @@ try {
   api?.close()
 }
 
-/** Stands for somebody else's API: 8 requests in any 2 seconds are fewer than 10 per second. */
+/** Stands for somebody else's API: 8 requests in 2 seconds are fewer than 10 per second. */
 async function startApi() {
   const limiter = new RateLimiter(fixedWindow({ limit: 8, window: '2s' }))
   const server = createServer((_req, res) => {

@@ -5,14 +5,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { RedisServer } from './servers/redis-server.js'
 
 const ROOT = join(__dirname, '..')
 const DEMO = join(ROOT, 'examples', 'demo', 'main.mjs')
-const EXPRESS = join(ROOT, 'examples', 'express.mjs')
 
 /** Runs Node to its end; rejects with what it wrote to stderr, unless it exits with 0. */
 async function runNode(args: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
@@ -103,13 +101,13 @@ describe('npm run demo', () => {
   })
 })
 
-describe('examples/express.mjs', () => {
+describe('its app', () => {
   test('answers 200, then 429, with exact headers', async () => {
     // By a clock that stands still unless it is moved, so that every number is exact however slow the machine is.
     const script = `
       import { once } from 'node:events'
       import { gcra, MemoryStore, RateLimiter } from 'tollgate'
-      import { createApp } from './examples/express.mjs'
+      import { createApp } from './examples/demo/server.mjs'
 
       let now = 1_800_000_000_000
       const store = new MemoryStore({ clock: () => now })
@@ -141,19 +139,5 @@ describe('examples/express.mjs', () => {
       { ...refused(1), limit: '"default";r=0;t=1', retry: '1' },
       { ...allowed, limit: '"default";r=0;t=30' },
     ])
-  })
-
-  test('runs by itself', async () => {
-    const app = startNode([EXPRESS], { PORT: '0' })
-    try {
-      const [url] = await once(createInterface(app.stdout), 'line')
-      const response = await fetch(url)
-      expect(response.status).toBe(200)
-      expect(response.headers.get('ratelimit-policy')).toBe('"default";q=20;w=2')
-      expect(response.headers.get('ratelimit')).toBe('"default";r=19;t=1')
-      expect(await response.json()).toEqual({ hello: 'world' })
-    } finally {
-      await end(app)
-    }
   })
 })

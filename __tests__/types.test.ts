@@ -68,6 +68,21 @@ test('a limiter over Redis has no takeSync and needs a prefix', () => {
   expect(never).toBeInstanceOf(Function)
 })
 
+test('the store can be chosen when the program runs', () => {
+  const never = (store: MemoryStore | RedisStore | undefined) => {
+    const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
+    type Expected = Limiter<string, 'default', PolicyOverride<GcraPolicy>> & Reserving & Waits<string, 'default'>
+    holds<Equal<typeof limiter, Expected>>()
+    // @ts-expect-error it may be over Redis
+    limiter.takeSync('a')
+    // @ts-expect-error there the prefix is needed
+    new RateLimiter(gcra({ limit: 1, period: 1 }), { store })
+    // @ts-expect-error the embedded store does not fail
+    new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api', onStoreFailure: 'allow' })
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
 test('what makes no sense does not compile', () => {
   const never = () => {
     // @ts-expect-error a policy is needed

@@ -1,29 +1,23 @@
-// An Express app whose callers get 20 requests at once and then 10 per second.
+// The README's app: each client gets 20 requests at once, and then 10 per second.
 // Run it:  node examples/express.mjs   then   curl -i http://localhost:3000
-import { fileURLToPath } from 'node:url'
 import express from 'express'
 import { gcra, RateLimiter } from 'tollgate'
 import { rateLimit } from 'tollgate/express'
 
-const policy = gcra({ limit: 10, period: '1s', burst: 20 })
+const limiter = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 20 }))
 
-// Without a key, callers are told apart by their addresses. Behind a proxy, tell Express so
-// ('trust proxy'): else all callers have the proxy's address.
-export function createApp(limiter = new RateLimiter(policy), key) {
-  const app = express()
-  app.use(rateLimit({ limiter, key, message }))
-  app.get('/', (_req, res) => res.json({ hello: 'world' }))
-  return app
-}
+const app = express()
+app.use(rateLimit({ limiter }))
+app.get('/', (req, res) => res.json({ hello: 'world' }))
+const server = app.listen(process.env.PORT ?? 3000, (error) => {
+  if (error) throw error
+  console.log(`http://localhost:${server.address().port}`)
+})
 
-// What a refused caller is told, beside the RateLimit and Retry-After fields.
-function message(_req, _res, { retryAfterMs }) {
-  return { error: 'Too many requests', retryAfterMs }
-}
+// Without a key, clients are told apart by their addresses. Behind a proxy, tell Express so, by
+// app.set('trust proxy', 1): else all of them have the proxy's address, and share one limit.
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const server = createApp().listen(process.env.PORT ?? 3000, (error) => {
-    if (error) throw error
-    console.log(`http://localhost:${server.address().port}`)
-  })
+// Ends when the requests under way are answered. The counts were in this process: there is nothing to close.
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => server.close())
 }

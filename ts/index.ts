@@ -43,6 +43,7 @@ export {
 } from './policies/token-bucket.js'
 export type { Policy } from './policy.js'
 export {
+  type AnyRateLimiterOptions,
   type EmbeddedRateLimiter,
   RateLimiter,
   type RateLimiterConstructor,

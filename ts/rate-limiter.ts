@@ -47,6 +47,14 @@ export interface RateLimiterOptions extends KeyOptions {
   readonly prefix?: string
 }
 
+/** The options of a {@link RateLimiter} whose store is chosen when the program runs. */
+export interface AnyRateLimiterOptions extends KeyOptions {
+  /** Where the counts are kept; `undefined` is a {@link MemoryStore} of its own. */
+  readonly store: MemoryStore | RedisStore | RedisUrl | undefined
+  /** As over Redis, where it is needed. */
+  readonly prefix: string
+}
+
 /**
  * Those parts of a key that are meant: the key itself if it is a string; otherwise any of its parts. What counts
  * all calls together is no part of a key and is meant only by `global: true`.
@@ -228,6 +236,18 @@ export interface RateLimiterConstructor {
     policy: P,
     options?: RateLimiterOptions,
   ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & ReservingFor<P> & WaitsOf<P>
+  /**
+   * A limiter on whichever store it is given. It has no `takeSync`.
+   *
+   * @example
+   * const { REDIS_URL } = process.env
+   * const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
+   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
+   */
+  new <const P extends Policy | Policies>(
+    policy: P,
+    options: AnyRateLimiterOptions,
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & ReservingFor<P> & WaitsOf<P>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *

@@ -124,7 +124,9 @@ class Waiter {
     this.#keys = keys
     this.#call = call
     this.#ends = ends
-    call.signal?.addEventListener('abort', this.#leave)
+    if (call.signal !== undefined) {
+      listen(call.signal, this.#leave)
+    }
   }
 
   /** Takes what became of the booking. */
@@ -172,8 +174,46 @@ class Waiter {
   #end(): void {
     this.#isOver = true
     clearTimeout(this.#timer)
-    this.#call.signal?.removeEventListener('abort', this.#leave)
+    if (this.#call.signal !== undefined) {
+      unlisten(this.#call.signal, this.#leave)
+    }
     this.#ends.over()
+  }
+}
+
+/** What hears of a signal. */
+interface Ear {
+  readonly listeners: Set<() => void>
+  readonly hear: () => void
+}
+
+/**
+ * Many calls wait by one signal, such as that of a process which is to end; but Node warns of a leak when an event
+ * target has more than ten listeners. So each signal has one of ours, for all of them.
+ */
+const ears = new WeakMap<AbortSignalLike, Ear>()
+
+function listen(signal: AbortSignalLike, listener: () => void): void {
+  const known = ears.get(signal)
+  if (known !== undefined) {
+    known.listeners.add(listener)
+    return
+  }
+  const listeners = new Set([listener])
+  const hear = () => {
+    for (const one of [...listeners]) {
+      one()
+    }
+  }
+  ears.set(signal, { listeners, hear })
+  signal.addEventListener('abort', hear)
+}
+
+function unlisten(signal: AbortSignalLike, listener: () => void): void {
+  const ear = ears.get(signal)
+  if (ear?.listeners.delete(listener) && ear.listeners.size === 0) {
+    ears.delete(signal)
+    signal.removeEventListener('abort', ear.hear)
   }
 }
 

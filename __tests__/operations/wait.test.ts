@@ -187,6 +187,20 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
     await other.close()
   })
 
+  test('many calls by one signal are one listener, as of more than ten Node warns', async () => {
+    const limiter = place.limiter(hourly)
+    const abort = new AbortController()
+    const calls = Array.from({ length: 12 }, () => limiter.wait('a', { ...patient, signal: abort.signal }))
+    const first = await calls[0]
+    expect(first?.allowed).toBe(true)
+    expect(getEventListeners(abort.signal, 'abort')).toHaveLength(1)
+    abort.abort()
+    const results = await Promise.allSettled(calls)
+    const codes = results.map((result) => (result.status === 'rejected' ? result.reason.code : result.value.status))
+    expect(codes).toEqual(['allowed-last', ...new Array(11).fill('ABORTED')])
+    expect(getEventListeners(abort.signal, 'abort')).toHaveLength(0)
+  })
+
   test('leaves no listener behind when it ends in time', async () => {
     const limiter = place.limiter(PACER)
     const { signal } = new AbortController()

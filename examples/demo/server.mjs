@@ -1,8 +1,9 @@
 // The server side of the demo: the app of examples/express.mjs, with the client's name as its key.
 import { once } from 'node:events'
 import { inspect } from 'node:util'
+import express from 'express'
 import { gcra, RateLimiter } from 'tollgate'
-import { createApp } from '../express.mjs'
+import { rateLimit } from 'tollgate/express'
 
 const options = { limit: 10, period: '1s', burst: 20 }
 const policy = gcra(options)
@@ -17,6 +18,20 @@ export function bound(seconds) {
   return Math.floor(policy.burst + perSecond * seconds)
 }
 
+/** The app, behind a limiter. */
+export function createApp(limiter) {
+  const app = express()
+  // A real service would take the key from something proven, such as a session or an API key.
+  app.use(rateLimit({ limiter, key: (req) => req.get('x-client') ?? req.ip, message }))
+  app.get('/', (_req, res) => res.json({ hello: 'world' }))
+  return app
+}
+
+// What a refused client is told, beside the RateLimit and Retry-After fields.
+function message(_req, _res, { retryAfterMs }) {
+  return { error: 'Too many requests', retryAfterMs }
+}
+
 /**
  * Starts the app on a free port of this machine only.
  *
@@ -25,9 +40,7 @@ export function bound(seconds) {
  */
 export async function startServer(redis) {
   const limiter = new RateLimiter(policy, redis)
-  // A real service would take the key from something proven, such as a session or an API key.
-  const app = createApp(limiter, (req) => req.get('x-client') ?? req.ip)
-  const server = app.listen(0, '127.0.0.1')
+  const server = createApp(limiter).listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
     url: `http://127.0.0.1:${server.address().port}`,

@@ -27,9 +27,9 @@ const app = express()
 
 // A real service would take the key from something proven, such as a session or an API key.
 app.use(async (req, res, next) => {
-  const decision = await limiter.take({ client: req.get('x-client') ?? req.ip })
+  const decision = await limiter.take({ client: req.get('x-client') ?? req.ip ?? '' })
   if (decision.allowed) return next()
-  res.set('Retry-After', Math.ceil(decision.retryAfterMs / 1000))
+  res.set('Retry-After', String(Math.ceil((decision.retryAfterMs ?? 0) / 1000)))
   res.status(429).json({ error: 'Too many requests', policy: decision.policy })
 })
 

@@ -1,0 +1,110 @@
+// A gateway to a language model: customers have so many tokens a minute and a month. What an answer takes is known when
+// it is done: an estimate is reserved, the answer is streamed, and the actual number is committed.
+// Run it:  node examples/llm-gateway.mjs
+//   curl -N http://localhost:3000/complete -H 'x-customer: ann' --json '{"prompt":"Say hello.","maxTokens":20}'
+//   curl http://localhost:3000/usage -H 'x-customer: ann'
+//   REDIS_URL=redis://localhost node examples/llm-gateway.mjs    for any number of processes
+import { setTimeout as sleep } from 'node:timers/promises'
+import express from 'express'
+import { calendarWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
+
+const { PORT = 3000, REDIS_URL } = process.env
+const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
+
+// Both are charged, or none; the answer to a refusal names the one that refused.
+const policies = {
+  minute: gcra({ limit: 2_000, period: '1m' }),
+  month: calendarWindow({ limit: 10_000, every: 'month', timeZone: 'UTC' }),
+}
+const tokens = new RateLimiter(policies, { store, prefix: 'tokens' })
+
+const app = express()
+app.use(express.json())
+
+// Stands for your authentication: count by who it proves to be calling.
+const customerOf = (req) => req.get('x-customer') ?? 'nobody'
+
+app.post('/complete', async (req, res) => {
+  const { prompt, maxTokens = 500 } = req.body ?? {}
+  if (typeof prompt !== 'string' || !Number.isInteger(maxTokens) || maxTokens < 1) {
+    return res.status(400).json({ error: 'prompt is a text, maxTokens a whole number from 1' })
+  }
+
+  // The most that it can come to. What is reserved counts as taken, so that answers under way at the same time cannot
+  // exceed the limits together. `expiresIn` is longer than any answer takes.
+  const prompted = countTokens(prompt)
+  const reservation = await tokens.reserve(customerOf(req), prompted + maxTokens, { expiresIn: '10m' })
+  if (!reservation.allowed) {
+    const { policy, limit, retryAfterMs } = reservation.decision
+    // Above the limit at any time: waiting does not help.
+    if (retryAfterMs === null) return res.status(413).json({ error: 'Too many tokens', policy, limit })
+    res.set('Retry-After', String(Math.ceil(retryAfterMs / 1000)))
+    return res.status(429).json({ error: 'No tokens left', policy })
+  }
+
+  // A client that hangs up ends the model's work, too.
+  const hungUp = new AbortController()
+  res.on('close', () => hungUp.abort())
+  let generated = 0
+  try {
+    for await (const token of model(prompt, maxTokens, hungUp.signal)) {
+      generated++
+      res.write(token)
+    }
+  } catch (error) {
+    // Our failure costs the customer nothing. What was generated for one who hung up has to be paid for, though:
+    // otherwise answers would be free for whoever leaves just before the end.
+    const isPaid = hungUp.signal.aborted && generated > 0
+    await (isPaid ? reservation.commit(prompted + generated) : reservation.cancel()).catch(report)
+    if (hungUp.signal.aborted) return
+    // With half an answer sent, a broken connection is the only way to say that it is no whole one.
+    if (res.headersSent) return res.destroy(error)
+    return res.status(502).json({ error: 'The model failed' })
+  }
+  await reservation.commit(prompted + generated).catch(report)
+  res.end()
+})
+
+// What cannot be settled counts as spent, as reserved: nobody has to wait for that.
+const report = ({ code }) => console.error(`a reservation was not settled: ${code}`)
+
+app.get('/usage', async (req, res) => {
+  const { policies } = await tokens.peek(customerOf(req), 0)
+  res.json({ minute: policies.minute.remaining, month: policies.month.remaining })
+})
+
+// Without a decision there is no answer: the provider's bill knows no limit of ours.
+app.use((_error, _req, res, _next) => {
+  res.status(503).json({ error: 'Try again later' })
+})
+
+// Stands for a tokenizer, and for the client of a model, which takes an AbortSignal.
+const countTokens = (text) => text.split(/\s+/).filter(Boolean).length
+
+async function* model(prompt, maxTokens, signal) {
+  const words = prompt.split(/\s+/).filter(Boolean)
+  for (let count = 0; count < maxTokens; count++) {
+    await sleep(5, undefined, { signal })
+    const word = words[count % words.length]
+    // To see what becomes of a failure.
+    if (word === 'FAIL') throw new Error('the model failed')
+    // It likes to repeat itself, unless it is told to stop.
+    if (word === 'STOP') return
+    yield `${word} `
+  }
+}
+
+const server = app.listen(PORT, (error) => {
+  if (error) throw error
+  console.log(`http://localhost:${server.address().port}`)
+})
+
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    // Answers under way are streamed to their ends, and committed, before the limiter is closed.
+    server.close(async () => {
+      await tokens.close()
+      await store?.close()
+    })
+  })
+}

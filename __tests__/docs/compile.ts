@@ -1,0 +1,72 @@
+/** Compiles the pages' code as a reader's compiler would, who has the built package and all its peers. */
+import { join } from 'node:path'
+import ts from 'typescript'
+import { type Block, ROOT } from './pages.js'
+
+const EXTENSIONS: Readonly<Record<string, string>> = { js: 'mjs', mjs: 'mjs', ts: 'mts' }
+
+/** The languages that are compiled. */
+export const COMPILED = Object.keys(EXTENSIONS)
+
+const OPTIONS: ts.CompilerOptions = {
+  module: ts.ModuleKind.Node20,
+  target: ts.ScriptTarget.ES2022,
+  lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts', 'lib.dom.d.ts'],
+  types: ['node'],
+  strict: true,
+  allowJs: true,
+  checkJs: true,
+  esModuleInterop: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  moduleDetection: ts.ModuleDetectionKind.Force,
+  skipLibCheck: true,
+  noEmit: true,
+}
+
+/** A parameter without a type: in JavaScript there is nowhere to write one. */
+const UNTYPED_IN_JAVASCRIPT: readonly number[] = [7006, 7031]
+
+/**
+ * What a strict compiler says of each block, as `page:line message`. All of them are one program: it reads the
+ * declarations of the packages once.
+ */
+export function complaintsAbout(blocks: readonly Block[]): string[] {
+  const files = new Map(blocks.map((block) => [fileOf(block), sourceOf(block)]))
+  const pages = new Map(blocks.map((block) => [fileOf(block), block.page]))
+  const host = ts.createCompilerHost(OPTIONS)
+  const { fileExists, readFile } = host
+  host.fileExists = (name) => files.has(name) || fileExists(name)
+  host.readFile = (name) => files.get(name) ?? readFile(name)
+  const program = ts.createProgram([...files.keys()], OPTIONS, host)
+  const said = [...program.getOptionsDiagnostics(), ...program.getGlobalDiagnostics()].map(messageOf)
+  for (const source of program.getSourceFiles().filter(({ fileName }) => files.has(fileName))) {
+    const isScript = source.fileName.endsWith('.mjs')
+    const found = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
+    for (const diagnostic of found.filter(({ code }) => !isScript || !UNTYPED_IN_JAVASCRIPT.includes(code))) {
+      const { line } = source.getLineAndCharacterOfPosition(diagnostic.start ?? 0)
+      said.push(`${pages.get(source.fileName)}:${line + 1} ${messageOf(diagnostic)}`)
+    }
+  }
+  return said
+}
+
+/** Beside its page, so that it finds what the page's folder finds. */
+function fileOf({ page, line, language }: Block): string {
+  return join(ROOT, `${page}.${line}.${EXTENSIONS[language]}`).replaceAll('\\', '/')
+}
+
+/** The code on the lines on which it stands in its page, and above it what is given. */
+function sourceOf({ line, language, code, given }: Block): string {
+  const declare = language === 'ts' ? declaredInTypeScript : declaredInJavaScript
+  return given.map(declare).join(' ') + '\n'.repeat(line - 1) + code
+}
+
+const declaredInTypeScript = ([name, type]: Block['given'][number]) => `declare const ${name}: ${type};`
+
+const declaredInJavaScript = ([name, type]: Block['given'][number]) =>
+  `const ${name} = /** @type {${type}} */ (/** @type {unknown} */ (undefined));`
+
+function messageOf({ code, messageText }: ts.Diagnostic): string {
+  return `TS${code}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
+}

@@ -1,0 +1,256 @@
+/** docs/migrating.md: each difference that is marked there is one. The peers are the real packages. */
+import { Ratelimit } from '@upstash/ratelimit'
+import Bottleneck from 'bottleneck'
+import express from 'express'
+import * as expressRateLimit from 'express-rate-limit'
+import { Redis } from 'ioredis'
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes, RateLimiterUnion } from 'rate-limiter-flexible'
+import {
+  type Decision,
+  fixedWindow,
+  gcra,
+  RateLimiter,
+  RedisStore,
+  slidingCounter,
+  slidingLog,
+} from '../../ts/index.js'
+import { rateLimit } from '../../ts/middleware/express.js'
+import { RedisServer } from '../servers/redis-server.js'
+import { until } from '../servers/until.js'
+import type { Block } from './pages.js'
+import { type Exports, serveExpress, serveNest, statusesOf, upstashOver } from './peers.js'
+import { run } from './run.js'
+
+let server: RedisServer
+let redis: Redis
+let store: RedisStore
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+  redis = new Redis(server.url)
+  store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
+})
+
+beforeEach(() => server.command('FLUSHALL'))
+
+afterAll(async () => {
+  await store.close()
+  redis.disconnect()
+  await server.stop()
+})
+
+/** Whether a promise of rate-limiter-flexible was kept, and not refused. */
+const isAdmitted = (consumed: Promise<unknown>) =>
+  consumed.then(
+    () => true,
+    (reason) => {
+      expect(reason).not.toBeInstanceOf(Error)
+      return false
+    },
+  )
+
+describe('rate-limiter-flexible', () => {
+  test('charges refused calls; here they take nothing', async () => {
+    const theirs = new RateLimiterMemory({ points: 5, duration: 60 })
+    expect(await isAdmitted(theirs.consume('ann', 4))).toBe(true)
+    expect(await isAdmitted(theirs.consume('ann', 3))).toBe(false)
+    expect(await isAdmitted(theirs.consume('ann', 1))).toBe(false)
+    expect(await theirs.consume('ann', 1).catch((reason: unknown) => reason)).toBeInstanceOf(RateLimiterRes)
+
+    const ours = new RateLimiter(fixedWindow({ limit: 5, window: '60s' }))
+    expect((await ours.take('ann', 4)).allowed).toBe(true)
+    expect((await ours.take('ann', 3)).allowed).toBe(false)
+    expect((await ours.take('ann', 1)).allowed).toBe(true)
+  })
+
+  test('charges all limiters of a union; here all policies are charged, or none', async () => {
+    const few = new RateLimiterMemory({ keyPrefix: 'few', points: 3, duration: 60 })
+    const many = new RateLimiterMemory({ keyPrefix: 'many', points: 10, duration: 60 })
+    const union = new RateLimiterUnion(few, many)
+    const ours = new RateLimiter({
+      few: fixedWindow({ limit: 3, window: '60s' }),
+      many: fixedWindow({ limit: 10, window: '60s' }),
+    })
+    for (let call = 0; call < 10; call++) {
+      await isAdmitted(union.consume('ann'))
+      await ours.take('ann')
+    }
+    expect((await many.get('ann'))?.remainingPoints).toBe(0)
+    expect((await ours.peek('ann')).policies.many.remaining).toBe(7)
+  })
+
+  test('never ends a duration below a second over Redis', async () => {
+    const theirs = new RateLimiterRedis({ storeClient: redis, keyPrefix: 'theirs', points: 1, duration: 0.5 })
+    await theirs.consume('ann')
+    expect(await redis.pttl('theirs:ann')).toBe(-1)
+
+    const ours = new RateLimiter(fixedWindow({ limit: 1, window: '500ms' }), { store, prefix: 'ours' })
+    const { resetAfterMs } = await ours.take('ann')
+    expect(resetAfterMs).toBeLessThan(600)
+    await ours.close()
+  })
+})
+
+test('express-rate-limit counts refused requests, and has other fields', async () => {
+  const used: number[] = []
+  const decisions: Decision<'default'>[] = []
+  const theirs = express()
+  const handler = (request: express.Request, response: express.Response) => {
+    used.push((request as unknown as { rateLimit: { used: number } }).rateLimit.used)
+    response.sendStatus(429)
+  }
+  theirs.use(expressRateLimit.rateLimit({ limit: 1, handler }))
+  theirs.get('/', (_request, response) => void response.sendStatus(200))
+  const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1m' }))
+  const ours = express()
+  ours.use(rateLimit({ limiter }))
+  ours.get('/', (request, response) => {
+    decisions.push((request as unknown as { rateLimit: Decision<'default'> }).rateLimit)
+    response.sendStatus(200)
+  })
+  const [there, here] = await Promise.all([serveExpress(theirs), serveExpress(ours)])
+
+  const fields = await Promise.all([there, here].map(async ({ url }) => [...(await fetch(url)).headers.keys()]))
+  expect(fields.map((names) => names.filter((name) => name.includes('ratelimit')))).toEqual([
+    ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
+    ['ratelimit', 'ratelimit-policy'],
+  ])
+  expect(await statusesOf(there.url, 2)).toEqual([429, 429])
+  expect(await statusesOf(here.url, 2)).toEqual([429, 429])
+  expect(used).toEqual([2, 3])
+  expect(await limiter.refund(decisions[0] as Decision<'default'>)).toBe(1)
+  expect(await statusesOf(here.url, 2)).toEqual([200, 429])
+  await Promise.all([there.close(), here.close()])
+})
+
+describe('@upstash/ratelimit', () => {
+  const over = (limiter: ReturnType<typeof Ratelimit.fixedWindow>, prefix: string, timeout = 5000) =>
+    new Ratelimit({ redis: upstashOver(redis), limiter, prefix, ephemeralCache: false, timeout })
+
+  test.each(['fixedWindow', 'slidingWindow'] as const)('charges a cost that does not fit, under %s', async (name) => {
+    const theirs = over(Ratelimit[name](10, '1 d'), name)
+    await theirs.limit('ann', { rate: 9 })
+    expect((await theirs.limit('ann', { rate: 5 })).success).toBe(false)
+    expect((await theirs.limit('ann', { rate: 1 })).success).toBe(false)
+
+    const policy = { fixedWindow, slidingWindow: slidingCounter }[name]
+    const ours = new RateLimiter(policy({ limit: 10, window: '1d' }), { store, prefix: name })
+    await ours.take('ann', 9)
+    expect((await ours.take('ann', 5)).allowed).toBe(false)
+    expect((await ours.take('ann', 1)).allowed).toBe(true)
+    await ours.close()
+  })
+
+  test('allows what is not answered in time; here it is a failure', async () => {
+    const theirs = over(Ratelimit.fixedWindow(10, '1 d'), 'frozen', 300)
+    const ours = new RateLimiter(gcra({ limit: 10, period: '1d' }), { store, prefix: 'frozen' })
+    await ours.take('ann')
+    server.freeze()
+    try {
+      const [answer, failure] = await Promise.all([theirs.limit('ann'), ours.take('ann').catch((error) => error)])
+      expect(answer).toMatchObject({ success: true, reason: 'timeout' })
+      expect(failure).toMatchObject({ code: 'STORE_TIMEOUT' })
+    } finally {
+      server.thaw()
+    }
+    await ours.close()
+  })
+})
+
+test('bottleneck has a queue without an end; here who would wait too long is refused', async () => {
+  const theirs = new Bottleneck({ minTime: 60_000 })
+  const jobs = Array.from({ length: 5 }, () => theirs.schedule(async () => {}).catch(() => 'dropped'))
+  await jobs[0]
+  const waiting = await until('five jobs, one of them done', async () => {
+    const { RECEIVED, QUEUED, RUNNING, EXECUTING } = theirs.counts()
+    return EXECUTING === 0 && RECEIVED + QUEUED + RUNNING
+  })
+  expect(waiting).toBe(4)
+  await theirs.stop()
+  expect(await Promise.all(jobs.slice(1))).toEqual(Array(4).fill('dropped'))
+
+  const ours = new RateLimiter(gcra({ limit: 1, period: '1m', burst: 1 }))
+  expect((await ours.wait('api')).allowed).toBe(true)
+  const refused = await ours.wait('api')
+  expect(refused.status).toBe('refused')
+  expect(refused.retryAfterMs).toBeGreaterThan(30_000)
+})
+
+describe('@nestjs/throttler', () => {
+  /** An app of two routes, under a module. */
+  const app = async (imports: string, modules: Readonly<Record<string, unknown>> = {}) => {
+    const code = `
+      import { Controller, Get, Module } from '@nestjs/common'
+      import { APP_GUARD } from '@nestjs/core'
+      import { ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler'
+      import { RateLimitModule } from 'tollgate/nest'
+      import { limiter } from 'given'
+
+      @Controller()
+      class AppController {
+        @Get('a') a() { return 'a' }
+        @Get('b') b() { return 'b' }
+      }
+
+      @Module({ ${imports}, controllers: [AppController] })
+      export class AppModule {}`
+    const block: Block = { page: 'app', line: 1, language: 'ts', code, given: [] }
+    const { exports } = await run<Required<Exports>>(block, { modules: { given: { limiter: undefined }, ...modules } })
+    return serveNest(exports.AppModule)
+  }
+
+  const theirs = (throttlers: string) =>
+    app(
+      `imports: [ThrottlerModule.forRoot(${throttlers})], providers: [{ provide: APP_GUARD, useClass: ThrottlerGuard }]`,
+    )
+
+  const ours = (limiter: unknown) => app('imports: [RateLimitModule.forRoot({ limiter })]', { given: { limiter } })
+
+  test('counts each route by itself; here all routes share a limiter', async () => {
+    const [there, here] = await Promise.all([
+      theirs('[{ ttl: 60_000, limit: 1 }]'),
+      ours(new RateLimiter(slidingLog({ limit: 1, window: '60s' }))),
+    ])
+    const statuses = async (url: string) => [...(await statusesOf(`${url}/a`, 1)), ...(await statusesOf(`${url}/b`, 1))]
+    expect(await statuses(there.url)).toEqual([200, 200])
+    expect(await statuses(here.url)).toEqual([200, 429])
+    await Promise.all([there.close(), here.close()])
+  })
+
+  test('blocks who exceeds the limit for a whole ttl; here units come back as the policy says', async () => {
+    const [there, here] = await Promise.all([
+      theirs('[{ ttl: 3_000, limit: 1 }]'),
+      ours(new RateLimiter(slidingLog({ limit: 1, window: '3s' }))),
+    ])
+    const both = async () => [...(await statusesOf(`${there.url}/a`, 1)), ...(await statusesOf(`${here.url}/a`, 1))]
+    const begin = performance.now()
+    const at = async (ms: number) => {
+      await new Promise((resolve) => setTimeout(resolve, begin + ms - performance.now()))
+      return both()
+    }
+    expect(await at(0)).toEqual([200, 200])
+    expect(await at(1_500)).toEqual([429, 429])
+    expect(await at(3_500)).toEqual([429, 200])
+    await Promise.all([there.close(), here.close()])
+  })
+
+  test('asks one limit after the other; here they are decided together', async () => {
+    const [there, here] = await Promise.all([
+      theirs(`[{ name: 'many', ttl: 50_000, limit: 3 }, { name: 'few', ttl: 60_000, limit: 1 }]`),
+      ours(
+        new RateLimiter({
+          many: slidingLog({ limit: 3, window: '50s' }),
+          few: slidingLog({ limit: 1, window: '60s' }),
+        }),
+      ),
+    ])
+    const last = async (url: string) => {
+      await statusesOf(`${url}/a`, 2)
+      const { headers } = await fetch(`${url}/a`)
+      return [headers.get('x-ratelimit-remaining-many'), headers.get('ratelimit')?.split(', ')[0]?.split(';')[1]]
+    }
+    expect(await last(there.url)).toEqual(['0', undefined])
+    expect(await last(here.url)).toEqual([null, 'r=2'])
+    await Promise.all([there.close(), here.close()])
+  })
+})

@@ -1,0 +1,105 @@
+/** Every block of the pages that is no program: each kind has a check, and what has none is refused. */
+import { parser as promql } from '@prometheus-io/lezer-promql'
+import { parseList } from 'structured-headers'
+import { parse as parseYaml } from 'yaml'
+import { COMPILED } from './compile.js'
+import { blocks, pages, placeOf } from './pages.js'
+import { wrongCommands } from './shell.js'
+
+/** What is wrong with a block in a language, if anything is. */
+const CHECKS: Readonly<Record<string, (code: string) => readonly string[]>> = {
+  sh: wrongCommands,
+  json: (code) => thrownBy(() => JSON.parse(code)),
+  yaml: (code) => thrownBy(() => parseYaml(code)),
+  promql: (code) => errorsIn(code),
+  http: (code) => lines(code).flatMap(wrongField),
+}
+
+/** Blocks that nothing can check, by page, each with what they are. */
+const UNCHECKED: Readonly<Record<string, string>> = {
+  'ARCHITECTURE.md': 'diagrams of the way of a call',
+}
+
+const others = blocks.filter(({ language }) => !COMPILED.includes(language))
+
+test('every block is in a language that is checked', () => {
+  const unknown = others.filter(({ language }) => CHECKS[language] === undefined)
+  const unlisted = unknown.filter(({ page, language }) => language !== 'text' || UNCHECKED[page] === undefined)
+  expect(unlisted.map((block) => `${placeOf(block)} ${block.language}`)).toEqual([])
+})
+
+test('what is listed as unchecked is there', () => {
+  const pagesWith = new Set(others.filter(({ language }) => language === 'text').map(({ page }) => page))
+  expect([...pagesWith].sort()).toEqual(Object.keys(UNCHECKED).sort())
+})
+
+test.each(Object.keys(CHECKS))('every block of %s is well formed', (kind) => {
+  const said = others
+    .filter(({ language }) => language === kind)
+    .flatMap((block) => {
+      return (CHECKS[kind]?.(block.code) ?? []).map((reason) => `${placeOf(block)} ${reason}`)
+    })
+  expect(said).toEqual([])
+})
+
+test('every npm command between words can be run', () => {
+  const all = pages.flatMap(({ path, commands }) =>
+    commands.map(([line, command]) => ({ place: `${path}:${line}`, command })),
+  )
+  expect(all.length).toBeGreaterThan(20)
+  const said = all.flatMap(({ place, command }) => wrongCommands(command).map((reason) => `${place} ${reason}`))
+  expect(said).toEqual([])
+})
+
+test.each([
+  ['sh', 'npm ci && npm run demmo   # draws', 'npm run demmo: no such script: demmo'],
+  ['sh', 'npm run bench -- reddis --rounds 3', 'npm run bench -- reddis --rounds 3: no such part: reddis'],
+  ['sh', 'npm run chaos -- --only freese', 'npm run chaos -- --only freese: no such fault: freese'],
+  ['sh', 'npm install tolgate', 'npm install tolgate: no such package: tolgate'],
+  ['sh', 'REDIS_URL=redis://localhost node examples/exress.mjs', /no such file: examples\/exress.mjs$/],
+  ['sh', 'cargo bench --bench motor', 'cargo bench --bench motor: no such target: motor'],
+  ['sh', 'npx jset', 'npx jset: no such binary: jset'],
+  ['sh', 'make', 'make: no such program: make'],
+  ['json', '{ "a": 1, }', /JSON/],
+  ['yaml', 'a: [1', /./],
+  ['promql', 'sum(rate(tollgate_decisions_total[5m])', /./],
+  ['http', 'RateLimit: "burst";r=;t=1', /^RateLimit: /],
+  ['http', 'Retry-After: soon', /^Retry-After: /],
+  ['http', 'RateLimit "burst"', /^RateLimit "burst"/],
+])('%s: finds what is wrong with %s', (kind, code, reason) => {
+  expect(CHECKS[kind]?.(code)).toEqual([typeof reason === 'string' ? reason : expect.stringMatching(reason)])
+})
+
+function lines(code: string): string[] {
+  return code.split('\n').filter((line) => line !== '')
+}
+
+/** A line of a response's head: structured fields, but for the time that is older than those. */
+function wrongField(line: string): string[] {
+  const [, name, value = ''] = /^([A-Za-z-]+): (.*)$/.exec(line) ?? []
+  if (name === undefined || (name === 'Retry-After' && !/^\d+$/.test(value))) {
+    return [line]
+  }
+  return thrownBy(() => parseList(value)).map((error) => `${name}: ${error}`)
+}
+
+function errorsIn(query: string): string[] {
+  const errors: string[] = []
+  promql.parse(query).iterate({
+    enter: ({ type, from }) => {
+      if (type.isError) {
+        errors.push(`error at ${from}`)
+      }
+    },
+  })
+  return errors
+}
+
+function thrownBy(action: () => unknown): string[] {
+  try {
+    action()
+    return []
+  } catch (error) {
+    return [String(error)]
+  }
+}

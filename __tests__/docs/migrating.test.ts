@@ -1,0 +1,134 @@
+/** docs/migrating.md: its programs do the same before and after, and every option of the peers has a row. */
+import { Redis } from 'ioredis'
+import ts from 'typescript'
+import { RedisServer } from '../servers/redis-server.js'
+import { type Block, pages, ROOT } from './pages.js'
+import { type Exports, PAGE, pairs, serveExpress, serveNest, statusesOf, upstashOver } from './peers.js'
+import { run } from './run.js'
+
+let server: RedisServer
+let redis: Redis
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+  redis = new Redis(server.url)
+})
+
+beforeEach(() => server.command('FLUSHALL'))
+
+afterAll(async () => {
+  await redis.quit()
+  await server.stop()
+})
+
+/** Runs a program of the page. */
+async function exportsOf(block: Block): Promise<Exports> {
+  const fromEnv = () => upstashOver(redis)
+  const modules = { '@upstash/redis': { Redis: { fromEnv } } }
+  const { exports } = await run<Exports>(block, { redisUrl: server.url, modules })
+  return exports
+}
+
+/** What can be seen of a program by its users. */
+async function behaviourOf(block: Block): Promise<unknown> {
+  const { admit, run: runJob, app, AppModule, close } = await exportsOf(block)
+  try {
+    if (admit !== undefined) {
+      const answers = await Promise.all(Array.from({ length: 130 }, () => admit('ann')))
+      return { admitted: answers.filter((isAdmitted) => isAdmitted).length }
+    }
+    if (runJob !== undefined) {
+      return await paceOf(runJob)
+    }
+    const served =
+      app !== undefined ? await serveExpress(app) : await serveNest(AppModule as NonNullable<typeof AppModule>)
+    try {
+      const right = await statusesOf(`${served.url}/?password=right`, 4)
+      return { right, wrong: await statusesOf(`${served.url}/?password=wrong`, 6) }
+    } finally {
+      await served.close()
+    }
+  } finally {
+    await close?.()
+  }
+}
+
+/** How many jobs begin at once, before the first pause; and whether there is a pause between all of them. */
+async function paceOf(runJob: NonNullable<Exports['run']>): Promise<unknown> {
+  const begun: number[] = []
+  await Promise.all(Array.from({ length: 42 }, () => runJob(async () => begun.push(performance.now()))))
+  const tookMs = (begun.at(-1) as number) - (begun[0] as number)
+  // The pauses of a reservoir are half a second and more; a timer may come a little early.
+  const firstPause = begun.findIndex((time, index) => time - (begun[index - 1] ?? time) > 300)
+  return { atOnce: firstPause === -1 ? 'one by one' : firstPause, arePaced: tookMs > 41 * 20 - 5 }
+}
+
+test('there are pairs for each of the peers', () => {
+  const peers = ['rate-limiter-flexible', 'express-rate-limit', '@upstash/ratelimit', 'bottleneck', '@nestjs/throttler']
+  const imported = pairs.map(({ before }) => peers.filter((peer) => before.code.includes(`from '${peer}'`)))
+  expect(new Set(imported.flat())).toEqual(new Set(peers))
+  expect(pairs.every(({ after }) => !peers.some((peer) => after.code.includes(`from '${peer}'`)))).toBe(true)
+})
+
+test.each(pairs.map((pair) => ({ name: `${PAGE}:${pair.line}`, ...pair })))(
+  '$name does the same before and after',
+  async ({ before, after }) => {
+    const was = await behaviourOf(before)
+    await server.command('FLUSHALL')
+    expect(await behaviourOf(after)).toEqual(was)
+    expect(was).not.toEqual({ admitted: 130 })
+    expect(was).not.toEqual({ admitted: 0 })
+  },
+)
+
+/** The peers' options, as their own types have them. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  'From rate-limiter-flexible': `ConstructorParameters<typeof import('rate-limiter-flexible').RateLimiterRedis>[0]`,
+  'From express-rate-limit': `import('express-rate-limit').Options`,
+  'From @upstash/ratelimit': `import('@upstash/ratelimit').RatelimitConfig & NonNullable<Parameters<import('@upstash/ratelimit').Ratelimit['limit']>[1]>`,
+  'From bottleneck': `import('bottleneck').default.ConstructorOptions & import('bottleneck').default.JobOptions`,
+  'From @nestjs/throttler': `Exclude<import('@nestjs/throttler').ThrottlerModuleOptions, unknown[]> & Exclude<import('@nestjs/throttler').ThrottlerModuleOptions, { throttlers: unknown }>[number]`,
+}
+
+test('every option of the peers has a row', () => {
+  const names = propertiesOf(Object.values(OPTIONS))
+  const missing = Object.keys(OPTIONS).flatMap((section, index) => {
+    const wanted = names[index] ?? []
+    expect(wanted.length).toBeGreaterThan(10)
+    const said = firstCellsOf(section).join(' ')
+    return wanted
+      .filter((name) => !new RegExp(`(?<!\\w)${name}(?!\\w)`).test(said))
+      .map((name) => `${section}: ${name}`)
+  })
+  expect(missing).toEqual([])
+})
+
+/** The first cells of the rows of a section's tables. */
+function firstCellsOf(section: string): string[] {
+  const page = pages.find(({ path }) => path === PAGE)
+  const text = page?.text.split(/^## /m).find((part) => part.startsWith(`${section}\n`)) ?? ''
+  return text.split('\n').flatMap((line) => /^\| (.*?) \|/.exec(line)?.[1] ?? [])
+}
+
+/** The names of the properties of types, each as TypeScript has it. */
+function propertiesOf(types: readonly string[]): string[][] {
+  const options = {
+    module: ts.ModuleKind.Node20,
+    types: ['node'],
+    skipLibCheck: true,
+    strict: true,
+    esModuleInterop: true,
+  }
+  const name = `${ROOT}/options.mts`
+  const text = types.map((type, index) => `export declare const options${index}: ${type}`).join('\n')
+  const host = ts.createCompilerHost(options)
+  const { fileExists, readFile } = host
+  host.fileExists = (file) => file === name || fileExists(file)
+  host.readFile = (file) => (file === name ? text : readFile(file))
+  const program = ts.createProgram([name], options, host)
+  const source = program.getSourceFile(name) as ts.SourceFile
+  expect(program.getSemanticDiagnostics(source).map(({ messageText }) => messageText)).toEqual([])
+  const checker = program.getTypeChecker()
+  const symbols = checker.getExportsOfModule(checker.getSymbolAtLocation(source) as ts.Symbol)
+  return symbols.map((symbol) => checker.getPropertiesOfType(checker.getTypeOfSymbol(symbol)).map(({ name }) => name))
+}

@@ -12,7 +12,7 @@ import { overridden } from './override.js'
 import type { Policy } from './policy.js'
 import { type Refundable, refundable, stamped } from './receipt.js'
 import { HOLD_BYTES, holdOf, type Reservation, reservationOf } from './reservation.js'
-import { type Answers, type Ledger, Store } from './store.js'
+import { type Answers, answersOf, type Ledger, Store } from './store.js'
 import { checkRates, type Waited, waitOf } from './wait.js'
 import { abortedBy, Waiters } from './waiters.js'
 
@@ -233,8 +233,7 @@ export class Limiter {
     const calls = keys.map(async (key, index) => {
       return ledger.takeBy(this.#keys.whole(key, tag), costs[index] as number)
     })
-    const results = await Promise.allSettled(calls)
-    return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
+    return answersOf(await Promise.allSettled(calls))
   }
 
   /** Changes what holds for those parts of a key that are named. */

@@ -40,6 +40,11 @@ export interface Ledger {
 /** What became of each key. */
 export type Answers = readonly (Decision | TollgateError)[]
 
+/** The answers of calls that were made each by itself, and are over. */
+export function answersOf(calls: readonly PromiseSettledResult<Decision>[]): Answers {
+  return calls.map((call) => (call.status === 'fulfilled' ? call.value : (call.reason as TollgateError)))
+}
+
 /** A place where limiters keep their counts. */
 export abstract class Store {
   /**

@@ -2,7 +2,7 @@ import type { Decision } from '../decision.js'
 import { TollgateError, type TollgateErrorCode } from '../error.js'
 import type { Keys } from '../keys.js'
 import type { Booking, Operation, Performed } from '../operation.js'
-import type { Answers, Ledger } from '../store.js'
+import { type Answers, answersOf, type Ledger } from '../store.js'
 import { Turns } from '../turns.js'
 
 /** What changes the store's own memory: nobody else can do it. */
@@ -86,8 +86,7 @@ export class GuardedLedger implements Ledger {
     }
     // Each by itself: what the store decides of the others stands, and who asks next is not answered before these.
     const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    const results = await Promise.allSettled(calls)
-    return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
+    return answersOf(await Promise.allSettled(calls))
   }
 
   perform(keys: Keys, operation: Operation): Performed | Promise<Performed> {

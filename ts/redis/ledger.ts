@@ -3,10 +3,9 @@ import { ANSWER_LENGTH, failureOf } from '../answer.js'
 import { compiled } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
-import type { TollgateError } from '../error.js'
 import { Keys } from '../keys.js'
 import { type Booking, numbersOfSettle, OPERATION_CODES, type Operation, type Performed } from '../operation.js'
-import type { Answers, Ledger } from '../store.js'
+import { type Answers, answersOf, type Ledger } from '../store.js'
 import { BookingAsker, OperationAsker, TakeAsker } from './answer.js'
 import type { Batcher, Queue } from './batcher.js'
 import { Pending } from './pending.js'
@@ -90,8 +89,7 @@ export class RedisLedger implements Ledger {
 
   async takeMany(keys: readonly string[], costs: readonly number[]): Promise<Answers> {
     const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    const results = await Promise.allSettled(calls)
-    return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as TollgateError)))
+    return answersOf(await Promise.allSettled(calls))
   }
 
   // Not async, nor are the others: a failure takes as many turns of the microtask queue whatever was asked, and so

@@ -1,17 +1,5 @@
 import { fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from '../ts/index.js'
-
-/** What users without TypeScript can pass. */
-const anything = (value: unknown) => value as never
-
-function failureOf(run: () => unknown): TollgateError {
-  try {
-    run()
-  } catch (error) {
-    expect(error).toBeInstanceOf(TollgateError)
-    return error as TollgateError
-  }
-  throw new Error('it did not fail')
-}
+import { anything, failureOf, rejectionOf } from './failure.js'
 
 const limiter = () => new RateLimiter(gcra({ limit: 10, period: '1s' }))
 
@@ -217,7 +205,7 @@ describe('keys', () => {
 
   test('a failed takeMany tells what became of every key', async () => {
     const of = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }))
-    const error = await of.takeMany(['a', '', 'b', anything(7)]).catch((thrown: unknown) => thrown as TollgateError)
+    const error = await rejectionOf(of.takeMany(['a', '', 'b', anything(7)]))
     expect(error).toMatchObject({
       code: 'INVALID_KEY',
       message: '2 of 4 keys failed, the first because key must not be empty',

@@ -1,16 +1,8 @@
-import { fixedWindow, gcra, MemoryStore, RateLimiter, type TollgateError } from '../ts/index.js'
+import { fixedWindow, gcra, MemoryStore, RateLimiter } from '../ts/index.js'
 import { FakeClock } from './clock.js'
+import { failureOf } from './failure.js'
 
 const perHour = (limit: number) => fixedWindow({ limit, window: '1h' })
-
-function codeOf(run: () => unknown): { code: string; message: string } {
-  try {
-    run()
-  } catch (error) {
-    return error as TollgateError
-  }
-  throw new Error('it did not fail')
-}
 
 describe('several limiters on one store', () => {
   test('prefixes keep their keys apart', () => {
@@ -35,7 +27,7 @@ describe('several limiters on one store', () => {
     const old = new RateLimiter(perHour(1), { store, prefix: 'api' })
     old.takeSync('a')
     const again = () => new RateLimiter(perHour(5), { store, prefix: 'api' })
-    expect(codeOf(again)).toMatchObject({
+    expect(failureOf(again)).toMatchObject({
       code: 'INVALID_OPTION',
       message: 'prefix "api" is in use on this store by a limiter with a different policy',
     })
@@ -73,11 +65,11 @@ describe('names', () => {
 
   test('a name with other options is refused', () => {
     new MemoryStore({ name: 'sized', maxKeys: 10 })
-    expect(codeOf(() => new MemoryStore({ name: 'sized', maxKeys: 20 }))).toMatchObject({
+    expect(failureOf(() => new MemoryStore({ name: 'sized', maxKeys: 20 }))).toMatchObject({
       code: 'INVALID_OPTION',
       message: 'name "sized" is in use with maxKeys: 10',
     })
-    expect(codeOf(() => new MemoryStore({ name: 'sized', maxKeys: 10, clock: Date.now }))).toMatchObject({
+    expect(failureOf(() => new MemoryStore({ name: 'sized', maxKeys: 10, clock: Date.now }))).toMatchObject({
       message: 'name "sized" is in use with another clock',
     })
   })

@@ -1,12 +1,5 @@
-import {
-  fixedWindow,
-  gcra,
-  type Policy,
-  RateLimiter,
-  RedisStore,
-  type TollgateError,
-  tokenBucket,
-} from '../ts/index.js'
+import { fixedWindow, gcra, type Policy, RateLimiter, RedisStore, tokenBucket } from '../ts/index.js'
+import { failureOf, rejectionOf } from './failure.js'
 import { RedisServer } from './servers/redis-server.js'
 
 let server: RedisServer
@@ -26,15 +19,6 @@ async function withStore<T>(run: (store: RedisStore) => Promise<T>): Promise<T> 
   } finally {
     await store.close()
   }
-}
-
-function failureOf(run: () => unknown): TollgateError {
-  try {
-    run()
-  } catch (error) {
-    return error as TollgateError
-  }
-  throw new Error('it did not fail')
 }
 
 const POLICIES: readonly Policy[] = [
@@ -111,7 +95,7 @@ test('hostile keys are keys of their own, and what is no key is told at once', a
       await expect(limiter.peek(key)).rejects.toMatchObject({ code: 'INVALID_KEY' })
       await expect(limiter.reset(key)).rejects.toMatchObject({ code: 'INVALID_KEY' })
     }
-    const error = await limiter.takeMany(['fresh', '']).catch((thrown: unknown) => thrown as TollgateError)
+    const error = await rejectionOf(limiter.takeMany(['fresh', '']))
     expect(error).toMatchObject({ code: 'INVALID_KEY', results: [{ allowed: true }, { code: 'INVALID_KEY' }] })
   })
 })

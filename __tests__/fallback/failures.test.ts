@@ -1,9 +1,10 @@
 /** Which failures are answered instead, and what stays with the store. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gcra, RedisStore, type RedisStoreOptions } from '../../ts/index.js'
+import { rejectionOf } from '../failure.js'
 import { recovery } from '../redis/help.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { guarded, isDown, rejection } from './help.js'
+import { guarded, isDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 const QUARTER = { embedded: { share: 0.25 } } as const
@@ -127,7 +128,7 @@ test('what changes the store rejects with its failure, and nothing else remember
       limiter.clearOverride('a'),
       limiter.ready(),
     ]
-    const reasons = await Promise.all(changes.map(rejection))
+    const reasons = await Promise.all(changes.map(rejectionOf))
     expect(reasons).toMatchObject(Array(6).fill({ code: 'STORE_UNAVAILABLE' }))
     if (mode === QUARTER) {
       expect(await limiter.take('a')).toMatchObject({ status: 'refused', limit: 5, remaining: 0 })
@@ -150,8 +151,8 @@ test('units go back to whom they were taken from', async () => {
   }
   // The store cannot take them back now. Who asks again later may do it.
   await isDown(store)
-  expect(await rejection(limiter.refund(taken, 1))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
-  expect(await rejection(reserved.commit(5))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+  expect(await rejectionOf(limiter.refund(taken, 1))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+  expect(await rejectionOf(reserved.commit(5))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
   server.thaw()
   await recovery(guarded(store, POLICY, 'throw'), 'other')
   // Redis has run all that it was sent, the call that was answered instead included.

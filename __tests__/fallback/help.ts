@@ -76,13 +76,3 @@ function opened(
   })
   return () => store
 }
-
-/** Waits for a rejection, and gives its reason. */
-export async function rejection(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    () => {
-      throw new Error('it did not reject')
-    },
-    (error: unknown) => error,
-  )
-}

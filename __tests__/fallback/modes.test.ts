@@ -1,5 +1,6 @@
 /** What each operation answers in each mode of `onStoreFailure`, however the store is away. */
 import { gcra, slidingLogs, tokenBucket } from '../../ts/index.js'
+import { rejectionOf } from '../failure.js'
 import { failing, guarded, knownDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
@@ -187,7 +188,7 @@ describe.each(AWAY)('$name', (away) => {
       }
     }
     await expect(limiter.take('a', 0)).rejects.toMatchObject({ code: 'INVALID_COST' })
-    const { results } = (await limiter.takeMany(['a', '', 'b']).catch((error) => error)) as { results: unknown[] }
+    const { results } = await rejectionOf(limiter.takeMany(['a', '', 'b']))
     const source = typeof mode === 'string' ? 'none' : 'fallback'
     expect(results).toMatchObject([{ source }, { code: 'INVALID_KEY' }, { source }])
     const own = guarded(away.store(), POLICY, mode)

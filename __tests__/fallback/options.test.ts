@@ -3,22 +3,11 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { OnStoreFailure } from '../../ts/index.js'
-import {
-  fixedWindow,
-  gcra,
-  MemoryStore,
-  RateLimiter,
-  RedisStore,
-  slidingLogs,
-  TollgateError,
-  tokenBucket,
-} from '../../ts/index.js'
+import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLogs, tokenBucket } from '../../ts/index.js'
 import { addressOf, targetOf } from '../../ts/redis/target.js'
+import { anything, failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { guarded, newPrefix } from './help.js'
-
-/** What users without TypeScript can pass. */
-const anything = (value: unknown) => value as never
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 
@@ -41,16 +30,6 @@ function down(url = server.url): RedisStore {
   // Nobody is there: it only need not find out.
   opened.batcher.health.heard('down', ['nobody is there'])
   return opened
-}
-
-function failureOf(run: () => unknown): TollgateError {
-  try {
-    run()
-  } catch (error) {
-    expect(error).toBeInstanceOf(TollgateError)
-    return error as TollgateError
-  }
-  throw new Error('it did not fail')
 }
 
 const embedded = (share: number): OnStoreFailure => ({ embedded: { share } })

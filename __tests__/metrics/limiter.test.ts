@@ -3,6 +3,7 @@ import { metrics } from '@opentelemetry/api'
 import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLogs, TollgateError } from '../../ts/index.js'
 import { instrument } from '../../ts/metrics/index.js'
 import { FakeClock } from '../clock.js'
+import { rejectionOf } from '../failure.js'
 import { freePort } from '../servers/ports.js'
 import { Collector } from './collect.js'
 
@@ -99,16 +100,16 @@ test('what takes nothing is not counted', async () => {
 
 test('failures are counted by their code, and reach the caller', async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 10, period: '1h' })), options())
-  const code = (error: unknown) => (error as TollgateError).code
-  expect(code(await limiter.take('').catch((error) => error))).toBe('INVALID_KEY')
+  const code = async (call: Promise<unknown>) => (await rejectionOf(call)).code
+  expect(await code(limiter.take(''))).toBe('INVALID_KEY')
   expect(() => limiter.takeSync('a', 0)).toThrow(TollgateError)
-  expect(code(await limiter.takeUpTo('a', -1).catch((error) => error))).toBe('INVALID_COST')
-  expect(code(await limiter.wait('a', { maxWaitMs: -1 }).catch((error) => error))).toBe('INVALID_OPTION')
-  const many = await limiter.takeMany(['a', '', 'b', '']).catch((error) => error)
+  expect(await code(limiter.takeUpTo('a', -1))).toBe('INVALID_COST')
+  expect(await code(limiter.wait('a', { maxWaitMs: -1 }))).toBe('INVALID_OPTION')
+  const many = await rejectionOf(limiter.takeMany(['a', '', 'b', '']))
   expect(many.results).toHaveLength(4)
   await limiter.takeMany('a' as unknown as string[]).catch(() => {})
   await limiter.close()
-  expect(code(await limiter.reserve('a', 1).catch((error) => error))).toBe('CLOSED')
+  expect(await code(limiter.reserve('a', 1))).toBe('CLOSED')
   const { decisions, errors, durations } = await recorded()
   expect(errors).toEqual({
     'limiter=api error.type=INVALID_KEY': 4,

@@ -1,5 +1,5 @@
 import { fixedWindow, gcra, slidingLogs } from '../../ts/index.js'
-import { anything } from '../policies/help.js'
+import { anything } from '../failure.js'
 import { PLACES } from './places.js'
 
 describe.each(PLACES)('block: $name', (place) => {

@@ -10,7 +10,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
-import { anything } from '../policies/help.js'
+import { anything } from '../failure.js'
 import { PLACES } from './places.js'
 
 const refill = { tokens: 1, every: '1h' } as const

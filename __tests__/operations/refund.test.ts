@@ -12,7 +12,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { stamped } from '../../ts/receipt.js'
-import { anything } from '../policies/help.js'
+import { anything } from '../failure.js'
 import { PLACES } from './places.js'
 
 const limits = { all: { limit: 10, window: '1h' } } as const

@@ -15,7 +15,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
-import { anything } from '../policies/help.js'
+import { anything } from '../failure.js'
 import { PLACES } from './places.js'
 
 const TEN: readonly Exclude<Policy<never>, SlidingCounterPolicy>[] = [

@@ -1,5 +1,5 @@
 import { fixedWindow, gcra, type Policy, slidingLog, slidingWindow, tokenBucket } from '../../ts/index.js'
-import { anything } from '../policies/help.js'
+import { anything } from '../failure.js'
 import { PLACES } from './places.js'
 
 const FIVE: readonly Policy[] = [

@@ -4,22 +4,9 @@ import {
   calendarWindow,
   MemoryStore,
   RateLimiter,
-  TollgateError,
 } from '../../ts/index.js'
+import { anything, failureOf } from '../failure.js'
 import { boundaryAfter } from './calendar.js'
-
-/** What users without TypeScript can pass. */
-const anything = (value: unknown) => value as never
-
-function failureOf(run: () => unknown): TollgateError {
-  try {
-    run()
-  } catch (error) {
-    expect(error).toBeInstanceOf(TollgateError)
-    return error as TollgateError
-  }
-  throw new Error('it did not fail')
-}
 
 /** A limiter at a time that is given, such as `2026-03-29T00:30:00Z`. */
 function limiterAt(options: CalendarWindowOptions, start: string) {

@@ -1,19 +1,7 @@
-import { leakyBucket, MemoryStore, RateLimiter, TollgateError } from '../../ts/index.js'
+import { leakyBucket, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
+import { anything, failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
-
-/** What users without TypeScript can pass. */
-const anything = (value: unknown) => value as never
-
-function failureOf(run: () => unknown): TollgateError {
-  try {
-    run()
-  } catch (error) {
-    expect(error).toBeInstanceOf(TollgateError)
-    return error as TollgateError
-  }
-  throw new Error('it did not fail')
-}
 
 let server: RedisServer
 

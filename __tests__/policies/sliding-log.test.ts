@@ -1,27 +1,12 @@
-import {
-  MemoryStore,
-  type Policy,
-  RateLimiter,
-  RedisStore,
-  slidingLog,
-  slidingLogs,
-  TollgateError,
-} from '../../ts/index.js'
+import { MemoryStore, type Policy, RateLimiter, RedisStore, slidingLog, slidingLogs } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
+import { anything, failureOf, rejectionOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 
-/** What users without TypeScript can pass. */
-const anything = (value: unknown) => value as never
-
 function messageOf(run: () => unknown): string {
-  try {
-    run()
-  } catch (error) {
-    expect(error).toBeInstanceOf(TollgateError)
-    expect((error as TollgateError).code).toBe('INVALID_POLICY')
-    return (error as TollgateError).message
-  }
-  throw new Error('it did not fail')
+  const { code, message } = failureOf(run)
+  expect(code).toBe('INVALID_POLICY')
+  return message
 }
 
 function limiterOf<P extends Policy>(policy: P, clock = new FakeClock()) {
@@ -131,7 +116,7 @@ describe('slidingLogs', () => {
       ['perSecond', 'allowed'],
       ['perSecond', 'refused'],
     ])
-    const failed = await limiter.takeMany(['a', '', 'c']).catch((error: unknown) => error as TollgateError)
+    const failed = await rejectionOf(limiter.takeMany(['a', '', 'c']))
     expect(failed).toMatchObject({
       code: 'INVALID_KEY',
       results: [{ policy: 'perSecond' }, { code: 'INVALID_KEY' }, { allowed: true }],
@@ -269,7 +254,7 @@ describe('over Redis', () => {
     })
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(22)
     await server.command('SET', 'mixed-logs:default:sls:{bad}', 'x')
-    const error = await several.takeMany(['good', 'bad']).catch((thrown: unknown) => thrown as TollgateError)
+    const error = await rejectionOf(several.takeMany(['good', 'bad']))
     expect(error).toMatchObject({ code: 'STORE_ERROR', results: [{ policy: 'perSecond' }, { code: 'STORE_ERROR' }] })
   })
 

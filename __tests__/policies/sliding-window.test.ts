@@ -1,18 +1,9 @@
-import { MemoryStore, RateLimiter, RedisStore, slidingWindow, TollgateError } from '../../ts/index.js'
+import { MemoryStore, RateLimiter, RedisStore, slidingWindow } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
+import { failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 
 type Options = Parameters<typeof slidingWindow>[0]
-
-function failureOf(run: () => unknown): TollgateError {
-  try {
-    run()
-  } catch (error) {
-    expect(error).toBeInstanceOf(TollgateError)
-    return error as TollgateError
-  }
-  throw new Error('it did not fail')
-}
 
 describe('options', () => {
   test('have defaults and are plain, frozen data that is taken again', () => {

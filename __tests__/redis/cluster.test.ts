@@ -1,6 +1,7 @@
 /** A store over a Redis Cluster. */
 
 import { fixedWindow, gcra, RateLimiter, RedisStore, type RedisStoreOptions } from '../../ts/index.js'
+import { failureOf } from '../failure.js'
 import { RedisCluster } from '../servers/cluster.js'
 import type { RedisServer } from '../servers/redis-server.js'
 import { type Outcome, outcome, recovery } from './help.js'
@@ -39,13 +40,7 @@ function calls(limiter: RateLimiter, keys: readonly string[]): Promise<Outcome[]
 }
 
 test('options are checked by name, value and rule', () => {
-  const message = (options: unknown) => {
-    try {
-      return new RedisStore(options as RedisStoreOptions) && 'nothing'
-    } catch (error) {
-      return (error as Error).message
-    }
-  }
+  const message = (options: unknown) => failureOf(() => new RedisStore(options as RedisStoreOptions)).message
   const nodes = addresses()
   expect(message({ cluster: { nodes }, url: 'redis://localhost' })).toMatch(
     /exactly one of .*cluster, got url and cluster/,

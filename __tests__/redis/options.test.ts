@@ -1,23 +1,17 @@
 /** What is wrong with the options of a Redis store is said at once, by name, and without a secret. */
 
 import { inspect } from 'node:util'
-import { RedisStore, TollgateError } from '../../ts/index.js'
+import { RedisStore, type TollgateError } from '../../ts/index.js'
+import { failureOf } from '../failure.js'
 import { CertificateAuthority } from '../servers/certificates.js'
 
 const SECRET = 'hunter2-the-secret'
 
 function failure(options: unknown): TollgateError {
-  try {
-    void new RedisStore(options as string).close()
-  } catch (error) {
-    if (TollgateError.is(error)) {
-      expect(error).toMatchObject({ code: 'INVALID_OPTION', charged: false })
-      expect(inspect(error, { depth: 9 })).not.toContain(SECRET)
-      return error
-    }
-    throw error
-  }
-  throw new Error('nothing was refused')
+  const error = failureOf(() => new RedisStore(options as string).close())
+  expect(error).toMatchObject({ code: 'INVALID_OPTION', charged: false })
+  expect(inspect(error, { depth: 9 })).not.toContain(SECRET)
+  return error
 }
 
 test.each([

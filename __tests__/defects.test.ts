@@ -11,7 +11,6 @@ import {
   MemoryStore,
   type Policy,
   RateLimiter,
-  RedisStore,
   slidingCounter,
   slidingLog,
   slidingLogs,
@@ -19,27 +18,16 @@ import {
   tokenBucket,
 } from '../ts/index.js'
 import { FakeClock } from './clock.js'
-import { RedisServer } from './servers/redis-server.js'
+import { openedRedis } from './redis/opened.js'
 
-let server: RedisServer
-let store: RedisStore
+const redis = openedRedis()
 let prefixes = 0
 
-beforeAll(async () => {
-  server = await RedisServer.start()
-  store = new RedisStore(server.url)
-})
-
-beforeEach(() => server.command('FLUSHALL'))
-
-afterAll(async () => {
-  await store.close()
-  await server.stop()
-})
+beforeEach(() => redis.server.command('FLUSHALL'))
 
 /** A limiter with keys of its own. */
 function over<N extends string>(policy: Policy): RateLimiter<string, N> {
-  return new RateLimiter(policy, { store, prefix: `defects-${prefixes++}` }) as RateLimiter<string, N>
+  return new RateLimiter(policy, { store: redis.store, prefix: `defects-${prefixes++}` }) as RateLimiter<string, N>
 }
 
 /** Every algorithm and layout, ten units per ten seconds. */
@@ -61,11 +49,11 @@ const ALL: readonly (readonly [string, Policy])[] = [
 ]
 
 function keysOfRedis(): Promise<string[]> {
-  return server.command('KEYS', '*')
+  return redis.server.command('KEYS', '*')
 }
 
 function number(...words: string[]): Promise<number> {
-  return server.command(...words)
+  return redis.server.command(...words)
 }
 
 test('deleting list entries by value can delete the running counter when values coincide', async () => {
@@ -91,7 +79,7 @@ test('only one expired bucket is dropped per request', async () => {
     const [name] = await keysOfRedis()
     // A hash also has a field that tells when it settles.
     expect(await number(layout === 'list' ? 'LLEN' : 'HLEN', name as string)).toBe(layout === 'list' ? 1 : 2)
-    await server.command('FLUSHALL')
+    await redis.server.command('FLUSHALL')
   }
 })
 
@@ -162,12 +150,12 @@ test('a log keyed by time loses counts', async () => {
 test.each(ALL)('%s: state initialised, drained and charged in separate scripts', async (_, policy) => {
   const limiter = over(policy)
   await limiter.take('key')
-  await server.command('CONFIG', 'RESETSTAT')
+  await redis.server.command('CONFIG', 'RESETSTAT')
   const calls = 10
   for (let call = 0; call < calls; call++) {
     await limiter.take('key')
   }
-  const stats = await server.command('INFO', 'commandstats')
+  const stats = await redis.server.command('INFO', 'commandstats')
   expect(stats).toContain(`cmdstat_evalsha:calls=${calls},`)
   expect(stats).not.toContain('cmdstat_eval:')
 })

@@ -1,6 +1,5 @@
 import { TollgateStore } from '../../ts/express-rate-limit.js'
-import { RedisStore } from '../../ts/index.js'
-import { RedisServer } from '../servers/redis-server.js'
+import { openedRedis } from '../redis/opened.js'
 
 /** Where hits are counted. */
 export interface Place {
@@ -16,17 +15,8 @@ const embedded: Place = { name: 'embedded', store: () => new TollgateStore() }
 export function describeEach(run: (place: Place) => void): void {
   describe('embedded', () => run(embedded))
   describe('over Redis', () => {
-    let server: RedisServer
-    let store: RedisStore
+    const redis = openedRedis()
     let stores = 0
-    beforeAll(async () => {
-      server = await RedisServer.start()
-      store = new RedisStore(server.url)
-    })
-    afterAll(async () => {
-      await store.close()
-      await server.stop()
-    })
-    run({ name: 'Redis', store: () => new TollgateStore({ store, prefix: `hits-${stores++}` }) })
+    run({ name: 'Redis', store: () => new TollgateStore({ store: redis.store, prefix: `hits-${stores++}` }) })
   })
 }

@@ -1,7 +1,7 @@
 import type { OnStoreFailure, Override, Policies, Policy } from '../../ts/index.js'
 import { type KeyOf, type LimitNames, RateLimiter, RedisStore } from '../../ts/index.js'
 import type { AnyLimiter } from '../operations/places.js'
-import { RedisServer } from '../servers/redis-server.js'
+import { openedRedis } from '../redis/opened.js'
 import { until } from '../servers/until.js'
 
 /** A limiter over Redis, as tests of any policies use it. */
@@ -34,45 +34,22 @@ export interface Away {
 /** It is there, and refuses every script: each call is asked, and fails. */
 export function failing(): Away {
   const config = ['user default on nopass ~* +@all -evalsha -eval']
-  const store = opened(
-    async (server) => new RedisStore(server.url),
-    () => RedisServer.start({ config }),
-  )
-  return { name: 'a store that fails', store }
+  const redis = openedRedis({ config })
+  return { name: 'a store that fails', store: () => redis.store }
 }
 
 /** Known to be down, and frozen: who asked it would wait. */
 export function knownDown(): Away {
-  const store = opened(
-    async (server) => {
-      const opened = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
-      server.freeze()
-      await isDown(opened)
-      return opened
-    },
-    () => RedisServer.start(),
-  )
-  return { name: 'a store that is known to be down', store }
+  const redis = openedRedis({}, async (server) => {
+    const store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+    server.freeze()
+    await isDown(store)
+    return store
+  })
+  return { name: 'a store that is known to be down', store: () => redis.store }
 }
 
 /** Waits until it is known that a store is down. */
 export async function isDown(store: RedisStore): Promise<void> {
   await until('the store is down', async () => store.status().state === 'down' || undefined)
-}
-
-function opened(
-  open: (server: RedisServer) => Promise<RedisStore>,
-  start: () => Promise<RedisServer>,
-): () => RedisStore {
-  let server: RedisServer
-  let store: RedisStore
-  beforeAll(async () => {
-    server = await start()
-    store = await open(server)
-  })
-  afterAll(async () => {
-    await store.close()
-    await server.stop()
-  })
-  return () => store
 }

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Override, Policies, Policy, ReservingFor, WaitsOf } from '../../ts/index.js'
-import { type KeyOf, type LimitNames, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
+import { type KeyOf, type LimitNames, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
-import { RedisServer } from '../servers/redis-server.js'
+import { openedRedis } from '../redis/opened.js'
 
 /** A limiter as tests of operations use it: on whichever store. */
 export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
@@ -40,24 +40,15 @@ function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number)
   }
 }
 
-/** A real Redis server, which is started before the tests of the file and ends after them. */
+/** A real Redis server. */
 function redis(): Place {
-  let server: RedisServer
-  let store: RedisStore
+  const opened = openedRedis()
   let limiters = 0
-  beforeAll(async () => {
-    server = await RedisServer.start()
-    store = new RedisStore(server.url)
-  })
-  afterAll(async () => {
-    await store.close()
-    await server.stop()
-  })
   return {
     name: 'Redis',
-    limiter: (policies) => new RateLimiter(policies, { store, prefix: `limiter-${limiters++}` }),
+    limiter: (policies) => new RateLimiter(policies, { store: opened.store, prefix: `limiter-${limiters++}` }),
     twins: (policies) => {
-      const options = { store, prefix: `limiter-${limiters++}` }
+      const options = { store: opened.store, prefix: `limiter-${limiters++}` }
       return [new RateLimiter(policies, options), new RateLimiter(policies, options)]
     },
     // By Redis's clock, which may be read up to a millisecond before this process's.

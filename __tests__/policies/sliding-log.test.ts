@@ -1,7 +1,7 @@
-import { MemoryStore, type Policy, RateLimiter, RedisStore, slidingLog, slidingLogs } from '../../ts/index.js'
+import { MemoryStore, type Policy, RateLimiter, slidingLog, slidingLogs } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 import { anything, failureOf, rejectionOf } from '../failure.js'
-import { RedisServer } from '../servers/redis-server.js'
+import { openedRedis } from '../redis/opened.js'
 
 function messageOf(run: () => unknown): string {
   const { code, message } = failureOf(run)
@@ -171,21 +171,10 @@ describe('slidingLogs', () => {
 })
 
 describe('over Redis', () => {
-  let server: RedisServer
-  let store: RedisStore
-
-  beforeAll(async () => {
-    server = await RedisServer.start()
-    store = new RedisStore(server.url)
-  })
-
-  afterAll(async () => {
-    await store.close()
-    await server.stop()
-  })
+  const redis = openedRedis()
 
   test('slidingLog: take, takeMany, peek and reset; calls of one turn all count', async () => {
-    const limiter = new RateLimiter(slidingLog({ limit: 3, window: '1h' }), { store, prefix: 'log' })
+    const limiter = new RateLimiter(slidingLog({ limit: 3, window: '1h' }), { store: redis.store, prefix: 'log' })
     await limiter.ready()
     expect(await limiter.take('a', 2)).toMatchObject({ status: 'allowed', policy: 'default', limit: 3, remaining: 1 })
     expect(await limiter.peek('a')).toMatchObject({ status: 'allowed-last', remaining: 1 })
@@ -200,7 +189,7 @@ describe('over Redis', () => {
 
   test('countRefused: who keeps trying stays refused', async () => {
     const policy = slidingLog({ limit: 1, window: 150, countRefused: true })
-    const limiter = new RateLimiter(policy, { store, prefix: 'counting' })
+    const limiter = new RateLimiter(policy, { store: redis.store, prefix: 'counting' })
     expect((await limiter.take('a')).allowed).toBe(true)
     const until = performance.now() + 400
     while (performance.now() < until) {
@@ -211,7 +200,7 @@ describe('over Redis', () => {
 
   test('slidingLogs: every kind of call tells each limit by name', async () => {
     const limits = { perHour: { limit: 2, window: '1h' }, perDay: { limit: 3, window: '1d' } } as const
-    const limiter = new RateLimiter(slidingLogs({ limits, precision: '1m' }), { store, prefix: 'logs' })
+    const limiter = new RateLimiter(slidingLogs({ limits, precision: '1m' }), { store: redis.store, prefix: 'logs' })
     await limiter.ready()
     expect(await limiter.take('a')).toMatchObject({
       status: 'allowed',
@@ -240,8 +229,8 @@ describe('over Redis', () => {
   })
 
   test('limiters of one limit and of several go together in one round, each told what is its own', async () => {
-    const several = new RateLimiter(slidingLogs({ limits: LIMITS }), { store, prefix: 'mixed-logs' })
-    const single = new RateLimiter(slidingLog({ limit: 9, window: '1h' }), { store, prefix: 'mixed-log' })
+    const several = new RateLimiter(slidingLogs({ limits: LIMITS }), { store: redis.store, prefix: 'mixed-logs' })
+    const single = new RateLimiter(slidingLog({ limit: 9, window: '1h' }), { store: redis.store, prefix: 'mixed-log' })
     const keys = Array.from({ length: 10 }, (_, index) => `key ${index}`)
     const calls = keys.flatMap((key) => [several.take(key), single.take(key), several.take('hot')])
     const decisions = await Promise.all(calls)
@@ -253,7 +242,7 @@ describe('over Redis', () => {
       }
     })
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(22)
-    await server.command('SET', 'mixed-logs:default:sls:{bad}', 'x')
+    await redis.server.command('SET', 'mixed-logs:default:sls:{bad}', 'x')
     const error = await rejectionOf(several.takeMany(['good', 'bad']))
     expect(error).toMatchObject({ code: 'STORE_ERROR', results: [{ policy: 'perSecond' }, { code: 'STORE_ERROR' }] })
   })
@@ -264,7 +253,7 @@ describe('over Redis', () => {
       slidingLogs({ limits: { hourly: { limit: 3, window: '1h' } } }),
     ]
     for (const policy of policies) {
-      const of = () => new RateLimiter(policy, { store, prefix: 'same' })
+      const of = () => new RateLimiter(policy, { store: redis.store, prefix: 'same' })
       const [one, other] = [of(), of()]
       const decisions = await Promise.all([one, other, one, other, one].map((limiter) => limiter.take('a')))
       expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(3)

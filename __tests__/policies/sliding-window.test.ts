@@ -1,7 +1,7 @@
-import { MemoryStore, RateLimiter, RedisStore, slidingWindow } from '../../ts/index.js'
+import { MemoryStore, RateLimiter, slidingWindow } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 import { failureOf } from '../failure.js'
-import { RedisServer } from '../servers/redis-server.js'
+import { openedRedis } from '../redis/opened.js'
 
 type Options = Parameters<typeof slidingWindow>[0]
 
@@ -81,24 +81,13 @@ describe('embedded', () => {
 })
 
 describe('over Redis', () => {
-  let server: RedisServer
-  let store: RedisStore
-
-  beforeAll(async () => {
-    server = await RedisServer.start()
-    store = new RedisStore(server.url)
-  })
-
-  afterAll(async () => {
-    await store.close()
-    await server.stop()
-  })
+  const redis = openedRedis()
 
   describe.each(['list', 'hash'] as const)('in a %s', (layout) => {
     const policy = slidingWindow({ limit: 3, window: '1h', layout })
 
     test('take, takeMany, peek and reset', async () => {
-      const limiter = new RateLimiter(policy, { store, prefix: layout })
+      const limiter = new RateLimiter(policy, { store: redis.store, prefix: layout })
       expect(await limiter.take('a', 2)).toMatchObject({ status: 'allowed', limit: 3, remaining: 1, source: 'store' })
       expect(await limiter.peek('a')).toMatchObject({ status: 'allowed-last', remaining: 1 })
       const refused = await limiter.peek('a', 2)
@@ -113,7 +102,7 @@ describe('over Redis', () => {
 
     test('64 calls of one turn on one key admit the limit, and a refusal is honest', async () => {
       const short = slidingWindow({ limit: 3, window: '200ms', buckets: 4, layout })
-      const limiter = new RateLimiter(short, { store, prefix: `${layout}-hot` })
+      const limiter = new RateLimiter(short, { store: redis.store, prefix: `${layout}-hot` })
       const decisions = await Promise.all(Array.from({ length: 64 }, () => limiter.take('hot')))
       expect(decisions.map(({ status }) => status).slice(0, 4)).toEqual([
         'allowed',

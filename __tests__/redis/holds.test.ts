@@ -12,8 +12,8 @@ import {
   slidingLog,
   slidingWindow,
 } from '../../ts/index.js'
-import { RedisServer } from '../servers/redis-server.js'
 import { skewed, told } from './help.js'
+import { openedRedis } from './opened.js'
 
 const LIMIT = 60
 const SHORT = { limit: 20, window: 200 }
@@ -35,18 +35,7 @@ interface Told {
   readonly counts: Readonly<Record<'allowed' | 'refused' | 'settled' | 'again' | 'expired' | 'forgotten', number>>
 }
 
-let server: RedisServer
-let store: RedisStore
-
-beforeAll(async () => {
-  server = await RedisServer.start()
-  store = new RedisStore(server.url)
-})
-
-afterAll(async () => {
-  await store.close()
-  await server.stop()
-})
+const redis = openedRedis()
 
 /** How many keys there are whose name matches, and that have a TTL or have none. */
 function keys(pattern: string, hasTtl: boolean): Promise<number> {
@@ -58,14 +47,14 @@ function keys(pattern: string, hasTtl: boolean): Promise<number> {
       end
     end
     return count`
-  return server.command('EVAL', script, '0', pattern, `${hasTtl}`)
+  return redis.server.command('EVAL', script, '0', pattern, `${hasTtl}`)
 }
 
 describe('three processes that reserve and settle at random', () => {
   let reports: readonly Told[]
 
   beforeAll(async () => {
-    const work = { url: server.url, hour, short: fixedWindow(SHORT), inFlight: 6, ms: 3_000 }
+    const work = { url: redis.server.url, hour, short: fixedWindow(SHORT), inFlight: 6, ms: 3_000 }
     const children = await Promise.all([-900, 0, 60_000].map((skew) => skewed('reserving.mjs', work, skew)))
     reports = await Promise.all(children.map((child) => told<Told>(child)))
   }, 30_000)
@@ -84,7 +73,7 @@ describe('three processes that reserve and settle at random', () => {
   })
 
   test('what is on the books is what was charged and not given back, to the unit', async () => {
-    const limiter = new RateLimiter(hour, { store, prefix: 'hour' })
+    const limiter = new RateLimiter(hour, { store: redis.store, prefix: 'hour' })
     const { policies } = await limiter.peek('key', 0)
     const spent = reports.reduce((sum, report) => sum + report.spent, 0)
     expect(spent).toBeGreaterThan(0)
@@ -116,14 +105,16 @@ describe('three processes that reserve and settle at random', () => {
 describe('a process that is killed', () => {
   test('has spent what it reserved, which vanishes with its window or by draining', async () => {
     const policies = [fixedWindow({ limit: 10, window: '2s' }), gcra({ limit: 10, period: '3s' })] as const
-    const work = { url: server.url, policies, units: 5, expiresIn: '500ms' }
+    const work = { url: redis.server.url, policies, units: 5, expiresIn: '500ms' }
     const child = fork(join(__dirname, 'reserve-and-wait.mjs'), [JSON.stringify(work)])
     const [allowed] = await once(child, 'message')
     expect(allowed).toEqual([true, true])
     const start = performance.now()
     child.kill('SIGKILL')
     await once(child, 'exit')
-    const limiters = policies.map((policy, index) => new RateLimiter(policy, { store, prefix: `killed-${index}` }))
+    const limiters = policies.map(
+      (policy, index) => new RateLimiter(policy, { store: redis.store, prefix: `killed-${index}` }),
+    )
     const left = () => Promise.all(limiters.map(async (limiter) => (await limiter.peek('key', 0)).remaining))
     expect(await keys('killed-*~holds*', true)).toBe(2)
     await sleep(600 - (performance.now() - start))
@@ -149,7 +140,7 @@ describe('a call whose outcome is unknown', () => {
     { actual: 1, remaining: 9 },
     { actual: 6, remaining: 4 },
   ])('can be made again: $actual units are settled once', async ({ actual, remaining }) => {
-    const impatient = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
+    const impatient = new RedisStore({ url: redis.server.url, commandTimeoutMs: 300 })
     const limiter = new RateLimiter(fixedWindow({ limit: 10, window: '1h' }), { store: impatient, prefix: 'unknown' })
     try {
       await limiter.reset('key')
@@ -158,16 +149,16 @@ describe('a call whose outcome is unknown', () => {
       if (!reservation.allowed) {
         return
       }
-      server.freeze()
+      redis.server.freeze()
       await expect(reservation.commit(actual)).rejects.toMatchObject({ code: 'STORE_TIMEOUT', charged: 'unknown' })
-      server.thaw()
+      redis.server.thaw()
       await limiter.ready()
       expect(await reservation.commit(actual)).toEqual({ settled: false, reason: 'settled-before' })
       expect((await limiter.peek('key', 0)).remaining).toBe(remaining)
       expect(await reservation.cancel()).toEqual({ settled: false, reason: 'settled-before' })
       expect((await limiter.peek('key', 0)).remaining).toBe(remaining)
     } finally {
-      server.thaw()
+      redis.server.thaw()
       await impatient.close()
     }
   })

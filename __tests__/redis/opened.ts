@@ -1,0 +1,33 @@
+import { RedisStore } from '../../ts/index.js'
+import { RedisServer, type RedisServerOptions } from '../servers/redis-server.js'
+
+/** A real Redis server and a store on it, from before the tests of a file or block until after them. */
+export interface OpenedRedis {
+  readonly server: RedisServer
+  readonly store: RedisStore
+}
+
+/** Sets the hooks that open and close them: neither is there before the first test. */
+export function openedRedis(
+  options: RedisServerOptions = {},
+  open: (server: RedisServer) => RedisStore | Promise<RedisStore> = ({ url }) => new RedisStore(url),
+): OpenedRedis {
+  let server: RedisServer
+  let store: RedisStore
+  beforeAll(async () => {
+    server = await RedisServer.start(options)
+    store = await open(server)
+  })
+  afterAll(async () => {
+    await store.close()
+    await server.stop()
+  })
+  return {
+    get server() {
+      return server
+    },
+    get store() {
+      return store
+    },
+  }
+}

@@ -1,6 +1,8 @@
 import type {
   Decision,
   EmbeddedRateLimiter,
+  Enforcing,
+  FixedWindowPolicy,
   GcraPolicy,
   RateLimiter as Limiter,
   Policies,
@@ -30,6 +32,12 @@ type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ?
 /** Compiles for `true` alone: `npm run check:types` is what runs these tests. */
 const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
 
+/** A limiter of one rate that may be over Redis. */
+type OverGcra = Limiter<string, 'default', PolicyOverride<GcraPolicy>> &
+  Enforcing<GcraPolicy<never>> &
+  Reserving &
+  Waits<string, 'default'>
+
 test('a decision narrows on allowed and on status', () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }))
   const decision: Decision<'default'> = limiter.takeSync('a')
@@ -55,8 +63,7 @@ test('an embedded limiter can be passed where any limiter is wanted', async () =
 test('a limiter over Redis has no takeSync and needs a prefix', () => {
   const never = (store: RedisStore) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    type Expected = Limiter<string, 'default', PolicyOverride<GcraPolicy>> & Reserving & Waits<string, 'default'>
-    holds<Equal<typeof limiter, Expected>>()
+    holds<Equal<typeof limiter, OverGcra>>()
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'redis://localhost', prefix: 'api' })
     // @ts-expect-error over Redis nothing is answered at once
     limiter.takeSync('a')
@@ -71,8 +78,7 @@ test('a limiter over Redis has no takeSync and needs a prefix', () => {
 test('the store can be chosen when the program runs', () => {
   const never = (store: MemoryStore | RedisStore | undefined) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    type Expected = Limiter<string, 'default', PolicyOverride<GcraPolicy>> & Reserving & Waits<string, 'default'>
-    holds<Equal<typeof limiter, Expected>>()
+    holds<Equal<typeof limiter, OverGcra>>()
     // @ts-expect-error it may be over Redis
     limiter.takeSync('a')
     // @ts-expect-error there the prefix is needed
@@ -110,7 +116,8 @@ test('the names of several limits are those given', () => {
   const limiter = new RateLimiter(policy)
   type Names = 'perSecond' | 'perHour'
   type Own = PolicyOverride<SlidingLogsPolicy<Names>>
-  holds<Equal<typeof limiter, EmbeddedRateLimiter<string, Names, Own> & Reserving<string, Names>>>()
+  type Expected = EmbeddedRateLimiter<string, Names, Own> & Enforcing<typeof policy> & Reserving<string, Names>
+  holds<Equal<typeof limiter, Expected>>()
   const decision = limiter.takeSync('a')
   holds<Equal<typeof decision.policy, Names>>()
   expect(decision.policies.perSecond.limit + decision.policies.perHour.limit).toBe(10)
@@ -118,7 +125,7 @@ test('the names of several limits are those given', () => {
   expect(decision.policies.perDay).toBeUndefined()
   const never = (store: RedisStore) => {
     const shared = new RateLimiter(policy, { store, prefix: 'api' })
-    holds<Equal<typeof shared, Limiter<string, Names, Own> & Reserving<string, Names>>>()
+    holds<Equal<typeof shared, Limiter<string, Names, Own> & Enforcing<typeof policy> & Reserving<string, Names>>>()
     // @ts-expect-error a limit needs a window
     slidingLogs({ limits: { perSecond: { limit: 1 } } })
   }
@@ -178,6 +185,32 @@ test('policies whose names are not known can be used, too', () => {
   const [first, second] = [several.takeSync('a'), one.takeSync('a')]
   holds<Equal<typeof first.policy, string>>()
   expect([first.policy, second.policy]).toEqual(['a', 'default'])
+})
+
+test('a limiter shows each policy with the numbers of its own algorithm', () => {
+  const one = new RateLimiter(gcra({ limit: 1, period: 1, burst: 5 }))
+  expect(one.policies.default.burst).toBe(5)
+  const limits = { short: { limit: 2, window: '1s' }, long: { limit: 9, window: '1h' } } as const
+  const logs = slidingLogs({ limits })
+  expect(new RateLimiter(logs).policies.long.limits.short.limit).toBe(2)
+  const several = new RateLimiter({ bucket: tokenBucket({ capacity: 3, refill: { tokens: 1, every: 1 } }), logs })
+  expect(several.policies.bucket.refill.tokens + several.policies['logs.long'].limits.short.limit).toBe(3)
+  const wanted: Limiter<string, 'bucket' | 'logs.short' | 'logs.long'> = several
+  holds<Equal<typeof wanted.policies.bucket, Policy>>()
+  const never = (policy: Policy, policies: Policies, some: GcraPolicy | FixedWindowPolicy, name: string) => {
+    // @ts-expect-error it is no bucket
+    one.policies.default.capacity
+    // @ts-expect-error no such policy
+    several.policies.logs
+    // @ts-expect-error it may be any
+    new RateLimiter(policy).policies[name]?.burst
+    // @ts-expect-error nor is it known which there are
+    new RateLimiter(policies).policies[name]?.burst
+    // @ts-expect-error it may be a window
+    new RateLimiter(some).policies.default.burst
+    return new RateLimiter(some).policies.default.limit
+  }
+  expect(never).toBeInstanceOf(Function)
 })
 
 test('only numbers can be overridden, and for a time', () => {

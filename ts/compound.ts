@@ -19,6 +19,11 @@ export type LimitNames<P extends Policy | Policies> =
       ? 'default'
       : { [Name in keyof P & string]: NamesWithin<Name, P[Name]> }[keyof P & string]
 
+/** The policies by those names: the limits of a `slidingLogs` share one. */
+export type PoliciesByLimit<P extends Policy | Policies> = P extends Policy
+  ? { readonly [Name in LimitNames<P>]: P }
+  : { readonly [Name in keyof P & string as NamesWithin<Name, P[Name]>]: P[Name] }
+
 type NamesWithin<Name extends string, P> = P extends SlidingLogsPolicy<infer L> ? `${Name}.${L}` : Name
 
 /**

@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 export type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
-export type { KeyOf, LimitNames, Policies } from './compound.js'
+export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './compound.js'
 export type { Allowed, Blocked, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from './decision.js'
 export type { Duration, DurationUnit } from './duration.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from './error.js'
@@ -45,6 +45,7 @@ export type { Policy } from './policy.js'
 export {
   type AnyRateLimiterOptions,
   type EmbeddedRateLimiter,
+  type Enforcing,
   RateLimiter,
   type RateLimiterConstructor,
   type RateLimiterOptions,

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
-import type { KeyOf, LimitNames, Policies } from './compound.js'
+import type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './compound.js'
 import type { Decision } from './decision.js'
 import type { Duration } from './duration.js'
 import type { OnStoreFailure } from './fallback/on-store-failure.js'
@@ -213,6 +213,16 @@ export interface EmbeddedRateLimiter<K = string, N extends string = 'default', O
   takeSync(key: K, cost?: number | TakeOptions): Decision<N>
 }
 
+/**
+ * What a limiter was made with.
+ *
+ * @typeParam P - Its policy, or its policies by name.
+ */
+export interface Enforcing<P extends Policy | Policies> {
+  /** As in {@link RateLimiter}, each with the numbers of its own algorithm. */
+  readonly policies: PoliciesByLimit<P>
+}
+
 /** Makes limiters. */
 export interface RateLimiterConstructor {
   /**
@@ -235,7 +245,7 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options?: RateLimiterOptions,
-  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & ReservingFor<P> & WaitsOf<P>
+  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
   /**
    * A limiter on whichever store it is given. It has no `takeSync`.
    *
@@ -247,7 +257,7 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options: AnyRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & ReservingFor<P> & WaitsOf<P>
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *
@@ -257,7 +267,7 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options: RedisRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & ReservingFor<P> & WaitsOf<P>
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
   readonly prototype: RateLimiter
 }
 

@@ -51,7 +51,7 @@ describe('over Redis', () => {
   test('two stores share the counts, and every operation works', async () => {
     const policy = slidingCounter({ limit: 3, window: '30d' })
     const stores = [new RedisStore(server.url), new RedisStore(server.url)]
-    const [one, other] = stores.map((store) => new RateLimiter(policy, { store, prefix: 'api' })) as [
+    const [one, other] = stores.map((store): RateLimiter => new RateLimiter(policy, { store, prefix: 'api' })) as [
       RateLimiter,
       RateLimiter,
     ]

@@ -1,3 +1,5 @@
+import { MemoryStore, type Policy, RateLimiter } from '../ts/index.js'
+
 /** A clock that stands still until it is told: it starts on a day in 2026. */
 export class FakeClock {
   #now = Date.UTC(2026, 5, 1)
@@ -9,4 +11,10 @@ export class FakeClock {
   advance(millis: number): void {
     this.#now += millis
   }
+}
+
+/** A limiter on an embedded store, and its clock. */
+export function limiterOf<const P extends Policy>(policy: P) {
+  const clock = new FakeClock()
+  return { limiter: new RateLimiter(policy, { store: new MemoryStore({ clock: clock.read }) }), clock }
 }

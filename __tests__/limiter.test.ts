@@ -1,9 +1,5 @@
-import { fixedWindow, gcra, MemoryStore, type Policy, RateLimiter, tokenBucket } from '../ts/index.js'
-import { FakeClock } from './clock.js'
-
-function limiterOf<P extends Policy>(policy: P, clock = new FakeClock()) {
-  return { limiter: new RateLimiter(policy, { store: new MemoryStore({ clock: clock.read }) }), clock }
-}
+import { fixedWindow, gcra, type Policy, RateLimiter, tokenBucket } from '../ts/index.js'
+import { limiterOf } from './clock.js'
 
 const POLICIES: readonly Policy[] = [
   fixedWindow({ limit: 3, window: '1s' }),

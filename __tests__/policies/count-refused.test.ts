@@ -1,7 +1,7 @@
 import { type FixedWindowPolicy, fixedWindow, RateLimiter, RedisStore } from '../../ts/index.js'
+import { limiterOf } from '../clock.js'
 import { anything, failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { limiterOf } from './help.js'
 
 const COUNTING = fixedWindow({ limit: 10, window: '1h', countRefused: true })
 

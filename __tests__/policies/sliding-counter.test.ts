@@ -1,7 +1,7 @@
 import { RateLimiter, RedisStore, slidingCounter } from '../../ts/index.js'
+import { limiterOf } from '../clock.js'
 import { anything, failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { limiterOf } from './help.js'
 
 describe('embedded', () => {
   test('the window before fades, and is rounded against the caller', async () => {

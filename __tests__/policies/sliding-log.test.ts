@@ -1,5 +1,5 @@
-import { MemoryStore, type Policy, RateLimiter, slidingLog, slidingLogs } from '../../ts/index.js'
-import { FakeClock } from '../clock.js'
+import { type Policy, RateLimiter, slidingLog, slidingLogs } from '../../ts/index.js'
+import { limiterOf } from '../clock.js'
 import { anything, failureOf, rejectionOf } from '../failure.js'
 import { openedRedis } from '../redis/opened.js'
 
@@ -7,10 +7,6 @@ function messageOf(run: () => unknown): string {
   const { code, message } = failureOf(run)
   expect(code).toBe('INVALID_POLICY')
   return message
-}
-
-function limiterOf<P extends Policy>(policy: P, clock = new FakeClock()) {
-  return { limiter: new RateLimiter(policy, { store: new MemoryStore({ clock: clock.read }) }), clock }
 }
 
 const LIMITS = { perSecond: { limit: 2, window: '1s' }, perMinute: { limit: 3, window: '1m' } } as const

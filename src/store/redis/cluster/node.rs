@@ -101,7 +101,7 @@ impl Node {
     /// The link, with its number.
     pub(super) fn link(&self) -> Option<(MultiplexedConnection, u64)> {
         match self.links.now() {
-            Link::Up(connection, number) => Some((connection, number)),
+            Link::Up(line, number) => Some((line.connection, number)),
             Link::Away(_) | Link::Down(_) => None,
         }
     }

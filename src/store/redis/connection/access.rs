@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -10,9 +10,11 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::stepped::Stepped;
 use super::tls::Tls;
 
 /// Where a server is.
@@ -138,9 +140,17 @@ fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
+/// What is sent over, and who sends it.
+#[derive(Clone)]
+pub(in super::super) struct Line {
+    pub(in super::super) connection: MultiplexedConnection,
+    /// It ends with the connection.
+    pub(super) driver: Weak<Stepped>,
+}
+
 /// A connection to a server, which ends when this is dropped.
 pub(super) struct Opened {
-    pub(super) connection: MultiplexedConnection,
+    pub(super) line: Line,
     driver: JoinHandle<()>,
 }
 
@@ -153,7 +163,9 @@ impl Opened {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
         let (connection, driver) = made.map_err(text)?;
-        Ok(Self { connection, driver: tokio::spawn(driver) })
+        let (stepped, driver) = Stepped::spawn(&Handle::current(), driver);
+        let line = Line { connection, driver: Arc::downgrade(&stepped) };
+        Ok(Self { line, driver })
     }
 
     /// Waits until the connection has ended, whoever ended it.

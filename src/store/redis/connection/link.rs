@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::super::job::Failure;
+use super::access::Line;
 use super::health::{About, Health, Pulse, Warning, pulse};
 use super::route::{Connected, Route};
 
@@ -38,7 +39,7 @@ pub struct Patience {
 #[derive(Clone)]
 pub(in super::super) enum Link {
     /// A link, with its number: one that breaks is reported by it.
-    Up(MultiplexedConnection, u64),
+    Up(Line, u64),
     /// There is none just now, and why.
     Away(Arc<str>),
     /// The server is down: nothing can be hoped for by waiting; and why.
@@ -104,14 +105,14 @@ impl Board {
         });
     }
 
-    fn up(&self, connection: &MultiplexedConnection, number: u64, about: &Arc<About>) {
+    fn up(&self, line: &Line, number: u64, about: &Arc<About>) {
         self.health.send_if_modified(|health| {
             let up = Health::Up(about.clone());
             let is_other = *health != up;
             *health = up;
             is_other
         });
-        self.link.send_replace(Link::Up(connection.clone(), number));
+        self.link.send_replace(Link::Up(line.clone(), number));
     }
 
     fn is_down(&self) -> bool {
@@ -142,7 +143,7 @@ impl Keeper {
         let mut since = Instant::now();
         for number in 0.. {
             let mut connected = self.connected(since).await;
-            self.board.up(&connected.opened.connection, number, &connected.about);
+            self.board.up(&connected.opened.line, number, &connected.about);
             if let Some(found) = connected.warning.take() {
                 (self.board.warn)(found);
             }
@@ -186,7 +187,8 @@ impl Keeper {
     async fn until_broken(&mut self, connected: Connected, number: u64) -> Arc<str> {
         let Self { route, patience, board, reports } = self;
         let Connected { mut opened, about, .. } = connected;
-        let mut connection = opened.connection.clone();
+        let line = opened.line.clone();
+        let mut connection = line.connection.clone();
         let is_lone = route.is_lone();
         let moved = route.moved();
         tokio::pin!(moved);
@@ -205,7 +207,6 @@ impl Keeper {
                 () = sleep(pause) => {}
             }
             let asked = Instant::now();
-            let of_link = connection.clone();
             let found = pulse(&mut connection);
             tokio::pin!(found);
             let found = loop {
@@ -229,7 +230,7 @@ impl Keeper {
                 Pulse::Well(_) => {
                     since = None;
                     if board.is_down() {
-                        board.up(&of_link, number, &about);
+                        board.up(&line, number, &about);
                     }
                     continue;
                 }
@@ -277,7 +278,7 @@ impl Links {
             Err(_) => self.current.borrow().clone(),
         };
         match self.known(link) {
-            Link::Up(connection, number) => Ok((connection, number)),
+            Link::Up(line, number) => Ok((line.connection, number)),
             Link::Away(why) | Link::Down(why) => Err(Failure::Unavailable(why)),
         }
     }

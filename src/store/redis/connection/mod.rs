@@ -14,6 +14,7 @@ mod route;
 mod sender;
 mod sentinel;
 mod server_time;
+mod stepped;
 mod tls;
 mod verdict;
 
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 
 use self::course::Deciding;
 use self::sender::{Request, Settle};
+use self::stepped::{Held, Stepped};
 use super::job::Answer;
 use super::round::Round;
 use crate::time::Micros;
@@ -46,6 +48,8 @@ pub use self::tls::{Identity, Tls};
 #[derive(Debug)]
 pub struct Connection {
     requests: mpsc::UnboundedSender<Request>,
+    sender: Arc<Stepped>,
+    runtime: Handle,
     link: watch::Receiver<Link>,
     health: watch::Receiver<Health>,
     tasks: [JoinHandle<()>; 2],
@@ -65,8 +69,10 @@ impl Connection {
         let (requests, incoming) = mpsc::unbounded_channel();
         let (keeper, links, health) = keeper(route, patience, warn);
         let link = links.watch();
-        let tasks = [runtime.spawn(keeper.run()), runtime.spawn(sender::run(incoming, links))];
-        Self { requests, link, health, tasks, server_time: Arc::default() }
+        let keeping = runtime.spawn(keeper.run());
+        let (sender, sending) = Stepped::spawn(runtime, sender::run(incoming, links));
+        let (runtime, tasks) = (runtime.clone(), [keeping, sending]);
+        Self { requests, sender, runtime, link, health, tasks, server_time: Arc::default() }
     }
 
     /// Whether there is a link, as far as is known.
@@ -95,8 +101,24 @@ impl Connection {
     ) {
         let (course, jobs) = Deciding::new(round, clock, Arc::clone(&self.server_time), hear);
         let settle = Settle::new(jobs.len(), course);
+        self.send(Request { jobs, deadline, settle });
+    }
+}
+
+impl Connection {
+    /// Sends a request as far as that goes at once, on this thread.
+    fn send(&self, request: Request) {
+        let driver = match &*self.link.borrow() {
+            Link::Up(line, _) => line.driver.upgrade(),
+            Link::Away(_) | Link::Down(_) => None,
+        };
+        let _timers = self.runtime.enter();
+        let mut driver = driver.as_ref().and_then(|driver| driver.hold());
+        let mut sender = self.sender.hold();
         // If nobody hears requests any more, this one is dropped, and so settled.
-        let _unheard = self.requests.send(Request { jobs, deadline, settle });
+        let _unheard = self.requests.send(request);
+        sender.as_mut().map(Held::step);
+        driver.as_mut().map(Held::step);
     }
 }
 

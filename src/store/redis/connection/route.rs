@@ -91,14 +91,14 @@ async fn connected(
 ) -> Result<Connected, Arc<str>> {
     let mut opened = access.connect(address).await?;
     let seen = async {
-        let version = match pulse(&mut opened.connection).await {
+        let version = match pulse(&mut opened.line.connection).await {
             Pulse::Well(version) => version.unwrap_or_default(),
             Pulse::Demoted if must_be_master => return Err(format!("{address} is a replica")),
             // It may become a master again: each call will tell.
             Pulse::Demoted => String::new(),
             Pulse::Unwell(why) | Pulse::Broken(why) => return Err(format!("{address}: {why}")),
         };
-        Ok((version, warning(&mut opened.connection).await))
+        Ok((version, warning(&mut opened.line.connection).await))
     };
     let late = |_| format!("{address} did not answer in time");
     let (version, warning) = timeout(access.timeout, seen).await.map_err(late)??;

@@ -112,8 +112,12 @@ async fn ask<'n>(
 async fn told(mut link: Opened, master: &str) -> Result<(Opened, Address), Arc<str>> {
     let mut command = redis::cmd("SENTINEL");
     command.arg("get-master-addr-by-name").arg(master);
-    let reply =
-        link.connection.send_packed_command(&command).await.map_err(|error| error.to_string())?;
+    let reply = link
+        .line
+        .connection
+        .send_packed_command(&command)
+        .await
+        .map_err(|error| error.to_string())?;
     match reply {
         Value::Array(words) => match &words[..] {
             [Value::BulkString(host), Value::BulkString(port)] => {

@@ -39,16 +39,18 @@ export type RedisStore = native.RedisStore
 /**
  * The addon, by the generated loader.
  *
- * @throws {Error} Saying what to do if there is none that this process can load; its `cause` is what the loader said.
+ * @throws {Error} Saying what to do if there is none that this process can load; its `cause` is what the loader tried.
  */
 function load(): typeof native {
   try {
     // Not an import: what an import fails with cannot be caught.
     return require('../native.js') as typeof native
-  } catch (cause) {
+  } catch (error) {
     if (CHOSEN_BY.some((name) => process.env[name])) {
-      throw cause
+      throw error
     }
+    // The loader's own sentence gives other advice; its causes are what it tried, the last first.
+    const cause = error instanceof Error ? (error.cause ?? error) : error
     throw new Error(`tollgate: ${advice(platform(), messagesOf(cause))}`, { cause })
   }
 }
@@ -58,8 +60,8 @@ function advice(name: string, messages: readonly string[]): string {
   if (!PLATFORMS.includes(name)) {
     return [
       `there is no addon for this platform, ${name}, only for ${PLATFORMS.join(', ')}.`,
-      `Elsewhere build it from the sources (\`npm ci\`, with Rust installed), and put the file tollgate.${name}.node`,
-      'that this makes beside native.js in the folder of the package.',
+      'Elsewhere build it from the sources (`npm ci`, with Rust installed), and set NAPI_RS_NATIVE_LIBRARY_PATH to the',
+      'path of the tollgate.*.node file that this makes.',
     ].join(' ')
   }
   if (!isThere(name)) {
@@ -119,10 +121,9 @@ function isGlibc(): boolean {
   return report.header.glibcVersionRuntime !== undefined
 }
 
-/** What the loader tried, as a chain of causes, the last first; its own sentence, which is no cause, is left out. */
+/** The messages of a chain of causes. */
 function messagesOf(error: unknown): string[] {
-  const cause = error instanceof Error ? error.cause : undefined
-  return cause instanceof Error ? [cause.message, ...messagesOf(cause)] : []
+  return error instanceof Error ? [error.message, ...messagesOf(error.cause)] : []
 }
 
 function version(): string {

@@ -18,11 +18,15 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { thirdPartyLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /** What npm publishes whether or not `files` lists it. */
 const ALWAYS_PUBLISHED = ['README.md', 'LICENSE']
+
+/** The licences of the crates that are compiled into an addon. */
+const THIRD_PARTY = 'THIRD-PARTY-LICENSES.txt'
 
 /** What only this repository needs. Without scripts, no installation of the copy builds anything. */
 const NOT_PUBLISHED = ['scripts', 'devDependencies', 'napi']
@@ -53,8 +57,9 @@ function stage(out, addons, complete) {
     throw new Error(`no addon in ${shown(addons)} for: ${missing.map(({ name }) => name).join(', ')}`)
   }
   stageMain(join(out, manifest.name), manifest, platforms)
+  const licenses = thirdPartyLicenses(ROOT)
   for (const platform of ready) {
-    stagePlatform(join(out, platform.name), platform, addons)
+    stagePlatform(join(out, platform.name), platform, addons, licenses)
   }
   for (const { name } of missing) {
     console.log(`left out ${name}: its addon is not there`)
@@ -70,13 +75,14 @@ function stageMain(folder, manifest, platforms) {
   report(folder, published)
 }
 
-/** A platform's package: one addon, and the licence that it comes under. */
-function stagePlatform(folder, { source, addon }, addons) {
+/** A platform's package: one addon, and the licences that it comes under. */
+function stagePlatform(folder, { source, addon }, addons, licenses) {
   const manifest = readManifest(source)
   copyAll(source, ['README.md'], folder)
   copyAll(ROOT, ['LICENSE'], folder)
   copyAll(addons, [addon], folder)
-  writeManifest(folder, manifest)
+  writeFileSync(join(folder, THIRD_PARTY), licenses)
+  writeManifest(folder, { ...manifest, files: [...manifest.files, THIRD_PARTY] })
   report(folder, manifest)
 }
 

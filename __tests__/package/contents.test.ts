@@ -66,10 +66,22 @@ describe('the platform packages', () => {
     expect(readManifest(ROOT).napi.targets).toHaveLength(PLATFORMS.length)
   })
 
-  test('hold one addon each', () => {
+  test('hold one addon each, and the licences', () => {
     const { platform } = release
     const addon = `${MAIN}.${platform.name.slice(MAIN.length + 1)}.node`
-    expect(paths(platform)).toEqual(['LICENSE', 'README.md', 'package.json', addon].sort())
+    const papers = ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
+    expect(paths(platform)).toEqual([...papers, addon].sort())
+  })
+
+  test('name every crate that is compiled into the addon, with the text of its licence', () => {
+    const text = readFileSync(join(release.stage, release.platform.name, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
+    const lock = readFileSync(join(ROOT, 'Cargo.lock'), 'utf8')
+    for (const name of ['jiff', 'napi', 'redis', 'ring', 'rustls', 'tokio', 'webpki-roots']) {
+      const [, version] = new RegExp(`name = "${name}"\nversion = "(.*)"`).exec(lock) ?? []
+      expect(text).toContain(`\n${name} ${version}: `)
+    }
+    expect(text).toContain('Redistribution and use in source and binary forms')
+    expect(text).not.toContain('criterion')
   })
 })
 

@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PLATFORMS } from '../../ts/addon.js'
-import { copyPrograms, Release, run, told } from './release.js'
+import { copyPrograms, link, Release, run, told } from './release.js'
 
 let release: Release
 /** Has the platform's package. */
@@ -52,6 +52,11 @@ describe('without the platform package', () => {
   test('entry points that need no addon are there', async () => {
     const answers = await told(bare, 'frameworkless.mjs')
     expect(Object.keys(answers)).toEqual(['express', 'fastify', 'fetch', 'hono', 'koa'])
+    link(bare, '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs')
+    await run('node', ['--eval', "require('tollgate/nest'), require('tollgate/metrics')"], bare)
+    await expect(run('node', ['--eval', "require('tollgate/express-rate-limit')"], bare)).rejects.toThrow(
+      'not installed',
+    )
   })
 })
 

@@ -2,24 +2,31 @@
  * Lays out what a release publishes: a folder for the main package, and one for each platform
  * whose addon is at hand. The tarball tests install the same folders.
  *
- *     node scripts/stage-package.mjs [--out DIR] [--addons DIR] [--complete]
+ *     node scripts/stage-package.mjs [--out DIR] [--addons DIR] [--complete] [--repository URL]
  *
  * --out       where to, an empty folder or none yet; default: stage/
  * --addons    where the *.node files are; default: the root of the repository
  * --complete  fail unless every platform's addon is there: for a release, since a missing one
  *             would publish a package that cannot be loaded on that platform
+ * --repository  where the sources are, such as https://github.com/OWNER/NAME: written into the
+ *             manifests, since npm takes provenance only of the repository that they name
  *
  * Not `napi artifacts` and `napi pre-publish`: they demand every addon, write into npm/*, publish.
  */
+import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { thirdPartyLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /** What npm publishes whether or not `files` lists it. */
 const ALWAYS_PUBLISHED = ['README.md', 'LICENSE']
+
+/** The licences of the crates that are compiled into an addon. */
+const THIRD_PARTY = 'THIRD-PARTY-LICENSES.txt'
 
 /** What only this repository needs. Without scripts, no installation of the copy builds anything. */
 const NOT_PUBLISHED = ['scripts', 'devDependencies', 'napi']
@@ -29,6 +36,7 @@ const { values: options } = parseArgs({
     out: { type: 'string', default: join(ROOT, 'stage') },
     addons: { type: 'string', default: ROOT },
     complete: { type: 'boolean', default: false },
+    repository: { type: 'string' },
   },
 })
 
@@ -49,8 +57,9 @@ function stage(out, addons, complete) {
     throw new Error(`no addon in ${shown(addons)} for: ${missing.map(({ name }) => name).join(', ')}`)
   }
   stageMain(join(out, manifest.name), manifest, platforms)
+  const licenses = thirdPartyLicenses(ROOT)
   for (const platform of ready) {
-    stagePlatform(join(out, platform.name), platform, addons)
+    stagePlatform(join(out, platform.name), platform, addons, licenses)
   }
   for (const { name } of missing) {
     console.log(`left out ${name}: its addon is not there`)
@@ -62,16 +71,19 @@ function stageMain(folder, manifest, platforms) {
   const published = Object.fromEntries(Object.entries(manifest).filter(([field]) => !NOT_PUBLISHED.includes(field)))
   published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
   copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
-  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)
-  report(folder, manifest.version)
+  writeManifest(folder, published)
+  report(folder, published)
 }
 
-/** A platform's package: one addon, and the licence that it comes under. */
-function stagePlatform(folder, { source, addon, version }, addons) {
-  copyAll(source, ['package.json', 'README.md'], folder)
+/** A platform's package: one addon, and the licences that it comes under. */
+function stagePlatform(folder, { source, addon }, addons, licenses) {
+  const manifest = readManifest(source)
+  copyAll(source, ['README.md'], folder)
   copyAll(ROOT, ['LICENSE'], folder)
   copyAll(addons, [addon], folder)
-  report(folder, version)
+  writeFileSync(join(folder, THIRD_PARTY), licenses)
+  writeManifest(folder, { ...manifest, files: [...manifest.files, THIRD_PARTY] })
+  report(folder, manifest)
 }
 
 /** The platform packages of npm/*, checked against the main package. */
@@ -114,8 +126,29 @@ function readManifest(folder) {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
 }
 
-function report(folder, version) {
-  console.log(`staged ${shown(folder)} at ${version}`)
+/** The manifest as it is published. Its repository is known where a release is made, and nowhere else. */
+function writeManifest(folder, manifest) {
+  const { repository: url } = options
+  const addresses =
+    url === undefined
+      ? {}
+      : { homepage: `${url}#readme`, bugs: `${url}/issues`, repository: { type: 'git', url: `git+${url}.git` } }
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ ...manifest, ...addresses }, null, 2)}\n`)
+}
+
+/** With the sizes that npm shows, in kB of 1000 bytes. */
+function report(folder, { name, version }) {
+  const shell = process.platform === 'win32'
+  const told = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: folder,
+    encoding: 'utf8',
+    shell,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const [{ size, unpackedSize }] = JSON.parse(told)
+  const kilobytes = (bytes) => Math.round(bytes / 1000)
+  const sizes = `${kilobytes(size)} kB packed, ${kilobytes(unpackedSize)} kB unpacked`
+  console.log(`staged ${shown(folder)}: ${name} at ${version}: ${sizes}`)
 }
 
 function shown(folder) {

@@ -1,4 +1,4 @@
-import * as native from '../native.js'
+import * as native from './addon.js'
 import type { Compound } from './compound.js'
 import { microsOf } from './duration.js'
 import { translated } from './options.js'

@@ -1,7 +1,7 @@
 /**
  * A store for express-rate-limit: `tollgate/express-rate-limit`.
  *
- * @packageDocumentation
+ * @module tollgate/express-rate-limit
  */
 import { createHash } from 'node:crypto'
 import { compoundOf } from './compound.js'

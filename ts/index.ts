@@ -1,7 +1,7 @@
 /**
  * Exact, fast, atomic rate limiting.
  *
- * @packageDocumentation
+ * @module tollgate
  */
 export type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
 export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './compound.js'

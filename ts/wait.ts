@@ -13,7 +13,9 @@ import type { Policy } from './policy.js'
 export interface AbortSignalLike {
   readonly aborted: boolean
   readonly reason?: unknown
+  /** Calls `listener` once the signal is aborted. */
   addEventListener(type: 'abort', listener: () => void): void
+  /** Calls `listener` no more. */
   removeEventListener(type: 'abort', listener: () => void): void
 }
 

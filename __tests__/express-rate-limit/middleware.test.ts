@@ -184,6 +184,8 @@ test.each([8, 7] as const)(
       await until('the warning', async () => warn.mock.calls.length > 0)
       // Once, until it works again.
       await store.decrement('ann')
+      // Or it might be found down, for its silence until now, after it has been thawed.
+      await until('the store is down', async () => redis.status().state === 'down')
       server.thaw()
       // That it is up says little: it may not be known yet that it was away.
       expect((await until('the store answers', () => store.get('ann'))).totalHits).toBe(1)

@@ -160,8 +160,11 @@ describe('boundaries are those that Intl shows', () => {
     'Pacific/Chatham',
   ]
   const windows = ['hour', '15m', '2h', '6h', '12h', 'day', 'week', 'month'] as const
-  /** Times at which clocks change somewhere, and others, from a fixed sequence. */
-  const changes = ['2018-11-04', '2011-12-30', '2023-03-25', '2025-11-02', '2026-03-29', '2026-04-05', '2026-10-25']
+  /**
+   * Times at which clocks change somewhere, and others, from a fixed sequence. All are past: governments change what
+   * is to come, and Node's copy of it may be older or newer than the system's.
+   */
+  const changes = ['2018-11-04', '2011-12-30', '2023-03-25', '2024-11-03', '2024-03-31', '2025-04-06', '2024-10-27']
 
   test.each(zones)('%s', (timeZone) => {
     let seed = 42

@@ -1,4 +1,4 @@
-import * as native from '../../native.js'
+import * as native from '../addon.js'
 import { compiledAll } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'

@@ -3,7 +3,7 @@
  *
  * It needs `@opentelemetry/api`. Who does not import it pays nothing for it.
  *
- * @packageDocumentation
+ * @module tollgate/metrics
  */
 export type { InstrumentOptions } from './instruments.js'
 export { type AnyRateLimiter, instrument } from './limiter.js'

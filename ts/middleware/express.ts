@@ -1,7 +1,7 @@
 /**
  * Rate limiting for Express 4 and 5.
  *
- * @packageDocumentation
+ * @module tollgate/express
  */
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { Decision } from '../decision.js'

@@ -3,8 +3,12 @@
  *
  * @packageDocumentation
  */
-import fastify from './fastify.js'
+import type { FastifyPluginAsync } from 'fastify'
+import fastify, { type FastifyPluginOptions } from './fastify.js'
 
 export type * from './fastify.js'
 export { ipKey, rateLimit } from './fastify.js'
-export default fastify.default
+
+/** The plugin. Its type is written out: what is inferred cannot be named where a bundler's rules resolve modules. */
+const plugin: FastifyPluginAsync<FastifyPluginOptions> = fastify.default
+export default plugin

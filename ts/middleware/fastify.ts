@@ -1,7 +1,7 @@
 /**
  * Rate limiting for Fastify 5.
  *
- * @packageDocumentation
+ * @module tollgate/fastify
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../decision.js'

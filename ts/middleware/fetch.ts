@@ -2,7 +2,7 @@
  * Rate limiting for Web handlers, which take a `Request` and answer with a `Response`: nothing of it needs Node.js
  * or the addon.
  *
- * @packageDocumentation
+ * @module tollgate/fetch
  */
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'

@@ -1,7 +1,7 @@
 /**
  * Rate limiting for Hono, on any platform: nothing of it needs Node.js or the addon.
  *
- * @packageDocumentation
+ * @module tollgate/hono
  */
 import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.js'

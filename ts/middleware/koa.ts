@@ -1,7 +1,7 @@
 /**
  * Rate limiting for Koa.
  *
- * @packageDocumentation
+ * @module tollgate/koa
  */
 import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../decision.js'

@@ -1,7 +1,7 @@
 /**
  * Rate limiting for Nest, over Express or Fastify.
  *
- * @packageDocumentation
+ * @module tollgate/nest
  */
 export { type IpKeyOptions, ipKey } from './ip-key.js'
 export { RateLimit } from './nest/decorator.js'

@@ -9,7 +9,9 @@ export type Awaitable<T> = T | PromiseLike<T>
 /** What a middleware needs of a limiter: every `RateLimiter` has it. */
 export interface MiddlewareLimiter<K = string, N extends string = string> {
   readonly policies: { readonly [Name in N]: Policy }
+  /** Decides, and charges what it allows. */
   take(key: K, cost?: number): Promise<Decision<N>>
+  /** Gives units of a decision back; resolves to how many. */
   refund(decision: Decision<N>, units?: number): Promise<number>
 }
 
@@ -100,7 +102,11 @@ export interface KeyRequired<K, A extends readonly unknown[]> {
   readonly key: KeyFunction<K, A>
 }
 
-/** The options as the core has them. `R` is what a framework passes of a request. */
+/**
+ * The options as the core has them. `R` is what a framework passes of a request.
+ *
+ * @hidden
+ */
 export interface CheckedOptions<R extends readonly unknown[]> {
   readonly limiter: MiddlewareLimiter<unknown>
   readonly key: KeyFunction<unknown, R> | undefined

@@ -1,4 +1,4 @@
-import * as native from '../../native.js'
+import * as native from '../addon.js'
 import { type Duration, microsOf, millisOf } from '../duration.js'
 import { invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'

@@ -1,9 +1,8 @@
-// A strict TypeScript program in ECMAScript modules that uses all middlewares.
+// A strict TypeScript program in ECMAScript modules that uses all middlewares but Hono's.
 import { gcra, MemoryStore, RateLimiter } from 'tollgate'
 import { rateLimit as forExpress, ipKey } from 'tollgate/express'
 import fastifyPlugin, { rateLimit as forFastify } from 'tollgate/fastify'
 import { withRateLimit } from 'tollgate/fetch'
-import { rateLimit as forHono } from 'tollgate/hono'
 import { rateLimit as forKoa } from 'tollgate/koa'
 import { RateLimitGuard, RateLimitModule } from 'tollgate/nest'
 
@@ -15,13 +14,12 @@ const answers = [await handler(new Request('http://here/')), await handler(new R
 const middlewares: readonly unknown[] = [
   forExpress({ limiter, key: (request) => request.get('x-user') ?? '' }),
   forFastify({ limiter, key: ({ hostname }) => hostname }),
-  forHono({ limiter, key: (context) => context.req.path }),
   forKoa({ limiter, key: (context) => context.path }),
   fastifyPlugin,
   RateLimitGuard,
   RateLimitModule.forRoot({ limiter }).module,
-  // @ts-expect-error the types are there: Hono knows no address
-  () => forHono({ limiter }),
+  // @ts-expect-error the types are there: a limiter is needed
+  () => [forExpress({}), forFastify({}), forKoa({})],
 ]
 
 console.log(

@@ -1,0 +1,24 @@
+/** The reference of the programming interface, as `npm run docs:api` makes it. */
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+
+const ROOT = dirname(__dirname)
+
+test('has a page for every entry point', () => {
+  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const { entryPoints } = JSON.parse(readFileSync(join(ROOT, 'typedoc.json'), 'utf8'))
+  const { './package.json': _, ...subpaths } = exports as Record<string, { require: { default: string } }>
+  const sources = Object.values(subpaths).map(({ require: { default: file } }) =>
+    file.replace('./dist/', 'ts/').replace('.js', '.ts'),
+  )
+  expect([...entryPoints].sort()).toEqual(sources.sort())
+})
+
+test('finds everything documented, and no link that leads nowhere', async () => {
+  const typedoc = join(ROOT, 'node_modules', 'typedoc', 'bin', 'typedoc')
+  const run = promisify(execFile)(process.execPath, [typedoc, '--emit', 'none'], { cwd: ROOT })
+  const { stdout, stderr } = await run.catch((error: { stdout: string; stderr: string }) => error)
+  expect(stderr + stdout).toBe('')
+})

@@ -1,0 +1,75 @@
+/** Programs in a stranger's folder that use the installed package: by `import`, by `require`, and under Jest. */
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { copyPrograms, entryPoints, link, Release, ROOT, run, told } from './release.js'
+
+/** What every consumer prints; its clock stands still. */
+const DECISIONS = {
+  smooth: { status: 'allowed', remaining: 2 },
+  once: 'allowed-last',
+  bucket: { retryAfterMs: 1000 },
+  error: 'INVALID_KEY',
+}
+
+/** What those have installed who use all entry points. */
+const PEERS = ['@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs']
+
+let release: Release
+let consumer: string
+
+beforeAll(async () => {
+  release = await Release.make()
+  consumer = await release.install('consumer')
+})
+
+afterAll(() => release.remove())
+
+test.each(['plain.mjs', 'plain.cjs'])('%s gets its decisions', async (program) => {
+  copyPrograms(consumer, program)
+  expect(await told(consumer, program)).toEqual(DECISIONS)
+})
+
+test('a program that imports and requires gets the same class and the same names', async () => {
+  copyPrograms(consumer, 'both.mjs')
+  const { sameClass, imported, required } = await told(consumer, 'both.mjs')
+  expect(sameClass).toBe(true)
+  expect(imported).toEqual(required)
+})
+
+test('a program without frameworks gets the middlewares, the same by import and require', async () => {
+  copyPrograms(consumer, 'frameworkless.mjs')
+  const expected = { names: ['ipKey', 'rateLimit'], isSame: true }
+  expect(await told(consumer, 'frameworkless.mjs')).toEqual({
+    express: expected,
+    fastify: { names: expect.arrayContaining(['default', 'ipKey', 'rateLimit']), isSame: true },
+    fetch: { names: ['ipKey', 'withRateLimit'], isSame: true },
+    hono: expected,
+    koa: expected,
+  })
+})
+
+test('a program without a peer that an entry point needs is told which', async () => {
+  await expect(run('node', ['--eval', "require('tollgate/metrics')"], consumer)).rejects.toThrow(
+    "Cannot find module '@opentelemetry/api'",
+  )
+})
+
+describe('under Jest', () => {
+  let framed: string
+
+  beforeAll(() => {
+    framed = join(release.temp, 'framed')
+    cpSync(join(consumer, 'node_modules'), join(framed, 'node_modules'), { recursive: true })
+    link(framed, ...PEERS)
+  })
+
+  test.each([
+    ['CommonJS', 'jest.test.cjs', []],
+    ['ECMAScript modules', 'jest.test.mjs', ['--experimental-vm-modules']],
+  ])('a test in %s has every entry point, with decisions and errors of its realm', async (_, program, options) => {
+    copyPrograms(framed, program)
+    const jest = [join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js'), '--config', '{}', '--rootDir', framed]
+    const { success, numPassedTests } = await told(framed, ...options, ...jest, '--json', program)
+    expect({ success, numPassedTests }).toEqual({ success: true, numPassedTests: entryPoints().length + 1 })
+  })
+})

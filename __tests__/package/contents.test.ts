@@ -1,0 +1,160 @@
+/** What is in the packages, and what the tools say of them that publishers ask. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PLATFORMS } from '../../ts/addon.js'
+import { MAIN, npx, type Packed, Release, ROOT, run } from './release.js'
+
+let release: Release
+
+beforeAll(async () => {
+  release = await Release.make()
+})
+
+afterAll(() => release.remove())
+
+describe('the main package', () => {
+  test('holds what it held before: a file more or less is meant', () => {
+    expect(paths(release.main)).toMatchSnapshot()
+  })
+
+  test('holds what the sources compile to, the loader and the papers, and nothing else', () => {
+    const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json']
+    const expected = [...papers, 'native.js', 'native.d.ts', ...readSources().flatMap(outputsOf)]
+    expect(paths(release.main)).toEqual(expected.sort())
+  })
+
+  test('asks for all platform packages at its own version, and runs nothing on installation', () => {
+    const manifest = stagedManifest()
+    const names = readdirSync(join(ROOT, 'npm')).map((platform) => `${MAIN}-${platform}`)
+    expect(manifest).toHaveProperty('optionalDependencies', Object.fromEntries(names.map((n) => [n, manifest.version])))
+    expect(manifest).not.toHaveProperty('scripts')
+    expect(manifest).not.toHaveProperty('devDependencies')
+  })
+
+  test('has each entry point once for `import` and once for `require`, with types, also where `exports` is unknown', () => {
+    const { exports, typesVersions } = stagedManifest()
+    const { '.': main, './package.json': itself, ...subpaths } = exports
+    expect(itself).toBe('./package.json')
+    expect(main).toEqual(conditions('./dist/index'))
+    const stems = Object.entries(subpaths).map(([subpath, { require: { default: file } = { default: '' } }]) => {
+      const stem = file.replace(/\.js$/, '')
+      expect(exports[subpath]).toEqual(conditions(stem))
+      return [subpath.slice('./'.length), [`${stem}.d.ts`]] as const
+    })
+    expect(typesVersions['*']).toEqual(Object.fromEntries(stems))
+  })
+
+  test('asks for the frameworks of its entry points as peers that nobody needs to have', () => {
+    const { peerDependencies, peerDependenciesMeta } = stagedManifest()
+    const optional = Object.keys(peerDependencies).map((name) => [name, { optional: true }])
+    expect(peerDependenciesMeta).toEqual(Object.fromEntries(optional))
+  })
+
+  test('is well formed, says publint', async () => {
+    // It answers 0 to warnings and suggestions; only this line says that there are none.
+    expect(await npx('publint', 'run', release.tarball(release.main), '--strict')).toContain('All good!')
+  })
+
+  test('has types for every way to import it, says attw', async () => {
+    expect(await npx('attw', release.tarball(release.main))).toContain('No problems found')
+  })
+})
+
+describe('the platform packages', () => {
+  test('are those that a loader error speaks of, and those that are built', () => {
+    expect(readdirSync(join(ROOT, 'npm')).sort()).toEqual([...PLATFORMS].sort())
+    expect(readManifest(ROOT).napi.targets).toHaveLength(PLATFORMS.length)
+  })
+
+  test('hold one addon each, and the licences', () => {
+    const { platform } = release
+    const addon = `${MAIN}.${platform.name.slice(MAIN.length + 1)}.node`
+    const papers = ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
+    expect(paths(platform)).toEqual([...papers, addon].sort())
+  })
+
+  test('name every crate that is compiled into the addon, with the text of its licence', () => {
+    const text = readFileSync(join(release.stage, release.platform.name, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
+    const lock = readFileSync(join(ROOT, 'Cargo.lock'), 'utf8')
+    for (const name of ['jiff', 'napi', 'redis', 'ring', 'rustls', 'tokio', 'webpki-roots']) {
+      const [, version] = new RegExp(`name = "${name}"\nversion = "(.*)"`).exec(lock) ?? []
+      expect(text).toContain(`\n${name} ${version}: `)
+    }
+    expect(text).toContain('Redistribution and use in source and binary forms')
+    expect(text).not.toContain('criterion')
+  })
+})
+
+describe('the staging', () => {
+  test('tells how large the packages are, as npm does', () => {
+    for (const { name, version, size, unpackedSize } of [release.main, release.platform]) {
+      const sizes = `${kilobytes(size)} kB packed, ${kilobytes(unpackedSize)} kB unpacked`
+      expect(release.report).toContain(`${name} at ${version}: ${sizes}\n`)
+    }
+  })
+
+  test('names the repository where it is told one, in all packages, as provenance needs it, and none otherwise', async () => {
+    expect(stagedManifest()).not.toHaveProperty('repository')
+    const out = join(release.temp, 'with-repository')
+    const url = 'https://example.com/owner/name'
+    await run('node', [join(ROOT, 'scripts', 'stage-package.mjs'), '--out', out, '--repository', url])
+    for (const name of [MAIN, release.platform.name]) {
+      const manifest = readManifest(join(out, name))
+      expect(manifest).toMatchObject({ name, repository: { type: 'git', url: `git+${url}.git` } })
+      expect(manifest).toMatchObject({ homepage: `${url}#readme`, bugs: `${url}/issues` })
+    }
+  })
+
+  test('for a release fails as long as an addon is missing, and says which', async () => {
+    const words = [join(ROOT, 'scripts', 'stage-package.mjs'), '--out', join(release.temp, 'all'), '--complete']
+    await expect(run('node', words)).rejects.toThrow(/no addon in .* for: tollgate-/)
+  })
+})
+
+function kilobytes(bytes: number): number {
+  return Math.round(bytes / 1000)
+}
+
+interface Conditions {
+  readonly import: { readonly types: string; readonly default: string }
+  readonly require: { readonly types: string; readonly default: string }
+}
+
+interface Manifest {
+  readonly version: string
+  readonly exports: Readonly<Record<string, Conditions>>
+  readonly typesVersions: { readonly '*': object }
+  readonly peerDependencies: object
+  readonly peerDependenciesMeta: object
+  readonly napi: { readonly targets: readonly string[] }
+}
+
+function conditions(stem: string): Conditions {
+  return {
+    import: { types: `${stem}.d.mts`, default: `${stem}.mjs` },
+    require: { types: `${stem}.d.ts`, default: `${stem}.js` },
+  }
+}
+
+function stagedManifest(): Manifest {
+  return readManifest(join(release.stage, MAIN))
+}
+
+function readManifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+}
+
+function readSources(): string[] {
+  const names = readdirSync(join(ROOT, 'ts'), { recursive: true, encoding: 'utf8' })
+  return names.map((name) => name.replaceAll('\\', '/')).filter((name) => /\.m?ts$/.test(name))
+}
+
+/** `a.mts` becomes `dist/a.mjs` and `dist/a.d.mts`. */
+function outputsOf(source: string): string[] {
+  const [, stem, m] = /^(.*)\.(m?)ts$/.exec(source) ?? []
+  return [`dist/${stem}.${m}js`, `dist/${stem}.d.${m}ts`]
+}
+
+function paths({ files }: Packed): string[] {
+  return files.map(({ path }) => path).sort()
+}

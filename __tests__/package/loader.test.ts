@@ -1,0 +1,107 @@
+/** What a program is told where the addon is missing, or cannot be loaded, and what works without it. */
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PLATFORMS } from '../../ts/addon.js'
+import { copyPrograms, link, Release, run, told } from './release.js'
+
+let release: Release
+/** Has the platform's package. */
+let consumer: string
+/** Has installed without optional dependencies. */
+let bare: string
+
+beforeAll(async () => {
+  release = await Release.make()
+  consumer = await release.install('consumer')
+  bare = await release.install('bare', '--omit=optional')
+  for (const folder of [consumer, bare]) {
+    copyPrograms(folder, 'failing.cjs', 'frameworkless.mjs', 'pretend.cjs')
+  }
+})
+
+afterAll(() => release.remove())
+
+describe('without the platform package', () => {
+  test('a program is told which it is, and how to get it', async () => {
+    const { name, version } = release.platform
+    const { message, causes } = await told(bare, 'failing.cjs')
+    expect(message).toContain(`tollgate: the package of this platform, ${name}, is not installed.`)
+    expect(message).toContain('`--omit=optional`')
+    expect(message).toContain('package-lock.json')
+    expect(message).toContain(`\`npm install ${name}@${version}\``)
+    expect(causes).toContainEqual(expect.stringContaining(`Cannot find module '${name}'`))
+  })
+
+  test('a program that imports it ends with the same words', async () => {
+    copyPrograms(bare, 'plain.mjs')
+    await expect(run('node', ['plain.mjs'], bare)).rejects.toThrow(
+      `Error: tollgate: the package of this platform, ${release.platform.name}, is not installed.`,
+    )
+  })
+
+  test('each platform is told of its own, which is the one that the loader looked for', async () => {
+    expect(await Promise.all(PLATFORMS.map((platform) => pretend(bare, platform)))).toEqual(
+      PLATFORMS.map((platform) => ({
+        name: 'Error',
+        message: expect.stringContaining(`tollgate-${platform}, is not installed`),
+        causes: expect.arrayContaining([expect.stringContaining(`Cannot find module 'tollgate-${platform}'`)]),
+      })),
+    )
+  })
+
+  test('entry points that need no addon are there', async () => {
+    const answers = await told(bare, 'frameworkless.mjs')
+    expect(Object.keys(answers)).toEqual(['express', 'fastify', 'fetch', 'hono', 'koa'])
+    link(bare, '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs')
+    await run('node', ['--eval', "require('tollgate/nest'), require('tollgate/metrics')"], bare)
+    await expect(run('node', ['--eval', "require('tollgate/express-rate-limit')"], bare)).rejects.toThrow(
+      'not installed',
+    )
+  })
+})
+
+test.each(['linux-riscv64-gnu', 'freebsd-x64', 'sunos-x64'])(
+  'on %s, which has no package, a program is told which have one, and that it can be built',
+  async (platform) => {
+    const { message } = await pretend(consumer, platform)
+    expect(message).toContain(`there is no addon for this platform, ${platform}, only for ${PLATFORMS.join(', ')}.`)
+    expect(message).toContain('set NAPI_RS_NATIVE_LIBRARY_PATH')
+    const built = ['--library', addonIn(consumer)]
+    expect(await pretend(consumer, platform, ...built)).toMatchObject({ message: 'it loaded' })
+  },
+)
+
+describe('where the addon cannot be loaded', () => {
+  test('because the file is none, a program is told what the system said', async () => {
+    const folder = await release.install('damaged')
+    copyPrograms(folder, 'failing.cjs')
+    writeFileSync(addonIn(folder), 'no addon')
+    const { message, causes } = await told(folder, 'failing.cjs')
+    const [, reason] = /is there but cannot be loaded: (.*)\. The file may be damaged/.exec(String(message)) ?? []
+    expect(message).toContain(release.platform.name)
+    expect(reason).toContain('.node')
+    expect(causes).toContain(reason)
+  })
+
+  test('because the C library is older, a program is told that', async () => {
+    const reason = "libc.so.6: version `GLIBC_2.99' not found (required by tollgate.node)"
+    const { message } = await told(consumer, '--require', './pretend.cjs', 'failing.cjs', '--dlopen', reason)
+    expect(message).toContain(`is there but cannot be loaded: ${reason}. The system's C library is older`)
+  })
+
+  test('because a variable names another, the loader itself says so', async () => {
+    const { message } = await told(consumer, '--require', './pretend.cjs', 'failing.cjs', '--library', './none.node')
+    expect(message).toMatch(/^Cannot find native binding/)
+  })
+})
+
+/** What a program is told on another platform than this. */
+function pretend(folder: string, platform: string, ...words: string[]): Promise<Record<string, unknown>> {
+  return told(folder, '--require', './pretend.cjs', 'failing.cjs', '--platform', platform, ...words)
+}
+
+/** The addon that a consumer has installed. */
+function addonIn(folder: string): string {
+  const place = join(folder, 'node_modules', release.platform.name)
+  return join(place, readdirSync(place).find((file) => file.endsWith('.node')) as string)
+}

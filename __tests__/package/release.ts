@@ -1,0 +1,133 @@
+/**
+ * What npm would publish, packed, and installed in strangers' folders.
+ *
+ * It needs no registry: an optional dependency that cannot be had is skipped, offline too.
+ */
+import { execFile } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+
+export const ROOT = join(__dirname, '..', '..')
+export const MAIN = 'tollgate'
+
+/** The programs that consumers run. */
+const PROGRAMS = join(__dirname, 'programs')
+
+/** A package as `npm pack` tells of it. */
+export interface Packed {
+  readonly name: string
+  readonly version: string
+  readonly filename: string
+  readonly size: number
+  readonly unpackedSize: number
+  readonly files: readonly { readonly path: string }[]
+}
+
+/** The packages of a release, of which those of other platforms are missing here. */
+export class Release {
+  /** Where everything is: the staged folders, the tarballs, the consumers. */
+  readonly temp = mkdtempSync(join(tmpdir(), 'tollgate-package-'))
+  readonly stage = join(this.temp, 'stage')
+  /** What the staging script printed. */
+  report = ''
+  #packed: readonly Packed[] = []
+
+  static async make(): Promise<Release> {
+    const release = new Release()
+    const { temp, stage } = release
+    release.report = await run('node', [join(ROOT, 'scripts', 'stage-package.mjs'), '--out', stage])
+    const pack = (name: string) =>
+      npm(join(stage, name), 'pack', '--json', '--ignore-scripts', '--pack-destination', temp)
+    const answers = await Promise.all(readdirSync(stage).map(pack))
+    release.#packed = answers.flatMap((answer) => JSON.parse(answer) as Packed[])
+    return release
+  }
+
+  get main(): Packed {
+    return only(this.#packed.filter(({ name }) => name === MAIN))
+  }
+
+  /** The package of the platform that the tests run on. */
+  get platform(): Packed {
+    return only(this.#packed.filter(({ name }) => name !== MAIN))
+  }
+
+  tarball({ filename }: Packed): string {
+    return join(this.temp, filename)
+  }
+
+  /** A new folder in which a stranger has installed the package; npm adds the platform's, as it does from the registry. */
+  async install(name: string, ...options: string[]): Promise<string> {
+    const folder = join(this.temp, name)
+    const fileOf = (packed: Packed) => [packed.name, `file:../${packed.filename}`] as const
+    mkdirSync(folder)
+    const manifest = {
+      private: true,
+      dependencies: Object.fromEntries([fileOf(this.main)]),
+      optionalDependencies: Object.fromEntries([fileOf(this.platform)]),
+    }
+    writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))
+    // An empty cache: what this machine once fetched must make no difference.
+    const quiet = ['--offline', '--cache', join(this.temp, 'cache'), '--no-audit', '--no-fund']
+    await npm(folder, 'install', ...quiet, ...options)
+    return folder
+  }
+
+  remove(): void {
+    rmSync(this.temp, { recursive: true, force: true })
+  }
+}
+
+/** Copies programs into a consumer's folder. */
+export function copyPrograms(folder: string, ...names: readonly string[]): void {
+  for (const name of names) {
+    cpSync(join(PROGRAMS, name), join(folder, name))
+  }
+}
+
+/** Lets a consumer have packages that are installed here, with all that these need. */
+export function link(folder: string, ...names: readonly string[]): void {
+  for (const name of names) {
+    const place = join(folder, 'node_modules', name)
+    mkdirSync(dirname(place), { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules', name), place, 'junction')
+  }
+}
+
+/** The entry points of the package, as a program names them. */
+export function entryPoints(): string[] {
+  const manifest = require(join(ROOT, 'package.json')) as { readonly exports: object }
+  const subpaths = Object.keys(manifest.exports).filter((subpath) => subpath !== './package.json')
+  return subpaths.map((subpath) => subpath.replace('.', MAIN))
+}
+
+/** What a program has printed, which is JSON. */
+export async function told(folder: string, ...words: string[]): Promise<Record<string, unknown>> {
+  return JSON.parse(await run('node', words, folder)) as Record<string, unknown>
+}
+
+/** Runs a tool that `npm ci` has installed here. */
+export function npx(...args: string[]): Promise<string> {
+  return npm(ROOT, 'exec', '--no', '--', ...args)
+}
+
+function npm(cwd: string, ...args: string[]): Promise<string> {
+  return process.platform === 'win32' ? run('npm.cmd', args, cwd, true) : run('npm', args, cwd)
+}
+
+/** What a command printed; throws with all that it printed if it fails. */
+export async function run(command: string, args: readonly string[], cwd = ROOT, shell = false): Promise<string> {
+  try {
+    return (await promisify(execFile)(command, args, { cwd, shell })).stdout
+  } catch (error) {
+    const { message, stdout } = error as Error & { stdout: string }
+    throw new Error(`${message}\n${stdout}`)
+  }
+}
+
+function only<T>(items: readonly T[]): T {
+  expect(items).toHaveLength(1)
+  return items[0] as T
+}

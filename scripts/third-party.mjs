@@ -1,0 +1,51 @@
+/** The licences of what is compiled into an addon, whose texts whoever passes it on must pass on, too. */
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** What the files are called in which crates have their licences. */
+const PAPERS = /^(licen[cs]e|copying|notice|unlicense)/i
+
+const HEAD = `The addon has these crates compiled into it, and the standard library of Rust: MIT OR Apache-2.0.
+`
+
+/**
+ * The crates of a folder's package, with all that they depend on, and the texts of their licences, each text once.
+ *
+ * @throws if cargo cannot tell, or if a crate names no licence.
+ */
+export function thirdPartyLicenses(root) {
+  const texts = new Map()
+  const lines = linked(root).map(({ name, version, license, manifest_path }) => {
+    if (!license) {
+      throw new Error(`the crate ${name} names no licence`)
+    }
+    const folder = dirname(manifest_path)
+    for (const file of readdirSync(folder).filter((file) => PAPERS.test(file))) {
+      const text = readFileSync(join(folder, file), 'utf8').replaceAll('\r\n', '\n').trim()
+      texts.set(text, [...(texts.get(text) ?? []), name])
+    }
+    return `${name} ${version}: ${license}`
+  })
+  const sections = [...texts].map(([text, names]) => `${'-'.repeat(80)}\n${names.join(', ')}\n\n${text}\n`)
+  return [HEAD, ...lines, '', ...sections].join('\n')
+}
+
+/** All that is linked, by name; what only builds or tests need is not. */
+function linked(root) {
+  const words = ['metadata', '--format-version', '1', '--locked', '--all-features']
+  const told = execFileSync('cargo', words, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
+  const { packages, resolve } = JSON.parse(told)
+  const nodes = new Map(resolve.nodes.map((node) => [node.id, node]))
+  const found = new Set()
+  const walk = (id) => {
+    for (const { pkg, dep_kinds } of nodes.get(id).deps) {
+      if (!found.has(pkg) && dep_kinds.some(({ kind }) => kind === null)) {
+        found.add(pkg)
+        walk(pkg)
+      }
+    }
+  }
+  walk(resolve.root)
+  return packages.filter(({ id }) => found.has(id)).sort((a, b) => (a.name < b.name ? -1 : 1))
+}

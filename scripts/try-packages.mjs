@@ -1,0 +1,73 @@
+/**
+ * Installs staged packages in an empty folder, as npm does for a user of this platform, and runs programs that use
+ * them. It needs Node and npm alone, so it runs in any container.
+ *
+ *     node scripts/try-packages.mjs [--from DIR]
+ *
+ * --from  where the staged packages are; default: stage/
+ */
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { isDeepStrictEqual, parseArgs } from 'node:util'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const PROGRAMS = join(ROOT, '__tests__', 'package', 'programs')
+
+/** What the programs print; their clock stands still. */
+const DECISIONS = {
+  smooth: { status: 'allowed', remaining: 2 },
+  once: 'allowed-last',
+  bucket: { retryAfterMs: 1000 },
+  error: 'INVALID_KEY',
+}
+
+const { values: options } = parseArgs({ options: { from: { type: 'string', default: join(ROOT, 'stage') } } })
+const stage = resolve(options.from)
+const temp = mkdtempSync(join(tmpdir(), 'tollgate-try-'))
+
+try {
+  const consumer = install()
+  for (const program of ['plain.cjs', 'plain.mjs']) {
+    cpSync(join(PROGRAMS, program), join(consumer, program))
+    const told = execFileSync(process.execPath, [program], { cwd: consumer, encoding: 'utf8' })
+    if (!isDeepStrictEqual(JSON.parse(told), DECISIONS)) {
+      throw new Error(`${program} printed ${told}`)
+    }
+    console.log(`${program}: as it should be`)
+  }
+} catch (error) {
+  console.error(`try-packages: ${error instanceof Error ? error.message : error}`)
+  process.exitCode = 1
+} finally {
+  rmSync(temp, { recursive: true, force: true })
+}
+
+/** The main package is wanted, the others are there if they fit: as it names them itself once they are published. */
+function install() {
+  const names = readdirSync(stage)
+  const files = Object.fromEntries(names.map((name) => [name, `file:${pack(name)}`]))
+  const { tollgate, ...platforms } = files
+  const consumer = join(temp, 'consumer')
+  mkdirSync(consumer)
+  const manifest = { private: true, dependencies: { tollgate }, optionalDependencies: platforms }
+  writeFileSync(join(consumer, 'package.json'), JSON.stringify(manifest))
+  npm(consumer, 'install', '--offline', '--no-audit', '--no-fund')
+  const installed = readdirSync(join(consumer, 'node_modules')).filter((name) => name in files)
+  console.log(
+    `Node ${process.version} on ${process.platform} ${process.arch} has of ${names.length}: ${installed.join(', ')}`,
+  )
+  return consumer
+}
+
+function pack(name) {
+  const told = npm(join(stage, name), 'pack', '--json', '--ignore-scripts', '--pack-destination', temp)
+  return join(temp, JSON.parse(told)[0].filename)
+}
+
+function npm(cwd, ...args) {
+  const shell = process.platform === 'win32'
+  return execFileSync('npm', args, { cwd, encoding: 'utf8', shell, stdio: ['ignore', 'pipe', 'inherit'] })
+}

@@ -55,8 +55,9 @@ export class Batcher {
   #scheduled = false
   readonly #rounds = new Rounds(() => this.#sendWaiting())
   /**
-   * Half of the calls that wait at most these days. If nothing is under way, so many go at once: then Redis
-   * works on one half while this process works on the other, where one round would have them take turns.
+   * Half of the calls that wait at most these days. So many go at once: then Redis works on one half while this
+   * process works on the other, where one round would have them take turns. Calls come back, and mostly go again, in
+   * the rounds in which they went: were larger ones not cut here, rounds of 60 and 4 would remain so.
    */
   #half = LEAST_HALF
 
@@ -135,7 +136,12 @@ export class Batcher {
   /** Takes what became of a round, or of those of its calls that have these numbers. */
   settle(number: number, answers: RedisAnswers, numbers: Uint32Array | undefined): void {
     const calls = this.#rounds.end(number, numbers)
-    this.#sendWaiting()
+    if (this.#queued >= this.#half / 2) {
+      this.#sendWaiting()
+    } else if (this.#queued > 0) {
+      // A few go with those who ask again: by themselves they would come back, and go, by themselves from now on.
+      this.#schedule()
+    }
     if (answers.answers.length === 0) {
       this.#fail(calls, undefined)
     }
@@ -165,9 +171,15 @@ export class Batcher {
     this.#queued++
     if (this.#queued === FULL) {
       this.#send(false)
-    } else if (this.#rounds.underWay === 0 && this.#queued >= this.#half) {
+    } else if (this.#queued >= this.#half && this.#rounds.hasRoom) {
       this.#send(true)
-    } else if (!this.#scheduled) {
+    } else {
+      this.#schedule()
+    }
+  }
+
+  #schedule(): void {
+    if (!this.#scheduled) {
       this.#scheduled = true
       inRootContext(() => setImmediate(this.#flush))
     }

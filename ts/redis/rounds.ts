@@ -48,9 +48,14 @@ export class Rounds {
     return this.#underWay
   }
 
+  /** Whether another smaller round may go. */
+  get hasRoom(): boolean {
+    return this.#holding < MOST_PARTIAL
+  }
+
   /** Whether more calls are better sent a little later: together, and not for long. */
   hold(): boolean {
-    if (this.#holding < MOST_PARTIAL) {
+    if (this.hasRoom) {
       return false
     }
     if (this.#timer === undefined) {

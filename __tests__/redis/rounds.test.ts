@@ -1,0 +1,60 @@
+/** How calls are put together, as Redis sees it. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fixedWindow, RateLimiter } from '../../ts/index.js'
+import { openedRedis } from './opened.js'
+
+const opened = openedRedis()
+
+/** Keeps so many calls under way until it is told to stop, or for so many calls. */
+function keepUp(limiter: RateLimiter, inFlight: number, calls: number) {
+  let made = 0
+  let isOver = false
+  const caller = async () => {
+    while (!isOver && made < calls) {
+      await limiter.take(`user:${made++ % 1_000}`)
+    }
+  }
+  const over = Promise.all(Array.from({ length: inFlight }, caller))
+  return {
+    over,
+    stop: () => {
+      isOver = true
+      return over
+    },
+  }
+}
+
+/** How many keys the scripts have that a server runs now, so many of them: by MONITOR, read as it comes. */
+async function roundsSeen(port: number, count: number): Promise<number[]> {
+  const socket = connect({ host: '127.0.0.1', port }).setEncoding('latin1')
+  await once(socket, 'connect')
+  socket.write('MONITOR\r\n')
+  const sizes: number[] = []
+  let text = ''
+  for await (const chunk of socket) {
+    const lines = (text + chunk).split('\r\n')
+    text = lines.pop() ?? ''
+    sizes.push(...lines.flatMap((line) => /"EVALSHA" "\w+" "(\d+)"/.exec(line)?.[1] ?? []).map(Number))
+    if (sizes.length >= count) {
+      break
+    }
+  }
+  return sizes
+}
+
+it('rounds that went out uneven become even, so that Redis and the process work at the same time', async () => {
+  const { server, store } = opened
+  const limiter = new RateLimiter(fixedWindow({ limit: 1_000_000, window: '1h' }), { store, prefix: 'even' })
+  // After a rush the store still expects many calls: few are then sent in one large round and a small one.
+  await keepUp(limiter, 512, 10_000).over
+  const load = keepUp(limiter, 64, Number.POSITIVE_INFINITY)
+  await sleep(200)
+  const sizes = await roundsSeen(server.port, 100)
+  await load.stop()
+  await limiter.close()
+  const sum = (all: number[]) => all.reduce((total, size) => total + size, 0)
+  const even = sum(sizes.filter((size) => size >= 16 && size <= 48))
+  expect(even / sum(sizes)).toBeGreaterThan(0.8)
+})

@@ -62,6 +62,17 @@ test('from connecting to up, down and closed', async () => {
   })
 })
 
+test('a store that is ready is up', async () => {
+  await using server = await RedisServer.start()
+  for (let time = 0; time < 50; time++) {
+    await using store = new RedisStore(server.url)
+    const events = heard(store)
+    await new RateLimiter(POLICY, { store, prefix: 'status' }).ready()
+    expect(store.status().state).toBe('up')
+    expect(events).toHaveLength(1)
+  }
+})
+
 test('a short break is no outage: calls wait, and nothing is told', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 5_000 })

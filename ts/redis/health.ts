@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Events } from '../events.js'
 
 /** The store has been away or silent for `commandTimeoutMs`: until it is back, calls fail at once. */
@@ -47,6 +48,9 @@ export interface StoreStatus {
   readonly pending: number
 }
 
+/** No longer than this is waited for what the engine tells. */
+const LONGEST_MS = 100
+
 /** How a store is, as the engine tells it. */
 export class Health {
   readonly events = new Events<StoreEvents>()
@@ -59,6 +63,16 @@ export class Health {
   /** Why the store is known to be down; `undefined` if it is not. */
   get down(): string | undefined {
     return this.#status.reason
+  }
+
+  /**
+   * Waits until the engine has told how a store is that has answered: it has been told before the answer, on another
+   * way. By a timer, as what is on that way does not keep the process alive.
+   */
+  async known(): Promise<void> {
+    for (let time = 0; time < LONGEST_MS && this.#status.state === 'connecting'; time++) {
+      await sleep(1)
+    }
   }
 
   /** Takes what the engine tells. */

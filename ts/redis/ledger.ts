@@ -119,6 +119,7 @@ export class RedisLedger implements Ledger {
 
   async ready(): Promise<void> {
     await this.#peek(new Keys(new Array(this.#subjects).fill('ready'), undefined), 0)
+    await this.#home.batcher.health.known()
   }
 
   async close(): Promise<void> {

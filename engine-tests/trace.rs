@@ -1,7 +1,7 @@
 //! Random traces: what clocks and callers do, step by step.
 
 use proptest::prelude::*;
-use tollgate::time::MAX_TIME;
+use tollgate::time::{MAX_SAFE, MAX_TIME};
 
 use crate::policies::{DAY, HOUR, SECOND};
 
@@ -36,7 +36,7 @@ pub(crate) enum Cost {
     Units(u64),
     /// The limit less so much, but at least 1.
     LimitLess(u64),
-    /// More than the limit.
+    /// More than the limit, as far as a cost can be.
     AboveLimit(u64),
 }
 
@@ -45,7 +45,7 @@ impl Cost {
         match self {
             Self::Units(units) => units,
             Self::LimitLess(less) => limit.saturating_sub(less).max(1),
-            Self::AboveLimit(above) => limit + above,
+            Self::AboveLimit(above) => (limit + above).min(MAX_SAFE),
         }
     }
 }
@@ -163,4 +163,11 @@ mod checkers {
         assert!(excess_over_rate(&at(&[0, 0, 0, 9]), 1, 10, 3).is_some());
         assert!(excess_over_rate(&at(&[0, 0, 0, 10]), 1, 10, 3).is_none());
     }
+}
+
+/// What the engine is never asked: a cost that a double does not hold.
+#[test]
+fn no_cost_is_beyond_what_a_caller_can_ask() {
+    assert_eq!(Cost::AboveLimit(2).of(MAX_SAFE), MAX_SAFE);
+    assert_eq!(Cost::AboveLimit(2).of(10), 12);
 }

@@ -24,10 +24,14 @@ mod redis_answers;
 #[cfg(feature = "redis")]
 mod redis_ledger;
 #[cfg(feature = "redis")]
+mod redis_listener;
+#[cfg(feature = "redis")]
 mod redis_notices;
 #[cfg(feature = "redis")]
 mod redis_target;
 mod store;
+#[cfg(feature = "redis")]
+mod uv;
 
 use crate::time::{MAX_SAFE, Micros};
 

@@ -5,6 +5,7 @@
 
 use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use super::policies::Policies;
 use super::redis_answers::Answers;
 use super::redis_ledger::{RedisLedger, locked};
+use super::redis_listener::{self, Listener};
 use super::redis_notices::{NoticeArguments, Notices};
 use super::redis_target::RedisTarget;
 use super::whole;
@@ -46,7 +48,8 @@ fn start_runtime() {
 /// A Redis server, or a cluster, as a store.
 #[napi]
 pub struct RedisStore {
-    remote: Mutex<Option<Remote>>,
+    remote: Arc<Mutex<Option<Remote>>>,
+    listener: Option<Rc<Listener>>,
     tags: Option<NonZeroU16>,
     settle: Arc<Settle>,
     notices: Notices,
@@ -54,15 +57,15 @@ pub struct RedisStore {
 }
 
 /// What became of a round, by its number, or of some of its calls.
-struct Heard {
-    round: u32,
-    answers: Answers,
-    calls: Option<Vec<u32>>,
+pub(super) struct Heard {
+    pub(super) round: u32,
+    pub(super) answers: Answers,
+    pub(super) calls: Option<Vec<u32>>,
 }
 
 /// Tells JavaScript what became of rounds. It does not keep the process alive: callers who wait do.
 type Settle = ThreadsafeFunction<Heard, (), SettleArguments, Status, false, true>;
-type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
+pub(super) type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
 
 #[napi]
 impl RedisStore {
@@ -72,6 +75,7 @@ impl RedisStore {
     /// if the certificates are none.
     #[napi(constructor, catch_unwind)]
     pub fn new(
+        env: Env,
         target: RedisTarget,
         #[napi(
             ts_arg_type = "(round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void"
@@ -86,6 +90,8 @@ impl RedisStore {
         let Some(runtime) = RUNTIME.get() else {
             return Err(Error::new(Status::GenericFailure, "could not start a thread"));
         };
+        let remote = Arc::default();
+        let listener = Listener::new(env, &settle, Arc::clone(&remote)).ok();
         let settle = settle.build_threadsafe_function::<Heard>().weak::<true>();
         let settle = settle.build_callback(|context| {
             let Heard { round, answers: Answers { answers, texts }, calls } = context.value;
@@ -98,10 +104,12 @@ impl RedisStore {
         })?;
         let notices = Notices::new(&notice)?;
         let (tags, warn) = (target.tags(), notices.clone());
-        let remote = target.open(notices.clone(), runtime, move |found| warn.warn(found))?;
-        runtime.spawn(notices.clone().follow(remote.health()));
+        let opened = target.open(notices.clone(), runtime, move |found| warn.warn(found))?;
+        runtime.spawn(notices.clone().follow(opened.health()));
+        *locked(&remote) = Some(opened);
         Ok(Self {
-            remote: Mutex::new(Some(remote)),
+            remote,
+            listener,
             tags,
             settle: Arc::new(settle),
             notices,
@@ -185,6 +193,9 @@ impl RedisStore {
     /// Drops the connection; what waits settles as closed.
     #[napi(catch_unwind)]
     pub fn close(&self) {
+        if let Some(listener) = &self.listener {
+            listener.stop();
+        }
         drop(locked(&self.remote).take());
     }
 
@@ -197,9 +208,13 @@ impl RedisStore {
             let all: Option<Vec<_>> = parts.iter().map(|part| part.calls).collect();
             let calls = all.map(|calls| calls.concat());
             // If it does not take them, its isolate has ended, and nobody waits.
-            let heard = Heard { round, answers, calls };
-            settle.call(heard, ThreadsafeFunctionCallMode::NonBlocking);
+            if let Some(heard) = redis_listener::keep(Heard { round, answers, calls }) {
+                settle.call(heard, ThreadsafeFunctionCallMode::NonBlocking);
+            }
         };
+        if let Some(listener) = &self.listener {
+            listener.listen();
+        }
         match &*locked(&self.remote) {
             Some(remote) => {
                 remote.decide(calls, || SystemClock.now(), deadline(timeout_ms), settle);

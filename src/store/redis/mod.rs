@@ -33,7 +33,7 @@ pub use cluster::{Cluster, Settled};
 #[cfg(feature = "redis")]
 pub use connection::{
     About, Access, Address, Connection, Credentials, Health, Identity, Login, Logins, Patience,
-    Route, Sentinels, Tls, Warning,
+    Route, Sentinels, Tls, Warning, Watch,
 };
 pub use job::{Answer, Failure, Job};
 pub use keys::Keys;

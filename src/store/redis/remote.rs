@@ -4,7 +4,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, Settled};
-use super::connection::{Connection, Health};
+use super::connection::{Connection, Health, Watch};
 use super::round::Round;
 use crate::time::Micros;
 
@@ -41,6 +41,23 @@ impl Remote {
         match self {
             Self::Server(server) => server.is_up(),
             Self::Cluster(cluster) => cluster.is_up(),
+        }
+    }
+
+    /// The socket of the link to one server, if there is one that can be watched: see [`Connection::watch`].
+    #[must_use]
+    pub fn watch(&self) -> Option<Watch> {
+        match self {
+            Self::Server(server) => server.watch(),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// Reads what has come over it, and settles what it answers, on this thread.
+    pub fn look(&self, watch: &Watch) {
+        match self {
+            Self::Server(server) => server.look(watch),
+            Self::Cluster(_) => {}
         }
     }
 

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -263,7 +262,7 @@ impl Links {
     pub(super) async fn up_before(
         &mut self,
         deadline: Instant,
-    ) -> Result<(MultiplexedConnection, u64), Failure> {
+    ) -> Result<(Line, u64), Failure> {
         let dead = self.dead;
         let is_clear = |link: &Link| match link {
             Link::Up(_, number) => Some(*number) != dead,
@@ -278,7 +277,7 @@ impl Links {
             Err(_) => self.current.borrow().clone(),
         };
         match self.known(link) {
-            Link::Up(line, number) => Ok((line.connection, number)),
+            Link::Up(line, number) => Ok((line, number)),
             Link::Away(why) | Link::Down(why) => Err(Failure::Unavailable(why)),
         }
     }

@@ -30,7 +30,7 @@ mod redis_notices;
 #[cfg(feature = "redis")]
 mod redis_target;
 mod store;
-#[cfg(feature = "redis")]
+#[cfg(all(feature = "redis", unix))]
 mod uv;
 
 use crate::time::{MAX_SAFE, Micros};

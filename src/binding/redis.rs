@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Float64Array, FnArgs, Function, Result, Uint32Array,
-    create_custom_tokio_runtime,
+    Array, ClassInstance, Env, Function, Result, create_custom_tokio_runtime,
 };
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
@@ -21,7 +20,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::time::Instant;
 
 use super::policies::Policies;
-use super::redis_answers::Answers;
+use super::redis_answers::{Answers, Heard, SettleArguments};
 use super::redis_ledger::{RedisLedger, locked};
 use super::redis_listener::{self, Listener};
 use super::redis_notices::{NoticeArguments, Notices};
@@ -56,23 +55,16 @@ pub struct RedisStore {
     prefixes: Arc<Mutex<Prefixes>>,
 }
 
-/// What became of a round, by its number, or of some of its calls.
-pub(super) struct Heard {
-    pub(super) round: u32,
-    pub(super) answers: Answers,
-    pub(super) calls: Option<Vec<u32>>,
-}
-
 /// Tells JavaScript what became of rounds. It does not keep the process alive: callers who wait do.
 type Settle = ThreadsafeFunction<Heard, (), SettleArguments, Status, false, true>;
-pub(super) type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
 
 #[napi]
 impl RedisStore {
     /// Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
     /// those that are numbered; `notice` hears `'up'` (the
-    /// address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`). Throws
-    /// if the certificates are none.
+    /// address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`).
+    /// `listens` says that the event loop is Node's own: then answers are read in it. Throws if the certificates are
+    /// none.
     #[napi(constructor, catch_unwind)]
     pub fn new(
         env: Env,
@@ -86,22 +78,16 @@ impl RedisStore {
             NoticeArguments,
             (),
         >,
+        listens: bool,
     ) -> Result<Self> {
         let Some(runtime) = RUNTIME.get() else {
             return Err(Error::new(Status::GenericFailure, "could not start a thread"));
         };
         let remote = Arc::default();
-        let listener = Listener::new(env, &settle, Arc::clone(&remote)).ok();
+        let listener = listens.then(|| Listener::new(env, &settle, Arc::clone(&remote)));
+        let listener = listener.transpose()?;
         let settle = settle.build_threadsafe_function::<Heard>().weak::<true>();
-        let settle = settle.build_callback(|context| {
-            let Heard { round, answers: Answers { answers, texts }, calls } = context.value;
-            Ok(FnArgs::from((
-                round,
-                Float64Array::new(answers),
-                texts,
-                calls.map(Uint32Array::new),
-            )))
-        })?;
+        let settle = settle.build_callback(|context| Ok(context.value.into_arguments()))?;
         let notices = Notices::new(&notice)?;
         let (tags, warn) = (target.tags(), notices.clone());
         let opened = target.open(notices.clone(), runtime, move |found| warn.warn(found))?;

@@ -12,13 +12,14 @@ use std::ptr;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex};
 
-use napi::bindgen_prelude::{Env, Float64Array, Function, Result, ToNapiValue};
+use napi::bindgen_prelude::{Env, Float64Array, Function, Result, ToNapiValue as _};
 use napi::{JsValue as _, check_status, sys};
 
-use super::redis::{Heard, SettleArguments};
+use super::redis_answers::{Heard, SettleArguments};
 use super::redis_ledger::locked;
+#[cfg(unix)]
 use super::uv::Poll;
-use crate::store::redis::{Remote, Watch};
+use crate::store::redis::{LinkSocket, Remote};
 
 thread_local! {
     /// What is heard while this thread looks.
@@ -44,6 +45,21 @@ fn heard_in(look: impl FnOnce()) -> Vec<Heard> {
     HEARD.take().unwrap_or_default()
 }
 
+/// Nothing can be listened to.
+#[cfg(not(unix))]
+enum Poll {}
+
+#[cfg(not(unix))]
+impl Poll {
+    fn start(&self) -> bool {
+        match *self {}
+    }
+
+    fn stop(&self) {
+        match *self {}
+    }
+}
+
 /// Listens in the event loop of an isolate. It belongs to the isolate's thread.
 pub(super) struct Listener {
     env: sys::napi_env,
@@ -54,7 +70,7 @@ pub(super) struct Listener {
 
 /// The socket that is listened to.
 struct Listening {
-    watch: Watch,
+    socket: LinkSocket,
     poll: Poll,
     is_started: Cell<bool>,
 }
@@ -77,47 +93,57 @@ impl Listener {
 
     /// From now on answers are read here, if the link's socket can be watched.
     pub(super) fn listen(self: &Rc<Self>) {
-        let Some(watch) = locked(&self.remote).as_ref().and_then(Remote::watch) else { return };
+        let Some(socket) = locked(&self.remote).as_ref().and_then(Remote::link_socket) else {
+            return;
+        };
         let mut listening = self.listening.borrow_mut();
-        if listening.as_ref().is_none_or(|old| !old.watch.is_of_same_link(&watch)) {
+        if listening.as_ref().is_none_or(|old| !old.socket.is_of_same_link(&socket)) {
             *listening = None;
-            *listening = self.listening_to(watch);
+            *listening = self.listening_to(socket);
         }
-        if let Some(Listening { watch, poll, is_started }) = &*listening
+        if let Some(Listening { socket, poll, is_started }) = &*listening
             && (is_started.get() || poll.start())
         {
             is_started.set(true);
-            watch.claim();
+            socket.claim();
         }
     }
 
     /// Listens no more.
     pub(super) fn stop(&self) {
         let listening = self.listening.take();
-        if let Some(Listening { watch, .. }) = &listening {
-            watch.release();
+        if let Some(Listening { socket, .. }) = &listening {
+            socket.release();
         }
     }
 
-    fn listening_to(self: &Rc<Self>, watch: Watch) -> Option<Listening> {
-        let socket = watch.socket().ok()?;
+    #[cfg(not(unix))]
+    fn listening_to(self: &Rc<Self>, _socket: LinkSocket) -> Option<Listening> {
+        None
+    }
+
+    #[cfg(unix)]
+    fn listening_to(self: &Rc<Self>, socket: LinkSocket) -> Option<Listening> {
+        let duplicate = socket.duplicate().ok()?;
         let hook = Rc::new(Hook::default());
         let (weak, closed) = (Rc::downgrade(self), Rc::clone(&hook));
         let readable = move || {
-            if let Some(listener) = weak.upgrade() {
-                // A panic must not go on into libuv.
-                let _looked = catch_unwind(AssertUnwindSafe(|| listener.look()));
-            }
+            // A panic must not go on into libuv. A link that it was in ends, and what waits settles by its deadline.
+            let _looked = catch_unwind(AssertUnwindSafe(|| {
+                if let Some(listener) = weak.upgrade() {
+                    listener.look();
+                }
+            }));
         };
-        let poll = Poll::new(self.env, socket, readable, move || closed.remove())?;
+        let poll = Poll::new(self.env, duplicate, readable, move || closed.remove())?;
         hook.add(self.env, Rc::downgrade(self));
-        Some(Listening { watch, poll, is_started: Cell::new(false) })
+        Some(Listening { socket, poll, is_started: Cell::new(false) })
     }
 
     /// Reads what there is, and tells JavaScript what it says.
     fn look(&self) {
-        let watch = match &*self.listening.borrow() {
-            Some(Listening { watch, .. }) if watch.is_claimed() => watch.clone(),
+        let socket = match &*self.listening.borrow() {
+            Some(Listening { socket, .. }) if socket.is_claimed() => socket.clone(),
             Some(Listening { poll, is_started, .. }) => {
                 poll.stop();
                 is_started.set(false);
@@ -127,7 +153,7 @@ impl Listener {
         };
         let heard = heard_in(|| {
             if let Some(remote) = &*locked(&self.remote) {
-                remote.look(&watch);
+                remote.look(&socket);
             }
         });
         for heard in heard {
@@ -158,18 +184,19 @@ impl Listener {
 
     /// # Safety
     /// A handle scope is open on the isolate's thread.
-    unsafe fn call(&self, Heard { round, answers, calls }: Heard) -> Result<()> {
+    unsafe fn call(&self, heard: Heard) -> Result<()> {
         let env = self.env;
         let (mut settle, mut this) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the reference is alive as long as this is.
         unsafe {
             check_status!(sys::napi_get_reference_value(env, self.settle, &raw mut settle))?;
             check_status!(sys::napi_get_global(env, &raw mut this))?;
+            let (round, answers, texts, calls) = heard.into_arguments().data;
             let arguments = [
                 u32::to_napi_value(env, round)?,
-                Float64Array::to_napi_value(env, Float64Array::new(answers.answers))?,
-                Vec::to_napi_value(env, answers.texts)?,
-                Option::to_napi_value(env, calls.map(napi::bindgen_prelude::Uint32Array::new))?,
+                Float64Array::to_napi_value(env, answers)?,
+                Vec::to_napi_value(env, texts)?,
+                Option::to_napi_value(env, calls)?,
             ];
             check_status!(sys::napi_make_callback(
                 env,
@@ -187,7 +214,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.stop();
-        // SAFETY: it was made in `new`, and this runs on the isolate's thread.
+        // SAFETY: it was made in `new`, and this runs on the isolate's thread, while the isolate lives.
         unsafe { sys::napi_delete_reference(self.env, self.settle) };
     }
 }
@@ -195,35 +222,42 @@ impl Drop for Listener {
 /// Has an isolate that ends wait until libuv has let go of a handle.
 #[derive(Default)]
 struct Hook {
-    handle: Cell<Option<sys::napi_async_cleanup_hook_handle>>,
+    /// The hook's handle, and its data, which is the listener.
+    added: Cell<Option<(sys::napi_async_cleanup_hook_handle, *mut Weak<Listener>)>>,
 }
 
 impl Hook {
     fn add(&self, env: sys::napi_env, listener: Weak<Listener>) {
-        let data = Box::into_raw(Box::new(listener)).cast();
+        let data = Box::into_raw(Box::new(listener));
         let mut handle = ptr::null_mut();
-        // SAFETY: `data` is what `ending` expects. The hook is removed when libuv has let go.
+        // SAFETY: `data` is what `ending` expects, and lives until the hook is removed.
         let added = unsafe {
-            sys::napi_add_async_cleanup_hook(env, Some(ending), data, &raw mut handle)
+            sys::napi_add_async_cleanup_hook(env, Some(ending), data.cast(), &raw mut handle)
         };
         if added == sys::Status::napi_ok {
-            self.handle.set(Some(handle));
+            self.added.set(Some((handle, data)));
+        } else {
+            // SAFETY: nobody else has it.
+            drop(unsafe { Box::from_raw(data) });
         }
     }
 
     fn remove(&self) {
-        if let Some(handle) = self.handle.take() {
-            // SAFETY: it was added, and is removed once.
-            unsafe { sys::napi_remove_async_cleanup_hook(handle) };
+        if let Some((handle, data)) = self.added.take() {
+            // SAFETY: both were made in `add`; this happens once.
+            unsafe {
+                sys::napi_remove_async_cleanup_hook(handle);
+                drop(Box::from_raw(data));
+            }
         }
     }
 }
 
 /// The isolate ends.
 unsafe extern "C" fn ending(_handle: sys::napi_async_cleanup_hook_handle, data: *mut c_void) {
-    // SAFETY: it is the box of `Hook::add`; the hook runs once.
-    let listener = unsafe { Box::from_raw(data.cast::<Weak<Listener>>()) };
-    if let Some(listener) = listener.upgrade() {
+    // SAFETY: it is the data of `Hook::add`, and the hook has not been removed.
+    let listener = unsafe { data.cast::<Weak<Listener>>().as_ref() };
+    if let Some(listener) = listener.and_then(Weak::upgrade) {
         listener.stop();
     }
 }

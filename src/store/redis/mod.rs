@@ -32,8 +32,8 @@ pub use batch::Batch;
 pub use cluster::{Cluster, Settled};
 #[cfg(feature = "redis")]
 pub use connection::{
-    About, Access, Address, Connection, Credentials, Health, Identity, Login, Logins, Patience,
-    Route, Sentinels, Tls, Warning, Watch,
+    About, Access, Address, Connection, Credentials, Health, Identity, LinkSocket, Login, Logins,
+    Patience, Route, Sentinels, Tls, Warning,
 };
 pub use job::{Answer, Failure, Job};
 pub use keys::Keys;

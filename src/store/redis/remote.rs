@@ -4,7 +4,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, Settled};
-use super::connection::{Connection, Health, Watch};
+use super::connection::{Connection, Health, LinkSocket};
 use super::round::Round;
 use crate::time::Micros;
 
@@ -44,19 +44,19 @@ impl Remote {
         }
     }
 
-    /// The socket of the link to one server, if there is one that can be watched: see [`Connection::watch`].
+    /// The socket of the link to one server, if there is one that can be watched: see [`Connection::link_socket`].
     #[must_use]
-    pub fn watch(&self) -> Option<Watch> {
+    pub fn link_socket(&self) -> Option<LinkSocket> {
         match self {
-            Self::Server(server) => server.watch(),
+            Self::Server(server) => server.link_socket(),
             Self::Cluster(_) => None,
         }
     }
 
     /// Reads what has come over it, and settles what it answers, on this thread.
-    pub fn look(&self, watch: &Watch) {
+    pub fn look(&self, socket: &LinkSocket) {
         match self {
-            Self::Server(server) => server.look(watch),
+            Self::Server(server) => server.look(socket),
             Self::Cluster(_) => {}
         }
     }

@@ -14,8 +14,9 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::reading::Reading;
 #[cfg(unix)]
-use super::socket::{Reading, Socket};
+use super::socket::Socket;
 use super::stepped::{Held, Stepped};
 use super::tls::Tls;
 

@@ -10,16 +10,19 @@ mod access;
 mod course;
 mod health;
 mod link;
+mod link_socket;
+mod reading;
 mod route;
 mod sender;
 mod sentinel;
 mod server_time;
+#[cfg(unix)]
 mod socket;
 mod stepped;
 mod tls;
 mod verdict;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -28,7 +31,6 @@ use tokio::time::Instant;
 
 use self::course::Deciding;
 use self::sender::{Request, Settle};
-use self::socket::Reading;
 use self::stepped::{Held, Stepped};
 use super::job::Answer;
 use super::round::Round;
@@ -42,6 +44,7 @@ pub(super) use self::verdict::{Verdict, refused, verdict};
 pub use self::access::{Access, Address, Credentials, Login, Logins};
 pub use self::health::{About, Health, Warning};
 pub use self::link::Patience;
+pub use self::link_socket::LinkSocket;
 pub use self::route::Route;
 pub use self::sentinel::Sentinels;
 pub use self::tls::{Identity, Tls};
@@ -107,67 +110,23 @@ impl Connection {
     }
 }
 
-/// The socket of a link, for a caller that watches it in an event loop of its own.
-#[derive(Debug, Clone)]
-pub struct Watch {
-    reading: Arc<Reading>,
-    driver: Weak<Stepped>,
-    link: u64,
-}
-
-impl Watch {
-    /// Whether it is the same socket.
-    #[must_use]
-    pub fn is_of_same_link(&self, other: &Self) -> bool {
-        self.link == other.link
-    }
-
-    /// A duplicate of it: it can be waited for until there is something to read.
-    ///
-    /// # Errors
-    /// The system's, if it has no room for one.
-    #[cfg(unix)]
-    pub fn socket(&self) -> std::io::Result<std::os::fd::OwnedFd> {
-        self.reading.watched()
-    }
-
-    /// From now on the caller watches it, and [looks](Connection::look) when there is something to read.
-    pub fn claim(&self) {
-        self.reading.claim();
-    }
-
-    /// The runtime watches it again.
-    pub fn release(&self) {
-        self.reading.release();
-        if let Some(driver) = self.driver.upgrade() {
-            driver.ring();
-        }
-    }
-
-    /// Whether it is the caller's to watch: not if the caller has not looked for long, or the link has ended.
-    #[must_use]
-    pub fn is_claimed(&self) -> bool {
-        self.reading.is_claimed() && self.driver.strong_count() > 0
-    }
-}
-
 impl Connection {
     /// The socket of the link, if there is a link whose socket can be watched.
     #[must_use]
-    pub fn watch(&self) -> Option<Watch> {
+    pub fn link_socket(&self) -> Option<LinkSocket> {
         let Link::Up(line, link) = &*self.link.borrow() else { return None };
         let reading = Arc::clone(line.reading.as_ref()?);
-        Some(Watch { reading, driver: line.driver.clone(), link: *link })
+        Some(LinkSocket { reading, driver: line.driver.clone(), link: *link })
     }
 
     /// Reads what has come over a socket, and settles what it answers, on this thread.
-    pub fn look(&self, watch: &Watch) {
-        let Some(driver) = watch.driver.upgrade() else { return };
+    pub fn look(&self, socket: &LinkSocket) {
+        let Some(driver) = socket.driver.upgrade() else { return };
         let _timers = self.runtime.enter();
         // If the runtime is at it, there will be another look unless it reads all.
         let Some(mut driver) = driver.hold() else { return };
         let mut sender = self.sender.hold();
-        watch.reading.look();
+        socket.reading.look();
         driver.ring();
         driver.step();
         sender.as_mut().map(Held::step);

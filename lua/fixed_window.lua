@@ -7,7 +7,8 @@
 --
 -- A policy is the limit, the window in microseconds, and 1 if a refused call uses up the window. That of a
 -- calendar has 0 for its window; then follow its horizon in microseconds, and BOUNDARIES of its boundaries around
--- the time, in milliseconds. A state's two numbers are the window's end and its count.
+-- the time, in milliseconds. A state's two numbers are the window's end and its count; the quick ways
+-- tell a packed window as one number, which they make negative.
 
 local function fixed_window(round, source, at)
   local EPOCH, COUNTS, SPAN, LIMIT = 1577836800000, 8192, 1099511627776, 9007199254740992

@@ -62,11 +62,11 @@ end
 --
 -- Where that is `expected` of most keys, the unit is taken without a look, and given back if it was not so.
 local function fixed_window_quick(round, at, first, last, expected)
-  local EPOCH, COUNTS = 1577836800000, 8192
+  local COUNTS = 8192
   local names, call, tonumber, count = KEYS, redis.pcall, tonumber, round.count
   local after, least, beyond, most = window_bounds(round, at)
   local values = not expected and call('MGET', unpack(names, first, last))
-  -- The numbers of states that are not told yet.
+  -- The states that are not told yet: of a packed window one double, which is negative.
   local states, length, group = {}, 0
   for key = first, last do
     -- The window with the unit. A number among a command's arguments would be printed and read again, at a
@@ -79,10 +79,10 @@ local function fixed_window_quick(round, at, first, last, expected)
       window = window and window + 1
     end
     local used = window and window % COUNTS
-    if window and window >= least and window < beyond and used > 1 and used <= most and used % 1 == 0 then
+    if window and window >= least and window < beyond and used > 1 and used <= most and (expected or used % 1 == 0) then
       count = count + 1
-      states[length + 1], states[length + 2] = (window - used) / COUNTS + EPOCH, used
-      length = length + 2
+      length = length + 1
+      states[length] = -window
       if not expected then
         local written = call('INCRBY', names[key], '1')
         if written ~= window then

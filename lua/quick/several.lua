@@ -4,7 +4,7 @@
 -- Where it is `expected` that windows are open and have room, their units are taken without a look once the other
 -- policies admit the call, and given back if it was not so.
 local function quick_several(round, at, before, expected)
-  local EPOCH, COUNTS = 1577836800000, 8192
+  local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policies, keys
   policies, keys, at = unpack_struct('>I1I2', round.request, at)
@@ -69,8 +69,7 @@ local function quick_several(round, at, before, expected)
             wanted = columns[index][number]
             written = call('INCRBY', names[befores[index] + number], '1')
           end
-          local used = wanted % COUNTS
-          state = pack('>dd', (wanted - used) / COUNTS + EPOCH, used)
+          state = pack('>d', -wanted)
         end
         count, length = count + 1, length + 1
         told[length] = state

@@ -3,7 +3,7 @@
 -- ARGV[1]  what is asked, in groups of calls of one limiter; a group's keys follow on those of the group before.
 --          It begins with a form (one byte).
 --          0: any calls, as decide.lua reads them; 9: also such as are about holds.
---          7, 10: one unit on each key of several policies, as quick.lua reads it.
+--          7, 10: one unit on each key of several policies, as quick/several.lua reads it.
 --          Any other form is one policy with one call of one unit on each key: the number of keys (two
 --          bytes), and the policy's numbers.
 -- ARGV[2]  'peek': nothing is written.

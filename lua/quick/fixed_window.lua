@@ -30,7 +30,7 @@ local function window_bounds(round, at)
   return after, least, (latest_end + 1 - EPOCH) * COUNTS, math.min(limit, COUNTS - 1)
 end
 
--- The quick way among several policies (quick.lua): the packed windows with a unit more.
+-- The quick way among several policies (several.lua): the packed windows with a unit more.
 local function fixed_window_units(round, at, values, count)
   local COUNTS = 8192
   local tonumber, windows = tonumber, {}
@@ -57,7 +57,7 @@ local function untaken(name, window)
   return type(value) == 'string' and value
 end
 
--- One unit for each key: what the functions above do, without their calls and tables, for a key whose packed window
+-- One unit for each key: what the twin's functions do, without their calls and tables, for a key whose packed window
 -- is open and has room for a unit.
 --
 -- Where that is `expected` of most keys, the unit is taken without a look, and given back if it was not so.

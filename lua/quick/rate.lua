@@ -6,7 +6,7 @@ local function time_of(count, q, r, n)
   return count * q + math.floor(product / n), product % n
 end
 
--- The quick way (quick.lua): what the functions above do, without their calls and tables, for a key that has a value of
+-- What the twin's functions do, without their calls and tables, for a key that has a value of
 -- this policy's and room for a unit. Nothing of it but the arrival changes then.
 local function rate_units(round, at, values, count)
   local pack, unpack_struct, now, states = struct.pack, struct.unpack, round.now, {}

@@ -5,7 +5,7 @@ local function end_of_window(now_ms, length)
   return now_ms - now_ms % length + length
 end
 
--- The quick way (quick.lua): what the functions above do, without their calls and tables, for a key whose value is of the
+-- What the twin's functions do, without their calls and tables, for a key whose value is of the
 -- window that is open and has room for a unit.
 local function sliding_counter_units(round, at, values, count)
   local pack, unpack_struct, states = struct.pack, struct.unpack, {}

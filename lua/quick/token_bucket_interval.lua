@@ -19,7 +19,7 @@ local function counted(now, anchor, used, length_of_one, per_refill)
   return anchor + refills * length_of_one, used - refills * per_refill
 end
 
--- The quick way (quick.lua): what the functions above do, without their tables, for a key that has a value of this
+-- What the twin's functions do, without their tables, for a key that has a value of this
 -- policy's, is not full and has room for a unit. Nothing of it but the anchor and the units used changes then.
 local function token_bucket_interval_units(round, at, values, count)
   local pack, unpack_struct, find = struct.pack, struct.unpack, string.find

@@ -141,10 +141,9 @@ export class Batcher {
   /** Takes what became of a round, or of those of its calls that have these numbers. */
   settle(number: number, answers: RedisAnswers, numbers: Uint32Array | undefined): void {
     const calls = this.#rounds.end(number, numbers)
-    if (this.#queued >= this.#half / 2) {
-      this.#sendWaiting()
-    } else if (this.#queued > 0) {
-      // A few go with those who ask again: by themselves they would come back, and go, by themselves from now on.
+    if (this.#queued > 0) {
+      // With those who ask again, and who come in this turn of the event loop: by themselves few would come back, and
+      // go, by themselves from now on.
       this.#schedule()
     }
     if (answers.answers.length === 0) {

@@ -21,8 +21,8 @@ const CALLS: usize = 128;
 const UNIT: Micros = HOUR / LIMIT;
 
 pub(crate) fn count_all() {
-    whole_way("gcra", gcra(LIMIT), [START + UNIT, 0]);
-    whole_way("fixed window", fixed_window(LIMIT), [(START + HOUR) / 1_000, 1]);
+    whole_way("gcra", gcra(LIMIT), &[number(START + UNIT), 0.0]);
+    whole_way("fixed window", fixed_window(LIMIT), &[-number(packed((START + HOUR) / 1_000, 1))]);
     costs();
     refusals();
 }
@@ -44,10 +44,20 @@ fn note(policy: Policy, cost: u64) -> impl FnMut() -> Round {
     }
 }
 
+/// As scripts write numbers.
+#[expect(clippy::cast_precision_loss, reason = "all are below 2^53")]
+fn number(number: u64) -> f64 {
+    number as f64
+}
+
+/// A window as Redis keeps it, in one number: when it ends, counted from 2020, and its count.
+fn packed(ends_ms: u64, count: u64) -> u64 {
+    (ends_ms - 1_577_836_800_000) * 8_192 + count
+}
+
 /// A script's answer to calls that all have the same outcome, and left the same state.
-fn answer(state: [u64; 2], outcome: Option<u8>) -> Vec<Answer> {
-    #[expect(clippy::cast_precision_loss, reason = "times are below 2^53")]
-    let state = state.map(|number| (number as f64).to_be_bytes()).concat();
+fn answer(state: &[f64], outcome: Option<u8>) -> Vec<Answer> {
+    let state: Vec<u8> = state.iter().flat_map(|number| number.to_be_bytes()).collect();
     let values = [state.repeat(CALLS), outcome.map_or(vec![], |code| vec![code; CALLS]), vec![]];
     let now = Value::Number(START.try_into().expect("a time"));
     vec![Ok([now].into_iter().chain(values.map(Value::Bytes)).collect())]
@@ -64,7 +74,7 @@ fn read(round: &Round, answers: &[Answer], expected: impl Fn(&Decision) -> bool)
 }
 
 /// One unit for each key, all admitted: the way that most calls go.
-fn whole_way(name: &str, policy: Policy, left: [u64; 2]) {
+fn whole_way(name: &str, policy: Policy, left: &[f64]) {
     let (mut note, answers) = (note(policy, 1), answer(left, None));
     let admitted =
         |decision: &Decision| (decision.status, decision.remaining) == (Status::Allowed, LIMIT - 1);
@@ -95,7 +105,7 @@ fn costs() {
 fn refusals() {
     const REFUSED: u8 = 1;
     let round = note(gcra(1), 1)();
-    let answers = answer([START + HOUR, 0], Some(REFUSED));
+    let answers = answer(&[number(START + HOUR), 0.0], Some(REFUSED));
     let refused = |decision: &Decision| decision.status == Status::Refused;
     count("redis, gcra, read refusals", ROUNDS * CALLS, || {
         (0..ROUNDS).for_each(|_| read(&round, &answers, refused));

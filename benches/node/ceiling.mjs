@@ -63,8 +63,9 @@ export async function run(pace) {
 }
 
 async function play({ kind, policy, inFlight, atLeast }, pace, redis) {
-  const command = await scriptFor(policy, `caught-${kind}-${inFlight}`, { keys: KEYS, inFlight }, redis.port)
-  const batch = Number(command[2])
+  const caught = await scriptFor(policy, `caught-${kind}-${inFlight}`, { keys: KEYS, inFlight }, redis)
+  const batch = caught.keys.length
+  const command = await textual(caught, redis)
   const few = KEYS.slice(0, batch)
   const way = await bestWay(command, batch, redis)
   const opened = await tollgate(policy, `own-${kind}-${inFlight}`, redis.url, 1)
@@ -114,6 +115,18 @@ async function play({ kind, policy, inFlight, atLeast }, pace, redis) {
   }
 }
 
+/**
+ * The command for redis-benchmark, whose arguments end at a zero byte: so the script's only one, which is binary,
+ * stands in the script.
+ *
+ * @param {import('./tap.mjs').Caught} caught
+ */
+async function textual({ body, keys, request }, redis) {
+  const escaped = [...request].map((byte) => `\\${String(byte).padStart(3, '0')}`).join('')
+  const hash = await redis.command('SCRIPT', 'LOAD', `ARGV[1] = "${escaped}"\n${body}`)
+  return ['EVALSHA', hash, `${keys.length}`, ...keys]
+}
+
 /** About as many scripts as fit into a turn. */
 function scriptsIn(millis, batch) {
   return Math.min(MOST_SCRIPTS, Math.ceil((millis * 1_000) / batch))
@@ -131,15 +144,12 @@ async function bestWay(command, batch, redis) {
 /** Has redis-benchmark send a command, and counts what it holds as decisions. */
 async function benchmark(command, batch, [clients, pipeline], scripts, redis) {
   const words = ['-p', `${redis.port}`, '-c', `${clients}`, '-P', `${pipeline}`, '-n', `${scripts}`, '--csv']
-  const last = command.at(-1)
   const before = await redis.usage()
-  // The last argument is binary: it goes by standard input.
-  const child = minded(spawn('redis-benchmark', [...words, '-x', ...command.slice(0, -1).map(String)]))
+  const child = minded(spawn('redis-benchmark', [...words, ...command], { stdio: ['ignore', 'pipe', 'pipe'] }))
   const failure = failureOf(child, 'redis-benchmark must be installed (Debian: apt-get install redis-tools)')
   failure.catch(() => {})
   const output = Promise.all([text(child.stdout), text(child.stderr)])
   const ended = once(child, 'close')
-  child.stdin.end(last)
   const [code] = await Promise.race([ended, failure.catch(() => ended)])
   const [said, complained] = await output
   const after = await redis.usage()

@@ -47,12 +47,12 @@ async function flexibleCluster({ nodes }) {
 }
 
 /** Our own script for one key at a time, as it must be where keys lie apart; by a client that sends all it has at once. */
-async function singleKeys({ url, port }) {
-  const [, hash, , name, ...args] = await scriptFor(POLICY, 'single', { keys: ['KEY'], inFlight: 1 }, port)
-  const client = new Redis(url, { enableAutoPipelining: true })
-  const named = new Map(KEYS.map((key) => [key, String(name).replace('KEY', key)]))
+async function singleKeys(redis) {
+  const { hash, keys, request } = await scriptFor(POLICY, 'single', { keys: ['KEY'], inFlight: 1 }, redis)
+  const client = new Redis(redis.url, { enableAutoPipelining: true })
+  const named = new Map(KEYS.map((key) => [key, keys[0].replace('KEY', key)]))
   return {
-    calls: [(key) => client.evalshaBuffer(String(hash), 1, named.get(key), ...args)],
+    calls: [(key) => client.evalshaBuffer(hash, 1, named.get(key), request)],
     isAllowed: (reply) => reply.length > 0,
     close: () => client.quit(),
   }

@@ -1,4 +1,4 @@
-/** What tollgate sends: the very commands, with their keys and arguments. */
+/** What tollgate sends: the very scripts, with their keys and arguments. */
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { load } from './load.mjs'
@@ -8,22 +8,31 @@ import { tollgate } from './redis-contenders.mjs'
 const MILLIS = 60
 
 /**
- * Keeps calls in flight, and answers the command in which most of them went: `EVALSHA`, the script, the number of keys,
- * the keys and the arguments.
+ * @typedef {object} Caught
+ * @property {string} hash The script's.
+ * @property {string} body The script.
+ * @property {string[]} keys
+ * @property {Buffer} request Its only argument.
+ */
+
+/**
+ * Keeps calls in flight, and answers the `EVALSHA` in which most of them went.
  *
  * @param {import('tollgate').Policy} policy
  * @param {string} prefix
  * @param {{ keys: readonly string[], inFlight: number }} calls
- * @param {number} port The server's.
- * @returns {Promise<Buffer[]>}
+ * @param {import('./redis-server.mjs').RedisServer} redis
+ * @returns {Promise<Caught>}
  */
-export async function scriptFor(policy, prefix, calls, port) {
-  const tap = await startTap(port)
+export async function scriptFor(policy, prefix, calls, redis) {
+  // A script that the server does not know is sent as a whole.
+  await redis.command('SCRIPT', 'FLUSH')
+  const tap = await startTap(redis.port)
   const { close, ...opened } = await tollgate(policy, prefix, tap.url, 1)
   const contender = { name: prefix, ...opened }
   try {
-    // The first are answered that the script is not there.
     await load(contender, { ...calls, millis: MILLIS })
+    const body = String(commandsIn(tap.sent()).find(([name]) => String(name) === 'EVAL')[1])
     tap.forget()
     await load(contender, { ...calls, millis: MILLIS })
     const scripts = commandsIn(tap.sent()).filter(([name]) => String(name) === 'EVALSHA')
@@ -32,7 +41,8 @@ export async function scriptFor(policy, prefix, calls, port) {
       went.set(Number(keys), (went.get(Number(keys)) ?? 0) + Number(keys))
     }
     const [[most]] = [...went].sort(([, one], [, other]) => other - one)
-    return scripts.findLast(([, , keys]) => Number(keys) === most)
+    const [, hash, , ...rest] = scripts.findLast(([, , keys]) => Number(keys) === most)
+    return { hash: String(hash), body, keys: rest.slice(0, most).map(String), request: rest[most] }
   } finally {
     await close()
     tap.stop()

@@ -30,7 +30,7 @@ export async function run(pace) {
   try {
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence; ${IN_FLIGHT} calls in flight`,
-      'keys are visited round robin, one number of keys after the other; every decision is allowed (this is checked)',
+      'one number of keys after the other, round robin or at random (evenly); every decision is allowed (this is checked)',
     ]
     const overRedis = []
     const embedded = []
@@ -51,6 +51,21 @@ export async function run(pace) {
   }
 }
 
+/** So many keys are drawn at random before, and used round and round. */
+const DRAWN = 100_000
+
+/**
+ * Keys as callers come: evenly, but at random, so that some are called twice in a batch. The numbers are from a
+ * generator with a seed (Numerical Recipes): every run has the same.
+ */
+function drawnFrom(keys) {
+  let state = 1
+  return Array.from({ length: DRAWN }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return keys[Math.floor((state / 2 ** 32) * keys.length)]
+  })
+}
+
 /** The fewest keys spend 8,000 units in a turn: so they have as many for each stretch that this takes. */
 function periodOf(keys) {
   return keys.length <= 100 ? '50ms' : '1h'
@@ -61,15 +76,18 @@ async function overRedisWith(keys, pace, redis) {
   const period = periodOf(keys)
   const places = []
   try {
-    const opened = [
-      [GCRA, await tollgate(gcra({ limit: LIMIT, period }), 'gcra', redis.url, 1)],
-      [FIXED_WINDOW, await tollgate(fixedWindow({ limit: LIMIT, window: period }), 'fixed', redis.url, 1)],
-      [PEER, flexible('plain', ioredis(redis.url), 1, 1_000_000_000)],
-    ]
-    places.push(...opened.map(([series, each]) => ({ ...place, series, opened: each })))
+    const opened = {
+      [GCRA]: await tollgate(gcra({ limit: LIMIT, period }), 'gcra', redis.url, 1),
+      [FIXED_WINDOW]: await tollgate(fixedWindow({ limit: LIMIT, window: period }), 'fixed', redis.url, 1),
+      [PEER]: flexible('plain', ioredis(redis.url), 1, 1_000_000_000),
+    }
+    const names = Object.keys(opened)
+    places.push(...names.map((series) => ({ ...place, series, opened: opened[series] })))
+    const atRandom = { ...place, keys: drawnFrom(keys), visits: [] }
+    places.push(...names.map((name) => ({ ...atRandom, series: `${name}, at random`, opened: opened[name] })))
     return await sweepRedis(places, pace, redis)
   } finally {
-    await Promise.all(places.map(({ opened }) => opened.close()))
+    await Promise.all([...new Set(places.map(({ opened }) => opened))].map((each) => each.close()))
   }
 }
 
@@ -83,12 +101,12 @@ async function embeddedWith(keys, pace) {
   const period = `${WEEK_SECONDS}s`
   const at = { x: keys.length }
   const places = [
-    { series: 'takeSync, gcra', ...lapsOf('takeSync', new RateLimiter(gcra({ limit, period })), lap) },
+    { series: 'tollgate takeSync, gcra', ...lapsOf('takeSync', new RateLimiter(gcra({ limit, period })), lap) },
     {
-      series: 'takeSync, fixedWindow',
+      series: 'tollgate takeSync, fixedWindow',
       ...lapsOf('takeSync', new RateLimiter(fixedWindow({ limit, window: period })), lap),
     },
-    { series: 'await take, gcra', ...lapsOf('take', new RateLimiter(gcra({ limit, period })), lap) },
+    { series: 'tollgate await take, gcra', ...lapsOf('take', new RateLimiter(gcra({ limit, period })), lap) },
     { series: 'Map GCRA by hand', ...lapsOf('map take', new MapGcra(limit, WEEK_SECONDS * 1_000), lap) },
     {
       series: 'rate-limiter-flexible memory',

@@ -38,7 +38,7 @@ const PER_SECOND = 2_000
 /** The same three scenes at every distance. */
 const SCENES = [
   { axis: `ms, ${FEW} in flight`, turn: (contender, millis) => closed(contender, FEW, millis) },
-  { axis: `ms, ${MANY} in flight`, turn: (contender, millis) => closed(contender, MANY, millis) },
+  { axis: `ms, ${MANY} in flight`, inFlight: MANY, turn: (contender, millis) => closed(contender, MANY, millis) },
   { axis: `ms, ${PER_SECOND} calls a second`, turn: open },
 ]
 
@@ -73,7 +73,7 @@ export async function run(pace) {
       roundTrips.push({ x: delay.x, rttMs: await network.roundTripMs() })
     }
     const sweeps = []
-    for (const { axis, turn } of SCENES) {
+    for (const { turn, ...scene } of SCENES) {
       const places = contenders.flatMap((contender) => DELAYS.map((delay) => ({ ...contender, delay, x: delay.x })))
       const series = await sweep(places, pace, async ({ delay, ...contender }, millis) => {
         await network.set(delay)
@@ -81,7 +81,7 @@ export async function run(pace) {
         await load(contender, { keys: KEYS, inFlight: FEW, millis: 2 * delay.x + 20 })
         return turn(contender, millis)
       })
-      sweeps.push({ axis, series })
+      sweeps.push({ ...scene, series })
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, behind a proxy in a process of its own, which delays both ways`,

@@ -13,7 +13,8 @@ import { interleave } from './rounds.mjs'
  * @property {string} series
  * @property {number} x
  * @property {import('./redis-contenders.mjs').Opened} opened
- * @property {readonly string[]} keys
+ * @property {readonly string[]} keys In the order in which calls name them.
+ * @property {readonly string[]} [visits] The keys that are visited before: by default these.
  * @property {number} inFlight
  *
  * @typedef {object} Point What was measured at a point: medians of the rounds, and the range of the first of them.
@@ -81,8 +82,8 @@ function pointOf(x, rounds) {
  * @param {{ usage: () => Promise<{ cpuMicros: number, scripts: number }> }} redis
  */
 export async function sweepRedis(places, pace, redis) {
-  for (const { opened, keys } of places) {
-    await visitAll(opened, keys, VISITORS)
+  for (const { opened, keys, visits = keys } of places) {
+    await visitAll(opened, visits, VISITORS)
   }
   await sleep(REST_MS)
   return sweep(places, pace, async ({ name, opened, keys, inFlight }, millis) => {

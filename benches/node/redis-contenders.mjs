@@ -35,7 +35,7 @@ export const CONTENDERS = {
 
   [PEER]: async (url, limiters) => flexible('plain', ioredis(url), limiters),
 
-  'the same, auto-pipelining': async (url, limiters) =>
+  [`${PEER}, auto-pipelining`]: async (url, limiters) =>
     flexible('auto', ioredis(url, { enableAutoPipelining: true }), limiters),
 
   async 'rate-limiter-flexible + node-redis'(url, limiters) {

@@ -170,8 +170,10 @@ const FIGURES = {
 function judged(targets, measured, where) {
   const best = bestOf(figuresOf(measured, 'callsPerSecond'))
   return targets.flatMap(({ figure = 'callsPerSecond', to, ...target }) => {
-    const other = to === BEST ? best : to
-    return targetsOf([{ ...target, to: other, figure: `${FIGURES[figure]}, ${where}` }], figuresOf(measured, figure))
+    const isToBest = to === BEST
+    const what = isToBest ? `${FIGURES[figure]} of the best other` : FIGURES[figure]
+    const one = { ...target, to: isToBest ? best : to, figure: `${what}, ${where}` }
+    return targetsOf([one], figuresOf(measured, figure))
   })
 }
 

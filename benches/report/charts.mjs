@@ -16,30 +16,63 @@ const TEXT = '#333333'
  * @property {Line[]} lines
  */
 
-/** So high is a panel with what is around it. */
-const PANEL = { width: 470, height: 330 }
+/** A panel with what is around it. Two stand side by side: wider pictures are shrunk, with their text. */
+const PANEL = { width: 450, height: 270 }
+const COLUMNS = 2
+
+/** Above the panels is the title; below them, or in the last place if that is free, the names. */
+const HEAD = 30
+const LINE = 22
 
 /** How far a logarithmic axis goes beyond what is on it, at most. */
 const STEP = 10
 
+/** A contender's place in the list of colours is the same in all plots; those who are not here have what is left. */
+const PLACES = [
+  /^tollgate.*fixedWindow/,
+  /^tollgate.*(gcra|await)/,
+  /by hand/,
+  /node-redis/,
+  /rate-limiter-flexible|Union/,
+]
+const [FIXED, RATE, HAND, NODE, PEER] = [0, 1, 2, 3, 4]
+const COLOURS = { [FIXED]: 0, [RATE]: 1, [HAND]: 2, [NODE]: 3, [PEER]: 4 }
+
+/** What stands for a way of its own of a contender whose colour is taken. */
+const DASHES = ['solid', 'dashed', 'dotted']
+
+/** A look for each name: contenders of one kind share a colour, and differ by their dashes. */
+function looksOf(lines) {
+  const used = new Map()
+  const looks = new Map()
+  for (const { name, isBound } of lines) {
+    if (looks.has(name)) continue
+    const kind = PLACES.findIndex((pattern) => pattern.test(name))
+    const colour = isBound ? GREY : LINES[COLOURS[kind] ?? 5]
+    const before = used.get(colour) ?? 0
+    used.set(colour, before + 1)
+    looks.set(name, { color: colour, width: 2, type: isBound ? 'dashed' : DASHES[before] })
+  }
+  return looks
+}
+
 /**
- * Panels side by side over one kind of axis; a series has the same colour in all of them.
+ * Panels over one kind of axis.
  *
  * @param {{ title: string, x: string, logX?: boolean, panels: Panel[] }} plot
  */
 export function panels({ title, x, logX = false, panels: shown }) {
-  const names = [...new Set(shown.flatMap(({ lines }) => lines.map(({ name }) => name)))]
-  const colour = new Map(names.filter((name) => !isBound(name)).map((name, index) => [name, LINES[index]]))
-  const width = PANEL.width * shown.length
-  // Long names need a line each.
-  const perLine = Math.max(1, Math.floor(width / 300))
-  const legend = Math.ceil(names.length / perLine) * 20
-
-  function isBound(name) {
-    return shown.some(({ lines }) => lines.some((line) => line.name === name && line.isBound))
+  const looks = looksOf(shown.flatMap(({ lines }) => lines))
+  const hasRoom = shown.length % COLUMNS !== 0
+  const rows = Math.ceil(shown.length / COLUMNS)
+  const below = hasRoom ? 0 : LINE * looks.size + 6
+  const size = { width: PANEL.width * COLUMNS, height: HEAD + rows * PANEL.height + below }
+  const names = {
+    orient: 'vertical',
+    itemWidth: 40,
+    left: hasRoom ? PANEL.width + 60 : 'center',
+    ...(hasRoom ? { top: HEAD + (rows - 1) * PANEL.height + 50 } : { bottom: 4 }),
   }
-
-  const place = (index) => ({ left: index * PANEL.width + 66, width: PANEL.width - 96, top: 62, bottom: 46 + legend })
   const axis = {
     axisLabel: { color: TEXT },
     nameTextStyle: { color: TEXT },
@@ -47,8 +80,13 @@ export function panels({ title, x, logX = false, panels: shown }) {
   }
   const option = {
     title: { text: title, left: 'center', top: 6, textStyle: { fontSize: 15 } },
-    legend: { bottom: 4, itemGap: 18, data: names, textStyle: { color: TEXT } },
-    grid: shown.map((_, index) => place(index)),
+    legend: { ...names, data: [...looks.keys()], textStyle: { color: TEXT } },
+    grid: shown.map((_, index) => ({
+      left: (index % COLUMNS) * PANEL.width + 66,
+      width: PANEL.width - 96,
+      top: HEAD + Math.floor(index / COLUMNS) * PANEL.height + 34,
+      height: PANEL.height - 88,
+    })),
     xAxis: shown.map((panel, index) => ({
       ...axis,
       ...scaleOf(
@@ -75,24 +113,20 @@ export function panels({ title, x, logX = false, panels: shown }) {
       axisLabel: { ...axis.axisLabel, formatter: short },
     })),
     series: shown.flatMap(({ lines }, index) =>
-      lines.map((line) => ({
+      lines.map(({ name, points, isBound }) => ({
         type: 'line',
-        name: line.name,
+        name,
         xAxisIndex: index,
         yAxisIndex: index,
-        data: line.points,
-        symbol: line.isBound ? 'none' : 'circle',
+        data: points,
+        symbol: isBound ? 'none' : 'circle',
         symbolSize: 5,
-        lineStyle: {
-          width: 2,
-          color: line.isBound ? GREY : colour.get(line.name),
-          type: line.isBound ? 'dashed' : 'solid',
-        },
-        itemStyle: { color: line.isBound ? GREY : colour.get(line.name) },
+        lineStyle: looks.get(name),
+        itemStyle: { color: looks.get(name).color },
       })),
     ),
   }
-  return render(option, { width, height: PANEL.height + legend })
+  return render(option, size)
 }
 
 /** An axis from nought, or by powers of ten. */
@@ -115,23 +149,23 @@ function scaleOf(values, log) {
  * @param {string} plot.x What is measured, with its unit.
  * @param {{ name: string, value: number, colour?: number }[]} plot.bars From top to bottom.
  * @param {(value: number) => string} plot.text
- * @param {{ name: string, value: number }} [plot.mark] A value that is drawn through all bars.
+ * @param {number} [plot.mark] A value that is drawn through all bars.
  * @param {boolean} [plot.isRatio] Bars begin at 1, on a logarithmic axis: twice and half are equally far from it.
  */
 export function bars({ title, x, bars: shown, text, mark, isRatio = false }) {
   const longest = Math.max(...shown.map(({ name }) => name.length))
-  const marks = mark && {
+  const marks = mark !== undefined && {
     silent: true,
     symbol: 'none',
     lineStyle: { color: GREY, type: 'dashed' },
-    label: { formatter: mark.name, position: 'start', color: TEXT, distance: 4 },
-    data: [{ xAxis: mark.value }],
+    label: { show: false },
+    data: [{ xAxis: mark }],
   }
   const values = shown.map(({ value }) => value)
   const ratios = isRatio && {
     type: 'log',
     logBase: 2,
-    min: 2 ** Math.floor(Math.log2(Math.min(...values, 0.5))),
+    min: 2 ** Math.floor(Math.log2(Math.min(...values, 0.6) / 1.2)),
     max: 2 ** Math.ceil(Math.log2(Math.max(...values, 2))),
   }
   const height = 24 * shown.length + 108
@@ -143,7 +177,7 @@ export function bars({ title, x, bars: shown, text, mark, isRatio = false }) {
       ...ratios,
       name: x,
       nameLocation: 'middle',
-      nameGap: mark === undefined ? 26 : 36,
+      nameGap: 26,
       nameTextStyle: { color: TEXT },
       axisLabel: { color: TEXT, formatter: short },
       splitLine: { lineStyle: { color: '#e4e4e4' } },

@@ -1,5 +1,5 @@
 /** What the figures say: targets, and where tollgate loses. */
-import { FIGURES, list, ratio, table } from './text.mjs'
+import { FIGURES, table } from './text.mjs'
 
 /** A difference that a measurement cannot tell is no loss. */
 const NOISE = 1.03
@@ -27,82 +27,99 @@ export function missed(parts) {
   return `${count} of ${rows.length} are met.\n\n${table(['what', 'part', 'target', 'measured', ''], cells)}`
 }
 
-/** Each comparison in which another is better, of whatever part. */
+/**
+ * Each comparison in which another is better, of whatever part, with the best of the others.
+ *
+ * @typedef {object} Loss
+ * @property {string} where
+ * @property {string} own
+ * @property {string} figure
+ * @property {string} other
+ * @property {number} times How many times better the other is.
+ */
 export function losses(parts) {
-  const items = Object.entries(parts).flatMap(([part, result]) => {
+  const rows = Object.entries(parts).flatMap(([part, result]) => {
     const found = [...lostScenes(result), ...lostGroups(result), ...lostSweeps(result), ...lostCluster(result)]
-    return found.map((text) => `${text} (\`${part}\`)`)
+    return found.map(({ where, own, figure, other, times }) => {
+      return [where, own, FIGURES[figure].name, other, times.toFixed(2), `\`${part}\``]
+    })
   })
-  return items.length === 0 ? 'Nowhere in these figures.' : list(items)
+  if (rows.length === 0) return 'Nowhere in these figures.'
+  return table(['where', 'tollgate', 'figure', 'the best other', 'better by so many times', 'part'], rows)
 }
 
-/** What is compared in a scene over Redis. */
+/** What is compared in a scene over Redis, and in a cluster. */
 const COMPARED = ['callsPerSecond', 'cpuMicros', 'redisMicros', 'p50Micros', 'p99Micros', 'timerP99Ms']
 
 const isOurs = ({ name }) => name.startsWith('tollgate')
 
 /** Scenes over Redis: others that make more calls a second, or take less of CPU. */
 function lostScenes({ scenes = [] }) {
-  return scenes.flatMap(({ title, results, peer }) => {
-    if (peer === undefined) return []
-    const others = results.filter((result) => !isOurs(result))
-    return results.filter(isOurs).flatMap((own) => {
-      return COMPARED.flatMap((figure) => worse(own, others, figure, title))
-    })
-  })
-}
-
-/** Embedded: those who take less time than the group's first, which is tollgate. */
-function lostGroups({ groups = {} }) {
-  return Object.values(groups).flatMap(([first, ...others]) => {
-    return others
-      .filter((other) => !isOurs(other) && other.ratio * NOISE < 1)
-      .map((other) => `${first.name}: ${other.name} takes ${ratio(other.ratio)} of its time`)
-  })
+  // Others have no peer: redis-benchmark is none, and algorithms have targets.
+  return scenes.filter(({ peer }) => peer !== undefined).flatMap(({ title, results }) => lostAmong(title, results))
 }
 
 function lostCluster({ results = [] }) {
-  if (!results.some(({ redisToSingle }) => redisToSingle !== undefined)) return []
-  const inCluster = results.filter(({ name }) => name.includes('cluster'))
-  const others = inCluster.filter((result) => !isOurs(result))
-  return inCluster.filter(isOurs).flatMap((own) => {
-    return ['callsPerSecond', 'cpuMicros', 'redisMicros'].flatMap((figure) => worse(own, others, figure, 'cluster'))
+  const isComparable = results.some(({ redisToSingle }) => redisToSingle !== undefined)
+  return isComparable
+    ? lostAmong(
+        '512 in flight',
+        results.filter(({ name }) => name.includes('cluster')),
+      )
+    : []
+}
+
+function lostAmong(where, results) {
+  const others = results.filter((result) => !isOurs(result))
+  return results.filter(isOurs).flatMap((own) => {
+    return COMPARED.flatMap((figure) => best(own, others, figure).map((loss) => ({ where, own: own.name, ...loss })))
   })
 }
 
-/** Sweeps: by series and figure, the points at which a peer is better. */
+/** Embedded: whoever takes less time than the group's first, which is tollgate. */
+function lostGroups({ groups = {} }) {
+  return Object.entries(groups).flatMap(([where, [first, ...others]]) => {
+    return others
+      .filter((other) => !isOurs(other) && other.ratio * NOISE < 1)
+      .map(({ name, ratio }) => ({ where, own: first.name, figure: 'nsPerCall', other: name, times: 1 / ratio }))
+  })
+}
+
+/** Sweeps: by series and figure, at which points others are better, and by how much at worst. */
 function lostSweeps({ sweeps = [] }) {
   return sweeps.flatMap(({ axis, series }) => {
-    const ours = series.filter(isOurs)
-    const others = series.filter((one) => !ours.includes(one))
-    return ours.flatMap(({ name, points }) => {
+    return series.filter(isOurs).flatMap(({ name, points }) => {
+      // Those who draw keys at random are compared with each other.
+      const others = series.filter((one) => !isOurs(one) && isAtRandom(one.name) === isAtRandom(name))
       const figures = Object.keys(points[0]).filter((figure) => figure in FIGURES && !FIGURES[figure].isNeutral)
-      return figures.flatMap((figure) => others.flatMap((other) => lostAt(name, points, other, figure, axis)))
+      return figures.flatMap((figure) => lostAt({ name, points }, others, figure, axis))
     })
   })
 }
 
-function lostAt(name, points, other, figure, axis) {
-  // Those who draw keys at random are compared with each other.
-  if (name.endsWith('at random') !== other.name.endsWith('at random')) return []
+const isAtRandom = (name) => name.endsWith('at random')
+
+function lostAt({ name, points }, others, figure, axis) {
   const lost = points.flatMap((point) => {
-    const theirs = other.points.find(({ x }) => x === point.x)
-    const part = theirs === undefined ? 1 : advantage(point[figure], theirs[figure], figure)
-    return part > NOISE ? [{ x: point.x, part }] : []
+    const theirs = others.flatMap((other) =>
+      other.points.filter(({ x }) => x === point.x).map((at) => ({ ...at, name: other.name })),
+    )
+    return best(point, theirs, figure).map((loss) => ({ x: point.x, ...loss }))
   })
   if (lost.length === 0) return []
-  const at = lost.map(({ x, part }) => `${x.toLocaleString('en')} (${part.toFixed(2)})`).join(', ')
-  return [`${name}, ${FIGURES[figure].name}: ${other.name} is better by so many times at ${axis}: ${at}`]
+  const worst = lost.reduce((a, b) => (a.times >= b.times ? a : b))
+  const xs = lost.map(({ x }) => x.toLocaleString('en'))
+  const at = xs.length === points.length ? 'all' : xs.join(', ')
+  return [{ where: `${axis}: ${at}`, own: name, ...worst }]
 }
 
-function worse(own, others, figure, where) {
-  return others
+/** The best of those who are better, if any are. */
+function best(own, others, figure) {
+  const better = others
     .filter((other) => own[figure] !== undefined && other[figure] !== undefined)
-    .map((other) => ({ other, part: advantage(own[figure], other[figure], figure) }))
-    .filter(({ part }) => part > NOISE)
-    .map(({ other, part }) => {
-      return `${where}, ${own.name}, ${FIGURES[figure].name}: ${other.name} is ${part.toFixed(2)} times better`
-    })
+    .map((other) => ({ figure, other: other.name, times: advantage(own[figure], other[figure], figure) }))
+    .filter(({ times }) => times > NOISE)
+  return better.length === 0 ? [] : [better.reduce((a, b) => (a.times >= b.times ? a : b))]
 }
 
 /** How many times better theirs is. */

@@ -90,7 +90,7 @@ function algorithms({ scenes: [{ results }] }) {
       return { name, value: redisMicros, colour: name === peer?.name ? THEIRS : name.startsWith('INCR') ? BARE : OURS }
     }),
     text: number,
-    mark: peer && { name: peer.name, value: peer.redisMicros },
+    mark: peer?.redisMicros,
   })
 }
 
@@ -108,10 +108,10 @@ function cluster({ results }) {
 }
 
 /** One figure of a sweep, as lines. */
-function linesOf({ series }, figure, factor = 1) {
+function linesOf({ series }, figure) {
   return series.map(({ name, points }) => ({
     name,
-    points: points.map((point) => [point.x, point[figure] / factor]),
+    points: points.map((point) => [point.x, point[figure]]),
   }))
 }
 
@@ -143,17 +143,7 @@ function limiters({ sweeps: [sweep] }) {
 
 function keysEmbedded({ sweeps: [, sweep] }) {
   const panel = { y: 'ns for a call', lines: linesOf(sweep, 'nsPerCall') }
-  return panels({
-    title: 'Embedded, while keys grow',
-    x: 'keys (log)',
-    logX: true,
-    panels: [panel, each(panel, 'takeSync')],
-  })
-}
-
-/** The lines of a panel whose name has a word, and what no limiter can be faster than. */
-function each({ y, lines }, word) {
-  return { y, lines: lines.filter(({ name }) => name.includes(word) || name.includes('by hand')) }
+  return panels({ title: 'Embedded, while keys grow', x: 'keys (log)', logX: true, panels: [panel] })
 }
 
 function policies({ sweeps: [overRedis, embeddedOnes] }) {

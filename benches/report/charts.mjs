@@ -171,7 +171,7 @@ export function bars({ title, x, bars: shown, text, mark, isRatio = false }) {
   const height = 24 * shown.length + 108
   const option = {
     title: { text: title, left: 'center', top: 6, textStyle: { fontSize: 15 } },
-    grid: { left: longest * 6.4 + 24, right: 70, top: 40, bottom: 58 },
+    grid: { left: longest * 6.8 + 24, right: 70, top: 40, bottom: 58 },
     xAxis: {
       type: 'value',
       ...ratios,

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { isPart, measure } from './measure.mjs'
+import { measure } from './measure.mjs'
 import { filled } from './page.mjs'
 import { plots } from './plots.mjs'
 import { merged, PARTS, read, text } from './record.mjs'
@@ -14,14 +14,12 @@ const DOCS = join(ROOT, 'docs')
 /** Rough figures are not for the docs. */
 const GLANCE = join(ROOT, 'target', 'performance')
 
-const THERE = PARTS.filter(isPart)
-
 const USAGE = `Usage: npm run bench:report -- [part...] [options]
 
 Measures the parts (all, if none is named) and writes performance.json, performance.md and its plots.
 Parts that are not measured stay as the record has them.
 
-Parts: ${THERE.join(', ')}
+Parts: ${PARTS.join(', ')}
 
 Options:
   --from FILE   measures nothing, and takes the parts of a file of this or of npm run bench; may be given again
@@ -60,7 +58,7 @@ async function report({ values, positionals }) {
     return
   }
   let record = before
-  const names = positionals.length > 0 ? positionals : THERE
+  const names = positionals.length > 0 ? positionals : PARTS
   await measure(names, values.quick ? ['--quick'] : [], (part) => {
     record = merged([record, part])
     write(record, out)
@@ -71,7 +69,7 @@ async function report({ values, positionals }) {
 function requested() {
   try {
     const request = parseArgs({ args: process.argv.slice(2), options: OPTIONS, allowPositionals: true })
-    const unknown = request.positionals.filter((name) => !THERE.includes(name))
+    const unknown = request.positionals.filter((name) => !PARTS.includes(name))
     if (unknown.length > 0) throw new Error(`No such part: ${unknown.join(', ')}.`)
     return request
   } catch (error) {

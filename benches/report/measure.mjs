@@ -1,7 +1,7 @@
 /** Measures parts, each in a process of its own: none meets what another has left in memory. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,11 +12,6 @@ const BENCH = fileURLToPath(new URL('../node/main.mjs', import.meta.url))
 
 /** A pause between two parts, so that the load that the second finds is not the first's. */
 const REST_MS = 2_000
-
-/** Whether there is such a part. */
-export function isPart(name) {
-  return existsSync(new URL(`../node/${name}.mjs`, import.meta.url))
-}
 
 /**
  * @param {readonly string[]} names

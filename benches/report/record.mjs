@@ -16,7 +16,6 @@ import { readFileSync } from 'node:fs'
 /** The parts that the page is about, in its order: `npm run bench:report` measures them. */
 export const PARTS = [
   'embedded',
-  'workers',
   'memory',
   'redis',
   'ceiling',

@@ -6,8 +6,7 @@ import { FIGURES, list, number, ratio, speed, table } from './text.mjs'
 /** Of one part each: what is said of it. */
 const OF_PARTS = {
   embedded: ({ groups }) => Object.entries(groups).map(([name, results]) => lapTable(name, results)),
-  workers: generic,
-  memory: generic,
+  memory: memoryTables,
   redis: ({ scenes }) => scenes.map(sceneTable),
   ceiling: ({ scenes }) => scenes.map(ceilingTable),
   algorithms: ({ scenes }) => scenes.map(algorithmTable),
@@ -184,10 +183,17 @@ function sweeps(part) {
   })
 }
 
-/** Whatever lists of results a part has, each as a table of its numbers. */
+function memoryTables({ results, ...others }) {
+  const rows = results.map(({ name, inRedis, embedded }) => [name, ...[...inRedis, ...embedded].map(number)])
+  const head = ['in Redis, 1 call', '100 calls', 'embedded, 1 call', '100 calls']
+  return [table(['bytes per key', ...head], rows), ...generic(others)]
+}
+
+/** Whatever other lists of results a part has, each as a table of its numbers. */
 function generic(part) {
-  return Object.values(part)
-    .filter((value) => Array.isArray(value) && value.every((each) => typeof each?.name === 'string'))
+  return Object.entries(part)
+    .filter(([name, value]) => name !== 'targets' && Array.isArray(value) && value.every((each) => each?.name))
+    .map(([, value]) => value)
     .map((results) => {
       const flat = results.map((result) => new Map(numbersOf(result)))
       const columns = [...new Set(flat.flatMap((each) => [...each.keys()]))]

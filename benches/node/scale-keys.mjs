@@ -52,7 +52,7 @@ export async function run(pace) {
 }
 
 /** So many keys are drawn at random before, and used round and round. */
-const DRAWN = 100_000
+const DRAWN = 1_000_000
 
 /**
  * Keys as callers come: evenly, but at random, so that some are called twice in a batch. The numbers are from a

@@ -40,8 +40,8 @@ function figures(page: string, name: string): string {
 function record(ours: number, speed = 'full'): string {
   const result = { cpuMicros: 1, redisMicros: 1, callsPerScript: 1, ratioToPeer: ours / 100_000, ratioToBest: 1 }
   const results = [
-    { name: 'tollgate gcra', callsPerSecond: ours, ...result, rounds: [{ callsPerSecond: ours }] },
-    { name: 'a peer', callsPerSecond: 100_000, ...result, rounds: [{ callsPerSecond: 90_000 }] },
+    { name: 'tollgate gcra', callsPerSecond: ours, ...result, rounds: [{ calls: 7, callsPerSecond: ours }] },
+    { name: 'a peer', callsPerSecond: 100_000, ...result, rounds: [{ calls: 6, callsPerSecond: 90_000 }] },
   ]
   const target = { of: 'tollgate gcra', to: 'a peer', figure: 'calls/s', atLeast: 2, ratio: ours / 100_000, met: false }
   const scenes = [{ title: '1 in flight', inFlight: 1, limiters: 1, peer: 'a peer', results, targets: [target] }]

@@ -47,15 +47,20 @@ export function text(record) {
   return `${lines(record, 0)}\n`
 }
 
-/** Leaves the rounds' own figures out, but for the range of the first, which is the speed. */
+/** What a round's speed is called. A round that is a number is a time. */
+const SPEEDS = ['callsPerSecond', 'requestsPerSecond']
+
+/** Leaves the rounds' own figures out, but for the range of the speed. */
 function slim(value) {
   if (Array.isArray(value)) return value.map(slim)
   if (value === null || typeof value !== 'object') return value
   const { rounds, ...rest } = value
   const others = Object.fromEntries(Object.entries(rest).map(([name, each]) => [name, slim(each)]))
   if (!Array.isArray(rounds)) return rounds === undefined ? others : { rounds, ...others }
-  const first = rounds.map((round) => (typeof round === 'number' ? round : Object.values(round)[0]))
-  return { ...others, low: Math.min(...first), high: Math.max(...first) }
+  const speeds = rounds.map((round) =>
+    typeof round === 'number' ? round : round[SPEEDS.find((name) => name in round)],
+  )
+  return { ...others, low: Math.min(...speeds), high: Math.max(...speeds) }
 }
 
 function lines(value, depth) {

@@ -18,6 +18,7 @@ mod script;
 mod slot;
 mod split;
 mod told;
+mod waves;
 mod wire;
 
 #[cfg(feature = "redis")]

@@ -12,7 +12,7 @@ use super::round::{Group, Round, groups_of};
 impl Round {
     /// Puts calls on keys that repeat in groups of their own. A round is not split any more then.
     #[must_use]
-    pub(super) fn in_waves(self) -> Self {
+    pub fn in_waves(self) -> Self {
         // A peek leaves nothing to the next.
         let waves_of = |group: &Group| group.batch.waves(&group.policies).filter(|_| !self.peeks);
         let waves: Vec<_> = self.groups.iter().map(waves_of).collect();

@@ -15,9 +15,10 @@ use napi::bindgen_prelude::{Env, Float64Array, FromNapiValue, Result, Unknown};
 use napi::{Error, Status, check_status, sys};
 
 use super::answer::{Answer, Failure, Place};
+use super::clock::BareSystemClock;
 use super::key::{KeyBuffer, number};
 use super::{micros, whole};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::Key;
 use crate::perform::Performed;
@@ -39,7 +40,7 @@ impl TimeOf {
 
 impl Clock for TimeOf {
     fn now(&self) -> Micros {
-        self.0.map_or_else(|| SystemClock.now(), |given| given.now())
+        self.0.map_or_else(|| BareSystemClock.now(), |given| given.now())
     }
 }
 

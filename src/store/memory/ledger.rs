@@ -137,7 +137,7 @@ impl Ledger {
         decide: impl FnOnce() -> T,
     ) -> T {
         let (policy, space) = &self.first;
-        let place = self.store.place(*space, key);
+        let place = self.store.place(key);
         let spot = (*space, key, place);
         let mut shard = self.store.shard(place);
         // Not `||`: calls on one policy pay for a single test.
@@ -145,9 +145,10 @@ impl Ledger {
             drop(shard);
             return decide();
         }
+        let guess = shard.approach(spot);
         let now = clock.now();
         self.store.tidy(&mut shard, now);
-        match shard.find(spot, now) {
+        match shard.find(spot, guess, now) {
             Held::Own(state) => take(policy, state, now),
             Held::Newcomer(shared) => {
                 let before = shared.unwrap_or_else(|| policy.unused());
@@ -169,15 +170,16 @@ impl Ledger {
         peek: impl FnOnce(&Policy, &State, Micros) -> T,
     ) -> Option<T> {
         let (policy, space) = &self.first;
-        let place = self.store.place(*space, key);
+        let place = self.store.place(key);
         let spot = (*space, key, place);
         let mut shard = self.store.shard(place);
         // Not `||`: calls on one policy pay for a single test.
         if (self.is_several | shard.has_extras()) && self.needs_desk(&shard, spot) {
             return None;
         }
+        let guess = shard.approach(spot);
         let now = clock.now();
-        Some(match shard.find(spot, now) {
+        Some(match shard.find(spot, guess, now) {
             Held::Own(state) => peek(policy, state, now),
             Held::Newcomer(shared) => {
                 let state = shared.unwrap_or_else(|| policy.unused());

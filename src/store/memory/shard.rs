@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::mem;
 
-use super::table::{OwnedKey, Table};
+use super::table::{Guess, OwnedKey, Table};
 use super::{Room, Spot};
 use crate::algorithm::{State as _, WindowState};
 use crate::perform::Extras;
@@ -54,10 +54,16 @@ pub(super) struct Shard {
 }
 
 impl Shard {
+    /// Guesses where a key's entry is; to be done before the clock is read: see [`Table::approach`].
+    #[inline(always)]
+    pub(super) fn approach(&mut self, spot: Spot<'_>) -> Guess {
+        self.entries.approach(spot)
+    }
+
     /// What is held of a key.
     #[inline(always)]
-    pub(super) fn find(&mut self, spot: Spot<'_>, now: Micros) -> Held<'_> {
-        match self.entries.index(spot) {
+    pub(super) fn find(&mut self, spot: Spot<'_>, guess: Guess, now: Micros) -> Held<'_> {
+        match self.entries.index_by(guess, spot) {
             Some(index) => Held::Own(self.entries.at(index)),
             None => Held::Newcomer(self.cell(spot, now)),
         }
@@ -86,7 +92,7 @@ impl Shard {
             self.entries.put(spot, state);
         } else {
             let (space, _, place) = spot;
-            let cell = self.cells.entry((space, place.cell));
+            let cell = self.cells.entry((space, place.cell()));
             let cell = cell.or_insert_with(|| Cell { state: state.clone(), began: now });
             if cell.state.settled_at() <= now {
                 cell.began = now;
@@ -142,7 +148,7 @@ impl Shard {
         if self.cells.is_empty() {
             return None;
         }
-        let cell = self.cells.get(&(space, place.cell))?;
+        let cell = self.cells.get(&(space, place.cell()))?;
         (cell.state.settled_at() > now).then(|| cell.state.clone())
     }
 
@@ -178,7 +184,7 @@ fn can_drop(cells: &HashMap<(u32, u16), Cell>, key: &OwnedKey, state: &State, no
     settled_at <= now
         && (cells.is_empty()
             || state.drains()
-            || !cells.get(&(key.space, key.cell)).is_some_and(began_earlier))
+            || !cells.get(&(key.space, key.cell())).is_some_and(began_earlier))
 }
 
 #[cfg(test)]
@@ -189,8 +195,9 @@ mod tests {
     use crate::key::Key;
     use crate::policy::Policy;
 
-    fn place(hash: u64) -> Place {
-        Place { hash, shard: 0, cell: 0 }
+    fn place(hash: u32) -> Place {
+        // All in one cell.
+        Place { hash: hash << 10 }
     }
 
     fn until(ends_ms: u64) -> State {
@@ -201,19 +208,23 @@ mod tests {
         Room { held: 0.into(), max_keys }
     }
 
-    fn put(shard: &mut Shard, room: &Room, text: &str, hash: u64, state: State) {
+    fn put(shard: &mut Shard, room: &Room, text: &str, hash: u32, state: State) {
         shard.admit((0, Key::new(text).unwrap(), place(hash)), state, room, 0);
     }
 
-    fn own(shard: &mut Shard, text: &str, hash: u64) -> Option<State> {
-        match shard.find((0, Key::new(text).unwrap(), place(hash)), 0) {
+    fn own(shard: &mut Shard, text: &str, hash: u32) -> Option<State> {
+        let spot = (0, Key::new(text).unwrap(), place(hash));
+        let guess = shard.approach(spot);
+        match shard.find(spot, guess, 0) {
             Held::Own(state) => Some(state.clone()),
             Held::Newcomer(_) => None,
         }
     }
 
-    fn shared(shard: &mut Shard, text: &str, hash: u64, now: Micros) -> Option<State> {
-        match shard.find((0, Key::new(text).unwrap(), place(hash)), now) {
+    fn shared(shard: &mut Shard, text: &str, hash: u32, now: Micros) -> Option<State> {
+        let spot = (0, Key::new(text).unwrap(), place(hash));
+        let guess = shard.approach(spot);
+        match shard.find(spot, guess, now) {
             Held::Own(_) => panic!("{text} has an entry"),
             Held::Newcomer(state) => state,
         }
@@ -222,14 +233,14 @@ mod tests {
     #[test]
     fn a_sweep_drops_what_is_settled_and_nothing_else() {
         let (mut shard, room) = (Shard::default(), room(100));
-        for n in 0..100_u64 {
+        for n in 0..100_u32 {
             put(&mut shard, &room, &n.to_string(), n, until(if n % 3 == 0 { 5 } else { 50 }));
         }
         shard.sweep(100, &room, 5_000);
         shard.sweep(100, &room, 5_000);
         assert_eq!(shard.entries.len(), 66);
         assert_eq!(room.held.load(std::sync::atomic::Ordering::Relaxed), 66);
-        for n in 0..100_u64 {
+        for n in 0..100_u32 {
             assert_eq!(own(&mut shard, &n.to_string(), n).is_some(), n % 3 != 0, "{n}");
         }
     }
@@ -263,7 +274,7 @@ mod tests {
     #[test]
     fn a_cell_that_begins_again_lets_go_of_what_settled_before() {
         let (mut shard, room) = (Shard::default(), room(200));
-        for n in 0..200_u64 {
+        for n in 0..200_u32 {
             put(&mut shard, &room, &n.to_string(), n, until(if n == 150 { 14 } else { 100 }));
         }
         let newcomer = (0, Key::new("newcomer").unwrap(), place(999));
@@ -338,7 +349,7 @@ mod tests {
         put(&mut shard, &room, "a", 1, until(5));
         put(&mut shard, &room, "b", 2, until(6));
         let lifted = ["a", "b", "c"].map(|text| {
-            let hash = u64::from(text.as_bytes()[0] - b'a' + 1);
+            let hash = u32::from(text.as_bytes()[0] - b'a' + 1);
             shard.lift((0, Key::new(text).unwrap(), place(hash)))
         });
         let [Some((a, five)), Some((b, six)), None] = lifted else { panic!("{lifted:?}") };

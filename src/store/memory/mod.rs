@@ -180,10 +180,13 @@ impl MemoryStore {
     /// unless someone is using it: also shards that nobody visits any more must empty.
     fn tidy(&self, shard: &mut Shard, now: Micros) {
         if shard.is_due() {
-            shard.sweep_some(&self.room, now);
+            let mut found = shard.sweep_some(&self.room, now);
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
             if let Ok(mut other) = self.shards[turn].try_lock() {
-                other.sweep_some(&self.room, now);
+                found |= other.sweep_some(&self.room, now);
+            }
+            if found {
+                shard.has_found();
             }
         }
     }
@@ -206,7 +209,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::algorithm::FixedWindow;
+    use crate::algorithm::{FixedWindow, Gcra};
     use crate::policy::Policy;
 
     fn places(store: &MemoryStore) -> Vec<Place> {
@@ -237,6 +240,27 @@ mod tests {
         assert!(here.iter().all(back));
         let differ = here.iter().zip(&elsewhere).filter(|(here, other)| here.hash != other.hash);
         assert!(differ.count() > 19_990);
+    }
+
+    /// Each key is used once, and is as if never used 20 ms later; known ones are used beside it.
+    #[test]
+    fn while_keys_come_and_go_the_dead_are_hardly_more_than_the_living() {
+        const LIVING: usize = 20_000;
+        for visits_of_others in [0, 1, 20] {
+            let store = MemoryStore::new(1_000_000, (1, 2));
+            let gcra = Policy::Gcra(Gcra::new(1, 20_000, 1).unwrap());
+            let ledger = store.open("api", gcra).unwrap();
+            let take = |text: &str, now: u64| ledger.take(Key::new(text).unwrap(), 1, &now);
+            let mut most = 0;
+            for n in 0..200_000 {
+                take(&n.to_string(), n);
+                for other in 0..visits_of_others {
+                    take(["a", "b", "c"][other % 3], n);
+                }
+                most = most.max(store.held_keys());
+            }
+            assert!(most < 9 * LIVING / 4, "{most}, {visits_of_others}");
+        }
     }
 
     #[test]

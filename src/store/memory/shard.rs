@@ -14,10 +14,16 @@ use crate::perform::Extras;
 use crate::policy::State;
 use crate::time::Micros;
 
-/// After so many visits the hand moves on.
-const VISITS_PER_SWEEP: u32 = 64;
+/// When so much is due, the hand moves on.
+const DUES_PER_SWEEP: u32 = 256;
 
-/// So many entries it passes then: one for each visit.
+/// Every visit owes one, and one that brings a new key so much more.
+const DUES_OF_A_NEWCOMER: u32 = 3;
+
+/// While there is something to drop, so much is due again at once: then every visit pays for an entry.
+const DUES_AFTER_A_FIND: u32 = 192;
+
+/// So many entries the hand passes then: one for each new key, and as many in another shard.
 const ENTRIES_PER_SWEEP: usize = 64;
 
 /// So many entries it passes before a newcomer to a full store is turned away to a shared cell.
@@ -50,7 +56,7 @@ pub(super) struct Shard {
     extras: Table<Extras>,
     /// By space and number.
     cells: HashMap<(u32, u16), Cell>,
-    visits: u32,
+    dues: u32,
 }
 
 impl Shard {
@@ -89,6 +95,7 @@ impl Shard {
     /// Keeps the state of a [newcomer](Held::Newcomer).
     pub(super) fn admit(&mut self, spot: Spot<'_>, state: State, room: &Room, now: Micros) {
         if self.find_room(room, now) {
+            self.dues += DUES_OF_A_NEWCOMER;
             self.entries.put(spot, state);
         } else {
             let (space, _, place) = spot;
@@ -132,15 +139,24 @@ impl Shard {
         room.give_back(rooms.saturating_sub(usize::from(has)));
     }
 
-    /// Counts a visit, and tells whether some entries should be swept for it.
+    /// Counts a visit, and tells whether some entries are to be swept.
     pub(super) fn is_due(&mut self) -> bool {
-        self.visits = (self.visits + 1) % VISITS_PER_SWEEP;
-        self.visits == 0
+        self.dues += 1;
+        if self.dues < DUES_PER_SWEEP {
+            return false;
+        }
+        self.dues = 0;
+        true
     }
 
-    /// Drops what is as if never used among the next entries.
-    pub(super) fn sweep_some(&mut self, room: &Room, now: Micros) {
-        self.sweep(ENTRIES_PER_SWEEP, room, now);
+    /// Something was dropped, here or in the shard that is swept along: there may be more.
+    pub(super) fn has_found(&mut self) {
+        self.dues = DUES_AFTER_A_FIND;
+    }
+
+    /// Drops what is as if never used among the next entries: whether there was any.
+    pub(super) fn sweep_some(&mut self, room: &Room, now: Micros) -> bool {
+        self.sweep(ENTRIES_PER_SWEEP, room, now)
     }
 
     /// The state of a key's overflow cell, if it still matters.
@@ -162,15 +178,17 @@ impl Shard {
     }
 
     /// Moves the hands over up to `steps` entries of each table, and drops those that are as if never
-    /// used.
-    fn sweep(&mut self, steps: usize, room: &Room, now: Micros) {
+    /// used: whether there were any.
+    fn sweep(&mut self, steps: usize, room: &Room, now: Micros) -> bool {
         let can_drop = |key: &OwnedKey, state: &State| can_drop(&self.cells, key, state, now);
         let states = self.entries.sweep(steps, can_drop);
         if states.finished {
             self.cells.retain(|_, cell| cell.state.settled_at() > now);
         }
         let extras = self.extras.sweep(steps, |_, extras| extras.end() <= now);
-        room.give_back(states.dropped + extras.dropped);
+        let dropped = states.dropped + extras.dropped;
+        room.give_back(dropped);
+        dropped > 0
     }
 }
 

@@ -10,6 +10,7 @@ import { machine, printSurroundings, versions } from './surroundings.mjs'
  */
 const PARTS = {
   embedded: () => import('./embedded.mjs'),
+  workers: () => import('./workers.mjs'),
   redis: () => import('./redis.mjs'),
   away: () => import('./away.mjs'),
   express: () => import('./express.mjs'),

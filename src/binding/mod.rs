@@ -11,6 +11,7 @@
 
 mod answer;
 mod booking;
+mod clock;
 mod hot;
 mod key;
 mod ledger;

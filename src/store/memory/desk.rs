@@ -86,9 +86,10 @@ impl<'a> Desk<'a> {
         keys: &[Option<Key<'a>>],
         clock: &impl Clock,
     ) -> Self {
-        let place = |key: &Option<Key<'a>>| key.map(|key| (key, store.place_of(key)));
+        let place = |key: &Option<Key<'a>>| key.map(|key| (key, store.place(key)));
         let places: Vec<_> = keys.iter().map(place).collect();
-        let mut numbers: Vec<_> = places.iter().flatten().map(|(_, place)| place.shard).collect();
+        let mut numbers: Vec<_> =
+            places.iter().flatten().map(|(_, place)| store.number_of_shard(*place)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let lock = |number| (number, locked(&store.shards[number]));
@@ -96,8 +97,9 @@ impl<'a> Desk<'a> {
         let now = clock.now();
         let slot = |(NamedPolicy { subject, .. }, &space): (&NamedPolicy, &u32)| {
             let (key, place) = (*places.get(*subject)?)?;
-            let shard = shards.binary_search_by_key(&place.shard, |shard| shard.0).ok()?;
-            let spot = (space, key, place.in_space(space));
+            let number = store.number_of_shard(place);
+            let shard = shards.binary_search_by_key(&number, |shard| shard.0).ok()?;
+            let spot = (space, key, place);
             let extras = shards[shard].1.extras(spot).cloned().unwrap_or_default();
             Some(Slot { shard, spot, extras, claimed: false, laid_out: None })
         };

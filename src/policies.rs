@@ -1,6 +1,5 @@
 //! What a limiter enforces: one policy, or several that decide together.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -65,8 +64,10 @@ impl Policies {
         if named.is_empty() || named.len() > MOST_POLICIES {
             return Err(InvalidPolicies("must be 1 to 8 policies"));
         }
-        let names: HashSet<_> = named.iter().map(|named| &named.name).collect();
-        if names.len() < named.len() {
+        let is_taken = |(index, one): (usize, &NamedPolicy)| {
+            named[..index].iter().any(|other| other.name == one.name)
+        };
+        if named.iter().enumerate().any(is_taken) {
             return Err(InvalidPolicies("must have names of their own"));
         }
         if named.len() > 1 && named.iter().any(|named| named.policy.counts_refused()) {

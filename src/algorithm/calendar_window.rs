@@ -26,7 +26,9 @@
 use std::sync::Arc;
 
 use super::{Algorithm, InvalidNumber, Outcome, State as _, Taken, WindowState, checked_units};
-use crate::calendar::{Calendar, Every};
+use crate::calendar::Calendar;
+#[cfg(feature = "zones")]
+use crate::calendar::Every;
 use crate::time::Micros;
 
 /// `limit` units in each window of a calendar.

@@ -52,6 +52,8 @@ type Heard = ConstructorParameters<typeof native.RedisStore> extends [unknown, .
 export class RedisStore extends Store {
   /** @internal */
   override readonly address: string
+  /** @internal */
+  override readonly engine = native.engine
   readonly #native: native.RedisStore
   readonly #batcher: Batcher
   /** The prefixes that are open, and for how many limiters. */
@@ -140,7 +142,7 @@ export class RedisStore extends Store {
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
-    const policies = compiledAll(compound)
+    const policies = compiledAll(native.engine, compound)
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
       this.#native.open(prefix, policies),
     )

@@ -1,0 +1,133 @@
+import * as glue from '../../wasm/engine.js'
+import { isWellFormed } from '../utf8.js'
+import * as host from './host.js'
+import { module } from './module.js'
+
+glue.setHost(host)
+const { memory } = glue.initSync({ module })
+
+/** The places for texts, and the bytes of each: `src/wasm/desk.rs` has the same. */
+const PLACES = 8
+const ROOM = 1_024
+
+/** The codes of failures in `src/face/answer.rs` that are seen here. */
+const NOT_A_STRING = -1
+const TOO_LONG = -3
+const ILL_FORMED = -4
+export const PANICKED = -5
+
+/** The length of a key that a call leaves out. */
+const LEFT_OUT = -1
+
+/** Up to here a text is written by its units: that is faster than to ask the encoder. */
+const SHORT = 48
+
+const encoder = new TextEncoder()
+
+/**
+ * Where the engine finds texts and numbers, and leaves its answers. These are views of its memory, which are empty
+ * once that has grown: {@link open} makes them anew.
+ */
+let texts = new Uint8Array(0)
+let lengths = new Int32Array(0)
+let question = new Float64Array(0)
+let answer = new Float64Array(0)
+
+function open(): void {
+  const { buffer } = memory
+  texts = new Uint8Array(buffer, glue.texts(), PLACES * ROOM)
+  lengths = new Int32Array(buffer, glue.lengths(), PLACES)
+  question = new Float64Array(buffer, glue.question())
+  answer = new Float64Array(buffer, glue.answer())
+}
+
+/** Lays a key in a place, and answers with its length in bytes, or with the code of a failure. */
+export function layKey(key: unknown, place: number): number {
+  if (typeof key !== 'string') {
+    return NOT_A_STRING
+  }
+  if (texts.length === 0) {
+    open()
+  }
+  const { length } = key
+  const from = place * ROOM
+  if (length <= SHORT) {
+    for (let index = 0; index < length; index++) {
+      const unit = key.charCodeAt(index)
+      if (unit > 0x7f) {
+        return encoded(key, from)
+      }
+      texts[from + index] = unit
+    }
+    return length
+  }
+  return encoded(key, from)
+}
+
+function encoded(key: string, from: number): number {
+  // A unit has at least a byte.
+  if (key.length > ROOM) {
+    return TOO_LONG
+  }
+  const { read, written } = encoder.encodeInto(key, texts.subarray(from, from + ROOM))
+  if (read < key.length) {
+    return TOO_LONG
+  }
+  return isWellFormed(key) ? written : ILL_FORMED
+}
+
+/**
+ * Lays the keys of a call; those that it leaves out are undefined.
+ *
+ * @returns 0, or the code of a failure.
+ */
+export function layKeys(keys: readonly unknown[]): number {
+  for (let place = 0; place < PLACES; place++) {
+    const key = keys[place]
+    const length = key === undefined ? LEFT_OUT : layKey(key, place)
+    if (key !== undefined && length < 0) {
+      return length
+    }
+    setLength(place, length)
+  }
+  return 0
+}
+
+/** Lays a text that has been checked: a name or a prefix. */
+export function layText(text: string, place: number): void {
+  setLength(place, layKey(text, place))
+}
+
+/** Lays numbers, and tells how many. */
+export function layNumbers(numbers: ArrayLike<number>): number {
+  if (question.length === 0) {
+    open()
+  }
+  question.set(numbers)
+  return numbers.length
+}
+
+/** Copies the answer into `into`, from `start` on, as far as there is room for it. */
+export function copyAnswer(into: Float64Array, start = 0, length = into.length): void {
+  if (answer.length === 0) {
+    open()
+  }
+  for (let index = 0; index < length; index++) {
+    into[start + index] = answer[index] as number
+  }
+}
+
+/** The error for what the engine has just refused: it has said why. */
+export function reason(): Error {
+  if (texts.length === 0) {
+    open()
+  }
+  return new Error(String.fromCharCode(...texts.subarray(0, lengths[0])))
+}
+
+function setLength(place: number, length: number): void {
+  if (lengths.length === 0) {
+    open()
+  }
+  lengths[place] = length
+}

@@ -104,7 +104,7 @@ LD_LIBRARY_PATH=${here}/usr/lib/$(uname -m)-linux-gnu exec "${here}/usr/bin/rust
 
 function isInstalled(name) {
   try {
-    return run('dpkg-query', ['-W', '-f', '${Status}', name]).includes('ok installed')
+    return run('dpkg', ['-s', name]).includes('install ok installed')
   } catch {
     return false
   }

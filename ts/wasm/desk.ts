@@ -34,11 +34,13 @@ let question = new Float64Array(0)
 let answer = new Float64Array(0)
 
 function open(): void {
+  // The first of these may make the memory grow.
+  const [atTexts, atLengths, atQuestion, atAnswer] = [glue.texts(), glue.lengths(), glue.question(), glue.answer()]
   const { buffer } = memory
-  texts = new Uint8Array(buffer, glue.texts(), PLACES * ROOM)
-  lengths = new Int32Array(buffer, glue.lengths(), PLACES)
-  question = new Float64Array(buffer, glue.question())
-  answer = new Float64Array(buffer, glue.answer())
+  texts = new Uint8Array(buffer, atTexts, PLACES * ROOM)
+  lengths = new Int32Array(buffer, atLengths, PLACES)
+  question = new Float64Array(buffer, atQuestion)
+  answer = new Float64Array(buffer, atAnswer)
 }
 
 /** Lays a key in a place, and answers with its length in bytes, or with the code of a failure. */

@@ -37,6 +37,14 @@ pub struct NamedPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidPolicies(&'static str);
 
+impl InvalidPolicies {
+    /// What they must be.
+    #[must_use]
+    pub fn rule(self) -> &'static str {
+        self.0
+    }
+}
+
 impl fmt::Display for InvalidPolicies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)

@@ -67,8 +67,9 @@ impl Desk {
         text_in(&self.texts[place], length).unwrap_or_default()
     }
 
-    /// Lays a text of the engine's in the first place.
-    pub(super) fn say(&mut self, text: &str) {
+    /// Lays words of the engine's in the first place. (To format them would take some kilobytes.)
+    pub(super) fn say(&mut self, words: &[&str]) {
+        let text = words.join(" ");
         let length = text.len().min(MAX_KEY_BYTES);
         self.texts[0][..length].copy_from_slice(&text.as_bytes()[..length]);
         self.lengths[0] = i32::try_from(length).unwrap_or(0);

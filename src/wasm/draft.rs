@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::desk::at_desk;
 use super::policy::on_desk;
-use crate::policies::{NamedPolicy, Policies};
+use crate::policies::{InvalidPolicies, NamedPolicy, Policies};
 use crate::policy::Policy;
 
 /// A policy with its name and subject, or nothing where a key keeps the limiter's numbers.
@@ -42,17 +42,17 @@ pub fn draft_nothing() {
 /// Whether what has been drafted can decide together; it is taken away. If not, the reason is said.
 #[wasm_bindgen(js_name = checkDraft)]
 pub fn check() -> bool {
-    take(false).map_err(|reason| at_desk(|desk| desk.say(&reason))).is_ok()
+    take(false).map_err(|invalid| at_desk(|desk| desk.say(&[invalid.rule()]))).is_ok()
 }
 
 /// What a limiter is to enforce.
-pub(super) fn take(is_single: bool) -> Result<Policies, String> {
+pub(super) fn take(is_single: bool) -> Result<Policies, InvalidPolicies> {
     let mut named: Vec<_> = DRAFT.take().into_iter().flatten().collect();
     match named.pop() {
         Some(last) if is_single => Ok(Policies::one(last.policy)),
         last => {
             named.extend(last);
-            Policies::several(named).map_err(|invalid| invalid.to_string())
+            Policies::several(named)
         }
     }
 }

@@ -135,13 +135,15 @@ function take(
   }
 }
 
+/** The stores of this engine that have a name. */
+const named = new Map<string, { readonly store: glue.MemoryStore; readonly maxKeys: number; readonly ownClock: boolean }>()
+
 /** See `native.d.ts`. */
 class MemoryStore implements EngineStore {
   readonly #glue: glue.MemoryStore
 
   constructor(maxKeys: number, name: string | undefined | null, ownClock: boolean) {
-    layText(name ?? '', 0)
-    this.#glue = made(glue.MemoryStore.of(maxKeys, typeof name === 'string', ownClock))
+    this.#glue = typeof name === 'string' ? storeOf(name, maxKeys, ownClock) : new glue.MemoryStore(maxKeys)
   }
 
   get heldKeys(): number {
@@ -151,15 +153,25 @@ class MemoryStore implements EngineStore {
   open(prefix: string, policies: EnginePolicies): EngineLedger {
     const isSingle = draft(policies)
     layText(prefix, 0)
-    return new Ledger(made(this.#glue.open(isSingle)))
+    const ledger = this.#glue.open(isSingle)
+    if (ledger === undefined) {
+      throw reason()
+    }
+    return new Ledger(ledger)
   }
 }
 
-function made<T>(value: T | undefined): T {
-  if (value === undefined) {
-    throw reason()
+/** The engine's store of a name. */
+function storeOf(name: string, maxKeys: number, ownClock: boolean): glue.MemoryStore {
+  const known = named.get(name) ?? { store: new glue.MemoryStore(maxKeys), maxKeys, ownClock }
+  if (known.maxKeys !== maxKeys) {
+    throw new Error(`is in use with maxKeys: ${known.maxKeys}`)
   }
-  return value
+  if (known.ownClock !== ownClock) {
+    throw new Error('is in use with another clock')
+  }
+  named.set(name, known)
+  return known.store
 }
 
 /** The engine as WebAssembly, of the same shape as the addon. */

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
-
-use once_cell::sync::Lazy;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use super::{MemoryStore, Seed, locked};
 
 /// Named stores live as long as the process: a worker thread that ends must not take the counts of
 /// the others with it, nor may a pause in which no thread holds the store reset them.
-static NAMED: Lazy<Mutex<HashMap<String, Named>>> = Lazy::new(Mutex::default);
+static NAMED: LazyLock<Mutex<HashMap<String, Named>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug)]
 struct Named {

@@ -1,6 +1,6 @@
 //! The scripts, composed from the files in `lua/`.
 
-use once_cell::sync::Lazy;
+use std::sync::LazyLock;
 
 /// How a script reads the time. Tests compose theirs with another.
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
@@ -24,7 +24,8 @@ const FILES: [&str; 15] = [
     include_str!("../../../lua/decide.lua"),
 ];
 
-static DECIDING: Lazy<Script> = Lazy::new(|| Script::new([CLOCK, &FILES.concat()].concat()));
+static DECIDING: LazyLock<Script> =
+    LazyLock::new(|| Script::new([CLOCK, &FILES.concat()].concat()));
 
 /// A script as Redis gets it.
 #[derive(Debug, Clone)]

@@ -67,11 +67,13 @@ impl Desk {
         text_in(&self.texts[place], length).unwrap_or_default()
     }
 
-    /// Lays words of the engine's in the first place. (To format them would take some kilobytes.)
-    pub(super) fn say(&mut self, words: &[&str]) {
-        let text = words.join(" ");
-        let length = text.len().min(MAX_KEY_BYTES);
-        self.texts[0][..length].copy_from_slice(&text.as_bytes()[..length]);
+    /// Lays parts of a text of the engine's in the first place. (To format them would take some kilobytes.)
+    pub(super) fn say(&mut self, parts: &[&str]) {
+        let mut length = 0;
+        for byte in parts.iter().flat_map(|part| part.bytes()) {
+            self.texts[0][length] = byte;
+            length += 1;
+        }
         self.lengths[0] = i32::try_from(length).unwrap_or(0);
     }
 }

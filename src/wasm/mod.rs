@@ -19,3 +19,7 @@ mod policy;
 mod store;
 
 use crate::face::{answer, booking, micros, operation, whole};
+
+/// Any allocation takes the same short time, and the allocator is small.
+#[global_allocator]
+static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();

@@ -15,7 +15,7 @@ use crate::policy::Policy;
 pub fn check(kind: u32, count: usize) -> bool {
     at_desk(|desk| {
         let made = on_desk(desk, kind, count);
-        made.map_err(|invalid| desk.say(&[invalid.option, invalid.rule])).is_ok()
+        made.map_err(|invalid| desk.say(&[invalid.option, " ", invalid.rule])).is_ok()
     })
 }
 

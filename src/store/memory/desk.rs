@@ -88,9 +88,12 @@ impl<'a> Desk<'a> {
     ) -> Self {
         let place = |key: &Option<Key<'a>>| key.map(|key| (key, store.place_of(key)));
         let places: Vec<_> = keys.iter().map(place).collect();
-        let mut numbers: Vec<_> = places.iter().flatten().map(|(_, place)| place.shard).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
+        let mut numbers = Vec::with_capacity(places.len());
+        for (_, place) in places.iter().flatten() {
+            if let Err(index) = numbers.binary_search(&place.shard) {
+                numbers.insert(index, place.shard);
+            }
+        }
         let lock = |number| (number, locked(&store.shards[number]));
         let shards: Vec<_> = numbers.into_iter().map(lock).collect();
         let now = clock.now();

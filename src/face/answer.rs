@@ -248,11 +248,6 @@ pub(crate) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
 /// The doubles of what was booked: so many for each policy, zeros where nothing was.
 pub(crate) fn doubles_of(bookings: &Bookings) -> impl Iterator<Item = f64> {
     bookings.iter().flat_map(|booking| {
-        let mut doubles = [0.0; BOOKING_LENGTH];
-        let numbers = booking.iter().flat_map(Booking::to_numbers);
-        for (place, number) in doubles.iter_mut().zip(numbers) {
-            *place = double(number);
-        }
-        doubles
+        booking.as_ref().map_or([0; BOOKING_LENGTH], Booking::to_numbers).map(double)
     })
 }

@@ -17,11 +17,11 @@ const QUESTION: usize = MOST_POLICIES * BOOKING_LENGTH + 8;
 
 /// What one call passes, and what it is answered.
 pub(super) struct Desk {
-    texts: Box<Texts>,
+    texts: Texts,
     /// The texts' lengths in bytes; that of a key that a call leaves out is negative.
-    lengths: Box<[i32; MOST_POLICIES]>,
-    question: Box<[f64; QUESTION]>,
-    answer: Box<[f64; ANSWER]>,
+    lengths: [i32; MOST_POLICIES],
+    question: [f64; QUESTION],
+    answer: [f64; ANSWER],
 }
 
 /// Places for texts. A call's keys lie here in the order of the limiter's subjects.
@@ -31,12 +31,14 @@ type Texts = [[u8; MAX_KEY_BYTES]; MOST_POLICIES];
 pub(super) type Keys<'a> = [Option<Key<'a>>; MOST_POLICIES];
 
 thread_local! {
-    static DESK: RefCell<Desk> = RefCell::new(Desk {
-        texts: Box::new([[0; MAX_KEY_BYTES]; MOST_POLICIES]),
-        lengths: Box::new([0; MOST_POLICIES]),
-        question: Box::new([0.0; QUESTION]),
-        answer: Box::new([0.0; ANSWER]),
-    });
+    static DESK: RefCell<Desk> = const {
+        RefCell::new(Desk {
+            texts: [[0; MAX_KEY_BYTES]; MOST_POLICIES],
+            lengths: [0; MOST_POLICIES],
+            question: [0.0; QUESTION],
+            answer: [0.0; ANSWER],
+        })
+    };
 }
 
 /// Uses the desk.
@@ -47,13 +49,13 @@ pub(super) fn at_desk<T>(work: impl FnOnce(&mut Desk) -> T) -> T {
 impl Desk {
     /// The first key, and the answer's place.
     pub(super) fn key(&mut self, length: usize) -> (Result<Key<'_>, Failure>, &mut [f64]) {
-        (key_in(&self.texts[0], length), &mut *self.answer)
+        (key_in(&self.texts[0], length), &mut self.answer)
     }
 
     /// All keys, and the answer's place.
     pub(super) fn keys(&mut self) -> (Result<Keys<'_>, Failure>, &mut [f64]) {
         let Self { texts, lengths, answer, .. } = self;
-        (keys_in(texts, &**lengths), &mut **answer)
+        (keys_in(texts, lengths), answer)
     }
 
     /// What is asked, in so many numbers.

@@ -10,33 +10,44 @@ use super::policy::on_desk;
 use crate::policies::{InvalidPolicies, NamedPolicy, Policies};
 use crate::policy::Policy;
 
-/// A policy with its name and subject, or nothing where a key keeps the limiter's numbers.
-type Drafted = Option<NamedPolicy>;
+/// What has been laid there since the draft began.
+struct Draft {
+    /// For a limiter.
+    policies: Vec<NamedPolicy>,
+    /// For a key, by policy; nothing where it keeps the limiter's numbers.
+    numbers: Vec<Option<Arc<Policy>>>,
+}
 
 thread_local! {
-    static DRAFT: RefCell<Vec<Drafted>> = const { RefCell::new(Vec::new()) };
+    static DRAFT: RefCell<Draft> =
+        const { RefCell::new(Draft { policies: Vec::new(), numbers: Vec::new() }) };
 }
 
 /// Begins anew.
 #[wasm_bindgen(js_name = startDraft)]
 pub fn start() {
-    DRAFT.with_borrow_mut(Vec::clear);
+    DRAFT.with_borrow_mut(|draft| {
+        draft.policies.clear();
+        draft.numbers.clear();
+    });
 }
 
 /// Adds the policy that lies on the desk, of the name that is the first text there. JavaScript has checked it.
 #[wasm_bindgen(js_name = draftPolicy)]
 pub fn draft(kind: u32, count: usize, subject: usize) {
-    let drafted = at_desk(|desk| {
-        let policy = on_desk(desk, kind, count).ok()?;
-        Some(NamedPolicy { name: desk.text(0).into(), policy, subject })
+    at_desk(|desk| {
+        if let Ok(policy) = on_desk(desk, kind, count) {
+            let named = NamedPolicy { name: desk.text(0).into(), policy, subject };
+            DRAFT.with_borrow_mut(|draft| draft.policies.push(named));
+        }
     });
-    DRAFT.with_borrow_mut(|draft| draft.push(drafted));
 }
 
-/// Adds nothing: the policy at this place keeps its numbers.
-#[wasm_bindgen(js_name = draftNothing)]
-pub fn draft_nothing() {
-    DRAFT.with_borrow_mut(|draft| draft.push(None));
+/// Adds the numbers that lie on the desk, if there are any.
+#[wasm_bindgen(js_name = draftNumbers)]
+pub fn draft_numbers(kind: u32, count: usize) {
+    let numbers = at_desk(|desk| on_desk(desk, kind, count).ok().map(Arc::new));
+    DRAFT.with_borrow_mut(|draft| draft.numbers.push(numbers));
 }
 
 /// Whether what has been drafted can decide together; it is taken away. If not, the reason is said.
@@ -47,18 +58,17 @@ pub fn check() -> bool {
 
 /// What a limiter is to enforce.
 pub(super) fn take(is_single: bool) -> Result<Policies, InvalidPolicies> {
-    let mut named: Vec<_> = DRAFT.take().into_iter().flatten().collect();
-    match named.pop() {
-        Some(last) if is_single => Ok(Policies::one(last.policy)),
+    let mut policies = DRAFT.with_borrow_mut(|draft| std::mem::take(&mut draft.policies));
+    match policies.pop() {
+        Some(named) if is_single => Ok(Policies::one(named.policy)),
         last => {
-            named.extend(last);
-            Policies::several(named)
+            policies.extend(last);
+            Policies::several(policies)
         }
     }
 }
 
-/// Numbers of a key's own, by policy.
+/// The numbers of a key's own, by policy.
 pub(super) fn take_numbers() -> Vec<Option<Arc<Policy>>> {
-    let numbers = |drafted: Drafted| drafted.map(|named| Arc::new(named.policy));
-    DRAFT.take().into_iter().map(numbers).collect()
+    DRAFT.with_borrow_mut(|draft| std::mem::take(&mut draft.numbers))
 }

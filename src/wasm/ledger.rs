@@ -6,6 +6,7 @@ use super::answer::{Answer, Failure, Place};
 use super::clock::TimeOf;
 use super::desk::{Desk, at_desk};
 use super::{booking, draft, operation, whole};
+use crate::key::Key;
 use crate::operation::{HoldId, Operation};
 use crate::perform::Performed;
 use crate::store::memory;
@@ -21,6 +22,15 @@ pub struct Ledger {
 impl Ledger {
     pub(super) fn new(inner: memory::Ledger, is_named: bool) -> Self {
         Self { inner, is_named }
+    }
+
+    fn perform_on(
+        &self,
+        keys: &[Option<Key<'_>>],
+        operation: &Operation,
+        time: &TimeOf,
+    ) -> Result<Performed, Failure> {
+        Ok(self.inner.perform(keys, operation, time)?)
     }
 }
 
@@ -38,8 +48,8 @@ impl Ledger {
             let (key, answer) = desk.key(length);
             let (cost, time) = (whole(cost), TimeOf::call(epoch_ms));
             if self.is_named {
-                let take = |key| Performed::new(self.inner.take_told(key, cost, &time), 0);
-                answer.write(key.map(take));
+                let take = |key| self.perform_on(&[Some(key)], &Operation::Take { cost }, &time);
+                answer.write(key.and_then(take));
             } else if let Some(answer) = Answer::in_front_of(answer) {
                 answer.write(key.map(|key| Some(self.inner.take(key, cost, &time))));
             }
@@ -54,7 +64,7 @@ impl Ledger {
             let performed = keys.and_then(|keys| {
                 let keys = &keys[..self.inner.policies().subjects()];
                 let operation = operation.ok_or(Failure::Panicked)?;
-                Ok(self.inner.perform(keys, &operation, &TimeOf::call(epoch_ms))?)
+                self.perform_on(keys, &operation, &TimeOf::call(epoch_ms))
             });
             answer.write(performed);
         });

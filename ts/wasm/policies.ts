@@ -111,10 +111,8 @@ export function draft(policies: EnginePolicies): boolean {
 export function draftNumbers(policies: readonly (EnginePolicy | undefined)[]): void {
   glue.startDraft()
   for (const policy of policies) {
-    if (policy === undefined) {
-      glue.draftNothing()
-    } else {
-      draftPolicy(policy, '', 0)
-    }
+    const numbers = policy as Numbers | undefined
+    // No policy has no numbers.
+    glue.draftNumbers(numbers?.kind ?? 0, numbers?.lay() ?? 0)
   }
 }

@@ -3,12 +3,17 @@
 //! The entries lie in a dense array under a hash table, so a hand can walk over them in any number
 //! of small steps, and drop what need not be kept.
 
-use compact_str::CompactString;
+#[cfg(not(feature = "wasm"))]
+use compact_str::CompactString as Text;
 use indexmap::IndexMap;
 use indexmap::map::RawEntryApiV1;
 use indexmap::map::raw_entry_v1::RawEntryMut;
 
 use super::{Place, Spot};
+
+/// Of 32 bits, a string that needs no allocation is too short for most keys.
+#[cfg(feature = "wasm")]
+type Text = Box<str>;
 
 /// A table with so many times more room than keys gives memory back.
 const SLACK: usize = 4;
@@ -21,7 +26,7 @@ pub(super) struct OwnedKey {
     pub(super) space: u32,
     /// Where the key counts when it has no entry.
     pub(super) cell: u16,
-    text: CompactString,
+    text: Text,
 }
 
 #[derive(Debug)]
@@ -57,7 +62,7 @@ impl<T> Table<T> {
     // Not copied into its callers: then the search itself is not called once more (3 ns).
     #[inline(never)]
     pub(super) fn index(&self, (space, key, place): Spot<'_>) -> Option<usize> {
-        let is_key = |held: &OwnedKey| held.space == space && held.text == key.as_str();
+        let is_key = |held: &OwnedKey| held.space == space && *held.text == *key.as_str();
         self.entries.raw_entry_v1().index_from_hash(place.hash, is_key)
     }
 

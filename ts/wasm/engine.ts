@@ -136,7 +136,10 @@ function take(
 }
 
 /** The stores of this engine that have a name. */
-const named = new Map<string, { readonly store: glue.MemoryStore; readonly maxKeys: number; readonly ownClock: boolean }>()
+const named = new Map<
+  string,
+  { readonly store: glue.MemoryStore; readonly maxKeys: number; readonly ownClock: boolean }
+>()
 
 /** See `native.d.ts`. */
 class MemoryStore implements EngineStore {

@@ -3,7 +3,7 @@
 //!
 //! `ts/answer.ts` and `ts/several.ts` are the other end.
 
-use crate::algorithm::{BOOKING_LENGTH, Booking};
+use crate::algorithm::{BOOKING_LENGTH, Booking, RateState};
 use crate::decision::{Decision, Status};
 use crate::key::KeyError;
 use crate::operation::Bookings;
@@ -166,10 +166,9 @@ impl Place for [f64] {
             Ok(answer) => {
                 let (several, bookings);
                 (*head, several, bookings) = performed(answer, LENGTH);
-                let numbers = details_of(&several).chain(doubles_of(&bookings));
-                for (place, number) in details.iter_mut().zip(numbers) {
-                    *place = number;
-                }
+                let (limits, booked) = details.split_at_mut(several.limits.len() * LIMIT_LENGTH);
+                lay(limits, several.limits.iter().map(doubles_of_limit));
+                lay(booked, bookings.iter().map(doubles_of_booking));
             }
             Err(failure) => write(head, Err(failure)),
         }
@@ -236,18 +235,31 @@ pub(crate) fn move_details(place: &mut Answer, by: usize) {
     }
 }
 
+/// Lays doubles of parts side by side.
+fn lay<const N: usize>(places: &mut [f64], parts: impl Iterator<Item = [f64; N]>) {
+    for (place, part) in places.as_chunks_mut().0.iter_mut().zip(parts) {
+        *place = part;
+    }
+}
+
+fn doubles_of_limit(numbers: &LimitNumbers) -> [f64; LIMIT_LENGTH] {
+    let &LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
+    let retry_after = retry_after_ms.map_or(NEVER, double);
+    [double(limit), double(remaining), retry_after, double(reset_after_ms)]
+}
+
+fn doubles_of_booking(booking: &Option<Booking<RateState>>) -> [f64; BOOKING_LENGTH] {
+    booking.as_ref().map_or([0; BOOKING_LENGTH], Booking::to_numbers).map(double)
+}
+
 /// The numbers of several limits.
+#[cfg(any(feature = "redis", test))]
 pub(crate) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
-    several.limits.iter().flat_map(|numbers| {
-        let &LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
-        let retry_after = retry_after_ms.map_or(NEVER, double);
-        [double(limit), double(remaining), retry_after, double(reset_after_ms)]
-    })
+    several.limits.iter().flat_map(doubles_of_limit)
 }
 
 /// The doubles of what was booked: so many for each policy, zeros where nothing was.
+#[cfg(any(feature = "redis", test))]
 pub(crate) fn doubles_of(bookings: &Bookings) -> impl Iterator<Item = f64> {
-    bookings.iter().flat_map(|booking| {
-        booking.as_ref().map_or([0; BOOKING_LENGTH], Booking::to_numbers).map(double)
-    })
+    bookings.iter().flat_map(doubles_of_booking)
 }

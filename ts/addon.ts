@@ -55,8 +55,9 @@ function advice(name: string, messages: readonly string[]): string {
   if (!PLATFORMS.includes(name)) {
     return [
       `there is no addon for this platform, ${name}, only for ${PLATFORMS.join(', ')}.`,
-      'Elsewhere build it from the sources (`npm ci`, with Rust installed), and set NAPI_RS_NATIVE_LIBRARY_PATH to the',
-      'path of the tollgate.*.node file that this makes.',
+      "Elsewhere use 'tollgate/wasm', which needs none and has the embedded store; or build the addon from the sources",
+      '(`npm ci`, with Rust installed), and set NAPI_RS_NATIVE_LIBRARY_PATH to the path of the tollgate.*.node file that',
+      'this makes.',
     ].join(' ')
   }
   if (!isThere(name)) {

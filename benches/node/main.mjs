@@ -16,6 +16,7 @@ const PARTS = {
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),
   metrics: () => import('./metrics.mjs'),
+  wasm: () => import('./wasm.mjs'),
   memory: () => import('./memory.mjs'),
 }
 

@@ -8,6 +8,7 @@ const FILES = [
   'operations/bad-input',
   'package/*',
   'policies/calendar-window',
+  'wasm/*',
 ]
 
 module.exports = {

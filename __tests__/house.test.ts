@@ -33,6 +33,12 @@ describe('the engine', () => {
     expect(offenders(outside('src/binding/'), code, /\bnapi/)).toEqual([])
   })
 
+  test('knows wasm-bindgen only in src/wasm/', () => {
+    expect(offenders(outside('src/wasm/'), code, /\bwasm_bindgen/).filter((line) => line.startsWith('src/'))).toEqual(
+      [],
+    )
+  })
+
   test('is unsafe only in src/binding/', () => {
     // `\b` lets the name of the lint, `unsafe_code`, pass.
     expect(offenders(outside('src/binding/'), code, /\bunsafe\b/)).toEqual([])

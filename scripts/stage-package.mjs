@@ -25,7 +25,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 /** What npm publishes whether or not `files` lists it. */
 const ALWAYS_PUBLISHED = ['README.md', 'LICENSE']
 
-/** The licences of the crates that are compiled into an addon. */
+/** The licences of the crates that are compiled into the addon, or into WebAssembly. */
 const THIRD_PARTY = 'THIRD-PARTY-LICENSES.txt'
 
 /** What only this repository needs. Without scripts, no installation of the copy builds anything. */
@@ -57,7 +57,7 @@ function stage(out, addons, complete) {
     throw new Error(`no addon in ${shown(addons)} for: ${missing.map(({ name }) => name).join(', ')}`)
   }
   stageMain(join(out, manifest.name), manifest, platforms)
-  const licenses = thirdPartyLicenses(ROOT)
+  const licenses = thirdPartyLicenses(ROOT, 'The addon')
   for (const platform of ready) {
     stagePlatform(join(out, platform.name), platform, addons, licenses)
   }
@@ -71,6 +71,8 @@ function stageMain(folder, manifest, platforms) {
   const published = Object.fromEntries(Object.entries(manifest).filter(([field]) => !NOT_PUBLISHED.includes(field)))
   published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
   copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
+  writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The WebAssembly'))
+  published.files = [...manifest.files, THIRD_PARTY]
   writeManifest(folder, published)
   report(folder, published)
 }

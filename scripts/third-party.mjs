@@ -6,17 +6,21 @@ import { dirname, join } from 'node:path'
 /** What the files are called in which crates have their licences. */
 const PAPERS = /^(licen[cs]e|copying|notice|unlicense)/i
 
-const HEAD = `The addon has these crates compiled into it, and the standard library of Rust: MIT OR Apache-2.0.
-`
+/** What the parts of the package are compiled from: cargo's features, by what the text calls it. */
+const PARTS = {
+  'The addon': ['--features', 'node,redis,zones'],
+  'The WebAssembly': ['--no-default-features', '--features', 'wasm', '--filter-platform', 'wasm32-unknown-unknown'],
+}
 
 /**
- * The crates of a folder's package, with all that they depend on, and the texts of their licences, each text once.
+ * The crates of a part of a folder's package, with all that they depend on, and the texts of their licences, each text
+ * once.
  *
  * @throws if cargo cannot tell, or if a crate names no licence.
  */
-export function thirdPartyLicenses(root) {
+export function thirdPartyLicenses(root, part) {
   const texts = new Map()
-  const lines = linked(root).map(({ name, version, license, manifest_path }) => {
+  const lines = linked(root, PARTS[part]).map(({ name, version, license, manifest_path }) => {
     if (!license) {
       throw new Error(`the crate ${name} names no licence`)
     }
@@ -28,12 +32,13 @@ export function thirdPartyLicenses(root) {
     return `${name} ${version}: ${license}`
   })
   const sections = [...texts].map(([text, names]) => `${'-'.repeat(80)}\n${names.join(', ')}\n\n${text}\n`)
-  return [HEAD, ...lines, '', ...sections].join('\n')
+  const head = `${part} has these crates compiled into it, and the standard library of Rust: MIT OR Apache-2.0.\n`
+  return [head, ...lines, '', ...sections].join('\n')
 }
 
 /** All that is linked, by name; what only builds or tests need is not. */
-function linked(root) {
-  const words = ['metadata', '--format-version', '1', '--locked', '--all-features']
+function linked(root, features) {
+  const words = ['metadata', '--format-version', '1', '--locked', ...features]
   const told = execFileSync('cargo', words, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
   const { packages, resolve } = JSON.parse(told)
   const nodes = new Map(resolve.nodes.map((node) => [node.id, node]))

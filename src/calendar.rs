@@ -10,17 +10,19 @@
 //! with half and quarter hours have hours of their own.
 //!
 //! The boundaries are a set of instants, all of them on whole seconds; each window is what lies
-//! between two. Offsets and transitions come from the system's time zone data, or from the copy in
-//! this crate where that has none, as they were when the calendar was made. `TZDIR` names another
-//! folder of such data.
+//! between two. A [`Zone`] tells what its clocks show.
 
-use std::fmt;
+#[cfg(feature = "zones")]
+mod database;
+mod date;
+mod zone;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use jiff::civil::{Date, Time};
-use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
-use jiff::{Timestamp, ToSpan as _, tz};
+#[cfg(feature = "zones")]
+pub use database::{UnknownZone, is_time_zone};
+pub use zone::{Change, Zone};
 
 use crate::time::Micros;
 
@@ -76,39 +78,14 @@ impl Every {
         }
     }
 
-    /// The first date after this one that begins a window.
-    fn next(self, date: Date) -> Date {
-        let days = match self {
-            Self::Part(_) | Self::Day => 1,
-            Self::Week => 7 - date.weekday().to_monday_zero_offset(),
-            Self::Month => date.days_in_month() - date.day() + 1,
-        };
-        date.saturating_add(days.days())
+    /// The first date after this one that begins a window; dates are days since 1970.
+    fn next(self, date: i64) -> i64 {
+        match self {
+            Self::Part(_) | Self::Day => date + 1,
+            Self::Week => date::next_monday(date),
+            Self::Month => date::next_first(date),
+        }
     }
-}
-
-/// There is no time zone of this name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownZone;
-
-impl fmt::Display for UnknownZone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no time zone of this name")
-    }
-}
-
-impl std::error::Error for UnknownZone {}
-
-/// The time zone of an IANA name, in any case: the system's, or that of this crate's copy.
-fn zone_of(name: &str) -> Result<TimeZone, UnknownZone> {
-    let zone = tz::db().get(name).or_else(|_| TimeZoneDatabase::bundled().get(name));
-    zone.ok().filter(|zone| !zone.is_unknown()).ok_or(UnknownZone)
-}
-
-/// Whether there is a time zone of this name.
-#[must_use]
-pub fn is_time_zone(name: &str) -> bool {
-    zone_of(name).is_ok()
 }
 
 /// So many boundaries up to the time, and after it, are told of [`around`](Calendar::around) it.
@@ -124,7 +101,7 @@ pub struct Calendar {
     every: Every,
     /// The zone's name, as it was asked for.
     name: Box<str>,
-    zone: TimeZone,
+    zone: Box<dyn Zone>,
     /// The window that was last looked up, or that part of it that is known.
     known: Known,
     around: Mutex<Option<Boundaries>>,
@@ -143,10 +120,16 @@ impl Calendar {
     ///
     /// # Errors
     /// [`UnknownZone`]
+    #[cfg(feature = "zones")]
     pub fn new(every: Every, time_zone: &str) -> Result<Self, UnknownZone> {
-        let zone = zone_of(time_zone)?;
+        Ok(Self::in_zone(every, time_zone, database::zone_of(time_zone)?))
+    }
+
+    /// The calendar of such windows in a zone of this name.
+    #[must_use]
+    pub fn in_zone(every: Every, name: &str, zone: Box<dyn Zone>) -> Self {
         let (known, around) = (Known::default(), Mutex::default());
-        Ok(Self { every, name: time_zone.into(), zone, known, around })
+        Self { every, name: name.into(), zone, known, around }
     }
 
     /// The first boundary after a time, in milliseconds since the Unix epoch.
@@ -204,59 +187,49 @@ impl Calendar {
     }
 
     fn date_after(&self, now: i64) -> i64 {
-        let instant = timestamp(now);
-        let mut date = self.zone.to_offset(instant).to_datetime(instant).date();
+        let mut date = (now + self.zone.offset(now)).div_euclid(date::SECONDS);
         loop {
             date = self.every.next(date);
             let first = self.first_instant(date);
             // It may lie before: a clock that is set back over midnight shows a date again.
-            if first > now || date == Date::MAX {
+            if first > now {
                 return first;
             }
         }
     }
 
     /// The first instant at which the local clock shows a date or a later one.
-    fn first_instant(&self, date: Date) -> i64 {
-        let midnight = date.to_datetime(Time::midnight());
-        let clock = Offset::UTC.to_timestamp(midnight).unwrap_or(Timestamp::MAX).as_second();
-        let shown_by = |offset: Offset| clock - i64::from(offset.seconds());
-        match self.zone.to_ambiguous_timestamp(midnight).offset() {
-            AmbiguousOffset::Unambiguous { offset } => shown_by(offset),
-            AmbiguousOffset::Fold { before, .. } => shown_by(before),
-            // The clock jumps past midnight, or past the whole date.
-            AmbiguousOffset::Gap { before, after } => self
-                .zone
-                .following(timestamp(shown_by(after)))
-                .map(|jump| (jump.timestamp().as_second(), jump.offset()))
-                .find(|&(jump, offset)| jump + i64::from(offset.seconds()) >= clock)
-                .map_or_else(|| shown_by(before), |(jump, _)| jump),
+    fn first_instant(&self, date: i64) -> i64 {
+        let midnight = date * date::SECONDS;
+        // No clock is so far from UTC.
+        let mut from = midnight - 2 * date::SECONDS;
+        let mut offset = self.zone.offset(from);
+        loop {
+            let shown = midnight - offset;
+            let Some(change) = self.zone.change(from, shown) else { return shown };
+            // The clock jumps to midnight or past it, or past the whole date.
+            if change.at + change.offset >= midnight {
+                return change.at;
+            }
+            (from, offset) = (change.at, change.offset);
         }
     }
 
     fn part_after(&self, Part(length): Part, now: i64) -> i64 {
         let length = i64::from(length);
         let mut from = now;
-        let mut clock = now + i64::from(self.zone.to_offset(timestamp(now)).seconds());
+        let mut clock = now + self.zone.offset(now);
         loop {
             let multiple = from + length - clock.rem_euclid(length);
-            let change = self.zone.following(timestamp(from)).next();
-            let Some(change) = change.filter(|change| change.timestamp().as_second() < multiple)
-            else {
-                return multiple;
-            };
+            let Some(change) = self.zone.change(from, multiple - 1) else { return multiple };
             let part = clock.div_euclid(length);
-            from = change.timestamp().as_second();
-            clock = from + i64::from(change.offset().seconds());
+            from = change.at;
+            clock = from + change.offset;
             if clock.div_euclid(length) != part || clock.rem_euclid(length) == 0 {
                 return from;
             }
         }
     }
-}
-
-fn timestamp(seconds: i64) -> Timestamp {
-    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
 }
 
 /// A part of a window up to its end, in one word, so that threads need no lock: the end, in seconds since

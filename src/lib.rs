@@ -11,7 +11,9 @@
 //! 6. [`several`]: the same where limits have names.
 //! 7. [`perform`]: what an operation does to the states of several policies.
 //! 8. [`store`]: where states live and what makes a decision atomic.
-//! 9. `binding` (feature `node`): the thin face towards JavaScript.
+//! 9. `face`: what is asked and answered, as numbers.
+//! 10. `binding` (feature `node`): the thin face towards Node.
+//! 11. `wasm` (feature `wasm`): the thin face as WebAssembly.
 //!
 //! `ARCHITECTURE.md` beside `Cargo.toml` is the map.
 
@@ -30,3 +32,7 @@ pub mod time;
 
 #[cfg(feature = "node")]
 mod binding;
+#[cfg(any(feature = "node", feature = "wasm"))]
+mod face;
+#[cfg(feature = "wasm")]
+mod wasm;

@@ -1,6 +1,5 @@
 //! What a limiter enforces: one policy, or several that decide together.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,6 +37,14 @@ pub struct NamedPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidPolicies(&'static str);
 
+impl InvalidPolicies {
+    /// What they must be.
+    #[must_use]
+    pub fn rule(self) -> &'static str {
+        self.0
+    }
+}
+
 impl fmt::Display for InvalidPolicies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
@@ -65,8 +72,10 @@ impl Policies {
         if named.is_empty() || named.len() > MOST_POLICIES {
             return Err(InvalidPolicies("must be 1 to 8 policies"));
         }
-        let names: HashSet<_> = named.iter().map(|named| &named.name).collect();
-        if names.len() < named.len() {
+        let is_taken = |(index, one): (usize, &NamedPolicy)| {
+            named[..index].iter().any(|other| other.name == one.name)
+        };
+        if named.iter().enumerate().any(is_taken) {
             return Err(InvalidPolicies("must have names of their own"));
         }
         if named.len() > 1 && named.iter().any(|named| named.policy.counts_refused()) {

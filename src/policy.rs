@@ -248,15 +248,18 @@ impl Algorithm for Policy {
     }
 
     fn standings(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> Vec<Standing> {
-        decide!(self, state, algorithm, own => algorithm.standings(own, now, cost, outcome), else {
-            stand_alone(self, state, now, cost, outcome)
-        })
+        match (self, state) {
+            (Self::SlidingLog(log), State::Log(own)) => log.standings(own, now, cost, outcome),
+            // The others are one limit each: one copy of this serves them all.
+            _ => stand_alone(self, state, now, cost, outcome),
+        }
     }
 
     fn look(&self, state: &State, now: Micros, cost: u64) -> Look {
-        decide!(self, state, algorithm, own => algorithm.look(own, now, cost), else {
-            look_at_copy(self, state, now, cost)
-        })
+        match (self, state) {
+            (Self::SlidingLog(log), State::Log(own)) => log.look(own, now, cost),
+            _ => look_at_copy(self, state, now, cost),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import type * as native from '../native.js'
+import type { Engine } from './engine.js'
 
 /**
  * The platforms with a package of their own, by the end of its name; `npm/` has their manifests.
@@ -22,17 +23,11 @@ const CHOSEN_BY = ['NAPI_RS_NATIVE_LIBRARY_PATH', 'NAPI_RS_FORCE_WASI', 'NAPI_RS
 
 const addon = load()
 
-export const Ledger = addon.Ledger
-export const MemoryStore = addon.MemoryStore
-export const Policies = addon.Policies
-export const Policy = addon.Policy
-export const RedisLedger = addon.RedisLedger
+/** What embedded stores know of it. */
+export const engine: Engine = addon
+
 export const RedisStore = addon.RedisStore
 
-export type Ledger = native.Ledger
-export type MemoryStore = native.MemoryStore
-export type Policies = native.Policies
-export type Policy = native.Policy
 export type RedisLedger = native.RedisLedger
 export type RedisStore = native.RedisStore
 
@@ -60,8 +55,9 @@ function advice(name: string, messages: readonly string[]): string {
   if (!PLATFORMS.includes(name)) {
     return [
       `there is no addon for this platform, ${name}, only for ${PLATFORMS.join(', ')}.`,
-      'Elsewhere build it from the sources (`npm ci`, with Rust installed), and set NAPI_RS_NATIVE_LIBRARY_PATH to the',
-      'path of the tollgate.*.node file that this makes.',
+      "Elsewhere use 'tollgate/wasm', which needs none and has the embedded store; or build the addon from the sources",
+      '(`npm ci`, with Rust installed), and set NAPI_RS_NATIVE_LIBRARY_PATH to the path of the tollgate.*.node file that',
+      'this makes.',
     ].join(' ')
   }
   if (!isThere(name)) {

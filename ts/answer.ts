@@ -1,9 +1,10 @@
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
+import { utf8Length } from './utf8.js'
 
 /**
  * The doubles of one answer: code, time, limit, remaining, retry after, reset after. The other end
- * is `src/binding/answer.rs`.
+ * is `src/face/answer.rs`.
  */
 export const ANSWER_LENGTH = 6
 
@@ -80,7 +81,7 @@ export function failureOf(code: number, key: unknown): TollgateError {
     case -2:
       return new TollgateError('INVALID_KEY', 'key must not be empty')
     case -3: {
-      const length = Buffer.byteLength(key as string)
+      const length = utf8Length(key as string)
       return new TollgateError('INVALID_KEY', `key must be at most 1024 bytes of UTF-8, got ${length}`)
     }
     case -4:

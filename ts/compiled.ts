@@ -1,8 +1,7 @@
-import * as native from './addon.js'
 import type { Compound } from './compound.js'
 import { microsOf } from './duration.js'
+import type { Engine, EnginePolicies, EnginePolicy } from './engine.js'
 import { translated } from './options.js'
-import { compiledCalendarWindow } from './policies/calendar-window.js'
 import type { Policy } from './policy.js'
 
 /**
@@ -10,14 +9,14 @@ import type { Policy } from './policy.js'
  *
  * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
  */
-export function compiledAll({ policies, isSingle }: Compound): native.Policies {
+export function compiledAll(engine: Engine, { policies, isSingle }: Compound): EnginePolicies {
   if (isSingle) {
-    return native.Policies.one(compiled((policies[0] as (typeof policies)[number]).policy))
+    return engine.Policies.one(compiled(engine, (policies[0] as (typeof policies)[number]).policy))
   }
   const names = policies.map(({ name }) => name)
-  const all = policies.map(({ name, policy }) => compiled(policy, `policies.${name}: `))
+  const all = policies.map(({ name, policy }) => compiled(engine, policy, `policies.${name}: `))
   const subjects = policies.map(({ subject }) => subject)
-  return translated('INVALID_POLICY', 'policies', () => native.Policies.several(names, all, subjects))
+  return translated('INVALID_POLICY', 'policies', () => engine.Policies.several(names, all, subjects))
 }
 
 /**
@@ -26,28 +25,30 @@ export function compiledAll({ policies, isSingle }: Compound): native.Policies {
  * @param where - Whose policy it is, for the message.
  * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
  */
-export function compiled(policy: Policy, where = ''): native.Policy {
-  return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => compile(policy))
+export function compiled(engine: Engine, policy: Policy, where = ''): EnginePolicy {
+  return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => compile(engine, policy))
 }
 
-function compile(policy: Policy): native.Policy {
+function compile(engine: Engine, policy: Policy): EnginePolicy {
   switch (policy.algorithm) {
     case 'fixedWindow':
-      return native.Policy.fixedWindow(policy.limit, microsOf(policy.window), policy.countRefused)
-    case 'calendarWindow':
-      return compiledCalendarWindow(policy)
+      return engine.Policy.fixedWindow(policy.limit, microsOf(policy.window), policy.countRefused)
+    case 'calendarWindow': {
+      const { limit, every, timeZone } = policy
+      return engine.Policy.calendarWindow(limit, typeof every === 'number' ? microsOf(every) : every, timeZone)
+    }
     case 'slidingWindow': {
       const { limit, window, buckets, layout } = policy
-      return native.Policy.slidingWindow(limit, microsOf(window), buckets, layout === 'hash')
+      return engine.Policy.slidingWindow(limit, microsOf(window), buckets, layout === 'hash')
     }
     case 'slidingCounter':
-      return native.Policy.slidingCounter(policy.limit, microsOf(policy.window))
+      return engine.Policy.slidingCounter(policy.limit, microsOf(policy.window))
     case 'slidingLog':
-      return native.Policy.slidingLog(policy.limit, microsOf(policy.window), policy.countRefused)
+      return engine.Policy.slidingLog(policy.limit, microsOf(policy.window), policy.countRefused)
     case 'slidingLogs': {
       const limits = Object.values(policy.limits)
       const precision = policy.precision === undefined ? undefined : microsOf(policy.precision)
-      return native.Policy.slidingLogs(
+      return engine.Policy.slidingLogs(
         limits.map(({ limit }) => limit),
         limits.map(({ window }) => microsOf(window)),
         precision,
@@ -57,12 +58,12 @@ function compile(policy: Policy): native.Policy {
       const { capacity, refill, initial, debt } = policy
       const numbers = [capacity, refill.tokens, microsOf(refill.every), initial, debt] as const
       return policy.refillMode === 'interval'
-        ? native.Policy.tokenBucketInterval(...numbers)
-        : native.Policy.tokenBucket(...numbers)
+        ? engine.Policy.tokenBucketInterval(...numbers)
+        : engine.Policy.tokenBucket(...numbers)
     }
     case 'leakyBucket':
-      return native.Policy.leakyBucket(policy.capacity, policy.leak.units, microsOf(policy.leak.every))
+      return engine.Policy.leakyBucket(policy.capacity, policy.leak.units, microsOf(policy.leak.every))
     case 'gcra':
-      return native.Policy.gcra(policy.limit, microsOf(policy.period), policy.burst)
+      return engine.Policy.gcra(policy.limit, microsOf(policy.period), policy.burst)
   }
 }

@@ -4,19 +4,16 @@
  * @module tollgate
  */
 export type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
+export { calendarWindow } from './calendar-window.js'
 export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './compound.js'
 export type { Allowed, Blocked, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from './decision.js'
 export type { Duration, DurationUnit } from './duration.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from './error.js'
 export type { OnStoreFailure } from './fallback/on-store-failure.js'
-export { MemoryStore, type MemoryStoreOptions } from './memory/store.js'
+export type { MemoryStoreOptions } from './memory/embedded-store.js'
+export { MemoryStore } from './memory/store.js'
 export type { Override, PolicyOverride } from './override.js'
-export {
-  type CalendarUnit,
-  type CalendarWindowOptions,
-  type CalendarWindowPolicy,
-  calendarWindow,
-} from './policies/calendar-window.js'
+export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from './policies/calendar-window.js'
 export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from './policies/fixed-window.js'
 export { type GcraOptions, type GcraPolicy, gcra } from './policies/gcra.js'
 export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from './policies/leaky-bucket.js'

@@ -1,6 +1,7 @@
 import { TollgateError } from './error.js'
 import { invalid, shown } from './options.js'
 import { GLOBAL } from './policies/per.js'
+import { isWellFormed, utf8Length } from './utf8.js'
 
 /** The keys of one call. */
 export class Keys {
@@ -110,17 +111,15 @@ function flawOf(value: unknown): string | undefined {
     return `must be a string, got ${value === null ? 'null' : typeof value}`
   }
   // Most texts are so short that they fit however they are encoded.
-  const bytes = value.length * 3 <= MOST_BYTES ? value.length : Buffer.byteLength(value)
+  const bytes = value.length * 3 <= MOST_BYTES ? value.length : utf8Length(value)
   if (bytes === 0) {
     return 'must not be empty'
   }
   if (bytes > MOST_BYTES) {
     return `must be at most ${MOST_BYTES} bytes of UTF-8, got ${bytes}`
   }
-  return LONE_SURROGATE.test(value) ? 'must be a well-formed string, got one with a lone surrogate' : undefined
+  return isWellFormed(value) ? undefined : 'must be a well-formed string, got one with a lone surrogate'
 }
-
-const LONE_SURROGATE = /\p{Surrogate}/u
 
 function partOf(subject: string, value: unknown): string {
   const flaw = flawOf(value)

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { callOf, callsOf, lastingOf, tagIn, unitsOf } from './arguments.js'
 import { type Compound, compoundOf } from './compound.js'
 import type { Decision } from './decision.js'
@@ -120,7 +119,7 @@ export class Limiter {
     const ledger = this.#open()
     const { lastingUs, tag } = holdOf(this.#compound, options)
     const keys = this.#keys.whole(key, tag)
-    const call = { units: unitsOf(units), hold: randomBytes(HOLD_BYTES), lastingUs }
+    const call = { units: unitsOf(units), hold: crypto.getRandomValues(new Uint8Array(HOLD_BYTES)), lastingUs }
     const { decision } = await ledger.perform(keys, { kind: 'reserve', ...call })
     return reservationOf(decision, call, (actual, expiresAtUs) => {
       const refund = this.#refundOf(decision, call.units)

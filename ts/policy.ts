@@ -1,5 +1,5 @@
 import { invalid, shown } from './options.js'
-import { type CalendarWindowPolicy, calendarWindow } from './policies/calendar-window.js'
+import { type CalendarWindowPolicy, calendarWindowIn } from './policies/calendar-window.js'
 import { type FixedWindowPolicy, fixedWindow } from './policies/fixed-window.js'
 import { type GcraPolicy, gcra } from './policies/gcra.js'
 import { type LeakyBucketPolicy, leakyBucket } from './policies/leaky-bucket.js'
@@ -29,7 +29,8 @@ export type Policy<S extends string = string> =
 
 const MAKERS = {
   fixedWindow,
-  calendarWindow,
+  // The engine that is to count by it knows its time zone, or refuses it.
+  calendarWindow: calendarWindowIn(),
   slidingWindow,
   slidingCounter,
   slidingLog,

@@ -1,5 +1,6 @@
 import type { Compound } from './compound.js'
 import type { Decision } from './decision.js'
+import type { Engine } from './engine.js'
 import type { TollgateError } from './error.js'
 import type { Keys } from './keys.js'
 import type { Booking, Operation, Performed } from './operation.js'
@@ -54,6 +55,13 @@ export abstract class Store {
    * @internal
    */
   abstract readonly address: string | undefined
+
+  /**
+   * What counts in this process, if it is needed.
+   *
+   * @internal
+   */
+  abstract readonly engine: Engine
 
   /**
    * Opens a limiter's keys.

@@ -1,5 +1,6 @@
 /** The share of a policy: exact, never more, and hardly less. */
 import fc from 'fast-check'
+import { engine } from '../../ts/addon.js'
 import { compoundOf } from '../../ts/compound.js'
 import { fractionOf, shareOf } from '../../ts/fallback/share.js'
 import {
@@ -18,7 +19,7 @@ import {
 
 /** A single policy's share. */
 function shared<P extends Policy>(policy: P, share: number): P {
-  return shareOf(compoundOf(policy), share).policies[0]?.policy as P
+  return shareOf(engine, compoundOf(policy), share).policies[0]?.policy as P
 }
 
 describe('a number is multiplied as it was meant', () => {
@@ -276,7 +277,7 @@ test('several policies each have their share, with names, kinds of keys and the 
     burst: gcra({ limit: 10, period: '1s', per: 'ip' }),
     day: calendarWindow({ limit: 9, every: 'day', timeZone: 'Asia/Tokyo', per: 'account' }),
   })
-  const { policies, ...rest } = shareOf(compound, 0.3)
+  const { policies, ...rest } = shareOf(engine, compound, 0.3)
   expect(rest).toEqual({ isSingle: false, subjects: compound.subjects, limits: compound.limits })
   expect(policies).toEqual([
     { name: 'burst', subject: 0, policy: gcra({ limit: 3, period: '1s', per: 'ip' }) },

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Override, Policies, Policy, ReservingFor, WaitsOf } from '../../ts/index.js'
 import { type KeyOf, type LimitNames, MemoryStore, RateLimiter } from '../../ts/index.js'
+import * as wasm from '../../ts/wasm/index.js'
 import { FakeClock } from '../clock.js'
 import { openedRedis } from '../redis/opened.js'
 
@@ -40,6 +41,21 @@ function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number)
   }
 }
 
+/** The embedded store of WebAssembly. */
+function webAssembly(): Place {
+  const clock = new FakeClock()
+  const newStore = () => new wasm.MemoryStore({ clock: clock.read })
+  return {
+    name: 'WebAssembly',
+    limiter: (policies) => new wasm.RateLimiter(policies, { store: newStore() }),
+    twins: (policies) => {
+      const store = newStore()
+      return [new wasm.RateLimiter(policies, { store }), new wasm.RateLimiter(policies, { store })]
+    },
+    pass: async (millis) => clock.advance(millis),
+  }
+}
+
 /** A real Redis server. */
 function redis(): Place {
   const opened = openedRedis()
@@ -57,7 +73,7 @@ function redis(): Place {
 }
 
 /** Every place: the cases are the same, and nothing in them takes longer than milliseconds unless it passes time. */
-export const PLACES: readonly [Place, Place] = [embedded(), redis()]
+export const PLACES: readonly [Place, Place, Place] = [embedded(), redis(), webAssembly()]
 
 /** Every place, by clocks that go on by themselves. */
 export const LIVE_PLACES: readonly Place[] = [inMemory((millis) => sleep(millis)), PLACES[1]]

@@ -36,6 +36,11 @@ test('a program that imports and requires gets the same class and the same names
   expect(imported).toEqual(required)
 })
 
+test('a program gets the same decisions of WebAssembly, and one class by import and require', async () => {
+  copyPrograms(consumer, 'wasm.mjs')
+  expect(await told(consumer, 'wasm.mjs')).toEqual({ ...DECISIONS, isSame: true })
+})
+
 test('a program without frameworks gets the middlewares, the same by import and require', async () => {
   copyPrograms(consumer, 'frameworkless.mjs')
   const expected = { names: ['ipKey', 'rateLimit'], isSame: true }

@@ -18,8 +18,11 @@ describe('the main package', () => {
   })
 
   test('holds what the sources compile to, the loader and the papers, and nothing else', () => {
-    const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json']
-    const expected = [...papers, 'native.js', 'native.d.ts', ...readSources().flatMap(outputsOf)]
+    const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
+    const engine = ['engine.js', 'inlined.js', 'tollgate.wasm'].map((file) => `wasm/${file}`)
+    const bundles = ['web', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
+    const sources = readSources().filter((source) => !source.endsWith('.mjs'))
+    const expected = [...papers, 'native.js', 'native.d.ts', ...engine, ...bundles, ...sources.flatMap(outputsOf)]
     expect(paths(release.main)).toEqual(expected.sort())
   })
 
@@ -38,7 +41,9 @@ describe('the main package', () => {
     expect(main).toEqual(conditions('./dist/index'))
     const stems = Object.entries(subpaths).map(([subpath, { require: { default: file } = { default: '' } }]) => {
       const stem = file.replace(/\.js$/, '')
-      expect(exports[subpath]).toEqual(conditions(stem))
+      // Some platforms have something else instead.
+      const { import: imported, require: required } = exports[subpath] as Conditions
+      expect({ import: imported, require: required }).toEqual(conditions(stem))
       return [subpath.slice('./'.length), [`${stem}.d.ts`]] as const
     })
     expect(typesVersions['*']).toEqual(Object.fromEntries(stems))
@@ -48,6 +53,24 @@ describe('the main package', () => {
     const { peerDependencies, peerDependenciesMeta } = stagedManifest()
     const optional = Object.keys(peerDependencies).map((name) => [name, { optional: true }])
     expect(peerDependenciesMeta).toEqual(Object.fromEntries(optional))
+  })
+
+  test('gives no platform of the web anything of Node, and workerd a module that is compiled already', () => {
+    const { './wasm': wasm } = stagedManifest().exports as Record<string, object>
+    const web = { types: './dist/wasm/index.d.mts', default: './dist/wasm/web.mjs' }
+    expect(Object.entries(wasm as object).slice(0, 3)).toEqual([
+      ['workerd', { ...web, default: './dist/wasm/workerd.mjs' }],
+      ['deno', web],
+      ['browser', { import: web }],
+    ])
+  })
+
+  test('names every crate that is compiled into WebAssembly, with the text of its licence', () => {
+    const text = readFileSync(join(release.stage, MAIN, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
+    for (const name of ['indexmap', 'rlsf', 'siphasher', 'wasm-bindgen']) {
+      expect(text).toMatch(new RegExp(`^${name} [\\d.]+: `, 'm'))
+    }
+    expect(text).not.toMatch(/^(napi|redis|jiff) /m)
   })
 
   test('is well formed, says publint', async () => {
@@ -82,6 +105,7 @@ describe('the platform packages', () => {
     }
     expect(text).toContain('Redistribution and use in source and binary forms')
     expect(text).not.toContain('criterion')
+    expect(text).not.toContain('wasm-bindgen')
   })
 })
 

@@ -57,6 +57,11 @@ describe('without the platform package', () => {
     await expect(run('node', ['--eval', "require('tollgate/express-rate-limit')"], bare)).rejects.toThrow(
       'not installed',
     )
+    const program = `
+      const { gcra, RateLimiter } = require('tollgate/wasm')
+      const { status } = new RateLimiter(gcra({ limit: 1, period: '1m' })).takeSync('user:42')
+      console.log(JSON.stringify({ status }))`
+    expect(await told(bare, '--eval', program)).toEqual({ status: 'allowed-last' })
   })
 })
 

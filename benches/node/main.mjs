@@ -17,6 +17,7 @@ const PARTS = {
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),
   metrics: () => import('./metrics.mjs'),
+  wasm: () => import('./wasm.mjs'),
   memory: () => import('./memory.mjs'),
   ceiling: () => import('./ceiling.mjs'),
   'scale-keys': () => import('./scale-keys.mjs'),

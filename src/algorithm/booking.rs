@@ -57,8 +57,12 @@ impl RateState {
 
 impl Booking<RateState> {
     /// The booking as [`BOOKING_LENGTH`] numbers below 2^53, to be kept elsewhere.
-    pub fn to_numbers(&self) -> impl Iterator<Item = u64> {
-        self.before.to_numbers().into_iter().chain(self.left.to_numbers())
+    #[must_use]
+    pub fn to_numbers(&self) -> [u64; BOOKING_LENGTH] {
+        let mut numbers = [0; BOOKING_LENGTH];
+        numbers[..STATE_LENGTH].copy_from_slice(&self.before.to_numbers());
+        numbers[STATE_LENGTH..].copy_from_slice(&self.left.to_numbers());
+        numbers
     }
 
     /// The booking of these numbers; `None` if they are none of a booking.
@@ -212,7 +216,7 @@ mod tests {
         let mut state = bucket.unused();
         bucket.meet(&mut state, 7);
         let booking = bucket.book(&mut state, 7, 2, SECOND).unwrap();
-        let numbers: Vec<_> = booking.to_numbers().collect();
+        let numbers: Vec<_> = booking.to_numbers().into();
         assert_eq!(numbers.len(), BOOKING_LENGTH);
         assert_eq!(Booking::from_numbers(&numbers), Some(booking));
         assert_eq!(Booking::from_numbers(&numbers[1..]), None);

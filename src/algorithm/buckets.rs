@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use super::State;
+use super::entry::Entry;
 use crate::time::Micros;
 
 /// What is remembered of a key: nothing, or the units that were admitted, by bucket.
@@ -20,15 +21,6 @@ pub(super) struct Buckets {
     pub(super) before: u64,
     /// When no entry counts any more, under the numbers that wrote last.
     pub(super) settled_at: Micros,
-}
-
-/// What was admitted in one bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// The end of the bucket.
-    pub(super) end: Micros,
-    /// The running total of units, this entry's included. It may wrap: only differences matter.
-    pub(super) after: u64,
 }
 
 impl State for SlidingState {
@@ -67,14 +59,14 @@ impl Counted<'_> {
         let Buckets { entries, before, .. } = self.buckets;
         let units = units + self.before.wrapping_sub(*before);
         let short = entries.partition_point(|entry| entry.after.wrapping_sub(*before) < units);
-        entries.get(short).map(|entry| entry.end)
+        entries.get(short).map(|entry| entry.time)
     }
 }
 
 impl Buckets {
     /// What counts at the time `now` of what ends later than `horizon`.
     pub(super) fn counted(&self, now: Micros, horizon: Micros) -> Counted<'_> {
-        let counts = |entry: &Entry| entry.end > horizon;
+        let counts = |entry: &Entry| entry.time > horizon;
         let gone = match self.entries.front() {
             _ if now >= self.settled_at => self.entries.len(),
             Some(oldest) if counts(oldest) => 0,
@@ -88,7 +80,9 @@ impl Buckets {
     /// Takes up to so many units out of the entry that ends at `end`, if it counts, and tells how many.
     pub(super) fn give_back(&mut self, units: u64, now: Micros, end: Micros) -> u64 {
         let Counted { gone, before, .. } = self.counted(now, end.saturating_sub(1));
-        let Some(entry) = self.entries.get(gone).filter(|entry| entry.end == end) else { return 0 };
+        let Some(entry) = self.entries.get(gone).filter(|entry| entry.time == end) else {
+            return 0;
+        };
         let given = units.min(entry.after.wrapping_sub(before));
         for entry in self.entries.range_mut(gone..) {
             entry.after = entry.after.wrapping_sub(given);

@@ -26,7 +26,9 @@
 use std::sync::Arc;
 
 use super::{Algorithm, InvalidNumber, Outcome, State as _, Taken, WindowState, checked_units};
-use crate::calendar::{Calendar, Every};
+use crate::calendar::Calendar;
+#[cfg(feature = "zones")]
+use crate::calendar::Every;
 use crate::time::Micros;
 
 /// `limit` units in each window of a calendar.
@@ -42,10 +44,18 @@ impl CalendarWindow {
     /// # Errors
     /// [`InvalidNumber`] for a limit that is 0 or too large to count exactly, and for a name that no
     /// time zone has.
+    #[cfg(feature = "zones")]
     pub fn new(limit: u64, every: Every, time_zone: &str) -> Result<Self, InvalidNumber> {
-        checked_units("limit", limit)?;
         let unknown = InvalidNumber { option: "timeZone", rule: "must name an IANA time zone" };
-        let calendar = Calendar::new(every, time_zone).map_err(|_| unknown)?;
+        Self::by(limit, Calendar::new(every, time_zone).map_err(|_| unknown)?)
+    }
+
+    /// `limit` units per window of a calendar.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a limit that is 0 or too large to count exactly.
+    pub fn by(limit: u64, calendar: Calendar) -> Result<Self, InvalidNumber> {
+        checked_units("limit", limit)?;
         Ok(Self { limit, calendar: Arc::new(calendar) })
     }
 

@@ -6,18 +6,11 @@
 use std::collections::VecDeque;
 
 use super::State;
+use super::entry::Entry;
 use crate::time::Micros;
 
 /// Above this an array with four times more room than entries gives memory back.
 const SMALL: usize = 64;
-
-/// A call, or the calls of one multiple of the precision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
-    time: Micros,
-    /// All units up to its end.
-    after: u64,
-}
 
 /// The calls of a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod arrival;
 mod booking;
 mod buckets;
 mod calendar_window;
+mod entry;
 mod fixed_window;
 mod gcra;
 mod leaky_bucket;

@@ -109,10 +109,12 @@ impl SlidingLog {
             }
             checked_length("window", one.window)?;
         }
-        let mut by_window: Vec<_> = limits.iter().collect();
-        by_window.sort_by_key(|one| one.window);
-        if by_window.windows(2).any(|two| two[0].window == two[1].window) {
-            return wrong("window", "must not be the same for two limits");
+        let mut by_window = Vec::with_capacity(limits.len());
+        for one in &limits {
+            match by_window.binary_search_by_key(&one.window, |other: &&LogLimit| other.window) {
+                Ok(_) => return wrong("window", "must not be the same for two limits"),
+                Err(index) => by_window.insert(index, one),
+            }
         }
         if by_window.windows(2).any(|two| two[0].limit >= two[1].limit) {
             return wrong("limit", "must be smaller for a smaller window");

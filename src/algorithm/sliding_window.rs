@@ -36,7 +36,8 @@
 
 use std::collections::VecDeque;
 
-use super::buckets::{Buckets, Counted, Entry, SlidingState};
+use super::buckets::{Buckets, Counted, SlidingState};
+use super::entry::Entry;
 use super::{Algorithm, InvalidNumber, Outcome, Taken, checked_length, checked_units};
 use crate::time::Micros;
 
@@ -132,9 +133,9 @@ impl SlidingWindow {
     /// than a window and a bucket.
     fn repair(&self, buckets: &mut Buckets, now: Micros) {
         let own_end = self.start(now) + self.width;
-        if buckets.entries.back().is_some_and(|newest| newest.end > own_end + self.span) {
+        if buckets.entries.back().is_some_and(|newest| newest.time > own_end + self.span) {
             let used = buckets.counted(now, self.horizon(now)).used();
-            let entry = Entry { end: own_end, after: used.max(self.limit) };
+            let entry = Entry { time: own_end, after: used.max(self.limit) };
             let settled_at = self.ceases_at(own_end);
             *buckets = Buckets { entries: VecDeque::from([entry]), before: 0, settled_at };
         }
@@ -147,14 +148,14 @@ impl SlidingWindow {
         buckets.before = before;
         let own_end = self.start(now) + self.width;
         let end = match buckets.entries.back_mut() {
-            Some(newest) if newest.end >= own_end => {
+            Some(newest) if newest.time >= own_end => {
                 newest.after = newest.after.wrapping_add(cost);
-                newest.end
+                newest.time
             }
             newest => {
                 let before = newest.map_or(before, |newest| newest.after);
                 let after = before.wrapping_add(cost);
-                buckets.entries.push_back(Entry { end: own_end, after });
+                buckets.entries.push_back(Entry { time: own_end, after });
                 own_end
             }
         };

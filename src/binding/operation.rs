@@ -13,51 +13,14 @@ use super::hot::{self, Answered, TimeOf};
 use super::key::{KeyBuffer, element, number};
 use super::policy::Policy;
 use super::whole;
-use crate::algorithm::Taken;
 use crate::key::Key;
 use crate::operation::Operation;
 use crate::policies::MOST_POLICIES;
-use crate::store::memory::{Ledger, Unperformed};
+use crate::store::memory::Ledger;
 
-/// The operation of this number, if it needs no more than an amount beside its keys. `ts/operation.ts` has
-/// the same numbers.
-pub(super) fn operation(code: u64, amount: u64) -> Option<Operation> {
-    Some(match code {
-        0 => Operation::Take { cost: amount },
-        1 => Operation::TakeUpTo { units: amount },
-        2 => Operation::Peek { cost: amount },
-        3 => Operation::Penalize { units: amount },
-        4 => Operation::Reset,
-        5 => Operation::Block { lasting: amount },
-        6 => Operation::Unblock,
-        7 => Operation::ClearOverride,
-        _ => return None,
-    })
-}
-
-/// Gives back `units` of an earlier call: `taken` has its time and then, by policy, when the key was to be as
-/// if never used, in whole microseconds.
-pub(super) fn refund(units: f64, taken: &[f64]) -> Operation {
-    let (at, resets) = taken.split_first().unwrap_or((&0.0, &[]));
-    let taken = |&reset: &f64| Taken { at: whole(*at), reset_at: whole(reset) };
-    Operation::Refund { units: whole(units), taken: resets.iter().map(taken).collect() }
-}
-
-/// Takes units under a hold; nothing if that is no hold's id.
 #[cfg(feature = "redis")]
-pub(super) fn reserve(cost: f64, hold: &[u8], lasting_us: f64) -> Option<Operation> {
-    let (cost, lasting) = (whole(cost), whole(lasting_us));
-    Some(Operation::Reserve { cost, hold: hold.try_into().ok()?, lasting })
-}
-
-/// Settles a hold: `numbers` has the units that were taken, the actual units and when the hold ends; and then what
-/// [`refund`] is given of the call. Nothing if that is no hold's id.
-pub(super) fn settle(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
-    let (&[units, actual, expires_at], taken) = numbers.split_first_chunk()?;
-    let Operation::Refund { taken, .. } = refund(units, taken) else { return None };
-    let (units, actual, expires_at) = (whole(units), whole(actual), whole(expires_at));
-    Some(Operation::Settle { hold: hold.try_into().ok()?, units, actual, taken, expires_at })
-}
+pub(super) use crate::face::operation::reserve;
+pub(super) use crate::face::operation::{operation, refund, settle};
 
 /// Gives keys numbers of their own, by policy, for so many microseconds.
 pub(super) fn override_numbers(
@@ -131,17 +94,8 @@ pub(super) fn perform(
     hot::answer(place, || {
         let (keys, operation) = (keys?, operation.ok_or(Failure::Panicked)?);
         let keys = &keys[..ledger.policies().subjects()];
-        ledger.perform(keys, operation, time).map_err(failure)
+        ledger.perform(keys, operation, time).map_err(Failure::from)
     });
-}
-
-fn failure(unperformed: Unperformed) -> Failure {
-    match unperformed {
-        Unperformed::SharedCell => Failure::SharedCell,
-        Unperformed::NoRoom => Failure::NoRoom,
-        // TypeScript makes them of the limiter's own.
-        Unperformed::OtherNumbers => Failure::Panicked,
-    }
 }
 
 /// What a bound function carries.

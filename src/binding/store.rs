@@ -29,7 +29,7 @@ impl MemoryStore {
         let Some(name) = name else {
             return Ok(Self(memory::MemoryStore::new(max_keys, random_seed())));
         };
-        match open_named(&name, max_keys, own_clock, random_seed()) {
+        match open_named(&name, max_keys, own_clock, random_seed) {
             Ok(store) => Ok(Self(store)),
             Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
         }

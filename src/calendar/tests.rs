@@ -1,5 +1,9 @@
 //! Named days of named zones, and an oracle that looks at the local clock second by second.
 
+use jiff::civil::Date;
+use jiff::tz::{self, Offset, TimeZone};
+use jiff::{Timestamp, ToSpan as _};
+
 use super::*;
 
 /// The time of a text such as `2026-03-29T02:59:59.999999Z`.
@@ -28,6 +32,24 @@ fn every(name: &str) -> Every {
 
 fn calendar(name: &str, zone: &str) -> Calendar {
     Calendar::new(every(name), zone).unwrap()
+}
+
+fn time_zone(name: &str) -> TimeZone {
+    tz::db().get(name).unwrap()
+}
+
+fn timestamp(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// A zone of which no more is known than what its clocks show.
+#[derive(Debug)]
+struct Shown(TimeZone);
+
+impl Zone for Shown {
+    fn offset(&self, at: i64) -> i64 {
+        self.0.offset(at)
+    }
 }
 
 /// Walks from the first of the boundaries to the last, and finds those and no other.
@@ -272,7 +294,7 @@ fn boundaries_are_those_that_the_local_clock_shows() {
                 found.push(second);
             }
             found.retain(|&second| second < to);
-            let expected = scanned(&calendar.zone, calendar.every, from, to);
+            let expected = scanned(&time_zone(zone), calendar.every, from, to);
             assert_eq!(found, expected, "{name} in {zone} around {change}");
         }
     }
@@ -310,6 +332,21 @@ fn what_is_told_of_a_time_is_around_it() {
                 for next in around.windows(2) {
                     assert_eq!(shared.end_after(next[0] * 1_000), next[1]);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_zone_that_only_shows_its_clocks_has_the_same_boundaries() {
+    for (zone, change) in CHANGES {
+        let change = (at(change) / MICROS_PER_SECOND).cast_signed();
+        for name in NAMES {
+            let known = calendar(name, zone);
+            let shown = Calendar::in_zone(every(name), zone, Box::new(Shown(time_zone(zone))));
+            for second in (change - 200_000..change + 200_000).step_by(1_801) {
+                let boundary = known.boundary_after(second);
+                assert_eq!(shown.boundary_after(second), boundary, "{name} in {zone} at {second}");
             }
         }
     }

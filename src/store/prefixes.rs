@@ -1,7 +1,5 @@
 //! Which prefixes are open, and with which policies.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 
 use crate::policies::{NamedPolicy, Policies};
@@ -10,24 +8,32 @@ use crate::policies::{NamedPolicy, Policies};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixTaken;
 
+impl PrefixTaken {
+    /// What is wrong with the prefix.
+    pub const RULE: &str = "is in use on this store by a limiter with a different policy";
+}
+
 impl fmt::Display for PrefixTaken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("is in use on this store by a limiter with a different policy")
+        f.write_str(Self::RULE)
     }
 }
 
 impl std::error::Error for PrefixTaken {}
 
-/// The open prefixes, and a number for each prefix, policy name and kind of state ever opened.
+/// The open prefixes, and a number for each prefix, policy name and kind of state ever opened; both in order.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
-    open: HashMap<String, Open>,
+    open: Vec<Open>,
     /// Kept for good, so that a limiter that is closed and made again finds its states.
-    numbers: HashMap<(String, Box<str>, &'static str), u32>,
+    numbers: Vec<(Space, u32)>,
 }
+
+type Space = (Box<str>, Box<str>, &'static str);
 
 #[derive(Debug)]
 struct Open {
+    prefix: Box<str>,
     policies: Policies,
     ledgers: usize,
 }
@@ -39,27 +45,42 @@ impl Prefixes {
         prefix: &str,
         policies: &Policies,
     ) -> Result<Box<[u32]>, PrefixTaken> {
-        match self.open.entry(prefix.to_owned()) {
-            Entry::Occupied(open) if open.get().policies != *policies => return Err(PrefixTaken),
-            Entry::Occupied(mut open) => open.get_mut().ledgers += 1,
-            Entry::Vacant(vacant) => {
-                vacant.insert(Open { policies: policies.clone(), ledgers: 1 });
+        match self.find(prefix) {
+            Ok(index) if self.open[index].policies != *policies => return Err(PrefixTaken),
+            Ok(index) => self.open[index].ledgers += 1,
+            Err(index) => {
+                let open = Open { prefix: prefix.into(), policies: policies.clone(), ledgers: 1 };
+                self.open.insert(index, open);
             }
         }
         let number = |NamedPolicy { name, policy, .. }: &NamedPolicy| {
-            let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-            let space = (prefix.to_owned(), name.clone(), policy.tag());
-            *self.numbers.entry(space).or_insert(next)
+            self.number((prefix.into(), name.clone(), policy.tag()))
         };
         Ok(policies.named().iter().map(number).collect())
     }
 
     /// One ledger of the prefix fewer.
     pub(crate) fn close(&mut self, prefix: &str) {
-        if let Some(open) = self.open.get_mut(prefix) {
-            open.ledgers -= 1;
-            if open.ledgers == 0 {
-                self.open.remove(prefix);
+        if let Ok(index) = self.find(prefix) {
+            self.open[index].ledgers -= 1;
+            if self.open[index].ledgers == 0 {
+                self.open.remove(index);
+            }
+        }
+    }
+
+    /// Where a prefix is among those that are open, or would be.
+    fn find(&self, prefix: &str) -> Result<usize, usize> {
+        self.open.binary_search_by(|open| (*open.prefix).cmp(prefix))
+    }
+
+    fn number(&mut self, space: Space) -> u32 {
+        match self.numbers.binary_search_by(|(known, _)| known.cmp(&space)) {
+            Ok(index) => self.numbers[index].1,
+            Err(index) => {
+                let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+                self.numbers.insert(index, (space, next));
+                next
             }
         }
     }

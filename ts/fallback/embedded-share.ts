@@ -1,7 +1,7 @@
-import * as native from '../addon.js'
 import { compiledAll } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
+import type { Engine, EngineLedger, EnginePolicies, EngineStore } from '../engine.js'
 import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
 import { MemoryLedger } from '../memory/ledger.js'
@@ -22,19 +22,20 @@ export class EmbeddedShare implements Fallback {
   readonly #ledger: MemoryLedger
 
   /**
+   * @param engine - What counts.
    * @param address - The server that it answers for.
    * @param compound - The share of the limiter's policies.
    * @param origin - What decisions are stamped with.
    * @throws {TollgateError} `INVALID_OPTION` while the prefix is open with other numbers.
    */
-  constructor(address: string, prefix: string, compound: Compound, origin: object) {
+  constructor(engine: Engine, address: string, prefix: string, compound: Compound, origin: object) {
     // No name that a user may give a store has a colon.
-    const store = new native.MemoryStore(MAX_KEYS, `fallback: ${address}`, false)
-    const policies = compiledAll(compound)
+    const store = new engine.MemoryStore(MAX_KEYS, `fallback: ${address}`, false)
+    const policies = compiledAll(engine, compound)
     const ledger = translated('INVALID_OPTION', `onStoreFailure: prefix ${JSON.stringify(prefix)}`, () => {
       return openIn(store, prefix, policies)
     })
-    this.#ledger = new MemoryLedger(ledger, undefined, compound, origin)
+    this.#ledger = new MemoryLedger(engine, ledger, undefined, compound, origin)
   }
 
   take(key: string, cost: number): Decision {
@@ -67,7 +68,7 @@ export class EmbeddedShare implements Fallback {
   }
 }
 
-function openIn(store: native.MemoryStore, prefix: string, policies: native.Policies): native.Ledger {
+function openIn(store: EngineStore, prefix: string, policies: EnginePolicies): EngineLedger {
   try {
     return store.open(prefix, policies)
   } catch {

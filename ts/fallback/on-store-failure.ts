@@ -78,13 +78,13 @@ export function openGuarded(store: Store, { prefix, compound, tag }: Opening, gi
   if (failure === 'throw' || address === undefined || prefix === undefined) {
     return store.open(prefix, compound, tag)
   }
-  const share = typeof failure === 'object' ? shareOf(compound, failure.embedded.share) : undefined
+  const share = typeof failure === 'object' ? shareOf(store.engine, compound, failure.embedded.share) : undefined
   const ledger = store.open(prefix, compound, tag)
   try {
     const fallback =
       share === undefined
         ? new FixedAnswers(failure === 'allow', compound, ledger.origin)
-        : new EmbeddedShare(address, prefix, share, ledger.origin)
+        : new EmbeddedShare(store.engine, address, prefix, share, ledger.origin)
     return new GuardedLedger(ledger, fallback)
   } catch (error) {
     void ledger.close()

@@ -1,6 +1,7 @@
 import { compiled } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import { microsOf } from '../duration.js'
+import type { Engine } from '../engine.js'
 import { TollgateError } from '../error.js'
 import { type Policy, policyOf } from '../policy.js'
 
@@ -14,13 +15,14 @@ interface Fraction {
  * A share of a limiter's policies: what they admit together in N processes with a share of 1/N is at most what
  * they admit in one as they are.
  *
+ * @param engine - What is to count it.
  * @param share - Above 0, at most 1.
  * @throws {TollgateError} `INVALID_OPTION` if it leaves nothing of a number, or what cannot be counted exactly.
  */
-export function shareOf(compound: Compound, share: number): Compound {
+export function shareOf(engine: Engine, compound: Compound, share: number): Compound {
   const policies = compound.policies.map((named) => {
     const where = compound.isSingle ? '' : `policies.${named.name}: `
-    return { ...named, policy: new Sharing(where, named.policy, share).policy }
+    return { ...named, policy: new Sharing(engine, where, named.policy, share).policy }
   })
   return { ...compound, policies }
 }
@@ -32,14 +34,14 @@ class Sharing {
   readonly #share: number
   readonly #fraction: Fraction
 
-  constructor(where: string, policy: Policy, share: number) {
+  constructor(engine: Engine, where: string, policy: Policy, share: number) {
     this.#where = `${where}${policy.algorithm}`
     this.#share = share
     this.#fraction = fractionOf(share)
     const shared = { ...policy, ...this.#numbersOf(policy) }
     try {
       this.policy = policyOf(shared)
-      compiled(this.policy)
+      compiled(engine, this.policy)
     } catch (cause) {
       const rule = `makes an impossible policy: ${where}${(cause as Error).message}`
       throw new TollgateError('INVALID_OPTION', `onStoreFailure: embedded.share ${share} ${rule}`, { cause })

@@ -1,8 +1,8 @@
-import type * as native from '../../native.js'
 import { ANSWER_LENGTH, decisionAt, failureAt } from '../answer.js'
 import { compiled } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
+import type { Engine, EngineLedger, EnginePolicy } from '../engine.js'
 import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
 import {
@@ -30,7 +30,8 @@ export class MemoryLedger implements Ledger {
   readonly isSync = true
   readonly isDown = false
   readonly origin: object
-  readonly #native: native.Ledger
+  readonly #engine: Engine
+  readonly #native: EngineLedger
   readonly #clock: (() => number) | undefined
   /** The names of the limits that decisions tell of. */
   readonly #names: readonly string[]
@@ -41,16 +42,21 @@ export class MemoryLedger implements Ledger {
   readonly #answer: Float64Array<ArrayBuffer>
   readonly #told: Float64Array<ArrayBuffer>
   readonly #take: (key: string, cost?: number, epochMs?: number) => void
-  readonly #perform: ReturnType<native.Ledger['bindPerform']>
+  readonly #perform: ReturnType<EngineLedger['bindPerform']>
 
-  /** @param origin - What decisions are stamped with. Default: this ledger's own. */
+  /**
+   * @param engine - Whose ledger it is.
+   * @param origin - What decisions are stamped with. Default: this ledger's own.
+   */
   constructor(
-    ledger: native.Ledger,
+    engine: Engine,
+    ledger: EngineLedger,
     clock: (() => number) | undefined,
     { limits, policies }: Compound,
     origin: object = {},
   ) {
     this.origin = origin
+    this.#engine = engine
     this.#native = ledger
     this.#clock = clock
     this.#names = limits.map(({ name }) => name)
@@ -118,7 +124,7 @@ export class MemoryLedger implements Ledger {
         this.#native.settle([...keys.keys], numbersOfSettle(operation), this.#now(), this.#told)
         return this.#performedFor(keys)
       case 'override': {
-        const policies = operation.policies.map(numbersOf)
+        const policies = operation.policies.map((policy) => this.#numbersOf(policy))
         this.#native.overrideNumbers([...keys.keys], policies, operation.lastingUs, this.#now(), this.#told)
         return this.#performedFor(keys)
       }
@@ -164,13 +170,13 @@ export class MemoryLedger implements Ledger {
     return decision
   }
 
+  #numbersOf(policy: Policy | undefined): EnginePolicy | undefined {
+    return policy === undefined ? undefined : compiled(this.#engine, policy, 'override: ')
+  }
+
   #now(): number {
     return this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock)
   }
-}
-
-function numbersOf(policy: Policy | undefined): native.Policy | undefined {
-  return policy === undefined ? undefined : compiled(policy, 'override: ')
 }
 
 /** The time by the user's clock. */

@@ -1,5 +1,4 @@
-import * as native from '../addon.js'
-import { type Duration, microsOf, millisOf } from '../duration.js'
+import { type Duration, millisOf } from '../duration.js'
 import { invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
@@ -38,45 +37,28 @@ const UNITS: readonly unknown[] = ['hour', 'day', 'week', 'month'] satisfies Cal
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/**
- * At most `limit` units per window of the calendar: per day in Shanghai, per month in UTC.
- *
- * **Law:** `limit` per calendar window, and at most 2 · `limit` in any rolling span that is no longer than
- * the windows in it.
- *
- * Days, weeks and months begin with the first instant of their first date in the time zone: a day has 23 or
- * 25 hours where the clocks change. Parts of a day are counted by the local clock from its midnight: an hour
- * that the clocks repeat is counted again, and where the clocks change by half an hour, so long is a window.
- *
- * A window that is open keeps its end, so processes whose time zone data differ never reset each other. If the
- * deciding clock is set back so far that a window ends more than twice the longest window ahead (two parts of
- * a day; for days 50 hours, for weeks 14 days and 2 hours, for months 62 days and 2 hours), the key is full
- * until the next boundary.
- *
- * Time zones are the system's (or `TZDIR`'s), with a copy of its own for names that the system has not.
- *
- * @throws {TollgateError} `INVALID_POLICY`
- *
- * @example
- * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })
- */
-export function calendarWindow<const S extends string = never>(
+/** Makes a {@link CalendarWindowPolicy}. */
+export type MakeCalendarWindow = <const S extends string = never>(
   options: CalendarWindowOptions<S>,
-): CalendarWindowPolicy<NoInfer<S>> {
-  const names = ['limit', 'every', 'timeZone', 'per'] as const
-  const { limit, every, timeZone = 'UTC', per } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
-  return Object.freeze({
-    algorithm: 'calendarWindow',
-    limit: wholeNumber('INVALID_POLICY', 'calendarWindow: limit', limit),
-    every: everyOf(every),
-    timeZone: timeZoneOf(timeZone),
-    ...perOf<S>('calendarWindow', per),
-  })
-}
+) => CalendarWindowPolicy<NoInfer<S>>
 
-/** The policy as the engine has it. */
-export function compiledCalendarWindow({ limit, every, timeZone }: CalendarWindowPolicy): native.Policy {
-  return native.Policy.calendarWindow(limit, typeof every === 'number' ? microsOf(every) : every, timeZone)
+/**
+ * `calendarWindow` where these are the names of time zones.
+ *
+ * Without names all are taken for one, and it is left to the engine to refuse them.
+ */
+export function calendarWindowIn(isTimeZone: (name: string) => boolean = () => true): MakeCalendarWindow {
+  return <const S extends string = never>(options: CalendarWindowOptions<S>) => {
+    const names = ['limit', 'every', 'timeZone', 'per'] as const
+    const { limit, every, timeZone = 'UTC', per } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
+    return Object.freeze({
+      algorithm: 'calendarWindow',
+      limit: wholeNumber('INVALID_POLICY', 'calendarWindow: limit', limit),
+      every: everyOf(every),
+      timeZone: timeZoneOf(timeZone, isTimeZone),
+      ...perOf<S>('calendarWindow', per),
+    })
+  }
 }
 
 function everyOf(value: unknown): CalendarUnit | number {
@@ -101,8 +83,8 @@ function partOf(value: unknown): number | undefined {
   }
 }
 
-function timeZoneOf(value: unknown): string {
-  if (typeof value === 'string' && native.Policy.isTimeZone(value)) {
+function timeZoneOf(value: unknown, isTimeZone: (name: string) => boolean): string {
+  if (typeof value === 'string' && isTimeZone(value)) {
     return value
   }
   const rule = "must be the IANA name of a time zone, such as 'Europe/Berlin'"

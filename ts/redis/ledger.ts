@@ -1,4 +1,5 @@
 import type * as native from '../../native.js'
+import { engine } from '../addon.js'
 import { ANSWER_LENGTH, failureOf } from '../answer.js'
 import { compiled } from '../compiled.js'
 import type { Compound } from '../compound.js'
@@ -149,7 +150,7 @@ export class RedisLedger implements Ledger {
       case 'settle':
         return ledger.noteSettle(keys, tag, operation.hold, numbersOfSettle(operation))
       case 'override': {
-        const policies = operation.policies.map((policy) => policy && compiled(policy, 'override: '))
+        const policies = operation.policies.map((policy) => policy && compiled(engine, policy, 'override: '))
         return ledger.noteOverride(keys, tag, policies, operation.lastingUs)
       }
       default:

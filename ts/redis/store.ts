@@ -56,6 +56,8 @@ const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versio
 export class RedisStore extends Store {
   /** @internal */
   override readonly address: string
+  /** @internal */
+  override readonly engine = native.engine
   readonly #native: native.RedisStore
   readonly #batcher: Batcher
   /** The prefixes that are open, and for how many limiters. */
@@ -144,7 +146,7 @@ export class RedisStore extends Store {
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
-    const policies = compiledAll(compound)
+    const policies = compiledAll(native.engine, compound)
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
       this.#native.open(prefix, policies),
     )

@@ -13,7 +13,7 @@ fn entries(state: &SlidingState) -> Vec<(Micros, u64)> {
     let units = |entry: &Entry| {
         let units = entry.after.wrapping_sub(before);
         before = entry.after;
-        (entry.end, units)
+        (entry.time, units)
     };
     buckets.entries.iter().map(units).collect()
 }

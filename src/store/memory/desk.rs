@@ -88,10 +88,13 @@ impl<'a> Desk<'a> {
     ) -> Self {
         let place = |key: &Option<Key<'a>>| key.map(|key| (key, store.place(key)));
         let places: Vec<_> = keys.iter().map(place).collect();
-        let mut numbers: Vec<_> =
-            places.iter().flatten().map(|(_, place)| store.number_of_shard(*place)).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
+        let mut numbers = Vec::with_capacity(places.len());
+        for (_, place) in places.iter().flatten() {
+            let number = store.number_of_shard(*place);
+            if let Err(index) = numbers.binary_search(&number) {
+                numbers.insert(index, number);
+            }
+        }
         let lock = |number| (number, locked(&store.shards[number]));
         let shards: Vec<_> = numbers.into_iter().map(lock).collect();
         let now = clock.now();

@@ -18,7 +18,7 @@ pub use ledger::Ledger;
 pub use named::{NameTaken, open_named};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip::SipHasher13;
 
@@ -41,10 +41,13 @@ const KEYS_PER_SHARD: usize = 1024;
 /// The secret of a store's hash function. Draw it at random: keys are hostile input.
 pub type Seed = (u64, u64);
 
+/// Draws a seed when it is first needed: not everywhere are there random numbers at any time.
+type Draw = Box<dyn FnOnce() -> Seed + Send>;
+
 /// The embedded store.
 #[derive(Debug)]
 pub struct MemoryStore {
-    seed: Seed,
+    seed: LazyLock<Seed, Draw>,
     shards: Box<[Mutex<Shard>]>,
     room: Room,
     /// The shard that is swept next although nobody visits it.
@@ -115,11 +118,17 @@ impl MemoryStore {
     /// A store for at most `max_keys` keys (at least 1).
     #[must_use]
     pub fn new(max_keys: usize, seed: Seed) -> Arc<Self> {
+        Self::drawing(max_keys, move || seed)
+    }
+
+    /// [`new`](Self::new), with a seed that is drawn when the first key is asked for.
+    #[must_use]
+    pub fn drawing(max_keys: usize, draw: impl FnOnce() -> Seed + Send + 'static) -> Arc<Self> {
         let max_keys = max_keys.max(1);
         let wanted = u16::try_from(max_keys / KEYS_PER_SHARD).unwrap_or(MOST_SHARDS);
         let shards = wanted.clamp(1, MOST_SHARDS).next_power_of_two();
         Arc::new(Self {
-            seed,
+            seed: LazyLock::new(Box::new(draw)),
             shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
             room: Room { held: AtomicUsize::new(0), max_keys },
             turn: AtomicUsize::new(0),

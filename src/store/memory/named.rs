@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
-
-use once_cell::sync::Lazy;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use super::{MemoryStore, Seed, locked};
 
 /// Named stores live as long as the process: a worker thread that ends must not take the counts of
 /// the others with it, nor may a pause in which no thread holds the store reset them.
-static NAMED: Lazy<Mutex<HashMap<String, Named>>> = Lazy::new(Mutex::default);
+static NAMED: LazyLock<Mutex<HashMap<String, Named>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug)]
 struct Named {
@@ -38,7 +36,7 @@ impl fmt::Display for NameTaken {
 
 impl std::error::Error for NameTaken {}
 
-/// Opens the store called `name`, or makes it.
+/// Opens the store called `name`, or makes it, with a seed that is drawn when it is needed.
 ///
 /// # Errors
 /// [`NameTaken`] if it exists with other options.
@@ -46,11 +44,11 @@ pub fn open_named(
     name: &str,
     max_keys: usize,
     own_clock: bool,
-    seed: Seed,
+    draw: impl FnOnce() -> Seed + Send + 'static,
 ) -> Result<Arc<MemoryStore>, NameTaken> {
     let mut named = locked(&NAMED);
     let Some(found) = named.get(name) else {
-        let store = MemoryStore::new(max_keys, seed);
+        let store = MemoryStore::drawing(max_keys, draw);
         named.insert(name.to_owned(), Named { store: Arc::clone(&store), own_clock });
         return Ok(store);
     };
@@ -69,19 +67,19 @@ mod tests {
 
     #[test]
     fn one_store_per_name() {
-        let first = open_named("named-one", 10, false, (1, 2)).unwrap();
-        let again = open_named("named-one", 10, false, (3, 4)).unwrap();
-        let other = open_named("named-two", 10, false, (1, 2)).unwrap();
+        let first = open_named("named-one", 10, false, || (1, 2)).unwrap();
+        let again = open_named("named-one", 10, false, || (3, 4)).unwrap();
+        let other = open_named("named-two", 10, false, || (1, 2)).unwrap();
         assert!(Arc::ptr_eq(&first, &again));
         assert!(!Arc::ptr_eq(&first, &other));
     }
 
     #[test]
     fn other_options_are_refused() {
-        let _store = open_named("named-three", 10, false, (1, 2)).unwrap();
-        let keys = open_named("named-three", 11, false, (1, 2)).unwrap_err();
+        let _store = open_named("named-three", 10, false, || (1, 2)).unwrap();
+        let keys = open_named("named-three", 11, false, || (1, 2)).unwrap_err();
         assert_eq!(keys.to_string(), "is in use with maxKeys: 10");
-        let clock = open_named("named-three", 10, true, (1, 2)).unwrap_err();
+        let clock = open_named("named-three", 10, true, || (1, 2)).unwrap_err();
         assert_eq!(clock, NameTaken::Clock);
     }
 }

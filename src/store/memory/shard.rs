@@ -4,7 +4,6 @@
 //! walk is paid for by the visits: while keys come and go at a steady pace, the dead ones never
 //! outnumber the living by much.
 
-use std::collections::HashMap;
 use std::mem;
 
 use super::table::{Guess, OwnedKey, Table};
@@ -35,6 +34,8 @@ const LIFTED: State = State::Window(WindowState { ends_ms: 0, count: 0 });
 /// What the newcomers that found no room have used, together.
 #[derive(Debug)]
 struct Cell {
+    /// Its space and number.
+    name: (u32, u16),
     state: State,
     /// When it was last as if never used.
     began: Micros,
@@ -54,8 +55,8 @@ pub(super) struct Shard {
     entries: Table<State>,
     /// What few keys have beside a state.
     extras: Table<Extras>,
-    /// By space and number.
-    cells: HashMap<(u32, u16), Cell>,
+    /// In order of their names: they are few, as they are spread over the shards.
+    cells: Vec<Cell>,
     dues: u32,
 }
 
@@ -99,8 +100,12 @@ impl Shard {
             self.entries.put(spot, state);
         } else {
             let (space, _, place) = spot;
-            let cell = self.cells.entry((space, place.cell()));
-            let cell = cell.or_insert_with(|| Cell { state: state.clone(), began: now });
+            let name = (space, place.cell());
+            let index = find(&self.cells, name).unwrap_or_else(|index| {
+                self.cells.insert(index, Cell { name, state: state.clone(), began: now });
+                index
+            });
+            let cell = &mut self.cells[index];
             if cell.state.settled_at() <= now {
                 cell.began = now;
             }
@@ -164,7 +169,7 @@ impl Shard {
         if self.cells.is_empty() {
             return None;
         }
-        let cell = self.cells.get(&(space, place.cell()))?;
+        let cell = &self.cells[find(&self.cells, (space, place.cell())).ok()?];
         (cell.state.settled_at() > now).then(|| cell.state.clone())
     }
 
@@ -183,7 +188,7 @@ impl Shard {
         let can_drop = |key: &OwnedKey, state: &State| can_drop(&self.cells, key, state, now);
         let states = self.entries.sweep(steps, can_drop);
         if states.finished {
-            self.cells.retain(|_, cell| cell.state.settled_at() > now);
+            self.cells.retain(|cell| cell.state.settled_at() > now);
         }
         let extras = self.extras.sweep(steps, |_, extras| extras.end() <= now);
         let dropped = states.dropped + extras.dropped;
@@ -196,13 +201,19 @@ impl Shard {
 ///
 /// A key that has no entry may have to share its cell. There a window that was opened before
 /// the key's own one ended would let it take part in three windows within the length of one.
-fn can_drop(cells: &HashMap<(u32, u16), Cell>, key: &OwnedKey, state: &State, now: Micros) -> bool {
+fn can_drop(cells: &[Cell], key: &OwnedKey, state: &State, now: Micros) -> bool {
     let settled_at = state.settled_at();
     let began_earlier = |cell: &Cell| cell.state.settled_at() > now && cell.began < settled_at;
     settled_at <= now
         && (cells.is_empty()
             || state.drains()
-            || !cells.get(&(key.space, key.cell())).is_some_and(began_earlier))
+            || !find(cells, (key.space, key.cell()))
+                .is_ok_and(|index| began_earlier(&cells[index])))
+}
+
+/// Where a cell is among others, or would be.
+fn find(cells: &[Cell], name: (u32, u16)) -> Result<usize, usize> {
+    cells.binary_search_by_key(&name, |cell| cell.name)
 }
 
 #[cfg(test)]

@@ -3,10 +3,15 @@
 //! The entries lie side by side in an array, so a hand can walk over them in any number of small steps, and
 //! drop what need not be kept. [`Slots`] say where a key's entry is.
 
-use compact_str::CompactString;
+#[cfg(not(feature = "wasm"))]
+use compact_str::CompactString as Text;
 
 use super::slots::Slots;
 use super::{Place, Spot};
+
+/// Of 32 bits, a string that needs no allocation is too short for most keys.
+#[cfg(feature = "wasm")]
+type Text = Box<str>;
 
 /// A table with so many times more room than keys gives memory back.
 const SLACK: usize = 4;
@@ -19,7 +24,7 @@ pub(super) struct OwnedKey {
     pub(super) space: u32,
     /// The hash in this space. In bytes, as one of them is written to alone: see [`Table::approach`].
     hash: [u8; 4],
-    text: CompactString,
+    text: Text,
 }
 
 impl OwnedKey {
@@ -34,7 +39,7 @@ impl OwnedKey {
 
     #[inline(always)]
     fn is(&self, (space, key, _): Spot<'_>) -> bool {
-        self.space == space && self.text == key.as_str()
+        self.space == space && *self.text == *key.as_str()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The scripts, composed from the files in `lua/`.
 
-use once_cell::sync::Lazy;
+use std::sync::LazyLock;
 
 /// How a script reads the time. Tests compose theirs with another.
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
@@ -41,7 +41,7 @@ const END_GENERAL: &str = "end\n";
 /// What decides.
 const DECIDE: &str = include_str!("../../../lua/decide.lua");
 
-static DECIDING: Lazy<Script> = Lazy::new(|| {
+static DECIDING: LazyLock<Script> = LazyLock::new(|| {
     let (quick, general) = (QUICK.concat(), GENERAL.concat());
     Script::new([CLOCK, &quick, BEGIN_GENERAL, &general, END_GENERAL, DECIDE].concat())
 });

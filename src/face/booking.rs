@@ -6,12 +6,12 @@ use crate::algorithm::{BOOKING_LENGTH, Booking};
 use crate::operation::Operation;
 
 /// Books `cost` units for a slot that is at most so many microseconds away.
-pub(super) fn book(cost: f64, max_wait_us: f64) -> Operation {
+pub(crate) fn book(cost: f64, max_wait_us: f64) -> Operation {
     Operation::Book { cost: whole(cost), max_wait: whole(max_wait_us) }
 }
 
 /// Gives back what was booked.
-pub(super) fn unbook(doubles: &[f64]) -> Operation {
+pub(crate) fn unbook(doubles: &[f64]) -> Operation {
     let booking = |doubles: &[f64]| {
         let numbers: Vec<_> = doubles.iter().copied().map(whole).collect();
         Booking::from_numbers(&numbers)

@@ -3,22 +3,23 @@
 //!
 //! `ts/answer.ts` and `ts/several.ts` are the other end.
 
-use crate::algorithm::{BOOKING_LENGTH, Booking};
+use crate::algorithm::{BOOKING_LENGTH, Booking, RateState};
 use crate::decision::{Decision, Status};
 use crate::key::KeyError;
 use crate::operation::Bookings;
 use crate::perform::Performed;
 use crate::several::{LimitNumbers, Several, Told};
+use crate::store::memory::Unperformed;
 use crate::time::Micros;
 
 /// Doubles per answer: code, time, limit, remaining, retry after, reset after.
-pub(super) const LENGTH: usize = 6;
+pub(crate) const LENGTH: usize = 6;
 
 /// Doubles per limit with a name: limit, remaining, retry after or [`NEVER`], reset after.
 const LIMIT_LENGTH: usize = 4;
 
 /// Doubles per answer of so many limits.
-pub(super) fn length_of(limits: usize) -> usize {
+pub(crate) const fn length_of(limits: usize) -> usize {
     LENGTH + limits * LIMIT_LENGTH
 }
 
@@ -31,7 +32,7 @@ const NEVER: f64 = -1.0;
 
 /// Why there is no decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The key is no string.
     NotAString,
     /// The key is empty.
@@ -75,8 +76,19 @@ impl From<KeyError> for Failure {
     }
 }
 
+impl From<Unperformed> for Failure {
+    fn from(unperformed: Unperformed) -> Self {
+        match unperformed {
+            Unperformed::SharedCell => Self::SharedCell,
+            Unperformed::NoRoom => Self::NoRoom,
+            // TypeScript makes them of the limiter's own.
+            Unperformed::OtherNumbers => Self::Panicked,
+        }
+    }
+}
+
 impl Failure {
-    pub(super) fn code(self) -> f64 {
+    pub(crate) fn code(self) -> f64 {
         match self {
             Self::NotAString => -1.0,
             Self::EmptyKey => -2.0,
@@ -112,10 +124,10 @@ fn status_code(status: Status) -> f64 {
 }
 
 /// An answer's place in an array of doubles.
-pub(super) type Answer = [f64; LENGTH];
+pub(crate) type Answer = [f64; LENGTH];
 
 /// A place for one answer.
-pub(super) trait Place: 'static {
+pub(crate) trait Place: 'static {
     /// What is written.
     type Told;
 
@@ -154,10 +166,9 @@ impl Place for [f64] {
             Ok(answer) => {
                 let (several, bookings);
                 (*head, several, bookings) = performed(answer, LENGTH);
-                let numbers = details_of(&several).chain(doubles_of(&bookings));
-                for (place, number) in details.iter_mut().zip(numbers) {
-                    *place = number;
-                }
+                let (limits, booked) = details.split_at_mut(several.limits.len() * LIMIT_LENGTH);
+                lay(limits, several.limits.iter().map(doubles_of_limit));
+                lay(booked, bookings.iter().map(doubles_of_booking));
             }
             Err(failure) => write(head, Err(failure)),
         }
@@ -187,7 +198,7 @@ fn epoch_ms(time: Micros) -> f64 {
 
 /// Writes an answer.
 #[inline]
-pub(super) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure>) {
+pub(crate) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure>) {
     match answer {
         Ok(Some(decision)) => {
             place[0] = status_code(decision.status);
@@ -205,7 +216,7 @@ pub(super) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure
 
 /// The six doubles of what was performed; the limits, whose numbers stand so much further on; and what was
 /// booked, which stands behind those.
-pub(super) fn performed(
+pub(crate) fn performed(
     performed: Performed,
     details_from: usize,
 ) -> (Answer, Box<Several>, Bookings) {
@@ -219,29 +230,37 @@ pub(super) fn performed(
 
 /// Says that the numbers of several limits, if the answer has them, stand so much further on.
 #[cfg(feature = "redis")]
-pub(super) fn move_details(place: &mut Answer, by: usize) {
+pub(crate) fn move_details(place: &mut Answer, by: usize) {
     if place[0] >= SEVERAL {
         place[2] += double(by as u64);
     }
 }
 
+/// Lays doubles of parts side by side.
+fn lay<const N: usize>(places: &mut [f64], parts: impl Iterator<Item = [f64; N]>) {
+    for (place, part) in places.as_chunks_mut().0.iter_mut().zip(parts) {
+        *place = part;
+    }
+}
+
+fn doubles_of_limit(numbers: &LimitNumbers) -> [f64; LIMIT_LENGTH] {
+    let &LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
+    let retry_after = retry_after_ms.map_or(NEVER, double);
+    [double(limit), double(remaining), retry_after, double(reset_after_ms)]
+}
+
+fn doubles_of_booking(booking: &Option<Booking<RateState>>) -> [f64; BOOKING_LENGTH] {
+    booking.as_ref().map_or([0; BOOKING_LENGTH], Booking::to_numbers).map(double)
+}
+
 /// The numbers of several limits.
-pub(super) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
-    several.limits.iter().flat_map(|numbers| {
-        let &LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
-        let retry_after = retry_after_ms.map_or(NEVER, double);
-        [double(limit), double(remaining), retry_after, double(reset_after_ms)]
-    })
+#[cfg(any(feature = "redis", test))]
+pub(crate) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
+    several.limits.iter().flat_map(doubles_of_limit)
 }
 
 /// The doubles of what was booked: so many for each policy, zeros where nothing was.
-pub(super) fn doubles_of(bookings: &Bookings) -> impl Iterator<Item = f64> {
-    bookings.iter().flat_map(|booking| {
-        let mut doubles = [0.0; BOOKING_LENGTH];
-        let numbers = booking.iter().flat_map(Booking::to_numbers);
-        for (place, number) in doubles.iter_mut().zip(numbers) {
-            *place = double(number);
-        }
-        doubles
-    })
+#[cfg(any(feature = "redis", test))]
+pub(crate) fn doubles_of(bookings: &Bookings) -> impl Iterator<Item = f64> {
+    bookings.iter().flat_map(doubles_of_booking)
 }

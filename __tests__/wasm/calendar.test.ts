@@ -1,0 +1,86 @@
+/** Calendars by the zones of `Intl`: their windows end where those of the addon do, by the system's data. */
+import * as native from '../../ts/index.js'
+import * as wasm from '../../ts/wasm/index.js'
+import { failureOf } from '../failure.js'
+import { Random } from './trace.js'
+
+const WINDOWS = ['hour', 'day', 'week', 'month', '15m', '6h'] as const
+
+/** With changes of their clocks by hours and half hours, at midnight and at noon, in both halves of the year. */
+const ZONES = [
+  'UTC',
+  'Europe/Berlin',
+  'America/New_York',
+  'America/Sao_Paulo',
+  'America/St_Johns',
+  'America/Havana',
+  'America/Asuncion',
+  'Asia/Kathmandu',
+  'Asia/Shanghai',
+  'Africa/Cairo',
+  'Africa/Casablanca',
+  'Antarctica/Troll',
+  'Australia/Lord_Howe',
+  'Pacific/Apia',
+  'Pacific/Chatham',
+  'Pacific/Kiritimati',
+]
+
+const HOUR = 3_600_000
+
+/** When the window ends that a time lies in. */
+function endAt(time: number, module: typeof native | typeof wasm, every: (typeof WINDOWS)[number], timeZone: string) {
+  const policy = module.calendarWindow({ limit: 5, every, timeZone })
+  const store = new module.MemoryStore({ clock: () => time })
+  const limiter = new module.RateLimiter(policy, { store: store as never }) as native.EmbeddedRateLimiter
+  const { at, resetAfterMs } = limiter.takeSync('a')
+  return at + resetAfterMs
+}
+
+test.each(ZONES)('%s', (zone) => {
+  const random = new Random(zone.length)
+  for (const every of WINDOWS) {
+    // At random, and around the weekends on which clocks change.
+    const times = Array.from({ length: 30 }, () => Date.UTC(2018, 0, 1) + random.whole(0, 9 * 365 * 24) * HOUR)
+    for (const [year, month, day] of [
+      [2026, 2, 8],
+      [2026, 2, 28],
+      [2026, 3, 5],
+      [2026, 9, 3],
+      [2026, 9, 24],
+      [2026, 10, 1],
+      [2011, 11, 29],
+    ] as const) {
+      times.push(...Array.from({ length: 12 }, (_, index) => Date.UTC(year, month, day) + index * 4 * HOUR + 1))
+    }
+    for (const time of times) {
+      const [one, other] = [endAt(time, native, every, zone), endAt(time, wasm, every, zone)]
+      expect({ every, time: new Date(time), end: new Date(other) }).toEqual({
+        every,
+        time: new Date(time),
+        end: new Date(one),
+      })
+    }
+  }
+})
+
+test('zones have the same names', () => {
+  for (const timeZone of ['UTC', 'utc', 'Europe/Berlin', 'europe/BERLIN', 'US/Pacific', 'Asia/Calcutta']) {
+    expect(wasm.calendarWindow({ limit: 1, every: 'day', timeZone })).toMatchObject({ timeZone })
+  }
+  for (const timeZone of ['', 'Berlin', 'Europe', '+02:00', '-0300', '../zoneinfo/UTC', 'posix/UTC', 7 as never]) {
+    const options = { limit: 1, every: 'day', timeZone } as const
+    const [one, other] = [native, wasm].map(({ calendarWindow }) => failureOf(() => calendarWindow(options)))
+    expect([other?.code, other?.message]).toEqual([one?.code, one?.message])
+  }
+})
+
+test('a policy that was written down is refused if no zone has its name', () => {
+  const policy = { algorithm: 'calendarWindow', limit: 1, every: 'day', timeZone: 'Europe/Atlantis' } as const
+  for (const { RateLimiter } of [native, wasm]) {
+    expect(failureOf(() => new RateLimiter(policy))).toMatchObject({
+      code: 'INVALID_POLICY',
+      message: 'calendarWindow: timeZone must name an IANA time zone',
+    })
+  }
+})

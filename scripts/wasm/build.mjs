@@ -1,0 +1,110 @@
+// Builds the engine as WebAssembly: `npm run build:wasm`. What it makes is in wasm/, and is not committed:
+//
+// - tollgate.wasm: the engine
+// - inlined.js: the same in the text of a program
+// - engine.js, engine.d.ts: wasm-bindgen's glue, as CommonJS
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+import { TARGET, toolchain } from './toolchain.mjs'
+
+const HERE = dirname(fileURLToPath(import.meta.url))
+const ROOT = join(HERE, '..', '..')
+const WORK = join(ROOT, 'target', 'wasm')
+const OUT = join(ROOT, 'wasm')
+
+/** What does not change with the engine is kept for all clones: the toolchain and wasm-bindgen's generator. */
+const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'tollgate-wasm')
+
+const generated = join(WORK, 'generated')
+generate(compile(), generator())
+rmSync(OUT, { recursive: true, force: true })
+mkdirSync(OUT)
+const engine = withoutNotes(readFileSync(join(generated, 'engine_bg.wasm')))
+writeFileSync(join(OUT, 'tollgate.wasm'), engine)
+inline()
+await bundle()
+const size = gzipSync(engine, { level: 9 }).length
+console.log(`wasm/tollgate.wasm: ${(size / 1_000).toFixed(1)} kB gzipped`)
+
+/** Compiles the engine, and answers with where it is. */
+function compile() {
+  const { name, args, env, flags } = toolchain(CACHE)
+  console.log(`compiled by ${name}`)
+  const home = process.env.CARGO_HOME || join(homedir(), '.cargo')
+  // More is inlined than `opt-level = "z"` does by itself: functions of a few instructions are larger as calls. No
+  // reference to a JavaScript object passes.
+  const small = ['-Cllvm-args=-inline-threshold=20', '-Ctarget-feature=-reference-types']
+  // The same module, wherever it is built.
+  const remapped = [`--remap-path-prefix=${home}=/cargo`, `--remap-path-prefix=${ROOT}=/src`]
+  const features = ['--no-default-features', '--features', 'wasm']
+  const folder = join(WORK, 'engine')
+  cargo(['--profile', 'wasm', '--lib', '--locked', ...features, '--target', TARGET, '--target-dir', folder, ...args], {
+    ...env,
+    CARGO_ENCODED_RUSTFLAGS: [...flags, ...small, ...remapped].join('\x1f'),
+  })
+  return join(folder, TARGET, 'wasm', 'tollgate.wasm')
+}
+
+/** Builds wasm-bindgen's generator, which is of exactly the version of the crate, and answers with where it is. */
+function generator() {
+  const manifest = join(HERE, 'bindgen', 'Cargo.toml')
+  const [, version] = /^wasm-bindgen-cli-support = "=(.*)"$/m.exec(readFileSync(manifest, 'utf8'))
+  const folder = join(CACHE, `bindgen-${version}`)
+  cargo(['--release', '--locked', '--manifest-path', manifest, '--target-dir', folder], {})
+  return join(folder, 'release', `tollgate-bindgen${process.platform === 'win32' ? '.exe' : ''}`)
+}
+
+function generate(module, command) {
+  rmSync(generated, { recursive: true, force: true })
+  execFileSync(command, [module, generated], { stdio: 'inherit' })
+}
+
+/** A module without its custom sections, which tools leave notes for each other in. */
+function withoutNotes(module) {
+  const kept = [module.subarray(0, 8)]
+  for (let start = 8; start < module.length; ) {
+    let [at, size] = [start + 1, 0]
+    // LEB128: seven bits a byte, the lowest first.
+    for (let shift = 0; ; shift += 7) {
+      const byte = module[at++]
+      size |= (byte & 0x7f) << shift
+      if (byte < 0x80) break
+    }
+    if (module[start] !== 0) kept.push(module.subarray(start, at + size))
+    start = at + size
+  }
+  return Buffer.concat(kept)
+}
+
+/** In hexadecimal, which is longer than Base64, but which compresses: bytes stay where they are. */
+function inline() {
+  writeFileSync(join(OUT, 'inlined.js'), `exports.hexadecimal =\n  '${engine.toString('hex')}'\n`)
+  writeFileSync(join(OUT, 'inlined.d.ts'), '/** The engine. */\nexport declare const hexadecimal: string\n')
+}
+
+/** The glue as one CommonJS module. */
+async function bundle() {
+  copyFileSync(join(HERE, 'host.mjs'), join(generated, 'host.js'))
+  const contents = "export * from './engine.js'\nexport { setHost } from './host.js'\n"
+  await build({
+    stdin: { contents, resolveDir: generated },
+    bundle: true,
+    format: 'cjs',
+    platform: 'neutral',
+    outfile: join(OUT, 'engine.js'),
+    // Said of `import.meta`, which the glue needs only if it is to find the module by itself.
+    logOverride: { 'empty-import-meta': 'silent' },
+  })
+  const types = readFileSync(join(generated, 'engine.d.ts'), 'utf8')
+  const host = '{ randomBits(): number; offsetAt(zone: number, epochSeconds: number): number }'
+  writeFileSync(join(OUT, 'engine.d.ts'), `${types}\nexport declare function setHost(host: ${host}): void\n`)
+}
+
+function cargo(args, env) {
+  execFileSync('cargo', ['build', ...args], { cwd: ROOT, stdio: 'inherit', env: { ...process.env, ...env } })
+}

@@ -1,0 +1,115 @@
+// Finds what compiles for WebAssembly.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+export const TARGET = 'wasm32-unknown-unknown'
+
+/**
+ * How cargo compiles: its arguments, its environment, and the compiler's flags.
+ *
+ * Where the toolchain has the sources of the standard library (`rustup component add rust-src`), that is compiled along
+ * with the engine, as it is smaller so; else, where it has the target (`rustup target add wasm32-unknown-unknown`), its
+ * own is linked. Where neither can be had, Debian's packages have compiler and sources: they are unpacked into `cache`,
+ * and nothing is installed.
+ */
+export function toolchain(cache) {
+  const sysroot = run('rustc', ['--print', 'sysroot']).trim()
+  const library = join(sysroot, 'lib', 'rustlib', 'src', 'rust', 'library')
+  if (existsSync(join(library, 'std'))) {
+    return withLibrary('the toolchain, with the sources of its standard library', library, {})
+  }
+  if (existsSync(join(sysroot, 'lib', 'rustlib', TARGET))) {
+    return { name: `the toolchain's ${TARGET}`, args: [], env: {}, flags: [] }
+  }
+  const debian = debians(cache)
+  const host = /^host: (.*)$/m.exec(run('rustc', ['-vV']))[1]
+  return withLibrary("Debian's rustc-web", join(debian, 'usr', 'lib', 'rustlib', 'src', 'rust', 'library'), {
+    RUSTC: join(debian, 'bin', 'rustc'),
+    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER: join(sysroot, 'lib', 'rustlib', host, 'bin', 'rust-lld'),
+  })
+}
+
+/** Compiles the standard library, too: without the texts of panics, which nobody would read. */
+function withLibrary(name, library, env) {
+  return {
+    name,
+    args: ['-Zbuild-std=std,panic_abort', '-Zbuild-std-features=optimize_for_size', '-Zpanic-immediate-abort'],
+    // These options are not settled yet, and a released compiler takes them only so.
+    env: { ...env, RUSTC_BOOTSTRAP: '1', CARGO_PROFILE_WASM_PANIC: 'immediate-abort' },
+    flags: ['-Zlocation-detail=none', '-Zfmt-debug=none', `--remap-path-prefix=${library}=/rustc`],
+  }
+}
+
+/** Debian's packages of one version: a compiler that is newer than the system's own, its library and the sources of that. */
+const PACKAGES = ['rustc-web', 'libstd-rust-web-dev', 'rust-web-src']
+
+/** The folder into which Debian's packages are unpacked. */
+function debians(cache) {
+  const version = candidate(PACKAGES[0])
+  if (version === undefined) {
+    const advice = `rustup target add ${TARGET}, or better rustup component add rust-src`
+    throw new Error(`nothing here compiles for ${TARGET}: ${advice}`)
+  }
+  const folder = join(cache, `debian-${version.replaceAll(/[^\w.+-]/g, '_')}`)
+  if (!existsSync(folder)) {
+    mkdirSync(cache, { recursive: true })
+    // Somebody else may be at it: whoever is first puts it in its place.
+    const own = mkdtempSync(join(cache, 'unpacking-'))
+    unpack(version, own)
+    try {
+      renameSync(own, folder)
+    } catch {
+      rmSync(own, { recursive: true })
+    }
+  }
+  return folder
+}
+
+/** The version of a package that can be had. */
+function candidate(name) {
+  const policy = () => {
+    try {
+      return /Candidate: (\d\S*)/.exec(run('apt-cache', ['policy', name]))?.[1]
+    } catch {
+      return undefined
+    }
+  }
+  const known = policy()
+  if (known !== undefined || !existsSync('/usr/bin/apt-get')) {
+    return known
+  }
+  run('apt-get', ['update', '-qq'])
+  return policy()
+}
+
+function unpack(version, folder) {
+  const show = (name) => run('apt-cache', ['show', `${name}=${version}`])
+  const [library] = /libstd-rust-web-\d[\d.]*/.exec(show('libstd-rust-web-dev'))
+  const [llvm] = /libllvm\d+/.exec(show(library))
+  const wanted = [...PACKAGES, library].map((name) => `${name}=${version}`)
+  run('apt-get', ['download', '-qq', ...wanted, ...(isInstalled(llvm) ? [] : [llvm])], folder)
+  const archives = readdirSync(folder).filter((name) => name.endsWith('.deb'))
+  for (const archive of archives) {
+    run('dpkg-deb', ['-x', archive, '.'], folder)
+    rmSync(join(folder, archive))
+  }
+  mkdirSync(join(folder, 'bin'))
+  const here = '$(dirname "$(dirname "$0")")'
+  const script = `#!/bin/sh
+LD_LIBRARY_PATH=${here}/usr/lib/$(uname -m)-linux-gnu exec "${here}/usr/bin/rustc" "$@"
+`
+  writeFileSync(join(folder, 'bin', 'rustc'), script, { mode: 0o755 })
+}
+
+function isInstalled(name) {
+  try {
+    return run('dpkg', ['-s', name]).includes('install ok installed')
+  } catch {
+    return false
+  }
+}
+
+function run(command, args, cwd) {
+  return execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+}

@@ -1,0 +1,35 @@
+//! What this target has not, and JavaScript has: random numbers and the clocks of time zones.
+
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::calendar::Zone;
+use crate::store::memory::Seed;
+
+#[wasm_bindgen(raw_module = "./host.js")]
+extern "C" {
+    /// 32 bits that nobody can guess.
+    #[wasm_bindgen(js_name = randomBits)]
+    fn random_bits() -> u32;
+
+    /// How many seconds the clocks of the time zone of this number are ahead of UTC at a time.
+    #[wasm_bindgen(js_name = offsetAt)]
+    fn offset_at(zone: u32, epoch_seconds: f64) -> f64;
+}
+
+/// The keys of a hash function.
+pub(super) fn seed() -> Seed {
+    let half = || u64::from(random_bits()) << 32 | u64::from(random_bits());
+    (half(), half())
+}
+
+/// A zone by the number that JavaScript gave it.
+#[derive(Debug)]
+pub(super) struct NumberedZone(pub(super) u32);
+
+impl Zone for NumberedZone {
+    #[expect(clippy::cast_precision_loss, reason = "the engine's times are below 2^53")]
+    #[expect(clippy::cast_possible_truncation, reason = "no clock is far ahead")]
+    fn offset(&self, at: i64) -> i64 {
+        offset_at(self.0, at as f64) as i64
+    }
+}

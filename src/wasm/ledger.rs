@@ -1,0 +1,93 @@
+//! One limiter's states on the embedded store.
+
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use super::answer::{Answer, Failure, Place};
+use super::clock::TimeOf;
+use super::desk::{Desk, at_desk};
+use super::{booking, draft, operation, whole};
+use crate::key::Key;
+use crate::operation::{HoldId, Operation};
+use crate::perform::Performed;
+use crate::store::memory;
+
+/// The states of one limiter's keys. The keys of a call lie on the desk, and so does its answer.
+#[wasm_bindgen]
+#[derive(Debug)]
+pub struct Ledger {
+    inner: memory::Ledger,
+    is_named: bool,
+}
+
+impl Ledger {
+    pub(super) fn new(inner: memory::Ledger, is_named: bool) -> Self {
+        Self { inner, is_named }
+    }
+
+    fn perform_on(
+        &self,
+        keys: &[Option<Key<'_>>],
+        operation: &Operation,
+        time: &TimeOf,
+    ) -> Result<Performed, Failure> {
+        Ok(self.inner.perform(keys, operation, time)?)
+    }
+}
+
+#[wasm_bindgen]
+impl Ledger {
+    /// Whether answers of takes tell of a single limit without a name, in six doubles.
+    #[wasm_bindgen(js_name = isSingle)]
+    pub fn is_single(&self) -> bool {
+        !self.is_named
+    }
+
+    /// Takes `cost` units from the first key, which is so many bytes long.
+    pub fn take(&self, length: usize, cost: f64, epoch_ms: f64) {
+        at_desk(|desk| {
+            let (key, answer) = desk.key(length);
+            let (cost, time) = (whole(cost), TimeOf::call(epoch_ms));
+            if self.is_named {
+                let take = |key| self.perform_on(&[Some(key)], &Operation::Take { cost }, &time);
+                answer.write(key.and_then(take));
+            } else if let Some(answer) = Answer::in_front_of(answer) {
+                answer.write(key.map(|key| Some(self.inner.take(key, cost, &time))));
+            }
+        });
+    }
+
+    /// Performs an operation: by its number in `ts/operation.ts`, or one of [`asked`], of the question's numbers.
+    pub fn perform(&self, code: u32, count: usize, epoch_ms: f64) {
+        at_desk(|desk| {
+            let operation = asked(desk, code, count);
+            let (keys, answer) = desk.keys();
+            let performed = keys.and_then(|keys| {
+                let keys = &keys[..self.inner.policies().subjects()];
+                let operation = operation.ok_or(Failure::Panicked)?;
+                self.perform_on(keys, &operation, &TimeOf::call(epoch_ms))
+            });
+            answer.write(performed);
+        });
+    }
+
+    /// Frees the prefix for another policy.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+}
+
+/// The operation of this number, with what else it needs. `ts/wasm/engine.ts` has the same.
+fn asked(desk: &Desk, code: u32, count: usize) -> Option<Operation> {
+    match (code, desk.question(count)) {
+        (8, [units, taken @ ..]) => Some(operation::refund(*units, taken)),
+        (9, numbers) => operation::settle(&HoldId::default(), numbers),
+        (10, &[lasting]) => {
+            let lasting = whole(lasting);
+            Some(Operation::Override { policies: draft::take_numbers(), lasting })
+        }
+        (11, &[cost, max_wait]) => Some(booking::book(cost, max_wait)),
+        (12, booked) => Some(booking::unbook(booked)),
+        (code, &[amount]) => operation::operation(code.into(), whole(amount)),
+        _ => None,
+    }
+}

@@ -1,0 +1,25 @@
+//! The face of the engine as WebAssembly: the only code that knows wasm-bindgen. `ts/wasm/engine.ts` is its other
+//! end.
+//!
+//! It stays thin and small, as it is downloaded. Numbers are all that passes; texts, keys and answers lie on the
+//! [`desk`], a place in memory that JavaScript knows, and have no glue of their own. What this target has none of
+//! comes from JavaScript, too: every call brings its time, and the [`host`] has random numbers and the clocks of
+//! time zones. (The random numbers of the standard library are the same in every process here.)
+//!
+//! A panic is a trap: it ends the call, and JavaScript answers with a failure.
+
+#![allow(unreachable_pub, reason = "wasm-bindgen gives JavaScript only what is public")]
+
+mod clock;
+mod desk;
+mod draft;
+mod host;
+mod ledger;
+mod policy;
+mod store;
+
+use crate::face::{answer, booking, micros, operation, whole};
+
+/// Any allocation takes the same short time, and the allocator is small.
+#[global_allocator]
+static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();

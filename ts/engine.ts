@@ -1,0 +1,23 @@
+import type * as native from '../native.js'
+
+/**
+ * The engine, as embedded stores know it: the addon (`ts/addon.ts`), or one of the same shape that is WebAssembly
+ * (`ts/wasm/engine.ts`).
+ */
+export interface Engine {
+  readonly MemoryStore: typeof native.MemoryStore
+  readonly Policies: Omit<typeof native.Policies, 'prototype'>
+  readonly Policy: Omit<typeof native.Policy, 'prototype'>
+}
+
+/** A store in the engine's memory. */
+export type EngineStore = native.MemoryStore
+
+/** One limiter's keys in it. */
+export type EngineLedger = native.Ledger
+
+/** What a limiter enforces, as the engine has it. */
+export type EnginePolicies = native.Policies
+
+/** One of a limiter's policies, as the engine has it. */
+export type EnginePolicy = native.Policy

@@ -1,0 +1,13 @@
+import { calendarWindowIn, type MakeCalendarWindow } from '../policies/calendar-window.js'
+import { isTimeZone } from './host.js'
+
+/**
+ * At most `limit` units per window of the calendar, as the `calendarWindow` of `tollgate`. Time zones are those of the
+ * platform's `Intl`.
+ *
+ * @throws {TollgateError} `INVALID_POLICY`
+ *
+ * @example
+ * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })
+ */
+export const calendarWindow: MakeCalendarWindow = calendarWindowIn(isTimeZone)

@@ -1,0 +1,22 @@
+/**
+ * The same for `import`.
+ *
+ * @packageDocumentation
+ */
+
+export type * from './index.js'
+export {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  MemoryStore,
+  RateLimiter,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  TollgateError,
+  tokenBucket,
+  windowMsOf,
+} from './index.js'

@@ -1,0 +1,62 @@
+/**
+ * The engine as WebAssembly, for platforms on which the addon cannot be: Cloudflare Workers, Deno Deploy, browsers. The
+ * same limiters, policies and decisions as in `tollgate`; the counts are in the memory of the engine.
+ *
+ * There is nothing to wait for and to set up: the engine starts when the module is loaded.
+ *
+ * @example
+ * import { gcra, RateLimiter } from 'tollgate/wasm'
+ *
+ * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
+ * const { allowed } = await limiter.take('user:42')
+ *
+ * @module tollgate/wasm
+ */
+export type { KeyOptions, OverrideOptions, TakeOptions } from '../arguments.js'
+export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from '../compound.js'
+export type { Allowed, Blocked, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from '../decision.js'
+export type { Duration, DurationUnit } from '../duration.js'
+export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from '../error.js'
+export type { MemoryStoreOptions } from '../memory/embedded-store.js'
+export type { Override, PolicyOverride } from '../override.js'
+export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from '../policies/calendar-window.js'
+export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from '../policies/fixed-window.js'
+export { type GcraOptions, type GcraPolicy, gcra } from '../policies/gcra.js'
+export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from '../policies/leaky-bucket.js'
+export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from '../policies/sliding-counter.js'
+export {
+  type SlidingLogOptions,
+  type SlidingLogPolicy,
+  type SlidingLogsOptions,
+  type SlidingLogsPolicy,
+  slidingLog,
+  slidingLogs,
+} from '../policies/sliding-log.js'
+export {
+  type SlidingWindowLayout,
+  type SlidingWindowOptions,
+  type SlidingWindowPolicy,
+  slidingWindow,
+} from '../policies/sliding-window.js'
+export {
+  type RefillMode,
+  type TokenBucketOptions,
+  type TokenBucketPolicy,
+  tokenBucket,
+} from '../policies/token-bucket.js'
+export type { Policy } from '../policy.js'
+export type { EmbeddedRateLimiter, Enforcing, RateLimiterOptions, SomeOf } from '../rate-limiter.js'
+export type {
+  NotReserved,
+  Reservation,
+  Reserved,
+  ReserveOptions,
+  Reserving,
+  ReservingFor,
+  Settlement,
+} from '../reservation.js'
+export type { AbortSignalLike, Waited, WaitOptions, Waits, WaitsOf } from '../wait.js'
+export { windowMsOf } from '../window.js'
+export { calendarWindow } from './calendar-window.js'
+export { MemoryStore } from './memory-store.js'
+export { RateLimiter, type RateLimiterConstructor } from './rate-limiter.js'

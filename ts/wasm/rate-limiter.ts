@@ -1,0 +1,49 @@
+import type { KeyOf, LimitNames, Policies } from '../compound.js'
+import { TollgateError } from '../error.js'
+import { Limiter, type OwnedStore } from '../limiter.js'
+import type { Override, PolicyOverride } from '../override.js'
+import type { Policy } from '../policy.js'
+import type * as face from '../rate-limiter.js'
+import type { ReservingFor } from '../reservation.js'
+import type { WaitsOf } from '../wait.js'
+import { MemoryStore } from './memory-store.js'
+
+/** Limits how much each key may do: see the interface of the same name in `tollgate`. */
+export type RateLimiter<
+  K = string,
+  N extends string = 'default',
+  O = PolicyOverride | Override<Policies>,
+> = face.RateLimiter<K, N, O>
+
+/** Makes limiters. */
+export interface RateLimiterConstructor {
+  /**
+   * @param policy - The limit, made by `gcra`, `fixedWindow` or another function of the kind; or 1 to 8 by name,
+   * which decide together: as for the `RateLimiter` of `tollgate`.
+   * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
+   *
+   * @example
+   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m', burst: 20 }))
+   * const decision = await limiter.take('user:42')
+   */
+  new <const P extends Policy | Policies>(
+    policy: P,
+    options?: face.RateLimiterOptions,
+  ): face.EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & face.Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  readonly prototype: RateLimiter
+}
+
+// The cast is for the names in decisions, which the policy's type tells and the engine's answer does not.
+/** Limits how much each key may do: see the interface of the same name in `tollgate`. */
+export const RateLimiter = class RateLimiter extends Limiter {
+  constructor(policy: unknown, options?: unknown) {
+    super(policy, options, ownStore)
+  }
+} as unknown as RateLimiterConstructor
+
+function ownStore(url: string | undefined): OwnedStore {
+  if (url !== undefined) {
+    throw new TollgateError('INVALID_OPTION', 'store must be a MemoryStore: tollgate/wasm opens no connections itself')
+  }
+  return { store: new MemoryStore(), release: async () => {} }
+}

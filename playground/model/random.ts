@@ -1,0 +1,12 @@
+/** Numbers that look random, and are the same for the same seed on every machine. */
+
+/** Numbers from 0 to below 1: Mulberry32, by Tommy Ettinger (public domain). */
+export function randomFrom(seed: number): () => number {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}

@@ -1,0 +1,174 @@
+/** What became of the traffic under one policy. */
+import { useMemo } from 'preact/hooks'
+import type { Sent } from '../model/messages.js'
+import type { Kept, Outcome } from '../model/run.js'
+import { Chart } from './chart.js'
+import type { Plot } from './plots.js'
+import { count, counted, share, span, time } from './words.js'
+
+interface ResultsProps {
+  readonly name: string
+  readonly sent: Sent
+  readonly outcome: Outcome
+  /** The tops of the scales that policies side by side have in common. */
+  readonly tops: Tops
+}
+
+/** The largest values of all policies. */
+export interface Tops {
+  readonly calls: number
+  readonly rolling: number
+}
+
+/** The scales that several outcomes have in common. */
+export function topsOf(outcomes: readonly Outcome[]): Tops {
+  const calls = outcomes.flatMap(({ admittedIn, refusedIn }) => admittedIn.map((one, at) => one + (refusedIn[at] ?? 0)))
+  const rolling = outcomes.map(({ rolling, laws, drawn }) => largest([...rolling, laws[drawn]?.most ?? 0]))
+  return { calls: largest(calls), rolling: largest(rolling) }
+}
+
+/** The numbers, the plots, and the plots as a table. */
+export function Results({ name, sent, outcome, tops }: ResultsProps) {
+  const { admitted, refused, impossible, admittedIn, refusedIn, remaining, full, rolling } = outcome
+  const law = outcome.laws[outcome.drawn] as Kept
+  const { lengthUs } = sent
+  const column = lengthUs / admittedIn.length
+  const plots = useMemo(() => plotsOf(outcome, lengthUs, tops), [outcome, lengthUs, tops.calls, tops.rolling])
+  const whose = sent.keys.length > 1 ? `, ${sent.watched}` : ''
+  const at = (index: number) => time((index + 1) * column, lengthUs)
+  return (
+    <div class="results">
+      <dl class="counts">
+        <div>
+          <dt>
+            <i class="swatch admitted" aria-hidden="true" />
+            admitted
+          </dt>
+          <dd data-count="admitted">{count(admitted)}</dd>
+        </div>
+        <div>
+          <dt>
+            <i class="swatch refused" aria-hidden="true" />
+            refused
+          </dt>
+          <dd data-count="refused">{count(refused)}</dd>
+        </div>
+      </dl>
+      {impossible > 0 && <p class="note">{count(impossible)} of them cost more than this policy ever admits.</p>}
+      <ul class="laws">
+        {outcome.laws.map((one) => (
+          <LawLine key={one.name ?? ''} law={one} unit={sent.unitCosts ? 'call' : 'unit'} lengthUs={lengthUs} />
+        ))}
+      </ul>
+      <Chart
+        title="Calls"
+        plot={plots.calls}
+        says={`${name}: ${count(admitted)} calls admitted and ${count(refused)} refused over ${span(lengthUs)}`}
+        read={(index) => `${at(index)}: ${admittedIn[index]} admitted, ${refusedIn[index]} refused`}
+      />
+      <Chart
+        title={`Left${whose}`}
+        plot={plots.level}
+        says={`${name}: what is left over time, ${count(Math.min(...remaining))} of ${count(full)} at the least`}
+        read={(index) => `${at(index)}: ${count(remaining[index] ?? 0)} of ${count(full)}`}
+      />
+      <Chart
+        title={`Admitted within ${span(law.spanUs)}${whose}`}
+        plot={plots.rolling}
+        says={`${name}: admitted in the last ${span(law.spanUs)}, ${count(largest(rolling))} at the most; the law’s bound is ${count(law.most)}`}
+        read={(index) => `${at(index)}: ${count(rolling[index] ?? 0)} of at most ${count(law.most)}`}
+      />
+      <Table sent={sent} outcome={outcome} name={name} />
+    </div>
+  )
+}
+
+function LawLine(props: { readonly law: Kept; readonly unit: string; readonly lengthUs: number }) {
+  const { law, unit, lengthUs } = props
+  const { worst, most, spanUs, name } = law
+  return (
+    <li>
+      <span class="law-text">
+        Worst {span(spanUs)}
+        {name !== undefined && ` (${name})`}: <b data-worst={name ?? ''}>{count(worst.units)}</b> of at most{' '}
+        <b>{counted(most, unit)}</b>
+      </span>
+      <span class="bar" aria-hidden="true">
+        <i style={{ width: `${Math.min(100, (100 * worst.units) / most)}%` }} />
+      </span>
+      <span class="law-note">
+        {worst.units === 0
+          ? 'nothing was admitted'
+          : `${share(worst.units, most)} of the law’s bound, from ${time(worst.fromUs, lengthUs)}`}
+      </span>
+    </li>
+  )
+}
+
+function plotsOf(outcome: Outcome, lengthUs: number, tops: Tops): { readonly [Kind in Plot['kind']]: Plot } {
+  const { admittedIn, refusedIn, remaining, full, rolling, laws, drawn } = outcome
+  const { most, worst, spanUs } = laws[drawn] as Kept
+  const band = [worst.fromUs, worst.fromUs + spanUs] as const
+  return {
+    calls: { kind: 'calls', lengthUs, series: [admittedIn, refusedIn], top: tops.calls, band },
+    level: { kind: 'level', lengthUs, series: [remaining], top: full, band },
+    rolling: { kind: 'rolling', lengthUs, series: [rolling], top: tops.rolling, line: most, band },
+  }
+}
+
+const ROWS = 20
+
+/** What the plots show, in rows. */
+function Table({ sent, outcome, name }: { readonly sent: Sent; readonly outcome: Outcome; readonly name: string }) {
+  const columns = outcome.admittedIn.length
+  const each = columns / ROWS
+  const rows = Array.from({ length: ROWS }, (_, row) => {
+    const within = (list: readonly number[]) => list.slice(row * each, (row + 1) * each)
+    return {
+      until: time(((row + 1) * sent.lengthUs) / ROWS, sent.lengthUs),
+      cells: [
+        sum(within(outcome.admittedIn)),
+        sum(within(outcome.refusedIn)),
+        within(outcome.remaining).at(-1) ?? 0,
+        largest(within(outcome.rolling)),
+      ],
+    }
+  })
+  return (
+    <details>
+      <summary>As a table</summary>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be in reach of the keyboard */}
+      <div class="scrolls" tabIndex={0} role="group" aria-label={`Table for ${name}`}>
+        <table>
+          <thead>
+            <tr>
+              {['until', 'admitted', 'refused', 'left', 'worst'].map((title) => (
+                <th key={title} scope="col">
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ until, cells }) => (
+              <tr key={until}>
+                <th scope="row">{until}</th>
+                {cells.map((number, index) => (
+                  <td key={index}>{count(number)}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  )
+}
+
+function largest(numbers: readonly number[]): number {
+  return numbers.reduce((most, number) => Math.max(most, number), 0)
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}

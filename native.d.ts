@@ -148,10 +148,11 @@ export declare class RedisStore {
   /**
    * Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
    * those that are numbered; `notice` hears `'up'` (the
-   * address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`). Throws
-   * if the certificates are none.
+   * address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`).
+   * `listens` says that the event loop is Node's own: then answers are read in it. Throws if the certificates are
+   * none.
    */
-  constructor(target: RedisTarget, settle: (round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, notice: (kind: string, words: string[]) => void)
+  constructor(target: RedisTarget, settle: (round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, notice: (kind: string, words: string[]) => void, listens: boolean)
   /** Opens a limiter's keys. Throws while the prefix is open with other policies. */
   open(prefix: string, policies: Policies): RedisLedger
   /**

@@ -3,7 +3,7 @@
 -- ARGV[1]  what is asked, in groups of calls of one limiter; a group's keys follow on those of the group before.
 --          It begins with a form (one byte).
 --          0: any calls, as decide.lua reads them; 9: also such as are about holds.
---          7, 10: one unit on each key of several policies, as quick.lua reads it.
+--          7, 10: one unit on each key of several policies, as quick/several.lua reads it.
 --          Any other form is one policy with one call of one unit on each key: the number of keys (two
 --          bytes), and the policy's numbers.
 -- ARGV[2]  'peek': nothing is written.
@@ -43,11 +43,6 @@ local round = {
   BLOCKED = 32, -- added to an outcome while the key is blocked
 }
 
--- Whether a number that was read is one that was written: whole, and counted exactly.
-local function whole(number)
-  return number and number >= 0 and number < 9007199254740992 and number % 1 == 0
-end
-
 -- Notes as an outcome why a key was not written.
 local function fail(round, outcome, written)
   local text = type(written) == 'table' and written.err
@@ -66,15 +61,5 @@ local function fail(round, outcome, written)
   end
 end
 
--- The keys to be written, and how: 1 with the TTL as it is, 2 with a new one, 3 if there was none.
-local function new_marks()
-  local keys, how = {}, {}
-  return keys, how, function(key, as)
-    if not how[key] then
-      keys[#keys + 1] = key
-      how[key] = as
-    elseif how[key] < as then
-      how[key] = as
-    end
-  end
-end
+-- Answers with what the quick ways leave aside (general.lua).
+local general

@@ -10,12 +10,6 @@
 -- time to full, and how far TTLs reach. A state's two numbers are the arrival's; those of one in other numbers
 -- are P', N', burst, 1 if it lingers, and the latest slot that was booked.
 
--- The time in which `count` units drain at P' = q*N' + r, where count*r + N' is below 2^53.
-local function time_of(count, q, r, n)
-  local product = count * r
-  return count * q + math.floor(product / n), product % n
-end
-
 local function rate(round, source, at)
   local LIMIT, DAY, MAX_WAIT = 9007199254740992, 86400000000, 3600000000
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
@@ -331,48 +325,4 @@ local function rate(round, source, at)
     after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
     charge = charge, refund = refund, tell = tell, touch = touch, save = save_rate, bookings = bookings,
   }
-end
-
--- The quick way (quick.lua): what the functions above do, without their calls and tables, for a key that has a value of
--- this policy's and room for a unit. Nothing of it but the arrival changes then.
-local function rate_units(round, at, values, count)
-  local pack, unpack_struct, now, states = struct.pack, struct.unpack, round.now, {}
-  local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, full_part, ttl_step, after =
-    unpack_struct('>dddddddddd', round.request, at)
-  -- How far ahead one unit can put an arrival; how long a value is; and up to which arrival it may be that of
-  -- a key as if never seen.
-  local gate_micros, gate_part, size, stale = now + full_micros, full_part, 40, -1
-  if capacity < burst then
-    gate_micros, gate_part = time_of(capacity, unit_micros, unit_part, units)
-    gate_micros = now + gate_micros
-  end
-  if initial < capacity then
-    size, stale = 41, math.max(now - 86400000000, -1)
-  end
-  for index = 1, count do
-    local value = values[index]
-    if value and #value == size then
-      local old, part, p, n, b = unpack_struct('>ddddd', value)
-      if
-        p == period and n == units and b == burst
-        and old > stale and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0
-      then
-        local m = old
-        if m < now then
-          m, part = now, 0
-        end
-        m, part = m + unit_micros, part + unit_part
-        if part >= units then
-          m, part = m + 1, part - units
-        end
-        if
-          (m < gate_micros or (m == gate_micros and part <= gate_part))
-          and m - m % ttl_step == old - old % ttl_step
-        then
-          states[index] = pack('>dd', m, part)
-        end
-      end
-    end
-  end
-  return after, states, size
 end

@@ -39,7 +39,8 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
 
 /** Scripts whose arguments name something. */
 const ARGUMENTS: Readonly<Record<string, (words: Words) => string | undefined>> = {
-  bench: (words) => missing('part', namesOf(words), (part) => isThere(`benches/node/${part}.mjs`)),
+  bench: wrongParts,
+  'bench:report': wrongParts,
   chaos: (words) => missing('fault', valuesOf(words, '--only'), (name) => FAULTS.some((fault) => fault.name === name)),
 }
 
@@ -65,6 +66,10 @@ function wrongScript([name = '', ...rest]: Words): string | undefined {
   )
 }
 
+function wrongParts(words: Words): string | undefined {
+  return missing('part', namesOf(words), (part) => isThere(`benches/node/${part}.mjs`))
+}
+
 function missing(what: string, names: Words, isThere: (name: string) => boolean): string | undefined {
   const absent = names.filter((name) => !isThere(name))
   return absent.length === 0 ? undefined : `no such ${what}: ${absent.join(', ')}`
@@ -73,7 +78,7 @@ function missing(what: string, names: Words, isThere: (name: string) => boolean)
 /** The words that are no options, nor their values where those stand by themselves. */
 function namesOf(words: Words): Words {
   const takesValue = (word: string | undefined) =>
-    word !== undefined && ['--rounds', '--json', '--cycles'].includes(word)
+    word !== undefined && ['--rounds', '--json', '--from', '--out', '--cycles'].includes(word)
   return words.filter((word, index) => !word.startsWith('-') && !takesValue(words[index - 1]))
 }
 

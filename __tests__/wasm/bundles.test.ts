@@ -82,7 +82,7 @@ describe('on workerd', () => {
   /** There modules are compiled before, and there are no random numbers until a request comes. */
   async function worker() {
     const handling = { isRequest: false }
-    const getRandomValues = (array: Uint8Array) => {
+    const getRandomValues = (array: Uint8Array<ArrayBuffer>) => {
       if (!handling.isRequest) {
         throw new Error('Disallowed operation called within global scope')
       }

@@ -4,6 +4,7 @@ import { Redis } from 'ioredis'
 import { RateLimiter, RedisStore } from 'tollgate'
 import { load, visitAll } from './load.mjs'
 import { POLICIES } from './policies.mjs'
+import { flexible, ioredis, PEER } from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
 import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
 import { interleave } from './rounds.mjs'
@@ -11,7 +12,7 @@ import { interleave } from './rounds.mjs'
 export const title = 'Algorithms over Redis: 512 calls in flight'
 
 /** The packages compared: their versions are reported. */
-export const peers = ['ioredis']
+export const peers = ['rate-limiter-flexible', 'ioredis']
 
 export const paces = {
   full: { rounds: 7, turnMs: 400, warmUpMs: 400 },
@@ -38,6 +39,7 @@ const [SHORT_LIST, LONG_LIST] = ['slidingWindow, list of 10', 'slidingWindow, li
  * @property {string[]} keys
  * @property {`${number}${'s' | 'h'}`} window
  * @property {number} leadInMs How long calls are made, unmeasured, before a turn.
+ * @property {boolean} hasPeer Whether rate-limiter-flexible, which counts in fixed windows, is compared.
  * @property {import('./policies.mjs').Contender[]} policies
  * @property {import('./report.mjs').Target[]} targets
  */
@@ -50,11 +52,11 @@ const SCENES = [
     window: '1h',
     leadInMs: 0,
     policies: POLICIES,
-    targets: POLICIES.filter(({ isConstant }) => isConstant).map(({ name }) => ({
-      of: name,
-      to: INCR,
-      atMost: MOST_TIMES_INCR,
-    })),
+    hasPeer: true,
+    targets: POLICIES.filter(({ isConstant }) => isConstant).flatMap(({ name: of }) => [
+      { of, to: INCR, atMost: MOST_TIMES_INCR },
+      { of, to: PEER, below: 1 },
+    ]),
   },
   {
     // A thousand buckets of a millisecond each: most of them are in use, and some end before each call.
@@ -62,6 +64,7 @@ const SCENES = [
     keys: numbered(IN_FLIGHT),
     window: '1s',
     leadInMs: 1_200,
+    hasPeer: false,
     policies: POLICIES.filter(({ name }) => name === SHORT_LIST || name === LONG_LIST),
     targets: [{ of: LONG_LIST, to: SHORT_LIST, atMost: MOST_TIMES_SHORT_LIST }],
   },
@@ -86,9 +89,10 @@ export async function run(pace) {
 }
 
 /** @param {Scene} scene */
-async function play({ title, keys, window, leadInMs, policies, targets }, pace, redis) {
+async function play({ title, keys, window, leadInMs, hasPeer, policies, targets }, pace, redis) {
   const contenders = [await incr(redis.url)]
   try {
+    if (hasPeer) contenders.push(turns(PEER, flexible('plain', ioredis(redis.url), 1)))
     for (const { name, make } of policies) {
       contenders.push(await limiter(name, make(LIMIT, window), redis.url))
     }
@@ -130,15 +134,24 @@ async function limiter(name, policy, url) {
   const store = new RedisStore(url)
   const limiter = new RateLimiter(policy, { store, prefix: 'bench' })
   await limiter.ready()
-  const contender = { name, calls: [(key) => limiter.take(key)], isAllowed: ({ allowed }) => allowed }
-  return {
-    name,
-    visit: (keys) => visitAll(contender, keys, IN_FLIGHT),
-    load: (keys, millis) => load(contender, { keys, inFlight: IN_FLIGHT, millis }),
+  return turns(name, {
+    calls: [(key) => limiter.take(key)],
+    isAllowed: ({ allowed }) => allowed,
     async close() {
       await limiter.close()
       await store.close()
     },
+  })
+}
+
+/** What a contender does in its turns. */
+function turns(name, opened) {
+  const contender = { name, ...opened }
+  return {
+    name,
+    visit: (keys) => visitAll(contender, keys, IN_FLIGHT),
+    load: (keys, millis) => load(contender, { keys, inFlight: IN_FLIGHT, millis }),
+    close: opened.close,
   }
 }
 

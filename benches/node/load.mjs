@@ -5,20 +5,26 @@
  * @property {number} calls
  * @property {number} callsPerSecond
  * @property {number} cpuMicros This process's CPU per call, all of its threads: user and system.
- * @property {number} [p50Micros] The latency, with one call in flight.
+ * @property {number} [p50Micros] The latency, with one call in flight or if it is asked for.
  * @property {number} [p99Micros]
+ * @property {number} [timerP99Ms] How late an unrelated timer was, if it is watched.
  */
 
 /**
  * Keeps `inFlight` calls under way for a while, and checks that every one is allowed.
  *
  * @param {{ name: string } & import('./redis-contenders.mjs').Opened} contender
- * @param {{ keys: readonly string[], inFlight: number, millis: number }} options
+ * @param {object} options
+ * @param {readonly string[]} options.keys
+ * @param {number} options.inFlight
+ * @param {number} options.millis
+ * @param {boolean} [options.isTimed] Whether each call's latency is measured: by default that of a lone one.
+ * @param {boolean} [options.watchesTimer] Whether it is measured how late a timer of a millisecond is meanwhile.
  * @returns {Promise<Load>}
  */
-export async function load(contender, { keys, inFlight, millis }) {
+export async function load(contender, { keys, inFlight, millis, isTimed = inFlight === 1, watchesTimer = false }) {
   const { name, calls, isAllowed } = contender
-  const latencies = inFlight === 1 ? [] : undefined
+  const latencies = isTimed ? [] : undefined
   let made = 0
   let allowed = 0
   let isOver = false
@@ -34,6 +40,7 @@ export async function load(contender, { keys, inFlight, millis }) {
     }
   }
 
+  const watch = watchesTimer ? watchTimer() : undefined
   const cpu = process.cpuUsage()
   const start = performance.now()
   const timer = setTimeout(() => {
@@ -46,11 +53,65 @@ export async function load(contender, { keys, inFlight, millis }) {
   } finally {
     isOver = true
     clearTimeout(timer)
+    watch?.stop()
   }
   const seconds = (performance.now() - start) / 1_000
   const { user, system } = process.cpuUsage(cpu)
   if (allowed !== made) throw new Error(`${name}: ${made - allowed} of ${made} calls were not allowed`)
-  return { calls: made, callsPerSecond: made / seconds, cpuMicros: (user + system) / made, ...percentiles(latencies) }
+  const cpuMicros = (user + system) / made
+  const late = watch === undefined ? {} : { timerP99Ms: percentile(watch.late, 0.99) }
+  return { calls: made, callsPerSecond: made / seconds, cpuMicros, ...percentiles(latencies), ...late }
+}
+
+/**
+ * Makes so many calls a second for a while, however many are under way, and measures their latencies.
+ *
+ * @param {{ name: string } & import('./redis-contenders.mjs').Opened} contender
+ * @param {{ keys: readonly string[], perSecond: number, millis: number }} options
+ */
+export async function steady({ name, calls, isAllowed }, { keys, perSecond, millis }) {
+  const latencies = []
+  const pending = []
+  const start = performance.now()
+  await new Promise((resolve) => {
+    const timer = setInterval(() => {
+      const elapsed = Math.min(performance.now() - start, millis)
+      while (pending.length < (elapsed * perSecond) / 1_000) pending.push(call(pending.length))
+      if (elapsed === millis) {
+        clearInterval(timer)
+        resolve()
+      }
+    }, 1)
+  })
+  await Promise.all(pending)
+  return { calls: latencies.length, ...percentiles(latencies) }
+
+  async function call(number) {
+    const made = performance.now()
+    const result = await calls[number % calls.length](keys[number % keys.length])
+    latencies.push(performance.now() - made)
+    if (!isAllowed(result)) throw new Error(`${name}: a call was not allowed`)
+  }
+}
+
+/** How late a chain of timers of a millisecond each is, in milliseconds. */
+function watchTimer() {
+  const late = []
+  let asked = performance.now()
+  let timer = setTimeout(next, 1)
+  function next() {
+    late.push(performance.now() - asked - 1)
+    asked = performance.now()
+    timer = setTimeout(next, 1)
+  }
+  return {
+    late,
+    stop() {
+      // What has not run by now is late by so much at least.
+      late.push(Math.max(0, performance.now() - asked - 1))
+      clearTimeout(timer)
+    },
+  }
 }
 
 /** Makes a call for each key, unmeasured: every key is known to Redis then. */
@@ -67,7 +128,10 @@ export async function visitAll({ calls }, keys, inFlight) {
 
 function percentiles(latencies) {
   if (latencies === undefined) return {}
-  latencies.sort((a, b) => a - b)
-  const at = (part) => latencies[Math.floor(latencies.length * part)] * 1_000
-  return { p50Micros: at(0.5), p99Micros: at(0.99) }
+  return { p50Micros: percentile(latencies, 0.5) * 1_000, p99Micros: percentile(latencies, 0.99) * 1_000 }
+}
+
+function percentile(numbers, part) {
+  numbers.sort((a, b) => a - b)
+  return numbers[Math.floor(numbers.length * part)]
 }

@@ -18,16 +18,23 @@ const PARTS = {
   metrics: () => import('./metrics.mjs'),
   wasm: () => import('./wasm.mjs'),
   memory: () => import('./memory.mjs'),
+  ceiling: () => import('./ceiling.mjs'),
+  'scale-keys': () => import('./scale-keys.mjs'),
+  'scale-in-flight': () => import('./scale-in-flight.mjs'),
+  'scale-policies': () => import('./scale-policies.mjs'),
+  'scale-limiters': () => import('./scale-limiters.mjs'),
+  'scale-latency': () => import('./scale-latency.mjs'),
+  'scale-cluster': () => import('./scale-cluster.mjs'),
 }
 
-/** These run only when they are named: they take minutes, and compare nothing. */
-const ASIDE = ['memory']
+/** These run only when they are named: they take minutes, or compare nothing. */
+const ASIDE = ['memory', ...Object.keys(PARTS).filter((name) => name.startsWith('scale-'))]
 
 const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all but ${ASIDE.join(', ')}, if none is named): ${PART_NAMES}
+Parts (all but memory and scale-…, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)
@@ -75,7 +82,7 @@ async function bench({ names, speed, rounds, json }) {
     results[name] = { pace, ...result }
   }
   if (json !== undefined) {
-    const report = { ...surroundings, parts: results }
+    const report = { measured: new Date().toISOString(), speed, ...surroundings, parts: results }
     writeFileSync(json, `${JSON.stringify(report, rounded, 2)}\n`)
   }
 }

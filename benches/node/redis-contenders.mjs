@@ -33,9 +33,9 @@ export const CONTENDERS = {
 
   [FIXED_WINDOW]: (url, limiters) => tollgate(fixedWindow({ limit: LIMIT, window: PERIOD }), 'fixed', url, limiters),
 
-  [PEER]: async (url, limiters) => flexible('plain', ioredis(url, {}), limiters),
+  [PEER]: async (url, limiters) => flexible('plain', ioredis(url), limiters),
 
-  'the same, auto-pipelining': async (url, limiters) =>
+  [`${PEER}, auto-pipelining`]: async (url, limiters) =>
     flexible('auto', ioredis(url, { enableAutoPipelining: true }), limiters),
 
   async 'rate-limiter-flexible + node-redis'(url, limiters) {
@@ -62,22 +62,34 @@ export const OF_THREE = {
     return tollgate(policies, 'three', url, limiters)
   },
 
-  async [UNION](url) {
-    const { storeClient, close } = ioredis(url, {})
-    const limiters = [PERIOD_SECONDS, PERIOD_SECONDS, 24 * PERIOD_SECONDS].map((duration, number) => {
-      return new RateLimiterRedis({ storeClient, points: LIMIT, duration, keyPrefix: `union-${number}` })
-    })
-    const union = new RateLimiterUnion(...limiters)
-    return {
-      calls: [(key) => union.consume(key)],
-      isAllowed: (results) => Object.values(results).every(({ remainingPoints }) => remainingPoints >= 0),
-      close,
-    }
-  },
+  [UNION]: async (url) => union([PERIOD_SECONDS, PERIOD_SECONDS, 24 * PERIOD_SECONDS], 'union', url),
 }
 
-async function tollgate(policy, prefix, url, count) {
-  const store = new RedisStore(url)
+/** A `RateLimiterUnion` of a limiter for each duration, in seconds. */
+export function union(durations, prefix, url) {
+  const { storeClient, close } = ioredis(url)
+  const limiters = durations.map((duration, number) => {
+    return new RateLimiterRedis({ storeClient, points: LIMIT, duration, keyPrefix: `${prefix}-${number}` })
+  })
+  const all = new RateLimiterUnion(...limiters)
+  return {
+    calls: [(key) => all.consume(key)],
+    isAllowed: (results) => Object.values(results).every(({ remainingPoints }) => remainingPoints >= 0),
+    close,
+  }
+}
+
+/**
+ * Limiters of tollgate on one store.
+ *
+ * @param {import('tollgate').Policy | import('tollgate').Policies} policy
+ * @param {string} prefix
+ * @param {ConstructorParameters<typeof RedisStore>[0]} where
+ * @param {number} count
+ * @returns {Promise<Opened>}
+ */
+export async function tollgate(policy, prefix, where, count) {
+  const store = new RedisStore(where)
   const limiters = numbered(count, (number) => new RateLimiter(policy, { store, prefix: `${prefix}-${number}` }))
   await Promise.all(limiters.map((limiter) => limiter.ready()))
   return {
@@ -90,8 +102,17 @@ async function tollgate(policy, prefix, url, count) {
   }
 }
 
-function flexible(prefix, { close, ...client }, count) {
-  const settings = { ...client, points: LIMIT, duration: PERIOD_SECONDS }
+/**
+ * Limiters of rate-limiter-flexible on one client.
+ *
+ * @param {string} prefix
+ * @param {{ storeClient: unknown, close: () => Promise<unknown> }} client
+ * @param {number} count
+ * @param {number} points Its keys have the same form whatever this is.
+ * @returns {Opened}
+ */
+export function flexible(prefix, { close, ...client }, count, points = LIMIT) {
+  const settings = { ...client, points, duration: PERIOD_SECONDS }
   const limiters = numbered(
     count,
     (number) => new RateLimiterRedis({ ...settings, keyPrefix: `flexible-${prefix}-${number}` }),
@@ -104,7 +125,7 @@ function flexible(prefix, { close, ...client }, count) {
   }
 }
 
-function ioredis(url, options) {
+export function ioredis(url, options = {}) {
   const client = new Redis(url, options)
   return { storeClient: client, close: () => client.quit() }
 }

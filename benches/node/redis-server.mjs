@@ -9,9 +9,11 @@ import { end, failureOf, minded } from './children.mjs'
 
 /** @typedef {Awaited<ReturnType<typeof startRedis>>} RedisServer */
 
-export async function startRedis() {
+/** @param {readonly string[]} settings Further words of its command line. */
+export async function startRedis(settings = []) {
   const port = await freePort()
-  const words = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', tmpdir()]
+  const plain = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', tmpdir()]
+  const words = [...plain, ...settings]
   const child = minded(spawn('redis-server', words, { stdio: ['ignore', 'pipe', 'ignore'] }))
   const failure = failureOf(child, 'redis-server must be installed, and begin (Debian: apt-get install redis-server)')
   // The race ends with the server ready; that it exits later is no news then.
@@ -29,6 +31,8 @@ export async function startRedis() {
     version: async () => fieldOf(await admin.info('server'), /^redis_version:(\S+)/m),
     // Scripts stay loaded.
     flush: () => admin.flushall(),
+    /** Sends it a command. */
+    command: (name, ...args) => admin.call(name, args),
     usage: () => usage(admin),
     async stop() {
       admin.disconnect()
@@ -53,7 +57,8 @@ function fieldOf(info, pattern) {
   return pattern.exec(info)?.[1]
 }
 
-async function freePort() {
+/** A port that nobody listens on. */
+export async function freePort() {
   const listener = createServer().listen(0, '127.0.0.1')
   await once(listener, 'listening')
   const { port } = listener.address()

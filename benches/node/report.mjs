@@ -12,7 +12,7 @@
 /**
  * @typedef {object} Target A bound on a ratio that the project has set itself.
  * @property {string} of
- * @property {string} to
+ * @property {string} [to] Without, the bound is on the figure itself.
  * @property {string} [figure] Which figure of theirs, where there are several.
  * @property {number} [below]
  * @property {number} [atMost]
@@ -42,7 +42,8 @@ export function summaryOf(names, times) {
 export function targetsOf(targets, figures) {
   return targets.map((target) => {
     const { below = Infinity, atMost = Infinity, atLeast = 0 } = target
-    const ratio = ratioOf(figures.get(target.of), figures.get(target.to))
+    const own = figures.get(target.of)
+    const ratio = target.to === undefined ? median(own) : ratioOf(own, figures.get(target.to))
     return { ...target, ratio, met: ratio < below && ratio <= atMost && ratio >= atLeast }
   })
 }
@@ -97,6 +98,8 @@ export function printTargets(targets) {
     const bound =
       below !== undefined ? `below ${below}` : atMost !== undefined ? `at most ${atMost}` : `at least ${atLeast}`
     const what = figure === undefined ? '' : `, ${figure}`
-    console.log(`  ${of} / ${to}${what}: ${ratio.toFixed(2)} (target: ${bound}, ${met ? 'met' : 'MISSED'})`)
+    console.log(
+      `  ${of}${to === undefined ? '' : ` / ${to}`}${what}: ${ratio.toFixed(2)} (target: ${bound}, ${met ? 'met' : 'MISSED'})`,
+    )
   }
 }

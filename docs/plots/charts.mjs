@@ -1,19 +1,20 @@
-/** The two kinds of plots, as SVG. */
+/** Plots as SVG: how they are drawn, and the two kinds of docs/algorithms.md. */
 import * as echarts from 'echarts'
 
 /** Colours that stay apart for all eyes (Okabe and Ito). */
 const ADMITTED = '#0072b2'
 const REFUSED = '#e69f00'
 const REMAINING = '#444444'
-const LINES = ['#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
+export const LINES = ['#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000']
 
 const SIZE = { width: 800, height: 320 }
 
 /** Calls are counted in stretches of so many milliseconds. */
 const STRETCH = 500
 
-function render(option) {
-  const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, ...SIZE })
+/** Draws what echarts' options say; with `title.text`, which is the picture's name, too. */
+export function render(option, size = SIZE) {
+  const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, ...size })
   chart.setOption({ animation: false, backgroundColor: '#ffffff', ...option })
   const svg = chart.renderToSVGString()
   chart.dispose()

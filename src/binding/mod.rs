@@ -22,9 +22,13 @@ mod redis_answers;
 #[cfg(feature = "redis")]
 mod redis_ledger;
 #[cfg(feature = "redis")]
+mod redis_listener;
+#[cfg(feature = "redis")]
 mod redis_notices;
 #[cfg(feature = "redis")]
 mod redis_target;
 mod store;
+#[cfg(all(feature = "redis", unix))]
+mod uv;
 
 use crate::face::{answer, booking, micros, whole};

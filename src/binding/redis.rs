@@ -5,12 +5,12 @@
 
 use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Float64Array, FnArgs, Function, Result, Uint32Array,
-    create_custom_tokio_runtime,
+    Array, ClassInstance, Env, Function, Result, create_custom_tokio_runtime,
 };
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Error, Status};
@@ -20,8 +20,9 @@ use tokio::runtime::{Builder, Handle};
 use tokio::time::Instant;
 
 use super::policies::Policies;
-use super::redis_answers::Answers;
+use super::redis_answers::{Answers, Heard, SettleArguments};
 use super::redis_ledger::{RedisLedger, locked};
+use super::redis_listener::{self, Listener};
 use super::redis_notices::{NoticeArguments, Notices};
 use super::redis_target::RedisTarget;
 use super::whole;
@@ -46,32 +47,27 @@ fn start_runtime() {
 /// A Redis server, or a cluster, as a store.
 #[napi]
 pub struct RedisStore {
-    remote: Mutex<Option<Remote>>,
+    remote: Arc<Mutex<Option<Remote>>>,
+    listener: Option<Rc<Listener>>,
     tags: Option<NonZeroU16>,
     settle: Arc<Settle>,
     notices: Notices,
     prefixes: Arc<Mutex<Prefixes>>,
 }
 
-/// What became of a round, by its number, or of some of its calls.
-struct Heard {
-    round: u32,
-    answers: Answers,
-    calls: Option<Vec<u32>>,
-}
-
 /// Tells JavaScript what became of rounds. It does not keep the process alive: callers who wait do.
 type Settle = ThreadsafeFunction<Heard, (), SettleArguments, Status, false, true>;
-type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
 
 #[napi]
 impl RedisStore {
     /// Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
     /// those that are numbered; `notice` hears `'up'` (the
-    /// address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`). Throws
-    /// if the certificates are none.
+    /// address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`).
+    /// `listens` says that the event loop is Node's own: then answers are read in it. Throws if the certificates are
+    /// none.
     #[napi(constructor, catch_unwind)]
     pub fn new(
+        env: Env,
         target: RedisTarget,
         #[napi(
             ts_arg_type = "(round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void"
@@ -82,26 +78,24 @@ impl RedisStore {
             NoticeArguments,
             (),
         >,
+        listens: bool,
     ) -> Result<Self> {
         let Some(runtime) = RUNTIME.get() else {
             return Err(Error::new(Status::GenericFailure, "could not start a thread"));
         };
+        let remote = Arc::default();
+        let listener = listens.then(|| Listener::new(env, &settle, Arc::clone(&remote)));
+        let listener = listener.transpose()?;
         let settle = settle.build_threadsafe_function::<Heard>().weak::<true>();
-        let settle = settle.build_callback(|context| {
-            let Heard { round, answers: Answers { answers, texts }, calls } = context.value;
-            Ok(FnArgs::from((
-                round,
-                Float64Array::new(answers),
-                texts,
-                calls.map(Uint32Array::new),
-            )))
-        })?;
+        let settle = settle.build_callback(|context| Ok(context.value.into_arguments()))?;
         let notices = Notices::new(&notice)?;
         let (tags, warn) = (target.tags(), notices.clone());
-        let remote = target.open(notices.clone(), runtime, move |found| warn.warn(found))?;
-        runtime.spawn(notices.clone().follow(remote.health()));
+        let opened = target.open(notices.clone(), runtime, move |found| warn.warn(found))?;
+        runtime.spawn(notices.clone().follow(opened.health()));
+        *locked(&remote) = Some(opened);
         Ok(Self {
-            remote: Mutex::new(Some(remote)),
+            remote,
+            listener,
             tags,
             settle: Arc::new(settle),
             notices,
@@ -185,6 +179,9 @@ impl RedisStore {
     /// Drops the connection; what waits settles as closed.
     #[napi(catch_unwind)]
     pub fn close(&self) {
+        if let Some(listener) = &self.listener {
+            listener.stop();
+        }
         drop(locked(&self.remote).take());
     }
 
@@ -197,9 +194,13 @@ impl RedisStore {
             let all: Option<Vec<_>> = parts.iter().map(|part| part.calls).collect();
             let calls = all.map(|calls| calls.concat());
             // If it does not take them, its isolate has ended, and nobody waits.
-            let heard = Heard { round, answers, calls };
-            settle.call(heard, ThreadsafeFunctionCallMode::NonBlocking);
+            if let Some(heard) = redis_listener::keep(Heard { round, answers, calls }) {
+                settle.call(heard, ThreadsafeFunctionCallMode::NonBlocking);
+            }
         };
+        if let Some(listener) = &self.listener {
+            listener.listen();
+        }
         match &*locked(&self.remote) {
             Some(remote) => {
                 remote.decide(calls, || SystemClock.now(), deadline(timeout_ms), settle);

@@ -1,9 +1,30 @@
 //! Answers of Redis as JavaScript reads them: doubles, and the texts of failures.
 
+use napi::bindgen_prelude::{Float64Array, FnArgs, Uint32Array};
+
 use super::answer::{self, Failure};
 use crate::perform::Performed;
 use crate::several::Told;
 use crate::store::redis::{self, CallError, Settled, Unanswered};
+
+/// What JavaScript is told of a round: its number, the answers, the texts of failures, and the numbers of the calls, if
+/// these are not all.
+pub(super) type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
+
+/// What became of a round, by its number, or of some of its calls.
+pub(super) struct Heard {
+    pub(super) round: u32,
+    pub(super) answers: Answers,
+    pub(super) calls: Option<Vec<u32>>,
+}
+
+impl Heard {
+    pub(super) fn into_arguments(self) -> SettleArguments {
+        let Answers { answers, texts } = self.answers;
+        let (answers, calls) = (Float64Array::new(answers), self.calls.map(Uint32Array::new));
+        FnArgs::from((self.round, answers, texts, calls))
+    }
+}
 
 /// What became of calls.
 #[derive(Default)]

@@ -10,10 +10,10 @@ import { inRootContext } from './root-context.js'
 import { Rounds } from './rounds.js'
 
 /**
- * So many calls go at once: Redis decides them in a third of a millisecond. Waiting for more would gain
- * little.
+ * Calls of so much weight go at once: Redis decides them in less than half a millisecond, and all others wait as long.
+ * Waiting for more would gain little.
  */
-const FULL = 128
+const FULL = 256
 
 /** A round of fewer calls is not worth its own way. */
 const LEAST_HALF = 32
@@ -28,7 +28,11 @@ const FORGETTING = 0.95
 export class Queue {
   waiting: Waiting[] = []
 
-  constructor(readonly ledger: native.RedisLedger) {}
+  /** @param weight - Of each of its calls: see `weightOf`. */
+  constructor(
+    readonly ledger: native.RedisLedger,
+    readonly weight: number,
+  ) {}
 }
 
 /**
@@ -46,9 +50,10 @@ export class Batcher {
   readonly #pending = new Pending()
   readonly #turns = new Turns()
   #closed = false
-  /** The calls that are still to be sent: by prefix, and how many. */
+  /** The calls that are still to be sent: by prefix; and how many, and of which weight. */
   #queues: Queue[] = []
   #queued = 0
+  #weight = 0
   /** The calls of this turn of the event loop, up to those that have been sent. */
   #turn = new Turn()
   #latestDeadline = 0
@@ -136,10 +141,9 @@ export class Batcher {
   /** Takes what became of a round, or of those of its calls that have these numbers. */
   settle(number: number, answers: RedisAnswers, numbers: Uint32Array | undefined): void {
     const calls = this.#rounds.end(number, numbers)
-    if (this.#queued >= this.#half / 2) {
-      this.#sendWaiting()
-    } else if (this.#queued > 0) {
-      // A few go with those who ask again: by themselves they would come back, and go, by themselves from now on.
+    if (this.#queued > 0) {
+      // With those who ask again, and who come in this turn of the event loop: by themselves few would come back, and
+      // go, by themselves from now on.
       this.#schedule()
     }
     if (answers.answers.length === 0) {
@@ -169,7 +173,8 @@ export class Batcher {
       this.#queues.push(queue)
     }
     this.#queued++
-    if (this.#queued === FULL) {
+    this.#weight += queue.weight
+    if (this.#weight >= FULL) {
       this.#send(false)
     } else if (this.#queued >= this.#half && this.#rounds.hasRoom) {
       this.#send(true)
@@ -209,6 +214,7 @@ export class Batcher {
     }
     this.#queues = []
     this.#queued = 0
+    this.#weight = 0
     const timeoutMs = Math.max(1, Math.ceil(this.#latestDeadline - performance.now()))
     const number = this.#begun(calls, isPartial)
     const ledgers = queues.map((queue) => queue.ledger)

@@ -33,7 +33,6 @@ export class Rounds {
   readonly #release: () => void
   readonly #rounds: (Round | undefined)[] = []
   readonly #free: number[] = []
-  #underWay = 0
   #holding = 0
   /** Counts the timers: a round that began before the latest was set is older than it. */
   #age = 0
@@ -42,10 +41,6 @@ export class Rounds {
   /** @param release - Called when rounds have held others back for long enough. */
   constructor(release: () => void) {
     this.#release = release
-  }
-
-  get underWay(): number {
-    return this.#underWay
   }
 
   /** Whether another smaller round may go. */
@@ -71,7 +66,6 @@ export class Rounds {
   begin(calls: readonly Waiting[], holds: boolean): number {
     const number = this.#free.pop() ?? this.#rounds.length
     this.#rounds[number] = { calls, open: calls.length, holds, age: this.#age }
-    this.#underWay++
     this.#holding += holds ? 1 : 0
     return number
   }
@@ -93,7 +87,6 @@ export class Rounds {
     if (round.open === 0) {
       this.#rounds[number] = undefined
       this.#free.push(number)
-      this.#underWay--
     }
     return numbers === undefined ? round.calls : Array.from(numbers, (index) => round.calls[index] as Waiting)
   }

@@ -11,6 +11,7 @@ import { login } from './login.js'
 import type { RedisStoreOptions } from './options.js'
 import { inRootContext } from './root-context.js'
 import { addressOf, targetOf } from './target.js'
+import { weightOf } from './weight.js'
 
 /** A day: longer than any deadline that makes sense. */
 const LONGEST_TIMEOUT_MS = 86_400_000
@@ -38,6 +39,9 @@ const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
 
 /** The functions that the native store calls. */
 type Heard = ConstructorParameters<typeof native.RedisStore> extends [unknown, ...infer Rest] ? Rest : never
+
+/** Other runtimes that take addons have none, or abort when it is made use of. */
+const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versions) && !('deno' in process.versions)
 
 /**
  * Keeps the counts in Redis, for any number of processes.
@@ -85,7 +89,7 @@ export class RedisStore extends Store {
         batcher?.health.heard(kind, words)
       }
     }
-    const make = () => new native.RedisStore(target, settle, notice)
+    const make = () => new native.RedisStore(target, settle, notice, HAS_LIBUV)
     this.#native = translated('INVALID_OPTION', 'RedisStore', () => inRootContext(make))
     this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, most)
     own = new WeakRef(this.#batcher)
@@ -146,7 +150,7 @@ export class RedisStore extends Store {
     const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
       this.#native.open(prefix, policies),
     )
-    const shared = this.#prefixes.get(prefix) ?? { queue: new Queue(ledger), users: 0 }
+    const shared = this.#prefixes.get(prefix) ?? { queue: new Queue(ledger, weightOf(compound)), users: 0 }
     this.#prefixes.set(prefix, shared)
     shared.users++
     const release = () => {

@@ -19,16 +19,13 @@ export const PANICKED = -5
 /** The length of a key that a call leaves out. */
 const LEFT_OUT = -1
 
-/** Up to here a text is written by its units: that is faster than to ask the encoder. */
-const SHORT = 48
-
 const encoder = new TextEncoder()
 
 /**
  * Where the engine finds texts and numbers, and leaves its answers. These are views of its memory, which are empty
  * once that has grown: {@link open} makes them anew.
  */
-let texts = new Uint8Array(0)
+let texts: readonly Uint8Array<ArrayBuffer>[] = []
 let lengths = new Int32Array(0)
 let question = new Float64Array(0)
 let answer = new Float64Array(0)
@@ -37,7 +34,7 @@ function open(): void {
   // The first of these may make the memory grow.
   const [atTexts, atLengths, atQuestion, atAnswer] = [glue.texts(), glue.lengths(), glue.question(), glue.answer()]
   const { buffer } = memory
-  texts = new Uint8Array(buffer, atTexts, PLACES * ROOM)
+  texts = Array.from({ length: PLACES }, (_, place) => new Uint8Array(buffer, atTexts + place * ROOM, ROOM))
   lengths = new Int32Array(buffer, atLengths, PLACES)
   question = new Float64Array(buffer, atQuestion)
   answer = new Float64Array(buffer, atAnswer)
@@ -48,34 +45,19 @@ export function layKey(key: unknown, place: number): number {
   if (typeof key !== 'string') {
     return NOT_A_STRING
   }
-  if (texts.length === 0) {
+  if (answer.length === 0) {
     open()
   }
-  const { length } = key
-  const from = place * ROOM
-  if (length <= SHORT) {
-    for (let index = 0; index < length; index++) {
-      const unit = key.charCodeAt(index)
-      if (unit > 0x7f) {
-        return encoded(key, from)
-      }
-      texts[from + index] = unit
-    }
-    return length
-  }
-  return encoded(key, from)
-}
-
-function encoded(key: string, from: number): number {
-  // A unit has at least a byte.
+  // A unit has at least a byte. (Without this the whole of a long text would be looked at.)
   if (key.length > ROOM) {
     return TOO_LONG
   }
-  const { read, written } = encoder.encodeInto(key, texts.subarray(from, from + ROOM))
+  const { read, written } = encoder.encodeInto(key, texts[place] as Uint8Array<ArrayBuffer>)
   if (read < key.length) {
     return TOO_LONG
   }
-  return isWellFormed(key) ? written : ILL_FORMED
+  // As many bytes as units are ASCII.
+  return written === read || isWellFormed(key) ? written : ILL_FORMED
 }
 
 /**
@@ -102,7 +84,7 @@ export function layText(text: string, place: number): void {
 
 /** Lays numbers, and tells how many. */
 export function layNumbers(numbers: ArrayLike<number>): number {
-  if (question.length === 0) {
+  if (answer.length === 0) {
     open()
   }
   question.set(numbers)
@@ -121,14 +103,14 @@ export function copyAnswer(into: Float64Array, start = 0, length = into.length):
 
 /** The error for what the engine has just refused: it has said why. */
 export function reason(): Error {
-  if (texts.length === 0) {
+  if (answer.length === 0) {
     open()
   }
-  return new Error(String.fromCharCode(...texts.subarray(0, lengths[0])))
+  return new Error(String.fromCharCode(...(texts[0] as Uint8Array).subarray(0, lengths[0])))
 }
 
 function setLength(place: number, length: number): void {
-  if (lengths.length === 0) {
+  if (answer.length === 0) {
     open()
   }
   lengths[place] = length

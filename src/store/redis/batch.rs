@@ -14,6 +14,12 @@ use crate::operation::Operation;
 use crate::policies::Policies;
 use crate::time::Micros;
 
+/// The waves in which calls on keys that repeat are put are 0 to this. What is left is in the last.
+const LAST_WAVE: u8 = 3;
+
+/// Where there are more calls by key, most of them would be in the last wave.
+const MOST_CALLS_BY_KEY: usize = 2;
+
 /// The calls of one limiter that a script decides together, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
@@ -207,6 +213,25 @@ impl Batch {
                 request::push_call(request, policies, numbers, hold, asked);
             }
         }
+    }
+
+    /// By call: how many calls on its key go before it, up to [`LAST_WAVE`], if some keys repeat and there is
+    /// a quick way for keys that do not. Nothing if that would gain nothing.
+    pub(super) fn waves(&self, policies: &Policies) -> Option<Vec<u8>> {
+        let (calls, keys) = (self.calls.len(), self.names.first().map_or(0, Keys::len));
+        let repeats = policies.subjects() == 1 && keys < calls && calls <= MOST_CALLS_BY_KEY * keys;
+        let is_one_unit = |asked: &Asked| matches!(asked, Asked::Take(1));
+        if !repeats || !self.calls.iter().all(is_one_unit) || !request::has_quick_way(policies) {
+            return None;
+        }
+        let mut before = vec![0; keys];
+        let wave = |&number: &u16| {
+            let before = before.get_mut(usize::from(number).checked_sub(1)?)?;
+            let wave = *before;
+            *before = LAST_WAVE.min(wave + 1);
+            Some(wave)
+        };
+        self.numbers.iter().map(wave).collect()
     }
 
     /// Learns from the answers how the next calls should be decided.

@@ -18,6 +18,7 @@ mod script;
 mod slot;
 mod split;
 mod told;
+mod waves;
 mod wire;
 
 #[cfg(feature = "redis")]
@@ -32,8 +33,8 @@ pub use batch::Batch;
 pub use cluster::{Cluster, Settled};
 #[cfg(feature = "redis")]
 pub use connection::{
-    About, Access, Address, Connection, Credentials, Health, Identity, Login, Logins, Patience,
-    Route, Sentinels, Tls, Warning,
+    About, Access, Address, Connection, Credentials, Health, Identity, LinkSocket, Login, Logins,
+    Patience, Route, Sentinels, Tls, Warning,
 };
 pub use job::{Answer, Failure, Job};
 pub use keys::Keys;

@@ -4,7 +4,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, Settled};
-use super::connection::{Connection, Health};
+use super::connection::{Connection, Health, LinkSocket};
 use super::round::Round;
 use crate::time::Micros;
 
@@ -41,6 +41,23 @@ impl Remote {
         match self {
             Self::Server(server) => server.is_up(),
             Self::Cluster(cluster) => cluster.is_up(),
+        }
+    }
+
+    /// The socket of the link to one server, if there is one that can be watched: see [`Connection::link_socket`].
+    #[must_use]
+    pub fn link_socket(&self) -> Option<LinkSocket> {
+        match self {
+            Self::Server(server) => server.link_socket(),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// Reads what has come over it, and settles what it answers, on this thread.
+    pub fn look(&self, socket: &LinkSocket) {
+        match self {
+            Self::Server(server) => server.look(socket),
+            Self::Cluster(_) => {}
         }
     }
 

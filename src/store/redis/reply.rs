@@ -3,10 +3,10 @@
 use std::fmt;
 use std::slice;
 
-use super::wire::{Left, wire, with_own_numbers};
+use super::wire::{Left, doubles, wire, with_own_numbers};
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
-use crate::time::{MAX_SAFE, Micros};
+use crate::time::Micros;
 
 /// A value of a reply, as far as scripts answer with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl<'a> Reply<'a> {
         };
         let wire = wire(own.as_deref().unwrap_or(policy));
         let mut state_places = [0; MOST_DOUBLES];
-        let state = doubles(&mut self.states, &mut state_places[..wire.width()]);
+        let state = wire.take_state(&mut self.states, &mut state_places);
         let others = match code & OTHER {
             0 => None,
             _ => Some(self.more(&mut places, wire.others_width())?),
@@ -189,27 +189,6 @@ impl<'a> Reply<'a> {
             _ => CallError::Malformed,
         }
     }
-}
-
-/// Takes whole numbers below 2^53 from the front, as Lua's `struct` writes them with `>d`.
-#[inline]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "only whole numbers up to 2^53 pass"
-)]
-fn doubles<'n>(bytes: &mut &[u8], numbers: &'n mut [u64]) -> Option<&'n [u64]> {
-    let (taken, rest) = bytes.split_at_checked(8 * numbers.len())?;
-    *bytes = rest;
-    for (number, bytes) in numbers.iter_mut().zip(taken.as_chunks().0) {
-        let double = f64::from_be_bytes(*bytes);
-        *number = double as u64;
-        if *number as f64 != double || *number > MAX_SAFE {
-            return None;
-        }
-    }
-    Some(numbers)
 }
 
 #[cfg(test)]

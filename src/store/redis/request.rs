@@ -175,6 +175,17 @@ fn push_own_numbers(request: &mut Vec<u8>, policy: &Policy) {
     request.extend_from_slice(&numbers);
 }
 
+/// Whether the script has a quick way for one unit on each key.
+pub(super) fn has_quick_way(policies: &Policies) -> bool {
+    use Twin::{FixedWindow, Rate, SlidingCounter, SlidingWindowList, TokenBucketInterval};
+    let is_alone = policies.alone().is_some();
+    policies.named().iter().all(|named| match wire(&named.policy).twin() {
+        Rate | FixedWindow | SlidingCounter | TokenBucketInterval => true,
+        SlidingWindowList => is_alone,
+        _ => false,
+    })
+}
+
 /// Appends a group of one unit on each of so many keys of every policy. `expected` says of windows
 /// that most of them should be open and have room. Nothing if the algorithms have no such way.
 pub(super) fn push_units(
@@ -184,9 +195,11 @@ pub(super) fn push_units(
     keys: u16,
     expected: bool,
 ) -> Option<()> {
+    if !has_quick_way(policies) {
+        return None;
+    }
     if let Some(policy) = policies.alone() {
         let form = match wire(policy).twin() {
-            Twin::SlidingWindowHash | Twin::SlidingLog => return None,
             Twin::FixedWindow if expected => EXPECTED,
             twin => twin as u8,
         };
@@ -194,14 +207,6 @@ pub(super) fn push_units(
         request.extend_from_slice(&keys.to_be_bytes());
         push_policy(request, policy, about);
         return Some(());
-    }
-    let is_simple = |named: &NamedPolicy| {
-        use Twin::{FixedWindow, Rate, SlidingCounter, TokenBucketInterval};
-        let twin = wire(&named.policy).twin();
-        matches!(twin, Rate | FixedWindow | SlidingCounter | TokenBucketInterval)
-    };
-    if !policies.named().iter().all(is_simple) {
-        return None;
     }
     let form = if expected { SEVERAL_EXPECTED } else { SEVERAL };
     request.extend_from_slice(&[form, byte(policies.named().len())]);

@@ -21,13 +21,13 @@ const MOST_RESENT: u32 = 2;
 /// Batches in the order in which they are to be answered.
 #[derive(Debug, Default)]
 pub struct Round {
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     /// By job: its outcomes so far.
     jobs: Vec<usize>,
     /// The first of the jobs that were made last, and how often jobs had been made before.
     latest: usize,
     resent: u32,
-    peeks: bool,
+    pub(super) peeks: bool,
 }
 
 /// One limiter's calls.
@@ -38,6 +38,9 @@ pub(super) struct Group {
     job: usize,
     /// Earlier jobs that it was in, and to which it was stale.
     stale_in: Vec<usize>,
+    /// By call, in the order in which they were made: in which of the groups from this one on it is. Nothing if they are
+    /// all in this one.
+    pub(super) waves: Vec<u8>,
 }
 
 /// Why a call has no decision.
@@ -70,7 +73,7 @@ impl Round {
     /// Adds a limiter's calls.
     pub fn push(&mut self, policies: Arc<Policies>, batch: Batch) {
         let job = self.place(batch.outcomes(&policies));
-        self.groups.push(Group { policies, batch, job, stale_in: Vec::new() });
+        self.groups.push(Group { policies, batch, job, stale_in: Vec::new(), waves: Vec::new() });
     }
 
     /// Whether a limiter's calls fit into the latest job, or there is none.
@@ -197,27 +200,58 @@ impl Round {
     pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Performed, Unanswered>)) {
         let mut replies: Vec<_> =
             answers.iter().map(|answer| answer.as_ref().map(|values| Reply::new(values))).collect();
-        for Group { policies, batch, job, stale_in } in &self.groups {
-            for stale in stale_in {
-                if let Ok(reply) = &mut replies[*stale] {
-                    batch.performed(policies, reply).for_each(drop);
-                }
+        let mut groups = self.groups.iter();
+        while let Some(group) = groups.next() {
+            if group.waves.is_empty() {
+                group.settle(&mut replies, &mut each);
+                continue;
             }
-            match &mut replies[*job] {
-                Ok(reply) => {
-                    let mut otherwise = 0;
-                    for one in batch.performed(policies, reply) {
-                        let is_met =
-                            one.as_ref().is_ok_and(|one| Outlook::is_met_by(policies, &one.told));
-                        otherwise += usize::from(!is_met);
-                        each(one.map_err(Unanswered::Call));
-                    }
-                    batch.learn(otherwise);
+            let mut waves = Vec::new();
+            let others = groups.by_ref().take(groups_of(&group.waves) - 1);
+            for wave in std::iter::once(group).chain(others) {
+                let mut told = Vec::with_capacity(wave.batch.len());
+                wave.settle(&mut replies, &mut |one| told.push(one));
+                waves.push(told.into_iter());
+            }
+            for &wave in &group.waves {
+                waves[usize::from(wave)].next().into_iter().for_each(&mut each);
+            }
+        }
+    }
+}
+
+/// How many groups the calls of waves are in.
+pub(super) fn groups_of(waves: &[u8]) -> usize {
+    waves.iter().max().map_or(0, |&last| usize::from(last) + 1)
+}
+
+impl Group {
+    /// Hands out what became of its calls, in order.
+    fn settle(
+        &self,
+        replies: &mut [Result<Reply<'_>, &Failure>],
+        each: &mut impl FnMut(Result<Performed, Unanswered>),
+    ) {
+        let Self { policies, batch, job, stale_in, .. } = self;
+        for stale in stale_in {
+            if let Ok(reply) = &mut replies[*stale] {
+                batch.performed(policies, reply).for_each(drop);
+            }
+        }
+        match &mut replies[*job] {
+            Ok(reply) => {
+                let mut otherwise = 0;
+                for one in batch.performed(policies, reply) {
+                    let is_met =
+                        one.as_ref().is_ok_and(|one| Outlook::is_met_by(policies, &one.told));
+                    otherwise += usize::from(!is_met);
+                    each(one.map_err(Unanswered::Call));
                 }
-                Err(failure) => {
-                    for _ in 0..batch.len() {
-                        each(Err(Unanswered::Job(failure.clone())));
-                    }
+                batch.learn(otherwise);
+            }
+            Err(failure) => {
+                for _ in 0..batch.len() {
+                    each(Err(Unanswered::Job(failure.clone())));
                 }
             }
         }

@@ -5,9 +5,21 @@ use std::sync::LazyLock;
 /// How a script reads the time. Tests compose theirs with another.
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
-/// The files behind the clock, each of which makes use of those before it.
-const FILES: [&str; 15] = [
+/// The files behind the clock, each of which makes use of those before it: what is asked, and the quick ways.
+const QUICK: [&str; 7] = [
     include_str!("../../../lua/batch.lua"),
+    include_str!("../../../lua/quick/rate.lua"),
+    include_str!("../../../lua/quick/fixed_window.lua"),
+    include_str!("../../../lua/quick/sliding_counter.lua"),
+    include_str!("../../../lua/quick/token_bucket_interval.lua"),
+    include_str!("../../../lua/quick/one.lua"),
+    include_str!("../../../lua/quick/several.lua"),
+];
+
+/// All that the quick ways leave aside. It is the body of a function: what a script defines is made anew whenever it
+/// runs, and this is needed seldom.
+const GENERAL: [&str; 14] = [
+    include_str!("../../../lua/marks.lua"),
     include_str!("../../../lua/extras.lua"),
     include_str!("../../../lua/books.lua"),
     include_str!("../../../lua/rate.lua"),
@@ -20,12 +32,19 @@ const FILES: [&str; 15] = [
     include_str!("../../../lua/sliding_log.lua"),
     include_str!("../../../lua/holds.lua"),
     include_str!("../../../lua/operations.lua"),
-    include_str!("../../../lua/quick.lua"),
-    include_str!("../../../lua/decide.lua"),
+    include_str!("../../../lua/general.lua"),
 ];
 
-static DECIDING: LazyLock<Script> =
-    LazyLock::new(|| Script::new([CLOCK, &FILES.concat()].concat()));
+const BEGIN_GENERAL: &str = "local function make_general()\n";
+const END_GENERAL: &str = "end\n";
+
+/// What decides.
+const DECIDE: &str = include_str!("../../../lua/decide.lua");
+
+static DECIDING: LazyLock<Script> = LazyLock::new(|| {
+    let (quick, general) = (QUICK.concat(), GENERAL.concat());
+    Script::new([CLOCK, &quick, BEGIN_GENERAL, &general, END_GENERAL, DECIDE].concat())
+});
 
 /// A script as Redis gets it.
 #[derive(Debug, Clone)]

@@ -14,7 +14,10 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::stepped::Stepped;
+use super::reading::Reading;
+#[cfg(unix)]
+use super::socket::Socket;
+use super::stepped::{Held, Stepped};
 use super::tls::Tls;
 
 /// Where a server is.
@@ -107,15 +110,25 @@ impl Access {
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(text)?;
                 stream.set_nodelay(true).map_err(text)?;
+                #[cfg(unix)]
+                let stream = Socket::new(stream).map_err(text)?;
+                #[cfg(unix)]
+                let reading = Some(Arc::clone(stream.reading()));
+                #[cfg(not(unix))]
+                let reading = None;
                 match &self.tls {
-                    None => Opened::over(stream, &settings).await,
-                    Some(tls) => Opened::over(tls.over(host, stream).await?, &settings).await,
+                    None => Opened::over(stream, reading, &settings).await,
+                    Some(tls) => {
+                        Opened::over(tls.over(host, stream).await?, reading, &settings).await
+                    }
                 }
             }
             #[cfg(unix)]
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await.map_err(text)?;
-                Opened::over(stream, &settings).await
+                let stream = Socket::new(stream).map_err(text)?;
+                let reading = Some(Arc::clone(stream.reading()));
+                Opened::over(stream, reading, &settings).await
             }
             #[cfg(not(unix))]
             Address::Unix(_) => Err("this system has no unix sockets".into()),
@@ -146,16 +159,35 @@ pub(in super::super) struct Line {
     pub(in super::super) connection: MultiplexedConnection,
     /// It ends with the connection.
     pub(super) driver: Weak<Stepped>,
+    /// Who reads, where callers can.
+    pub(super) reading: Option<Arc<Reading>>,
+}
+
+impl Line {
+    /// Reads what has come, on this thread, if it is a caller's to read and the caller may not have come to it.
+    pub(super) fn catch_up(&self) {
+        let Some(reading) = self.reading.as_ref().filter(|reading| reading.is_claimed()) else {
+            return;
+        };
+        let Some(driver) = self.driver.upgrade() else { return };
+        reading.expect();
+        driver.ring();
+        driver.hold().as_mut().map(Held::step);
+    }
 }
 
 /// A connection to a server, which ends when this is dropped.
 pub(super) struct Opened {
     pub(super) line: Line,
-    driver: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Opened {
-    async fn over<S>(stream: S, settings: &RedisConnectionInfo) -> Result<Self, String>
+    async fn over<S>(
+        stream: S,
+        reading: Option<Arc<Reading>>,
+        settings: &RedisConnectionInfo,
+    ) -> Result<Self, String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -164,19 +196,24 @@ impl Opened {
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
         let (connection, driver) = made.map_err(text)?;
         let (stepped, driver) = Stepped::spawn(&Handle::current(), driver);
-        let line = Line { connection, driver: Arc::downgrade(&stepped) };
-        Ok(Self { line, driver })
+        let mut tasks = vec![driver];
+        if let Some(reading) = &reading {
+            let overseeing = Arc::clone(reading).oversee(Arc::downgrade(&stepped));
+            tasks.push(tokio::spawn(overseeing));
+        }
+        let line = Line { connection, driver: Arc::downgrade(&stepped), reading };
+        Ok(Self { line, tasks })
     }
 
     /// Waits until the connection has ended, whoever ended it.
     pub(super) async fn ended(&mut self) {
         // A driver that panicked has ended, too.
-        let _ended = (&mut self.driver).await;
+        let _ended = (&mut self.tasks[0]).await;
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.driver.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }

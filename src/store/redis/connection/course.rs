@@ -36,12 +36,13 @@ pub(super) struct Deciding<C, H> {
 impl<C: Fn() -> Micros, H> Deciding<C, H> {
     /// The course of a round, and its jobs.
     pub(super) fn new(
-        mut round: Round,
+        round: Round,
         clock: C,
         server_time: Arc<ServerTime>,
         hear: H,
     ) -> (Self, Vec<Job>) {
         let about = server_time.at(clock());
+        let mut round = round.in_waves();
         round.set_time(about);
         let jobs = round.jobs();
         (Self { round, clock, server_time, about, answers: Vec::new(), hear: Some(hear) }, jobs)

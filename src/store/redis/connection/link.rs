@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -260,10 +259,7 @@ impl Links {
     }
 
     /// The link, once it is up; or why it is not by the deadline, or before it if the server is down.
-    pub(super) async fn up_before(
-        &mut self,
-        deadline: Instant,
-    ) -> Result<(MultiplexedConnection, u64), Failure> {
+    pub(super) async fn up_before(&mut self, deadline: Instant) -> Result<(Line, u64), Failure> {
         let dead = self.dead;
         let is_clear = |link: &Link| match link {
             Link::Up(_, number) => Some(*number) != dead,
@@ -278,7 +274,7 @@ impl Links {
             Err(_) => self.current.borrow().clone(),
         };
         match self.known(link) {
-            Link::Up(line, number) => Ok((line.connection, number)),
+            Link::Up(line, number) => Ok((line, number)),
             Link::Away(why) | Link::Down(why) => Err(Failure::Unavailable(why)),
         }
     }
@@ -336,6 +332,6 @@ mod tests {
         let (keeper, mut links, _) = keeper(route, patience, |_| {});
         drop(keeper);
         let found = runtime.block_on(links.up_before(Instant::now() + Duration::from_secs(60)));
-        assert_eq!(found.unwrap_err(), Failure::Closed);
+        assert_eq!(found.err(), Some(Failure::Closed));
     }
 }

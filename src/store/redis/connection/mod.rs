@@ -10,10 +10,14 @@ mod access;
 mod course;
 mod health;
 mod link;
+mod link_socket;
+mod reading;
 mod route;
 mod sender;
 mod sentinel;
 mod server_time;
+#[cfg(unix)]
+mod socket;
 mod stepped;
 mod tls;
 mod verdict;
@@ -40,6 +44,7 @@ pub(super) use self::verdict::{Verdict, refused, verdict};
 pub use self::access::{Access, Address, Credentials, Login, Logins};
 pub use self::health::{About, Health, Warning};
 pub use self::link::Patience;
+pub use self::link_socket::LinkSocket;
 pub use self::route::Route;
 pub use self::sentinel::Sentinels;
 pub use self::tls::{Identity, Tls};
@@ -106,6 +111,29 @@ impl Connection {
 }
 
 impl Connection {
+    /// The socket of the link, if there is a link whose socket can be watched.
+    #[must_use]
+    pub fn link_socket(&self) -> Option<LinkSocket> {
+        let Link::Up(line, link) = &*self.link.borrow() else { return None };
+        let reading = Arc::clone(line.reading.as_ref()?);
+        Some(LinkSocket { reading, driver: line.driver.clone(), link: *link })
+    }
+
+    /// Reads what has come over a socket, and settles what it answers, on this thread.
+    pub fn look(&self, socket: &LinkSocket) {
+        let Some(driver) = socket.driver.upgrade() else { return };
+        let _timers = self.runtime.enter();
+        // If the runtime is at it, there will be another look unless it reads all.
+        let Some(mut driver) = driver.hold() else { return };
+        let mut sender = self.sender.hold();
+        socket.reading.look();
+        driver.ring();
+        driver.step();
+        sender.as_mut().map(Held::step);
+        // What is to be sent again.
+        driver.step();
+    }
+
     /// Sends a request as far as that goes at once, on this thread.
     fn send(&self, request: Request) {
         let driver = match &*self.link.borrow() {

@@ -10,18 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value as Reply};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::super::job::{Answer, Failure, Job};
+use super::access::Line;
 use super::course::Course;
 use super::link::Links;
 use super::verdict::{Verdict, refused, verdict};
 
 /// How long to wait before sending again what the server could not run just now.
 const PAUSE: Duration = Duration::from_millis(25);
+
+/// As long as it takes to read an answer that has come.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// So many requests are under way at most: the client's queue has room for a few more, and one that
 /// found it full would lose its place.
@@ -171,10 +174,18 @@ enum Lost {
     Broken(Arc<str>),
 }
 
-async fn send(open: Open, mut connection: MultiplexedConnection, link: u64) -> Done {
+async fn send(open: Open, line: Line, link: u64) -> Done {
     let commands = open.commands();
+    let mut connection = line.connection.clone();
     let sending = connection.send_packed_commands(&commands, 0, commands.len());
-    let replies = match timeout_at(open.request.deadline, sending).await {
+    tokio::pin!(sending);
+    let mut sent = timeout_at(open.request.deadline, &mut sending).await;
+    if sent.is_err() {
+        // The answer may have come, and the caller not have come to it.
+        line.catch_up();
+        sent = timeout(MOMENT, sending).await;
+    }
+    let replies = match sent {
         Ok(Ok(replies)) => Ok(replies),
         Ok(Err(error)) => Err(Lost::Broken(error.to_string().into())),
         Err(_) => Err(Lost::InTime),
@@ -197,7 +208,7 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
             }
             for open in std::mem::take(&mut again) {
                 match links.up_before(open.request.deadline).await {
-                    Ok((connection, link)) => under_way.push_back(send(open, connection, link)),
+                    Ok((line, link)) => under_way.push_back(send(open, line, link)),
                     Err(failure) => again.extend(open.fail(&failure)),
                 }
             }
@@ -217,8 +228,8 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
                 let Some(open) = next.take() else { continue };
                 match found {
                     Ok(_) if Instant::now() >= deadline => again.extend(open.fail(&too_late())),
-                    Ok((connection, link)) => {
-                        under_way.push_back(send(open.renewed(), connection, link));
+                    Ok((line, link)) => {
+                        under_way.push_back(send(open.renewed(), line, link));
                     }
                     Err(failure) => again.extend(open.fail(&failure)),
                 }
@@ -232,7 +243,7 @@ async fn place(
     links: &mut Links,
     deadline: Instant,
     may_start: bool,
-) -> Result<(MultiplexedConnection, u64), Failure> {
+) -> Result<(Line, u64), Failure> {
     if may_start {
         return links.up_before(deadline).await;
     }

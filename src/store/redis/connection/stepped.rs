@@ -72,6 +72,11 @@ impl Stepped {
         (stepped, task)
     }
 
+    /// Wakes the task: whoever has it, the runtime or who holds it, goes on with it.
+    pub(super) fn ring(&self) {
+        self.bell.wake_by_ref();
+    }
+
     /// Holds the task: until this is dropped it runs only as far as it is [stepped](Held::step). Nothing if it is
     /// running.
     pub(super) fn hold(&self) -> Option<Held<'_>> {
@@ -107,6 +112,11 @@ pub(super) struct Held<'a> {
 }
 
 impl Held<'_> {
+    /// There is something to do.
+    pub(super) fn ring(&self) {
+        self.bell.wake_by_ref();
+    }
+
     /// Goes on with it, on this thread, while there is something to do.
     pub(super) fn step(&mut self) {
         let Some(future) = &mut self.future else { return };

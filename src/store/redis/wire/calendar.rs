@@ -1,5 +1,6 @@
 //! The other end of `lua/fixed_window.lua`, as calendars use it.
 
+use super::window::take_window;
 use super::{Left, Twin, Wire, push_double};
 use crate::algorithm::{Algorithm as _, CalendarWindow, WindowState};
 use crate::policy::{Policy, State};
@@ -39,6 +40,10 @@ impl Wire for CalendarWindow {
 
     fn width(&self) -> usize {
         2
+    }
+
+    fn take_state<'p>(&self, states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {
+        take_window(states, places)
     }
 
     fn others_width(&self) -> usize {

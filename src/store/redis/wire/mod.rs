@@ -65,6 +65,11 @@ pub(super) trait Wire {
     /// The doubles of what follows for a state in other numbers than the policy's.
     fn others_width(&self) -> usize;
 
+    /// Takes the doubles of what the script says of a state from the front.
+    fn take_state<'p>(&self, states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {
+        doubles(states, places.get_mut(..self.width())?)
+    }
+
     /// Reads what the script says, or `None` if that makes no sense.
     fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left>;
 }
@@ -89,6 +94,27 @@ pub(super) fn with_own_numbers(policy: &Policy, numbers: &[u64]) -> Option<Polic
         Policy::LeakyBucket(_) => rate::leaky_bucket(numbers),
         policy => wire(policy).with_own_numbers(numbers),
     }
+}
+
+/// Takes whole numbers below 2^53 from the front, as Lua's `struct` writes them with `>d`.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "only whole numbers up to 2^53 pass"
+)]
+pub(super) fn doubles<'n>(bytes: &mut &[u8], numbers: &'n mut [u64]) -> Option<&'n [u64]> {
+    let (taken, rest) = bytes.split_at_checked(8 * numbers.len())?;
+    *bytes = rest;
+    for (number, bytes) in numbers.iter_mut().zip(taken.as_chunks().0) {
+        let double = f64::from_be_bytes(*bytes);
+        *number = double as u64;
+        if *number as f64 != double || *number > MAX_SAFE {
+            return None;
+        }
+    }
+    Some(numbers)
 }
 
 /// A whole number below 2^53 as Lua's `struct` reads it with `>d`.

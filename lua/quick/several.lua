@@ -1,43 +1,10 @@
--- The quick way for one unit on each key, by far the most frequent groups.
---
--- For those an algorithm's file brings a function that is given the values of the keys of a policy and tells of each what
--- a unit would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
--- TTL stays as it is. Of windows it tells the packed window, which INCRBY moves on.
-
--- Of one policy.
-local function quick(round, algorithm, units_of, at, first, last)
-  local names, call = KEYS, redis.pcall
-  local count, told, length = round.count, round.states, #round.states
-  local values = call('MGET', unpack(names, first, last))
-  local after, states, size = units_of(round, at, values, last - first + 1)
-  local group
-  for key = first, last do
-    local state = states[key - first + 1]
-    if state then
-      count, length = count + 1, length + 1
-      told[length] = state
-      local written = call('SETRANGE', names[key], '0', state)
-      if written ~= size then
-        fail(round, count, written)
-      end
-    else
-      round.count = count
-      group = group or open_group(round, algorithm, at)
-      take_one(round, group, key, values[key - first + 1])
-      count, length = round.count, #told
-    end
-  end
-  round.count = count
-  return after, group
-end
-
 -- Of several policies, with as many keys each: the number of policies (one byte), of the keys of each (two bytes), and each
 -- policy's algorithm (one byte) and numbers.
 --
 -- Where it is `expected` that windows are open and have room, their units are taken without a look once the other
 -- policies admit the call, and given back if it was not so.
 local function quick_several(round, at, before, expected)
-  local EPOCH, COUNTS = 1577836800000, 8192
+  local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policies, keys
   policies, keys, at = unpack_struct('>I1I2', round.request, at)
@@ -48,14 +15,15 @@ local function quick_several(round, at, before, expected)
     local algorithm, units_of
     algorithm, at = unpack_struct('>I1', round.request, at)
     if algorithm == 1 then
-      algorithms[index], units_of = rate, rate_units
+      units_of = rate_units
     elseif algorithm == 2 then
-      algorithms[index], units_of = fixed_window, fixed_window_units
+      units_of = fixed_window_units
     elseif algorithm == 3 then
-      algorithms[index], units_of = sliding_counter, sliding_counter_units
+      units_of = sliding_counter_units
     else
-      algorithms[index], units_of = token_bucket_interval, token_bucket_interval_units
+      units_of = token_bucket_interval_units
     end
+    algorithms[index] = algorithm
     befores[index], starts[index] = before, at
     if expected and algorithm == 2 then
       local bound = {}
@@ -101,8 +69,7 @@ local function quick_several(round, at, before, expected)
             wanted = columns[index][number]
             written = call('INCRBY', names[befores[index] + number], '1')
           end
-          local used = wanted % COUNTS
-          state = pack('>dd', (wanted - used) / COUNTS + EPOCH, used)
+          state = pack('>d', -wanted)
         end
         count, length = count + 1, length + 1
         told[length] = state
@@ -113,9 +80,9 @@ local function quick_several(round, at, before, expected)
     else
       round.count = count
       if not group then
-        group = new_group()
+        group = general().new_group()
         for index = 1, policies do
-          open_policy(round, group, algorithms[index], starts[index])
+          general().open_policy(round, group, general().algorithms[algorithms[index]], starts[index])
         end
       end
       local own = {}
@@ -127,10 +94,10 @@ local function quick_several(round, at, before, expected)
           value = untaken(names[key], index <= looked and taken[index])
         end
         if not group.stale then
-          read(round, group, books, key, value)
+          general().read(round, group, books, key, value)
         end
       end
-      take(round, group, own, 1)
+      general().take(round, group, own, 1)
       count, length = round.count, #told
     end
   end

@@ -1,0 +1,70 @@
+//! The embedded store: hash, lock, table and decision, at a given time.
+
+use std::hint::black_box;
+
+use tollgate::decision::{Decision, Status};
+use tollgate::key::Key;
+use tollgate::policies::{NamedPolicy, Policies};
+use tollgate::store::memory::{Ledger, MemoryStore};
+use tollgate::time::Micros;
+
+use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};
+
+const LAPS: usize = 10;
+
+pub(crate) fn count_all() {
+    known_keys("gcra", gcra(LIMIT));
+    known_keys("fixed window", fixed_window(LIMIT));
+    known_keys("two policies", two_policies());
+    refused();
+    new_keys();
+}
+
+fn two_policies() -> Policies {
+    let named = |name: &str, policy| NamedPolicy { name: name.into(), policy, subject: 0 };
+    let named = vec![named("rate", gcra(LIMIT)), named("window", fixed_window(LIMIT))];
+    Policies::several(named).expect("two names")
+}
+
+fn open(policies: impl Into<Policies>) -> Ledger {
+    MemoryStore::new(1_000_000, (1, 2)).open("guard", policies).expect("a new prefix")
+}
+
+fn take(ledger: &Ledger, key: &str, now: Micros) -> Decision {
+    ledger.take(Key::new(black_box(key)).expect("a legal key"), black_box(1), &now)
+}
+
+/// Keys that have an entry already, some of which are swept over in passing.
+fn known_keys(name: &str, policies: impl Into<Policies>) {
+    let (ledger, keys, mut now) = (open(policies), names(), START);
+    let mut lap = || {
+        for key in &keys {
+            now += 1;
+            assert_eq!(take(&ledger, key, now).status, Status::Allowed, "{name}");
+        }
+    };
+    lap();
+    count(&format!("memory, {name}, admitted"), LAPS * keys.len(), || {
+        (0..LAPS).for_each(|_| lap());
+    });
+}
+
+fn refused() {
+    const CALLS: usize = 1_000;
+    let ledger = open(gcra(1));
+    let take = |now| take(&ledger, "user:1234", now).status;
+    assert_eq!(take(START), Status::AllowedLast);
+    count("memory, gcra, refused", CALLS, || {
+        (START + 1..).take(CALLS).for_each(|now| assert_eq!(take(now), Status::Refused));
+    });
+}
+
+/// Keys that the store has never seen, while its tables grow.
+fn new_keys() {
+    let (ledger, keys) = (open(gcra(LIMIT)), names());
+    count("memory, gcra, new key", keys.len(), || {
+        for key in &keys {
+            assert_eq!(take(&ledger, key, START + HOUR).remaining, LIMIT - 1);
+        }
+    });
+}

@@ -1,0 +1,113 @@
+//! Rounds of 128 calls: noted one by one, made one script call of, and told out of the script's reply.
+//!
+//! The replies are written by hand, as the scripts would answer; were they misread, decisions would be others.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use tollgate::decision::{Decision, Status};
+use tollgate::key::Key;
+use tollgate::policies::Policies;
+use tollgate::policy::Policy;
+use tollgate::store::redis::{Answer, Batch, Names, Round, Value};
+use tollgate::time::Micros;
+
+use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};
+
+const ROUNDS: usize = 20;
+const CALLS: usize = 128;
+
+/// What one unit of [`LIMIT`] per hour takes.
+const UNIT: Micros = HOUR / LIMIT;
+
+pub(crate) fn count_all() {
+    whole_way("gcra", gcra(LIMIT), &[number(START + UNIT), 0.0]);
+    whole_way("fixed window", fixed_window(LIMIT), &[-number(packed((START + HOUR) / 1_000, 1))]);
+    costs();
+    refusals();
+}
+
+/// Notes calls on each of the keys, over and over, and takes them out as they are sent.
+fn note(policy: Policy, cost: u64) -> impl FnMut() -> Round {
+    let policies = Arc::new(Policies::one(policy));
+    let (names, limiter) = (names(), Names::new("guard", &policies));
+    let (mut batch, mut next) = (Batch::new(), 0);
+    move || {
+        for _ in 0..CALLS {
+            let key = Key::new(black_box(&names[next])).expect("a legal key");
+            batch.push(&limiter, key, black_box(cost));
+            next = (next + 1) % names.len();
+        }
+        let mut round = Round::default();
+        round.push(Arc::clone(&policies), batch.take());
+        round
+    }
+}
+
+/// As scripts write numbers.
+#[expect(clippy::cast_precision_loss, reason = "all are below 2^53")]
+fn number(number: u64) -> f64 {
+    number as f64
+}
+
+/// A window as Redis keeps it, in one number: when it ends, counted from 2020, and its count.
+fn packed(ends_ms: u64, count: u64) -> u64 {
+    (ends_ms - 1_577_836_800_000) * 8_192 + count
+}
+
+/// A script's answer to calls that all have the same outcome, and left the same state.
+fn answer(state: &[f64], outcome: Option<u8>) -> Vec<Answer> {
+    let state: Vec<u8> = state.iter().flat_map(|number| number.to_be_bytes()).collect();
+    let values = [state.repeat(CALLS), outcome.map_or(vec![], |code| vec![code; CALLS]), vec![]];
+    let now = Value::Number(START.try_into().expect("a time"));
+    vec![Ok([now].into_iter().chain(values.map(Value::Bytes)).collect())]
+}
+
+fn read(round: &Round, answers: &[Answer], expected: impl Fn(&Decision) -> bool) {
+    let mut told = 0;
+    round.settle(black_box(answers), |performed| {
+        let decision = performed.expect("a readable answer").told.decision;
+        assert!(expected(&decision), "{decision:?}");
+        told += 1;
+    });
+    assert_eq!(told, CALLS);
+}
+
+/// One unit for each key, all admitted: the way that most calls go.
+fn whole_way(name: &str, policy: Policy, left: &[f64]) {
+    let (mut note, answers) = (note(policy, 1), answer(left, None));
+    let admitted =
+        |decision: &Decision| (decision.status, decision.remaining) == (Status::Allowed, LIMIT - 1);
+    // From then on as many calls are expected, and windows to be open.
+    let first = note();
+    assert_eq!(first.jobs().len(), 1);
+    read(&first, &answers, admitted);
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    let calls = ROUNDS * CALLS;
+    count(&format!("redis, {name}, note"), calls, || rounds.extend((0..ROUNDS).map(|_| note())));
+    count(&format!("redis, {name}, write"), calls, || {
+        rounds.iter().for_each(|round| drop(black_box(round.jobs())));
+    });
+    count(&format!("redis, {name}, read"), calls, || {
+        rounds.iter().for_each(|round| read(round, &answers, admitted));
+    });
+}
+
+/// Calls that are not all of one unit.
+fn costs() {
+    let mut note = note(gcra(LIMIT), 5);
+    let rounds: Vec<_> = (0..ROUNDS).map(|_| note()).collect();
+    count("redis, gcra, write costs", ROUNDS * CALLS, || {
+        rounds.iter().for_each(|round| drop(black_box(round.jobs())));
+    });
+}
+
+fn refusals() {
+    const REFUSED: u8 = 1;
+    let round = note(gcra(1), 1)();
+    let answers = answer(&[number(START + HOUR), 0.0], Some(REFUSED));
+    let refused = |decision: &Decision| decision.status == Status::Refused;
+    count("redis, gcra, read refusals", ROUNDS * CALLS, || {
+        (0..ROUNDS).for_each(|_| read(&round, &answers, refused));
+    });
+}

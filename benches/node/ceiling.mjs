@@ -1,0 +1,185 @@
+/** How near tollgate comes to what the server itself can do with the same script and batch. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fixedWindow, gcra } from 'tollgate'
+import { failureOf, minded } from './children.mjs'
+import { load, visitAll } from './load.mjs'
+import { LIMIT, tollgate } from './redis-contenders.mjs'
+import { startRedis } from './redis-server.mjs'
+import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
+import { interleave } from './rounds.mjs'
+import { numbered } from './sweep.mjs'
+import { scriptFor } from './tap.mjs'
+
+export const title = 'Ceiling: tollgate beside redis-benchmark with its scripts'
+
+export const peers = []
+
+export const paces = {
+  full: { rounds: 7, turnMs: 400, warmUpMs: 400 },
+  quick: { rounds: 3, turnMs: 150, warmUpMs: 150 },
+}
+
+const KEYS = numbered(10_000)
+const LEAD_IN_MS = 100
+
+/** Connections, and scripts under way on each. The way that is fastest in a trial is the one that is measured. */
+const WAYS = [
+  [1, 2],
+  [1, 4],
+  [2, 2],
+  [2, 4],
+  [4, 4],
+]
+
+/** No key of the script has more units. */
+const MOST_SCRIPTS = LIMIT - 500
+
+const SCENES = [
+  { kind: 'gcra', policy: gcra({ limit: LIMIT, period: '1h' }), inFlight: 512, atLeast: 0.85 },
+  { kind: 'gcra', policy: gcra({ limit: LIMIT, period: '1h' }), inFlight: 64 },
+  { kind: 'fixedWindow', policy: fixedWindow({ limit: LIMIT, window: '1h' }), inFlight: 512 },
+]
+
+/** @param {import('./rounds.mjs').Pace} pace */
+export async function run(pace) {
+  const redis = await startRedis()
+  try {
+    const scenes = []
+    for (const scene of SCENES) {
+      scenes.push(await play(scene, pace, redis))
+    }
+    const conditions = [
+      `redis-server ${await redis.version()} on this machine, without persistence`,
+      'redis-benchmark sends an EVALSHA that was caught on the wire, over and over: so its keys are always the same',
+      'tollgate goes round as many keys as the script has, and round 10,000; every decision is allowed (this is checked)',
+    ]
+    return { conditions, scenes }
+  } finally {
+    await redis.stop()
+  }
+}
+
+async function play({ kind, policy, inFlight, atLeast }, pace, redis) {
+  const caught = await scriptFor(policy, `caught-${kind}-${inFlight}`, { keys: KEYS, inFlight }, redis)
+  const batch = caught.keys.length
+  const command = await textual(caught, redis)
+  const few = KEYS.slice(0, batch)
+  const way = await bestWay(command, batch, redis)
+  const opened = await tollgate(policy, `own-${kind}-${inFlight}`, redis.url, 1)
+  const [bare, same, many] = [
+    `redis-benchmark, ${way[0]} connections, ${way[1]} scripts on each`,
+    `tollgate ${kind}, as many keys`,
+    `tollgate ${kind}, 10,000 keys`,
+  ]
+  const contenders = [
+    { name: bare, turn: (millis) => benchmark(command, batch, way, scriptsIn(millis, batch), redis) },
+    { name: same, turn: (millis) => measured(same, few, millis) },
+    { name: many, turn: (millis) => measured(many, KEYS, millis) },
+  ]
+
+  async function measured(name, keys, millis) {
+    const contender = { name, ...opened }
+    await visitAll(contender, keys, inFlight)
+    await load(contender, { keys, inFlight, millis: LEAD_IN_MS })
+    const before = await redis.usage()
+    const { calls, callsPerSecond } = await load(contender, { keys, inFlight, millis })
+    const after = await redis.usage()
+    return {
+      callsPerSecond,
+      redisMicros: (after.cpuMicros - before.cpuMicros) / calls,
+      callsPerScript: calls / (after.scripts - before.scripts),
+    }
+  }
+
+  try {
+    const rounds = await interleave(contenders, pace, async ({ turn }, millis) => {
+      await redis.flush()
+      await sleep(20)
+      return turn(millis)
+    })
+    const speeds = new Map([...rounds].map(([name, each]) => [name, each.map((round) => round.callsPerSecond)]))
+    const results = [...rounds].map(([name, each]) => ({
+      name,
+      ...Object.fromEntries(Object.keys(each[0]).map((figure) => [figure, median(each.map((one) => one[figure]))])),
+      ratio: ratioOf(speeds.get(name), speeds.get(bare)),
+      rounds: each,
+    }))
+    const title = `${kind}, ${inFlight} in flight, scripts of ${batch}`
+    const targets = atLeast === undefined ? [] : [{ of: many, to: bare, figure: `decisions/s, ${title}`, atLeast }]
+    return { title, results, targets: targetsOf(targets, speeds) }
+  } finally {
+    await opened.close()
+  }
+}
+
+/**
+ * The command for redis-benchmark, whose arguments end at a zero byte: so the script's only one, which is binary,
+ * stands in the script.
+ *
+ * @param {import('./tap.mjs').Caught} caught
+ */
+async function textual({ body, keys, request }, redis) {
+  const escaped = [...request].map((byte) => `\\${String(byte).padStart(3, '0')}`).join('')
+  const hash = await redis.command('SCRIPT', 'LOAD', `ARGV[1] = "${escaped}"\n${body}`)
+  return ['EVALSHA', hash, `${keys.length}`, ...keys]
+}
+
+/** About as many scripts as fit into a turn. */
+function scriptsIn(millis, batch) {
+  return Math.min(MOST_SCRIPTS, Math.ceil((millis * 1_000) / batch))
+}
+
+async function bestWay(command, batch, redis) {
+  const speeds = []
+  for (const way of WAYS) {
+    await redis.flush()
+    speeds.push((await benchmark(command, batch, way, scriptsIn(300, batch), redis)).callsPerSecond)
+  }
+  return WAYS[speeds.indexOf(Math.max(...speeds))]
+}
+
+/** Has redis-benchmark send a command, and counts what it holds as decisions. */
+async function benchmark(command, batch, [clients, pipeline], scripts, redis) {
+  const words = ['-p', `${redis.port}`, '-c', `${clients}`, '-P', `${pipeline}`, '-n', `${scripts}`, '--csv']
+  const before = await redis.usage()
+  const child = minded(spawn('redis-benchmark', [...words, ...command], { stdio: ['ignore', 'pipe', 'pipe'] }))
+  const failure = failureOf(child, 'redis-benchmark must be installed (Debian: apt-get install redis-tools)')
+  failure.catch(() => {})
+  const output = Promise.all([text(child.stdout), text(child.stderr)])
+  const ended = once(child, 'close')
+  const [code] = await Promise.race([ended, failure.catch(() => ended)])
+  const [said, complained] = await output
+  const after = await redis.usage()
+  const lines = said.trim().split('\n')
+  const requestsPerSecond = Number(lines.at(-1).split('","').at(1)?.replaceAll('"', ''))
+  const ran = after.scripts - before.scripts
+  if (code !== 0 || !(requestsPerSecond > 0) || ran < scripts) {
+    throw new Error(`redis-benchmark ran ${ran} of ${scripts} scripts: ${complained}${said}`)
+  }
+  return {
+    callsPerSecond: requestsPerSecond * batch,
+    redisMicros: (after.cpuMicros - before.cpuMicros) / (ran * batch),
+    callsPerScript: batch,
+  }
+}
+
+/** @param {Awaited<ReturnType<typeof run>>} result */
+export function print({ conditions, scenes }) {
+  for (const condition of conditions) {
+    console.log(`  ${condition}`)
+  }
+  for (const { title, results } of scenes) {
+    const rows = results.map(({ name, callsPerSecond, ratio, redisMicros, callsPerScript }) => [
+      name,
+      `${(callsPerSecond / 1_000).toFixed(1)}k`,
+      ratio.toFixed(2),
+      redisMicros.toFixed(2),
+      callsPerScript.toFixed(1),
+    ])
+    printColumns([title, 'decisions/s', 'x redis-benchmark', 'Redis us', 'calls/script'], rows)
+  }
+  printTargets(scenes.flatMap(({ targets }) => targets))
+}

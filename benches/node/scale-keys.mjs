@@ -1,0 +1,121 @@
+/** While keys grow from 10 to 1,000,000: over Redis, and embedded. */
+import { RateLimiterMemory } from 'rate-limiter-flexible'
+import { fixedWindow, gcra, RateLimiter } from 'tollgate'
+import { lapsOf } from './embedded-laps.mjs'
+import { timeLaps } from './laps.mjs'
+import { MapGcra } from './map-gcra.mjs'
+import { FIXED_WINDOW, flexible, GCRA, ioredis, LIMIT, PEER, tollgate } from './redis-contenders.mjs'
+import { startRedis } from './redis-server.mjs'
+import { joined, numbered, printSweeps, sweep, sweepRedis } from './sweep.mjs'
+
+export const title = 'Scale: keys'
+
+export const peers = ['rate-limiter-flexible', 'ioredis']
+
+export const paces = {
+  full: { rounds: 5, turnMs: 250, warmUpMs: 200, mostKeys: 1_000_000 },
+  quick: { rounds: 3, turnMs: 80, warmUpMs: 80, mostKeys: 100_000 },
+}
+
+const COUNTS = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
+const IN_FLIGHT = 512
+
+export const print = printSweeps
+
+/** @param {import('./rounds.mjs').Pace & { mostKeys: number }} pace */
+export async function run(pace) {
+  const counts = COUNTS.filter((count) => count <= pace.mostKeys)
+  const keys = numbered(pace.mostKeys)
+  const redis = await startRedis()
+  try {
+    const conditions = [
+      `redis-server ${await redis.version()} on this machine, without persistence; ${IN_FLIGHT} calls in flight`,
+      'one number of keys after the other, round robin or at random (evenly); every decision is allowed (this is checked)',
+    ]
+    const overRedis = []
+    const embedded = []
+    for (const count of counts) {
+      await redis.flush()
+      overRedis.push(...(await overRedisWith(keys.slice(0, count), pace, redis)))
+    }
+    for (const count of counts) {
+      embedded.push(...(await embeddedWith(keys.slice(0, count), pace)))
+    }
+    const sweeps = [
+      { axis: 'keys over Redis', series: joined(overRedis) },
+      { axis: 'keys, embedded', series: joined(embedded) },
+    ]
+    return { conditions, sweeps }
+  } finally {
+    await redis.stop()
+  }
+}
+
+/** So many keys are drawn at random before, and used round and round. */
+const DRAWN = 1_000_000
+
+/**
+ * Keys as callers come: evenly, but at random, so that some are called twice in a batch. The numbers are from a
+ * generator with a seed (Numerical Recipes): every run has the same.
+ */
+function drawnFrom(keys) {
+  let state = 1
+  return Array.from({ length: DRAWN }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return keys[Math.floor((state / 2 ** 32) * keys.length)]
+  })
+}
+
+/** The fewest keys spend 8,000 units in a turn: so they have as many for each stretch that this takes. */
+function periodOf(keys) {
+  return keys.length <= 100 ? '50ms' : '1h'
+}
+
+async function overRedisWith(keys, pace, redis) {
+  const place = { x: keys.length, keys, inFlight: IN_FLIGHT }
+  const period = periodOf(keys)
+  const places = []
+  try {
+    const opened = {
+      [GCRA]: await tollgate(gcra({ limit: LIMIT, period }), 'gcra', redis.url, 1),
+      [FIXED_WINDOW]: await tollgate(fixedWindow({ limit: LIMIT, window: period }), 'fixed', redis.url, 1),
+      [PEER]: flexible('plain', ioredis(redis.url), 1, 1_000_000_000),
+    }
+    const names = Object.keys(opened)
+    places.push(...names.map((series) => ({ ...place, series, opened: opened[series] })))
+    const atRandom = { ...place, keys: drawnFrom(keys), visits: [] }
+    places.push(...names.map((name) => ({ ...atRandom, series: `${name}, at random`, opened: opened[name] })))
+    return await sweepRedis(places, pace, redis)
+  } finally {
+    await Promise.all([...new Set(places.map(({ opened }) => opened))].map((each) => each.close()))
+  }
+}
+
+const WEEK_SECONDS = 604_800
+
+async function embeddedWith(keys, pace) {
+  // The more calls a key has, the more units: no key spends them in its turns, or settles between them.
+  const limit = 1e10 / keys.length
+  // A lap is long enough for its time to be read, and visits every key.
+  const lap = Array.from({ length: Math.max(keys.length, 10_000) }, (_, call) => keys[call % keys.length])
+  const period = `${WEEK_SECONDS}s`
+  const at = { x: keys.length }
+  const places = [
+    { series: 'tollgate takeSync, gcra', ...lapsOf('takeSync', new RateLimiter(gcra({ limit, period })), lap) },
+    {
+      series: 'tollgate takeSync, fixedWindow',
+      ...lapsOf('takeSync', new RateLimiter(fixedWindow({ limit, window: period })), lap),
+    },
+    { series: 'tollgate await take, gcra', ...lapsOf('take', new RateLimiter(gcra({ limit, period })), lap) },
+    { series: 'Map GCRA by hand', ...lapsOf('map take', new MapGcra(limit, WEEK_SECONDS * 1_000), lap) },
+    {
+      series: 'rate-limiter-flexible memory',
+      ...lapsOf('consume', new RateLimiterMemory({ points: limit, duration: WEEK_SECONDS }), lap),
+    },
+  ].map((place) => ({ ...at, ...place }))
+  try {
+    return await sweep(places, pace, async (place, millis) => ({ nsPerCall: await timeLaps(place, millis) }))
+  } finally {
+    await Promise.all(places.map(({ close }) => close()))
+  }
+}

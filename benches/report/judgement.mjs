@@ -1,0 +1,128 @@
+/** What the figures say: targets, and where tollgate loses. */
+import { FIGURES, table } from './text.mjs'
+
+/** A difference that a measurement cannot tell is no loss. */
+const NOISE = 1.03
+
+/** Every target of a part, wherever it stands. */
+function targetsIn(value) {
+  if (value === null || typeof value !== 'object') return []
+  return Object.entries(value).flatMap(([name, each]) => (name === 'targets' ? each : targetsIn(each)))
+}
+
+/** All targets that the project has set itself, those that are missed first. */
+export function missed(parts) {
+  const rows = Object.entries(parts).flatMap(([part, result]) => {
+    return targetsIn(result).map((target) => ({ part, ...target }))
+  })
+  const inOrder = [...rows.filter(({ met }) => !met), ...rows.filter(({ met }) => met)]
+  const cells = inOrder.map(({ part, of, to, figure, below, atMost, atLeast, ratio: value, met }) => [
+    [of, to].filter((name) => name !== undefined).join(' / ') + (figure === undefined ? '' : `: ${figure}`),
+    `\`${part}\``,
+    below !== undefined ? `below ${below}` : atMost !== undefined ? `at most ${atMost}` : `at least ${atLeast}`,
+    value.toFixed(2),
+    met ? 'met' : '**missed**',
+  ])
+  const count = rows.filter(({ met }) => met).length
+  return `${count} of ${rows.length} are met.\n\n${table(['what', 'part', 'target', 'measured', ''], cells)}`
+}
+
+/**
+ * Each comparison in which another is better, of whatever part, with the best of the others.
+ *
+ * @typedef {object} Loss
+ * @property {string} where
+ * @property {string} own
+ * @property {string} figure
+ * @property {string} other
+ * @property {number} times How many times better the other is.
+ */
+export function losses(parts) {
+  const rows = Object.entries(parts).flatMap(([part, result]) => {
+    const found = [...lostScenes(result), ...lostGroups(result), ...lostSweeps(result), ...lostCluster(result)]
+    return found.map(({ where, own, figure, other, times }) => {
+      return [where, own, FIGURES[figure].name, other, times.toFixed(2), `\`${part}\``]
+    })
+  })
+  if (rows.length === 0) return 'Nowhere in these figures.'
+  return table(['where', 'tollgate', 'figure', 'the best other', 'better by so many times', 'part'], rows)
+}
+
+/** What is compared in a scene over Redis, and in a cluster. */
+const COMPARED = ['callsPerSecond', 'cpuMicros', 'redisMicros', 'p50Micros', 'p99Micros', 'timerP99Ms']
+
+const isOurs = ({ name }) => name.startsWith('tollgate')
+
+/** Scenes over Redis: others that make more calls a second, or take less of CPU. */
+function lostScenes({ scenes = [] }) {
+  // Others have no peer: redis-benchmark is none, and algorithms have targets.
+  return scenes.filter(({ peer }) => peer !== undefined).flatMap(({ title, results }) => lostAmong(title, results))
+}
+
+function lostCluster({ results = [] }) {
+  const isComparable = results.some(({ redisToSingle }) => redisToSingle !== undefined)
+  return isComparable
+    ? lostAmong(
+        '512 in flight',
+        results.filter(({ name }) => name.includes('cluster')),
+      )
+    : []
+}
+
+function lostAmong(where, results) {
+  const others = results.filter((result) => !isOurs(result))
+  return results.filter(isOurs).flatMap((own) => {
+    return COMPARED.flatMap((figure) => best(own, others, figure).map((loss) => ({ where, own: own.name, ...loss })))
+  })
+}
+
+/** Embedded: whoever takes less time than the group's first, which is tollgate. */
+function lostGroups({ groups = {} }) {
+  return Object.entries(groups).flatMap(([where, [first, ...others]]) => {
+    return others
+      .filter((other) => !isOurs(other) && other.ratio * NOISE < 1)
+      .map(({ name, ratio }) => ({ where, own: first.name, figure: 'nsPerCall', other: name, times: 1 / ratio }))
+  })
+}
+
+/** Sweeps: by series and figure, at which points others are better, and by how much at worst. */
+function lostSweeps({ sweeps = [] }) {
+  return sweeps.flatMap(({ axis, series }) => {
+    return series.filter(isOurs).flatMap(({ name, points }) => {
+      // Those who draw keys at random are compared with each other.
+      const others = series.filter((one) => !isOurs(one) && isAtRandom(one.name) === isAtRandom(name))
+      const figures = Object.keys(points[0]).filter((figure) => figure in FIGURES && !FIGURES[figure].isNeutral)
+      return figures.flatMap((figure) => lostAt({ name, points }, others, figure, axis))
+    })
+  })
+}
+
+const isAtRandom = (name) => name.endsWith('at random')
+
+function lostAt({ name, points }, others, figure, axis) {
+  const lost = points.flatMap((point) => {
+    const theirs = others.flatMap((other) =>
+      other.points.filter(({ x }) => x === point.x).map((at) => ({ ...at, name: other.name })),
+    )
+    return best(point, theirs, figure).map((loss) => ({ x: point.x, ...loss }))
+  })
+  if (lost.length === 0) return []
+  const worst = lost.reduce((a, b) => (a.times >= b.times ? a : b))
+  const xs = lost.map(({ x }) => x.toLocaleString('en'))
+  const at = xs.length === points.length ? 'all' : xs.join(', ')
+  return [{ where: `${axis}: ${at}`, own: name, ...worst }]
+}
+
+/** The best of those who are better, if any are. */
+function best(own, others, figure) {
+  const better = others
+    .filter((other) => own[figure] !== undefined && other[figure] !== undefined)
+    .map((other) => ({ figure, other: other.name, times: advantage(own[figure], other[figure], figure) }))
+    .filter(({ times }) => times > NOISE)
+  return better.length === 0 ? [] : [better.reduce((a, b) => (a.times >= b.times ? a : b))]
+}
+
+/** How many times better theirs is. */
+function advantage(own, theirs, figure) {
+  return FIGURES[figure]?.isMoreBetter ? theirs / own : own / theirs
+}

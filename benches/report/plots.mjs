@@ -1,0 +1,181 @@
+/** The plots of docs/performance.md, by the name of their file; each is of one part. */
+import { bars, panels } from './charts.mjs'
+import { number, speed } from './text.mjs'
+
+/** Colours, as places in the list: tollgate's, and the others'. */
+const [OURS, THEIRS, BARE] = [1, 4, 3]
+
+/** @type {Record<string, [part: string, draw: (part: any) => string | undefined]>} */
+const PLOTS = {
+  embedded: ['embedded', embedded],
+  ratios: ['redis', ratios],
+  ceiling: ['ceiling', ceiling],
+  algorithms: ['algorithms', algorithms],
+  'in-flight': ['scale-in-flight', inFlight],
+  keys: ['scale-keys', keysOverRedis],
+  'keys-embedded': ['scale-keys', keysEmbedded],
+  policies: ['scale-policies', policies],
+  limiters: ['scale-limiters', limiters],
+  latency: ['scale-latency', latency],
+  cluster: ['scale-cluster', cluster],
+}
+
+/**
+ * The plots of whatever has been measured.
+ *
+ * @param {import('./record.mjs').Record_} record
+ * @returns {[name: string, svg: string][]}
+ */
+export function plots({ parts }) {
+  return Object.entries(PLOTS)
+    .filter(([, [part]]) => part in parts)
+    .map(([name, [part, draw]]) => [name, draw(parts[part])])
+}
+
+const isOurs = (name) => name.startsWith('tollgate')
+
+const colourOf = ({ name }) => (isOurs(name) ? OURS : THEIRS)
+
+function embedded({ groups }) {
+  const shown = Object.values(groups).flat()
+  return bars({
+    title: 'Embedded: the time of a call',
+    x: 'ns for a call, less is better',
+    bars: shown.map((result) => ({ name: result.name, value: result.nsPerCall, colour: colourOf(result) })),
+    text: number,
+  })
+}
+
+function ratios({ scenes }) {
+  const usual = scenes.filter(({ peer, limiters }) => limiters === 1 && peer === scenes[0].peer)
+  const shown = usual.flatMap(({ inFlight, results }) => {
+    return results
+      .filter(({ name }) => name !== scenes[0].peer)
+      .map((result) => ({
+        name: `${inFlight} in flight: ${result.name}`,
+        value: result.ratioToPeer,
+        colour: colourOf(result),
+      }))
+  })
+  return bars({
+    title: `Over Redis: calls a second, as a multiple of those of ${scenes[0].peer}`,
+    x: `× ${scenes[0].peer} (log), more is better`,
+    bars: shown,
+    text: (value) => value.toFixed(2),
+    isRatio: true,
+  })
+}
+
+function ceiling({ scenes }) {
+  return bars({
+    title: 'The same scripts, sent by redis-benchmark and by tollgate',
+    x: 'decisions a second, more is better',
+    bars: scenes.flatMap(({ title, results }) => {
+      const [what] = title.split(', scripts')
+      return results.map(({ name, callsPerSecond }) => {
+        const short = isOurs(name) ? name : 'redis-benchmark'
+        return { name: `${what}: ${short}`, value: callsPerSecond, colour: isOurs(name) ? OURS : BARE }
+      })
+    }),
+    text: speed,
+  })
+}
+
+function algorithms({ scenes: [{ results }] }) {
+  const peer = results.find(({ name }) => name.startsWith('rate-limiter-flexible'))
+  return bars({
+    title: "Redis's CPU for a decision, by algorithm",
+    x: 'µs of CPU for a decision, 512 calls in flight, less is better',
+    bars: results.map(({ name, redisMicros }) => {
+      return { name, value: redisMicros, colour: name === peer?.name ? THEIRS : name.startsWith('INCR') ? BARE : OURS }
+    }),
+    text: number,
+    mark: peer?.redisMicros,
+  })
+}
+
+function cluster({ results }) {
+  return bars({
+    title: 'Redis Cluster of three masters, and one server',
+    x: "µs of all servers' CPU for a decision, 512 calls in flight, less is better",
+    bars: results.map((result) => ({
+      name: result.name,
+      value: result.redisMicros,
+      colour: isOurs(result.name) ? OURS : result.name.startsWith('one') ? BARE : THEIRS,
+    })),
+    text: number,
+  })
+}
+
+/** One figure of a sweep, as lines. */
+function linesOf({ series }, figure) {
+  return series.map(({ name, points }) => ({
+    name,
+    points: points.map((point) => [point.x, point[figure]]),
+  }))
+}
+
+/** What a call costs the process and Redis, beside how many there are a second. */
+function costs(title, x, sweep, { logX = true, logCost = false } = {}) {
+  return panels({
+    title,
+    x: logX ? `${x} (log)` : x,
+    logX,
+    panels: [
+      { y: 'calls a second', log: logCost, lines: linesOf(sweep, 'callsPerSecond') },
+      { y: "the process's CPU µs for a call", log: true, lines: linesOf(sweep, 'cpuMicros') },
+      { y: "Redis's CPU µs for a call", log: logCost, lines: linesOf(sweep, 'redisMicros') },
+    ],
+  })
+}
+
+function inFlight({ sweeps: [sweep] }) {
+  return costs('Over Redis, while calls in flight grow', 'calls in flight', sweep, { logCost: true })
+}
+
+function keysOverRedis({ sweeps: [sweep] }) {
+  return costs('Over Redis, while keys grow: 512 calls in flight', 'keys', sweep)
+}
+
+function limiters({ sweeps: [sweep] }) {
+  return costs('Over Redis, while limiters on one store grow: 512 calls in flight', 'limiters', sweep)
+}
+
+function keysEmbedded({ sweeps: [, sweep] }) {
+  const panel = { y: 'ns for a call', lines: linesOf(sweep, 'nsPerCall') }
+  return panels({ title: 'Embedded, while keys grow', x: 'keys (log)', logX: true, panels: [panel] })
+}
+
+function policies({ sweeps: [overRedis, embeddedOnes] }) {
+  return panels({
+    title: 'While the policies of a limiter grow',
+    x: 'policies',
+    panels: [
+      { y: 'over Redis: calls a second', lines: linesOf(overRedis, 'callsPerSecond') },
+      { y: "Redis's CPU µs for a call", lines: linesOf(overRedis, 'redisMicros') },
+      { y: 'embedded: ns for a call', lines: linesOf(embeddedOnes, 'nsPerCall') },
+    ],
+  })
+}
+
+function latency({ sweeps: [ping, few, many, steady] }) {
+  const { points } = ping.series[0]
+  const bound = { name: 'a lone PING', isBound: true, points: points.map(({ x, rttMs }) => [x, rttMs]) }
+  const possible = points.filter(({ x }) => x > 0).map(({ x, rttMs }) => [x, (many.inFlight / rttMs) * 1_000])
+  const highest = Math.max(...many.series.flatMap((one) => one.points.map(({ callsPerSecond }) => callsPerSecond)))
+  return panels({
+    title: 'Over a slow network',
+    x: 'ms that are added to a round trip',
+    panels: [
+      { y: '2,000 calls a second: p50 ms', lines: [...linesOf(steady, 'p50Ms'), bound] },
+      { y: '64 in flight: p50 ms', lines: [...linesOf(few, 'p50Ms'), bound] },
+      {
+        y: '8,192 in flight: calls a second',
+        lines: [
+          ...linesOf(many, 'callsPerSecond'),
+          { name: 'in flight / PING', isBound: true, points: possible.filter(([, y]) => y < 1.5 * highest) },
+        ],
+      },
+    ],
+  })
+}

@@ -1,0 +1,53 @@
+-- The quick way of buckets that are refilled at intervals: see token_bucket_interval.lua.
+
+-- The refills after which nothing is used.
+local function refills_for(used, per_refill)
+  local rest = used % per_refill
+  return (used - rest) / per_refill + (rest > 0 and 1 or 0)
+end
+
+-- The anchor and the units used with all refills counted up to now; if none are used, the anchor is now.
+local function counted(now, anchor, used, length_of_one, per_refill)
+  local elapsed = now - anchor
+  if elapsed < length_of_one then
+    return anchor, used
+  end
+  local refills = (elapsed - elapsed % length_of_one) / length_of_one
+  if refills >= refills_for(used, per_refill) then
+    return now, 0
+  end
+  return anchor + refills * length_of_one, used - refills * per_refill
+end
+
+-- What the twin's functions do, without their tables, for a key that has a value of this
+-- policy's, is not full and has room for a unit. Nothing of it but the anchor and the units used changes then.
+local function token_bucket_interval_units(round, at, values, count)
+  local pack, unpack_struct, find = struct.pack, struct.unpack, string.find
+  local now, states = round.now, {}
+  local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', round.request, at)
+  local numbers = string.sub(round.request, at, at + 23)
+  local size = initial < capacity and 41 or 40
+  for index = 1, count do
+    local value = values[index]
+    if value and #value == size and find(value, numbers, 17, true) == 17 then
+      local old_anchor, old_used = unpack_struct('>dd', value)
+      if
+        old_anchor >= 0 and old_anchor <= now and old_anchor % 1 == 0
+        and old_used > 0 and old_used <= most and old_used % 1 == 0
+      then
+        local anchor, used = old_anchor, old_used
+        if now - anchor >= every then
+          anchor, used = counted(now, anchor, used, every, tokens)
+        end
+        if used > 0 and used < capacity then
+          local old = old_anchor + refills_for(old_used, tokens) * every
+          local new = anchor + refills_for(used + 1, tokens) * every
+          if new - new % ttl_step == old - old % ttl_step then
+            states[index] = pack('>dd', anchor, used + 1)
+          end
+        end
+      end
+    end
+  end
+  return after, states, size
+end

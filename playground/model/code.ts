@@ -4,7 +4,7 @@ import { optionsFrom } from './fields.js'
 import type { TypedPolicy } from './state.js'
 
 /** How long a line may be before an object is laid out over several. */
-const WIDTH = 100
+const WIDTH = 72
 
 /** TypeScript, as for an application of one process. */
 export function codeOf({ algorithm, values }: TypedPolicy, cost = 1): string {
@@ -18,7 +18,7 @@ const limiter = ${limiterOf(algorithm, options)}
 
 const decision = await limiter.take('user:42'${cost === 1 ? '' : `, ${cost}`})
 if (!decision.allowed) {
-  console.log(\`Refused. Again in \${decision.retryAfterMs} ms\`)
+  console.log(\`Again in \${decision.retryAfterMs} ms\`)
 }
 `
 }

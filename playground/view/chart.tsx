@@ -10,6 +10,8 @@ interface ChartProps {
   readonly says: string
   /** What a column holds, in words: of the one under the pointer. */
   readonly read: (column: number) => string
+  /** What the dashed line is, if there is one. */
+  readonly bound?: string
 }
 
 const HEIGHT = 132
@@ -28,7 +30,7 @@ function useScheme(): string {
 }
 
 /** A figure with its title, what is under the pointer, and the plot. */
-export function Chart({ title, plot, says, read }: ChartProps) {
+export function Chart({ title, plot, says, read, bound }: ChartProps) {
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot>(null)
   const current = useRef(plot)
@@ -63,7 +65,9 @@ export function Chart({ title, plot, says, read }: ChartProps) {
     <figure class="chart">
       <figcaption>
         <span>{title}</span>
-        <span class="read">{column === null ? '' : read(column)}</span>
+        <span class={`read${column === null && bound !== undefined ? ' bound' : ''}`}>
+          {column === null ? bound : read(column)}
+        </span>
       </figcaption>
       <div ref={place} role="img" aria-label={says} />
     </figure>

@@ -23,13 +23,14 @@ export function Code({ code, name }: { readonly code: string; readonly name: str
   }
   return (
     <details class="code" open>
-      <summary>Code</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be in reach of the keyboard */}
-      <pre tabIndex={0} aria-label={`Code for ${name}`}>
+      <summary>
+        Code<span class="hidden"> for {name}</span>
+      </summary>
+      <pre>
         <code ref={place}>{code}</code>
       </pre>
       <button type="button" onClick={copy}>
-        Copy
+        Copy<span class="hidden"> the code for {name}</span>
       </button>
       <span class="said" role="status">
         {said}

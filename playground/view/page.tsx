@@ -46,7 +46,7 @@ function Page() {
     <>
       <header class="top">
         <h1>
-          tollgate <span>playground</span>
+          tollgate <small>playground</small>
         </h1>
         <p>The same traffic through one to three policies, decided by the real engine.</p>
         <nav aria-label="Examples">

@@ -20,22 +20,34 @@ export interface Tops {
   readonly rolling: number
 }
 
+/** So many columns are counted together in a bar, which would be too thin. */
+const COLUMNS_PER_BAR = 3
+
+function bars(columns: readonly number[]): readonly number[] {
+  const starts = Array.from({ length: columns.length / COLUMNS_PER_BAR }, (_, bar) => bar * COLUMNS_PER_BAR)
+  return starts.map((start) => sum(columns.slice(start, start + COLUMNS_PER_BAR)))
+}
+
 /** The scales that several outcomes have in common. */
 export function topsOf(outcomes: readonly Outcome[]): Tops {
-  const calls = outcomes.flatMap(({ admittedIn, refusedIn }) => admittedIn.map((one, at) => one + (refusedIn[at] ?? 0)))
+  const calls = outcomes.flatMap(({ admittedIn, refusedIn }) => {
+    const refused = bars(refusedIn)
+    return bars(admittedIn).map((admitted, bar) => admitted + (refused[bar] ?? 0))
+  })
   const rolling = outcomes.map(({ rolling, laws, drawn }) => largest([...rolling, laws[drawn]?.most ?? 0]))
   return { calls: largest(calls), rolling: largest(rolling) }
 }
 
 /** The numbers, the plots, and the plots as a table. */
 export function Results({ name, sent, outcome, tops }: ResultsProps) {
-  const { admitted, refused, impossible, admittedIn, refusedIn, remaining, full, rolling } = outcome
+  const { admitted, refused, impossible, remaining, full, rolling } = outcome
   const law = outcome.laws[outcome.drawn] as Kept
   const { lengthUs } = sent
-  const column = lengthUs / admittedIn.length
+  const column = lengthUs / rolling.length
   const plots = useMemo(() => plotsOf(outcome, lengthUs, tops), [outcome, lengthUs, tops.calls, tops.rolling])
   const whose = sent.keys.length > 1 ? `, ${sent.watched}` : ''
   const at = (index: number) => time((index + 1) * column, lengthUs)
+  const [admittedBars = [], refusedBars = []] = plots.calls.series
   return (
     <div class="results">
       <dl class="counts">
@@ -64,10 +76,12 @@ export function Results({ name, sent, outcome, tops }: ResultsProps) {
         title="Calls"
         plot={plots.calls}
         says={`${name}: ${count(admitted)} calls admitted and ${count(refused)} refused over ${span(lengthUs)}`}
-        read={(index) => `${at(index)}: ${admittedIn[index]} admitted, ${refusedIn[index]} refused`}
+        read={(bar) =>
+          `${at((bar + 1) * COLUMNS_PER_BAR - 1)}: ${admittedBars[bar]} admitted, ${refusedBars[bar]} refused`
+        }
       />
       <Chart
-        title={`Left${whose}`}
+        title={`Left to take${whose}`}
         plot={plots.level}
         says={`${name}: what is left over time, ${count(Math.min(...remaining))} of ${count(full)} at the least`}
         read={(index) => `${at(index)}: ${count(remaining[index] ?? 0)} of ${count(full)}`}
@@ -75,6 +89,7 @@ export function Results({ name, sent, outcome, tops }: ResultsProps) {
       <Chart
         title={`Admitted within ${span(law.spanUs)}${whose}`}
         plot={plots.rolling}
+        bound={`the law: at most ${count(law.most)}`}
         says={`${name}: admitted in the last ${span(law.spanUs)}, ${count(largest(rolling))} at the most; the law’s bound is ${count(law.most)}`}
         read={(index) => `${at(index)}: ${count(rolling[index] ?? 0)} of at most ${count(law.most)}`}
       />
@@ -110,7 +125,7 @@ function plotsOf(outcome: Outcome, lengthUs: number, tops: Tops): { readonly [Ki
   const { most, worst, spanUs } = laws[drawn] as Kept
   const band = [worst.fromUs, worst.fromUs + spanUs] as const
   return {
-    calls: { kind: 'calls', lengthUs, series: [admittedIn, refusedIn], top: tops.calls, band },
+    calls: { kind: 'calls', lengthUs, series: [bars(admittedIn), bars(refusedIn)], top: tops.calls, band },
     level: { kind: 'level', lengthUs, series: [remaining], top: full, band },
     rolling: { kind: 'rolling', lengthUs, series: [rolling], top: tops.rolling, line: most, band },
   }
@@ -138,7 +153,7 @@ function Table({ sent, outcome, name }: { readonly sent: Sent; readonly outcome:
     <details>
       <summary>As a table</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be in reach of the keyboard */}
-      <div class="scrolls" tabIndex={0} role="group" aria-label={`Table for ${name}`}>
+      <section class="scrolls" tabIndex={0} aria-label={`${name} as a table`}>
         <table>
           <thead>
             <tr>
@@ -160,7 +175,7 @@ function Table({ sent, outcome, name }: { readonly sent: Sent; readonly outcome:
             ))}
           </tbody>
         </table>
-      </div>
+      </section>
     </details>
   )
 }

@@ -160,11 +160,15 @@ describe.each([
   ['light', {}],
   ['dark', { colours: 'dark', hash: 'traffic=clients&policy=slidingLogs&policy=gcra' }],
   ['phone', { width: 360 }],
+  // The picture in the README: `cp target/playground/readme.png docs/plots/playground-light.png` renews it.
+  ['readme', { width: 1_000, height: 830 }],
 ] as const)('seen: %s', (name, visit: Visit) => {
   test('is drawn, fits, and has nothing that keeps anyone out', async () => {
     const page = await open(visit)
-    await page.getByText('As a table').first().click()
-    await page.screenshot({ path: picturePath(name), fullPage: true })
+    if (visit.height === undefined) {
+      await page.getByText('As a table').first().click()
+    }
+    await page.screenshot({ path: picturePath(name), fullPage: visit.height === undefined })
     // Each plot has the colours of its lines and texts: it is not blank.
     const colours = await page.locator('canvas').evaluateAll((canvases) =>
       (canvases as HTMLCanvasElement[]).map((canvas) => {

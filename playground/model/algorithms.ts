@@ -117,7 +117,7 @@ export const ALGORITHMS = {
   ),
   slidingLogs: described<SlidingLogsOptions>(
     'Several limits over one log.',
-    'each limit in any time of its own window’s length',
+    'its limit for each of them, in any time of its own window’s length',
     {
       limits: field('limits', 'Limits', 'second:5/1s,ten:20/10s'),
       precision: duration('Precision', '', 'exact'),

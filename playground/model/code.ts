@@ -3,8 +3,11 @@ import { ALGORITHMS } from './algorithms.js'
 import { optionsFrom } from './fields.js'
 import type { TypedPolicy } from './state.js'
 
-/** How long a line may be before an object is laid out over several. */
+/** How long a line may be before it is laid out over several. */
 const WIDTH = 72
+
+/** What is left of a line for an object, beside its name and what stands around it. */
+const ROOM = 46
 
 /** TypeScript, as for an application of one process. */
 export function codeOf({ algorithm, values }: TypedPolicy, cost = 1): string {
@@ -25,17 +28,25 @@ if (!decision.allowed) {
 
 function limiterOf(algorithm: string, options: Record<string, unknown>): string {
   const line = `new RateLimiter(${algorithm}(${literal(options)}))`
-  return line.length <= WIDTH - 'const limiter = '.length ? line : wrapped(algorithm, options)
+  return 'const limiter = '.length + line.length <= WIDTH
+    ? line
+    : `new RateLimiter(\n  ${algorithm}(${laidOut(options, '  ')}),\n)`
 }
 
-function wrapped(algorithm: string, options: Record<string, unknown>): string {
-  const lines = Object.entries(options).map(([name, value]) => `    ${nameLiteral(name)}: ${literal(value)},\n`)
-  return `new RateLimiter(\n  ${algorithm}({\n${lines.join('')}  }),\n)`
+/** In one line if there is room, otherwise with a line for each entry. */
+function laidOut(value: unknown, indent: string): string {
+  const line = literal(value)
+  if (indent.length + line.length <= ROOM || typeof value !== 'object' || value === null) {
+    return line
+  }
+  const inner = `${indent}  `
+  const entries = Object.entries(value).map(([name, one]) => `${inner}${nameLiteral(name)}: ${laidOut(one, inner)},\n`)
+  return `{\n${entries.join('')}${indent}}`
 }
 
 function literal(value: unknown): string {
   if (typeof value === 'object' && value !== null) {
-    const entries = Object.entries(value).map(([name, inner]) => `${nameLiteral(name)}: ${literal(inner)}`)
+    const entries = Object.entries(value).map(([name, one]) => `${nameLiteral(name)}: ${literal(one)}`)
     return `{ ${entries.join(', ')} }`
   }
   return typeof value === 'string' ? quoted(value) : String(value)

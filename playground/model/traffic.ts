@@ -1,7 +1,6 @@
 /** The traffic: who calls when, by its shape. The same description gives the same calls everywhere. */
 import { type Field, type Leaf, leavesOf, type Tree, type Values } from './fields.js'
 import { callsFromText } from './pasted.js'
-import { randomFrom } from './random.js'
 import { type Call, inOrder, MOST_CALLS, START_MS, type Traffic, TrafficError } from './trace.js'
 import { microsOf, positive, wholeFrom } from './typed.js'
 
@@ -170,4 +169,15 @@ function byChance(perSecond: number, lengthUs: number, random: () => number): nu
     times.push(Math.round(at))
   }
   return times
+}
+
+/** Numbers from 0 to below 1, the same for the same seed on every machine: Mulberry32, by Tommy Ettinger (public domain). */
+function randomFrom(seed: number): () => number {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
 }

@@ -68,8 +68,14 @@ export function Results({ name, sent, outcome, tops }: ResultsProps) {
       </dl>
       {impossible > 0 && <p class="note">{count(impossible)} of them cost more than this policy ever admits.</p>}
       <ul class="laws">
-        {outcome.laws.map((one) => (
-          <LawLine key={one.name ?? ''} law={one} unit={sent.unitCosts ? 'call' : 'unit'} lengthUs={lengthUs} />
+        {outcome.laws.map((one, index) => (
+          <LawLine
+            key={one.name ?? ''}
+            law={one}
+            unit={sent.unitCosts ? 'call' : 'unit'}
+            lengthUs={lengthUs}
+            isDrawn={index === outcome.drawn}
+          />
         ))}
       </ul>
       <Chart
@@ -98,8 +104,15 @@ export function Results({ name, sent, outcome, tops }: ResultsProps) {
   )
 }
 
-function LawLine(props: { readonly law: Kept; readonly unit: string; readonly lengthUs: number }) {
-  const { law, unit, lengthUs } = props
+interface LawLineProps {
+  readonly law: Kept
+  readonly unit: string
+  readonly lengthUs: number
+  /** Whether its worst time is shaded in the plots. */
+  readonly isDrawn: boolean
+}
+
+function LawLine({ law, unit, lengthUs, isDrawn }: LawLineProps) {
   const { worst, most, spanUs, name } = law
   return (
     <li>
@@ -114,7 +127,7 @@ function LawLine(props: { readonly law: Kept; readonly unit: string; readonly le
       <span class="law-note">
         {worst.units === 0
           ? 'nothing was admitted'
-          : `${share(worst.units, most)} of the law’s bound, from ${time(worst.fromUs, lengthUs)}`}
+          : `${share(worst.units, most)} of the law’s bound, from ${time(worst.fromUs, lengthUs)}${isDrawn ? ' (shaded)' : ''}`}
       </span>
     </li>
   )

@@ -11,7 +11,6 @@ const ROOT = dirname(dirname(__dirname))
 export interface Visit {
   readonly hash?: string
   readonly width?: number
-  readonly height?: number
   readonly colours?: 'light' | 'dark'
 }
 
@@ -38,8 +37,8 @@ export class Site {
     return new Site(String(line).trim(), server, await startBrowser())
   }
 
-  async open({ hash = '', width = 1_280, height = 900, colours = 'light' }: Visit = {}): Promise<Opened> {
-    const context = await this.browser.newContext({ viewport: { width, height }, colorScheme: colours })
+  async open({ hash = '', width = 1_280, colours = 'light' }: Visit = {}): Promise<Opened> {
+    const context = await this.browser.newContext({ viewport: { width, height: 900 }, colorScheme: colours })
     const page = await context.newPage()
     const complaints: string[] = []
     page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`))

@@ -26,9 +26,12 @@ export function Code({ code, name }: { readonly code: string; readonly name: str
       <summary>
         Code<span class="hidden"> for {name}</span>
       </summary>
-      <pre>
-        <code ref={place}>{code}</code>
-      </pre>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be in reach of the keyboard */}
+      <section class="program" tabIndex={0} aria-label={`Code for ${name}`}>
+        <pre>
+          <code ref={place}>{code}</code>
+        </pre>
+      </section>
       <button type="button" onClick={copy}>
         Copy<span class="hidden"> the code for {name}</span>
       </button>

@@ -23,6 +23,7 @@ export interface Theme {
   readonly rule: string
   readonly accent: string
   readonly wash: string
+  readonly shade: string
   readonly refused: string
   readonly font: string
 }
@@ -37,6 +38,7 @@ export function themeOf(element: Element): Theme {
     rule: colour('rule'),
     accent: colour('accent'),
     wash: colour('wash'),
+    shade: colour('shade'),
     refused: colour('refused'),
     font: `12px ${style.fontFamily}`,
   }
@@ -86,7 +88,7 @@ export function optionsOf(
     axes: [
       {
         ...axis,
-        size: 26,
+        size: 22,
         gap: 4,
         space: 56,
         grid: { show: false },
@@ -153,7 +155,7 @@ function shade({ ctx, bbox, valToPos }: uPlot, { band, lengthUs }: Plot, theme: 
   const [, unit] = axisUnit(lengthUs)
   const [from, to] = band.map((us) => valToPos(Math.min(us, lengthUs) / unit, 'x', true)) as [number, number]
   ctx.save()
-  ctx.fillStyle = theme.wash
+  ctx.fillStyle = theme.shade
   ctx.fillRect(from, bbox.top, Math.max(2, to - from), bbox.height)
   ctx.restore()
 }

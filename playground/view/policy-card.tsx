@@ -74,14 +74,15 @@ export function PolicyCard(props: PolicyCardProps) {
         complaint={complaint}
         onChange={(next) => onChange({ algorithm, values: next })}
       />
-      <div class={complaint === undefined ? '' : 'stale'}>
+      <div class={complaint === undefined ? 'results' : 'results stale'}>
         {sent !== undefined && last.current !== undefined && (
-          <Results name={algorithm} sent={sent} outcome={last.current} tops={tops} />
+          <Results name={algorithm} sent={sent} outcome={last.current} tops={tops}>
+            <p class="formula">
+              <b>The law:</b> at most {law}.
+            </p>
+            <Code code={codeOf(policy, cost)} name={`policy ${index + 1}`} />
+          </Results>
         )}
-        <p class="formula">
-          <b>The law:</b> at most {law}.
-        </p>
-        <Code code={codeOf(policy, cost)} name={`policy ${index + 1}`} />
       </div>
     </section>
   )

@@ -1,4 +1,5 @@
 /** What became of the traffic under one policy. */
+import type { ComponentChildren } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { Sent } from '../model/messages.js'
 import type { Kept, Outcome } from '../model/run.js'
@@ -12,6 +13,8 @@ interface ResultsProps {
   readonly outcome: Outcome
   /** The tops of the scales that policies side by side have in common. */
   readonly tops: Tops
+  /** What stands below the plots. */
+  readonly children: ComponentChildren
 }
 
 /** The largest values of all policies. */
@@ -38,8 +41,8 @@ export function topsOf(outcomes: readonly Outcome[]): Tops {
   return { calls: largest(calls), rolling: largest(rolling) }
 }
 
-/** The numbers, the plots, and the plots as a table. */
-export function Results({ name, sent, outcome, tops }: ResultsProps) {
+/** The numbers, the laws, and the plots, also as a table: three parts, that those of other policies stand beside. */
+export function Results({ name, sent, outcome, tops, children }: ResultsProps) {
   const { admitted, refused, impossible, remaining, full, rolling } = outcome
   const law = outcome.laws[outcome.drawn] as Kept
   const { lengthUs } = sent
@@ -49,7 +52,7 @@ export function Results({ name, sent, outcome, tops }: ResultsProps) {
   const at = (index: number) => time((index + 1) * column, lengthUs)
   const [admittedBars = [], refusedBars = []] = plots.calls.series
   return (
-    <div class="results">
+    <>
       <dl class="counts">
         <div>
           <dt>
@@ -66,8 +69,8 @@ export function Results({ name, sent, outcome, tops }: ResultsProps) {
           <dd data-count="refused">{count(refused)}</dd>
         </div>
       </dl>
-      {impossible > 0 && <p class="note">{count(impossible)} of them cost more than this policy ever admits.</p>}
       <ul class="laws">
+        {impossible > 0 && <li class="note">{counted(impossible, 'call')} cost more than this policy ever admits.</li>}
         {outcome.laws.map((one, index) => (
           <LawLine
             key={one.name ?? ''}
@@ -78,29 +81,32 @@ export function Results({ name, sent, outcome, tops }: ResultsProps) {
           />
         ))}
       </ul>
-      <Chart
-        title="Calls"
-        plot={plots.calls}
-        says={`${name}: ${count(admitted)} calls admitted and ${count(refused)} refused over ${span(lengthUs)}`}
-        read={(bar) =>
-          `${at((bar + 1) * COLUMNS_PER_BAR - 1)}: ${admittedBars[bar]} admitted, ${refusedBars[bar]} refused`
-        }
-      />
-      <Chart
-        title={`Left to take${whose}`}
-        plot={plots.level}
-        says={`${name}: what is left over time, ${count(Math.min(...remaining))} of ${count(full)} at the least`}
-        read={(index) => `${at(index)}: ${count(remaining[index] ?? 0)} of ${count(full)}`}
-      />
-      <Chart
-        title={`Admitted within ${span(law.spanUs)}${whose}`}
-        plot={plots.rolling}
-        bound={`the law: at most ${count(law.most)}`}
-        says={`${name}: admitted in the last ${span(law.spanUs)}, ${count(largest(rolling))} at the most; the law’s bound is ${count(law.most)}`}
-        read={(index) => `${at(index)}: ${count(rolling[index] ?? 0)} of at most ${count(law.most)}`}
-      />
-      <Table sent={sent} outcome={outcome} name={name} />
-    </div>
+      <div class="plots">
+        <Chart
+          title="Calls"
+          plot={plots.calls}
+          says={`${name}: ${count(admitted)} calls admitted and ${count(refused)} refused over ${span(lengthUs)}`}
+          read={(bar) =>
+            `${at((bar + 1) * COLUMNS_PER_BAR - 1)}: ${admittedBars[bar]} admitted, ${refusedBars[bar]} refused`
+          }
+        />
+        <Chart
+          title={`Left to take${whose}`}
+          plot={plots.level}
+          says={`${name}: what is left over time, ${count(Math.min(...remaining))} of ${count(full)} at the least`}
+          read={(index) => `${at(index)}: ${count(remaining[index] ?? 0)} of ${count(full)}`}
+        />
+        <Chart
+          title={`Admitted within ${span(law.spanUs)}${whose}`}
+          plot={plots.rolling}
+          bound={`the law: at most ${count(law.most)}`}
+          says={`${name}: admitted in the last ${span(law.spanUs)}, ${count(largest(rolling))} at the most; the law’s bound is ${count(law.most)}`}
+          read={(index) => `${at(index)}: ${count(rolling[index] ?? 0)} of at most ${count(law.most)}`}
+        />
+        <Table sent={sent} outcome={outcome} name={name} />
+        {children}
+      </div>
+    </>
   )
 }
 
@@ -127,7 +133,7 @@ function LawLine({ law, unit, lengthUs, isDrawn }: LawLineProps) {
       <span class="law-note">
         {worst.units === 0
           ? 'nothing was admitted'
-          : `${share(worst.units, most)} of the law’s bound, from ${time(worst.fromUs, lengthUs)}${isDrawn ? ' (shaded)' : ''}`}
+          : `${share(worst.units, most)} of the bound, from ${time(worst.fromUs, lengthUs)}${isDrawn ? ' (shaded)' : ''}`}
       </span>
     </li>
   )

@@ -20,22 +20,24 @@ export function TrafficPanel({ traffic, sent, complaint, fits, onChange, onWatch
   const { says, leaves } = SHAPES[traffic.shape]
   return (
     <section class="traffic" aria-labelledby="traffic-title">
-      <h2 id="traffic-title">Traffic</h2>
-      <fieldset class="shapes">
-        <legend class="hidden">Shape of the traffic</legend>
-        {SHAPE_NAMES.map((name) => (
-          <label key={name}>
-            <input
-              type="radio"
-              name="shape"
-              value={name}
-              checked={name === traffic.shape}
-              onChange={() => onChange(trafficOf(name, traffic.values))}
-            />
-            <span>{SHAPES[name].title}</span>
-          </label>
-        ))}
-      </fieldset>
+      <header>
+        <h2 id="traffic-title">Traffic</h2>
+        <fieldset class="shapes">
+          <legend class="hidden">Shape of the traffic</legend>
+          {SHAPE_NAMES.map((name) => (
+            <label key={name}>
+              <input
+                type="radio"
+                name="shape"
+                value={name}
+                checked={name === traffic.shape}
+                onChange={() => onChange(trafficOf(name, traffic.values))}
+              />
+              <span>{SHAPES[name].title}</span>
+            </label>
+          ))}
+        </fieldset>
+      </header>
       <p class="says">{says}</p>
       <Form
         id="traffic"

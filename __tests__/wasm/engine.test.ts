@@ -170,8 +170,8 @@ test('the clock is that of the platform, unless there is another', () => {
 test('numbers that cannot be counted exactly are refused in the same words', () => {
   const policies: readonly wasm.Policy[] = [
     gcra({ limit: 2 ** 53 - 1, period: '7d' }),
-    wasm.slidingWindow({ limit: 2 ** 53 - 1, window: '7d', buckets: 60 }),
-    wasm.tokenBucket({ capacity: 2 ** 53 - 1, refill: { tokens: 2 ** 53 - 1, every: '1d' }, refillMode: 'interval' }),
+    wasm.slidingCounter({ limit: 2 ** 53 - 1, window: '7d' }),
+    wasm.tokenBucket({ capacity: 2 ** 53 - 1, refill: { tokens: 1, every: '1d' }, refillMode: 'interval' }),
     wasm.leakyBucket({ capacity: 2 ** 53 - 1, leak: { units: 7, every: 1 } }),
   ]
   for (const policy of policies) {

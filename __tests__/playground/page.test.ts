@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { ALGORITHM_NAMES } from '../../playground/model/algorithms.js'
 import { hashOf, policyOf, trafficOf } from '../../playground/model/state.js'
 import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
@@ -151,7 +151,7 @@ describe('the page', () => {
     await page.getByRole('button', { name: 'Copy' }).click()
     await page.getByText('Copied').waitFor()
     const copied = await page.evaluate(() => navigator.clipboard.readText())
-    expect(copied).toContain("new RateLimiter(gcra({ limit: 7, period: '1m' }))")
+    expect(copied).toContain("gcra({ limit: 7, period: '1m' })")
     expect(await page.locator('code').textContent()).toBe(copied)
   })
 })
@@ -165,12 +165,13 @@ describe.each([
 ] as const)('seen: %s', (name, visit: Visit) => {
   test('is drawn, fits, and has nothing that keeps anyone out', async () => {
     const page = await open(visit)
-    const figure = await page.locator('figure').last().boundingBox()
-    const ending = name === 'readme' ? { clip: { x: 0, y: 0, width: 800, height: bottomOf(figure) } } : {}
+    const [from, to] = [page.locator('.traffic'), page.locator('figure').last()]
+    const [top, bottom] = [await edgeOf(from, 0), await edgeOf(to, 1)]
+    const part = name === 'readme' ? { clip: { x: 0, y: top, width: 800, height: bottom - top } } : {}
     if (name !== 'readme') {
       await page.getByText('As a table').first().click()
     }
-    await page.screenshot({ path: picturePath(name), fullPage: true, ...ending })
+    await page.screenshot({ path: picturePath(name), fullPage: true, ...part })
     // Each plot has the colours of its lines and texts: it is not blank.
     const colours = await page.locator('canvas').evaluateAll((canvases) =>
       (canvases as HTMLCanvasElement[]).map((canvas) => {
@@ -186,8 +187,10 @@ describe.each([
   })
 })
 
-function bottomOf(box: { y: number; height: number } | null): number {
-  return Math.ceil((box?.y ?? 0) + (box?.height ?? 0))
+/** Where an element is on the page from top, 0, to bottom, 1. */
+async function edgeOf(element: Locator, part: number): Promise<number> {
+  const { y, height } = (await element.boundingBox()) ?? { y: 0, height: 0 }
+  return Math.ceil(y + part * height)
 }
 
 /** What axe finds, with the places. */

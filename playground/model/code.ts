@@ -4,7 +4,7 @@ import { optionsFrom } from './fields.js'
 import type { TypedPolicy } from './state.js'
 
 /** How long a line may be before it is laid out over several. */
-const WIDTH = 72
+const WIDTH = 56
 
 /** What is left of a line for an object, beside its name and what stands around it. */
 const ROOM = 46

@@ -41,6 +41,9 @@ function load(): typeof native {
     // Not an import: what an import fails with cannot be caught.
     return require('../native.js') as typeof native
   } catch (error) {
+    if (lacksRights(error)) {
+      throw new Error(`tollgate: ${ADVICE_ON_DENO}`, { cause: error })
+    }
     if (CHOSEN_BY.some((name) => process.env[name])) {
       throw error
     }
@@ -48,6 +51,16 @@ function load(): typeof native {
     const cause = error instanceof Error ? (error.cause ?? error) : error
     throw new Error(`tollgate: ${advice(platform(), messagesOf(cause))}`, { cause })
   }
+}
+
+const ADVICE_ON_DENO = [
+  'Deno loads addons only with --allow-ffi --allow-read --allow-env, which lets them do anything;',
+  "'tollgate/wasm' needs no permission, and has the embedded store.",
+].join(' ')
+
+/** Whether Deno has not been given a permission that the addon needs. To look further needs some, too. */
+function lacksRights(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'NotCapable' || lacksRights(error.cause))
 }
 
 /** Why there is no addon, and how to get one. */

@@ -17,17 +17,24 @@ export interface Runtime {
   words(rights: readonly string[]): readonly string[]
 }
 
-const installed = (name: string) => join(ROOT, 'node_modules', '.bin', name)
+/** The binaries themselves: what runtimes have instead until their install scripts have run is a script, or nothing. */
+const installed = (...path: readonly string[]) => join(ROOT, 'node_modules', ...path)
+const isArm = process.arch === 'arm64'
+const WORKERD = installed('@cloudflare', `workerd-linux-${isArm ? 'arm64' : '64'}`, 'bin', 'workerd')
 
 export const NODE: Runtime = { name: 'Node.js', command: process.execPath, words: () => [] }
 
 export const DENO: Runtime = {
   name: 'Deno',
-  command: installed('deno'),
+  command: installed('@deno', `linux-${process.arch}-glibc`, 'deno'),
   words: (rights) => ['run', '--no-prompt', ...rights],
 }
 
-export const BUN: Runtime = { name: 'Bun', command: installed('bun'), words: () => ['run'] }
+export const BUN: Runtime = {
+  name: 'Bun',
+  command: installed('@oven', `bun-linux-${isArm ? 'aarch64' : 'x64'}`, 'bin', 'bun'),
+  words: () => ['run'],
+}
 
 /** What Deno lets the addon be loaded with. */
 export const ADDON_RIGHTS = ['--allow-ffi', '--allow-read', '--allow-env']
@@ -72,7 +79,7 @@ export function serve({ command, words }: Runtime, folder: string): Promise<Serv
 export async function serveByWorkerd(folder: string): Promise<Served> {
   const place = await bundleWorker(folder)
   const words = ['serve', 'config.capnp', '--control-fd=1']
-  return started(installed('workerd'), words, place, (line) => {
+  return started(WORKERD, words, place, (line) => {
     const { port } = JSON.parse(line) as { readonly port: number }
     return `http://127.0.0.1:${port}`
   })

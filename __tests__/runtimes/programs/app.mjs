@@ -27,6 +27,7 @@ const routes = {
     key: keyOf,
     refundWhen: 'failed',
   }),
+  '/observed': withRateLimit(() => new Response('ok'), { limiter: hourly, key: () => '', observe: true }),
   '/wait': async () => {
     const waited = await Promise.all([1, 2, 3].map(() => pacer.wait('api.example.com')))
     return Response.json(waited.map(({ waitedMs }) => Math.round(waitedMs)))

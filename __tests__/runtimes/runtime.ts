@@ -1,7 +1,7 @@
 /** Runtimes beside Node.js, from packages that ship their binaries: they run and serve programs of a consumer's folder. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
@@ -30,9 +30,12 @@ export const DENO: Runtime = {
   words: (rights) => ['run', '--no-prompt', ...rights],
 }
 
+/** Its install script moves the binary. */
+const unmovedBun = installed('@oven', `bun-linux-${isArm ? 'aarch64' : 'x64'}`, 'bin', 'bun')
+
 export const BUN: Runtime = {
   name: 'Bun',
-  command: installed('@oven', `bun-linux-${isArm ? 'aarch64' : 'x64'}`, 'bin', 'bun'),
+  command: existsSync(unmovedBun) ? unmovedBun : installed('bun', 'bin', 'bun.exe'),
   words: () => ['run'],
 }
 

@@ -21,6 +21,11 @@ export const PLATFORMS: readonly string[] = [
 /** Variables that name another addon than the platform's: what fails then is for the loader to say. */
 const CHOSEN_BY = ['NAPI_RS_NATIVE_LIBRARY_PATH', 'NAPI_RS_FORCE_WASI', 'NAPI_RS_WASI_FLAVOR']
 
+const ADVICE_ON_DENO = [
+  'Deno loads addons only with --allow-ffi --allow-read --allow-env, which lets them do anything;',
+  "'tollgate/wasm' needs no permission, and has the embedded store.",
+].join(' ')
+
 const addon = load()
 
 /** What embedded stores know of it. */
@@ -41,6 +46,9 @@ function load(): typeof native {
     // Not an import: what an import fails with cannot be caught.
     return require('../native.js') as typeof native
   } catch (error) {
+    if (lacksPermission(error)) {
+      throw new Error(`tollgate: ${ADVICE_ON_DENO}`, { cause: error })
+    }
     if (CHOSEN_BY.some((name) => process.env[name])) {
       throw error
     }
@@ -48,6 +56,11 @@ function load(): typeof native {
     const cause = error instanceof Error ? (error.cause ?? error) : error
     throw new Error(`tollgate: ${advice(platform(), messagesOf(cause))}`, { cause })
   }
+}
+
+/** Whether Deno was not given a permission that the addon needs. To look further would need some, too. */
+function lacksPermission(error: unknown): boolean {
+  return messagesOf(error).some((message) => /^Requires \w+ access\b/.test(message))
 }
 
 /** Why there is no addon, and how to get one. */

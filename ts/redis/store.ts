@@ -40,7 +40,7 @@ const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
 /** The functions that the native store calls. */
 type Heard = ConstructorParameters<typeof native.RedisStore> extends [unknown, ...infer Rest] ? Rest : never
 
-/** Other runtimes that take addons have none, or abort when it is made use of. */
+/** Whether answers can be read in the event loop. Bun has libuv's functions in name alone: it aborts when they are called. */
 const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versions) && !('deno' in process.versions)
 
 /**

@@ -1,0 +1,43 @@
+// A Web handler, behind the middlewares: for any runtime that has `Request` and `Response`.
+import { Hono } from 'hono'
+import { withRateLimit } from 'tollgate/fetch'
+import { ipKey, rateLimit } from 'tollgate/hono'
+import * as tollgate from 'tollgate/wasm'
+import { answersOf } from './trace.mjs'
+
+// Made before any request: what a Worker may do then is little.
+const limiterOf = (options) => new tollgate.RateLimiter(tollgate.gcra(options))
+const hourly = limiterOf({ limit: 3, period: '1h' })
+const soon = limiterOf({ limit: 10, period: '3s', burst: 1 })
+const pacer = limiterOf({ limit: 20, period: '1s', burst: 1 })
+
+const keyOf = (request) => request.headers.get('x-api-key') ?? 'nobody'
+const told = ({ rateLimit }) => Response.json({ remaining: rateLimit.remaining })
+
+const hono = new Hono()
+hono.use('/hono', rateLimit({ limiter: hourly, key: (c) => ipKey(c.req.header('x-address') ?? '') }))
+hono.get('/hono', (c) => c.json({ remaining: c.get('rateLimit').remaining }))
+
+const routes = {
+  '/hono': (request) => hono.fetch(request),
+  '/fetch': withRateLimit(told, { limiter: hourly, key: keyOf }),
+  '/soon': withRateLimit(told, { limiter: soon, key: keyOf }),
+  '/refunded': withRateLimit(() => new Response('broken', { status: 500 }), {
+    limiter: hourly,
+    key: keyOf,
+    refundWhen: 'failed',
+  }),
+  '/observed': withRateLimit(() => new Response('ok'), { limiter: hourly, key: () => '', observe: true }),
+  '/wait': async () => {
+    const waited = await Promise.all([1, 2, 3].map(() => pacer.wait('api.example.com')))
+    return Response.json(waited.map(({ waitedMs }) => Math.round(waitedMs)))
+  },
+  '/trace': async () => Response.json(await answersOf(tollgate)),
+}
+
+export default {
+  fetch(request) {
+    const route = routes[new URL(request.url).pathname]
+    return route === undefined ? new Response('not found', { status: 404 }) : route(request)
+  },
+}

@@ -1,0 +1,172 @@
+/** Runtimes beside Node.js, from packages that ship their binaries: they run and serve programs of a consumer's folder. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { build, type Plugin } from 'esbuild'
+import { ROOT } from '../package/release.js'
+import { mind, newFolder, removeFolder } from '../servers/run-folder.js'
+
+/** What runs a program by its name. */
+export interface Runtime {
+  readonly name: string
+  readonly command: string
+  /** What stands before the program. `rights` are those that Deno gives. */
+  words(rights: readonly string[]): readonly string[]
+}
+
+/** The binaries themselves: what runtimes have instead until their install scripts have run is a script, or nothing. */
+const installed = (...path: readonly string[]) => join(ROOT, 'node_modules', ...path)
+const isArm = process.arch === 'arm64'
+const WORKERD = installed('@cloudflare', `workerd-linux-${isArm ? 'arm64' : '64'}`, 'bin', 'workerd')
+
+export const NODE: Runtime = { name: 'Node.js', command: process.execPath, words: () => [] }
+
+export const DENO: Runtime = {
+  name: 'Deno',
+  command: installed('@deno', `linux-${process.arch}-glibc`, 'deno'),
+  words: (rights) => ['run', '--no-prompt', ...rights],
+}
+
+/** Its install script moves the binary. */
+const unmovedBun = installed('@oven', `bun-linux-${isArm ? 'aarch64' : 'x64'}`, 'bin', 'bun')
+
+export const BUN: Runtime = {
+  name: 'Bun',
+  command: existsSync(unmovedBun) ? unmovedBun : installed('bun', 'bin', 'bun.exe'),
+  words: () => ['run'],
+}
+
+/** What Deno lets the addon be loaded with. */
+export const ADDON_RIGHTS = ['--allow-ffi', '--allow-read', '--allow-env']
+
+/** What a program has printed, which is JSON. It has half a minute. */
+export async function told(
+  { command, words }: Runtime,
+  folder: string,
+  program: string,
+  rights: readonly string[] = [],
+  ...args: readonly string[]
+): Promise<unknown> {
+  const line = [...words(rights), program, ...args]
+  const limits = { timeout: 30_000, killSignal: 'SIGKILL', maxBuffer: 2 ** 24 } as const
+  const { stdout } = await promisify(execFile)(command, line, { cwd: folder, env: envOf(folder), ...limits })
+  return JSON.parse(stdout)
+}
+
+/** Nothing of what runtimes remember is of earlier runs, or stays behind; and they look for no news of themselves. */
+function envOf(folder: string): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    NO_COLOR: '1',
+    DENO_DIR: join(folder, '.deno'),
+    DENO_NO_UPDATE_CHECK: '1',
+    BUN_RUNTIME_TRANSPILER_CACHE_PATH: '0',
+    DO_NOT_TRACK: '1',
+  }
+}
+
+/** A program that serves. */
+export interface Served extends AsyncDisposable {
+  readonly url: string
+}
+
+/** Serves the app of `programs/` by a program that prints where. */
+export function serve({ command, words }: Runtime, folder: string): Promise<Served> {
+  return started(command, [...words(['--allow-net=127.0.0.1']), 'serve.mjs'], folder, (line) => line)
+}
+
+/** Bundles the app of `programs/` as a Worker, and has workerd serve it. */
+export async function serveByWorkerd(folder: string): Promise<Served> {
+  const place = await bundleWorker(folder)
+  const words = ['serve', 'config.capnp', '--control-fd=1']
+  return started(WORKERD, words, place, (line) => {
+    const { port } = JSON.parse(line) as { readonly port: number }
+    return `http://127.0.0.1:${port}`
+  })
+}
+
+/** What may be in a folder beside a Worker's program: that is, modules that workerd compiles. */
+function compiled(place: string, modules: string[]): Plugin {
+  return {
+    name: 'compiled',
+    setup(build) {
+      build.onResolve({ filter: /\.wasm$/ }, ({ path, resolveDir }) => {
+        const name = basename(path)
+        copyFileSync(join(resolveDir, path), join(place, name))
+        modules.push(name)
+        return { path: `./${name}`, external: true }
+      })
+    },
+  }
+}
+
+/** Makes of the app what is deployed, as Cloudflare's own tools do: one program, and compiled modules beside it. */
+async function bundleWorker(folder: string): Promise<string> {
+  const place = join(folder, 'worker')
+  mkdirSync(place)
+  const modules: string[] = []
+  await build({
+    entryPoints: [join(folder, 'app.mjs')],
+    bundle: true,
+    format: 'esm',
+    target: 'es2022',
+    // Modules of Node cannot be resolved: to need one, or the addon, fails here.
+    platform: 'browser',
+    conditions: ['workerd', 'worker', 'browser'],
+    outfile: join(place, 'worker.mjs'),
+    logLevel: 'silent',
+    plugins: [compiled(place, modules)],
+  })
+  const embedded = modules.map((name) => `, (name = "${name}", wasm = embed "${name}")`)
+  const config = `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "app", worker = (
+    modules = [(name = "worker.mjs", esModule = embed "worker.mjs")${embedded.join('')}],
+    compatibilityDate = "2026-10-01",
+  ))],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "app")],
+);
+`
+  writeFileSync(join(place, 'config.capnp'), config)
+  return place
+}
+
+/** Starts a server, and waits for the line by which it says where it serves. It does not outlive this process. */
+async function started(
+  command: string,
+  words: readonly string[],
+  cwd: string,
+  urlOf: (line: string) => string,
+): Promise<Served> {
+  const folder = newFolder('runtime')
+  const child = spawn(command, words, { cwd, env: envOf(cwd), stdio: ['ignore', 'pipe', 'pipe'] })
+  mind(folder, child)
+  const complaints: string[] = []
+  child.stderr.on('data', (chunk) => complaints.push(`${chunk}`))
+  const dispose = async () => {
+    await ended(child)
+    await removeFolder(folder)
+  }
+  const lines = createInterface(child.stdout)
+  try {
+    const [line] = await Promise.race([once(lines, 'line'), once(lines, 'close')])
+    if (line === undefined) {
+      throw new Error(`${command} did not say where it serves: ${complaints.join('')}`)
+    }
+    return { url: urlOf(line), [Symbol.asyncDispose]: dispose }
+  } catch (error) {
+    await dispose()
+    throw error
+  }
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+}

@@ -1,0 +1,177 @@
+/** The packed package in real runtimes beside Node.js: the same decisions, over real HTTP and a real Redis, too. */
+import { cpSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Answer, ask, askTimes, field, statuses } from '../examples/run.js'
+import { link, Release, ROOT } from '../package/release.js'
+import { freePort } from '../servers/ports.js'
+import { RedisServer } from '../servers/redis-server.js'
+import { until } from '../servers/until.js'
+import { ADDON_RIGHTS, BUN, DENO, NODE, type Served, serve, serveByWorkerd, told } from './runtime.js'
+
+let release: Release
+let consumer: string
+
+/** What the addon answers in Node.js, to which all else is compared. */
+let expected: Readonly<Record<string, readonly { readonly status?: string }[]>>
+
+beforeAll(async () => {
+  release = await Release.make()
+  consumer = await release.install('consumer')
+  link(consumer, 'hono')
+  cpSync(join(__dirname, 'programs'), consumer, { recursive: true })
+  expected = (await told(NODE, consumer, 'native.mjs')) as typeof expected
+})
+
+afterAll(() => release.remove())
+
+describe('a fixed trace', () => {
+  test('sees every algorithm allow, refuse and be blocked', () => {
+    const seen = Object.entries(expected).map(([name, answers]) => {
+      const counts = answers.map(({ status }) => status)
+      return [name, ['allowed', 'refused', 'blocked'].map((status) => counts.includes(status))]
+    })
+    expect(seen).toHaveLength(11)
+    expect(seen).toEqual(seen.map(([name]) => [name, [true, true, true]]))
+  })
+
+  test.each([NODE, DENO, BUN])('WebAssembly answers on $name as the addon does in Node.js', async (runtime) => {
+    // On Deno it has no rights at all.
+    expect(await told(runtime, consumer, 'wasm.mjs')).toEqual(expected)
+  })
+
+  test.each([DENO, BUN])('the addon answers on $name as in Node.js', async (runtime) => {
+    expect(await told(runtime, consumer, 'native.mjs', ADDON_RIGHTS)).toEqual(expected)
+  })
+})
+
+describe.each([
+  ['workerd', () => serveByWorkerd(consumer)],
+  ['Deno', () => serve(DENO, consumer)],
+  ['Bun', () => serve(BUN, consumer)],
+])('a server on %s', (_, begin) => {
+  let server: Served
+
+  beforeAll(async () => {
+    server = await begin()
+  })
+
+  afterAll(() => server?.[Symbol.asyncDispose]())
+
+  test('answers a fixed trace as the addon does in Node.js', async () => {
+    expect(JSON.parse((await ask(`${server.url}/trace`)).body)).toEqual(expected)
+  })
+
+  test.each([
+    ['Hono', '/hono', 'x-address', ['2001:db8::1', '2001:db8::2', '2001:db8:0:f::', '2001:db8::1'], '192.0.2.1'],
+    ['a Web handler', '/fetch', 'x-api-key', ['ann', 'ann', 'ann', 'ann'], 'bea'],
+  ])('limits %s, and tells callers how they stand', async (_, path, header, values, other) => {
+    const answers: Answer[] = []
+    for (const value of values) answers.push(await ask(server.url + path, { headers: { [header]: value } }))
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429])
+    expect(answers.slice(0, 3).map(({ body }) => JSON.parse(body))).toEqual(
+      [2, 1, 0].map((remaining) => ({ remaining })),
+    )
+    expect(answers.map((answer) => field(answer, 'ratelimit-policy'))).toEqual(
+      answers.map(() => '"default";q=3;w=3600'),
+    )
+    const fields = answers.map((answer) => /^"default";r=(\d);t=(\d+)$/.exec(field(answer, 'ratelimit') ?? ''))
+    expect(fields.map((parts) => parts?.[1])).toEqual(['2', '1', '0', '0'])
+    for (const [index, seconds] of [1_200, 2_400, 3_600, 1_200].entries()) {
+      expectAbout(fields[index]?.[2], seconds)
+    }
+    expect(answers.slice(0, 3).map((answer) => field(answer, 'retry-after'))).toEqual([undefined, undefined, undefined])
+    expectAbout(field(answers[3], 'retry-after'), 1_200)
+    const { status, body } = await ask(server.url + path, { headers: { [header]: other } })
+    expect([status, JSON.parse(body)]).toEqual([200, { remaining: 2 }])
+  })
+
+  test('gives back what failed requests took', async () => {
+    const answers = await askTimes(5, `${server.url}/refunded`, { headers: { 'x-api-key': 'bob' } })
+    expect(statuses(answers)).toEqual({ 500: 5 })
+  })
+
+  test.each([
+    ['/hono', 'x-address'],
+    ['/fetch', 'x-api-key'],
+  ])('answers 503 where no decision can be made: %s', async (path, header) => {
+    expect(await ask(server.url + path, { headers: { [header]: '' } })).toMatchObject({ status: 503 })
+  })
+
+  test('lets pass what is only observed, also where it can but warn', async () => {
+    const answers = await askTimes(2, `${server.url}/observed`)
+    expect(answers.map(({ status, body }) => [status, body])).toEqual([
+      [200, 'ok'],
+      [200, 'ok'],
+    ])
+  })
+
+  test('lets a caller in again when its time has come, and not before', async () => {
+    const startedAt = performance.now()
+    const answers: Answer[] = []
+    await until('three admitted', async () => {
+      answers.push(await ask(`${server.url}/soon`))
+      return statuses(answers)['200'] === 3
+    })
+    expect(performance.now() - startedAt).toBeGreaterThan(598)
+    const { 200: admitted, 429: refused = 0 } = statuses(answers)
+    expect([admitted, refused + 3]).toEqual([3, answers.length])
+    expect(refused).toBeGreaterThan(1)
+  })
+
+  test('has calls wait for their turns', async () => {
+    const waited = JSON.parse((await ask(`${server.url}/wait`)).body) as number[]
+    expect(waited).toHaveLength(3)
+    expect(waited[0]).toBeLessThan(waited[1] as number)
+    expect(waited[2]).toBeGreaterThan(90)
+  })
+})
+
+describe('the addon', () => {
+  test('on Node.js, Deno and Bun at once keeps one limit over Redis', async () => {
+    await using redis = await RedisServer.start()
+    const ports = [redis.port, await freePort()].map(String)
+    const runs = [NODE, DENO, BUN].map((runtime) => told(runtime, consumer, 'redis.mjs', ADDON_RIGHTS, ...ports))
+    const answers = (await Promise.all(runs)) as readonly { readonly statuses: string[]; readonly admitted: number }[]
+    expect(answers).toEqual(
+      answers.map(({ statuses, admitted }) => ({
+        statuses,
+        admitted,
+        hasWaited: true,
+        error: 'INVALID_KEY',
+        state: 'up',
+        failed: { code: 'STORE_UNAVAILABLE', charged: false },
+      })),
+    )
+    const few = answers.flatMap(({ statuses }) => statuses).sort()
+    expect(few).toEqual([...Array(4).fill('allowed'), 'allowed-last', ...Array(13).fill('refused')])
+    expect(answers.reduce((sum, { admitted }) => sum + admitted, 0)).toBe(4_000)
+  })
+
+  test.each([
+    ['no rights', []],
+    ['no right to load addons', ['--allow-read', '--allow-env']],
+    ['no right to read', ['--allow-ffi', '--allow-env']],
+    ['no right to see the environment', ['--allow-ffi', '--allow-read']],
+  ])('says on Deno which rights it needs: %s', async (_, rights) => {
+    await expect(told(DENO, consumer, 'native.mjs', rights)).rejects.toThrow(
+      `Error: tollgate: Deno loads addons only with ${ADDON_RIGHTS.join(' ')}`,
+    )
+  })
+})
+
+test('the README tells the versions that are tried here', () => {
+  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+  const rows = readme.split('\n').filter((line) => /^\| (Deno|Bun|workerd)\b/.test(line))
+  expect(rows.map((row) => row.split(' |')[0])).toEqual([
+    `| Deno ${devDependencies.deno}`,
+    `| Bun ${devDependencies.bun}`,
+    `| workerd ${devDependencies.workerd} (Cloudflare Workers)`,
+  ])
+})
+
+/** Of whole seconds, some may have passed. */
+function expectAbout(text: string | undefined, seconds: number): void {
+  expect(Number(text)).toBeGreaterThan(seconds - 60)
+  expect(Number(text)).toBeLessThanOrEqual(seconds)
+}

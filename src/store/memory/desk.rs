@@ -92,7 +92,7 @@ impl<'a> Desk<'a> {
             places.iter().flatten().map(|(_, place)| store.number_of_shard(*place)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let lock = |number| (number, locked(&store.shards[number]));
+        let lock = |number: usize| (number, locked(&store.shards[number].0));
         let shards: Vec<_> = numbers.into_iter().map(lock).collect();
         let now = clock.now();
         let slot = |(NamedPolicy { subject, .. }, &space): (&NamedPolicy, &u32)| {

@@ -45,12 +45,17 @@ pub type Seed = (u64, u64);
 #[derive(Debug)]
 pub struct MemoryStore {
     seed: Seed,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Locked]>,
     room: Room,
     /// The shard that is swept next although nobody visits it.
     turn: AtomicUsize,
     prefixes: Mutex<Prefixes>,
 }
+
+/// A shard and its lock, on cache lines of its own: processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Locked(Mutex<Shard>);
 
 /// Counts the keys that are held, over all shards.
 #[derive(Debug)]
@@ -120,7 +125,7 @@ impl MemoryStore {
         let shards = wanted.clamp(1, MOST_SHARDS).next_power_of_two();
         Arc::new(Self {
             seed,
-            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+            shards: (0..shards).map(|_| Locked::default()).collect(),
             room: Room { held: AtomicUsize::new(0), max_keys },
             turn: AtomicUsize::new(0),
             prefixes: Mutex::new(Prefixes::default()),
@@ -173,7 +178,7 @@ impl MemoryStore {
     }
 
     fn shard(&self, place: Place) -> MutexGuard<'_, Shard> {
-        locked(&self.shards[self.number_of_shard(place)])
+        locked(&self.shards[self.number_of_shard(place)].0)
     }
 
     /// Counts a visit to a shard. Every so often it is swept a little, and so is another in turn,
@@ -182,7 +187,7 @@ impl MemoryStore {
         if shard.is_due() {
             let mut found = shard.sweep_some(&self.room, now);
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-            if let Ok(mut other) = self.shards[turn].try_lock() {
+            if let Ok(mut other) = self.shards[turn].0.try_lock() {
                 found |= other.sweep_some(&self.room, now);
             }
             if found {

@@ -49,14 +49,17 @@ pub(super) enum Held<'a> {
     Newcomer(Option<State>),
 }
 
+/// In this order: what every visit writes to stands beside the lock, so that a thread which visits what another one
+/// has visited waits for one cache line of it.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Shard {
+    dues: u32,
     entries: Table<State>,
     /// What few keys have beside a state.
     extras: Table<Extras>,
     /// By space and number.
     cells: HashMap<(u32, u16), Cell>,
-    dues: u32,
 }
 
 impl Shard {

@@ -158,7 +158,11 @@ impl MemoryStore {
         policies: impl Into<Policies>,
     ) -> Result<Ledger, PrefixTaken> {
         let policies = policies.into();
-        let spaces = locked(&self.prefixes).open(prefix, &policies)?;
+        let mut prefixes = locked(&self.prefixes);
+        let spaces = prefixes.open(prefix, &policies)?;
+        // Those of the first ledger: threads that each had their own numbers would hand the states to and fro between them.
+        let policies = prefixes.policies(prefix).cloned().unwrap_or(policies);
+        drop(prefixes);
         Ok(Ledger::new(Arc::clone(self), prefix, spaces, policies))
     }
 

@@ -1,4 +1,5 @@
 /** Worker threads on one embedded store: what a second thread adds. */
+import { once } from 'node:events'
 import { cpus } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { median, printColumns, printTargets, targetsOf } from './report.mjs'
@@ -56,12 +57,10 @@ function asked(worker, millis) {
   return speed
 }
 
-/** What a worker says next. */
-function heard(worker) {
-  return new Promise((resolve, reject) => {
-    worker.once('message', resolve)
-    worker.once('error', reject)
-  })
+/** What a worker says next; its error is thrown. */
+async function heard(worker) {
+  const [said] = await once(worker, 'message')
+  return said
 }
 
 /** @param {Awaited<ReturnType<typeof run>>} result */

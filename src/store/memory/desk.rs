@@ -95,7 +95,7 @@ impl<'a> Desk<'a> {
                 numbers.insert(index, number);
             }
         }
-        let lock = |number| (number, locked(&store.shards[number]));
+        let lock = |number: usize| (number, locked(&store.shards[number].0));
         let shards: Vec<_> = numbers.into_iter().map(lock).collect();
         let now = clock.now();
         let slot = |(NamedPolicy { subject, .. }, &space): (&NamedPolicy, &u32)| {

@@ -48,12 +48,17 @@ type Draw = Box<dyn FnOnce() -> Seed + Send>;
 #[derive(Debug)]
 pub struct MemoryStore {
     seed: LazyLock<Seed, Draw>,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Locked]>,
     room: Room,
     /// The shard that is swept next although nobody visits it.
     turn: AtomicUsize,
     prefixes: Mutex<Prefixes>,
 }
+
+/// A shard and its lock, on cache lines of its own: processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Locked(Mutex<Shard>);
 
 /// Counts the keys that are held, over all shards.
 #[derive(Debug)]
@@ -129,7 +134,7 @@ impl MemoryStore {
         let shards = wanted.clamp(1, MOST_SHARDS).next_power_of_two();
         Arc::new(Self {
             seed: LazyLock::new(Box::new(draw)),
-            shards: (0..shards).map(|_| Mutex::new(Shard::default())).collect(),
+            shards: (0..shards).map(|_| Locked::default()).collect(),
             room: Room { held: AtomicUsize::new(0), max_keys },
             turn: AtomicUsize::new(0),
             prefixes: Mutex::new(Prefixes::default()),
@@ -162,7 +167,11 @@ impl MemoryStore {
         policies: impl Into<Policies>,
     ) -> Result<Ledger, PrefixTaken> {
         let policies = policies.into();
-        let spaces = locked(&self.prefixes).open(prefix, &policies)?;
+        let mut prefixes = locked(&self.prefixes);
+        let spaces = prefixes.open(prefix, &policies)?;
+        // Those of the first ledger: threads that each had their own numbers would hand the states to and fro between them.
+        let policies = prefixes.policies(prefix).cloned().unwrap_or(policies);
+        drop(prefixes);
         Ok(Ledger::new(Arc::clone(self), prefix, spaces, policies))
     }
 
@@ -182,7 +191,7 @@ impl MemoryStore {
     }
 
     fn shard(&self, place: Place) -> MutexGuard<'_, Shard> {
-        locked(&self.shards[self.number_of_shard(place)])
+        locked(&self.shards[self.number_of_shard(place)].0)
     }
 
     /// Counts a visit to a shard. Every so often it is swept a little, and so is another in turn,
@@ -191,7 +200,7 @@ impl MemoryStore {
         if shard.is_due() {
             let mut found = shard.sweep_some(&self.room, now);
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-            if let Ok(mut other) = self.shards[turn].try_lock() {
+            if let Ok(mut other) = self.shards[turn].0.try_lock() {
                 found |= other.sweep_some(&self.room, now);
             }
             if found {

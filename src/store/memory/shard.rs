@@ -50,14 +50,17 @@ pub(super) enum Held<'a> {
     Newcomer(Option<State>),
 }
 
+/// In this order: what every visit writes to stands beside the lock, so that a thread which visits what another one
+/// has visited waits for one cache line of it.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Shard {
+    dues: u32,
     entries: Table<State>,
     /// What few keys have beside a state.
     extras: Table<Extras>,
     /// In order of their names: they are few, as they are spread over the shards.
     cells: Vec<Cell>,
-    dues: u32,
 }
 
 impl Shard {

@@ -30,6 +30,20 @@ fn the_short_way_decides_as_the_long_one() {
 }
 
 #[test]
+fn ledgers_of_one_prefix_write_states_with_the_same_numbers() {
+    let store = MemoryStore::new(9, (1, 2));
+    let ledgers = [(); 2].map(|()| {
+        let gcra = Policy::Gcra(Gcra::new(3, 1_000_000, 3).unwrap());
+        store.open("test", gcra).unwrap()
+    });
+    let [State::Rate(one), State::Rate(other)] = ledgers.map(|ledger| ledger.first.0.unused())
+    else {
+        panic!("not the states of rates")
+    };
+    assert!(Arc::ptr_eq(&one.numbers, &other.numbers));
+}
+
+#[test]
 fn a_reset_key_is_as_if_never_used() {
     let ledger = ledger(9);
     assert_eq!(ledger.take(key("a"), 2, &0).status, Status::AllowedLast);

@@ -19,7 +19,8 @@ describe('the main package', () => {
 
   test('holds what the sources compile to, the loader and the papers, and nothing else', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json']
-    const expected = [...papers, 'native.js', 'native.d.ts', ...readSources().flatMap(outputsOf)]
+    const program = ['dist/cli/THIRD-PARTY-LICENSES.txt', 'dist/cli/main.js']
+    const expected = [...papers, ...program, 'native.js', 'native.d.ts', ...readSources().flatMap(outputsOf)]
     expect(paths(release.main)).toEqual(expected.sort())
   })
 
@@ -146,7 +147,9 @@ function readManifest(folder: string): Manifest {
 
 function readSources(): string[] {
   const names = readdirSync(join(ROOT, 'ts'), { recursive: true, encoding: 'utf8' })
-  return names.map((name) => name.replaceAll('\\', '/')).filter((name) => /\.m?ts$/.test(name))
+  const files = names.map((name) => name.replaceAll('\\', '/')).filter((name) => /\.m?ts$/.test(name))
+  // The command line is bundled into one.
+  return files.filter((name) => !name.startsWith('cli/'))
 }
 
 /** `a.mts` becomes `dist/a.mjs` and `dist/a.d.mts`. */

@@ -1,0 +1,45 @@
+/**
+ * Bundles the command line, with the libraries that it is written with, into dist/cli/: the package has no dependencies at run time. What it
+ * shares with the rest of the package, it loads from there.
+ */
+import { chmodSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+import { bundledLicenses } from './third-party.mjs'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const SOURCES = join(ROOT, 'ts')
+const FOLDER = join(ROOT, 'dist', 'cli')
+
+/** Whatever is no part of the command line has been compiled to dist/ already. */
+const shared = {
+  name: 'shared',
+  setup({ onResolve }) {
+    onResolve({ filter: /^\./ }, ({ path, resolveDir, importer }) => {
+      const target = relative(SOURCES, resolve(resolveDir, path))
+      const isOurs = importer.startsWith(SOURCES + sep) && !target.startsWith('..')
+      return isOurs && !target.startsWith(`cli${sep}`)
+        ? { path: `../${target.replaceAll(sep, '/')}`, external: true }
+        : undefined
+    })
+    onResolve({ filter: /package\.json$/ }, () => ({ path: '../../package.json', external: true }))
+  },
+}
+
+const { metafile } = await build({
+  entryPoints: [join(SOURCES, 'cli', 'main.ts')],
+  outfile: join(FOLDER, 'main.js'),
+  bundle: true,
+  platform: 'node',
+  target: 'node20',
+  format: 'cjs',
+  minify: true,
+  keepNames: true,
+  legalComments: 'none',
+  metafile: true,
+  logLevel: 'warning',
+  plugins: [shared],
+})
+chmodSync(join(FOLDER, 'main.js'), 0o755)
+writeFileSync(join(FOLDER, 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, Object.keys(metafile.inputs)))

@@ -225,6 +225,8 @@ export interface RedisRead {
   /** The masters of a cluster, or the one server. */
   masters: Array<string>
   isCluster: boolean
+  /** By master: how many keys it has, or -1 if it does not tell. */
+  sizes: Array<number>
   /** The server's time, in epoch microseconds. */
   nowUs: number
   found: Array<RedisStored>

@@ -27,6 +27,7 @@ export const MemoryStore = addon.MemoryStore
 export const Policies = addon.Policies
 export const Policy = addon.Policy
 export const RedisLedger = addon.RedisLedger
+export const RedisReader = addon.RedisReader
 export const RedisStore = addon.RedisStore
 
 export type Ledger = native.Ledger
@@ -34,6 +35,7 @@ export type MemoryStore = native.MemoryStore
 export type Policies = native.Policies
 export type Policy = native.Policy
 export type RedisLedger = native.RedisLedger
+export type RedisReader = native.RedisReader
 export type RedisStore = native.RedisStore
 
 /**

@@ -30,6 +30,8 @@ pub struct RedisRead {
     /// The masters of a cluster, or the one server.
     pub masters: Vec<String>,
     pub is_cluster: bool,
+    /// By master: how many keys it has, or -1 if it does not tell.
+    pub sizes: Vec<f64>,
     /// The server's time, in epoch microseconds.
     pub now_us: f64,
     pub found: Vec<RedisStored>,
@@ -136,9 +138,14 @@ impl RedisReader {
             async move {
                 let reader = open.reader.as_mut().ok_or(CLOSED)?;
                 let (masters, is_cluster) = reader.masters().await.map_err(text)?;
+                let mut sizes = Vec::new();
+                for master in &masters {
+                    let size = reader.size(master).await.map_err(text)?;
+                    sizes.push(size.map_or(-1.0, double));
+                }
                 let names = masters.iter().map(ToString::to_string).collect();
                 open.masters = masters;
-                Ok(RedisRead { masters: names, is_cluster, ..RedisRead::default() })
+                Ok(RedisRead { masters: names, is_cluster, sizes, ..RedisRead::default() })
             }
             .boxed()
         });

@@ -1,5 +1,10 @@
 import { Command, CommanderError } from 'commander'
+import { blockCommand, unblockCommand } from './commands/block.js'
+import { inspectCommand } from './commands/inspect.js'
+import { clearOverrideCommand, overrideCommand } from './commands/override.js'
+import { resetCommand } from './commands/reset.js'
 import { simulateCommand } from './commands/simulate.js'
+import { topCommand } from './commands/top.js'
 import { EXIT, EXIT_CODES_HELP, type ExitCode } from './exit-codes.js'
 import { exitCodeOf } from './failure.js'
 import { printable, type Terminal } from './terminal.js'
@@ -8,7 +13,16 @@ import { printable, type Terminal } from './terminal.js'
 export type CommandMaker = (terminal: Terminal, done: (code: ExitCode) => void) => Command
 
 /** The commands, each in a file of its own. */
-const COMMANDS: readonly CommandMaker[] = [simulateCommand]
+const COMMANDS: readonly CommandMaker[] = [
+  simulateCommand,
+  inspectCommand,
+  topCommand,
+  resetCommand,
+  blockCommand,
+  unblockCommand,
+  overrideCommand,
+  clearOverrideCommand,
+]
 
 const DESCRIPTION = `Rate limits, looked at from outside: what a policy would have done, and what keys stand at.
 Commands only look unless their name says otherwise.`
@@ -16,6 +30,7 @@ Commands only look unless their name says otherwise.`
 const EXAMPLES = `
 Examples:
   npx tollgate simulate access.log --policy 'gcra limit=100 period=1m burst=20' --key ip
+  npx tollgate inspect redis://localhost --prefix api --key user:42
   npx tollgate help simulate`
 
 /**

@@ -107,6 +107,18 @@ impl Reader {
         }
     }
 
+    /// How many keys a master has, whosever they are, if it tells.
+    ///
+    /// # Errors
+    /// Why the master cannot be asked.
+    pub async fn size(&mut self, master: &Address) -> Result<Option<u64>, Arc<str>> {
+        let mut asked = redis::pipe();
+        asked.cmd("DBSIZE");
+        let replies = self.ask(master, &asked, 1).await?;
+        let [Value::Int(size)] = &replies[..] else { return Ok(None) };
+        Ok(u64::try_from(*size).ok())
+    }
+
     /// Reads those keys of a prefix that are on a page of what a master has: about `count` of those that match a
     /// pattern, from a cursor on.
     ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::wire::doubles;
 use super::extras::split;
-use super::{Facts, Shape};
+use super::{Facts, Shape, StoredExtras};
 use crate::algorithm::{CounterState, IntervalNumbers, IntervalState, RateState, State as _};
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
@@ -45,7 +45,7 @@ impl Raw {
 fn with_extras(
     value: &[u8],
     read: impl FnOnce(&[u8]) -> Option<Facts>,
-) -> (Option<Facts>, super::StoredExtras) {
+) -> (Option<Facts>, StoredExtras) {
     let (state, extras) = split(value);
     (read(state), extras)
 }
@@ -163,7 +163,7 @@ fn list(elements: &[Vec<u8>], now: Micros) -> Option<Facts> {
     const SIZE: usize = 34;
     let mut ends = Vec::with_capacity(elements.len());
     let (mut settled, mut gone) = (0, 0);
-    let mut extras = super::StoredExtras::default();
+    let mut extras = StoredExtras::default();
     for element in elements {
         let (mut state, trailer) = element.split_at_checked(SIZE)?;
         let [end, before, after, settles] = numbers(&mut state)?;
@@ -180,7 +180,7 @@ fn list(elements: &[Vec<u8>], now: Micros) -> Option<Facts> {
 }
 
 fn hash(fields: &[Vec<u8>], now: Micros) -> Option<Facts> {
-    let mut extras = super::StoredExtras::default();
+    let mut extras = StoredExtras::default();
     let (mut ends, mut settled) = (Vec::new(), None);
     for [field, value] in fields.as_chunks().0 {
         match &field[..] {
@@ -195,7 +195,7 @@ fn hash(fields: &[Vec<u8>], now: Micros) -> Option<Facts> {
 }
 
 /// A log's entry: the units up to it, those of its own, and what stands behind the newest.
-fn entry(member: &[u8]) -> Option<(u64, u64, super::StoredExtras)> {
+fn entry(member: &[u8]) -> Option<(u64, u64, StoredExtras)> {
     let (after, rest) = member.split_at_checked(7)?;
     let (units, rest) = rest.split_at_checked(4)?;
     let behind = match rest {
@@ -236,4 +236,146 @@ fn decimal(text: &[u8]) -> Option<u64> {
 fn whole(number: f64) -> Option<u64> {
     let cut = number as u64;
     (cut as f64 == number).then_some(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::TAGS;
+    use super::super::extras::tests::text;
+    use super::*;
+
+    /// 2026-11-21, in the middle of a second.
+    const NOW: Micros = 1_795_219_200_500_000;
+    const SECOND: Micros = 1_000_000;
+
+    fn packed(numbers: &[u64]) -> Vec<u8> {
+        #[expect(clippy::cast_precision_loss)]
+        numbers.iter().flat_map(|number| (*number as f64).to_be_bytes()).collect()
+    }
+
+    fn facts(shape: Shape, value: &[u8]) -> Option<Facts> {
+        Raw::Text(value.to_vec()).facts(shape, NOW)
+    }
+
+    #[test]
+    fn a_rate_tells_what_is_on_the_books_and_the_numbers_that_wrote_it() {
+        let state = packed(&[NOW + 3 * SECOND, 0, SECOND, 2, 10]);
+        let told = facts(Shape::Rate, &state).unwrap();
+        assert_eq!((told.used, told.most, told.rate), (6, Some(10), Some((2, SECOND))));
+        assert_eq!((told.settles_at, told.booked_until), (Some(NOW + 3 * SECOND), None));
+        let booked = [&state[..], &packed(&[NOW + SECOND]), b"b"].concat();
+        assert_eq!(facts(Shape::Rate, &booked).unwrap().booked_until, Some(NOW + SECOND));
+        let lingering = [&state[..], b"l"].concat();
+        let settles_at = facts(Shape::Rate, &lingering).unwrap().settles_at.unwrap();
+        assert!(settles_at > NOW + 3 * SECOND);
+    }
+
+    #[test]
+    fn what_a_clock_step_left_behind_is_fully_used() {
+        let far = NOW + 1_000 * SECOND;
+        assert_eq!(facts(Shape::Rate, &packed(&[far, 0, SECOND, 2, 10])).unwrap().used, 10);
+        assert_eq!(facts(Shape::Interval, &packed(&[far, 3, SECOND, 2, 10])).unwrap().used, 10);
+    }
+
+    #[test]
+    fn windows_are_packed_or_two_numbers() {
+        let ends_ms = NOW / 1_000 + 5_000;
+        let packed = ((ends_ms - EPOCH_MS) * COUNTS + 17).to_string();
+        for value in [packed, format!("{ends_ms}:17")] {
+            let told = facts(Shape::Window, value.as_bytes()).unwrap();
+            assert_eq!((told.used, told.ends_at), (17, Some(ends_ms * 1_000)), "{value}");
+        }
+        let over = facts(Shape::Window, format!("{}:17", NOW / 1_000).as_bytes()).unwrap();
+        assert_eq!((over.used, over.ends_at), (0, None));
+    }
+
+    #[test]
+    fn what_stands_behind_a_state_is_told_with_it() {
+        let value = [&b"0:0"[..], &text(7, 8, &[5, 60])].concat();
+        let told = facts(Shape::Window, &value).unwrap();
+        let numbers = vec![5, 60];
+        assert_eq!(told.extras, StoredExtras { blocked_until: 7, numbers_until: 8, numbers });
+        let counter = [packed(&[NOW / 1_000 + 500, 4, 8, 1_000]), text(7, 0, &[])].concat();
+        let told = facts(Shape::Counter, &counter).unwrap();
+        assert_eq!((told.used, told.window, told.extras.blocked_until), (8, Some(SECOND), 7));
+    }
+
+    #[test]
+    fn buckets_count_by_their_ends() {
+        let element = |end: Micros, before, after, gone: u16| {
+            [packed(&[end, before, after, NOW + 2 * SECOND]), gone.to_be_bytes().to_vec()].concat()
+        };
+        let list = [
+            element(NOW - 4 * SECOND, 0, 100, 0),
+            element(NOW - 2 * SECOND, 100, 103, 0),
+            element(NOW, 103, 107, 0),
+            element(NOW + SECOND, 107, 112, 1),
+        ];
+        // The window is a second long: it takes the newest so long to settle.
+        let told = Raw::Items(list.to_vec()).facts(Shape::List, NOW).unwrap();
+        assert_eq!((told.used, told.window, told.entries), (9, Some(SECOND), Some(2)));
+        let words = [
+            "settles".to_owned(),
+            (NOW + 2 * SECOND).to_string(),
+            (NOW + SECOND).to_string(),
+            "5".to_owned(),
+            NOW.to_string(),
+            "4".to_owned(),
+            (NOW - SECOND).to_string(),
+            "9".to_owned(),
+        ];
+        let hash = words.map(String::into_bytes).to_vec();
+        let told = Raw::Items(hash).facts(Shape::Hash, NOW).unwrap();
+        assert_eq!((told.used, told.window), (9, Some(SECOND)));
+    }
+
+    #[test]
+    fn what_is_no_state_is_nothing() {
+        let zeros = packed(&[0; 5]);
+        for (shape, value) in [
+            (Shape::Rate, &b"hello"[..]),
+            (Shape::Rate, &zeros),
+            (Shape::Rate, &packed(&[NOW, 0, 1 << 52, 1, 1 << 52])),
+            (Shape::Interval, &zeros),
+            (Shape::Interval, &packed(&[NOW, 1, 1 << 52, 1, 1 << 52])),
+            (Shape::Counter, &zeros),
+            (Shape::Window, b"one:two"),
+            (Shape::List, b"a string"),
+        ] {
+            assert_eq!(facts(shape, value), None, "{shape:?}");
+        }
+        assert_eq!(Raw::Items(vec![b"x".to_vec()]).facts(Shape::List, NOW), None);
+        assert_eq!(Raw::Items(vec![b"x".to_vec()]).facts(Shape::Log, NOW), None);
+        let hash = vec![b"settles".to_vec(), b"often".to_vec()];
+        assert_eq!(Raw::Items(hash).facts(Shape::Hash, NOW), None);
+    }
+
+    /// Strangers may write anything; numbers of any size among it.
+    #[test]
+    fn nothing_that_is_stored_makes_it_panic() {
+        let number = prop_oneof![0_u64..20, NOW - 20..NOW + 20, Just(1 << 52), Just(MAX_SAFE)];
+        let numbers = prop::collection::vec(number, 4..7).prop_map(|numbers| packed(&numbers));
+        let word = prop_oneof![
+            numbers,
+            (0_u64..=u64::MAX).prop_map(|number| number.to_string().into_bytes()),
+            prop::collection::vec(any::<u8>(), 0..60),
+            Just(b"settles".to_vec()),
+        ];
+        let tail = prop_oneof![
+            Just(vec![]),
+            Just(b"l".to_vec()),
+            Just(vec![0, 0]),
+            Just(text(7, 8, &[9]))
+        ];
+        let value = (word, tail).prop_map(|(word, tail)| [word, tail].concat());
+        let values = prop::collection::vec(value, 1..7);
+        proptest!(|(values in values, now in prop_oneof![Just(NOW), Just(0), Just(MAX_SAFE)])| {
+            for (_, shape) in TAGS {
+                let _read = Raw::Text(values[0].clone()).facts(shape, now);
+                let _read = Raw::Items(values.clone()).facts(shape, now);
+            }
+        });
+    }
 }

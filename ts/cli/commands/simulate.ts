@@ -176,7 +176,11 @@ function policiesOf({ policy, policies: file }: Options, goal: Goal | undefined)
   if (twice !== undefined) {
     throw wrongUsage(`the policy ${JSON.stringify(twice.name)} is given twice`)
   }
-  return all.map((named) => ({ ...named, isWhole: !lacking.has(named.policy) }))
+  return all.map(({ name, policy }) => {
+    const isWhole = !lacking.has(policy)
+    // The number that stands for the one that is searched for is nobody's.
+    return { name: isWhole ? name : name.replace(/ (limit|capacity)=1(?= |$)/, ''), policy, isWhole }
+  })
 }
 
 /** The keys: the first is that of the requests, the others those of policies' subjects. */

@@ -14,18 +14,16 @@ export function textReport(report: Report): string {
 
 /** The first lines: what the log is, and what of it is doubtful. */
 function head(report: Report): string {
-  const { files, lines, requests, from, to } = report
-  const keys = report.keys.map(({ by, keys }) => `${counted(keys, 'key')} (${printable(by)})`).join(', ')
-  const span =
-    from === null || to === null ? '' : `${shownTime(from)} to ${shownTime(to)} UTC (${shownSpan(to - from)})\n`
-  const what = `${files.map(printable).join(', ')}: ${counted(requests, 'request')} in ${counted(lines, 'line')}, ${keys}\n`
-  return (
-    what +
-    span +
-    doubtsOf(report)
-      .map((doubt) => `${doubt}\n`)
-      .join('')
-  )
+  return [...headline(report), ...doubtsOf(report)].map((line) => `${line}\n`).join('')
+}
+
+/** What the log is, in lines: also for the HTML. */
+export function headline({ files, lines, requests, from, to, keys }: Report): string[] {
+  const kinds = keys.map(({ by, keys }) => `${counted(keys, 'key')} (${printable(by)})`).join(', ')
+  const what = `${files.map(printable).join(', ')}: ${counted(requests, 'request')} in ${counted(lines, 'line')}, ${kinds}`
+  return from === null || to === null
+    ? [what]
+    : [what, `${shownTime(from)} to ${shownTime(to)} UTC (${shownSpan(to - from)})`]
 }
 
 /** What of a log is not as it should be, a sentence each: also for the HTML. */
@@ -41,14 +39,7 @@ export function doubtsOf({ broken, order, keys, withoutCost, lines }: Report): s
     )
   }
   if (order.disordered > 0) {
-    const sorted = `${counted(order.disordered, 'request')} stood behind a newer one, by up to ${shownSpan(order.furthestMs)}`
-    doubts.push(`${sorted}: ${order.late === 0 ? 'all were put in order.' : 'they were put in order, but for:'}`)
-  }
-  if (order.firstLate !== null) {
-    const { file, line } = order.firstLate
-    const where = printable(`${file}:${line}`)
-    const rule = `were more than ${shownSpan(order.windowMs)} behind and were replayed as if they had come at the end of that`
-    doubts.push(`  ${counted(order.late, 'request')} ${rule} (first: ${where}). --reorder sets how far is looked.`)
+    doubts.push(disorder(order))
   }
   for (const { by, requestsWithout, tooLong } of keys) {
     if (requestsWithout > tooLong) {
@@ -68,13 +59,24 @@ export function doubtsOf({ broken, order, keys, withoutCost, lines }: Report): s
   return doubts
 }
 
+function disorder({ disordered, furthestMs, late, firstLate, windowMs }: Report['order']): string {
+  const behind = `${counted(disordered, 'request')} stood behind a newer one, by up to ${shownSpan(furthestMs)}`
+  if (firstLate === null) {
+    return `${behind}: all were put in order.`
+  }
+  const first = printable(`${firstLate.file}:${firstLate.line}`)
+  const rule = `more than ${shownSpan(windowMs)} behind, and replayed as if at the end of that, as a limiter's clock never goes back`
+  return `${behind}: they were put in order, but for\n  ${grouped(late)} that were ${rule} (first: ${first}).\n  --reorder sets how far is looked.`
+}
+
 function policyText(policy: PolicyReport): string {
   const { name, text, keys } = policy
   const own = text.length === 1 && text[0] === name ? '' : text.map((line) => `  ${printable(line)}\n`).join('')
-  return `${printable(name)}\n${own}  ${verdictOf(policy)}\n${keys.length === 0 ? '' : keysTable(policy)}`
+  const verdict = verdictOf(policy).map((line) => `  ${line}\n`)
+  return `${printable(name)}\n${own}${verdict.join('')}${keys.length === 0 ? '' : keysTable(policy)}`
 }
 
-/** What a policy would have done, in a sentence or two: also for the HTML. */
+/** What a policy would have done, in lines: also for the HTML. */
 export function verdictOf({
   requests,
   refused,
@@ -85,9 +87,9 @@ export function verdictOf({
   worstMinute,
   impossible,
   byLimit,
-}: PolicyReport): string {
+}: PolicyReport): string[] {
   if (first === null || last === null || worstMinute === null) {
-    return `would have refused none of ${counted(requests, 'request')}`
+    return [`would have refused none of ${counted(requests, 'request')}`]
   }
   const what = `would have refused ${grouped(refused)} of ${counted(requests, 'request')} (${percent(share)}), of ${counted(refusedKeys, 'key')}`
   const when = `first ${shownTime(first)}, last ${shownTime(last)}, worst minute ${shownTime(worstMinute.at).slice(0, 16)} with ${grouped(worstMinute.refused)}`
@@ -96,7 +98,7 @@ export function verdictOf({
     limits.length < 2 ? '' : `; by limit: ${limits.map(([name, count]) => `${name} ${grouped(count)}`).join(', ')}`
   const never =
     impossible === 0 ? '' : `; ${grouped(impossible)} of them cost more than the limit, and never could pass`
-  return `${what}\n  ${when}${by}${never}`
+  return [what, `${when}${by}${never}`]
 }
 
 function keysTable({ keys, refusedKeys }: PolicyReport): string {

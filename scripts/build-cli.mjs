@@ -2,7 +2,7 @@
  * Bundles the command line, with the libraries that it is written with, into dist/cli/: the package has no dependencies at run time. What it
  * shares with the rest of the package, it loads from there.
  */
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -27,19 +27,33 @@ const shared = {
   },
 }
 
-const { metafile } = await build({
+const common = { bundle: true, minify: true, legalComments: 'none', metafile: true, logLevel: 'warning' }
+
+const program = await build({
+  ...common,
   entryPoints: [join(SOURCES, 'cli', 'main.ts')],
   outfile: join(FOLDER, 'main.js'),
-  bundle: true,
   platform: 'node',
   target: 'node20',
   format: 'cjs',
-  minify: true,
   keepNames: true,
-  legalComments: 'none',
-  metafile: true,
-  logLevel: 'warning',
   plugins: [shared],
 })
 chmodSync(join(FOLDER, 'main.js'), 0o755)
-writeFileSync(join(FOLDER, 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, Object.keys(metafile.inputs)))
+
+// What a report in HTML has within itself.
+const page = await build({
+  ...common,
+  entryPoints: {
+    report: join(SOURCES, 'cli', 'page', 'plots.ts'),
+    'report-style': join(SOURCES, 'cli', 'page', 'report.css'),
+  },
+  outdir: FOLDER,
+  platform: 'browser',
+  target: 'es2022',
+  format: 'iife',
+})
+renameSync(join(FOLDER, 'report-style.css'), join(FOLDER, 'report.css'))
+
+const files = [program, page].flatMap(({ metafile }) => Object.keys(metafile.inputs))
+writeFileSync(join(FOLDER, 'THIRD-PARTY-LICENSES.txt'), bundledLicenses(ROOT, files))

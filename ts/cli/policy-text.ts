@@ -1,4 +1,5 @@
-import { isPolicyLike, type Policy, policyOf } from '../policy.js'
+import { isDeepStrictEqual } from 'node:util'
+import { type Policy, policyOf } from '../policy.js'
 import { checked, wrongUsage } from './failure.js'
 
 /** Reads like the call in a program: `gcra({ limit: 100, period: '1m', burst: 20 })`. */
@@ -74,15 +75,48 @@ function scalarOf(text: string): string | number | boolean {
   return text === 'true' ? true : text === 'false' ? false : text
 }
 
-/** A policy in one line: what {@link policyFromText} reads. */
+/** Options that are lengths of time. */
+const DURATIONS = ['period', 'window', 'every', 'precision']
+
+const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 })
+
+/** A policy in one line, without what is its default: what {@link policyFromText} reads. */
 export function textOfPolicy(policy: Policy): string {
   const { algorithm, ...options } = policy
-  return [algorithm, ...Object.entries(options).flatMap(([name, value]) => wordsOf(name, value))].join(' ')
+  const words = Object.entries(options)
+    .filter(([name]) => !isDefault(policy, name))
+    .flatMap(([name, value]) => wordsOf(name, value))
+  return [algorithm, ...words].join(' ')
+}
+
+/** Whether the policy would be the same without an option. */
+function isDefault(policy: Policy, name: string): boolean {
+  const others = Object.entries(policy).filter(([other]) => other !== name)
+  try {
+    return isDeepStrictEqual(policyOf(Object.fromEntries(others)), policy)
+  } catch {
+    return false
+  }
 }
 
 function wordsOf(name: string, value: unknown): string[] {
-  if (typeof value === 'object' && value !== null && !isPolicyLike(value)) {
-    return Object.entries(value).flatMap(([inner, innerValue]) => wordsOf(`${name}.${inner}`, innerValue))
+  if (value === undefined) {
+    return []
   }
-  return value === undefined ? [] : [`${name}=${String(value)}`]
+  if (typeof value !== 'object' || value === null) {
+    return [`${name}=${scalarText(name.slice(name.lastIndexOf('.') + 1), value)}`]
+  }
+  const names = RATES[name.split('.')[0] as string] as readonly [string, string]
+  const { [names[0]]: amount, [names[1]]: length } = value as Record<string, unknown>
+  if (amount !== undefined && length !== undefined) {
+    return [`${name}=${String(amount)}/${scalarText(names[1], length)}`]
+  }
+  return Object.entries(value).flatMap(([inner, innerValue]) => wordsOf(`${name}.${inner}`, innerValue))
+}
+
+function scalarText(name: string, value: unknown): string {
+  const [unit, millis] = UNITS.find(([, unitMs]) => typeof value === 'number' && value % unitMs === 0) ?? []
+  return unit !== undefined && DURATIONS.includes(name)
+    ? `${(value as number) / (millis as number)}${unit}`
+    : String(value)
 }

@@ -48,7 +48,8 @@ export function textsOf(policy: Policy | Policies): string[] {
   return Object.entries(policy as Policies).map(([name, one]) => `${name}: ${textOfPolicy(one)}`)
 }
 
-function oneOrSeveral(value: unknown, where: string, make: Maker): Policy | Policies {
+/** What one limiter is made of: a text, an object with its `algorithm`, or an object of these by name. */
+export function oneOrSeveral(value: unknown, where: string, make: Maker = exactly): Policy | Policies {
   if (typeof value === 'string' || isPolicyLike(value)) {
     return one(value, where, make)
   }
@@ -67,7 +68,8 @@ function one(value: unknown, where: string, make: Maker): Policy {
   return make(value as { algorithm: string }, where)
 }
 
-function parsed(file: string): unknown {
+/** What a file of JSON holds. */
+export function parsed(file: string): unknown {
   let text: string
   try {
     text = readFileSync(file, 'utf8')

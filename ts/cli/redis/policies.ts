@@ -1,8 +1,9 @@
 import { type Compound, compoundOf, type Policies } from '../../compound.js'
-import { isPolicyLike, type Policy } from '../../policy.js'
+import { GLOBAL } from '../../policies/per.js'
+import type { Policy } from '../../policy.js'
 import { checked, wrongUsage } from '../failure.js'
+import { oneOrSeveral, parsed } from '../policies.js'
 import { optionsFromText, policyFromText } from '../policy-text.js'
-import { fileOf } from './place.js'
 
 /** The options that say what a limiter enforces. */
 export interface PolicyOptions {
@@ -24,7 +25,7 @@ export function enforcedOf({ policy, policies }: PolicyOptions): Enforced | unde
   if (policy !== undefined) {
     return enforced('--policy', policyFromText(policy, '--policy'))
   }
-  return policies === undefined ? undefined : enforced('--policies', policiesIn(policies))
+  return policies === undefined ? undefined : enforced(policies, oneOrSeveral(parsed(policies), policies))
 }
 
 /** The same, where it must be given. */
@@ -37,37 +38,14 @@ export function neededEnforced(options: PolicyOptions, command: string): Enforce
   return given
 }
 
-function enforced(where: string, policies: unknown): Enforced {
-  const compound = checked(where, () => compoundOf(policies))
-  return { policies: policies as Policy | Policies, compound }
+function enforced(where: string, policies: Policy | Policies): Enforced {
+  return { policies, compound: checked(where, () => compoundOf(policies)) }
 }
 
-/** A file's policies: JSON of one, or of several by name; each as a limiter takes it, or in one line. */
-function policiesIn(path: string): unknown {
-  const where = `--policies: ${JSON.stringify(path)}`
-  let value: unknown
-  try {
-    value = JSON.parse(fileOf('--policies', path))
-  } catch (error) {
-    if (error instanceof SyntaxError) {
-      throw wrongUsage(`${where} is no JSON: ${error.message}`)
-    }
-    throw error
-  }
-  if (isPolicyLike(value) || typeof value === 'string') {
-    return policyIn(value, where)
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw wrongUsage(`${where} must be a policy, or an object of policies by name`)
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, policyIn(one, `${where}: ${name}`)]))
-}
-
-function policyIn(value: unknown, where: string): unknown {
-  return typeof value === 'string' ? policyFromText(value, where) : value
-}
-
-/** A key as calls name it: a string; or an object of parts, each given as `kind=key`, if the policies have a `per`. */
+/**
+ * A key as calls name it: a string; or an object of parts, each given as `kind=key` (what counts all calls together as
+ * `global`), if the policies have a `per`.
+ */
 export function keyOf(
   given: readonly string[],
   compound: Compound | undefined,
@@ -81,11 +59,15 @@ export function keyOf(
     return key
   }
   const parts = given.map((text): readonly [string, string | true] => {
-    const [, subject = '', key = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? []
-    if (!subjects.includes(subject)) {
-      throw wrongUsage(`--key must be one of ${subjects.map((name) => `${name}=…`).join(', ')}: the policies' per`)
+    if (text === GLOBAL && subjects.includes(GLOBAL)) {
+      return [GLOBAL, true]
     }
-    return [subject, subject === 'global' ? true : key]
+    const [, subject = '', key = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? []
+    if (subject === GLOBAL || !subjects.includes(subject)) {
+      const kinds = subjects.map((name) => (name === GLOBAL ? name : `${name}=…`))
+      throw wrongUsage(`--key must be one of ${kinds.join(', ')}: the policies' per`)
+    }
+    return [subject, key]
   })
   return Object.fromEntries(parts)
 }

@@ -80,7 +80,9 @@ function stateInWords(state: KeyState, at: number): string[] {
   }
   if (state.oldestAgoMs !== undefined && state.newestAgoMs !== undefined) {
     const [oldest, newest] = [state.oldestAgoMs, state.newestAgoMs].map(lengthInWords)
-    lines.push(`${entries === 1 ? '1 entry' : `${number(entries)} entries`}, the oldest ${oldest} old, the newest ${newest}`)
+    lines.push(
+      `${entries === 1 ? '1 entry' : `${number(entries)} entries`}, the oldest ${oldest} old, the newest ${newest}`,
+    )
   }
   if (bookedForMs !== undefined) {
     lines.push(`calls wait for their slots, the last for ${lengthInWords(bookedForMs)}`)

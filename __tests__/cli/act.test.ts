@@ -35,9 +35,9 @@ test('reset makes a key as if never used, and leaves its override', async () => 
   const { code, stdout } = expectQuiet(await tollgate(words('reset', '--policy', POLICY)))
   expect(code).toBe(0)
   expect(stdout.startsWith(`${key} has been reset\n\n`)).toBe(true)
-  expect(stdout).toContain('override: gcra 2 per day, burst 20')
+  expect(stdout).toContain('override: gcra 2 per day, burst 40')
   expect(stdout).not.toContain('blocked')
-  expect(await limiter.peek(key)).toMatchObject({ status: 'allowed', remaining: 20 })
+  expect(await limiter.peek(key)).toMatchObject({ status: 'allowed', remaining: 40 })
   await limiter.clearOverride(key)
 })
 
@@ -60,7 +60,7 @@ test('override gives a key numbers of its own, and clear-override takes them awa
   const numbers = ['--numbers', 'limit=40 burst=50', '--for', '30d']
   const own = await json<Look & { isDone: boolean }>(words('override', '--policy', POLICY, ...numbers))
   expect(own).toMatchObject({ code: 0, command: 'override', isDone: true, decision: { limit: 50, remaining: 50 } })
-  expect(own.states).toMatchObject([{ override: { numbers: { limit: 40, periodMs: 20 * 86_400_000, burst: 50 } } }])
+  expect(own.states).toMatchObject([{ override: { numbers: { limit: 1, periodMs: 43_200_000, burst: 50 } } }])
   expect(await limiter.take(key)).toMatchObject({ limit: 50, remaining: 49 })
   const cleared = expectQuiet(await tollgate(words('clear-override', '--policy', POLICY)))
   expect(cleared.stdout).toContain(' has no numbers of its own any more\n\n')
@@ -73,8 +73,9 @@ test('of several policies each may have numbers of its own', async () => {
   writeFileSync(file, JSON.stringify(policies))
   const { key } = limited()
   const own = ['--numbers', 'short limit=20 burst=30', '--numbers', 'long limit=60', '--for', '1d']
-  expectQuiet(await tollgate(words('override', '--policies', file, ...own)))
-  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'act' })
+  const place = [redis.server.url, '--prefix', 'several', '--key', key]
+  expectQuiet(await tollgate(['override', ...place, '--policies', file, ...own]))
+  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'several' })
   expect((await limiter.peek(key)).policies).toMatchObject({ short: { limit: 30 }, long: { limit: 60 } })
 })
 
@@ -139,12 +140,12 @@ test('what concerns the calls of all callers must be said', async () => {
       stderr: 'tollgate: block global concerns every call of wide: say --yes\n',
     })
     const { stdout } = expectQuiet(await tollgate([...line, '--dry-run']))
-    expect(stdout).toMatch(/^all calls together would be blocked for 1 h\n/)
+    expect(stdout).toMatch(/^global \(all calls\) would be blocked for 1 h\n/)
   })
   expectReading(commands)
   expect(await limiter.take({ ip: '192.0.2.1' })).toMatchObject({ allowed: true })
   const { stdout } = expectQuiet(await tollgate([...line, '--yes']))
-  expect(stdout).toMatch(/^all calls together has been blocked for 1 h\n/)
+  expect(stdout).toMatch(/^global \(all calls\) has been blocked for 1 h\n/)
   expect(await limiter.take({ ip: '192.0.2.1' })).toMatchObject({ status: 'blocked', policy: 'all' })
   // What lets calls pass needs no such word; and one caller is not all.
   expectQuiet(await tollgate(['unblock', ...place]))

@@ -48,9 +48,11 @@ describe('a cluster', () => {
 
   beforeAll(async () => {
     cluster = await RedisCluster.start()
-    url = (cluster.nodes[0] as RedisServer).url
-    await taken({ cluster: { nodes: [url] } }, keys)
-    await taken({ cluster: { nodes: [url], tags: 5 } }, ['tagged'])
+    const [first] = cluster.nodes as [RedisServer]
+    const nodes = [`127.0.0.1:${first.port}`]
+    url = first.url
+    await taken({ cluster: { nodes } }, keys)
+    await taken({ cluster: { nodes, tags: 5 } }, ['tagged'])
   })
 
   afterAll(() => cluster.stop())
@@ -99,7 +101,7 @@ describe('a cluster', () => {
 
 describe('a server with TLS and a password', () => {
   let server: RedisServer
-  let env: Record<string, string>
+  let env: { readonly REDIS_URL: string }
   let ca: string
 
   beforeAll(async () => {
@@ -120,7 +122,7 @@ describe('a server with TLS and a password', () => {
 
   test('is reached by REDIS_URL, by --url-file and by REDIS_PASSWORD', async () => {
     const file = join(folder, 'url')
-    writeFileSync(file, `${env['REDIS_URL']}\n`)
+    writeFileSync(file, `${env.REDIS_URL}\n`)
     const inspect = words('inspect', ...key, '--policy', POLICY)
     for (const said of [
       await told(inspect, { env }),
@@ -151,7 +153,7 @@ describe('a server with TLS and a password', () => {
   })
 
   test('a URL on the command line that holds a password is noted, without it', async () => {
-    const { code, stderr } = await told(words('top', env['REDIS_URL'] as string))
+    const { code, stderr } = await told(words('inspect', '--key', 'nobody', env.REDIS_URL))
     expect(code).toBe(1)
     expect(stderr).toMatch(/^tollgate: note: this machine's list of processes shows the URL's password; /)
   })
@@ -159,8 +161,8 @@ describe('a server with TLS and a password', () => {
   test('what fails is told without the password', async () => {
     const plain = server.tlsUrl.replace('rediss', 'redis')
     for (const [surroundings, code, complaint] of [
-      [{ REDIS_URL: server.tlsUrl.replace('//', `//:${ENCODED}x@`) }, 3, /WRONGPASS/],
-      [{ REDIS_URL: server.tlsUrl }, 3, /NOAUTH|rejects the login/],
+      [{ REDIS_URL: server.tlsUrl.replace('//', `//:${ENCODED}x@`) }, 3, /authentication failed/],
+      [{ REDIS_URL: server.tlsUrl }, 3, /auth|login/i],
       [{ REDIS_URL: `redis://:${ENCODED}@127.0.0.1:1` }, 3, /127\.0\.0\.1:1\b/],
       [{ REDIS_URL: `redis://:${ENCODED}@no host` }, 2, /REDIS_URL must be a Redis URL/],
       [{ REDIS_URL: `http://:${ENCODED}@localhost` }, 2, /REDIS_URL must be a Redis URL/],
@@ -192,9 +194,9 @@ test('a user who may only read can look, without a policy', async () => {
   const top = expectQuiet(await told(['top', '--prefix', 'api'], { env }))
   expect(top).toMatchObject({ code: 0, stdout: expect.stringContaining('user:42') })
   const reset = await told(['reset', '--prefix', 'api', '--key', 'user:42', '--policy', POLICY], { env })
-  expect(reset).toMatchObject({ code: 3, stdout: '', stderr: expect.stringMatching(/NOPERM/) })
+  expect(reset).toMatchObject({ code: 3, stdout: '', stderr: expect.stringMatching(/no permissions/i) })
   const other = await told(['inspect', '--prefix', 'other', '--key', 'user:42'], { env })
-  expect(other).toMatchObject({ code: 3, stdout: '', stderr: expect.stringMatching(/NOPERM/) })
+  expect(other).toMatchObject({ code: 3, stdout: '', stderr: expect.stringMatching(/no permissions/i) })
 })
 
 test('the master that sentinels know is looked at, and a unix socket', async () => {

@@ -39,8 +39,10 @@ export function keyInWords(key: Look['key']): string {
   if (typeof key === 'string') {
     return printable(key)
   }
-  const parts = Object.entries(key).map(([kind, part]) => (part === true ? kind : `${kind} ${printable(part)}`))
-  return parts.length === 0 ? 'all calls together' : parts.join(', ')
+  const parts = Object.entries(key).map(([kind, part]) =>
+    part === true ? `${kind} (all calls)` : `${kind} ${printable(part)}`,
+  )
+  return parts.join(', ')
 }
 
 function scanInWords({ isComplete }: NonNullable<Look['scan']>): string {

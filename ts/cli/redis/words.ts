@@ -16,9 +16,10 @@ const PER = [
 ] as const
 
 /** A length of time in its two largest units, rounded up: `3 min 12 s`. */
-export function lengthInWords(ms: number): string {
+export function lengthInWords(exactMs: number): string {
+  const ms = Math.ceil(exactMs)
   if (ms < 1_000) {
-    return `${Math.ceil(ms)} ms`
+    return `${ms} ms`
   }
   if (ms < 10_000) {
     return `${Math.ceil(ms / 100) / 10} s`

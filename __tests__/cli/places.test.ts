@@ -163,7 +163,7 @@ describe('a server with TLS and a password', () => {
     for (const [surroundings, code, complaint] of [
       [{ REDIS_URL: server.tlsUrl.replace('//', `//:${ENCODED}x@`) }, 3, /authentication failed/],
       [{ REDIS_URL: server.tlsUrl }, 3, /auth|login/i],
-      [{ REDIS_URL: `redis://:${ENCODED}@127.0.0.1:1` }, 3, /127\.0\.0\.1:1\b/],
+      [{ REDIS_URL: `rediss://:${ENCODED}@127.0.0.1:1` }, 3, /127\.0\.0\.1:1\b/],
       [{ REDIS_URL: `redis://:${ENCODED}@no host` }, 2, /REDIS_URL must be a Redis URL/],
       [{ REDIS_URL: `http://:${ENCODED}@localhost` }, 2, /REDIS_URL must be a Redis URL/],
       [{ REDIS_URL: `redis://:${ENCODED}@localhost/?x=${ENCODED}` }, 2, /REDIS_URL must have no query/],

@@ -38,6 +38,9 @@ const SCENES = [
   { name: 'JSON, a tenth of the lines', part: 10, format: 'json' },
 ]
 
+/** The log is read so often for its memory: by then V8's heap has become as large as it wants to be. */
+const TIMES = 3
+
 /** @param {{ rounds: number, lines: number }} pace */
 export async function run({ rounds, lines }) {
   const folder = await mkdtemp(join(tmpdir(), 'tollgate-simulate-'))
@@ -53,18 +56,29 @@ export async function run({ rounds, lines }) {
         turns.push(await timed([log, ...POLICY, '--format', 'json']))
       }
     }
-    const [few, all] = scenes
+    const [, all] = scenes
+    const again = {
+      ...all,
+      name: `combined, ${TIMES} times over`,
+      lines: all.lines * TIMES,
+      bytes: all.bytes * TIMES,
+      turns: [await timed([...Array(TIMES).fill(all.log), ...POLICY, '--format', 'json'])],
+    }
+    scenes.push(again)
     const compared = await compare(all.log, join(folder, 'report.json'))
     const figures = new Map([
       ['lines per second of CPU', all.turns.map(({ cpu }) => all.lines / cpu)],
-      ['resident memory, ten times the lines', all.turns.map(({ memory }, round) => memory / few.turns[round].memory)],
-      ['requests counted otherwise than by the slow reference', [compared.isEqual ? 0 : 1]],
+      [
+        'resident memory, the log three times over / once',
+        [again.turns[0].memory / median(all.turns.map(({ memory }) => memory))],
+      ],
+      ["counts that differ from the slow reference's", [compared.isEqual ? 0 : 1]],
     ])
     const targets = targetsOf(
       [
         { of: 'lines per second of CPU', atLeast: 500_000 },
-        { of: 'resident memory, ten times the lines', atMost: 1.1 },
-        { of: 'requests counted otherwise than by the slow reference', atMost: 0 },
+        { of: 'resident memory, the log three times over / once', atMost: 1.1 },
+        { of: "counts that differ from the slow reference's", atMost: 0 },
       ],
       figures,
     )

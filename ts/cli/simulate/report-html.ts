@@ -28,6 +28,7 @@ export function htmlReport(report: Report): string {
 <style>${style}</style>
 </head>
 <body>
+<main>
 <h1>What policies would have refused</h1>
 ${headline(report)
   .map((line) => `<div class="dim">${safe(line)}</div>`)
@@ -37,6 +38,7 @@ ${doubtsOf(report)
   .join('\n')}
 ${policies.map((policy, index) => policySection(policy, index, stretch)).join('\n')}
 ${report.suggestions.map((suggestion) => suggestionSection(sentencesOf(suggestion))).join('\n')}
+</main>
 <footer><p>Replayed by the engine of tollgate at the times of the log. Times are in UTC.</p></footer>
 <script type="application/json" id="data">${JSON.stringify(data)}</script>
 <script>${script}</script>
@@ -59,7 +61,7 @@ ${verdictOf(policy)
   .map((line) => `<div>${safe(line)}</div>`)
   .join('\n')}
 ${plots}
-${keys.length === 0 ? '' : `<div class="wide">${keysTable(keys)}</div>`}
+${keys.length === 0 ? '' : `<div class="wide" tabindex="0" role="region" aria-label="Keys that would have been refused by ${safe(name)}">${keysTable(keys)}</div>`}
 ${more}
 </section>`
 }

@@ -106,7 +106,7 @@ function write(options: Record<string, unknown>, path: string, value: number): v
 }
 
 /** How many numbers are tried in one replay, for each policy. */
-const TRIED = 10
+const TRIED = 4
 
 /** Numbers are searched for to one part in so many: nobody sets a limit of 10,007. */
 const PRECISION = 100
@@ -198,8 +198,8 @@ function isOver({ low, high, isExhausted }: Search): boolean {
 /** The numbers to be tried next, ascending. */
 function numbersFor({ low, high }: Search): number[] {
   if (high === undefined) {
-    // 1, 4, 16, … and on from what is known to be too small.
-    return Array.from({ length: TRIED }, (_, step) => Math.max(1, low * 4) * 4 ** step)
+    // 1, 8, 64, … and on from what is known to be too small.
+    return Array.from({ length: TRIED }, (_, step) => Math.max(1, low * 8) * 8 ** step)
   }
   const ratio = (high / Math.max(1, low)) ** (1 / (TRIED + 1))
   const between = Array.from({ length: TRIED }, (_, step) => {

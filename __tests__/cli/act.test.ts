@@ -3,7 +3,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import type { Look } from '../../ts/cli/redis/look.js'
+import { run } from '../../ts/cli/run.js'
 import { fixedWindow, gcra, RateLimiter } from '../../ts/index.js'
 import { openedRedis } from '../redis/opened.js'
 import { tollgate } from './command.js'
@@ -122,6 +124,31 @@ test.each([
   ])
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(complaint)
+})
+
+/** Runs a command where somebody can be asked, and answers; `undefined` is the end of what is typed. */
+async function answered(words: readonly string[], answer: string | undefined) {
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
+  const code = run(words, { stdin: Object.assign(stdin, { isTTY: true }), stdout, stderr, env: {} })
+  stdin.end(answer)
+  return { code: await code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
+}
+
+test('at a terminal it is asked for', async () => {
+  const policy = fixedWindow({ limit: 50, window: '1d', per: 'global' })
+  await using limiter = new RateLimiter(policy, { store: redis.store, prefix: 'asked' })
+  const words = ['block', redis.server.url, '--prefix', 'asked', '--key', 'global', '--for', '1h', '--policy']
+  words.push('fixedWindow limit=50 window=1d per=global')
+  for (const answer of ['n\n', '\n', undefined]) {
+    expect(await answered(words, answer)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^block global concerns .*Go on\? \[y\/N\] .*tollgate: nothing was done\n$/s),
+    })
+    expect(await limiter.peek({})).toMatchObject({ status: 'allowed' })
+  }
+  expect(await answered(words, 'y\n')).toMatchObject({ code: 0 })
+  expect(await limiter.peek({})).toMatchObject({ status: 'blocked' })
 })
 
 test('what concerns the calls of all callers must be said', async () => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import { GLOBAL } from '../../policies/per.js'
@@ -81,7 +82,9 @@ async function confirm({ stdin, stderr }: Terminal, what: string): Promise<void>
   }
   const asking = createInterface({ input: stdin, output: stderr })
   try {
-    const answer = await asking.question(`${what}. Go on? [y/N] `)
+    // Ctrl-C and the end of what is typed close it, and leave the question without an answer.
+    const closed = once(asking, 'close').then(() => '')
+    const answer = await Promise.race([asking.question(`${what}. Go on? [y/N] `), closed])
     if (!/^y(es)?$/i.test(answer.trim())) {
       throw new CommandFailure('nothing was done', EXIT.no)
     }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { RedisStoreOptions } from '../../redis/options.js'
 import { placeOf } from '../../redis/url.js'
-import { checked, failedOutside, wrongUsage } from '../failure.js'
+import { failedOutside, wrongUsage } from '../failure.js'
 import type { Terminal } from '../terminal.js'
 
 /** The options of commands that say where Redis is, and how it is reached. */
@@ -37,7 +37,7 @@ export function redisPlaceOf(url: string | undefined, given: PlaceOptions, { env
   if (text === undefined || text === '') {
     throw wrongUsage('where is Redis? Give its URL: as an argument, in REDIS_URL, or in a file that --url-file names')
   }
-  const place = checked(where, () => placeOf('it', text))
+  const place = placeOf(where, text)
   const { address } = place
   const password = place.password ?? (REDIS_PASSWORD || undefined)
   const username = place.username ?? (REDIS_USERNAME || undefined)

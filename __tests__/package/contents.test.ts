@@ -19,7 +19,7 @@ describe('the main package', () => {
 
   test('holds what the sources compile to, the loader and the papers, and nothing else', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json']
-    const program = ['dist/cli/THIRD-PARTY-LICENSES.txt', 'dist/cli/main.js']
+    const program = ['THIRD-PARTY-LICENSES.txt', 'main.js', 'report.css', 'report.js'].map((name) => `dist/cli/${name}`)
     const expected = [...papers, ...program, 'native.js', 'native.d.ts', ...readSources().flatMap(outputsOf)]
     expect(paths(release.main)).toEqual(expected.sort())
   })

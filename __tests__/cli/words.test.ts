@@ -1,4 +1,6 @@
+import { lookInWords } from '../../ts/cli/redis/print.js'
 import { lengthInWords, number, rateInWords, shareInWords, timeInWords } from '../../ts/cli/redis/words.js'
+import { pages } from '../docs/pages.js'
 
 test.each([
   [1, '1 ms'],
@@ -45,4 +47,19 @@ test.each([
 test('numbers and times are those of no place', () => {
   expect(number(1_234_567)).toBe('1,234,567')
   expect(timeInWords(Date.UTC(2026, 10, 21, 7, 8, 9, 999))).toBe('2026-11-21 07:08:09 UTC')
+})
+
+test('what inspect prints is what the page shows', () => {
+  const state = {
+    ...({ policy: 'default', algorithm: 'gcra', key: 'user:42', isReadable: true } as const),
+    ...{ used: 3, isUsedExact: true, most: 5, rate: { units: 5, periodMs: 60_000 }, resetInMs: 36_000 },
+    ...{
+      blockedForMs: 192_000,
+      override: { numbers: { limit: 6, periodMs: 60_000, burst: 8 }, forMs: 30 * 86_400_000 },
+    },
+  }
+  const at = '2026-11-21T07:40:12.000Z'
+  const look = { prefix: 'api', key: 'user:42', server: 'localhost:6379', at, states: [state] }
+  const page = pages.find(({ path }) => path === 'docs/command-line.md')
+  expect(page?.blocks.find(({ language }) => language === 'text')?.code).toBe(lookInWords(look))
 })

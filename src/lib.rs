@@ -13,7 +13,7 @@
 //! 8. [`store`]: where states live and what makes a decision atomic.
 //! 9. `face`: what is asked and answered, as numbers.
 //! 10. `binding` (feature `node`): the thin face towards Node.
-//! 11. `wasm` (feature `wasm`): the thin face as WebAssembly.
+//! 11. `wasm` (features `wasm` and `wasm-redis`): the thin face as WebAssembly.
 //!
 //! `ARCHITECTURE.md` beside `Cargo.toml` is the map.
 
@@ -32,7 +32,11 @@ pub mod time;
 
 #[cfg(feature = "node")]
 mod binding;
-#[cfg(any(feature = "node", feature = "wasm"))]
+#[cfg(any(feature = "node", feature = "wasm", feature = "wasm-redis"))]
+#[cfg_attr(
+    not(any(feature = "node", feature = "wasm")),
+    allow(dead_code, reason = "a part of it is for the embedded store")
+)]
 mod face;
-#[cfg(feature = "wasm")]
+#[cfg(any(feature = "wasm", feature = "wasm-redis"))]
 mod wasm;

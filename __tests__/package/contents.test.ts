@@ -19,9 +19,10 @@ describe('the main package', () => {
 
   test('holds what the sources compile to, the loader and the papers, and nothing else', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
-    const engine = ['engine.js', 'inlined.js', 'tollgate.wasm'].map((file) => `wasm/${file}`)
-    const bundles = ['web', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
-    const sources = readSources().filter((source) => !source.endsWith('.mjs'))
+    const engine = ['', 'redis-'].flatMap((prefix) => [`wasm/${prefix}engine.js`, `wasm/${prefix}inlined.js`])
+    engine.push('wasm/tollgate.wasm', 'wasm/redis.wasm')
+    const bundles = ['web', 'web-redis', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
+    const sources = readSources().filter((source) => !/\.mjs$|\.web\.ts$/.test(source))
     const expected = [...papers, 'native.js', 'native.d.ts', ...engine, ...bundles, ...sources.flatMap(outputsOf)]
     expect(paths(release.main)).toEqual(expected.sort())
   })

@@ -59,9 +59,14 @@ export interface Asking {
   readonly horizonMs: number
 }
 
-/** A clock for both, which goes by whole microseconds: now on a little, now far, and now and then back. */
+/** A clock for both, which goes by whole microseconds: now on a little, now far, and now and then back, if it does. */
 export class TracedClock {
   #us = Date.UTC(2026, 2, 28) * 1_000
+  readonly #goesBack: boolean
+
+  constructor({ goesBack }: { readonly goesBack: boolean } = { goesBack: true }) {
+    this.#goesBack = goesBack
+  }
 
   readonly read = (): number => this.#us / 1_000
 
@@ -73,7 +78,7 @@ export class TracedClock {
       this.#us += random.whole(0, horizonMs * 1_000)
     } else if (kind < 0.505) {
       this.#us += random.whole(0, horizonMs * 5_000)
-    } else if (kind < 0.51) {
+    } else if (kind < 0.51 && this.#goesBack) {
       this.#us -= random.whole(0, horizonMs * 2_000)
     }
   }
@@ -97,13 +102,21 @@ export class Traced {
   readonly #limiters: readonly [AnyLimiter, AnyLimiter]
   readonly #asking: Asking
   readonly #random: Random
+  readonly #isRemote: boolean
   /** Decisions and reservations of both that may still be given back. */
   #taken: (readonly [unknown, unknown])[] = []
   #held: (readonly [Reservation, Reservation])[] = []
   /** How often a step was answered in which way. */
   readonly seen = new Map<string, number>()
 
-  constructor(limiters: readonly [AnyLimiter, AnyLimiter], asking: Asking, random: Random) {
+  /** @param isRemote - That one of them is: then nothing is answered at once. */
+  constructor(
+    limiters: readonly [AnyLimiter, AnyLimiter],
+    asking: Asking,
+    random: Random,
+    { isRemote }: { readonly isRemote: boolean } = { isRemote: false },
+  ) {
+    this.#isRemote = isRemote
     this.#limiters = limiters
     this.#asking = asking
     this.#random = random
@@ -113,7 +126,7 @@ export class Traced {
     const kind = this.#random.next()
     const key = this.#random.one(this.#asking.keys)
     const cost = this.#cost()
-    if (kind < 0.4) {
+    if (kind < 0.4 && !this.#isRemote) {
       this.#keep(await this.#both('takeSync', (limiter) => limiter.takeSync(key, cost)))
     } else if (kind < 0.55) {
       this.#keep(await this.#both('take', (limiter) => limiter.take(key, cost)))

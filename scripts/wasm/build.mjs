@@ -1,8 +1,9 @@
 // Builds the engine as WebAssembly: `npm run build:wasm`. What it makes is in wasm/, and is not committed:
 //
-// - tollgate.wasm: the engine
+// - tollgate.wasm: the engine with the embedded store
 // - inlined.js: the same in the text of a program
 // - engine.js, engine.d.ts: wasm-bindgen's glue, as CommonJS
+// - redis.wasm, redis-inlined.js, redis-engine.js, redis-engine.d.ts: the same of what is for Redis
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -20,19 +21,28 @@ const OUT = join(ROOT, 'wasm')
 /** What does not change with the engine is kept for all clones: the toolchain and wasm-bindgen's generator. */
 const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'tollgate-wasm')
 
+/** The modules: the feature that each is made with, the module's name, and what the names of the others begin with. */
+const MODULES = [
+  { feature: 'wasm', name: 'tollgate', prefix: '' },
+  { feature: 'wasm-redis', name: 'redis', prefix: 'redis-' },
+]
+
 const generated = join(WORK, 'generated')
-generate(compile(), generator())
+const command = generator()
 rmSync(OUT, { recursive: true, force: true })
 mkdirSync(OUT)
-const engine = withoutNotes(readFileSync(join(generated, 'engine_bg.wasm')))
-writeFileSync(join(OUT, 'tollgate.wasm'), engine)
-inline()
-await bundle()
-const size = gzipSync(engine, { level: 9 }).length
-console.log(`wasm/tollgate.wasm: ${(size / 1_000).toFixed(1)} kB gzipped`)
+for (const { feature, name, prefix } of MODULES) {
+  generate(compile(feature))
+  const engine = withoutNotes(readFileSync(join(generated, 'engine_bg.wasm')))
+  writeFileSync(join(OUT, `${name}.wasm`), engine)
+  inline(engine, prefix)
+  await bundle(prefix)
+  const size = gzipSync(engine, { level: 9 }).length
+  console.log(`wasm/${name}.wasm: ${(size / 1_000).toFixed(1)} kB gzipped`)
+}
 
-/** Compiles the engine, and answers with where it is. */
-function compile() {
+/** Compiles the engine with a feature, and answers with where it is. */
+function compile(feature) {
   const { name, args, env, flags } = toolchain(CACHE)
   console.log(`compiled by ${name}`)
   const home = process.env.CARGO_HOME || join(homedir(), '.cargo')
@@ -41,8 +51,8 @@ function compile() {
   const small = ['-Cllvm-args=-inline-threshold=20', '-Ctarget-feature=-reference-types']
   // The same module, wherever it is built.
   const remapped = [`--remap-path-prefix=${home}=/cargo`, `--remap-path-prefix=${ROOT}=/src`]
-  const features = ['--no-default-features', '--features', 'wasm']
-  const folder = join(WORK, 'engine')
+  const features = ['--no-default-features', '--features', feature]
+  const folder = join(WORK, feature)
   cargo(['--profile', 'wasm', '--lib', '--locked', ...features, '--target', TARGET, '--target-dir', folder, ...args], {
     ...env,
     CARGO_ENCODED_RUSTFLAGS: [...flags, ...small, ...remapped].join('\x1f'),
@@ -59,7 +69,7 @@ function generator() {
   return join(folder, 'release', `tollgate-bindgen${process.platform === 'win32' ? '.exe' : ''}`)
 }
 
-function generate(module, command) {
+function generate(module) {
   rmSync(generated, { recursive: true, force: true })
   execFileSync(command, [module, generated], { stdio: 'inherit' })
 }
@@ -82,13 +92,13 @@ function withoutNotes(module) {
 }
 
 /** In hexadecimal, which is longer than Base64, but which compresses: bytes stay where they are. */
-function inline() {
-  writeFileSync(join(OUT, 'inlined.js'), `exports.hexadecimal =\n  '${engine.toString('hex')}'\n`)
-  writeFileSync(join(OUT, 'inlined.d.ts'), '/** The engine. */\nexport declare const hexadecimal: string\n')
+function inline(engine, prefix) {
+  writeFileSync(join(OUT, `${prefix}inlined.js`), `exports.hexadecimal =\n  '${engine.toString('hex')}'\n`)
+  writeFileSync(join(OUT, `${prefix}inlined.d.ts`), '/** The engine. */\nexport declare const hexadecimal: string\n')
 }
 
 /** The glue as one CommonJS module. */
-async function bundle() {
+async function bundle(prefix) {
   copyFileSync(join(HERE, 'host.mjs'), join(generated, 'host.js'))
   const contents = "export * from './engine.js'\nexport { setHost } from './host.js'\n"
   await build({
@@ -96,13 +106,13 @@ async function bundle() {
     bundle: true,
     format: 'cjs',
     platform: 'neutral',
-    outfile: join(OUT, 'engine.js'),
+    outfile: join(OUT, `${prefix}engine.js`),
     // Said of `import.meta`, which the glue needs only if it is to find the module by itself.
     logOverride: { 'empty-import-meta': 'silent' },
   })
   const types = readFileSync(join(generated, 'engine.d.ts'), 'utf8')
   const host = '{ randomBits(): number; offsetAt(zone: number, epochSeconds: number): number }'
-  writeFileSync(join(OUT, 'engine.d.ts'), `${types}\nexport declare function setHost(host: ${host}): void\n`)
+  writeFileSync(join(OUT, `${prefix}engine.d.ts`), `${types}\nexport declare function setHost(host: ${host}): void\n`)
 }
 
 function cargo(args, env) {

@@ -1,10 +1,21 @@
 // Makes of `ts/wasm/` what needs no module beside it, for who has no CommonJS: dist/wasm/web.mjs for browsers and Deno, and
-// dist/wasm/workerd.mjs for Cloudflare's Workers, which imports the engine as a module.
-import { dirname, join } from 'node:path'
+// dist/wasm/workerd.mjs for Cloudflare's Workers, which imports the engine as a module. What is for Redis is in web-redis.mjs, so
+// that bundlers can leave it out.
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
+
+/** What takes another's place on the web: neither timers nor contexts are Node's there. */
+const forTheWeb = {
+  name: 'for-the-web',
+  setup(build) {
+    build.onResolve({ filter: /^\.\/(pace|root-context)\.js$/ }, ({ path, resolveDir }) => ({
+      path: join(resolveDir, path.replace('.js', '.web.ts')),
+    }))
+  },
+}
 
 /** Where the engine comes from on workerd. */
 const asModule = {
@@ -14,16 +25,29 @@ const asModule = {
       path: join(resolveDir, 'module.workerd.mjs'),
     }))
     // As seen from what is made.
-    build.onResolve({ filter: /\.wasm$/ }, ({ path }) => ({ path, external: true }))
+    build.onResolve({ filter: /\.wasm$/ }, ({ path }) => ({ path: `../../wasm/${basename(path)}`, external: true }))
   },
 }
 
-for (const [name, plugins] of [
-  ['web', []],
-  ['workerd', [asModule]],
+/** The module of what is for Redis as a file of its own. */
+const apart = {
+  name: 'apart',
+  setup(build) {
+    build.onResolve({ filter: /^\.\/module\.js$/ }, ({ resolveDir }) =>
+      basename(resolveDir) === 'redis' ? { path: './web-redis.mjs', external: true, sideEffects: false } : undefined,
+    )
+  },
+}
+
+const WASM = join(ROOT, 'ts', 'wasm')
+
+for (const [name, entry, plugins] of [
+  ['web', 'index.ts', [forTheWeb, apart]],
+  ['web-redis', join('redis', 'module.ts'), []],
+  ['workerd', 'index.ts', [forTheWeb, asModule]],
 ]) {
   await build({
-    entryPoints: [join(ROOT, 'ts', 'wasm', 'index.ts')],
+    entryPoints: [join(WASM, entry)],
     bundle: true,
     format: 'esm',
     target: 'es2022',

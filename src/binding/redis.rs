@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::time::Instant;
 
 use super::policies::Policies;
-use super::redis_answers::{Answers, Heard, SettleArguments};
+use super::redis_answers::{self, Heard, SettleArguments};
 use super::redis_ledger::{RedisLedger, locked};
 use super::redis_listener::{self, Listener};
 use super::redis_notices::{NoticeArguments, Notices};
@@ -188,7 +188,7 @@ impl RedisStore {
     fn send(&self, round: u32, calls: Round, timeout_ms: f64) {
         let settle = Arc::clone(&self.settle);
         let settle = move |parts: &[Settled<'_>]| {
-            let read = AssertUnwindSafe(|| Answers::of_parts(parts));
+            let read = AssertUnwindSafe(|| redis_answers::of_parts(parts));
             // No answers at all say that the engine has a defect.
             let answers = catch_unwind(read).unwrap_or_default();
             let all: Option<Vec<_>> = parts.iter().map(|part| part.calls).collect();

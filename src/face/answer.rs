@@ -48,22 +48,22 @@ pub(crate) enum Failure {
     /// The embedded store is full, and there is no room to block the key or give it numbers.
     NoRoom,
     /// Redis could not be asked in time. This and what follows has a text.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Unavailable,
     /// The connection broke: whether units were charged is unknown.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Broken,
     /// Redis did not answer in time: whether units were charged is unknown.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     TimedOut,
     /// Redis answered with an error.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Refused,
     /// The store has been closed.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Closed,
     /// Redis answered with what is no answer: whether units were charged is unknown.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Malformed,
 }
 
@@ -97,17 +97,17 @@ impl Failure {
             Self::Panicked => -5.0,
             Self::SharedCell => -12.0,
             Self::NoRoom => -13.0,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
             Self::Unavailable => -6.0,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
             Self::Broken => -7.0,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
             Self::TimedOut => -8.0,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
             Self::Refused => -9.0,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
             Self::Closed => -10.0,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "wasm-redis"))]
             Self::Malformed => -11.0,
         }
     }
@@ -228,7 +228,7 @@ pub(crate) fn performed(
 }
 
 /// Says that the numbers of several limits, if the answer has them, stand so much further on.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "wasm-redis"))]
 pub(crate) fn move_details(place: &mut Answer, by: usize) {
     if place[0] >= SEVERAL {
         place[2] += double(by as u64);
@@ -253,13 +253,13 @@ fn doubles_of_booking(booking: &Option<Booking<RateState>>) -> [f64; BOOKING_LEN
 }
 
 /// The numbers of several limits.
-#[cfg(any(feature = "redis", test))]
+#[cfg(any(feature = "redis", feature = "wasm-redis", test))]
 pub(crate) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
     several.limits.iter().flat_map(doubles_of_limit)
 }
 
 /// The doubles of what was booked: so many for each policy, zeros where nothing was.
-#[cfg(any(feature = "redis", test))]
+#[cfg(any(feature = "redis", feature = "wasm-redis", test))]
 pub(crate) fn doubles_of(bookings: &Bookings) -> impl Iterator<Item = f64> {
     bookings.iter().flat_map(doubles_of_booking)
 }

@@ -4,6 +4,8 @@
 //! answers. Nothing here knows either of them.
 
 pub(crate) mod answer;
+#[cfg(any(feature = "redis", feature = "wasm-redis"))]
+pub(crate) mod answers;
 pub(crate) mod booking;
 pub(crate) mod operation;
 pub(crate) mod policy;

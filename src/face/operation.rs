@@ -29,7 +29,7 @@ pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
 }
 
 /// Takes units under a hold; nothing if that is no hold's id.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "wasm-redis"))]
 pub(crate) fn reserve(cost: f64, hold: &[u8], lasting_us: f64) -> Option<Operation> {
     let (cost, lasting) = (whole(cost), whole(lasting_us));
     Some(Operation::Reserve { cost, hold: hold.try_into().ok()?, lasting })

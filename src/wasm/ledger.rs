@@ -3,11 +3,12 @@
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::answer::{Answer, Failure, Place};
+use super::asked::asked;
 use super::clock::TimeOf;
-use super::desk::{Desk, at_desk};
-use super::{booking, draft, operation, whole};
+use super::desk::at_desk;
+use super::whole;
 use crate::key::Key;
-use crate::operation::{HoldId, Operation};
+use crate::operation::Operation;
 use crate::perform::Performed;
 use crate::store::memory;
 
@@ -56,7 +57,7 @@ impl Ledger {
         });
     }
 
-    /// Performs an operation: by its number in `ts/operation.ts`, or one of [`asked`], of the question's numbers.
+    /// Performs an operation: by its number in `ts/operation.ts`, or one that [`asked`] knows, of the question's numbers.
     pub fn perform(&self, code: u32, count: usize, epoch_ms: f64) {
         at_desk(|desk| {
             let operation = asked(desk, code, count);
@@ -73,21 +74,5 @@ impl Ledger {
     /// Frees the prefix for another policy.
     pub fn close(&self) {
         self.inner.close();
-    }
-}
-
-/// The operation of this number, with what else it needs. `ts/wasm/engine.ts` has the same.
-fn asked(desk: &Desk, code: u32, count: usize) -> Option<Operation> {
-    match (code, desk.question(count)) {
-        (8, [units, taken @ ..]) => Some(operation::refund(*units, taken)),
-        (9, numbers) => operation::settle(&HoldId::default(), numbers),
-        (10, &[lasting]) => {
-            let lasting = whole(lasting);
-            Some(Operation::Override { policies: draft::take_numbers(), lasting })
-        }
-        (11, &[cost, max_wait]) => Some(booking::book(cost, max_wait)),
-        (12, booked) => Some(booking::unbook(booked)),
-        (code, &[amount]) => operation::operation(code.into(), whole(amount)),
-        _ => None,
     }
 }

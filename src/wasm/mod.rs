@@ -6,19 +6,32 @@
 //! comes from JavaScript, too: every call brings its time, and the [`host`] has random numbers and the clocks of
 //! time zones. (The random numbers of the standard library are the same in every process here.)
 //!
+//! There are two modules of it, each with a feature of its own: what is for the embedded store (`wasm`), and what is for
+//! Redis (`wasm-redis`). Who needs one of them does not load the other.
+//!
 //! A panic is a trap: it ends the call, and JavaScript answers with a failure.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen gives JavaScript only what is public")]
 
+mod asked;
+#[cfg(feature = "wasm")]
 mod clock;
 mod desk;
 mod draft;
 mod host;
+#[cfg(feature = "wasm")]
 mod ledger;
 mod policy;
+#[cfg(feature = "wasm-redis")]
+mod redis;
+#[cfg(feature = "wasm-redis")]
+mod redis_round;
+#[cfg(feature = "wasm")]
 mod store;
 
-use crate::face::{answer, booking, micros, operation, whole};
+#[cfg(feature = "wasm")]
+use crate::face::micros;
+use crate::face::{answer, booking, operation, whole};
 
 /// Any allocation takes the same short time, and the allocator is small.
 #[global_allocator]

@@ -3,10 +3,10 @@ import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
 import { Turns } from '../turns.js'
 import type { Asker, RedisAnswers } from './answer.js'
-import { Deadlines, Turn, type Waiting } from './deadlines.js'
+import { Turn, type Waiting } from './deadlines.js'
 import type { Health } from './health.js'
+import { pace, type Watch } from './pace.js'
 import { Pending } from './pending.js'
-import { inRootContext } from './root-context.js'
 import { Rounds } from './rounds.js'
 
 /**
@@ -20,6 +20,12 @@ const LEAST_HALF = 32
 
 /** How much of an earlier peak still counts, by round. */
 const FORGETTING = 0.95
+
+/** What sends rounds: the native store, or one that has a client. */
+type Rounder = Pick<native.RedisStore, 'submit' | 'isUp'>
+
+/** What is known of the store. */
+type Known = Pick<Health, 'down' | 'known'>
 
 /**
  * The calls that wait to be sent, of the limiters of one prefix: they share their keys, so their calls must be
@@ -41,12 +47,12 @@ export class Queue {
  * Calls made in one turn of the event loop go together, in one native call and one pipeline, and come back
  * together, in one call of {@link settle}.
  */
-export class Batcher {
-  readonly native: native.RedisStore
-  readonly health: Health
+export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
+  readonly native: S
+  readonly health: H
   readonly #timeoutMs: number
   readonly #maxPending: number
-  readonly #deadlines: Deadlines
+  readonly #deadlines: Watch
   readonly #pending = new Pending()
   readonly #turns = new Turns()
   #closed = false
@@ -66,12 +72,12 @@ export class Batcher {
    */
   #half = LEAST_HALF
 
-  constructor(store: native.RedisStore, health: Health, timeoutMs: number, maxPending: number) {
+  constructor(store: S, health: H, timeoutMs: number, maxPending: number) {
     this.native = store
     this.health = health
     this.#timeoutMs = timeoutMs
     this.#maxPending = maxPending
-    this.#deadlines = new Deadlines((waiting) => this.#expire(waiting))
+    this.#deadlines = pace.watch((waiting) => this.#expire(waiting))
   }
 
   /** How many calls wait. */
@@ -186,7 +192,7 @@ export class Batcher {
   #schedule(): void {
     if (!this.#scheduled) {
       this.#scheduled = true
-      inRootContext(() => setImmediate(this.#flush))
+      pace.soon(this.#flush)
     }
   }
 
@@ -198,7 +204,7 @@ export class Batcher {
 
   #sendWaiting(): void {
     // Without a connection nothing is gained by waiting, and each round is to fail by its own deadline.
-    if (this.#queued > 0 && (!this.#rounds.hold() || !this.native.isUp)) {
+    if (this.#queued > 0 && (!pace.holds || !this.#rounds.hold() || !this.native.isUp)) {
       this.#send(true)
     }
   }

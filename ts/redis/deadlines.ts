@@ -17,6 +17,7 @@ export class Turn {
   #open = 0
   /** When they give up, by `performance.now()`: so long after the turn's end. */
   deadline = 0
+  whenSettled: (() => void) | undefined
 
   get calls(): readonly Waiting[] {
     return this.#calls
@@ -38,6 +39,7 @@ export class Turn {
     this.#open--
     if (this.#open === 0) {
       this.#calls = []
+      this.whenSettled?.()
     }
   }
 }

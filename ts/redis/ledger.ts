@@ -1,9 +1,9 @@
 import type * as native from '../../native.js'
-import { engine } from '../addon.js'
 import { ANSWER_LENGTH, failureOf } from '../answer.js'
 import { compiled } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import type { Decision } from '../decision.js'
+import type { Engine } from '../engine.js'
 import { Keys } from '../keys.js'
 import { type Booking, numbersOfSettle, OPERATION_CODES, type Operation, type Performed } from '../operation.js'
 import { type Answers, answersOf, type Ledger } from '../store.js'
@@ -13,8 +13,9 @@ import { Pending } from './pending.js'
 
 /** What a ledger needs of its store. */
 export interface RedisHome {
-  readonly native: native.RedisStore
+  readonly native: Pick<native.RedisStore, 'peek'>
   readonly batcher: Batcher
+  readonly engine: Engine
 }
 
 /** A limiter's keys in Redis. */
@@ -150,7 +151,7 @@ export class RedisLedger implements Ledger {
       case 'settle':
         return ledger.noteSettle(keys, tag, operation.hold, numbersOfSettle(operation))
       case 'override': {
-        const policies = operation.policies.map((policy) => policy && compiled(engine, policy, 'override: '))
+        const policies = operation.policies.map((policy) => policy && compiled(this.#home.engine, policy, 'override: '))
         return ledger.noteOverride(keys, tag, policies, operation.lastingUs)
       }
       default:

@@ -59,7 +59,7 @@ export class RedisStore extends Store {
   /** @internal */
   override readonly engine = native.engine
   readonly #native: native.RedisStore
-  readonly #batcher: Batcher
+  readonly #batcher: Batcher<native.RedisStore, Health>
   /** The prefixes that are open, and for how many limiters. */
   readonly #prefixes = new Map<string, { readonly queue: Queue; users: number }>()
   readonly #health = new Health()
@@ -78,7 +78,7 @@ export class RedisStore extends Store {
     const target = targetOf(given, connectMs, timeoutMs)
     // The native store holds the functions that it calls, which must not hold the store: a store that is not
     // used any more, and was not closed, would never be collected. While calls wait, their timer holds it.
-    let own: WeakRef<Batcher> | undefined
+    let own: WeakRef<Batcher<native.RedisStore, Health>> | undefined
     const settle: Heard[0] = (round, answers, texts, calls) =>
       own?.deref()?.settle(round, { answers, texts }, calls ?? undefined)
     const notice: Heard[1] = (kind, words) => {
@@ -134,7 +134,7 @@ export class RedisStore extends Store {
   }
 
   /** @internal */
-  get batcher(): Batcher {
+  get batcher(): Batcher<native.RedisStore, Health> {
     return this.#batcher
   }
 
@@ -160,7 +160,7 @@ export class RedisStore extends Store {
         this.#prefixes.delete(prefix)
       }
     }
-    const home = { native: this.#native, batcher: this.#batcher }
+    const home = { native: this.#native, batcher: this.#batcher, engine: this.engine }
     return new RedisLedger(home, shared.queue, compound, tag, release)
   }
 }

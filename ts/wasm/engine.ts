@@ -1,37 +1,17 @@
 import * as glue from '../../wasm/engine.js'
 import type { Engine, EngineLedger, EnginePolicies, EnginePolicy, EngineStore } from '../engine.js'
-import { TollgateError } from '../error.js'
-import { OPERATION_CODES } from '../operation.js'
-import { copyAnswer, layKey, layKeys, layNumbers, layText, PANICKED, reason } from './desk.js'
-import { draft, draftNumbers, Policies, Policy } from './policies.js'
-
-/** The numbers of operations in `src/wasm/ledger.rs`, beside {@link OPERATION_CODES}. */
-const CODES = { ...OPERATION_CODES, refund: 8, settle: 9, override: 10, book: 11, unbook: 12 } as const
+import { CODES } from './asked.js'
+import { PANICKED } from './desk.js'
+import { draft, draftNumbers } from './drafts.js'
+import { Policies, Policy } from './policies.js'
+import { checkRandom } from './random.js'
+import { desk } from './start.js'
 
 /** A time below 0 asks for the platform's clock, as the engine has none. */
 const SYSTEM_CLOCK = -1
 
 function timeOf(epochMs: number): number {
   return epochMs < 0 ? Date.now() : epochMs
-}
-
-let isRandom = false
-
-/**
- * Sees to it that there are random numbers when the engine draws its first, which it does amid a decision. (Cloudflare's
- * Workers have none while a program is loaded.)
- */
-function checkRandom(): void {
-  if (isRandom) {
-    return
-  }
-  try {
-    crypto.getRandomValues(new Uint8Array(1))
-  } catch (cause) {
-    const rule = 'the platform gives no random numbers now: ask while a request is handled'
-    throw new TollgateError('STORE_ERROR', rule, { cause })
-  }
-  isRandom = true
 }
 
 type Keys = readonly (string | undefined)[]
@@ -78,7 +58,7 @@ class Ledger implements EngineLedger {
     epochMs: number,
     answer: Float64Array,
   ): void {
-    draftNumbers(policies)
+    draftNumbers(glue, desk, policies)
     this.#perform(CODES.override, [lastingUs], keys, epochMs, answer)
   }
 
@@ -96,14 +76,14 @@ class Ledger implements EngineLedger {
 
   #perform(code: number, numbers: ArrayLike<number>, keys: Keys, epochMs: number, answer: Float64Array): void {
     checkRandom()
-    const laid = layKeys(keys)
+    const laid = desk.layKeys(keys)
     if (laid < 0) {
       answer[0] = laid
       return
     }
     try {
-      this.#glue.perform(code, layNumbers(numbers), timeOf(epochMs))
-      copyAnswer(answer, 0, answer.length)
+      this.#glue.perform(code, desk.layNumbers(numbers), timeOf(epochMs))
+      desk.copyAnswer(answer, 0, answer.length)
     } catch {
       answer[0] = PANICKED
     }
@@ -121,14 +101,14 @@ function take(
   length: number,
 ): void {
   checkRandom()
-  const laid = layKey(key, 0)
+  const laid = desk.layKey(key, 0)
   if (laid < 0) {
     answers[start] = laid
     return
   }
   try {
     ledger.take(laid, cost, timeOf(epochMs))
-    copyAnswer(answers, start, length)
+    desk.copyAnswer(answers, start, length)
   } catch {
     // A panic is a trap.
     answers[start] = PANICKED
@@ -154,11 +134,11 @@ class MemoryStore implements EngineStore {
   }
 
   open(prefix: string, policies: EnginePolicies): EngineLedger {
-    const isSingle = draft(policies)
-    layText(prefix, 0)
+    const isSingle = draft(glue, desk, policies)
+    desk.layText(prefix, 0)
     const ledger = this.#glue.open(isSingle)
     if (ledger === undefined) {
-      throw reason()
+      throw desk.reason()
     }
     return new Ledger(ledger)
   }

@@ -12,6 +12,7 @@ export {
   leakyBucket,
   MemoryStore,
   RateLimiter,
+  RedisStore,
   slidingCounter,
   slidingLog,
   slidingLogs,

@@ -1,6 +1,7 @@
 /**
  * The engine as WebAssembly, for platforms on which the addon cannot be: Cloudflare Workers, Deno Deploy, browsers. The
- * same limiters, policies and decisions as in `tollgate`; the counts are in the memory of the engine.
+ * same limiters, policies and decisions as in `tollgate`; the counts are in the memory of the engine, or in Redis by a
+ * client that you have ({@link RedisStore}).
  *
  * There is nothing to wait for and to set up: the engine starts when the module is loaded.
  *
@@ -17,6 +18,7 @@ export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from '../compound.j
 export type { Allowed, Blocked, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from '../decision.js'
 export type { Duration, DurationUnit } from '../duration.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from '../error.js'
+export type { OnStoreFailure } from '../fallback/on-store-failure.js'
 export type { MemoryStoreOptions } from '../memory/embedded-store.js'
 export type { Override, PolicyOverride } from '../override.js'
 export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from '../policies/calendar-window.js'
@@ -59,4 +61,6 @@ export type { AbortSignalLike, Waited, WaitOptions, Waits, WaitsOf } from '../wa
 export { windowMsOf } from '../window.js'
 export { calendarWindow } from './calendar-window.js'
 export { MemoryStore } from './memory-store.js'
-export { RateLimiter, type RateLimiterConstructor } from './rate-limiter.js'
+export { RateLimiter, type RateLimiterConstructor, type RedisRateLimiterOptions } from './rate-limiter.js'
+export type { IoredisClient, NodeRedisClient, RedisClient, RunCommand, ScriptClient } from './redis/clients.js'
+export { RedisStore, type RedisStoreFromOptions } from './redis/store.js'

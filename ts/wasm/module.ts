@@ -1,22 +1,9 @@
 import { hexadecimal } from '../../wasm/inlined.js'
+import { compile } from './compile.js'
 
 /**
  * The engine, compiled. It is in the text of the program, so that no file must be found and nothing be waited for,
  * wherever that runs and by whatever it was bundled. On workerd, which compiles nothing at run time, another file takes
  * the place of this one: `module.workerd.mjs`.
  */
-export const module = new WebAssembly.Module(bytesOf(hexadecimal))
-
-function bytesOf(text: string): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(text.length / 2)
-  for (let index = 0; index < bytes.length; index++) {
-    bytes[index] = (digitAt(text, 2 * index) << 4) | digitAt(text, 2 * index + 1)
-  }
-  return bytes
-}
-
-/** The value of a digit: `0` to `9` and `a` to `f`. */
-function digitAt(text: string, index: number): number {
-  const unit = text.charCodeAt(index)
-  return unit < 0x40 ? unit - 0x30 : unit - 0x57
-}
+export const module = compile(hexadecimal)

@@ -1,7 +1,8 @@
 import * as glue from '../../wasm/engine.js'
-import type { Engine, EnginePolicies, EnginePolicy } from '../engine.js'
-import { layNumbers, layText, reason } from './desk.js'
+import type { Engine, EnginePolicy } from '../engine.js'
+import { draft, Enforced, Numbers } from './drafts.js'
 import { isTimeZone, zoneOf } from './host.js'
+import { desk } from './start.js'
 
 /** The kinds of policies in `src/wasm/policy.rs`. */
 const KINDS = {
@@ -20,25 +21,10 @@ const KINDS = {
 /** The windows of a calendar that have a name, in the order of their numbers. */
 const UNITS: readonly (string | number)[] = ['hour', 'day', 'week', 'month']
 
-/** A policy as numbers: the engine has its own only in a limiter. */
-class Numbers {
-  constructor(
-    readonly kind: number,
-    readonly numbers: readonly number[],
-    readonly timeZone: string,
-  ) {}
-
-  /** Lays it on the desk, and tells how many numbers it has. */
-  lay(): number {
-    layText(this.timeZone, 1)
-    return layNumbers(this.numbers)
-  }
-}
-
 function made(kind: keyof typeof KINDS, numbers: readonly number[], timeZone = ''): EnginePolicy {
   const policy = new Numbers(KINDS[kind], numbers, timeZone)
-  if (!glue.checkPolicy(policy.kind, policy.lay())) {
-    throw reason()
+  if (!glue.checkPolicy(policy.kind, policy.lay(desk))) {
+    throw desk.reason()
   }
   return policy
 }
@@ -64,55 +50,15 @@ export const Policy: Engine['Policy'] = {
   slidingLogs: (limits, windowsUs, precisionUs) => made('slidingLogs', [precisionUs ?? -1, ...limits, ...windowsUs]),
 }
 
-/** What a limiter enforces, until it is drafted. */
-class Enforced {
-  constructor(
-    readonly isSingle: boolean,
-    readonly policies: readonly EnginePolicy[],
-    readonly names: readonly string[],
-    readonly subjects: readonly number[],
-  ) {}
-
-  draft(): void {
-    glue.startDraft()
-    this.policies.forEach((policy, index) => {
-      draftPolicy(policy, this.names[index] as string, this.subjects[index] as number)
-    })
-  }
-}
-
-function draftPolicy(policy: EnginePolicy, name: string, subject: number): void {
-  const numbers = policy as Numbers
-  layText(name, 0)
-  glue.draftPolicy(numbers.kind, numbers.lay(), subject)
-}
-
 /** See `native.d.ts`. */
 export const Policies: Engine['Policies'] = {
   one: (policy) => new Enforced(true, [policy], [''], [0]),
   several(names, policies, subjects) {
     const enforced = new Enforced(false, policies, names, subjects)
-    enforced.draft()
+    draft(glue, desk, enforced)
     if (!glue.checkDraft()) {
-      throw reason()
+      throw desk.reason()
     }
     return enforced
   },
-}
-
-/** Drafts policies for a limiter that is to be opened next, and tells whether it is a single one without a name. */
-export function draft(policies: EnginePolicies): boolean {
-  const enforced = policies as Enforced
-  enforced.draft()
-  return enforced.isSingle
-}
-
-/** Drafts the numbers of a key's own. */
-export function draftNumbers(policies: readonly (EnginePolicy | undefined)[]): void {
-  glue.startDraft()
-  for (const policy of policies) {
-    const numbers = policy as Numbers | undefined
-    // No policy has no numbers.
-    glue.draftNumbers(numbers?.kind ?? 0, numbers?.lay() ?? 0)
-  }
 }

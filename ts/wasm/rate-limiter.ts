@@ -1,5 +1,7 @@
+import type { KeyOptions } from '../arguments.js'
 import type { KeyOf, LimitNames, Policies } from '../compound.js'
 import { TollgateError } from '../error.js'
+import type { OnStoreFailure } from '../fallback/on-store-failure.js'
 import { Limiter, type OwnedStore } from '../limiter.js'
 import type { Override, PolicyOverride } from '../override.js'
 import type { Policy } from '../policy.js'
@@ -7,6 +9,7 @@ import type * as face from '../rate-limiter.js'
 import type { ReservingFor } from '../reservation.js'
 import type { WaitsOf } from '../wait.js'
 import { MemoryStore } from './memory-store.js'
+import type { RedisStore } from './redis/store.js'
 
 /** Limits how much each key may do: see the interface of the same name in `tollgate`. */
 export type RateLimiter<
@@ -14,6 +17,22 @@ export type RateLimiter<
   N extends string = 'default',
   O = PolicyOverride | Override<Policies>,
 > = face.RateLimiter<K, N, O>
+
+/** The options of a {@link RateLimiter} over Redis. */
+export interface RedisRateLimiterOptions extends KeyOptions {
+  /** Where the counts are kept. */
+  readonly store: RedisStore
+  /**
+   * Sets the keys of this limiter apart from those of others. Letters, digits, `_`, `.` and `-`, up to 32,
+   * starting with a letter.
+   */
+  readonly prefix: string
+  /**
+   * What becomes of a call when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR`, `OVERLOADED`).
+   * Default: `'throw'`. See {@link OnStoreFailure}.
+   */
+  readonly onStoreFailure?: OnStoreFailure
+}
 
 /** Makes limiters. */
 export interface RateLimiterConstructor {
@@ -30,6 +49,17 @@ export interface RateLimiterConstructor {
     policy: P,
     options?: face.RateLimiterOptions,
   ): face.EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & face.Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  /**
+   * A limiter for many processes. It has no `takeSync`.
+   *
+   * @example
+   * const store = RedisStore.from(client)
+   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
+   */
+  new <const P extends Policy | Policies>(
+    policy: P,
+    options: RedisRateLimiterOptions,
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & face.Enforcing<P> & ReservingFor<P> & WaitsOf<P>
   readonly prototype: RateLimiter
 }
 
@@ -43,7 +73,10 @@ export const RateLimiter = class RateLimiter extends Limiter {
 
 function ownStore(url: string | undefined): OwnedStore {
   if (url !== undefined) {
-    throw new TollgateError('INVALID_OPTION', 'store must be a MemoryStore: tollgate/wasm opens no connections itself')
+    throw new TollgateError(
+      'INVALID_OPTION',
+      'store must be a MemoryStore or a RedisStore: tollgate/wasm opens no connections itself',
+    )
   }
   return { store: new MemoryStore(), release: async () => {} }
 }

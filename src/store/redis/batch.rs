@@ -1,10 +1,11 @@
 //! A batch of calls of one limiter.
 
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use super::hashes::Hashes;
 use super::keys::Keys;
 use super::name::Names;
 use super::outlook::Outlook;
@@ -34,7 +35,7 @@ pub struct Batch {
     pub(super) numbers: Vec<u16>,
     /// The server's time, as far as is known, when the calls are sent.
     pub(super) about: Micros,
-    hashes: RandomState,
+    hashes: Hashes,
     pub(super) outlook: Arc<Outlook>,
 }
 

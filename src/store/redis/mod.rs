@@ -6,6 +6,7 @@
 //! speak to servers; the rest handles the words of a command and the values of a reply, whoever carries them.
 
 mod batch;
+mod hashes;
 mod job;
 mod keys;
 mod name;
@@ -17,6 +18,7 @@ mod round;
 mod script;
 mod slot;
 mod split;
+pub mod text;
 mod told;
 mod waves;
 mod wire;
@@ -36,6 +38,8 @@ pub use connection::{
     About, Access, Address, Connection, Credentials, Health, Identity, LinkSocket, Login, Logins,
     Patience, Route, Sentinels, Tls, Warning,
 };
+#[cfg(feature = "wasm-redis")]
+pub use hashes::seed;
 pub use job::{Answer, Failure, Job};
 pub use keys::Keys;
 pub use name::Names;

@@ -41,9 +41,22 @@ const END_GENERAL: &str = "end\n";
 /// What decides.
 const DECIDE: &str = include_str!("../../../lua/decide.lua");
 
-static DECIDING: LazyLock<Script> = LazyLock::new(|| {
+static DECIDING: LazyLock<Script> = LazyLock::new(|| Script::new(deciding()));
+
+fn deciding() -> String {
     let (quick, general) = (QUICK.concat(), GENERAL.concat());
-    Script::new([CLOCK, &quick, BEGIN_GENERAL, &general, END_GENERAL, DECIDE].concat())
+    [CLOCK, &quick, BEGIN_GENERAL, &general, END_GENERAL, DECIDE].concat()
+}
+
+/// What is around the script for clients that carry text alone.
+const ASKED: &str = include_str!("../../../lua/text/asked.lua");
+const ANSWERED: &str = include_str!("../../../lua/text/answered.lua");
+
+const BEGIN_DECIDING: &str = "local function decide()\n";
+const END_DECIDING: &str = "end\nlocal answer = decide()\n";
+
+static DECIDING_IN_TEXT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new([ASKED, BEGIN_DECIDING, &deciding(), END_DECIDING, ANSWERED].concat())
 });
 
 /// A script as Redis gets it.
@@ -58,6 +71,12 @@ impl Script {
     #[must_use]
     pub fn deciding() -> &'static Self {
         &DECIDING
+    }
+
+    /// The same for clients that carry text alone: [`text`](super::text) is the other end.
+    #[must_use]
+    pub fn deciding_in_text() -> &'static Self {
+        &DECIDING_IN_TEXT
     }
 
     /// The script with another clock: Lua that leaves the time in `now`.
@@ -95,8 +114,9 @@ mod tests {
     use super::*;
     #[test]
     fn the_shipped_scripts_read_the_servers_clock_and_no_other() {
-        let script = Script::deciding();
-        assert_eq!(script.source().matches("redis.call('TIME')").count(), 1);
-        assert_eq!(script.sha1().len(), 40);
+        for script in [Script::deciding(), Script::deciding_in_text()] {
+            assert_eq!(script.source().matches("redis.call('TIME')").count(), 1);
+            assert_eq!(script.sha1().len(), 40);
+        }
     }
 }

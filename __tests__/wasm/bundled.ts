@@ -1,0 +1,88 @@
+/** Programs of users that have a bundle, run where nothing of Node's is. */
+import { readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { type Context, createContext, runInContext } from 'node:vm'
+import { build } from 'esbuild'
+
+const ROOT = join(__dirname, '..', '..')
+
+/** What all of these platforms have, of what is used. */
+const PLATFORM = {
+  atob,
+  performance,
+  queueMicrotask,
+  setTimeout,
+  clearTimeout,
+  AbortController,
+  TextDecoder,
+  TextEncoder,
+}
+
+/** What users import who have the embedded store alone. */
+const EMBEDDED = ['calendarWindow', 'gcra', 'MemoryStore', 'RateLimiter', 'TollgateError']
+
+/** The program of a user that has a bundle, as one script; what it is made of beside that is in `imported`. */
+async function bundled(name: string, names: readonly string[]): Promise<{ text: string; imported: readonly string[] }> {
+  const { outputFiles, metafile } = await build({
+    stdin: { contents: `export { ${names} } from './${name}.mjs'`, resolveDir: join(ROOT, 'dist', 'wasm') },
+    bundle: true,
+    write: false,
+    metafile: true,
+    format: 'iife',
+    globalName: 'tollgate',
+    // Modules of Node cannot be resolved for a browser: to load one would fail here.
+    platform: 'browser',
+    plugins: [
+      {
+        name: 'compiled',
+        setup(build) {
+          build.onResolve({ filter: /\.wasm$/ }, ({ path }) => ({ path, namespace: 'compiled', sideEffects: false }))
+          build.onLoad({ filter: /.*/, namespace: 'compiled' }, ({ path }) => {
+            return { contents: `export default compiled['${basename(path)}']` }
+          })
+        },
+      },
+    ],
+  })
+  const made = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs))
+  const imported = made.filter(([input, { bytesInOutput }]) => bytesInOutput > 0 && !input.endsWith(`/${name}.mjs`))
+  const [{ text }] = outputFiles as [{ text: string }]
+  return { text, imported: imported.map(([input]) => input).filter((input) => input !== '<stdin>') }
+}
+
+/** A browser, or Deno, that has loaded a program. */
+export async function browser(
+  names: readonly string[] = EMBEDDED,
+): Promise<{ context: Context; imported: readonly string[] }> {
+  const { text, imported } = await bundled('web', names)
+  const context = createContext({ ...PLATFORM, crypto })
+  runInContext(text, context)
+  return { context, imported }
+}
+
+/** A Worker that has loaded a program: modules are compiled before, and there are no random numbers until a request comes. */
+export async function worker(names: readonly string[] = EMBEDDED) {
+  const handling = { isRequest: false }
+  const getRandomValues = (array: Uint8Array<ArrayBuffer>) => {
+    if (!handling.isRequest) {
+      throw new Error('Disallowed operation called within global scope')
+    }
+    return crypto.getRandomValues(array)
+  }
+  const Module = () => {
+    throw new Error('Wasm code generation disallowed by embedder')
+  }
+  Object.defineProperty(Module, Symbol.hasInstance, {
+    value: (value: unknown) => value instanceof WebAssembly.Module,
+  })
+  const { Instance } = WebAssembly
+  const modules = ['tollgate.wasm', 'redis.wasm'].map(async (file) => {
+    return [file, await WebAssembly.compile(readFileSync(join(ROOT, 'wasm', file)))] as const
+  })
+  const compiled = Object.fromEntries(await Promise.all(modules))
+  const { text, imported } = await bundled('workerd', names)
+  const globals = { ...PLATFORM, crypto: { getRandomValues }, WebAssembly: { Instance, Module }, compiled }
+  const context = createContext(globals, { codeGeneration: { strings: false, wasm: false } })
+  runInContext(text, context)
+  return { context, handling, imported }
+}

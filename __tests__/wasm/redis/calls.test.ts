@@ -1,0 +1,102 @@
+/** What goes to Redis by a client: one script call for calls that come together, in text, and each unit once. */
+import * as native from '../../../ts/index.js'
+import { fixedWindow, gcra, RateLimiter, RedisStore, slidingLog } from '../../../ts/wasm/index.js'
+import { rejectionOf } from '../../failure.js'
+import { aServer, ioredis, WAYS, type Way } from './places.js'
+
+const opened = aServer()
+
+/** How often the server has run a command. */
+async function calls(command: string): Promise<number> {
+  return Number(/calls=(\d+)/.exec((await opened.server.info(`cmdstat_${command}`)) ?? '')?.[1] ?? 0)
+}
+
+describe.each(Object.keys(WAYS))('%s', (name) => {
+  let way: Way
+  beforeAll(async () => {
+    way = await (WAYS[name] as (typeof WAYS)[string])(opened.server.port, { commandTimeoutMs: 10_000 })
+  })
+  afterAll(async () => {
+    await way.store.close()
+    await way.close()
+  })
+  const prefix = (of: string) => `${of}-${name.replaceAll(/\W/g, '')}`
+
+  test('calls of all limiters that come together are one script call', async () => {
+    const { store } = way
+    const limiters = [
+      new RateLimiter(gcra({ limit: 100, period: '1h' }), { store, prefix: prefix('rate') }),
+      new RateLimiter(slidingLog({ limit: 100, window: '1h' }), { store, prefix: prefix('log') }),
+    ]
+    // From here on the script is known.
+    await Promise.all(limiters.map((limiter) => limiter.ready()))
+    const before = [await calls('evalsha'), await calls('eval')]
+    const keys = Array.from({ length: 15 }, (_, index) => `key ${index % 5}`)
+    const decisions = await Promise.all(limiters.flatMap((limiter) => keys.map((key) => limiter.take(key))))
+    expect(decisions.map(({ remaining }) => remaining)).toEqual(
+      keys.concat(keys).map((_, at) => 99 - Math.floor((at % 15) / 5)),
+    )
+    expect([await calls('evalsha'), await calls('eval')]).toEqual([(before[0] as number) + 1, before[1]])
+  })
+
+  test('a server that forgets the script is sent it once, and each unit is taken once', async () => {
+    const limiter = new RateLimiter(fixedWindow({ limit: 1_000, window: '1d' }), {
+      store: way.store,
+      prefix: prefix('forgotten'),
+    })
+    await limiter.ready()
+    for (let round = 0; round < 5; round++) {
+      await opened.server.command('SCRIPT', 'FLUSH')
+      const before = [await calls('evalsha'), await calls('eval')]
+      await Promise.all(['a', 'a', 'b'].map((key) => limiter.take(key)))
+      expect([await calls('evalsha'), await calls('eval')]).toEqual(before.map((count) => count + 1))
+    }
+    expect((await limiter.peek('a', 0)).remaining).toBe(990)
+    expect((await limiter.peek('b', 0)).remaining).toBe(995)
+  })
+
+  test('any key is the same key to the native store', async () => {
+    const policy = gcra({ limit: 10, period: '1h' })
+    const limiter = new RateLimiter(policy, { store: way.store, prefix: prefix('keys') })
+    await using store = new native.RedisStore(opened.server.url)
+    const other = new native.RateLimiter(policy, { store, prefix: prefix('keys') })
+    for (const key of ['a', 'ключ', '🔑', '\0', '\x7f\u0080\u00ff', '{tag}', '"\\\r\n', ' ', 'x'.repeat(1_024)]) {
+      await limiter.take(key, 3)
+      await other.take(key, 4)
+      expect((await limiter.peek(key)).remaining).toBe(3)
+    }
+    for (const key of ['', '\ud800', 'x'.repeat(1_025)]) {
+      const { code, message } = await rejectionOf(other.take(key))
+      expect(await rejectionOf(limiter.take(key))).toMatchObject({ code, message })
+    }
+  })
+
+  test('a thousand keys at once come back in order', async () => {
+    const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), {
+      store: way.store,
+      prefix: prefix('many'),
+    })
+    const costs = Array.from({ length: 1_500 }, (_, index) => index + 1)
+    const decisions = await Promise.all(costs.map((cost) => limiter.take(`key ${cost}`, cost)))
+    expect(decisions.map(({ remaining }) => remaining)).toEqual(costs.map((cost) => 5_000 - cost))
+  })
+})
+
+test('what is sent is text alone', async () => {
+  const client = ioredis(opened.server.port)
+  const sent: string[][] = []
+  const store = RedisStore.from((command) => {
+    sent.push(command)
+    const [name = '', ...args] = JSON.parse(JSON.stringify(command)) as string[]
+    return client.call(name, ...args).then((reply) => JSON.parse(JSON.stringify(reply)))
+  })
+  const limiter = new RateLimiter(gcra({ limit: 86_400_000, period: '1d' }), { store, prefix: 'text' })
+  await limiter.take('a', 12_345_678)
+  const reservation = await limiter.reserve('a', 200)
+  expect(await reservation.commit(100)).toMatchObject({ settled: true })
+  await limiter.override('a', { limit: 255 }, { ttl: '1h' })
+  expect(await limiter.peek('a')).toMatchObject({ limit: 255 })
+  expect(sent.flat().every((word) => typeof word === 'string' && word.isWellFormed())).toBe(true)
+  await store.close()
+  client.disconnect()
+})

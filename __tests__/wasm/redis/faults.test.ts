@@ -1,0 +1,197 @@
+/** What becomes of calls whose client fails, is silent or says that the server will not: the same as in the native store. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fixedWindow, RateLimiter, RedisStore, type RunCommand } from '../../../ts/wasm/index.js'
+import { rejectionOf } from '../../failure.js'
+import { type Outcome, outcome } from '../../redis/help.js'
+import { RedisServer } from '../../servers/redis-server.js'
+import { ioredis, WAYS } from './places.js'
+
+const TIMEOUT_MS = 300
+/** What a busy machine may add to a deadline. */
+const GRACE_MS = 200
+const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
+
+/** A limiter whose commands are run so. */
+function limiterBy(run: RunCommand, options = {}) {
+  const store = RedisStore.from(run, { commandTimeoutMs: TIMEOUT_MS, ...options })
+  return new RateLimiter(ENDLESS, { store, prefix: 'faults' })
+}
+
+/** The code of each error and what it says of charges, each kind once. */
+function kinds(outcomes: readonly Pick<Outcome, 'error'>[]): string[] {
+  return [...new Set(outcomes.map(({ error }) => `${error?.code} ${error?.charged}`))].sort()
+}
+
+test('a client that never answers meets the deadline, and nobody knows what was charged', async () => {
+  let sent = 0
+  const limiter = limiterBy(() => {
+    sent++
+    return new Promise(() => {})
+  })
+  const outcomes = await Promise.all(
+    Array.from({ length: 30 }, (_, index) => outcome(limiter.take(`key ${index % 7}`))),
+  )
+  expect(kinds(outcomes)).toEqual(['STORE_TIMEOUT unknown'])
+  expect(Math.min(...outcomes.map(({ ms }) => ms))).toBeGreaterThan(TIMEOUT_MS - 20)
+  expect(Math.max(...outcomes.map(({ ms }) => ms))).toBeLessThan(TIMEOUT_MS + GRACE_MS)
+  expect(sent).toBe(1)
+})
+
+describe('what a client says of its failure', () => {
+  const error = (message: string, more = {}) => Object.assign(new Error(message), more)
+
+  test.each([
+    ['a broken connection', error('Connection is closed.'), 'STORE_UNAVAILABLE', 'unknown'],
+    ['an abort', error('aborted', { code: 'ECONNRESET' }), 'STORE_UNAVAILABLE', 'unknown'],
+    ['what nobody knows', error('UNHEARD of'), 'STORE_UNAVAILABLE', 'unknown'],
+    ['what is no error', 'gone', 'STORE_UNAVAILABLE', 'unknown'],
+    ['nothing', undefined, 'STORE_UNAVAILABLE', 'unknown'],
+    ['nobody at the port', error('', { code: 'ECONNREFUSED' }), 'STORE_UNAVAILABLE', false],
+    [
+      'nobody at the port, of fetch',
+      error('fetch failed', { cause: { code: 'ECONNREFUSED' } }),
+      'STORE_UNAVAILABLE',
+      false,
+    ],
+    ['no memory', error("OOM command not allowed when used memory > 'maxmemory'."), 'STORE_ERROR', false],
+    ['no rights', error("NOPERM this user has no permissions to run the 'evalsha' command"), 'STORE_ERROR', false],
+    ['another node', error('MOVED 3999 127.0.0.1:6381'), 'STORE_ERROR', false],
+    ['an error in a pipeline', error('Command failed: WRONGTYPE Operation against a key'), 'STORE_ERROR', false],
+  ])('%s', async (_, reason, code, charged) => {
+    let sent = 0
+    const limiter = limiterBy(() => {
+      sent++
+      return Promise.reject(reason)
+    })
+    expect(await rejectionOf(limiter.take('a'))).toMatchObject({ code, charged })
+    // What may have been done, and what never will be, is not tried again.
+    expect(sent).toBe(1)
+  })
+
+  test('a throw is as a rejection', async () => {
+    const limiter = limiterBy(() => {
+      throw new Error('not connected')
+    })
+    expect(await rejectionOf(limiter.take('a'))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: 'unknown' })
+  })
+
+  test('no error holds a password or a key', async () => {
+    const texts = [
+      'connect to redis://user:hunter2@host failed for ann@example.com',
+      'ERR no such thing, command was: ["evalsha","…","ann@example.com"]',
+    ]
+    for (const text of texts) {
+      const limiter = limiterBy(() => Promise.reject(new Error(text, { cause: { code: 'E' } })))
+      expect((await rejectionOf(limiter.take('ann@example.com'))).message).not.toMatch(/hunter2|ann@/)
+    }
+  })
+
+  test.each([[null], ['OK'], [17], [[]], ['~1:1;'], [new Uint8Array([255])]])('no reply: %p', async (reply) => {
+    const limiter = limiterBy(() => Promise.resolve(reply))
+    expect(await rejectionOf(limiter.take('a'))).toMatchObject({ code: 'STORE_ERROR', charged: 'unknown' })
+  })
+})
+
+test('a server that cannot run scripts yet is asked again until the deadline', async () => {
+  const server = await RedisServer.start()
+  const client = ioredis(server.port)
+  const said = ['LOADING Redis is loading the dataset in memory', 'READONLY You cannot write', 'BUSY Redis is busy']
+  const limiter = limiterBy(([name = '', ...args]) => {
+    const message = said.shift()
+    return message === undefined ? client.call(name, ...args) : Promise.reject(new Error(message))
+  })
+  expect(await limiter.take('a')).toMatchObject({ allowed: true, remaining: ENDLESS.limit - 1 })
+  const busy = limiterBy(() => Promise.reject(new Error('BUSY Redis is busy')))
+  const { error, ms } = await outcome(busy.take('a'))
+  expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+  expect(ms).toBeLessThan(TIMEOUT_MS + GRACE_MS)
+  client.disconnect()
+  await server.stop()
+})
+
+test('too many calls at once are OVERLOADED, and a closed store is CLOSED', async () => {
+  const answers: ((error: Error) => void)[] = []
+  const store = RedisStore.from(() => new Promise((_, reject) => answers.push(reject)), { maxPending: 2 })
+  const limiter = new RateLimiter(ENDLESS, { store, prefix: 'many' })
+  const [first, second, third] = ['a', 'b', 'c'].map((key) => rejectionOf(limiter.take(key)))
+  expect(await third).toMatchObject({ code: 'OVERLOADED', charged: false })
+  expect(store.pending).toBe(2)
+  const closed = store.close()
+  expect(await rejectionOf(limiter.take('a'))).toMatchObject({ code: 'CLOSED' })
+  // By then they have been sent.
+  await sleep(20)
+  for (const reject of answers) {
+    reject(new Error('gone'))
+  }
+  expect(await Promise.all([first, second])).toMatchObject([
+    { code: 'STORE_UNAVAILABLE' },
+    { code: 'STORE_UNAVAILABLE' },
+  ])
+  await closed
+  expect(store.pending).toBe(0)
+})
+
+test('while the store fails the embedded share decides', async () => {
+  const store = RedisStore.from(() => Promise.reject(new Error('gone')))
+  const onStoreFailure = { embedded: { share: 0.5 } } as const
+  const limiter = new RateLimiter(fixedWindow({ limit: 4, window: '1d' }), { store, prefix: 'share', onStoreFailure })
+  const decisions = [await limiter.take('a'), await limiter.take('a'), await limiter.take('a')]
+  expect(decisions.map(({ status, source }) => `${status} ${source}`)).toEqual([
+    'allowed fallback',
+    'allowed-last fallback',
+    'refused fallback',
+  ])
+})
+
+describe.each(Object.keys(WAYS))('%s', (name) => {
+  test('a server killed under load: every call settles by its deadline, none is charged twice, and calls work again', async () => {
+    const server = await RedisServer.start()
+    const way = await (WAYS[name] as (typeof WAYS)[string])(server.port, { commandTimeoutMs: TIMEOUT_MS })
+    const limiter = new RateLimiter(ENDLESS, { store: way.store, prefix: 'killed' })
+    const outcomes: Outcome[] = []
+    let isOver = false
+    const callers = Array.from({ length: 16 }, async () => {
+      while (!isOver) {
+        outcomes.push(await outcome(limiter.take('key')))
+      }
+    })
+    await sleep(200)
+    await server.kill()
+    await sleep(400)
+    const failed = outcomes.filter(({ error }) => error !== undefined).length
+    await server.begin()
+    let recovered = false
+    for (const end = performance.now() + 10_000; !recovered && performance.now() < end; ) {
+      recovered = (await outcome(limiter.take('after'))).error === undefined
+    }
+    expect(recovered).toBe(true)
+    isOver = true
+    await Promise.all(callers)
+    expect(failed).toBeGreaterThan(0)
+    const codes = kinds(outcomes.filter(({ error }) => error !== undefined))
+    expect(codes.filter((code) => !/^(STORE_UNAVAILABLE (unknown|false)|STORE_TIMEOUT unknown)$/.test(code))).toEqual(
+      [],
+    )
+    expect(Math.max(...outcomes.map(({ ms }) => ms))).toBeLessThan(TIMEOUT_MS + GRACE_MS)
+    await way.store.close()
+    await way.close()
+    await server.stop()
+  })
+
+  test('a frozen server: calls time out, and each is charged once at most', async () => {
+    await using server = await RedisServer.start()
+    const way = await (WAYS[name] as (typeof WAYS)[string])(server.port, { commandTimeoutMs: TIMEOUT_MS })
+    const limiter = new RateLimiter(ENDLESS, { store: way.store, prefix: 'frozen' })
+    await limiter.take('key')
+    server.freeze()
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => outcome(limiter.take('key'))))
+    server.thaw()
+    expect(kinds(outcomes)).toEqual(['STORE_TIMEOUT unknown'])
+    await sleep(300)
+    const { limit, remaining } = await limiter.peek('key', 0)
+    expect(limit - remaining).toBeGreaterThanOrEqual(1)
+    expect(limit - remaining).toBeLessThanOrEqual(21)
+    await way.store.close()
+    await way.close()
+  })
+})

@@ -1,0 +1,119 @@
+/** A server, and the clients through which `RedisStore.from` reaches it. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Redis as Upstash } from '@upstash/redis'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { RedisStore, type RedisStoreFromOptions } from '../../../ts/wasm/index.js'
+import { RedisServer } from '../../servers/redis-server.js'
+
+/** A way to a server. */
+export interface Way {
+  readonly store: RedisStore
+  close(): Promise<void>
+}
+
+/** The client of which a function is made that carries nothing but text. */
+export function ioredis(port: number): Redis {
+  const client = new Redis({ port, autoResendUnfulfilledCommands: false, enableReadyCheck: false })
+  client.on('error', () => {})
+  return client
+}
+
+/** What ways there are to a server, by the clients that are made for it. */
+export const WAYS: Record<string, (port: number, options?: RedisStoreFromOptions) => Promise<Way>> = {
+  async ioredis(port, options) {
+    const client = ioredis(port)
+    return { store: RedisStore.from(client, options), close: async () => client.disconnect() }
+  },
+  async 'node-redis'(port, options) {
+    const client = createClient({ socket: { port } })
+    client.on('error', () => {})
+    await client.connect()
+    return { store: RedisStore.from(client, options), close: async () => client.destroy() }
+  },
+  async '@upstash/redis'(port, options) {
+    const bridge = await Bridge.start(port)
+    const client = new Upstash({ url: bridge.url, token: 'secret', retry: { retries: 0 } })
+    return { store: RedisStore.from(client, options), close: () => bridge.close() }
+  },
+  async 'a function'(port, options) {
+    const client = ioredis(port)
+    const run = ([name = '', ...args]: string[]) => client.call(name, ...args)
+    return { store: RedisStore.from(run, options), close: async () => client.disconnect() }
+  },
+}
+
+/** Redis behind HTTP, as Upstash's service speaks it: a command is an array in JSON, or several are. */
+export class Bridge {
+  readonly #server: Server
+  readonly #client: Redis
+  /** The requests that were made. */
+  requests = 0
+
+  private constructor(port: number) {
+    this.#client = ioredis(port)
+    this.#server = createServer(async (request, response) => {
+      this.requests++
+      const chunks: Buffer[] = []
+      for await (const chunk of request) {
+        chunks.push(chunk as Buffer)
+      }
+      const body = JSON.parse(Buffer.concat(chunks).toString()) as string[] | string[][]
+      const isBase64 = request.headers['upstash-encoding'] === 'base64'
+      const several = Array.isArray(body[0])
+      const answers = await Promise.all(
+        (several ? body : [body]).map((command) => this.#answer((command as string[]).map(String), isBase64)),
+      )
+      response.statusCode = several || answers[0]?.error === undefined ? 200 : 400
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify(several ? answers : answers[0]))
+    })
+  }
+
+  static async start(port: number): Promise<Bridge> {
+    const bridge = new Bridge(port)
+    await new Promise<void>((resolve) => bridge.#server.listen(0, '127.0.0.1', resolve))
+    return bridge
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+    this.#client.disconnect()
+  }
+
+  async #answer([name = '', ...args]: string[], isBase64: boolean): Promise<{ result?: unknown; error?: string }> {
+    try {
+      const result = await this.#client.callBuffer(name, ...args)
+      return { result: coded(result, isBase64) }
+    } catch (error) {
+      return { error: (error as Error).message }
+    }
+  }
+}
+
+function coded(value: unknown, isBase64: boolean): unknown {
+  if (Buffer.isBuffer(value)) {
+    return isBase64 ? value.toString('base64') : value.toString()
+  }
+  return Array.isArray(value) ? value.map((one) => coded(one, isBase64)) : value
+}
+
+/** A server from before the tests of a file until after them. */
+export function aServer(): { readonly server: RedisServer } {
+  let server: RedisServer
+  beforeAll(async () => {
+    server = await RedisServer.start()
+  })
+  afterAll(() => server.stop())
+  return {
+    get server() {
+      return server
+    },
+  }
+}

@@ -1,0 +1,99 @@
+import { TollgateError } from '../../error.js'
+import { invalid } from '../../options.js'
+
+/** Runs a command, such as `['EVALSHA', …]`, and resolves to what Redis answers. */
+export type RunCommand = (command: string[]) => Promise<unknown>
+
+/** An `ioredis` client, made with `autoResendUnfulfilledCommands: false`. */
+export interface IoredisClient {
+  /** Runs a command. */
+  call(command: string, ...args: string[]): Promise<unknown>
+}
+
+/** A client of node-redis (`redis`, `@redis/client`). */
+export interface NodeRedisClient {
+  /** Runs a command, of its name and its arguments. */
+  sendCommand(command: string[]): Promise<unknown>
+}
+
+/** A client of the kind of `@upstash/redis`, made with `retry: { retries: 0 }`. */
+export interface ScriptClient {
+  /** Runs a script. */
+  eval(script: string, keys: string[], args: string[]): Promise<unknown>
+  /** Runs a script that the server has, by its digest. */
+  evalsha(digest: string, keys: string[], args: string[]): Promise<unknown>
+}
+
+/** What can run a script. A function that carries commands need not carry bytes: all is text. */
+export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | ScriptClient
+
+/** A script's ways to Redis. */
+export interface Carrier {
+  evalsha(digest: string, keys: string[], args: string[]): Promise<unknown>
+  eval(source: string, keys: string[], args: string[]): Promise<unknown>
+}
+
+/** What is looked at of clients. */
+interface Known {
+  readonly call?: unknown
+  readonly sendCommand?: unknown
+  readonly eval?: unknown
+  readonly evalsha?: unknown
+  /** Of ioredis. */
+  readonly isCluster?: unknown
+  readonly options?: { readonly autoResendUnfulfilledCommands?: unknown }
+  /** Of clusters of node-redis. */
+  readonly masters?: unknown
+  /** Of `@upstash/redis`. */
+  readonly client?: { readonly retry?: { readonly attempts?: unknown } }
+}
+
+const RULE = 'must be an ioredis, a node-redis or an @upstash/redis client, or a function that runs a command'
+
+/**
+ * The ways of a client.
+ *
+ * @throws {TollgateError} `INVALID_OPTION` for what is no client, is one of a cluster, or is known to send commands again
+ * whose fate it does not know: they would be charged twice.
+ */
+export function carrierOf(client: unknown): Carrier {
+  if (typeof client === 'function') {
+    return byCommands((command) => (client as RunCommand)(command))
+  }
+  if (typeof client !== 'object' || client === null) {
+    throw invalid('INVALID_OPTION', 'client', RULE, client)
+  }
+  const known = client as Known
+  if (known.isCluster === true || known.masters !== undefined) {
+    const rule = "client must be one of a single server: for a cluster take the RedisStore of 'tollgate'"
+    throw new TollgateError('INVALID_OPTION', rule)
+  }
+  if (typeof known.call === 'function') {
+    refuseResending(known.options?.autoResendUnfulfilledCommands === true, 'autoResendUnfulfilledCommands: false')
+    return byCommands(([name = '', ...args]) => (client as IoredisClient).call(name, ...args))
+  }
+  if (typeof known.sendCommand === 'function') {
+    return byCommands((command) => (client as NodeRedisClient).sendCommand(command))
+  }
+  if (typeof known.evalsha === 'function' && typeof known.eval === 'function') {
+    refuseResending(Number(known.client?.retry?.attempts ?? 0) > 0, 'retry: { retries: 0 }')
+    return client as ScriptClient
+  }
+  throw invalid('INVALID_OPTION', 'client', RULE, client)
+}
+
+function refuseResending(resends: boolean, option: string): void {
+  if (resends) {
+    const why = 'it sends commands again when it does not know what became of them, which would charge twice'
+    throw new TollgateError('INVALID_OPTION', `client must be made with ${option}: otherwise ${why}`)
+  }
+}
+
+function byCommands(run: RunCommand): Carrier {
+  const evaluate = (name: string, script: string, keys: string[], args: string[]) =>
+    run([name, script, String(keys.length), ...keys, ...args])
+  return {
+    evalsha: (digest, keys, args) => evaluate('EVALSHA', digest, keys, args),
+    eval: (source, keys, args) => evaluate('EVAL', source, keys, args),
+  }
+}

@@ -1,0 +1,144 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import * as glue from '../../../wasm/redis-engine.js'
+import { compiledAll } from '../../compiled.js'
+import type { Compound } from '../../compound.js'
+import { TollgateError } from '../../error.js'
+import { optionsOf, translated, wholeNumber } from '../../options.js'
+import { Batcher, Queue } from '../../redis/batcher.js'
+import { RedisLedger } from '../../redis/ledger.js'
+import { weightOf } from '../../redis/weight.js'
+import { Store } from '../../store.js'
+import { draft } from '../drafts.js'
+import { engine } from '../engine.js'
+import { type Carrier, carrierOf, type RedisClient } from './clients.js'
+import { NotedKeys } from './noted-keys.js'
+import { Remote } from './remote.js'
+import { type Started, start } from './start.js'
+
+/** The options of {@link RedisStore.from}: those of the `RedisStore` of `tollgate` that are not the client's own. */
+export interface RedisStoreFromOptions {
+  /**
+   * How long a call waits for its decision, in milliseconds; then it fails with `STORE_TIMEOUT`. Default: 1000.
+   */
+  readonly commandTimeoutMs?: number
+  /** How many calls may wait at once; one more fails with `OVERLOADED`. Default: 10,000. */
+  readonly maxPending?: number
+}
+
+/** A day: longer than any deadline that makes sense. */
+const LONGEST_TIMEOUT_MS = 86_400_000
+
+const MOST_PENDING = 1_000_000
+
+/** The client is not known to be away before it has been asked. */
+const HEALTH = { down: undefined, known: async () => {} }
+
+/** The stores so far: each is told from all others. */
+let stores = 0
+
+/**
+ * Keeps the counts in Redis, by a client that you have: on the same keys, by the same scripts and with the same decisions
+ * as the `RedisStore` of `tollgate`, for platforms on which that has no addon. Redis's clock decides.
+ *
+ * Calls that come together go in one script call. A call whose fate is unknown is never sent again: it fails with
+ * `STORE_TIMEOUT` or `STORE_UNAVAILABLE`, and `charged` is `'unknown'`.
+ *
+ * The client connects, reconnects and is closed by you. It must not send commands again by itself: `ioredis` is to be
+ * made with `autoResendUnfulfilledCommands: false`, `@upstash/redis` with `retry: { retries: 0 }`; otherwise it is an
+ * `INVALID_OPTION`. Clients of a cluster are not taken.
+ *
+ * @example
+ * import { gcra, RateLimiter, RedisStore } from 'tollgate/wasm'
+ *
+ * const store = RedisStore.from(new Redis({ autoResendUnfulfilledCommands: false }))
+ * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
+ */
+export class RedisStore extends Store {
+  /** @internal */
+  override readonly address: string
+  /** @internal */
+  override readonly engine = engine
+  readonly #started: Started
+  readonly #prefixes: glue.RedisStore
+  readonly #remote: Remote
+  readonly #batcher: Batcher
+  /** The prefixes that are open, and for how many limiters. */
+  readonly #queues = new Map<string, { readonly queue: Queue; users: number }>()
+  #closed = false
+
+  /**
+   * A store in the Redis of a client: of `ioredis`, node-redis or `@upstash/redis`, or a function that runs a command, such
+   * as `(command) => connection.send(command)`, and rejects with Redis's error, whose message begins with its code.
+   *
+   * @throws {TollgateError} `INVALID_OPTION`
+   */
+  static from(client: RedisClient, options: RedisStoreFromOptions = {}): RedisStore {
+    const names = ['commandTimeoutMs', 'maxPending'] as const
+    const given = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
+    const { commandTimeoutMs = 1_000, maxPending = 10_000 } = given
+    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
+    const most = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MOST_PENDING)
+    return new RedisStore(carrierOf(client), timeoutMs, most)
+  }
+
+  private constructor(carrier: Carrier, timeoutMs: number, maxPending: number) {
+    super()
+    stores++
+    this.address = `client:${stores}`
+    this.#started = start()
+    this.#prefixes = new glue.RedisStore()
+    this.#remote = new Remote(this.#started, carrier, (round, answers) => {
+      this.#batcher.settle(round, answers, undefined)
+    })
+    this.#batcher = new Batcher(this.#remote, HEALTH, timeoutMs, maxPending)
+  }
+
+  /** How many calls wait for an answer. */
+  get pending(): number {
+    return this.#batcher.pending
+  }
+
+  /** Refuses further calls with `CLOSED`, and waits for the calls under way. The client stays open. May be called again. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#batcher.close()
+  }
+
+  /** {@link close}, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  /** @internal */
+  override open(prefix: string | undefined, compound: Compound, tag: string | undefined): RedisLedger {
+    if (prefix === undefined) {
+      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it sets the keys of limiters apart')
+    }
+    if (this.#closed) {
+      throw new TollgateError('CLOSED', 'the store has been closed')
+    }
+    const policies = compiledAll(engine, compound)
+    const { desk } = this.#started
+    const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
+      const isSingle = draft(glue, desk, policies)
+      desk.layText(prefix, 0)
+      const opened = this.#prefixes.open(isSingle)
+      if (opened === undefined) {
+        throw desk.reason()
+      }
+      return new NotedKeys(opened, desk)
+    })
+    const shared = this.#queues.get(prefix) ?? { queue: new Queue(ledger, weightOf(compound)), users: 0 }
+    this.#queues.set(prefix, shared)
+    shared.users++
+    const release = () => {
+      ledger.close()
+      shared.users--
+      if (shared.users === 0) {
+        this.#queues.delete(prefix)
+      }
+    }
+    const home = { native: this.#remote, batcher: this.#batcher, engine }
+    return new RedisLedger(home, shared.queue, compound, tag, release)
+  }
+}

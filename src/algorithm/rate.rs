@@ -52,6 +52,15 @@ pub struct RateState {
 }
 
 impl RateState {
+    /// Units on the books at a time, rounded up; all that may be, if a clock step left the state beyond its horizon.
+    #[must_use]
+    pub fn used(&self, now: Micros) -> u64 {
+        match self.numbers.horizon(now) {
+            Some(horizon) if self.arrival <= horizon => self.numbers.used(self.arrival, now),
+            _ => self.numbers.burst,
+        }
+    }
+
     /// Whether a slot is booked that is still to come: nobody overtakes those who wait.
     #[inline]
     pub(super) fn awaits_slot(&self, now: Micros) -> bool {

@@ -27,6 +27,8 @@ mod redis_listener;
 #[cfg(feature = "redis")]
 mod redis_notices;
 #[cfg(feature = "redis")]
+mod redis_reader;
+#[cfg(feature = "redis")]
 mod redis_target;
 mod store;
 #[cfg(all(feature = "redis", unix))]

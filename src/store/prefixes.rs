@@ -61,7 +61,7 @@ impl Prefixes {
 
     /// The policies that a prefix is open with. Ledgers that count with these very ones share what states refer to.
     pub(crate) fn policies(&self, prefix: &str) -> Option<&Policies> {
-        self.open.get(prefix).map(|open| &open.policies)
+        Some(&self.open[self.find(prefix).ok()?].policies)
     }
 
     /// One ledger of the prefix fewer.

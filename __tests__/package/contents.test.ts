@@ -69,7 +69,7 @@ describe('the main package', () => {
 
   test('names every crate that is compiled into WebAssembly, with the text of its licence', () => {
     const text = readFileSync(join(release.stage, MAIN, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
-    for (const name of ['indexmap', 'rlsf', 'siphasher', 'wasm-bindgen']) {
+    for (const name of ['hashbrown', 'rlsf', 'siphasher', 'wasm-bindgen']) {
       expect(text).toMatch(new RegExp(`^${name} [\\d.]+: `, 'm'))
     }
     expect(text).not.toMatch(/^(napi|redis|jiff) /m)

@@ -24,7 +24,15 @@ describe('the main package', () => {
     const bundles = ['web', 'web-redis', 'workerd'].map((name) => `dist/wasm/${name}.mjs`)
     const sources = readSources().filter((source) => !/\.mjs$|\.web\.ts$/.test(source))
     const program = ['THIRD-PARTY-LICENSES.txt', 'main.js', 'report.css', 'report.js'].map((name) => `dist/cli/${name}`)
-    const expected = [...papers, ...program, 'native.js', 'native.d.ts', ...engine, ...bundles, ...sources.flatMap(outputsOf)]
+    const expected = [
+      ...papers,
+      ...program,
+      'native.js',
+      'native.d.ts',
+      ...engine,
+      ...bundles,
+      ...sources.flatMap(outputsOf),
+    ]
     expect(paths(release.main)).toEqual(expected.sort())
   })
 

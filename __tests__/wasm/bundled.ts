@@ -46,7 +46,7 @@ async function bundled(name: string, names: readonly string[]): Promise<{ text: 
   })
   const made = Object.values(metafile.outputs).flatMap(({ inputs }) => Object.entries(inputs))
   const imported = made.filter(([input, { bytesInOutput }]) => bytesInOutput > 0 && !input.endsWith(`/${name}.mjs`))
-  const [{ text }] = outputFiles as [{ text: string }]
+  const text = outputFiles.map((file) => file.text).join('')
   return { text, imported: imported.map(([input]) => input).filter((input) => input !== '<stdin>') }
 }
 

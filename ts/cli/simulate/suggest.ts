@@ -1,3 +1,4 @@
+import { engine } from '../../addon.js'
 import { compiled } from '../../compiled.js'
 import type { Policies } from '../../compound.js'
 import { TollgateError } from '../../error.js'
@@ -172,7 +173,7 @@ function candidatesOf(search: Search): Candidate[] {
 function legal(make: () => Policy): Policy | undefined {
   try {
     const policy = make()
-    compiled(policy)
+    compiled(engine, policy)
     return policy
   } catch (error) {
     if (TollgateError.is(error) && error.code === 'INVALID_POLICY') {

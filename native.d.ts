@@ -143,6 +143,23 @@ export declare class RedisLedger {
   close(): void
 }
 
+/** A reader of what limiters keep in Redis. It writes nothing. */
+export declare class RedisReader {
+  /**
+   * Connects when it is first asked. `told` hears the answer to each question, by its number. Throws if the
+   * certificates are none.
+   */
+  constructor(target: RedisTarget, told: (question: number, read: RedisRead) => void)
+  /** Asks for the masters. */
+  masters(question: number): void
+  /** Asks for what is there of a caller's keys, under any algorithm. */
+  find(question: number, wanted: RedisWanted): void
+  /** Asks for a page of the keys of a prefix. */
+  page(question: number, page: RedisPage): void
+  /** Drops the connections. */
+  close(): void
+}
+
 /** A Redis server, or a cluster, as a store. */
 export declare class RedisStore {
   /**
@@ -190,6 +207,64 @@ export interface RedisAddress {
   path?: string
 }
 
+/** A page of a master's keys. */
+export interface RedisPage {
+  prefix: string
+  /** The number of the master. */
+  master: number
+  cursor: string
+  /** What the keys' names match. */
+  pattern: string
+  /** About how many keys to look at. */
+  count: number
+}
+
+/** What was read; or why it could not be. */
+export interface RedisRead {
+  failed?: string
+  /** The masters of a cluster, or the one server. */
+  masters: Array<string>
+  isCluster: boolean
+  /** By master: how many keys it has, or -1 if it does not tell. */
+  sizes: Array<number>
+  /** The server's time, in epoch microseconds. */
+  nowUs: number
+  found: Array<RedisStored>
+  /** The keys that were looked at, whosever they are. */
+  scanned: number
+  /** Where to go on; `'0'` at the end. */
+  cursor: string
+  /** The open holds of the key, and when the last of them ends. */
+  holds: number
+  holdsUntilUs: number
+}
+
+/** A key that is there. Times are in epoch microseconds, lengths of time in microseconds; what is not known is left out. */
+export interface RedisStored {
+  policy: string
+  /** The algorithm and the layout of its state. */
+  tag: string
+  key: string
+  ownTag?: string
+  /** Whether it is what limiters write; otherwise nothing more is known. */
+  isReadable: boolean
+  used: number
+  most?: number
+  units?: number
+  perUs?: number
+  windowUs?: number
+  endsAtUs?: number
+  settlesAtUs?: number
+  entries?: number
+  oldestAtUs?: number
+  newestAtUs?: number
+  bookedUntilUs?: number
+  blockedUntilUs: number
+  ownUntilUs: number
+  /** Numbers of the key's own, as its algorithm's words begin. */
+  ownNumbers: Array<number>
+}
+
 /** Where Redis is, and how it is reached. TypeScript has checked it. */
 export interface RedisTarget {
   /** The server; or the sentinels; or nodes of the cluster. */
@@ -216,4 +291,16 @@ export interface RedisTls {
   cert?: Uint8Array
   key?: Uint8Array
   serverName?: string
+}
+
+/** The keys of a caller. */
+export interface RedisWanted {
+  prefix: string
+  /** The names of the policies. */
+  policies: Array<string>
+  key: string
+  /** The call's own hash tag. */
+  ownTag?: string
+  /** How many hash tags are shared by keys without one. */
+  tags?: number
 }

@@ -840,4 +840,5 @@ module.exports.MemoryStore = nativeBinding.MemoryStore
 module.exports.Policies = nativeBinding.Policies
 module.exports.Policy = nativeBinding.Policy
 module.exports.RedisLedger = nativeBinding.RedisLedger
+module.exports.RedisReader = nativeBinding.RedisReader
 module.exports.RedisStore = nativeBinding.RedisStore

@@ -185,6 +185,10 @@ describe('keys', () => {
         '👩',
         'é',
         'e\u0301',
+        // Without their upper bytes they would be A, a and NUL.
+        '\u0141',
+        '\u0161',
+        '\u0100',
         '\n',
         '\u2028',
         'user:1',

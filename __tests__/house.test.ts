@@ -5,8 +5,8 @@ import { dirname, join, posix } from 'node:path'
 import ts from 'typescript'
 
 const ROOT = dirname(__dirname)
-const ROOMS = ['src', 'ts', '__tests__', 'engine-tests', 'benches', 'chaos', 'examples', 'scripts', 'lua']
-const SOURCE = /\.(rs|m?ts|cts|mjs|cjs|lua)$/
+const ROOMS = ['src', 'ts', '__tests__', 'engine-tests', 'benches', 'chaos', 'examples', 'playground', 'scripts', 'lua']
+const SOURCE = /\.(rs|m?ts|tsx|cts|mjs|cjs|lua)$/
 const MOST_LINES = 400
 
 /** A node of a graph, and those it knows. */
@@ -71,6 +71,12 @@ test('the TypeScript sources have no circle, types included', () => {
   const files = sources.filter((file) => file.startsWith('ts/'))
   const graph = new Map(files.map((file) => [file, new Set(importsOf(file))]))
   expect(circles(graph)).toEqual([])
+})
+
+test('the playground knows the package only by its name', () => {
+  const files = sources.filter((file) => file.startsWith('playground/'))
+  expect(files.length).toBeGreaterThan(10)
+  expect(offenders(files, read, /['"](\.\.\/)+(ts|dist|wasm|native)\b/)).toEqual([])
 })
 
 /**

@@ -23,7 +23,9 @@ import {
   MemoryStore,
   RateLimiter,
   slidingCounter,
+  slidingLog,
   slidingLogs,
+  slidingWindow,
   tokenBucket,
 } from '../ts/index.js'
 
@@ -260,6 +262,18 @@ test('only a limiter whose policies are all rates can wait', () => {
     await two.wait({ ip: '1', user: 'ann' }, { maxWait: 5 })
     // @ts-expect-error a window is no rate
     await new RateLimiter(fixedWindow({ limit: 1, window: 1 })).wait('a')
+    // @ts-expect-error of a calendar neither
+    await new RateLimiter(calendarWindow({ limit: 1, every: 'day' })).wait('a')
+    // @ts-expect-error nor if it slides
+    await new RateLimiter(slidingWindow({ limit: 1, window: 1 })).wait('a')
+    // @ts-expect-error nor if it is estimated
+    await new RateLimiter(slidingCounter({ limit: 1, window: 1 })).wait('a')
+    // @ts-expect-error a log is none
+    await new RateLimiter(slidingLog({ limit: 1, window: 1 })).wait('a')
+    // @ts-expect-error nor are several limits on one
+    await new RateLimiter(slidingLogs({ limits: { short: { limit: 1, window: 1 } } })).wait('a')
+    // @ts-expect-error over Redis neither
+    await new RateLimiter(fixedWindow({ limit: 1, window: 1 }), { store, prefix: 'api' }).wait('a')
     const interval = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 }, refillMode: 'interval' })
     // @ts-expect-error nor is a bucket that gains its tokens at once
     await new RateLimiter(interval).wait('a')

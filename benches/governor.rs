@@ -17,13 +17,13 @@ use governor::middleware::{NoOpMiddleware, StateInformationMiddleware as Informe
 use governor::nanos::Nanos;
 use governor::state::keyed::KeyedStateStore;
 use governor::{NotUntil, Quota, RateLimiter};
-use tollgate::algorithm::{Algorithm as _, Gcra};
+use tollgate::algorithm::{Algorithm as _, Gcra, Outcome};
 use tollgate::clock::SystemClock;
 use tollgate::decision::{self, Status};
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::store::memory::MemoryStore;
-use tollgate::time::Micros;
+use tollgate::time::{Micros, whole_millis};
 
 const MAX_KEYS: usize = 1_000_000;
 
@@ -39,9 +39,14 @@ const TIME_OF_ONE_UNIT: Micros = HOUR / PLENTY as Micros;
 /// The project's own target: a decision of ours takes so many times one of `governor`'s, at most.
 const AT_MOST: f64 = 2.0;
 
+/// What our contenders' names begin with.
+const OURS: &str = "tollgate";
+
 /// Makes calls. The first of a group is ours.
 struct Contender {
     name: &'static str,
+    /// The number of the contender of ours that does the same work.
+    ours: usize,
     has_target: bool,
     turn: Box<dyn FnMut(usize)>,
 }
@@ -52,7 +57,7 @@ struct Group {
 }
 
 fn contender(name: &'static str, turn: impl FnMut(usize) + 'static) -> Contender {
-    Contender { name, has_target: true, turn: Box::new(turn) }
+    Contender { name, ours: 0, has_target: !name.starts_with(OURS), turn: Box::new(turn) }
 }
 
 /// Makes one call after the other.
@@ -187,12 +192,24 @@ impl Clock for Moving {
 
 /// Decisions on a single state, at given times: the pure function beside the limiter that has no keys.
 fn pure(title: &'static str, limit: u32, step: Micros, expected: Status) -> Group {
-    let (policy, clock) = (gcra(limit), Moving::new(step));
-    let mut state = policy.unused();
+    let start = || (gcra(limit), Moving::new(step), gcra(limit).unused());
+    let (policy, clock, mut state) = start();
     let mut take =
         move || decision::take(black_box(&policy), &mut state, clock.read(), black_box(1));
     take();
     assert_eq!(take().status, expected);
+    let (policy, clock, mut state) = start();
+    let mut charge = move || black_box(&policy).charge(&mut state, clock.read(), black_box(1));
+    charge();
+    assert_eq!(charge() == Outcome::Refused, expected == Status::Refused);
+    let (policy, clock, mut state) = start();
+    let tell_one = move || {
+        let (policy, now) = (black_box(&policy), clock.read());
+        match policy.charge(&mut state, now, black_box(1)) {
+            Outcome::Admitted => Ok(policy.remaining(&state, now)),
+            _ => Err(whole_millis(policy.retry_at(&state, now, 1) - now)),
+        }
+    };
     let limiter = || {
         let limiter = RateLimiter::direct_with_clock(quota(limit), Moving::new(step * 1_000));
         assert!(limiter.check().is_ok());
@@ -202,9 +219,11 @@ fn pure(title: &'static str, limit: u32, step: Micros, expected: Status) -> Grou
     let (plain, telling) = (limiter(), limiter().with_middleware::<Informed>());
     let tell = move || told(telling.check(), telling.clock());
     let contenders = vec![
-        contender("tollgate", each_time(take)),
-        contender("governor, direct", each_time(move || plain.check())),
-        contender("governor, direct, tells", each_time(tell)),
+        contender("tollgate, a whole decision", each_time(take)),
+        contender("tollgate, yes or no", each_time(charge)),
+        contender("tollgate, tells", each_time(tell_one)),
+        Contender { ours: 1, ..contender("governor, direct", each_time(move || plain.check())) },
+        Contender { ours: 2, ..contender("governor, direct, tells", each_time(tell)) },
     ];
     Group { title, contenders }
 }
@@ -244,14 +263,17 @@ fn median(figures: impl Iterator<Item = f64>) -> f64 {
 fn report(group: &Group, times: &[Vec<f64>]) -> Vec<String> {
     println!("\n  {:<34}  ns per call    tollgate takes", group.title);
     let mut targets = Vec::new();
-    for (Contender { name, has_target, .. }, own) in group.contenders.iter().zip(times) {
-        let ratio = median(times[0].iter().zip(own).map(|(ours, theirs)| ours / theirs));
-        println!("  {name:<34}  {:>11.1}    {ratio:>8.2} times", median(own.iter().copied()));
-        if *has_target && *name != "tollgate" {
+    for (Contender { name, ours, has_target, .. }, own) in group.contenders.iter().zip(times) {
+        let ratio = median(times[*ours].iter().zip(own).map(|(ours, theirs)| ours / theirs));
+        let ours = group.contenders[*ours].name;
+        let told =
+            if name.starts_with(OURS) { String::new() } else { format!("{ratio:>8.2} times") };
+        println!("  {name:<34}  {:>11.1}    {told}", median(own.iter().copied()));
+        if *has_target {
             let met = if ratio <= AT_MOST { "met" } else { "MISSED" };
             let title = group.title;
             targets.push(format!(
-                "tollgate / {name}: {title}: {ratio:.2} (target: at most {AT_MOST}, {met})"
+                "{ours} / {name}: {title}: {ratio:.2} (target: at most {AT_MOST}, {met})"
             ));
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn any_deeds(steps: usize) -> impl Strategy<Value = Vec<Deed>> {
 }
 
 /// The operation of a deed.
-fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
+pub(crate) fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
     let own = || mix.pairs.iter().map(|pair| Some(Arc::new(pair.1.policy()))).collect();
     match deed.kind {
         0 | 1 => Operation::TakeUpTo { units: cost },
@@ -90,7 +90,7 @@ pub(crate) fn takes(operation: &Operation) -> bool {
 }
 
 /// The oracle does it, and what was done is compared.
-fn judge(
+pub(crate) fn judge(
     oracle: &mut CompoundOracle,
     which: impl Fn(usize) -> bool,
     now: u64,

@@ -23,7 +23,7 @@ import { ask, obtain } from './servers/obtain.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const CACHE = resolve(process.env.TOLLGATE_SERVERS || join(ROOT, 'node_modules', '.cache', 'tollgate-servers'))
-const HEAD = ['server', 'says it is', 'from', 'engine tests', 'Jest tests', 'seconds', 'result']
+const HEAD = ['server', 'says it is', 'from', 'TLS', 'engine tests', 'Jest tests', 'seconds', 'result']
 
 try {
   await main()
@@ -78,7 +78,8 @@ async function examine(server, archives, logs) {
   const begun = performance.now()
   const row = (says, engine, jest, result) => {
     const seconds = ((performance.now() - begun) / 1000).toFixed(0)
-    return [server.name, says, server.archive.title, engine, jest, seconds, result]
+    const tls = told === undefined ? '-' : told.hasTls ? 'its own' : "Node's"
+    return [server.name, says, server.archive.title, tls, engine, jest, seconds, result]
   }
   let path
   let told
@@ -92,7 +93,7 @@ async function examine(server, archives, logs) {
   if (told.version !== server.version) {
     return { row: row(says, '-', '-', 'WRONG'), problem: `is ${says}, where ${server.version} is listed` }
   }
-  const env = { ...process.env, TOLLGATE_REDIS_SERVER: path }
+  const env = { ...process.env, TOLLGATE_REDIS_SERVER: path, TOLLGATE_REDIS_TLS: told.hasTls ? '' : 'none' }
   const engine = await engineTests(env, join(logs, `${server.name}-engine.log`))
   const jest = await jestTests(env, join(logs, `${server.name}-jest`))
   const passed = engine.passed && jest.passed

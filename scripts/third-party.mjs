@@ -1,4 +1,4 @@
-/** The licences of what is compiled into an addon, whose texts whoever passes it on must pass on, too. */
+/** The licences of what is compiled into an addon or bundled, whose texts whoever passes it on must pass on, too. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -12,6 +12,9 @@ const PARTS = {
   'The WebAssembly': ['--no-default-features', '--features', 'wasm', '--filter-platform', 'wasm32-unknown-unknown'],
 }
 
+const BUNDLE_HEAD = `The command line has these npm packages bundled into it.
+`
+
 /**
  * The crates of a part of a folder's package, with all that they depend on, and the texts of their licences, each text
  * once.
@@ -19,12 +22,38 @@ const PARTS = {
  * @throws if cargo cannot tell, or if a crate names no licence.
  */
 export function thirdPartyLicenses(root, part) {
+  const packages = linked(root, PARTS[part]).map(({ name, version, license, manifest_path }) => {
+    return { name, version, license, folder: dirname(manifest_path) }
+  })
+  const head = `${part} has these crates compiled into it, and the standard library of Rust: MIT OR Apache-2.0.\n`
+  return noticeOf(head, packages)
+}
+
+/**
+ * The npm packages of which a bundle has files, with the texts of their licences.
+ *
+ * @param {readonly string[]} files The bundle's files, relative to `root`.
+ * @throws if a package names no licence, or has no text of it.
+ */
+export function bundledLicenses(root, files) {
+  const folders = files.map((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0])
+  const packages = [...new Set(folders.filter((folder) => folder !== undefined))].map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'))
+    return { name, version, license, folder: join(root, folder) }
+  })
+  return noticeOf(
+    BUNDLE_HEAD,
+    packages.sort((a, b) => (a.name < b.name ? -1 : 1)),
+  )
+}
+
+/** The packages with their licences, and the texts of these, each text once. */
+function noticeOf(head, packages) {
   const texts = new Map()
-  const lines = linked(root, PARTS[part]).map(({ name, version, license, manifest_path }) => {
+  const lines = packages.map(({ name, version, license, folder }) => {
     if (!license) {
-      throw new Error(`the crate ${name} names no licence`)
+      throw new Error(`the package ${name} names no licence`)
     }
-    const folder = dirname(manifest_path)
     for (const file of readdirSync(folder).filter((file) => PAPERS.test(file))) {
       const text = readFileSync(join(folder, file), 'utf8').replaceAll('\r\n', '\n').trim()
       texts.set(text, [...(texts.get(text) ?? []), name])
@@ -32,7 +61,6 @@ export function thirdPartyLicenses(root, part) {
     return `${name} ${version}: ${license}`
   })
   const sections = [...texts].map(([text, names]) => `${'-'.repeat(80)}\n${names.join(', ')}\n\n${text}\n`)
-  const head = `${part} has these crates compiled into it, and the standard library of Rust: MIT OR Apache-2.0.\n`
   return [head, ...lines, '', ...sections].join('\n')
 }
 

@@ -31,9 +31,11 @@ const addon = load()
 /** What embedded stores know of it. */
 export const engine: Engine = addon
 
+export const RedisReader = addon.RedisReader
 export const RedisStore = addon.RedisStore
 
 export type RedisLedger = native.RedisLedger
+export type RedisReader = native.RedisReader
 export type RedisStore = native.RedisStore
 
 /**

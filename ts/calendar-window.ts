@@ -22,5 +22,7 @@ import { calendarWindowIn, type MakeCalendarWindow } from './policies/calendar-w
  *
  * @example
  * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })
+ *
+ * @function
  */
 export const calendarWindow: MakeCalendarWindow = calendarWindowIn(engine.Policy.isTimeZone)

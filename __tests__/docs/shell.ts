@@ -6,6 +6,7 @@ import { ROOT } from './pages.js'
 
 const manifest: {
   readonly name: string
+  readonly bin: Readonly<Record<string, string>>
   readonly scripts: Readonly<Record<string, string>>
   readonly devDependencies: Readonly<Record<string, string>>
   readonly peerDependencies: Readonly<Record<string, string>>
@@ -29,11 +30,14 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
         return `npm ${command}`
     }
   },
-  npx: ([name = '']) => missing('binary', [name], (binary) => isThere(join('node_modules', '.bin', binary))),
+  // Its own command is tried by __tests__/cli/pages.test.ts.
+  npx: ([name = '']) =>
+    missing('binary', [name], (binary) => binary in manifest.bin || isThere(join('node_modules', '.bin', binary))),
   node: (words) => missing('file', namesOf(words), isThere),
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),
   // Not ours, and of no machine that must have them: it is enough that what they are given is there.
   curl: (words) => missing('URL', namesOf(words), (url) => /^https?:\/\/localhost(:\d+)?\b/.test(url)),
+  zcat: () => undefined,
   prometheus: (words) => missing('file', valuesOf(words, '--config.file'), isThere),
 }
 

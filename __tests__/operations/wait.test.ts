@@ -73,6 +73,26 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' })
   })
 
+  test('refuses a slot that is days away, and neither books it nor sets a timer for it', async () => {
+    const limiter = place.limiter(tokenBucket({ capacity: 100, refill: { tokens: 1, every: '1d' } }))
+    await limiter.take('a', 100)
+    const timer = jest.spyOn(globalThis, 'setTimeout')
+    try {
+      for (const cost of [1, 30, 100]) {
+        const start = performance.now()
+        const refused = await limiter.wait('a', { cost, maxWaitMs: 3_600_000 })
+        expect(refused).toMatchObject({ allowed: false, status: 'refused', waitedMs: 0 })
+        // A timer of more than 24.8 days would ring at once.
+        expect(refused.retryAfterMs).toBeGreaterThan(cost * 86_400_000 - 60_000)
+        expect(performance.now() - start).toBeLessThan(5_000)
+      }
+      expect(timer.mock.calls.filter(([, millis = 0]) => millis > 3_600_000)).toEqual([])
+    } finally {
+      timer.mockRestore()
+    }
+    expect((await limiter.peek('a', 1)).retryAfterMs).toBeLessThanOrEqual(86_400_000)
+  })
+
   test('answers at once what is blocked or impossible', async () => {
     const limiter = place.limiter(PACER)
     expect(await limiter.wait('a', { cost: 2 })).toMatchObject({ status: 'impossible', waitedMs: 0 })

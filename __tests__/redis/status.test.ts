@@ -40,7 +40,8 @@ test('from connecting to up, down and closed', async () => {
     const first = outcome(limiter.take('key'))
     expect(store.status().pending).toBe(1)
     await server.begin()
-    const version = await server.info('redis_version')
+    // Valkey tells its own; what it calls `redis_version` is the Redis that it is like.
+    const version = (await server.info('valkey_version')) ?? (await server.info('redis_version'))
     const address = `127.0.0.1:${server.port}`
     await reached(store, 'up')
     expect(store.status()).toMatchObject({ state: 'up', address, version })

@@ -9,6 +9,7 @@ import { type Credentials, execute } from './command.js'
 import { FakeTime } from './fake-time.js'
 import { freePort } from './ports.js'
 import { mind, newFolder, removeFolder } from './run-folder.js'
+import { HAS_NO_TLS, type ServerTls, TlsTerminator, tlsFiles, tlsLines } from './server-tls.js'
 
 const { TOLLGATE_REDIS_SERVER } = process.env
 
@@ -37,14 +38,6 @@ export interface RedisServerOptions {
   readonly isSentinel?: boolean
 }
 
-/** What a server shows its clients, and what it wants of them. */
-export interface ServerTls {
-  /** Who it says that it is. */
-  readonly server: CertifiedKey
-  /** The certificate of the authority that its clients must have one of: without, they need none. */
-  readonly clientAuthority?: string
-}
-
 /** A real Redis server of one's own, on a free port of this machine. It does not outlive this process. */
 export class RedisServer {
   /** Who asks commands by {@link command}: to be changed when the server's passwords are. */
@@ -53,6 +46,7 @@ export class RedisServer {
   readonly #folder: string
   readonly #clock: FakeTime | undefined
   #process: ChildProcess | undefined
+  #terminator: TlsTerminator | undefined
   #isFrozen = false
 
   private constructor(
@@ -141,6 +135,10 @@ export class RedisServer {
     if (!(await Promise.race([failed, this.#answers(server, until)]))) {
       await failed
     }
+    const { tls } = this.#options
+    if (tls !== undefined && HAS_NO_TLS) {
+      this.#terminator = await TlsTerminator.start(this.port, this.socketPath, tls)
+    }
   }
 
   /** Ends the server by a signal, by default at once, and waits for its end. */
@@ -151,6 +149,8 @@ export class RedisServer {
       server.kill(signal)
       await ended
     }
+    await this.#terminator?.close()
+    this.#terminator = undefined
   }
 
   /** Freezes the server: connections stay, the system accepts more, and nobody answers. */
@@ -201,6 +201,10 @@ export class RedisServer {
   async present(certified: CertifiedKey): Promise<void> {
     const files = { 'server.crt': certified.certificate, 'server.key': certified.key }
     await Promise.all(Object.entries(files).map(([name, text]) => writeFile(join(this.#folder, name), text)))
+    if (this.#terminator !== undefined) {
+      this.#terminator.present(certified)
+      return
+    }
     // A change of any of these makes it read its files anew, in every version.
     const [, size] = await this.command<[string, string]>('CONFIG', 'GET', 'tls-session-cache-size')
     await this.command('CONFIG', 'SET', 'tls-session-cache-size', Number(size) + 1)
@@ -222,12 +226,12 @@ export class RedisServer {
     const lines = [
       ...['bind 127.0.0.1', `unixsocket ${this.socketPath}`, `dir ${this.#folder}`],
       `logfile ${join(this.#folder, 'log')}`,
-      ...(tls === undefined ? [`port ${this.port}`] : ['port 0', `tls-port ${this.port}`]),
-      ...(tls === undefined ? [] : tlsLines(this.#folder, tls)),
+      `port ${tls === undefined ? this.port : 0}`,
+      ...(tls === undefined || HAS_NO_TLS ? [] : tlsLines(this.#folder, this.port, tls)),
       ...(isSentinel ? [] : ['save ""', 'appendonly no']),
       ...config,
     ]
-    const all = { ...files, ...tlsFiles(tls), 'redis.conf': `${lines.join('\n')}\n` }
+    const all = { ...files, ...(tls && tlsFiles(tls)), 'redis.conf': `${lines.join('\n')}\n` }
     const written = Object.entries(all).map(([name, text]) => writeFile(join(this.#folder, name), text))
     await Promise.all([...written, this.#clock?.set(0)])
   }
@@ -250,21 +254,4 @@ export class RedisServer {
     }
     return false
   }
-}
-
-function tlsLines(folder: string, { clientAuthority }: ServerTls): string[] {
-  return [
-    `tls-cert-file ${join(folder, 'server.crt')}`,
-    `tls-key-file ${join(folder, 'server.key')}`,
-    `tls-ca-cert-file ${join(folder, 'ca.crt')}`,
-    `tls-auth-clients ${clientAuthority === undefined ? 'no' : 'yes'}`,
-  ]
-}
-
-function tlsFiles(tls: ServerTls | undefined): Record<string, string> {
-  if (tls === undefined) {
-    return {}
-  }
-  const { server, clientAuthority = server.authority } = tls
-  return { 'server.crt': server.certificate, 'server.key': server.key, 'ca.crt': clientAuthority }
 }

@@ -10,6 +10,7 @@ import { machine, printSurroundings, versions } from './surroundings.mjs'
  */
 const PARTS = {
   embedded: () => import('./embedded.mjs'),
+  workers: () => import('./workers.mjs'),
   redis: () => import('./redis.mjs'),
   away: () => import('./away.mjs'),
   express: () => import('./express.mjs'),
@@ -19,6 +20,7 @@ const PARTS = {
   wasm: () => import('./wasm.mjs'),
   memory: () => import('./memory.mjs'),
   ceiling: () => import('./ceiling.mjs'),
+  simulate: () => import('./simulate.mjs'),
   'scale-keys': () => import('./scale-keys.mjs'),
   'scale-in-flight': () => import('./scale-in-flight.mjs'),
   'scale-policies': () => import('./scale-policies.mjs'),
@@ -28,13 +30,13 @@ const PARTS = {
 }
 
 /** These run only when they are named: they take minutes, or compare nothing. */
-const ASIDE = ['memory', ...Object.keys(PARTS).filter((name) => name.startsWith('scale-'))]
+const ASIDE = ['memory', 'simulate', ...Object.keys(PARTS).filter((name) => name.startsWith('scale-'))]
 
 const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all but memory and scale-…, if none is named): ${PART_NAMES}
+Parts (all but memory, simulate and scale-…, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)

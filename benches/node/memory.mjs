@@ -1,22 +1,22 @@
-/** Memory: what a key takes, in Redis and in the embedded store. Prints tables for docs/algorithms.md. */
+/** Memory: what a key takes, in Redis and in the embedded store, and a million of them. Prints tables for docs/algorithms.md. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
-import { RateLimiter, RedisStore } from 'tollgate'
+import { gcra, RateLimiter, RedisStore } from 'tollgate'
 import { minded } from './children.mjs'
 import { POLICIES } from './policies.mjs'
 import { startRedis } from './redis-server.mjs'
-import { median } from './report.mjs'
+import { median, printColumns, printTargets, targetsOf } from './report.mjs'
 
 export const title = 'Memory: bytes per key'
 
-export const peers = []
+export const peers = ['rate-limiter-flexible']
 
 export const paces = {
-  full: { rounds: 1, keys: 100_000 },
-  quick: { rounds: 1, keys: 20_000 },
+  full: { rounds: 1, keys: 100_000, many: 1_000_000 },
+  quick: { rounds: 1, keys: 20_000, many: 100_000 },
 }
 
 /** So many calls of one unit are made on each key; evenly over half a window, if they are many. */
@@ -31,8 +31,22 @@ const QUIET_V8 = ['--expose-gc', '--single-threaded', '--max-semi-space-size=1',
 /** Keys are asked about one by one in Redis: they differ by the lengths of numbers only. */
 const REDIS_KEYS = 20
 
-/** @param {{ rounds: number, keys: number }} pace */
-export async function run({ rounds, keys }) {
+const KEY_BYTES = 20
+
+/** Those that are given a million keys, and what makes their calls in the process that is measured. */
+const MANY = {
+  'tollgate, gcra': { policy: gcra({ limit: LIMIT, period: '1h' }) },
+  'rate-limiter-flexible memory': { peer: 'rate-limiter-flexible', limit: LIMIT, seconds: 3_600 },
+}
+
+/** @type {import('./report.mjs').Target[]} */
+const TARGETS = [
+  { of: 'tollgate, gcra', figure: 'bytes per key beside its own', atMost: 100 },
+  { of: 'tollgate, gcra', to: 'rate-limiter-flexible memory', figure: 'bytes per key beside its own', below: 1 },
+]
+
+/** @param {{ rounds: number, keys: number, many: number }} pace */
+export async function run({ rounds, keys, many }) {
   const redis = await startRedis()
   try {
     const results = []
@@ -44,7 +58,8 @@ export async function run({ rounds, keys }) {
         inRedis.push(await bytesInRedis(policy, uses, redis.url))
         const measured = []
         for (let round = 0; round < rounds; round++) {
-          measured.push(await bytesEmbedded({ policy, uses, keys, stepMs: HALF_WINDOW_MS / uses }))
+          const { beside } = await bytesEmbedded({ policy, uses, keys, stepMs: HALF_WINDOW_MS / uses })
+          measured.push(beside)
         }
         embedded.push(median(measured))
       }
@@ -55,10 +70,25 @@ export async function run({ rounds, keys }) {
       `embedded: resident memory without V8's heap, after less before, over ${keys} keys of 20 bytes in a fresh process`,
       `${LIMIT} units per window; 1 call of one unit on each key, or 100 over half a window`,
     ]
-    return { conditions, results }
+    return { conditions, results, ...(await bytesOfMany(many, rounds)) }
   } finally {
     await redis.stop()
   }
+}
+
+/** What a key takes of a process's resident memory, V8's heap included, less its own bytes. */
+async function bytesOfMany(keys, rounds) {
+  const figures = new Map()
+  for (const [name, contender] of Object.entries(MANY)) {
+    const measured = []
+    for (let round = 0; round < rounds; round++) {
+      const { resident } = await bytesEmbedded({ ...contender, uses: 1, keys, stepMs: 0 })
+      measured.push(resident - KEY_BYTES)
+    }
+    figures.set(name, measured)
+  }
+  const ofMany = [...figures].map(([name, measured]) => ({ name, keys, bytes: median(measured) }))
+  return { ofMany, targets: targetsOf(TARGETS, figures) }
 }
 
 async function bytesInRedis(policy, uses, url) {
@@ -84,6 +114,7 @@ async function bytesInRedis(policy, uses, url) {
   }
 }
 
+/** What a key takes `beside` V8's heap, and of all `resident` memory. */
 async function bytesEmbedded(work) {
   const program = fileURLToPath(new URL('memory-child.mjs', import.meta.url))
   const child = minded(fork(program, [JSON.stringify(work)], { execArgv: QUIET_V8 }))
@@ -91,8 +122,8 @@ async function bytesEmbedded(work) {
     throw new Error(`the process ended with ${code} before it told anything`)
   })
   ended.catch(() => {})
-  const [bytes] = await Promise.race([once(child, 'message'), ended])
-  return bytes
+  const [told] = await Promise.race([once(child, 'message'), ended])
+  return told
 }
 
 /** A key of 20 bytes. */
@@ -101,7 +132,7 @@ export function keyOf(number) {
 }
 
 /** @param {Awaited<ReturnType<typeof run>>} result */
-export function print({ conditions, results }) {
+export function print({ conditions, results, ofMany, targets }) {
   for (const condition of conditions) {
     console.log(`  ${condition}`)
   }
@@ -111,4 +142,9 @@ export function print({ conditions, results }) {
     const cells = [...inRedis, ...embedded].map((bytes) => bytes.toFixed(0))
     console.log(`| ${name} | ${cells.join(' | ')} |`)
   }
+  printColumns(
+    [`keys of ${KEY_BYTES} bytes, resident`, 'keys', 'bytes per key beside its own'],
+    ofMany.map(({ name, keys, bytes }) => [name, keys.toLocaleString('en'), bytes.toFixed(0)]),
+  )
+  printTargets(targets)
 }

@@ -44,7 +44,7 @@ function withLibraries(server, program, archives, folder) {
   return script
 }
 
-/** Starts a server, and asks it by INFO: `{ product, version }`. Valkey tells its own, and a Redis version that it is like. */
+/** Starts a server, and asks it: `{ product, version, hasTls }`. Valkey tells its own version, and a Redis's that it is like. */
 export async function ask(path) {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-server-'))
   const socket = join(folder, 'redis.sock')
@@ -59,10 +59,10 @@ export async function ask(path) {
     },
   )
   try {
-    const info = await Promise.race([ended, inform(socket)])
+    const { info, hasTls } = await Promise.race([ended, inform(socket)])
     const field = (name) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1]
     const valkey = field('valkey_version')
-    return { product: valkey ? 'Valkey' : 'Redis', version: valkey ?? field('redis_version') }
+    return { product: valkey ? 'Valkey' : 'Redis', version: valkey ?? field('redis_version'), hasTls }
   } finally {
     ended.catch(() => undefined)
     if (child.exitCode === null && child.pid !== undefined) {
@@ -80,7 +80,9 @@ async function inform(socket) {
     redis.on('error', () => undefined)
     try {
       await redis.connect()
-      return await redis.info('server')
+      // An option that it was built without is not known to it.
+      const known = await redis.config('GET', 'tls-port')
+      return { info: await redis.info('server'), hasTls: known.length > 0 }
     } catch (error) {
       if (Date.now() > deadline) {
         throw error

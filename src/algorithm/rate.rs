@@ -52,6 +52,15 @@ pub struct RateState {
 }
 
 impl RateState {
+    /// Units on the books at a time, rounded up; all that may be, if a clock step left the state beyond its horizon.
+    #[must_use]
+    pub fn used(&self, now: Micros) -> u64 {
+        match self.numbers.horizon(now) {
+            Some(horizon) if self.arrival <= horizon => self.numbers.used(self.arrival, now),
+            _ => self.numbers.burst,
+        }
+    }
+
     /// Whether a slot is booked that is still to come: nobody overtakes those who wait.
     #[inline]
     pub(super) fn awaits_slot(&self, now: Micros) -> bool {
@@ -81,8 +90,9 @@ pub struct Rate {
     /// What `burst` units add: the time from fully used to full.
     full: Arrival,
     levels: Levels,
-    /// How far ahead the arrival may lie when a call comes, if debt allows the call to go further.
-    gate: Option<Arrival>,
+    /// How far ahead the arrival may lie when a call of one unit comes. Debt allows greater costs to go
+    /// further, but not to begin later.
+    gate: Arrival,
     /// How far ahead the arrival lies at first sight, if the bucket does not begin full.
     start: Option<Arrival>,
 }
@@ -146,7 +156,7 @@ impl Rate {
             let rule = levels::LINGERS_TOO_LONG;
             return Err(InvalidNumber { option: "initial", rule });
         }
-        let gate = (levels.debt > 0).then(|| numbers.time_of(levels.capacity - 1));
+        let gate = numbers.time_of(levels.capacity - 1);
         let start = levels.begins_low().then(|| numbers.time_of(levels.used_at_first()));
         Ok(Self { shared: Arc::new(numbers), numbers, unit, full, levels, gate, start })
     }
@@ -258,8 +268,8 @@ impl Rate {
             }
         }
         let standing = state.arrival.max(base);
-        let shut = |gate| standing > base.plus(gate, self.numbers.units);
-        (!self.gate.is_some_and(shut)).then_some(standing)
+        let is_shut = self.levels.debt > 0 && standing > base.plus(self.gate, self.numbers.units);
+        (!is_shut).then_some(standing)
     }
 
     /// The arrival that a call of `cost` units, at least 1, leaves if it is admitted; otherwise what
@@ -271,6 +281,13 @@ impl Rate {
         now: Micros,
         cost: u64,
     ) -> Result<Arrival, Outcome> {
+        if cost == 1 && Arc::ptr_eq(&state.numbers, &self.shared) {
+            // What follows, for what nearly all calls are.
+            let base = Arrival::at(now);
+            let is_shut = state.arrival > base.plus(self.gate, self.numbers.units);
+            let arrival = || state.arrival.max(base).plus(self.unit, self.numbers.units);
+            return if is_shut { Err(Outcome::Refused) } else { Ok(arrival()) };
+        }
         if cost > self.numbers.burst {
             return Err(Outcome::Impossible);
         }
@@ -372,8 +389,11 @@ impl<T: RateBased> Algorithm for T {
         // The first time at which at most `room` units are still on the books. The state's numbers
         // may be another policy's, whose burst, and so the largest safe cost, is another.
         let rate = self.rate();
-        let room = rate.levels.room_for(cost);
-        let lead = if rate.wrote(state) { rate.time_of(room) } else { state.numbers.time_of(room) };
+        let lead = match (rate.wrote(state), cost) {
+            (true, 1) => rate.gate,
+            (true, _) => rate.time_of(rate.levels.room_for(cost)),
+            (false, _) => state.numbers.time_of(rate.levels.room_for(cost)),
+        };
         let short = u64::from(state.arrival.part > lead.part);
         let fits_at = (state.arrival.micros + short).saturating_sub(lead.micros);
         fits_at.max(state.numbers.booked_until).max(now)

@@ -82,6 +82,13 @@ impl CounterState {
         Self { ends_ms, current: 0, previous, ..self }
     }
 
+    /// Units that count at a time, in microseconds.
+    #[must_use]
+    pub fn used_at(self, now: Micros) -> u64 {
+        let now_ms = now / MICROS_PER_MILLI;
+        self.at(now_ms).used(now_ms)
+    }
+
     /// Units that count, of a state as it stands.
     #[inline]
     fn used(self, now_ms: u64) -> u64 {

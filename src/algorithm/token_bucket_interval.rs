@@ -72,6 +72,16 @@ impl IntervalState {
         self.anchor.saturating_add(self.numbers.time_of(self.used))
     }
 
+    /// Units used and not refilled at a time; all that may be, if a clock step left the state beyond its horizon.
+    #[must_use]
+    pub fn used_at(&self, now: Micros) -> u64 {
+        let IntervalNumbers { most, .. } = *self.numbers;
+        if self.anchor > now && self.full_at() > now.saturating_add(self.numbers.time_of(most)) {
+            return most;
+        }
+        self.at(now).1
+    }
+
     /// The anchor and the units used with all refills counted up to `now`. If none are used, the
     /// bucket is full, and the anchor says nothing.
     fn at(&self, now: Micros) -> (Micros, u64) {

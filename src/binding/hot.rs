@@ -15,22 +15,23 @@ use napi::bindgen_prelude::{Env, Float64Array, FromNapiValue, Result, Unknown};
 use napi::{Error, Status, check_status, sys};
 
 use super::answer::{Answer, Failure, Place};
+use super::clock::BareSystemClock;
 use super::key::{KeyBuffer, number};
 use super::{micros, whole};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::Key;
 use crate::perform::Performed;
 use crate::store::memory::Ledger;
 use crate::time::Micros;
 
-/// A time below 0 asks for the system's clock.
-pub(super) const SYSTEM_CLOCK: f64 = -1.0;
-
 /// A time given by the caller, or the system's.
 pub(super) struct TimeOf(Option<Micros>);
 
 impl TimeOf {
+    /// The system's.
+    pub(super) const SYSTEM: Self = Self(None);
+
     /// `epoch_ms` below 0 asks for the system's clock.
     pub(super) fn call(epoch_ms: f64) -> Self {
         Self(micros(epoch_ms))
@@ -39,7 +40,7 @@ impl TimeOf {
 
 impl Clock for TimeOf {
     fn now(&self) -> Micros {
-        self.0.map_or_else(|| SystemClock.now(), |given| given.now())
+        self.0.map_or_else(|| BareSystemClock.now(), |given| given.now())
     }
 }
 
@@ -107,11 +108,11 @@ pub(super) fn ask<Q: Question>(
     place: &mut Q::Place,
     asked: &Q::Asked,
     key: Answered<Key<'_>>,
-    cost: f64,
+    cost: u64,
     time: &TimeOf,
 ) {
     match key {
-        Ok(key) => answer(place, || Q::ask(asked, key, whole(cost), time)),
+        Ok(key) => answer(place, || Q::ask(asked, key, cost, time)),
         Err(failure) => place.write(Err(failure)),
     }
 }
@@ -156,8 +157,8 @@ unsafe extern "C" fn call<Q: Question>(
         let bound = data.cast::<Bound<Q>>().as_mut().unwrap_unchecked();
         let mut buffer = KeyBuffer::new();
         let key = buffer.read(env, key);
-        let cost = if count > 1 { number(env, cost) } else { 1.0 };
-        let time = TimeOf::call(if count > 2 { number(env, time) } else { SYSTEM_CLOCK });
+        let cost = if count > 1 { whole(number(env, cost)) } else { 1 };
+        let time = if count > 2 { TimeOf::call(number(env, time)) } else { TimeOf::SYSTEM };
         ask::<Q>(bound.answer.as_mut(), &bound.asked, key, cost, &time);
     }
     ptr::null_mut()

@@ -15,6 +15,7 @@ use super::hot::{self, Question, Take, TakeNamed, TimeOf};
 use super::key::{KeyBuffer, element};
 use super::operation::{self, KeyBuffers};
 use super::policy::Policy;
+use super::whole;
 use crate::operation::{HoldId, Operation};
 use crate::store::memory;
 
@@ -44,7 +45,7 @@ impl Ledger {
             // SAFETY: the environment and the array are the running callback's.
             let key =
                 unsafe { buffer.read(env.raw(), element(env.raw(), keys.value().value, index)) };
-            hot::ask::<Q>(answer, &self.inner, key, cost, time);
+            hot::ask::<Q>(answer, &self.inner, key, whole(cost), time);
         }
     }
 

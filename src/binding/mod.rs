@@ -9,6 +9,7 @@
 //! call is a plain C callback in [`hot`]: the generated glue of a `#[napi]` function with a string
 //! costs some 150 ns more than the decision itself.
 
+mod clock;
 mod hot;
 mod key;
 mod ledger;
@@ -25,6 +26,8 @@ mod redis_ledger;
 mod redis_listener;
 #[cfg(feature = "redis")]
 mod redis_notices;
+#[cfg(feature = "redis")]
+mod redis_reader;
 #[cfg(feature = "redis")]
 mod redis_target;
 mod store;

@@ -44,6 +44,12 @@ fn start_runtime() {
     }
 }
 
+/// The runtime that serves all connections.
+pub(super) fn runtime() -> Result<Handle> {
+    let none = || Error::new(Status::GenericFailure, "could not start a thread");
+    RUNTIME.get().cloned().ok_or_else(none)
+}
+
 /// A Redis server, or a cluster, as a store.
 #[napi]
 pub struct RedisStore {
@@ -80,9 +86,7 @@ impl RedisStore {
         >,
         listens: bool,
     ) -> Result<Self> {
-        let Some(runtime) = RUNTIME.get() else {
-            return Err(Error::new(Status::GenericFailure, "could not start a thread"));
-        };
+        let runtime = &runtime()?;
         let remote = Arc::default();
         let listener = listens.then(|| Listener::new(env, &settle, Arc::clone(&remote)));
         let listener = listener.transpose()?;

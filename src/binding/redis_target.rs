@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 
 use super::whole;
 use crate::store::redis::{
-    Access, Address, Cluster, Connection, Credentials, Identity, Login, Logins, Patience, Remote,
-    Route, Sentinels, Tls, Warning,
+    Access, Address, Cluster, Connection, Credentials, Identity, Login, Logins, Patience, Reader,
+    Remote, Route, Sentinels, Tls, Warning,
 };
 
 /// Where Redis is, and how it is reached. TypeScript has checked it.
@@ -82,10 +82,24 @@ impl RedisTarget {
             let route = self.route(logins)?;
             return Ok(Remote::Server(Connection::open(route, patience, runtime, warn)));
         }
+        let (seeds, access) = self.seeds(logins)?;
+        Ok(Remote::Cluster(Cluster::open(seeds, access, patience, runtime, warn)))
+    }
+
+    /// A reader of what is there, which connects when it is asked. Throws what is wrong with the certificates.
+    pub(super) fn reader(self, logins: impl Logins + 'static) -> Result<Reader> {
+        if !self.cluster {
+            return self.route(logins).map(Reader::by_route);
+        }
+        let (seeds, access) = self.seeds(logins)?;
+        Ok(Reader::of_cluster(seeds, access))
+    }
+
+    /// The nodes of the cluster, and how they are reached.
+    fn seeds(self, logins: impl Logins + 'static) -> Result<(Vec<Address>, Access)> {
         let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
         let access = self.access.access(timeout, Arc::new(logins))?;
-        let seeds = self.addresses.into_iter().map(RedisAddress::address).collect();
-        Ok(Remote::Cluster(Cluster::open(seeds, access, patience, runtime, warn)))
+        Ok((self.addresses.into_iter().map(RedisAddress::address).collect(), access))
     }
 
     /// The way to the server.

@@ -187,7 +187,8 @@ fn alone(decision: &Decision) -> Several {
 #[expect(clippy::cast_precision_loss, reason = "numbers below 2^53 are exact")]
 #[inline]
 fn double(number: u64) -> f64 {
-    number as f64
+    // Signed ones are converted in one step.
+    number.cast_signed() as f64
 }
 
 #[inline]

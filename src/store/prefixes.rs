@@ -59,6 +59,11 @@ impl Prefixes {
         Ok(policies.named().iter().map(number).collect())
     }
 
+    /// The policies that a prefix is open with. Ledgers that count with these very ones share what states refer to.
+    pub(crate) fn policies(&self, prefix: &str) -> Option<&Policies> {
+        Some(&self.open[self.find(prefix).ok()?].policies)
+    }
+
     /// One ledger of the prefix fewer.
     pub(crate) fn close(&mut self, prefix: &str) {
         if let Ok(index) = self.find(prefix) {

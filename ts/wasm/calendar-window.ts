@@ -9,5 +9,7 @@ import { isTimeZone } from './host.js'
  *
  * @example
  * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })
+ *
+ * @function
  */
 export const calendarWindow: MakeCalendarWindow = calendarWindowIn(isTimeZone)

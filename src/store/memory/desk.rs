@@ -86,21 +86,23 @@ impl<'a> Desk<'a> {
         keys: &[Option<Key<'a>>],
         clock: &impl Clock,
     ) -> Self {
-        let place = |key: &Option<Key<'a>>| key.map(|key| (key, store.place_of(key)));
+        let place = |key: &Option<Key<'a>>| key.map(|key| (key, store.place(key)));
         let places: Vec<_> = keys.iter().map(place).collect();
         let mut numbers = Vec::with_capacity(places.len());
         for (_, place) in places.iter().flatten() {
-            if let Err(index) = numbers.binary_search(&place.shard) {
-                numbers.insert(index, place.shard);
+            let number = store.number_of_shard(*place);
+            if let Err(index) = numbers.binary_search(&number) {
+                numbers.insert(index, number);
             }
         }
-        let lock = |number| (number, locked(&store.shards[number]));
+        let lock = |number: usize| (number, locked(&store.shards[number].0));
         let shards: Vec<_> = numbers.into_iter().map(lock).collect();
         let now = clock.now();
         let slot = |(NamedPolicy { subject, .. }, &space): (&NamedPolicy, &u32)| {
             let (key, place) = (*places.get(*subject)?)?;
-            let shard = shards.binary_search_by_key(&place.shard, |shard| shard.0).ok()?;
-            let spot = (space, key, place.in_space(space));
+            let number = store.number_of_shard(place);
+            let shard = shards.binary_search_by_key(&number, |shard| shard.0).ok()?;
+            let spot = (space, key, place);
             let extras = shards[shard].1.extras(spot).cloned().unwrap_or_default();
             Some(Slot { shard, spot, extras, claimed: false, laid_out: None })
         };

@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::operation::Operation;
 use crate::perform::Performed;
 use crate::policies::Policies;
-use crate::policy::{Policy, State};
+use crate::policy::{Layout, Policy, State};
 use crate::several::{self, Told};
 use crate::time::Micros;
 
@@ -56,7 +56,7 @@ impl Ledger {
 
     /// Takes `cost` units from a key. Several policies all count by it.
     pub fn take(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
-        let take = |policy: &_, state: &mut _, now| decision::take(policy, state, now, cost);
+        let take = |policy: &_, state: &mut _, now| take_alone(policy, state, now, cost);
         let decide = || self.decide(key, &Operation::Take { cost }, clock).decision;
         self.change(key, clock, take, decide)
     }
@@ -137,7 +137,7 @@ impl Ledger {
         decide: impl FnOnce() -> T,
     ) -> T {
         let (policy, space) = &self.first;
-        let place = self.store.place(*space, key);
+        let place = self.store.place(key);
         let spot = (*space, key, place);
         let mut shard = self.store.shard(place);
         // Not `||`: calls on one policy pay for a single test.
@@ -145,9 +145,10 @@ impl Ledger {
             drop(shard);
             return decide();
         }
+        let guess = shard.approach(spot);
         let now = clock.now();
         self.store.tidy(&mut shard, now);
-        match shard.find(spot, now) {
+        match shard.find(spot, guess, now) {
             Held::Own(state) => take(policy, state, now),
             Held::Newcomer(shared) => {
                 let before = shared.unwrap_or_else(|| policy.unused());
@@ -169,15 +170,16 @@ impl Ledger {
         peek: impl FnOnce(&Policy, &State, Micros) -> T,
     ) -> Option<T> {
         let (policy, space) = &self.first;
-        let place = self.store.place(*space, key);
+        let place = self.store.place(key);
         let spot = (*space, key, place);
         let mut shard = self.store.shard(place);
         // Not `||`: calls on one policy pay for a single test.
         if (self.is_several | shard.has_extras()) && self.needs_desk(&shard, spot) {
             return None;
         }
+        let guess = shard.approach(spot);
         let now = clock.now();
-        Some(match shard.find(spot, now) {
+        Some(match shard.find(spot, guess, now) {
             Held::Own(state) => peek(policy, state, now),
             Held::Newcomer(shared) => {
                 let state = shared.unwrap_or_else(|| policy.unused());
@@ -195,6 +197,23 @@ impl Ledger {
         let keys = vec![Some(key); self.policies.subjects()];
         self.perform(&keys, &Operation::Reset, clock).map(drop)
     }
+}
+
+/// [`decision::take`], by the algorithm itself where it is one of the most frequent: which one it is, is asked
+/// once, where the questions that make a decision would each ask it.
+#[inline]
+fn take_alone(policy: &Policy, state: &mut State, now: Micros, cost: u64) -> Decision {
+    match (policy.layout(), &mut *state) {
+        (Layout::Rate(rate), State::Rate(own)) => decision::take(rate, own, now, cost),
+        (Layout::Window(window), State::Window(own)) => decision::take(window, own, now, cost),
+        _ => take_of_any(policy, state, now, cost),
+    }
+}
+
+/// Apart, so that the way of those is short.
+#[inline(never)]
+fn take_of_any(policy: &Policy, state: &mut State, now: Micros, cost: u64) -> Decision {
+    decision::take(policy, state, now, cost)
 }
 
 impl Drop for Ledger {

@@ -6,17 +6,23 @@
 
 use std::mem;
 
-use super::table::{OwnedKey, Table};
+use super::table::{Guess, OwnedKey, Table};
 use super::{Room, Spot};
 use crate::algorithm::{State as _, WindowState};
 use crate::perform::Extras;
 use crate::policy::State;
 use crate::time::Micros;
 
-/// After so many visits the hand moves on.
-const VISITS_PER_SWEEP: u32 = 64;
+/// When so much is due, the hand moves on.
+const DUES_PER_SWEEP: u32 = 256;
 
-/// So many entries it passes then: one for each visit.
+/// Every visit owes one, and one that brings a new key so much more.
+const DUES_OF_A_NEWCOMER: u32 = 3;
+
+/// While there is something to drop, so much is due again at once: then every visit pays for an entry.
+const DUES_AFTER_A_FIND: u32 = 192;
+
+/// So many entries the hand passes then: one for each new key, and as many in another shard.
 const ENTRIES_PER_SWEEP: usize = 64;
 
 /// So many entries it passes before a newcomer to a full store is turned away to a shared cell.
@@ -44,21 +50,30 @@ pub(super) enum Held<'a> {
     Newcomer(Option<State>),
 }
 
+/// In this order: what every visit writes to stands beside the lock, so that a thread which visits what another one
+/// has visited waits for one cache line of it.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Shard {
+    dues: u32,
     entries: Table<State>,
     /// What few keys have beside a state.
     extras: Table<Extras>,
     /// In order of their names: they are few, as they are spread over the shards.
     cells: Vec<Cell>,
-    visits: u32,
 }
 
 impl Shard {
+    /// Guesses where a key's entry is; to be done before the clock is read: see [`Table::approach`].
+    #[inline(always)]
+    pub(super) fn approach(&mut self, spot: Spot<'_>) -> Guess {
+        self.entries.approach(spot)
+    }
+
     /// What is held of a key.
     #[inline(always)]
-    pub(super) fn find(&mut self, spot: Spot<'_>, now: Micros) -> Held<'_> {
-        match self.entries.index(spot) {
+    pub(super) fn find(&mut self, spot: Spot<'_>, guess: Guess, now: Micros) -> Held<'_> {
+        match self.entries.index_by(guess, spot) {
             Some(index) => Held::Own(self.entries.at(index)),
             None => Held::Newcomer(self.cell(spot, now)),
         }
@@ -84,10 +99,11 @@ impl Shard {
     /// Keeps the state of a [newcomer](Held::Newcomer).
     pub(super) fn admit(&mut self, spot: Spot<'_>, state: State, room: &Room, now: Micros) {
         if self.find_room(room, now) {
+            self.dues += DUES_OF_A_NEWCOMER;
             self.entries.put(spot, state);
         } else {
             let (space, _, place) = spot;
-            let name = (space, place.cell);
+            let name = (space, place.cell());
             let index = find(&self.cells, name).unwrap_or_else(|index| {
                 self.cells.insert(index, Cell { name, state: state.clone(), began: now });
                 index
@@ -131,15 +147,24 @@ impl Shard {
         room.give_back(rooms.saturating_sub(usize::from(has)));
     }
 
-    /// Counts a visit, and tells whether some entries should be swept for it.
+    /// Counts a visit, and tells whether some entries are to be swept.
     pub(super) fn is_due(&mut self) -> bool {
-        self.visits = (self.visits + 1) % VISITS_PER_SWEEP;
-        self.visits == 0
+        self.dues += 1;
+        if self.dues < DUES_PER_SWEEP {
+            return false;
+        }
+        self.dues = 0;
+        true
     }
 
-    /// Drops what is as if never used among the next entries.
-    pub(super) fn sweep_some(&mut self, room: &Room, now: Micros) {
-        self.sweep(ENTRIES_PER_SWEEP, room, now);
+    /// Something was dropped, here or in the shard that is swept along: there may be more.
+    pub(super) fn has_found(&mut self) {
+        self.dues = DUES_AFTER_A_FIND;
+    }
+
+    /// Drops what is as if never used among the next entries: whether there was any.
+    pub(super) fn sweep_some(&mut self, room: &Room, now: Micros) -> bool {
+        self.sweep(ENTRIES_PER_SWEEP, room, now)
     }
 
     /// The state of a key's overflow cell, if it still matters.
@@ -147,7 +172,7 @@ impl Shard {
         if self.cells.is_empty() {
             return None;
         }
-        let cell = &self.cells[find(&self.cells, (space, place.cell)).ok()?];
+        let cell = &self.cells[find(&self.cells, (space, place.cell())).ok()?];
         (cell.state.settled_at() > now).then(|| cell.state.clone())
     }
 
@@ -161,15 +186,17 @@ impl Shard {
     }
 
     /// Moves the hands over up to `steps` entries of each table, and drops those that are as if never
-    /// used.
-    fn sweep(&mut self, steps: usize, room: &Room, now: Micros) {
+    /// used: whether there were any.
+    fn sweep(&mut self, steps: usize, room: &Room, now: Micros) -> bool {
         let can_drop = |key: &OwnedKey, state: &State| can_drop(&self.cells, key, state, now);
         let states = self.entries.sweep(steps, can_drop);
         if states.finished {
             self.cells.retain(|cell| cell.state.settled_at() > now);
         }
         let extras = self.extras.sweep(steps, |_, extras| extras.end() <= now);
-        room.give_back(states.dropped + extras.dropped);
+        let dropped = states.dropped + extras.dropped;
+        room.give_back(dropped);
+        dropped > 0
     }
 }
 
@@ -183,7 +210,8 @@ fn can_drop(cells: &[Cell], key: &OwnedKey, state: &State, now: Micros) -> bool 
     settled_at <= now
         && (cells.is_empty()
             || state.drains()
-            || !find(cells, (key.space, key.cell)).is_ok_and(|index| began_earlier(&cells[index])))
+            || !find(cells, (key.space, key.cell()))
+                .is_ok_and(|index| began_earlier(&cells[index])))
 }
 
 /// Where a cell is among others, or would be.
@@ -199,8 +227,9 @@ mod tests {
     use crate::key::Key;
     use crate::policy::Policy;
 
-    fn place(hash: u64) -> Place {
-        Place { hash, shard: 0, cell: 0 }
+    fn place(hash: u32) -> Place {
+        // All in one cell.
+        Place { hash: hash << 10 }
     }
 
     fn until(ends_ms: u64) -> State {
@@ -211,19 +240,23 @@ mod tests {
         Room { held: 0.into(), max_keys }
     }
 
-    fn put(shard: &mut Shard, room: &Room, text: &str, hash: u64, state: State) {
+    fn put(shard: &mut Shard, room: &Room, text: &str, hash: u32, state: State) {
         shard.admit((0, Key::new(text).unwrap(), place(hash)), state, room, 0);
     }
 
-    fn own(shard: &mut Shard, text: &str, hash: u64) -> Option<State> {
-        match shard.find((0, Key::new(text).unwrap(), place(hash)), 0) {
+    fn own(shard: &mut Shard, text: &str, hash: u32) -> Option<State> {
+        let spot = (0, Key::new(text).unwrap(), place(hash));
+        let guess = shard.approach(spot);
+        match shard.find(spot, guess, 0) {
             Held::Own(state) => Some(state.clone()),
             Held::Newcomer(_) => None,
         }
     }
 
-    fn shared(shard: &mut Shard, text: &str, hash: u64, now: Micros) -> Option<State> {
-        match shard.find((0, Key::new(text).unwrap(), place(hash)), now) {
+    fn shared(shard: &mut Shard, text: &str, hash: u32, now: Micros) -> Option<State> {
+        let spot = (0, Key::new(text).unwrap(), place(hash));
+        let guess = shard.approach(spot);
+        match shard.find(spot, guess, now) {
             Held::Own(_) => panic!("{text} has an entry"),
             Held::Newcomer(state) => state,
         }
@@ -232,14 +265,14 @@ mod tests {
     #[test]
     fn a_sweep_drops_what_is_settled_and_nothing_else() {
         let (mut shard, room) = (Shard::default(), room(100));
-        for n in 0..100_u64 {
+        for n in 0..100_u32 {
             put(&mut shard, &room, &n.to_string(), n, until(if n % 3 == 0 { 5 } else { 50 }));
         }
         shard.sweep(100, &room, 5_000);
         shard.sweep(100, &room, 5_000);
         assert_eq!(shard.entries.len(), 66);
         assert_eq!(room.held.load(std::sync::atomic::Ordering::Relaxed), 66);
-        for n in 0..100_u64 {
+        for n in 0..100_u32 {
             assert_eq!(own(&mut shard, &n.to_string(), n).is_some(), n % 3 != 0, "{n}");
         }
     }
@@ -273,7 +306,7 @@ mod tests {
     #[test]
     fn a_cell_that_begins_again_lets_go_of_what_settled_before() {
         let (mut shard, room) = (Shard::default(), room(200));
-        for n in 0..200_u64 {
+        for n in 0..200_u32 {
             put(&mut shard, &room, &n.to_string(), n, until(if n == 150 { 14 } else { 100 }));
         }
         let newcomer = (0, Key::new("newcomer").unwrap(), place(999));
@@ -348,7 +381,7 @@ mod tests {
         put(&mut shard, &room, "a", 1, until(5));
         put(&mut shard, &room, "b", 2, until(6));
         let lifted = ["a", "b", "c"].map(|text| {
-            let hash = u64::from(text.as_bytes()[0] - b'a' + 1);
+            let hash = u32::from(text.as_bytes()[0] - b'a' + 1);
             shard.lift((0, Key::new(text).unwrap(), place(hash)))
         });
         let [Some((a, five)), Some((b, six)), None] = lifted else { panic!("{lifted:?}") };

@@ -18,6 +18,7 @@ mod round;
 mod script;
 mod slot;
 mod split;
+mod stored;
 pub mod text;
 mod told;
 mod waves;
@@ -27,6 +28,8 @@ mod wire;
 mod cluster;
 #[cfg(feature = "redis")]
 mod connection;
+#[cfg(feature = "redis")]
+mod reader;
 #[cfg(feature = "redis")]
 mod remote;
 
@@ -44,10 +47,13 @@ pub use job::{Answer, Failure, Job};
 pub use keys::Keys;
 pub use name::Names;
 #[cfg(feature = "redis")]
+pub use reader::{Holds, Read, Reader};
+#[cfg(feature = "redis")]
 pub use remote::Remote;
 pub use reply::{CallError, Entry, Reply, Value};
 pub use round::{Round, Unanswered};
 pub use script::{CLOCK, Script};
 pub use slot::{SLOTS, slot_of};
 pub use split::{Part, Split};
+pub use stored::{Facts, Raw, Shape, StoredExtras, StoredName, TAGS, shape_of};
 pub use wire::Left;

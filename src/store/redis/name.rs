@@ -40,7 +40,7 @@ impl Names {
             subject: named.subject,
         };
         let heads = policies.named().iter().map(head).collect();
-        let holds = format!("{prefix}:~holds:{{").into();
+        let holds = holds_head(prefix).into();
         Self { heads, holds, subjects: policies.subjects(), tags: None }
     }
 
@@ -90,25 +90,40 @@ impl Names {
         name
     }
 
-    /// Appends a name: its head, which ends where the hash tag begins, and the user's key.
     fn push(&self, head: &str, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        name.extend_from_slice(head.as_bytes());
-        match (tag, self.tags) {
-            (None, None) => {
-                push_escaped(key.as_str(), name);
-                name.push(b'}');
-                return;
-            }
-            (Some(tag), _) => push_escaped(tag, name),
-            (None, Some(tags)) => {
-                let number = crc16(key.as_str().as_bytes()) % tags;
-                name.extend_from_slice(format!("%~{number}").as_bytes());
-            }
-        }
-        // It does not end with a brace, as every name without a tag does.
-        name.push(b'}');
-        push_escaped(key.as_str(), name);
+        push_name(head, key.as_str(), tag, self.tags, name);
     }
+}
+
+/// How the names of the keys that keep holds begin.
+pub(super) fn holds_head(prefix: &str) -> String {
+    format!("{prefix}:~holds:{{")
+}
+
+/// Appends a name: its head, which ends where the hash tag begins, and the user's key.
+pub(super) fn push_name(
+    head: &str,
+    key: &str,
+    tag: Option<&str>,
+    tags: Option<NonZeroU16>,
+    name: &mut Vec<u8>,
+) {
+    name.extend_from_slice(head.as_bytes());
+    match (tag, tags) {
+        (None, None) => {
+            push_escaped(key, name);
+            name.push(b'}');
+            return;
+        }
+        (Some(tag), _) => push_escaped(tag, name),
+        (None, Some(tags)) => {
+            let number = crc16(key.as_bytes()) % tags;
+            name.extend_from_slice(format!("%~{number}").as_bytes());
+        }
+    }
+    // It does not end with a brace, as every name without a tag does.
+    name.push(b'}');
+    push_escaped(key, name);
 }
 
 /// Appends a text. A hash tag ends at the first `}`, so braces are escaped, and `%` with them.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::algorithm::{Gcra, Taken};
+use crate::algorithm::{FixedWindow, Gcra, SlidingCounter, Taken};
 use crate::decision::Status;
 use crate::policies::NamedPolicy;
 
@@ -10,6 +10,37 @@ fn ledger(max_keys: usize) -> Ledger {
 
 fn key(text: &str) -> Key<'_> {
     Key::new(text).unwrap()
+}
+
+#[test]
+fn the_short_way_decides_as_the_long_one() {
+    let policies = [
+        Policy::Gcra(Gcra::new(3, 1_000_000, 3).unwrap()),
+        Policy::FixedWindow(FixedWindow::new(3, 1_000_000).unwrap()),
+        Policy::SlidingCounter(SlidingCounter::new(3, 1_000_000).unwrap()),
+    ];
+    for policy in policies {
+        let [short, long] =
+            [(); 2].map(|()| MemoryStore::new(9, (1, 2)).open("test", policy.clone()).unwrap());
+        for (now, cost) in [(0, 2), (10, 1), (20, 1), (400_000, 1), (500_000, 4), (3_000_000, 3)] {
+            let told = long.take_told(key("a"), cost, &now);
+            assert_eq!(short.take(key("a"), cost, &now), told.decision, "{policy:?} at {now}");
+        }
+    }
+}
+
+#[test]
+fn ledgers_of_one_prefix_write_states_with_the_same_numbers() {
+    let store = MemoryStore::new(9, (1, 2));
+    let ledgers = [(); 2].map(|()| {
+        let gcra = Policy::Gcra(Gcra::new(3, 1_000_000, 3).unwrap());
+        store.open("test", gcra).unwrap()
+    });
+    let [State::Rate(one), State::Rate(other)] = ledgers.map(|ledger| ledger.first.0.unused())
+    else {
+        panic!("not the states of rates")
+    };
+    assert!(Arc::ptr_eq(&one.numbers, &other.numbers));
 }
 
 #[test]

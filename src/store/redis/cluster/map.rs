@@ -24,7 +24,7 @@ const NOBODY: u16 = u16::MAX;
 
 /// The owners of all slots, as far as they are known.
 #[derive(Debug)]
-pub(super) struct SlotMap {
+pub(in super::super) struct SlotMap {
     masters: Vec<Address>,
     replicas: Vec<Address>,
     /// By slot: its master's place.
@@ -34,7 +34,7 @@ pub(super) struct SlotMap {
 impl SlotMap {
     /// Reads what a node that was asked for `CLUSTER SLOTS` has replied. It is nothing if it names no slot:
     /// then the node belongs to no cluster yet, or not any more.
-    pub(super) fn read(reply: &Reply, asked: &Address) -> Option<Self> {
+    pub(in super::super) fn read(reply: &Reply, asked: &Address) -> Option<Self> {
         let Reply::Array(ranges) = reply else { return None };
         let owners = vec![NOBODY; usize::from(SLOTS)];
         let mut map = Self { masters: Vec::new(), replicas: Vec::new(), owners };
@@ -51,7 +51,7 @@ impl SlotMap {
         (!map.masters.is_empty()).then_some(map)
     }
 
-    pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
+    pub(in super::super) fn owner(&self, slot: u16) -> Option<&Address> {
         self.masters.get(usize::from(self.owners[usize::from(slot)]))
     }
 
@@ -60,7 +60,7 @@ impl SlotMap {
         self.owners[usize::from(slot)] = self.place_of(address);
     }
 
-    pub(super) fn masters(&self) -> &[Address] {
+    pub(in super::super) fn masters(&self) -> &[Address] {
         &self.masters
     }
 

@@ -13,5 +13,7 @@ mod request;
 mod router;
 mod topology;
 
+pub(super) use map::SlotMap;
+
 pub use face::Cluster;
 pub use piece::Settled;

@@ -93,7 +93,7 @@ pub struct Access {
 
 impl Access {
     /// Connects; an error says where to, and why not.
-    pub(super) async fn connect(&self, address: &Address) -> Result<Opened, Arc<str>> {
+    pub(in super::super) async fn connect(&self, address: &Address) -> Result<Opened, Arc<str>> {
         match timeout(self.timeout, self.connected(address)).await {
             Ok(connected) => connected.map_err(|why| format!("{address}: {why}").into()),
             Err(_) => Err(format!("{address} did not answer in time").into()),
@@ -177,8 +177,8 @@ impl Line {
 }
 
 /// A connection to a server, which ends when this is dropped.
-pub(super) struct Opened {
-    pub(super) line: Line,
+pub(in super::super) struct Opened {
+    pub(in super::super) line: Line,
     tasks: Vec<JoinHandle<()>>,
 }
 

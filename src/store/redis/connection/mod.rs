@@ -36,6 +36,7 @@ use super::job::Answer;
 use super::round::Round;
 use crate::time::Micros;
 
+pub(super) use self::access::Opened;
 pub(super) use self::link::{Link, Links, keeper};
 pub(super) use self::sender::command;
 pub(super) use self::server_time::ServerTime;

@@ -24,8 +24,8 @@ enum To {
 }
 
 /// A link that has just been made.
-pub(super) struct Connected {
-    pub(super) opened: Opened,
+pub(in super::super) struct Connected {
+    pub(in super::super) opened: Opened,
     pub(super) about: Arc<About>,
     pub(super) warning: Option<Warning>,
 }
@@ -43,13 +43,26 @@ impl Route {
         Self { access, to: To::Master(Box::new(sentinels), None) }
     }
 
+    /// How the server is reached.
+    pub(in super::super) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Where links go, or the last one did.
+    pub(in super::super) fn last(&self) -> Option<&Address> {
+        match &self.to {
+            To::One(address) => Some(address),
+            To::Master(_, last) => last.as_ref(),
+        }
+    }
+
     /// Whether there is no other server to go to.
-    pub(super) fn is_lone(&self) -> bool {
+    pub(in super::super) fn is_lone(&self) -> bool {
         matches!(self.to, To::One(_))
     }
 
     /// Connects to a server that answers and can decide.
-    pub(super) async fn connect(&mut self) -> Result<Connected, Arc<str>> {
+    pub(in super::super) async fn connect(&mut self) -> Result<Connected, Arc<str>> {
         let Self { access, to } = self;
         match to {
             To::One(address) => connected(access, address, false).await,

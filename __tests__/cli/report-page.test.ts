@@ -1,0 +1,146 @@
+/** The report in HTML, as a browser without a network shows it. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import axe from 'axe-core'
+import type { Browser, Page } from 'playwright-core'
+import { startBrowser } from '../browser.js'
+import { tollgate } from './command.js'
+
+const ATTACK = '<img src=x onerror="document.title=1">\'"&</script><script>document.title=2</script>'
+
+let folder: string
+let file: string
+let browser: Browser
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-page-'))
+  file = join(folder, 'report.html')
+  const at = (minute: number, ip: string) =>
+    JSON.stringify({ time: Date.UTC(2026, 0, 31, 10, minute, minute % 60), ip })
+  const steady = Array.from({ length: 300 }, (_, count) => at(count % 60, `10.0.0.${count % 7}`))
+  const flood = Array.from({ length: 200 }, () => at(30, ATTACK))
+  writeFileSync(join(folder, 'access.log'), `${[...steady, ...flood, 'broken <b>line'].join('\n')}\n`)
+  const words = ['access.log', '-p', 'gcra limit=20 period=1m', '-p', 'gcra limit=500 period=1s', '--suggest', '1%']
+  const told = await tollgate(['simulate', ...words, '--format', 'html', '-o', file], { cwd: folder })
+  expect(told).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
+  browser = await startBrowser()
+})
+
+afterAll(async () => {
+  await browser?.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+interface Opened {
+  readonly page: Page
+  /** What the page has asked for, besides itself. */
+  readonly asked: string[]
+  /** What the console and errors said. */
+  readonly said: string[]
+}
+
+async function opened(colorScheme: 'light' | 'dark' = 'light', width = 1_000): Promise<Opened> {
+  const context = await browser.newContext({ colorScheme, offline: true, viewport: { width, height: 900 } })
+  const page = await context.newPage()
+  const asked: string[] = []
+  const said: string[] = []
+  page.on('request', (request) => asked.push(request.url()))
+  page.on('console', (message) => said.push(message.text()))
+  page.on('pageerror', (error) => said.push(String(error)))
+  await page.goto(pathToFileURL(file).href)
+  return { page, asked: asked.filter((url) => url !== pathToFileURL(file).href), said }
+}
+
+/** How many pixels of a screenshot have a colour. */
+async function pixelsOf(screenshot: Buffer, colour: string): Promise<number> {
+  const page = await browser.newPage()
+  try {
+    return await page.evaluate(
+      async ([url, name]) => {
+        const image = new Image()
+        image.src = url
+        await image.decode()
+        const canvas = document.createElement('canvas')
+        canvas.width = image.width
+        canvas.height = image.height
+        const context = canvas.getContext('2d') as CanvasRenderingContext2D
+        context.fillStyle = name
+        context.fillRect(0, 0, 1, 1)
+        const [red, green, blue] = context.getImageData(0, 0, 1, 1).data
+        context.drawImage(image, 0, 0)
+        const { data } = context.getImageData(0, 0, image.width, image.height)
+        let count = 0
+        for (let at = 0; at < data.length; at += 4) {
+          count += data[at] === red && data[at + 1] === green && data[at + 2] === blue ? 1 : 0
+        }
+        return count
+      },
+      [`data:image/png;base64,${screenshot.toString('base64')}`, colour] as const,
+    )
+  } finally {
+    await page.close()
+  }
+}
+
+const colourOf = (page: Page, name: string) =>
+  page.evaluate((property) => getComputedStyle(document.documentElement).getPropertyValue(property).trim(), name)
+
+test.each(['light', 'dark'] as const)('shows the plots, in %s colours', async (scheme) => {
+  const { page, asked, said } = await opened(scheme)
+  const [admitted, refused] = [await colourOf(page, '--admitted'), await colourOf(page, '--refused')]
+  const plots = page.locator('[data-plot]')
+  // The second policy refuses nothing: it has one plot less.
+  expect(await plots.evaluateAll((all) => all.map((plot) => plot.getAttribute('data-plot')))).toEqual([
+    'requests',
+    'refused',
+    'requests',
+  ])
+  const shot = async (index: number) => plots.nth(index).screenshot()
+  expect(await pixelsOf(await shot(0), admitted)).toBeGreaterThan(100)
+  expect(await pixelsOf(await shot(0), refused)).toBeGreaterThan(100)
+  expect(await pixelsOf(await shot(1), refused)).toBeGreaterThan(100)
+  expect(await pixelsOf(await shot(1), admitted)).toBe(0)
+  expect(await pixelsOf(await shot(2), admitted)).toBeGreaterThan(100)
+  expect({ asked, said }).toEqual({ asked: [], said: [] })
+  await page.context().close()
+})
+
+test('tells what the text tells', async () => {
+  const { page } = await opened()
+  const text = await page.locator('body').innerText()
+  const { stdout } = await tollgate(['simulate', 'access.log', '-p', 'gcra limit=20 period=1m'], { cwd: folder })
+  const verdict = /would have refused .*/.exec(stdout)?.[0] as string
+  expect(verdict).toMatch(/^would have refused \d+ of 500 requests/)
+  expect(text).toContain(verdict)
+  expect(text).toContain('1 line of 501 could not be read')
+  expect(text).toContain('Suggested')
+  await page.context().close()
+})
+
+test("a stranger's text is text, whatever it is", async () => {
+  const { page } = await opened()
+  expect(await page.title()).toBe('What policies would have refused')
+  expect(await page.locator('img').count()).toBe(0)
+  expect(await page.locator('.wide td').first().innerText()).toBe(ATTACK)
+  expect(readFileSync(file, 'utf8')).not.toContain(ATTACK)
+  await page.context().close()
+})
+
+test.each([
+  ['light', 1_000],
+  ['dark', 1_000],
+  ['light', 360],
+] as const)('has no flaw that axe finds: %s, %i pixels wide', async (scheme, width) => {
+  const { page } = await opened(scheme, width)
+  await page.evaluate(axe.source)
+  const found = await page.evaluate(async () => {
+    const run = (globalThis as unknown as { axe: { run(): Promise<{ violations: { id: string }[] }> } }).axe.run()
+    return (await run).violations.map(({ id }) => id)
+  })
+  expect(found).toEqual([])
+  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+  expect(overflow).toBeLessThanOrEqual(0)
+  await page.context().close()
+})

@@ -1,0 +1,256 @@
+/** `tollgate simulate`: what it counts, how it reads a log, and what it says of what is wrong with one. */
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import type { Report } from '../../ts/cli/simulate/report.js'
+import { type Surroundings, tollgate } from './command.js'
+
+const ROOT = join(__dirname, '..', '..')
+const LOGS = join(ROOT, 'benches', 'node', 'access-log.mjs')
+const REFERENCE = join(ROOT, 'benches', 'node', 'slow-simulation.mjs')
+
+const run = promisify(execFile)
+
+const POLICIES = ['gcra limit=5 period=1m burst=3', 'fixedWindow limit=4 window=1m', 'slidingLog limit=4 window=1m']
+
+let folder: string
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-simulate-'))
+})
+
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** Runs `tollgate simulate --format json` in the folder of the logs. */
+async function simulated(words: readonly string[], more: Surroundings = {}): Promise<Report> {
+  const { code, stdout, stderr } = await tollgate(['simulate', ...words, '--format', 'json'], { cwd: folder, ...more })
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return JSON.parse(stdout)
+}
+
+function write(name: string, lines: readonly string[]): string {
+  writeFileSync(join(folder, name), lines.map((line) => `${line}\n`).join(''))
+  return name
+}
+
+const second = (count: number) => `31/Jan/2026:10:00:${String(count).padStart(2, '0')} +0000`
+
+const line = (time: string, ip = '10.0.0.1', request = 'GET / HTTP/1.1') => `${ip} - - [${time}] "${request}" 200 10`
+
+/** At most two at once: the third within a second is refused. */
+const TWO = ['--policy', 'fixedWindow limit=2 window=1m']
+
+describe('on a generated log of 100,000 lines', () => {
+  const log = () => join(folder, 'generated.log')
+  const report = () => join(folder, 'generated.json')
+  const policies = POLICIES.flatMap((policy) => ['--policy', policy])
+  let told: Report
+
+  beforeAll(async () => {
+    await run(process.execPath, [LOGS, log(), '100000'])
+    const words = [log(), ...policies, '--top', '1000000', '--format', 'json', '--output', report()]
+    expect(await tollgate(['simulate', ...words])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
+    told = JSON.parse(readFileSync(report(), 'utf8'))
+  })
+
+  test('each count, key and time is that of a slow reference that knows nothing of the engine', async () => {
+    const { stdout } = await run(process.execPath, [REFERENCE, log(), report()])
+    expect(stdout).toMatch(/^equal: 99997 requests; refused by gcra .*: 7169 of 16 keys;/)
+  })
+
+  test('the reference finds a count that is one off', async () => {
+    const [first, ...others] = told.policies
+    const wrong = { ...told, policies: [{ ...first, refused: (first?.refused ?? 0) + 1 }, ...others] }
+    writeFileSync(join(folder, 'wrong.json'), JSON.stringify(wrong))
+    await expect(run(process.execPath, [REFERENCE, log(), join(folder, 'wrong.json')])).rejects.toMatchObject({
+      code: 1,
+      stderr: 'gcra limit=5 period=1m burst=3: refused: 7170 was told, 7169 is right\n',
+    })
+  })
+
+  test('the same from gzip, from the standard input, and in parts', async () => {
+    const bytes = readFileSync(log())
+    writeFileSync(join(folder, 'whole.gz'), gzipSync(bytes))
+    const middle = bytes.indexOf('\n', bytes.length / 2) + 1
+    writeFileSync(join(folder, 'a.log'), bytes.subarray(0, middle))
+    // Rotated logs that are one behind the other are one stream of gzip with several members.
+    writeFileSync(join(folder, 'b.log.gz'), gzipSync(bytes.subarray(middle)))
+    const counts = async (words: readonly string[], stdin?: Uint8Array) =>
+      (await simulated([...words, ...policies], stdin === undefined ? {} : { stdin })).policies.map((policy) => policy)
+    const right = await counts([log()])
+    expect(right.map(({ refused }) => refused)).toEqual(told.policies.map(({ refused }) => refused))
+    expect(await counts(['whole.gz'])).toEqual(right)
+    expect(await counts(['-'], bytes)).toEqual(right)
+    expect(
+      await counts(['-'], Buffer.concat([gzipSync(bytes.subarray(0, middle)), gzipSync(bytes.subarray(middle))])),
+    ).toEqual(right)
+    expect(await counts(['a.log', 'b.log.gz'])).toEqual(right)
+  })
+
+  test('JSON lines, too, are counted as the reference counts them', async () => {
+    const [json, jsonReport] = [join(folder, 'lines.json'), join(folder, 'lines-report.json')]
+    await run(process.execPath, [LOGS, json, '20000', 'json'])
+    await tollgate(['simulate', json, ...policies, '--top', '1000000', '--format', 'json', '--output', jsonReport])
+    const { stdout } = await run(process.execPath, [REFERENCE, json, jsonReport])
+    expect(stdout).toMatch(/^equal: 20000 requests; refused by gcra .*: [1-9]\d* of \d+ keys;/)
+  })
+})
+
+test('broken lines are counted and told with their numbers, and are no failure unless that is asked for', async () => {
+  const lines = [
+    line(second(0)),
+    '',
+    'Segmentation fault',
+    line('31/Feb/2026:10:00:00 +0000'),
+    '{"half": ',
+    '{"ip":"1"}',
+  ]
+  write('broken.log', [...lines, line(second(1))])
+  const { broken, requests } = await simulated(['broken.log', ...TWO])
+  expect({ broken, requests }).toEqual({
+    requests: 2,
+    broken: {
+      lines: 4,
+      first: [
+        { file: 'broken.log', line: 3, reason: 'neither JSON nor the common log format: no [time]' },
+        { file: 'broken.log', line: 4, reason: 'no time like [10/Oct/2000:13:55:36 -0700]' },
+        { file: 'broken.log', line: 5, reason: 'no JSON' },
+        { file: 'broken.log', line: 6, reason: 'no time in the JSON object' },
+      ],
+    },
+  })
+  expect((await tollgate(['simulate', 'broken.log', ...TWO, '--fail-on-broken'], { cwd: folder })).code).toBe(1)
+})
+
+test('a log of which no line can be read is a failure, and not a report of nothing', async () => {
+  write('no.log', ['what is this?'])
+  expect(await tollgate(['simulate', 'no.log', ...TWO], { cwd: folder })).toEqual({
+    code: 3,
+    signal: null,
+    stdout: '',
+    stderr:
+      'tollgate: no line of the log can be read; the first, no.log:1: neither JSON nor the common log format: no [time]\n',
+  })
+})
+
+test('what is out of order is put in order within the window; what is later comes at its end, and is told', async () => {
+  // In order: 0, 1, 50 admits two of three. As it stands, the late ones would be judged at 50.
+  write('order.log', [line(second(50)), line(second(1)), line(second(0)), line(second(55)), line(second(10))])
+  const { order, policies } = await simulated([
+    'order.log',
+    '--policy',
+    'slidingLog limit=1 window=10s',
+    '--reorder=50s',
+  ])
+  expect(order).toEqual({ disordered: 3, furthestMs: 50_000, windowMs: 50_000, late: 0, firstLate: null })
+  // 0 and 10 and 50 are admitted, 1 and 55 are not.
+  expect(policies[0]).toMatchObject({ refused: 2, first: Date.UTC(2026, 0, 31, 10, 0, 1) })
+  const short = await simulated(['order.log', '--policy', 'slidingLog limit=1 window=10s', '--reorder', '20s'])
+  expect(short.order).toMatchObject({ disordered: 3, late: 3, firstLate: { file: 'order.log', line: 2 } })
+})
+
+test('every kind of key: fields, paths, expressions, several of them; requests without one are told', async () => {
+  const object = (fields: object) => JSON.stringify({ time: '2026-01-31T10:00:00Z', ...fields })
+  write('keys.json', [
+    ...Array(3).fill(object({ ip: '10.0.0.1', url: '/a?x=1', user: 'ann', headers: { 'x-api-key': ['one'] } })),
+    ...Array(3).fill(object({ ip: '2001:db8::1', url: '/a?x=2', user: 'bob', headers: {} })),
+    object({ ip: '2001:db8::ffff:2', url: '/b', user: '-' }),
+  ])
+  const keysBy = async (key: string) => {
+    const { policies, keys } = await simulated(['keys.json', ...TWO, '--key', key])
+    const named = policies[0]?.keys.map(({ key: name, requests, refused }) => [name, requests, refused])
+    return { named, without: keys[0]?.requestsWithout }
+  }
+  const twice = (...names: string[]) => names.map((name) => [name, 3, 1])
+  expect(await keysBy('ip')).toEqual({ named: [['2001:db8:0:0:0:0:0:0/56', 4, 2], ...twice('10.0.0.1')], without: 0 })
+  expect(await keysBy('user')).toEqual({ named: twice('ann', 'bob'), without: 1 })
+  expect(await keysBy('path')).toEqual({ named: [['/a', 6, 4]], without: 0 })
+  expect(await keysBy('headers.x-api-key')).toEqual({ named: twice('one'), without: 4 })
+  expect(await keysBy('/x=(\\d)/')).toEqual({ named: twice('1', '2'), without: 1 })
+  expect(await keysBy('user+path')).toEqual({ named: twice('ann /a', 'bob /a'), without: 1 })
+})
+
+test('several policies decide together, each by its own key, and the one that refused is told', async () => {
+  write('per.json', [
+    ...Array(4).fill('{"time":1769853600,"ip":"10.0.0.1","user":"ann"}'),
+    ...Array(2).fill('{"time":1769853601,"ip":"10.0.0.2","user":"ann"}'),
+  ])
+  write('limits.json', [
+    JSON.stringify({
+      plan: {
+        ip: 'fixedWindow limit=3 window=1m per=ip',
+        user: { algorithm: 'fixedWindow', limit: 4, window: '1m', per: 'user' },
+      },
+      plain: 'gcra limit=10 period=1m',
+    }),
+  ])
+  const { policies } = await simulated(['per.json', '--policies', 'limits.json'])
+  const [plan, plain] = policies
+  expect(plan).toMatchObject({ name: 'plan', refused: 2, byLimit: { ip: 1, user: 1 } })
+  expect(plan?.keys.map(({ by, key }) => [by, key])).toEqual([
+    ['ip', '10.0.0.1'],
+    ['user', 'ann'],
+  ])
+  expect(plain).toMatchObject({ name: 'plain', refused: 0 })
+})
+
+test('--cost charges what a field says, and tells what could never pass', async () => {
+  const cost = (bytes: string) => `{"time":1769853600,"ip":"10.0.0.1","bytes":${bytes}}`
+  write('cost.json', [cost('60'), cost('50'), cost('101'), cost('"many"'), cost('0')])
+  const { policies, withoutCost } = await simulated(['cost.json', '-p', 'gcra limit=100 period=1h', '--cost', 'bytes'])
+  expect(policies[0]).toMatchObject({ refused: 2, impossible: 1 })
+  expect(withoutCost).toBe(1)
+})
+
+test("a stranger's text cannot steer the terminal", async () => {
+  const hostile = '{"time":1769853600,"ip":"\\u001b[2J\\u202Eevil\\u0000"}'
+  write('hostile.json', Array(3).fill(hostile))
+  const { stdout } = await tollgate(['simulate', 'hostile.json', ...TWO], { cwd: folder })
+  expect(stdout).toContain('\\x1b[2J\\u202eevil\\x00')
+  expect(stdout).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
+})
+
+test.each([
+  [['none.log', ...TWO], 3, 'none.log: there is no such file'],
+  [['.', ...TWO], 3, '.: it is a folder'],
+  [['cut.gz', ...TWO], 3, 'cut.gz: its compression is broken'],
+  [['one.log'], 2, "no policy is given: --policy 'gcra limit=100 period=1m', --policies limits.json, or --suggest 1%"],
+  [['one.log', '-p', 'gcra limit=0 period=1s'], 2, '--policy "gcra limit=0 period=1s": gcra: limit must be'],
+  [['one.log', ...TWO, ...TWO], 2, 'the policy "fixedWindow limit=2 window=1m" is given twice'],
+  [['one.log', ...TWO, '--key', 'ip+'], 2, '--key "ip+" must be a field'],
+  [['one.log', ...TWO, '--key', 'user=/(/'], 2, '--key "user=/(/": no policy has per: "user"'],
+  [['one.log', ...TWO, '--key', '/(/'], 2, '--key: Invalid regular expression'],
+  [['one.log', ...TWO, '--suggest', '100%'], 2, '--suggest must be a share below 100 %'],
+  [['-', '--suggest', '1%'], 2, '--suggest replays the log several times'],
+  [['one.log', ...TWO, '--reorder', 'soon'], 2, '--reorder: '],
+  [['one.log', ...TWO, '--ipv6-prefix', '129'], 2, '--ipv6-prefix: '],
+  [['one.log', '--policies', 'flawed.json'], 2, 'flawed.json: login.short: gcra: period must be a length of time'],
+  [['one.log', '--policies', 'no.json'], 3, 'no.json: there is no such file'],
+  [['one.log', ...TWO, '--output', 'no/such/folder.html'], 3, 'no/such/folder.html cannot be written: '],
+])('%j ends with %i and says why, without a stack', async (words, code, complaint) => {
+  write('one.log', [line(second(0))])
+  write('flawed.json', ['{"login": {"long": "gcra limit=9 period=1d", "short": "gcra limit=3"}}'])
+  writeFileSync(join(folder, 'cut.gz'), gzipSync(Buffer.alloc(100_000, 'x')).subarray(0, 40))
+  const told = await tollgate(['simulate', ...words], { cwd: folder })
+  expect(told).toMatchObject({ code, stdout: '' })
+  expect(told.stderr.startsWith(`tollgate: ${complaint}`) ? complaint : told.stderr).toBe(complaint)
+  expect(told.stderr).not.toMatch(/^\s+at /m)
+})
+
+test('--fail-above ends with 1 if a policy refuses more than its share, and reports all the same', async () => {
+  write(
+    'three.log',
+    [0, 1, 2].map((count) => line(second(count))),
+  )
+  const coded = async (share: string) => {
+    const { code, stdout } = await tollgate(['simulate', 'three.log', ...TWO, '--fail-above', share], { cwd: folder })
+    expect(stdout).toContain('would have refused 1 of 3 requests (33.3 %), of 1 key')
+    return code
+  }
+  expect([await coded('33%'), await coded('34%')]).toEqual([1, 0])
+})

@@ -1,0 +1,85 @@
+/** `--suggest`: numbers that would have refused at most a share, found by replaying. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Report } from '../../ts/cli/simulate/report.js'
+import { tollgate } from './command.js'
+
+let folder: string
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-suggest-'))
+  // Client n makes n requests at once, of 100 clients: 5,050 in all.
+  const clients = Array.from({ length: 100 }, (_, client) => client + 1)
+  const lines = clients.flatMap((client) =>
+    Array<string>(client).fill(`10.0.0.${client} - - [31/Jan/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10\n`),
+  )
+  writeFileSync(join(folder, 'access.log'), lines.join(''))
+})
+
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function suggested(...words: string[]): Promise<Report> {
+  const { code, stdout, stderr } = await tollgate(['simulate', 'access.log', ...words, '--format', 'json'], {
+    cwd: folder,
+  })
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return JSON.parse(stdout)
+}
+
+test.each([
+  // A limit of 90 refuses 1 + 2 + … + 10 of 5,050, which is 1.09 %; one of 91 refuses 45.
+  ['1%', 91, 45, 9],
+  ['1% of requests', 91, 45, 9],
+  ['10% of keys', 90, 55, 10],
+  ['0%', 100, 0, 0],
+])('%s: the smallest limit that keeps it, and what it refuses', async (share, limit, refused, refusedKeys) => {
+  const { suggestions, policies } = await suggested('--policy', 'fixedWindow window=1m', '--suggest', share)
+  expect(policies).toEqual([])
+  expect(suggestions).toEqual([
+    expect.objectContaining({
+      name: 'fixedWindow window=1m',
+      text: `fixedWindow limit=${limit} window=1m`,
+      tooSmall: limit - 1,
+      refused,
+      refusedKeys,
+    }),
+  ])
+})
+
+test('what it suggests refuses, when it is replayed, what it said; one less refuses more than was asked', async () => {
+  const { suggestions } = await suggested('--suggest', '5%')
+  expect(suggestions.map(({ name }) => name)).toEqual(['gcra period=1s', 'gcra period=1m', 'gcra period=1h'])
+  const texts = suggestions.map(({ text }) => text as string)
+  const { policies } = await suggested(...texts.flatMap((text) => ['--policy', text]))
+  expect(policies.map(({ refused }) => refused)).toEqual(suggestions.map(({ refused }) => refused))
+  for (const { tooSmall } of suggestions) {
+    const [less] = (await suggested('--policy', `gcra limit=${tooSmall} period=1h`)).policies
+    expect(less?.share).toBeGreaterThan(0.05)
+  }
+})
+
+test('numbers that go with the limit keep their ratio to it', async () => {
+  const words = ['--policy', 'tokenBucket capacity=10 refill=5/1s', '--suggest', '1%']
+  const { suggestions, policies } = await suggested(...words)
+  expect(policies).toHaveLength(1)
+  expect(suggestions[0]?.text).toBe('tokenBucket capacity=91 refill=46/1s')
+})
+
+test('the report says what was asked, what was found, and how', async () => {
+  const words = ['simulate', 'access.log', '--policy', 'fixedWindow window=1m', '--suggest', '1% of keys']
+  const { stdout } = await tollgate(words, { cwd: folder })
+  expect(stdout).toMatch(
+    /to refuse at most 1 % of keys by fixedWindow window=1m:\n {2}fixedWindow limit=99 window=1m\n {2}refuses 1 request \(0\.0198 %\), of 1 key; 98 refuses more \(found in \d+ replays\)\n$/,
+  )
+})
+
+test('several numbers at once are not searched for', async () => {
+  const words = ['simulate', 'access.log', '--policy', 'slidingLogs limits.a=1/1s limits.b=2/1m', '--suggest', '1%']
+  expect(await tollgate(words, { cwd: folder })).toMatchObject({
+    code: 2,
+    stderr: 'tollgate: --suggest cannot search for several numbers at once, as slidingLogs has them\n',
+  })
+})

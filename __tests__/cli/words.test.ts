@@ -1,0 +1,65 @@
+import { lookInWords } from '../../ts/cli/redis/print.js'
+import { lengthInWords, number, rateInWords, shareInWords, timeInWords } from '../../ts/cli/redis/words.js'
+import { pages } from '../docs/pages.js'
+
+test.each([
+  [1, '1 ms'],
+  [999.2, '1 s'],
+  [1_000, '1 s'],
+  [1_234, '1.3 s'],
+  [9_950, '10 s'],
+  [10_001, '11 s'],
+  [59_001, '1 min'],
+  [192_000, '3 min 12 s'],
+  [3_599_500, '1 h'],
+  [5_400_000, '1 h 30 min'],
+  [86_399_999, '1 d'],
+  [90_000_000, '1 d 1 h'],
+  [31 * 86_400_000, '31 d'],
+])('%d ms are %s, rounded up', (ms, words) => {
+  expect(lengthInWords(ms)).toBe(words)
+})
+
+test.each([
+  [100, 60_000, '100 per minute'],
+  [10, 1_000, '10 per second'],
+  [1, 100, '10 per second'],
+  [5, 300_000, '1 per minute'],
+  [1_000, 86_400_000, '1,000 per day'],
+  [3, 7_200_000, '36 per day'],
+  [1, 30 * 86_400_000, '1 per 30 d'],
+  [7, 20 * 86_400_000, '7 per 20 d'],
+])('%d units in %d ms are %s', (units, periodMs, words) => {
+  expect(rateInWords(units, periodMs)).toBe(words)
+})
+
+test.each([
+  [0, 100, '0 %'],
+  [1, 1_000, 'below 1 %'],
+  [1, 3, '33 %'],
+  [999, 1_000, '99 %'],
+  [1_000, 1_000, '100 %'],
+  [15, 10, '150 %'],
+])('%d of %d are %s', (part, whole, words) => {
+  expect(shareInWords(part, whole)).toBe(words)
+})
+
+test('numbers and times are those of no place', () => {
+  expect(number(1_234_567)).toBe('1,234,567')
+  expect(timeInWords(Date.UTC(2026, 10, 21, 7, 8, 9, 999))).toBe('2026-11-21 07:08:09 UTC')
+})
+
+test('what inspect prints is what the page shows', () => {
+  const state = {
+    ...({ policy: 'default', algorithm: 'gcra', key: 'user:42', isReadable: true } as const),
+    ...{ used: 3, isUsedExact: true, most: 5, rate: { units: 5, periodMs: 60_000 }, resetInMs: 36_000 },
+    ...{
+      blockedForMs: 192_000,
+      override: { numbers: { limit: 6, periodMs: 60_000, burst: 8 }, forMs: 30 * 86_400_000 },
+    },
+  }
+  const at = '2026-11-21T07:40:12.000Z'
+  const look = { prefix: 'api', key: 'user:42', server: 'localhost:6379', at, states: [state] }
+  const page = pages.find(({ path }) => path === 'docs/command-line.md')
+  expect(page?.blocks.find(({ language }) => language === 'text')?.code).toBe(lookInWords(look))
+})

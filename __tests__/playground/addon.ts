@@ -1,0 +1,39 @@
+/** What the addon says of traffic: it is what the playground must show. */
+
+import { ALGORITHMS, type AlgorithmName } from '../../playground/model/algorithms.js'
+import { optionsFrom, type Values } from '../../playground/model/fields.js'
+import { policyOf as typedPolicy } from '../../playground/model/state.js'
+import type { Traffic } from '../../playground/model/trace.js'
+import { MemoryStore, type Policy, RateLimiter } from '../../ts/index.js'
+import { policyOf } from '../../ts/policy.js'
+
+/** How many calls a policy admits and refuses. */
+export interface Counts {
+  readonly admitted: number
+  readonly refused: number
+}
+
+/** A policy with what stands in its form, made by the package's own function. */
+export function nativePolicy(algorithm: AlgorithmName, values: Values = {}): Policy {
+  return policyOf({ algorithm, ...optionsFrom(ALGORITHMS[algorithm].tree, typedPolicy(algorithm, values).values) })
+}
+
+/** Sends calls at times in milliseconds. */
+export function nativeCounts(
+  policy: Policy,
+  calls: readonly { readonly atMs: number; readonly key?: string; readonly cost?: number }[],
+): Counts {
+  let now = 0
+  const limiter = new RateLimiter(policy, { store: new MemoryStore({ clock: () => now }) })
+  let admitted = 0
+  for (const { atMs, key = 'client', cost = 1 } of calls) {
+    now = atMs
+    admitted += Number(limiter.takeSync(key, cost).allowed)
+  }
+  return { admitted, refused: calls.length - admitted }
+}
+
+/** The times of the playground's own traffic. */
+export function callsOf({ calls, startMs }: Traffic) {
+  return calls.map(({ at, key, cost }) => ({ atMs: startMs + at / 1_000, key, cost }))
+}

@@ -1,0 +1,230 @@
+/** What the playground computes beside the engine: traffic, bounds, worst times, addresses and code. */
+import fc from 'fast-check'
+import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../playground/model/algorithms.js'
+import { codeOf } from '../../playground/model/code.js'
+import { limitsText, typedLimits } from '../../playground/model/fields.js'
+import { type Law, lawsOf } from '../../playground/model/laws.js'
+import { callsFromText } from '../../playground/model/pasted.js'
+import { type Outcome, run } from '../../playground/model/run.js'
+import { DEFAULT_STATE, hashOf, policyOf, stateOf, trafficOf } from '../../playground/model/state.js'
+import type { Traffic } from '../../playground/model/trace.js'
+import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
+import { type Admitted, rollingOf, worstOf } from '../../playground/model/windows.js'
+import type { Policy } from '../../ts/index.js'
+import { policyOf as checked } from '../../ts/policy.js'
+import { complaintsAbout } from '../docs/compile.js'
+import { nativePolicy } from './addon.js'
+
+const START = Date.UTC(2026, 0, 5)
+
+/** Numbers of each algorithm beside those that its form has at first. */
+const POLICIES: readonly (readonly [AlgorithmName, Record<string, string>])[] = [
+  ...ALGORITHM_NAMES.map((name) => [name, {}] as const),
+  ['gcra', { limit: '7', period: '1s', burst: '3' }],
+  ['tokenBucket', { capacity: '9', 'refill.tokens': '4', 'refill.every': '3s', refillMode: 'interval', debt: '2' }],
+  ['tokenBucket', { capacity: '10', 'refill.tokens': '3', 'refill.every': '700ms', initial: '2', debt: '5' }],
+  ['slidingWindow', { limit: '11', window: '2500ms', buckets: '3', layout: 'hash' }],
+  ['slidingLog', { limit: '6', window: '1500ms', countRefused: 'true' }],
+  ['fixedWindow', { limit: '6', window: '1500ms', countRefused: 'true' }],
+]
+
+async function outcomeOf(policy: Policy, traffic: Traffic): Promise<Outcome> {
+  return run(policy, traffic, { columns: 60, watched: traffic.calls[0]?.key ?? 'client-1', pause: () => undefined })
+}
+
+describe('a law’s bound', () => {
+  test.each(POLICIES)('of %s is kept by whatever traffic there is: %j', async (name, values) => {
+    const policy = nativePolicy(name, values)
+    const gaps = fc.oneof(fc.integer({ min: 0, max: 400_000 }), fc.constantFrom(0, 1, 1_500_000, 10_000_000))
+    const call = fc.record({ gap: gaps, cost: fc.integer({ min: 1, max: 3 }), key: fc.constantFrom('a', 'b') })
+    await fc.assert(
+      fc.asyncProperty(fc.array(call, { minLength: 1, maxLength: 200 }), async (steps) => {
+        let at = 0
+        const calls = steps.map(({ gap, cost, key }) => {
+          at += gap
+          return { at, cost, key }
+        })
+        const { laws, admitted, refused } = await outcomeOf(policy, { calls, startMs: START, lengthUs: at + 1 })
+        expect(admitted + refused).toBe(calls.length)
+        expect(laws.filter(({ worst, most }) => worst.units > most)).toEqual([])
+      }),
+      { numRuns: 40, seed: 11 },
+    )
+  })
+
+  test.each([
+    ['fixedWindow', 39],
+    ['slidingWindow', 20],
+    ['slidingLog', 20],
+    ['gcra', 40],
+    ['leakyBucket', 40],
+    ['tokenBucket', 40],
+  ] as const)('of %s is reached by the traffic that it is the worst for: %i', async (name, most) => {
+    const flood = Array.from({ length: 60_001 }, (_, at) => ({ at: at * 500, cost: 1, key: 'a' }))
+    const edge = SHAPES.edge.make(trafficOf('edge').values)
+    const traffic = name === 'fixedWindow' ? edge : { calls: flood, startMs: START, lengthUs: 30e6 }
+    const { laws } = await outcomeOf(nativePolicy(name), traffic)
+    expect(laws.map((law) => [law.worst.units, law.most])).toEqual([[most, most]])
+  })
+
+  test('is of the length of time that the policy speaks of', () => {
+    const spans = (policy: Policy) => lawsOf(policy).map(({ spanUs, most }) => [spanUs / 1_000, most])
+    expect(spans(nativePolicy('gcra', { limit: '100', period: '1m', burst: '20' }))).toEqual([[60_000, 120]])
+    const every = { capacity: '10', 'refill.tokens': '4', 'refill.every': '3s', refillMode: 'interval' }
+    expect(spans(nativePolicy('tokenBucket', every))).toEqual([[9_000, 10 + 4 * (3 + 1)]])
+    const day = { limit: '5', every: 'day', timeZone: 'Europe/Berlin' }
+    expect(spans(nativePolicy('calendarWindow', day))).toEqual([[23 * 3_600_000, 10]])
+  })
+})
+
+describe('the worst time', () => {
+  const admitted = fc
+    .array(fc.record({ at: fc.integer({ min: 0, max: 400 }), units: fc.integer({ min: 1, max: 4 }) }), {
+      maxLength: 60,
+    })
+    .map((all) => all.toSorted((one, other) => one.at - other.at))
+  const law = fc.record({ spanUs: fc.integer({ min: 1, max: 90 }), closed: fc.boolean(), most: fc.constant(1) })
+
+  test('is what trying all times finds', () => {
+    fc.assert(
+      fc.property(admitted, law, (all, law) => {
+        const starts = Array.from({ length: 401 }, (_, at) => at)
+        const most = Math.max(...starts.map((from) => unitsFrom(all, law, from)))
+        const worst = worstOf(all, law)
+        expect(worst.units).toBe(most)
+        expect(rollingOf(all, law, 10, 40)).toHaveLength(10)
+        expect(Math.max(...rollingOf(all, law, 10, 40))).toBe(most)
+      }),
+      { numRuns: 500, seed: 11 },
+    )
+  })
+
+  function unitsFrom(all: readonly Admitted[], { spanUs, closed }: Law, from: number): number {
+    const end = from + spanUs
+    const within = all.filter(({ at }) => at >= from && (closed ? at <= end : at < end))
+    return within.reduce((sum, { units }) => sum + units, 0)
+  }
+})
+
+describe('an address', () => {
+  test('tells of the whole state', () => {
+    const text = fc.string({ unit: 'grapheme', maxLength: 20 })
+    const policies = fc.array(
+      fc.constantFrom(...ALGORITHM_NAMES).chain((name) => {
+        const free = ALGORITHMS[name].leaves.filter(({ choices }) => choices === undefined)
+        const values = fc.record(Object.fromEntries(free.map(({ path }) => [path, text])))
+        return values.map((values) => policyOf(name, values))
+      }),
+      { minLength: 1, maxLength: 3 },
+    )
+    const traffic = text.map((times) => trafficOf('pasted', { times }))
+    fc.assert(
+      fc.property(policies, traffic, (policies, traffic) => {
+        const state = { policies, traffic, watch: 'a & b=c+d' }
+        expect(stateOf(`#${hashOf(state)}`)).toEqual(state)
+      }),
+      { seed: 11 },
+    )
+  })
+
+  test('may be anything at all', () => {
+    const parts = fc.constantFrom('policy=', 'traffic=', 'gcra', 'limit=', '+', '&', '%', '=', '%zz', '__proto__', '#')
+    const garbage = fc.array(fc.oneof(parts, fc.string({ unit: 'binary' })), { maxLength: 12 })
+    fc.assert(
+      fc.property(garbage, (words) => {
+        const { policies, traffic } = stateOf(words.join(''))
+        expect(policies.length >= 1 && policies.length <= 3).toBe(true)
+        expect(Object.keys(policies[0]?.values ?? {})).toEqual(
+          ALGORITHMS[policies[0]?.algorithm ?? 'gcra'].leaves.map(({ path }) => path),
+        )
+        expect(Object.keys(traffic.values)).toEqual(SHAPES[traffic.shape].leaves.map(({ path }) => path))
+      }),
+      { numRuns: 2_000, seed: 11 },
+    )
+    expect(stateOf('')).toEqual(DEFAULT_STATE)
+    expect(stateOf('policy=constructor&policy=nothing&traffic=toString')).toEqual(DEFAULT_STATE)
+    expect(stateOf(`policy=gcra&policy=gcra&policy=gcra&policy=gcra`).policies).toHaveLength(3)
+  })
+
+  test('can be read by people', () => {
+    const state = { traffic: trafficOf('steady', { rate: '8' }), policies: [policyOf('gcra', { burst: '5' })] }
+    expect(hashOf(state)).toBe('traffic=steady+rate=8+length=60s+cost=1+seed=1&policy=gcra+limit=20+period=10s+burst=5')
+  })
+})
+
+describe('traffic', () => {
+  test.each(SHAPE_NAMES)('is the same each time, in order and within its length: %s', (name) => {
+    const { values } = trafficOf(name, { spacing: 'random' })
+    const traffic = SHAPES[name].make(values)
+    expect(SHAPES[name].make(values)).toEqual(traffic)
+    expect(traffic.calls.length).toBeGreaterThan(5)
+    const times = traffic.calls.map(({ at }) => at)
+    expect(times).toEqual(times.toSorted((one, other) => one - other))
+    expect(times.every((at) => Number.isSafeInteger(at) && at >= 0 && at <= traffic.lengthUs)).toBe(true)
+  })
+
+  test('by chance has the rate that was asked for, and depends on the seed', () => {
+    const make = (seed: string) =>
+      SHAPES.steady.make(trafficOf('steady', { spacing: 'random', rate: '50', length: '100s', seed }).values)
+    expect(Math.abs(make('1').calls.length - 5_000)).toBeLessThan(300)
+    expect(make('2').calls).not.toEqual(make('1').calls)
+  })
+
+  test('is read from times of any kind, in any order', () => {
+    const text = '# seconds\n10\n0.25 ann\r\n\n1 bob 5\n'
+    expect(callsFromText(text).calls).toEqual([
+      { at: 250_000, key: 'ann', cost: 1 },
+      { at: 1_000_000, key: 'bob', cost: 5 },
+      { at: 10_000_000, key: 'client-1', cost: 1 },
+    ])
+    const clock = callsFromText('2026-01-05T00:00:01.5Z\n1767571200\n1767571200250,ann,2\n2026-01-05T01:00:00+01:00')
+    expect(clock.startMs).toBe(START)
+    expect(clock.calls.map(({ at }) => at)).toEqual([0, 0, 250_000, 1_500_000])
+  })
+
+  test.each([
+    ['', 'times must have a line for each call, got none'],
+    ['1\nsoon', 'times: line 2 must begin with seconds, Unix time or a time as ISO 8601 has it, got "soon"'],
+    ['1 ann 0', 'times: line 1 must have a cost from 1, a whole number, got "0"'],
+    ['1 ann 2 more', 'times: line 1 must be a time, a key and a cost, got "1 ann 2 more"'],
+    ['1\n1767571200', 'times must all be by the clock, or all be seconds from the beginning'],
+  ])('that cannot be is refused: %j', (text, message) => {
+    expect(() => callsFromText(text)).toThrow(message)
+  })
+
+  test('of too many calls is refused before it is made', () => {
+    const values = { ...trafficOf('steady').values, rate: '999999', length: '400d' }
+    expect(() => SHAPES.steady.make(values)).toThrow('traffic must be at most 100,000 calls')
+    const bursts = { ...trafficOf('bursts').values, calls: '1000000' }
+    expect(() => SHAPES.bursts.make(bursts)).toThrow('traffic must be at most 100,000 calls')
+    expect(() => SHAPES.edge.make({ ...trafficOf('edge').values, window: '' })).toThrow(
+      "window must be a length of time from '1ms' to '400d', got \"\"",
+    )
+  })
+})
+
+test('limits by name are kept as text, whatever is typed into them', () => {
+  const limits = [
+    { name: 'second', limit: '5', window: '1s' },
+    { name: '', limit: '', window: '' },
+  ]
+  expect(typedLimits(limitsText(limits))).toEqual(limits)
+  expect(limitsText([{ name: 'a:b', limit: '1/2', window: '1,5s' }])).toBe('ab:12/15s')
+})
+
+test('code for each policy is what a strict compiler takes, and makes that policy', () => {
+  const blocks = POLICIES.map(([name, values], index) => ({
+    page: 'docs/playground.md',
+    line: index * 100 + 1,
+    language: 'ts',
+    code: codeOf(policyOf(name, values), index % 2 === 0 ? 1 : 5),
+    given: [],
+  }))
+  expect(blocks.map(({ code }) => code)).toContainEqual(expect.stringContaining('gcra({ limit: 20'))
+  expect(complaintsAbout(blocks as never)).toEqual([])
+  for (const [index, [name, values]] of POLICIES.entries()) {
+    const [, options] = /\w+\((\{.*\})/s.exec(blocks[index]?.code.split('\n\n')[1] ?? '') ?? []
+    const made: Record<string, unknown> = new Function(`return (${options})`)()
+    expect(checked({ algorithm: name, ...made })).toEqual(nativePolicy(name, values))
+  }
+})

@@ -1,0 +1,220 @@
+/** The playground in a real browser: what it shows is what the engine says, and everyone can use it. */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { AxeResults } from 'axe-core'
+import type { Locator, Page } from 'playwright-core'
+import { ALGORITHM_NAMES } from '../../playground/model/algorithms.js'
+import { hashOf, policyOf, trafficOf } from '../../playground/model/state.js'
+import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
+import { fixedWindow, gcra } from '../../ts/index.js'
+import { callsOf, nativeCounts, nativePolicy } from './addon.js'
+import { type Opened, picturePath, Site, settled, shownCounts, type Visit } from './site.js'
+
+const axe = readFileSync(createRequire(__filename).resolve('axe-core/axe.min.js'), 'utf8')
+
+let site: Site
+let opened: Opened[] = []
+
+beforeAll(async () => {
+  site = await Site.start()
+})
+
+afterEach(async () => {
+  const complaints = opened.flatMap((one) => one.complaints)
+  await Promise.all(opened.map(({ page }) => page.context().close()))
+  opened = []
+  expect(complaints).toEqual([])
+})
+
+afterAll(() => site.stop())
+
+/** Opens the page; at the end of the test it must have had nothing to complain of. */
+async function open(visit?: Visit): Promise<Page> {
+  const one = await site.open(visit)
+  opened.push(one)
+  return one.page
+}
+
+describe('the numbers', () => {
+  test('become those of the engine when a policy is changed', async () => {
+    const times = [0, 0.1, 0.2, 0.3, 0.4, 1.05, 1.1, 1.15, 3, 3.001, 3.002, 3.5]
+    const calls = times.map((seconds) => ({ atMs: Date.UTC(2026, 0, 5) + seconds * 1_000 }))
+    const page = await open({ hash: `traffic=pasted+times=${times.join('%0A')}&policy=fixedWindow+limit=3+window=1s` })
+    expect(await shownCounts(page)).toEqual(nativeCounts(fixedWindow({ limit: 3, window: '1s' }), calls))
+
+    await page.getByLabel('Algorithm of policy 1').selectOption('gcra')
+    await page.getByLabel('Limit', { exact: true }).fill('2')
+    await page.getByLabel('Period').fill('1s')
+    await settled(page)
+    const expected = nativeCounts(gcra({ limit: 2, period: '1s' }), calls)
+    expect(expected.refused).toBeGreaterThan(0)
+    expect(await shownCounts(page)).toEqual(expected)
+
+    await page.getByLabel('Burst', { exact: true }).fill('1')
+    await settled(page)
+    const changed = nativeCounts(gcra({ limit: 2, period: '1s', burst: 1 }), calls)
+    expect(changed).not.toEqual(expected)
+    expect(await shownCounts(page)).toEqual(changed)
+  })
+
+  test.each(SHAPE_NAMES)('are those of the engine for every algorithm: %s', async (shape) => {
+    const page = await open()
+    const calls = callsOf(SHAPES[shape].make(trafficOf(shape).values))
+    for (const algorithm of ALGORITHM_NAMES) {
+      const state = { traffic: trafficOf(shape), policies: [policyOf(algorithm)] }
+      await page.evaluate((hash) => location.replace(`#${hash}`), hashOf(state))
+      await settled(page)
+      const shown = { algorithm, ...(await shownCounts(page)) }
+      expect(shown).toEqual({ algorithm, ...nativeCounts(nativePolicy(algorithm), calls) })
+    }
+  })
+
+  test('are those of the newest request, though an older one takes long', async () => {
+    const page = await open({ hash: 'traffic=steady+rate=1500+length=60s&policy=slidingLog+limit=90000&policy=gcra' })
+    const rate = page.getByLabel('Calls per second')
+    await rate.fill('1600')
+    await page.locator('main[aria-busy=true]').waitFor()
+    await page.waitForTimeout(100)
+    await rate.fill('10')
+    await settled(page)
+    const traffic = SHAPES.steady.make(trafficOf('steady', { rate: '10' }).values)
+    expect(await shownCounts(page, 1)).toEqual(nativeCounts(gcra({ limit: 20, period: '10s' }), callsOf(traffic)))
+  })
+
+  test('are told to those who hear the page', async () => {
+    const page = await open()
+    const status = page.locator('[role=status][aria-live=polite]')
+    await expect(status.filter({ hasText: 'fixedWindow: 60 admitted, 61 refused.' }).waitFor()).resolves.toBeUndefined()
+  })
+})
+
+describe('the page', () => {
+  test('has its state in its address, which is followed and shared', async () => {
+    const page = await open()
+    await page.getByLabel('Steady').check()
+    await page.getByRole('button', { name: 'Remove policy 2: slidingWindow' }).click()
+    await page.getByLabel('Algorithm of policy 2').selectOption('tokenBucket')
+    await page.locator('#policy-1-debt').fill('3')
+    await page.waitForFunction(() => location.hash.includes('debt=3'))
+    await settled(page)
+    const other = await open({ hash: new URL(page.url()).hash.slice(1) })
+    expect(await other.locator('#policy-1-debt').inputValue()).toBe('3')
+    expect(await other.getByLabel('Steady').isChecked()).toBe(true)
+    expect(await shownCounts(other, 1)).toEqual(await shownCounts(page, 1))
+
+    await page.getByRole('link', { name: 'One greedy client' }).click()
+    await settled(page)
+    expect(await page.getByLabel('Several clients').isChecked()).toBe(true)
+  })
+
+  test('says what is wrong in the words of the engine, at the field that is meant', async () => {
+    const page = await open()
+    const limit = page.locator('#policy-0-limit')
+    await limit.fill('0')
+    await settled(page)
+    expect(await limit.getAttribute('aria-invalid')).toBe('true')
+    const id = await limit.getAttribute('aria-describedby')
+    expect(await page.locator(`[id="${id}"]`).textContent()).toBe(
+      'fixedWindow: limit must be a whole number from 1 to 2^53 - 1, got 0',
+    )
+    expect(await accessibilityOf(page)).toEqual([])
+    await limit.fill('20')
+    await settled(page)
+    expect(await limit.getAttribute('aria-invalid')).toBeNull()
+    expect(await shownCounts(page)).toEqual({ admitted: 60, refused: 61 })
+  })
+
+  test('is used by the keyboard alone', async () => {
+    const page = await open()
+    await page.getByLabel('Window’s edge').focus()
+    await page.keyboard.press('ArrowRight')
+    await settled(page)
+    expect(await page.getByLabel('Bursts').isChecked()).toBe(true)
+    for (let steps = 0; steps < 40 && !(await focusIs(page, 'policy-0-limit')); steps++) {
+      await page.keyboard.press('Tab')
+    }
+    await page.keyboard.press('Control+A')
+    await page.keyboard.type('7')
+    await settled(page)
+    const traffic = SHAPES.bursts.make(trafficOf('bursts').values)
+    const expected = nativeCounts(fixedWindow({ limit: 7, window: '10s' }), callsOf(traffic))
+    expect(await shownCounts(page)).toEqual(expected)
+    await page.getByRole('button', { name: 'Remove policy 3: gcra' }).press('Enter')
+    await page.getByRole('button', { name: 'Add a policy' }).press('Enter')
+    await settled(page)
+    expect(await page.locator('[data-policy]').count()).toBe(3)
+  })
+
+  test('copies the code of a policy', async () => {
+    const page = await open({ hash: 'traffic=edge&policy=gcra+limit=7+period=1m' })
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByRole('button', { name: 'Copy' }).click()
+    await page.getByText('Copied').waitFor()
+    const copied = await page.evaluate(() => navigator.clipboard.readText())
+    expect(copied).toContain("gcra({ limit: 7, period: '1m' })")
+    expect(await page.locator('code').textContent()).toBe(copied)
+  })
+})
+
+describe.each([
+  ['light', {}],
+  ['dark', { colours: 'dark', hash: 'traffic=clients&policy=slidingLogs&policy=gcra' }],
+  ['phone', { width: 360 }],
+  // The picture in the README: `cp target/playground/readme.png docs/plots/playground-light.png` renews it.
+  ['readme', { width: 800, hash: 'traffic=edge&policy=fixedWindow&policy=gcra' }],
+] as const)('seen: %s', (name, visit: Visit) => {
+  test('is drawn, fits, and has nothing that keeps anyone out', async () => {
+    const page = await open(visit)
+    const [from, to] = [page.locator('.traffic'), page.locator('figure').last()]
+    const [top, bottom] = [await edgeOf(from, 0), await edgeOf(to, 1)]
+    const part = name === 'readme' ? { clip: { x: 0, y: top, width: 800, height: bottom - top } } : {}
+    if (name !== 'readme') {
+      await page.getByText('As a table').first().click()
+    }
+    await page.screenshot({ path: picturePath(name), fullPage: true, ...part })
+    // Each plot has the colours of its lines and texts: it is not blank.
+    const colours = await page.locator('canvas').evaluateAll((canvases) =>
+      (canvases as HTMLCanvasElement[]).map((canvas) => {
+        const pen = canvas.getContext('2d') as CanvasRenderingContext2D
+        return new Set(new Uint32Array(pen.getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size
+      }),
+    )
+    expect(colours.length).toBe(3 * (await page.locator('[data-policy]').count()))
+    expect(Math.min(...colours)).toBeGreaterThan(8)
+    expect(await pictureColours(page, readFileSync(picturePath(name)))).toBeGreaterThan(50)
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBe(0)
+    expect(await accessibilityOf(page)).toEqual([])
+  })
+})
+
+/** Where an element is on the page from top, 0, to bottom, 1. */
+async function edgeOf(element: Locator, part: number): Promise<number> {
+  const { y, height } = (await element.boundingBox()) ?? { y: 0, height: 0 }
+  return Math.ceil(y + part * height)
+}
+
+/** What axe finds, with the places. */
+async function accessibilityOf(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  const { violations, passes } = await page.evaluate(() => {
+    return (globalThis as unknown as { axe: { run(): Promise<AxeResults> } }).axe.run()
+  })
+  expect(passes.length).toBeGreaterThan(10)
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))
+}
+
+/** How many colours a picture has. */
+async function pictureColours(page: Page, png: Buffer): Promise<number> {
+  return page.evaluate(async (base64) => {
+    const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
+    const image = await createImageBitmap(new Blob([bytes], { type: 'image/png' }))
+    const canvas = new OffscreenCanvas(image.width, image.height)
+    const pen = canvas.getContext('2d') as OffscreenCanvasRenderingContext2D
+    pen.drawImage(image, 0, 0)
+    return new Set(new Uint32Array(pen.getImageData(0, 0, image.width, image.height).data.buffer)).size
+  }, png.toString('base64'))
+}
+
+function focusIs(page: Page, id: string): Promise<boolean> {
+  return page.evaluate((wanted) => document.activeElement?.id === wanted, id)
+}

@@ -1,0 +1,84 @@
+/** The playground as its readers have it: built, served, and open in a browser. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { dirname, join } from 'node:path'
+import type { Browser, Page } from 'playwright-core'
+import { startBrowser } from '../browser.js'
+
+const ROOT = dirname(dirname(__dirname))
+
+/** What a page is opened with. */
+export interface Visit {
+  readonly hash?: string
+  readonly width?: number
+  readonly colours?: 'light' | 'dark'
+}
+
+/** A page that has been opened, and what it complained of. */
+export interface Opened {
+  readonly page: Page
+  /** Errors and warnings of its console, failures of its code, and requests that failed or went elsewhere. */
+  readonly complaints: string[]
+}
+
+/** The server and the browser. */
+export class Site {
+  private constructor(
+    readonly address: string,
+    readonly server: ChildProcess,
+    readonly browser: Browser,
+  ) {}
+
+  /** Builds the playground and serves it as `npm run playground` does. */
+  static async start(): Promise<Site> {
+    execFileSync(process.execPath, ['playground/build.mjs'], { cwd: ROOT })
+    const server = spawn(process.execPath, ['playground/serve.mjs', '0'], { cwd: ROOT, stdio: 'pipe' })
+    const [line] = await once(server.stdout, 'data')
+    return new Site(String(line).trim(), server, await startBrowser())
+  }
+
+  async open({ hash = '', width = 1_280, colours = 'light' }: Visit = {}): Promise<Opened> {
+    const context = await this.browser.newContext({ viewport: { width, height: 900 }, colorScheme: colours })
+    const page = await context.newPage()
+    const complaints: string[] = []
+    page.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`))
+    page.on('pageerror', ({ message }) => complaints.push(message))
+    page.on('requestfailed', (request) => complaints.push(`failed: ${request.url()}`))
+    page.on('request', (request) => {
+      if (!request.url().startsWith(this.address)) {
+        complaints.push(`elsewhere: ${request.url()}`)
+      }
+    })
+    await page.goto(this.address + (hash && `#${hash}`))
+    await settled(page)
+    return { page, complaints }
+  }
+
+  async stop(): Promise<void> {
+    await this.browser.close()
+    this.server.kill()
+    await once(this.server, 'exit')
+  }
+}
+
+/** Waits until the page shows what the engine has said of all that has been typed. */
+export async function settled(page: Page): Promise<void> {
+  // React-like pages are busy one moment after the event that changes them.
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))))
+  await page.locator('main[aria-busy=false]').waitFor()
+}
+
+/** The numbers of a policy on the page. */
+export async function shownCounts(page: Page, policy = 0) {
+  const card = page.locator(`[data-policy="${policy}"]`)
+  const number = async (name: string) => {
+    const text = await card.locator(`[data-count=${name}]`).textContent()
+    return Number(text?.replaceAll(',', ''))
+  }
+  return { admitted: await number('admitted'), refused: await number('refused') }
+}
+
+/** Where pictures of it go; git knows nothing of them. */
+export function picturePath(name: string): string {
+  return join(ROOT, 'target', 'playground', `${name}.png`)
+}

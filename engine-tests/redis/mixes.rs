@@ -1,0 +1,141 @@
+//! Random mixes of two to five policies: at each step the embedded store, the Lua script on a real server and
+//! the oracle say the same, and a refusal leaves every policy's value in Redis as it was, to the byte.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use tollgate::key::Key;
+use tollgate::operation::Operation;
+use tollgate::perform::Performed;
+use tollgate::policies::Policies;
+use tollgate::store::memory::MemoryStore;
+use tollgate::store::redis::{Batch, Names, Script};
+
+use super::server::Server;
+use super::twins::{lasting, proven};
+use crate::calendar_window::CalendarSpec;
+use crate::compound_oracle::{CompoundOracle, Mix, Pair, Spec, any_mix};
+use crate::compounds::{Deed, any_deeds, judge, on, operation, settled_at, takes, unused};
+use crate::policies::WindowSpec;
+use crate::sliding_counter::CounterSpec;
+use crate::sliding_window::SlidingSpec;
+use crate::trace::{START, Step, any_trace};
+
+const STEPS: usize = 100;
+
+/// All values, by name.
+type Values = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A limiter's keys on a server, by a clock of the test's own.
+struct Shared<'a> {
+    server: &'a mut Server,
+    script: Script,
+    policies: Policies,
+    names: Names,
+}
+
+impl Shared<'_> {
+    fn perform(
+        &mut self,
+        keys: &[Option<Key<'_>>],
+        operation: &Operation,
+        now: u64,
+        expected: bool,
+    ) -> Performed {
+        let mut batch = Batch::new();
+        batch.expect(expected);
+        batch.push_operation(&self.names, keys, None, operation.clone());
+        let mode = if matches!(operation, Operation::Peek { .. }) { "peek" } else { "" };
+        let more = [mode.to_owned(), now.to_string()];
+        self.server.perform(&self.script, &self.policies, &batch, &more).remove(0).unwrap()
+    }
+
+    fn values(&mut self) -> Values {
+        let names: Vec<Vec<u8>> = self.server.run(&[b"KEYS", b"*"]);
+        let value = |name: Vec<u8>| (name.clone(), self.server.run(&[b"DUMP", &name]));
+        names.into_iter().map(value).collect()
+    }
+}
+
+/// The same, where the windows of a pair are equally long and of one kind. (A calendar is no number, nor are
+/// buckets. What a shorter window makes of a longer one's units, Redis writes down when the numbers are given,
+/// and the embedded store when the next call is made.)
+fn with_like_windows(mix: &Mix) -> Mix {
+    let like = |&(one, other): &Pair| {
+        let other = match (one, other) {
+            (Spec::Calendar(one), Spec::Calendar(CalendarSpec { limit, .. })) => {
+                Spec::Calendar(CalendarSpec { limit, ..one })
+            }
+            (Spec::Counter(one), Spec::Counter(CounterSpec { limit, .. })) => {
+                Spec::Counter(CounterSpec { limit, ..one })
+            }
+            (Spec::Sliding(one), Spec::Sliding(SlidingSpec { limit, .. })) => {
+                Spec::Sliding(SlidingSpec { limit, ..one })
+            }
+            (Spec::Window(one), Spec::Window(WindowSpec { limit, .. })) => {
+                Spec::Window(WindowSpec { limit, ..one })
+            }
+            (_, other) => other,
+        };
+        (one, other)
+    };
+    Mix { pairs: mix.pairs.iter().map(like).collect(), subjects: mix.subjects }
+}
+
+/// Whether a policy notes a key at first sight, also if it refuses the call.
+fn notes_first_sight(mix: &Mix) -> bool {
+    let begins_low = |spec| match spec {
+        Spec::Continuous(spec) | Spec::Interval(spec) => spec.initial < spec.rate.burst,
+        _ => false,
+    };
+    mix.pairs.iter().any(|pair| begins_low(pair.0) || begins_low(pair.1))
+}
+
+fn equal(server: &mut Server, mix: &Mix, trace: &[Step], deeds: &[Deed]) -> TestCaseResult {
+    let _: () = server.run(&[b"FLUSHALL"]);
+    let policies = mix.policies();
+    let names = Names::new("mixes", &policies);
+    let mut shared = Shared { server, script: lasting(), policies: policies.clone(), names };
+    let ledger = MemoryStore::new(1_000, (1, 2)).open("mixes", policies.clone()).unwrap();
+    let (mut kept, mut oracle) = (unused(&policies), CompoundOracle::new(mix));
+    let (mut now, mut retry_at) = (START, START);
+    for (&Step { time, cost, choice }, &deed) in trace.iter().zip(deeds) {
+        now = time.onward_from(now, settled_at(&kept), retry_at);
+        let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
+        let operation = operation(mix, deed, cost);
+        let named = |subject| takes(&operation) || deed.concerns(subject);
+        let texts: Vec<_> = (0..mix.subjects).map(|subject| subject.to_string()).collect();
+        let key = |(subject, text)| Some(Key::new(text).unwrap()).filter(|_| named(subject));
+        let keys: Vec<_> = texts.iter().map(String::as_str).enumerate().map(key).collect();
+        let which = |number| named(mix.subject(number));
+        if !(0..mix.pairs.len()).any(which) {
+            continue;
+        }
+        let before = shared.values();
+        if takes(&operation) {
+            let peek = Operation::Peek { cost: if choice % 5 == 0 { 0 } else { cost } };
+            let peeked = shared.perform(&keys, &peek, now, choice % 2 == 0);
+            prop_assert_eq!(peeked, ledger.perform(&keys, &peek, &now).unwrap(), "at {}", now);
+            prop_assert_eq!(&shared.values(), &before, "after {:?} at {}", peek, now);
+        }
+        let performed = shared.perform(&keys, &operation, now, choice % 2 == 0);
+        let in_memory = ledger.perform(&keys, &operation, &now).unwrap();
+        prop_assert_eq!(&performed, &in_memory, "{:?} at {}", operation, now);
+        judge(&mut oracle, which, now, &operation, &performed)?;
+        on(&policies, &mut kept, which, now, &operation);
+        if takes(&operation) && performed.units == 0 && !notes_first_sight(mix) {
+            prop_assert_eq!(&shared.values(), &before, "after {:?} at {}", operation, now);
+        }
+        retry_at = now + performed.told.decision.retry_after_ms * 1_000;
+    }
+    Ok(())
+}
+
+#[test]
+fn memory_redis_and_the_oracle_say_the_same_and_a_refusal_leaves_all_values_as_they_were() {
+    let cases = (any_mix(), any_trace(STEPS), any_deeds(STEPS));
+    proven(cases, |server, (mix, trace, deeds)| {
+        equal(server, &with_like_windows(&mix), &trace, &deeds)
+    });
+}

@@ -1,0 +1,45 @@
+// Builds the playground: `npm run playground:build`. What it makes, playground/dist/ or the folder that is named, is a
+// static site: any web host can serve it, at any path.
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+const HERE = dirname(fileURLToPath(import.meta.url))
+const ROOT = dirname(HERE)
+
+/** What is bundled into the page besides tollgate: whose licences go with it. */
+const BUNDLED = ['preact', 'uplot']
+
+const outdir = process.argv[2] ?? join(HERE, 'dist')
+rmSync(outdir, { recursive: true, force: true })
+mkdirSync(outdir, { recursive: true })
+await build({
+  entryPoints: {
+    page: join(HERE, 'view', 'page.tsx'),
+    worker: join(HERE, 'worker.ts'),
+    style: join(HERE, 'view', 'style.css'),
+  },
+  outdir,
+  bundle: true,
+  format: 'esm',
+  target: 'es2023',
+  platform: 'browser',
+  minify: true,
+  legalComments: 'none',
+  tsconfig: join(HERE, 'tsconfig.json'),
+  logLevel: 'warning',
+})
+for (const file of ['index.html', 'icon.svg']) {
+  cpSync(join(HERE, 'view', file), join(outdir, file))
+}
+writeFileSync(join(outdir, 'licences.txt'), licences())
+console.log(outdir)
+
+function licences() {
+  const files = [['tollgate', join(ROOT, 'LICENSE')]]
+  for (const name of BUNDLED) {
+    files.push([name, join(ROOT, 'node_modules', name, 'LICENSE')])
+  }
+  return files.map(([name, file]) => `${name}\n\n${readFileSync(file, 'utf8').trim()}\n`).join('\n\n')
+}

@@ -1,0 +1,73 @@
+/** The laws as numbers: how many units a policy admits at most in any time of a given length. */
+import type { Policy } from 'tollgate/wasm'
+
+/** The bound that a policy keeps for one length of time. */
+export interface Law {
+  /** The name of the limit, of a policy that has several. */
+  readonly name?: string
+  /** The length of time in whole microseconds. */
+  readonly spanUs: number
+  /** The most units admitted in it. */
+  readonly most: number
+  /**
+   * Whether both ends of the time belong to it. A rate promises so much within any time, its ends included; in a
+   * window that is over, the moment of its end belongs to the next.
+   */
+  readonly closed: boolean
+}
+
+const HOUR_US = 3_600_000_000
+const DAY_US = 24 * HOUR_US
+
+/** The laws of a policy: one, or one for each of its limits. */
+export function lawsOf(policy: Policy): readonly Law[] {
+  switch (policy.algorithm) {
+    case 'gcra':
+      return [{ spanUs: micros(policy.period), most: policy.burst + policy.limit, closed: true }]
+    case 'leakyBucket':
+      return [rate(policy.capacity, policy.leak.units, policy.leak.every, 0)]
+    case 'tokenBucket': {
+      const { capacity, refill, refillMode, debt } = policy
+      // With an interval the tokens of its beginning, too, may come within it.
+      const extra = refillMode === 'interval' ? refill.tokens + debt : debt
+      return [rate(capacity, refill.tokens, refill.every, extra, refillMode === 'interval')]
+    }
+    case 'fixedWindow':
+    case 'slidingCounter':
+      return [window(policy.window, 2 * policy.limit - 1)]
+    case 'slidingWindow':
+    case 'slidingLog':
+      return [window(policy.window, policy.limit)]
+    case 'slidingLogs':
+      return Object.entries(policy.limits).map(([name, one]) => ({ name, ...window(one.window, one.limit) }))
+    case 'calendarWindow':
+      return [{ spanUs: calendarSpanUs(policy.every, policy.timeZone), most: 2 * policy.limit, closed: false }]
+  }
+}
+
+function window(windowMs: number, most: number): Law {
+  return { spanUs: micros(windowMs), most, closed: false }
+}
+
+/** The law for the time in which a bucket becomes full; by intervals, for whole ones. */
+function rate(capacity: number, units: number, everyMs: number, extra: number, inSteps = false): Law {
+  const every = BigInt(micros(everyMs))
+  const [held, each] = [BigInt(capacity), BigInt(units)]
+  const up = (size: bigint, by: bigint) => (size + by - 1n) / by
+  const span = inSteps ? up(held, each) * every : up(held * every, each)
+  const gained = inSteps ? (span / every) * each : (span * each) / every
+  return { spanUs: Number(span), most: capacity + extra + Number(gained), closed: true }
+}
+
+/** No longer than the shortest window that a calendar has: where clocks are changed, a day has 23 hours. */
+function calendarSpanUs(every: 'hour' | 'day' | 'week' | 'month' | number, timeZone: string): number {
+  if (typeof every === 'number') {
+    return micros(every)
+  }
+  const lost = timeZone === 'UTC' || every === 'hour' ? 0 : HOUR_US
+  return { hour: HOUR_US, day: DAY_US, week: 7 * DAY_US, month: 28 * DAY_US }[every] - lost
+}
+
+function micros(millis: number): number {
+  return Math.round(millis * 1_000)
+}

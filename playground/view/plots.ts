@@ -1,0 +1,179 @@
+/** How the three plots of a policy look: options for uPlot. */
+import type uPlot from 'uplot'
+import { axisUnit } from './words.js'
+
+/** What a plot shows. */
+export interface Plot {
+  readonly kind: 'calls' | 'level' | 'rolling'
+  readonly lengthUs: number
+  /** The columns, each by two lists at most. */
+  readonly series: readonly (readonly number[])[]
+  /** The top of the scale: that of all policies side by side. */
+  readonly top: number
+  /** A line across: the law's bound, or what a full key has. */
+  readonly line?: number
+  /** A time that is shaded, in microseconds. */
+  readonly band?: readonly [from: number, to: number]
+}
+
+/** The colours of the page, as its style has them now. */
+export interface Theme {
+  readonly ink: string
+  readonly muted: string
+  readonly rule: string
+  readonly accent: string
+  readonly wash: string
+  readonly shade: string
+  readonly refused: string
+  readonly font: string
+}
+
+/** Reads the colours off the page. */
+export function themeOf(element: Element): Theme {
+  const style = getComputedStyle(element)
+  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
+  return {
+    ink: colour('ink'),
+    muted: colour('muted'),
+    rule: colour('rule'),
+    accent: colour('accent'),
+    wash: colour('wash'),
+    shade: colour('shade'),
+    refused: colour('refused'),
+    font: `12px ${style.fontFamily}`,
+  }
+}
+
+/** The middles of the columns, and the lists: as uPlot takes them. */
+export function dataOf({ kind, lengthUs, series }: Plot): uPlot.AlignedData {
+  const columns = series[0]?.length ?? 0
+  const [, unit] = axisUnit(lengthUs)
+  const width = lengthUs / columns / unit
+  // A level is that of a column's end; calls stand in its middle.
+  const shift = kind === 'level' ? 1 : 0.5
+  const x = Array.from({ length: columns }, (_, column) => (column + shift) * width)
+  if (kind !== 'calls') {
+    return [x, ...series.map((list) => [...list])]
+  }
+  const [admitted = [], refused = []] = series
+  // Stacked: the lower is drawn over the sum of both.
+  return [x, admitted.map((number, column) => number + (refused[column] ?? 0)), [...admitted]]
+}
+
+/** Everything that is drawn by our own hand asks for the plot as it is then. */
+export function optionsOf(
+  uplot: typeof uPlot,
+  theme: Theme,
+  size: { readonly width: number; readonly height: number },
+  plot: () => Plot,
+  onColumn: (column: number | null) => void,
+): uPlot.Options {
+  const { kind, lengthUs } = plot()
+  const [unit] = axisUnit(lengthUs)
+  const axis = { stroke: theme.muted, font: theme.font, ticks: { show: false }, grid: { stroke: theme.rule, width: 1 } }
+  return {
+    ...size,
+    padding: [8, 12, 0, 0],
+    legend: { show: false },
+    cursor: {
+      y: false,
+      drag: { x: false, y: false },
+      points: { show: false },
+      sync: { key: 'playground', setSeries: false },
+    },
+    scales: {
+      x: { time: false, range: () => [0, plot().lengthUs / axisUnit(plot().lengthUs)[1]] },
+      y: { range: () => [0, Math.max(1, plot().top) * 1.06] },
+    },
+    axes: [
+      {
+        ...axis,
+        size: 22,
+        gap: 4,
+        space: 56,
+        grid: { show: false },
+        values: (_, ticks) => ticks.map((tick, index) => (index === ticks.length - 1 ? `${tick} ${unit}` : `${tick}`)),
+      },
+      {
+        ...axis,
+        size: 46,
+        gap: 6,
+        space: 28,
+        incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7, 1e9, 1e12, 1e15],
+      },
+    ],
+    series: [{}, ...seriesOf(uplot, kind, theme)],
+    hooks: {
+      drawClear: [(chart) => shade(chart, plot(), theme)],
+      draw: [(chart) => rule(chart, plot(), theme)],
+      setCursor: [({ cursor }) => onColumn(cursor.idx ?? null)],
+    },
+  }
+}
+
+function seriesOf(uplot: typeof uPlot, kind: Plot['kind'], theme: Theme): uPlot.Series[] {
+  const { bars, stepped, linear } = uplot.paths
+  const hidden = { points: { show: false } }
+  if (kind === 'calls') {
+    const paths = bars?.({ size: [1, 14, 2], gap: 0 }) as uPlot.Series.PathBuilder
+    // Refused calls are hatched: not by colour alone.
+    return [
+      { ...hidden, paths, width: 0, fill: (chart) => hatching(chart, theme) },
+      { ...hidden, paths, width: 0, fill: theme.accent },
+    ]
+  }
+  const paths = (kind === 'level' ? linear?.() : stepped?.({ align: 0 } as never)) ?? linear?.()
+  return [{ ...hidden, width: 1.75, stroke: theme.accent, fill: theme.wash, ...(paths !== undefined && { paths }) }]
+}
+
+/** Slanting lines in the colour of refusals. */
+function hatching({ ctx }: uPlot, theme: Theme): CanvasPattern | string {
+  const scale = Math.max(1, Math.round(devicePixelRatio))
+  const tile = document.createElement('canvas')
+  const side = 5 * scale
+  tile.width = side
+  tile.height = side
+  const pen = tile.getContext('2d')
+  if (pen === null) {
+    return theme.refused
+  }
+  pen.strokeStyle = theme.refused
+  pen.lineWidth = 2.1 * scale
+  for (const shift of [-side, 0, side]) {
+    pen.moveTo(shift - 1, side + 1)
+    pen.lineTo(shift + side + 1, -1)
+  }
+  pen.stroke()
+  return ctx.createPattern(tile, 'repeat') ?? theme.refused
+}
+
+/** The worst time, behind everything. */
+function shade({ ctx, bbox, valToPos }: uPlot, { band, lengthUs }: Plot, theme: Theme): void {
+  if (band === undefined) {
+    return
+  }
+  const [, unit] = axisUnit(lengthUs)
+  const [from, to] = band.map((us) => valToPos(Math.min(us, lengthUs) / unit, 'x', true)) as [number, number]
+  ctx.save()
+  ctx.fillStyle = theme.shade
+  ctx.fillRect(from, bbox.top, Math.max(2, to - from), bbox.height)
+  ctx.restore()
+}
+
+/** The bound, dashed. */
+function rule({ ctx, bbox, valToPos }: uPlot, { line }: Plot, theme: Theme): void {
+  if (line === undefined) {
+    return
+  }
+  const y = Math.round(valToPos(line, 'y', true)) + 0.5
+  const scale = devicePixelRatio
+  ctx.save()
+  ctx.strokeStyle = theme.ink
+  ctx.lineWidth = 1.25 * scale
+  ctx.setLineDash([6 * scale, 4 * scale])
+  ctx.beginPath()
+  ctx.moveTo(bbox.left, y)
+  ctx.lineTo(bbox.left + bbox.width, y)
+  ctx.stroke()
+  ctx.restore()
+}

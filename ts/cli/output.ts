@@ -1,0 +1,19 @@
+import { rename, rm, writeFile } from 'node:fs/promises'
+import { failedOutside } from './failure.js'
+import type { Terminal } from './terminal.js'
+
+/** Prints a result; or writes it to a file, which is there as a whole or, if that fails, as it was. */
+export async function deliver(text: string, file: string | undefined, { stdout }: Terminal): Promise<void> {
+  if (file === undefined) {
+    stdout.write(text)
+    return
+  }
+  const unfinished = `${file}.${process.pid}.tmp`
+  try {
+    await writeFile(unfinished, text)
+    await rename(unfinished, file)
+  } catch (error) {
+    await rm(unfinished, { force: true }).catch(() => {})
+    throw failedOutside(`${file} cannot be written: ${(error as Error).message}`)
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Draws the plots of a report, in the browser. It is bundled with its library into the page, which asks nobody for
+ * anything: its data stand in it, too.
+ */
+import uPlot from 'uplot'
+
+/** What stands in the page. Times are epoch milliseconds. */
+export interface PlotData {
+  readonly from: number
+  readonly stepMs: number
+  readonly requests: readonly number[]
+  /** By the number of the policy. */
+  readonly refused: readonly (readonly number[])[]
+}
+
+const HEIGHT = 190
+
+const { from, stepMs, requests, refused } = JSON.parse(document.querySelector('#data')?.textContent ?? '') as PlotData
+
+/** Seconds, as the library has times. */
+const times = requests.map((_, stretch) => (from + stretch * stepMs) / 1_000)
+
+const dark = matchMedia('(prefers-color-scheme: dark)')
+const plots: { readonly place: HTMLElement; readonly plot: uPlot }[] = []
+
+function drawAll(): void {
+  for (const { plot } of plots.splice(0)) {
+    plot.destroy()
+  }
+  for (const place of document.querySelectorAll<HTMLElement>('[data-plot]')) {
+    const counts = refused[Number(place.getAttribute('data-policy'))] ?? []
+    const plot =
+      place.getAttribute('data-plot') === 'requests' ? requestsPlot(place, counts) : refusedPlot(place, counts)
+    plots.push({ place, plot })
+  }
+}
+
+/** All requests, and before them those that were admitted: what is still to be seen was refused. */
+function requestsPlot(place: HTMLElement, counts: readonly number[]): uPlot {
+  const admitted = requests.map((count, stretch) => count - (counts[stretch] ?? 0))
+  const refusedOf = (plot: uPlot, stretch: number | null) =>
+    stretch === null ? null : (plot.data[1]?.[stretch] ?? 0) - (plot.data[2]?.[stretch] ?? 0)
+  const series = [
+    {
+      ...bars('refused', colour('--refused')),
+      value: (plot: uPlot, _: number, __: number, at: number | null) => shown(refusedOf(plot, at)),
+    },
+    { ...bars('admitted', colour('--admitted')), value: (_: uPlot, value: number | null) => shown(value) },
+  ]
+  return draw(place, series, [times, [...requests], admitted])
+}
+
+function refusedPlot(place: HTMLElement, counts: readonly number[]): uPlot {
+  const series = [{ ...bars('refused', colour('--refused')), value: (_: uPlot, value: number | null) => shown(value) }]
+  return draw(place, series, [times, [...counts]])
+}
+
+function draw(place: HTMLElement, series: uPlot.Series[], data: uPlot.AlignedData): uPlot {
+  const axis = {
+    stroke: colour('--text'),
+    grid: { stroke: colour('--line'), width: 1 },
+    ticks: { stroke: colour('--line') },
+  }
+  const end = (times.at(-1) ?? 0) + stepMs / 1_000
+  const options: uPlot.Options = {
+    width: place.clientWidth,
+    height: HEIGHT,
+    // The times of the tables are in UTC, too.
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC'),
+    scales: {
+      x: { range: (_, low, high) => (low === high ? [from / 1_000, end] : [low, high === times.at(-1) ? end : high]) },
+      y: { range: (_, __, high) => [0, Math.max(1, high * 1.05)] },
+    },
+    axes: [
+      {
+        ...axis,
+        values: (_, splits, __, ___, step) => splits.map((seconds, index) => tick(seconds, step, index === 0)),
+      },
+      {
+        ...axis,
+        size: 64,
+        values: (_, splits) => splits.map((count) => (Number.isInteger(count) ? shown(count) : '')),
+      },
+    ],
+    series: [{ label: 'from', value: (_, seconds) => (seconds === null ? '–' : shownTime(seconds)) }, ...series],
+    cursor: { y: false },
+  }
+  return new uPlot(options, data, place)
+}
+
+function bars(label: string, fill: string): uPlot.Series {
+  return {
+    label,
+    fill,
+    width: 0,
+    points: { show: false },
+    paths: uPlot.paths.bars?.({ size: [1, Infinity], align: 1 }) as uPlot.Series.PathBuilder,
+  }
+}
+
+/** 2026-01-31 23:59:59, in UTC. */
+function shownTime(seconds: number): string {
+  return new Date(seconds * 1_000).toISOString().slice(0, 19).replace('T', ' ')
+}
+
+/** What stands under the axis: the clock, and the date where that changes. */
+function tick(seconds: number, step: number, isFirst: boolean): string {
+  const [date = '', clock = ''] = shownTime(seconds).split(' ')
+  if (step >= 86_400) {
+    return date
+  }
+  const short = step < 60 ? clock : clock.slice(0, 5)
+  return isFirst || clock === '00:00:00' ? `${short}\n${date}` : short
+}
+
+function shown(count: number | null): string {
+  return count === null ? '–' : count.toLocaleString('en-US')
+}
+
+function colour(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+}
+
+drawAll()
+dark.addEventListener('change', drawAll)
+addEventListener('resize', () => {
+  for (const { place, plot } of plots) {
+    plot.setSize({ width: place.clientWidth, height: HEIGHT })
+  }
+})

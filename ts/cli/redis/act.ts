@@ -1,0 +1,94 @@
+import { once } from 'node:events'
+import { createInterface } from 'node:readline/promises'
+import type { Command } from 'commander'
+import { GLOBAL } from '../../policies/per.js'
+import { EXIT, type ExitCode } from '../exit-codes.js'
+import { CommandFailure, checked, wrongUsage } from '../failure.js'
+import type { Terminal } from '../terminal.js'
+import { type AnyLimiter, withRedis } from './connection.js'
+import { look, mismatches } from './look.js'
+import { type CommonOptions, withKey, withPlace, withPolicies } from './options.js'
+import { type Enforced, keyOf, neededEnforced, type PolicyOptions } from './policies.js'
+import { keyInWords, lookInWords } from './print.js'
+
+/** The options of commands that change a key. */
+export interface ActOptions extends CommonOptions, PolicyOptions {
+  readonly key: readonly string[]
+  readonly tag?: string
+  readonly dryRun?: true
+  readonly yes?: true
+}
+
+/** What a command does to a key. */
+export interface Act {
+  readonly name: string
+  /** In words, behind the key: what has been done, and what would be. */
+  readonly words: readonly [did: string, would: string]
+  /** Whether it refuses calls: of all callers, if the key counts all calls together. */
+  readonly isHarsh?: boolean
+  /** What is done, for those policies: whatever can be wrong is wrong before anything is asked. */
+  readonly prepare: (enforced: Enforced) => (limiter: AnyLimiter, key: string) => Promise<void>
+}
+
+/** Adds what all commands take that change a key. */
+export function withAct(command: Command): Command {
+  return withPolicies(withKey(withPlace(command)), '')
+    .option('--dry-run', 'tell what would be done, and do nothing')
+    .option('--yes', 'do not ask: for what concerns the calls of all callers')
+}
+
+/** Does what a command says, by an ordinary limiter, and tells how the key stands then. */
+export async function act(
+  url: string | undefined,
+  options: ActOptions,
+  terminal: Terminal,
+  { name, words: [did, would], isHarsh = false, prepare }: Act,
+): Promise<ExitCode> {
+  const enforced = neededEnforced(options, name)
+  const run = prepare(enforced)
+  const key = checked('--key', () => keyOf(options.key, enforced.compound))
+  const isWide = isHarsh && typeof key !== 'string' && key[GLOBAL] === true
+  if (isWide && options.yes !== true && options.dryRun !== true) {
+    await confirm(terminal, `${name} ${GLOBAL} concerns every call of ${options.prefix}`)
+  }
+  const seen = await withRedis(url, options, terminal, async (connection) => {
+    const search = { names: undefined, scanMs: 0 }
+    if (options.dryRun !== true) {
+      const limiter = connection.limiter(enforced, options.prefix, options.tag)
+      try {
+        await run(limiter, key as string)
+      } finally {
+        await limiter.close()
+      }
+    }
+    return look(connection, options, enforced, search)
+  })
+  if (options.format === 'json') {
+    terminal.stdout.write(
+      `${JSON.stringify({ command: name, isDone: options.dryRun !== true, ...seen }, undefined, 2)}\n`,
+    )
+  } else {
+    const notes = mismatches(seen, enforced)
+    const first = `${keyInWords(key)} ${options.dryRun === true ? would : did}\n\n`
+    terminal.stdout.write(first + lookInWords(seen) + notes.map((note) => `Note: ${note}\n`).join(''))
+  }
+  return EXIT.fine
+}
+
+/** Asks before what concerns all callers. Where nobody can be asked it must be said on the command line. */
+async function confirm({ stdin, stderr }: Terminal, what: string): Promise<void> {
+  if (stdin.isTTY !== true) {
+    throw wrongUsage(`${what}: say --yes`)
+  }
+  const asking = createInterface({ input: stdin, output: stderr })
+  try {
+    // Ctrl-C and the end of what is typed close it, and leave the question without an answer.
+    const closed = once(asking, 'close').then(() => '')
+    const answer = await Promise.race([asking.question(`${what}. Go on? [y/N] `), closed])
+    if (!/^y(es)?$/i.test(answer.trim())) {
+      throw new CommandFailure('nothing was done', EXIT.no)
+    }
+  } finally {
+    asking.close()
+  }
+}

@@ -123,10 +123,14 @@ async function bundleWorker(folder: string): Promise<string> {
   const embedded = modules.map((name) => `, (name = "${name}", wasm = embed "${name}")`)
   const config = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  services = [(name = "app", worker = (
-    modules = [(name = "worker.mjs", esModule = embed "worker.mjs")${embedded.join('')}],
-    compatibilityDate = "2026-10-01",
-  ))],
+  services = [
+    (name = "app", worker = (
+      modules = [(name = "worker.mjs", esModule = embed "worker.mjs")${embedded.join('')}],
+      compatibilityDate = "2026-10-01",
+    )),
+    # Where it may fetch from: this machine.
+    (name = "internet", network = (allow = ["private"])),
+  ],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "app")],
 );
 `

@@ -6,6 +6,7 @@ import { link, Release, ROOT } from '../package/release.js'
 import { freePort } from '../servers/ports.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
+import { Bridge } from '../wasm/redis/places.js'
 import { ADDON_RIGHTS, BUN, DENO, NODE, type Served, serve, serveByWorkerd, told } from './runtime.js'
 
 let release: Release
@@ -44,11 +45,24 @@ describe('a fixed trace', () => {
   })
 })
 
+let redis: RedisServer
+let bridge: Bridge
+
+beforeAll(async () => {
+  redis = await RedisServer.start()
+  bridge = await Bridge.start(redis.port)
+})
+
+afterAll(async () => {
+  await bridge?.close()
+  await redis?.stop()
+})
+
 describe.each([
   ['workerd', () => serveByWorkerd(consumer)],
   ['Deno', () => serve(DENO, consumer)],
   ['Bun', () => serve(BUN, consumer)],
-])('a server on %s', (_, begin) => {
+])('a server on %s', (name, begin) => {
   let server: Served
 
   beforeAll(async () => {
@@ -118,6 +132,15 @@ describe.each([
     expect(refused).toBeGreaterThan(1)
   })
 
+  test('keeps one limit for requests at once by a Redis behind HTTP', async () => {
+    const headers = { 'x-bridge': bridge.url, 'x-api-key': name }
+    const answers = await Promise.all(Array.from({ length: 12 }, () => ask(`${server.url}/redis`, { headers })))
+    expect(statuses(answers)).toEqual({ 200: 5, 429: 7 })
+    // By now the script is known by its name.
+    const later = await askTimes(2, `${server.url}/redis`, { headers: { ...headers, 'x-api-key': `${name}, later` } })
+    expect(statuses(later)).toEqual({ 200: 2 })
+  })
+
   test('has calls wait for their turns', async () => {
     const waited = JSON.parse((await ask(`${server.url}/wait`)).body) as number[]
     expect(waited).toHaveLength(3)
@@ -128,7 +151,6 @@ describe.each([
 
 describe('the addon', () => {
   test('on Node.js, Deno and Bun at once keeps one limit over Redis', async () => {
-    await using redis = await RedisServer.start()
     const ports = [redis.port, await freePort()].map(String)
     const runs = [NODE, DENO, BUN].map((runtime) => told(runtime, consumer, 'redis.mjs', ADDON_RIGHTS, ...ports))
     const answers = (await Promise.all(runs)) as readonly { readonly statuses: string[]; readonly admitted: number }[]

@@ -14,6 +14,22 @@ const pacer = limiterOf({ limit: 20, period: '1s', burst: 1 })
 const keyOf = (request) => request.headers.get('x-api-key') ?? 'nobody'
 const told = ({ rateLimit }) => Response.json({ remaining: rateLimit.remaining })
 
+/** Behind the HTTP of whichever bridge the first request names. */
+let shared
+const limitedByRedis = (request) => {
+  if (shared === undefined) {
+    const url = request.headers.get('x-bridge')
+    const store = tollgate.RedisStore.from(async (command) => {
+      const { result, error } = await (await fetch(url, { method: 'POST', body: JSON.stringify(command) })).json()
+      if (error !== undefined) throw new Error(error)
+      return result
+    })
+    const limiter = new tollgate.RateLimiter(tollgate.gcra({ limit: 5, period: '1h' }), { store, prefix: 'web' })
+    shared = withRateLimit(told, { limiter, key: keyOf })
+  }
+  return shared(request)
+}
+
 const hono = new Hono()
 hono.use('/hono', rateLimit({ limiter: hourly, key: (c) => ipKey(c.req.header('x-address') ?? '') }))
 hono.get('/hono', (c) => c.json({ remaining: c.get('rateLimit').remaining }))
@@ -28,6 +44,7 @@ const routes = {
     refundWhen: 'failed',
   }),
   '/observed': withRateLimit(() => new Response('ok'), { limiter: hourly, key: () => '', observe: true }),
+  '/redis': limitedByRedis,
   '/wait': async () => {
     const waited = await Promise.all([1, 2, 3].map(() => pacer.wait('api.example.com')))
     return Response.json(waited.map(({ waitedMs }) => Math.round(waitedMs)))

@@ -109,7 +109,7 @@ const LIMITERS = [
 
 /** What the server is asked from outside of scripts during a call, but for that by which the store feels its pulse. */
 async function askedDuring(call: () => Promise<unknown>): Promise<string[]> {
-  const monitor = await client.duplicate().monitor()
+  const monitor = await client.monitor()
   const asked: string[] = []
   const fence = new Promise<void>((heard) => {
     monitor.on('monitor', (_time: string, [name = '', word]: string[], source: string) => {

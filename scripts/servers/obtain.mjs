@@ -2,10 +2,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import { generate } from 'selfsigned'
 
 const LIBRARIES = 'usr/lib/x86_64-linux-gnu'
 
@@ -46,9 +48,46 @@ function withLibraries(server, program, archives, folder) {
 
 /** Starts a server, and asks it: `{ product, version, hasTls }`. Valkey tells its own version, and a Redis's that it is like. */
 export async function ask(path) {
+  const info = await started(path, ['--port', '0'], (socket) => inform(socket))
+  const field = (name) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1]
+  const valkey = field('valkey_version')
+  const product = valkey ? 'Valkey' : 'Redis'
+  return { product, version: valkey ?? field('redis_version'), hasTls: await speaksTls(path) }
+}
+
+/** Whether it begins with TLS: options alone do not tell, since TLS can be in a module that is not there. */
+async function speaksTls(path) {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-tls-'))
+  const [certificate, key] = [join(folder, 'crt'), join(folder, 'key')]
+  try {
+    const made = await generate([{ name: 'commonName', value: 'localhost' }], { keyType: 'ec', algorithm: 'sha256' })
+    writeFileSync(certificate, made.cert)
+    writeFileSync(key, made.private)
+    const files = ['--tls-cert-file', certificate, '--tls-key-file', key, '--tls-ca-cert-file', certificate]
+    const words = ['--port', '0', '--tls-port', `${await freePort()}`, ...files]
+    return await started(path, words, (socket) => inform(socket)).then(
+      () => true,
+      () => false,
+    )
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function freePort() {
+  const listener = createServer().listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const { port } = listener.address()
+  listener.close()
+  await once(listener, 'close')
+  return port
+}
+
+/** What `run` finds out of a server that is started with these words, by its unix socket. */
+async function started(path, options, run) {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-server-'))
   const socket = join(folder, 'redis.sock')
-  const words = ['--port', '0', '--unixsocket', socket, '--save', '', '--dir', folder]
+  const words = [...options, '--unixsocket', socket, '--save', '', '--dir', folder]
   const child = spawn(path, words, { stdio: 'ignore' })
   const ended = Promise.race([once(child, 'exit'), once(child, 'error')]).then(
     ([reason]) => {
@@ -59,10 +98,7 @@ export async function ask(path) {
     },
   )
   try {
-    const { info, hasTls } = await Promise.race([ended, inform(socket)])
-    const field = (name) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1]
-    const valkey = field('valkey_version')
-    return { product: valkey ? 'Valkey' : 'Redis', version: valkey ?? field('redis_version'), hasTls }
+    return await Promise.race([ended, run(socket)])
   } finally {
     ended.catch(() => undefined)
     if (child.exitCode === null && child.pid !== undefined) {
@@ -80,9 +116,7 @@ async function inform(socket) {
     redis.on('error', () => undefined)
     try {
       await redis.connect()
-      // An option that it was built without is not known to it.
-      const known = await redis.config('GET', 'tls-port')
-      return { info: await redis.info('server'), hasTls: known.length > 0 }
+      return await redis.info('server')
     } catch (error) {
       if (Date.now() > deadline) {
         throw error

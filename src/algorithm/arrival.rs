@@ -1,5 +1,9 @@
-//! Times that are not a whole number of microseconds, counted exactly.
+//! Times that are not a whole number of microseconds, counted exactly, and the state that is made of them.
 
+use std::sync::Arc;
+
+use super::State;
+use super::levels;
 use crate::time::{MICROS_PER_MILLI, Micros};
 
 /// So far ahead of now a slot can be booked: an hour.
@@ -114,6 +118,46 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+/// What a rate algorithm remembers of a key: its theoretical arrival time, and the numbers that
+/// its parts are counted in.
+///
+/// The numbers are shared: a million states of one policy hold them once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateState {
+    /// When the units on the books will have drained.
+    pub arrival: Arrival,
+    /// The numbers of the policy that wrote this.
+    pub numbers: Arc<RateNumbers>,
+}
+
+impl RateState {
+    /// Units on the books at a time, rounded up; all that may be, if a clock step left the state beyond its horizon.
+    #[must_use]
+    pub fn used(&self, now: Micros) -> u64 {
+        match self.numbers.horizon(now) {
+            Some(horizon) if self.arrival <= horizon => self.numbers.used(self.arrival, now),
+            _ => self.numbers.burst,
+        }
+    }
+
+    /// Whether a slot is booked that is still to come: nobody overtakes those who wait.
+    #[inline]
+    pub(super) fn awaits_slot(&self, now: Micros) -> bool {
+        self.numbers.booked_until > now
+    }
+}
+
+impl State for RateState {
+    fn settled_at(&self) -> Micros {
+        let full_at = self.arrival.micros + u64::from(self.arrival.part > 0);
+        levels::settled_at(full_at, self.numbers.lingers)
+    }
+
+    fn drains(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

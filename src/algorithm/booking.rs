@@ -12,8 +12,8 @@
 
 use std::sync::Arc;
 
-use super::arrival::{Arrival, MAX_WAIT, RateNumbers};
-use super::rate::{RateBased, RateState};
+use super::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
+use super::rate::RateBased;
 use super::{Algorithm, Outcome, State};
 use crate::time::Micros;
 

@@ -25,7 +25,7 @@ mod sliding_window;
 mod token_bucket;
 mod token_bucket_interval;
 
-pub use arrival::{Arrival, MAX_WAIT, RateNumbers};
+pub use arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
 pub use booking::{BOOKING_LENGTH, Bookable, Booking};
 pub use buckets::SlidingState;
 pub use calendar_window::CalendarWindow;
@@ -34,7 +34,7 @@ pub use gcra::Gcra;
 pub use leaky_bucket::LeakyBucket;
 pub use levels::{LINGER, Levels};
 pub use log::LogState;
-pub use rate::{Rate, RateBased, RateState};
+pub use rate::{Rate, RateBased};
 pub use sliding_counter::{CounterState, SlidingCounter};
 pub use sliding_log::{DROP_EVERY, LogLimit, MOST_DROPPED, MOST_LIMITS, MOST_LOGGED, SlidingLog};
 pub use sliding_window::{BucketLayout, MAX_BUCKETS, SlidingWindow};

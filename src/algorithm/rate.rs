@@ -1,83 +1,43 @@
 //! The core that the rate algorithms share: a theoretical arrival time, counted exactly.
 //!
-//! A rate of N units per P microseconds is reduced to N' units per P' microseconds. One unit takes P'/N' µs,
-//! which need not be a whole number, so a time is kept as whole microseconds and a part in N'-ths of a
-//! microsecond ([`Arrival`]). With P' = q·N' + r, a cost of c units moves the arrival by c·q microseconds and
-//! c·r parts: an integer addition with a carry, without rounding. An interval rounded down to whole
-//! microseconds would admit 0.1 % too much at 1001 per second.
+//! A rate of N units per P microseconds is reduced to N' units per P' microseconds. One unit takes
+//! P'/N' µs, which need not be a whole number, so a time is kept as whole microseconds and a
+//! part in N'-ths of a microsecond ([`Arrival`]). With P' = q·N' + r, a cost of c units moves the
+//! arrival by c·q microseconds and c·r parts: an integer addition with a carry, without rounding.
+//! An interval rounded down to whole microseconds would admit 0.1 % too much at 1001 per second.
 //!
-//! **The law:** in any window of length t at most burst + t·N'/P' units are admitted. An admitted call moves
-//! the arrival by its cost from max(arrival, now), and only if it then lies at most burst·P'/N' ahead of now;
-//! so n units admitted between s and s + t have moved it from at least s to at most s + t + burst·P'/N',
-//! which is room for t·N'/P' + burst units. A lone caller whose key is unused gets exactly burst at once, and
-//! a unit each P'/N' µs from then on.
+//! **The law:** in any window of length t at most burst + t·N'/P' units are admitted. An admitted
+//! call moves the arrival by its cost from max(arrival, now), and only if it then lies at most
+//! burst·P'/N' ahead of now; so n units admitted between s and s + t have moved it from at least s
+//! to at most s + t + burst·P'/N', which is room for t·N'/P' + burst units. A lone caller whose
+//! key is unused gets exactly burst at once, and a unit each P'/N' µs from then on.
 //!
-//! **Levels.** For a bucket that may be overdrawn (see [`Levels`]) burst is its capacity + debt, and there is
-//! a gate before it: at most capacity − 1 units may be used when a call comes. A bucket that begins with less
-//! than its capacity has the rest used at first sight. Both admit less than the law above with burst =
-//! capacity + debt.
+//! **Levels.** For a bucket that may be overdrawn (see [`Levels`]) burst is its capacity + debt,
+//! and there is a gate before it: at most capacity − 1 units may be used when a call comes. A bucket
+//! that begins with less than its capacity has the rest used at first sight. Both admit less than
+//! the law above with burst = capacity + debt.
 //!
-//! **Changed numbers.** A state carries the numbers it was written with. Read by a policy with other numbers,
-//! its used units (rounded up, never cut down to the new burst) count against the new burst; they drain at
-//! the old rate until a call is admitted, which writes them anew. The bound across a change, several versions
-//! side by side included, is the larger burst plus the larger rate times t. The burst must be part of what is
-//! carried: a reader with a smaller burst would otherwise take the state for one that a clock step left
-//! behind, and cut it down.
+//! **Changed numbers.** A state carries the numbers it was written with. Read by a policy with
+//! other numbers, its used units (rounded up, never cut down to the new burst) count against the
+//! new burst; they drain at the old rate until a call is admitted, which writes them anew. The
+//! bound across a change, several versions side by side included, is the larger burst plus the
+//! larger rate times t. The burst must be part of what is carried: a reader with a smaller burst
+//! would otherwise take the state for one that a clock step left behind, and cut it down.
 //!
-//! **Booking ahead** (see [`Bookable`](super::Bookable)). A booking is a charge as of its slot, and while a
-//! slot is still to come no call is decided as of an earlier time: so slots and calls are in the order of
-//! their times, and the law holds of slots as it does of calls, whoever reads the state.
+//! **Booking ahead** (see [`Bookable`](super::Bookable)). A booking is a charge as of its slot, and
+//! while a slot is still to come no call is decided as of an earlier time: so slots and calls are in
+//! the order of their times, and the law holds of slots as it does of calls, whoever reads the state.
 //!
-//! **Refunds.** Units that come back move the arrival back by their time, but not to before now: at most what
-//! is on the books comes back, whoever put it there. So of what is admitted in a window less what came back
-//! in it the law holds as it is.
+//! **Refunds.** Units that come back move the arrival back by their time, but not to before now: at
+//! most what is on the books comes back, whoever put it there. So of what is admitted in a window less
+//! what came back in it the law holds as it is.
 
 use std::sync::Arc;
 
-use super::arrival::{Arrival, RateNumbers};
+use super::arrival::{Arrival, RateNumbers, RateState};
 use super::levels::{self, LINGER, Levels};
 use super::{Algorithm, InvalidNumber, Outcome, State, Taken, checked_length, checked_units};
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
-
-/// What a rate algorithm remembers of a key: its theoretical arrival time, and the numbers that
-/// its parts are counted in.
-///
-/// The numbers are shared: a million states of one policy hold them once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateState {
-    /// When the units on the books will have drained.
-    pub arrival: Arrival,
-    /// The numbers of the policy that wrote this.
-    pub numbers: Arc<RateNumbers>,
-}
-
-impl RateState {
-    /// Units on the books at a time, rounded up; all that may be, if a clock step left the state beyond its horizon.
-    #[must_use]
-    pub fn used(&self, now: Micros) -> u64 {
-        match self.numbers.horizon(now) {
-            Some(horizon) if self.arrival <= horizon => self.numbers.used(self.arrival, now),
-            _ => self.numbers.burst,
-        }
-    }
-
-    /// Whether a slot is booked that is still to come: nobody overtakes those who wait.
-    #[inline]
-    pub(super) fn awaits_slot(&self, now: Micros) -> bool {
-        self.numbers.booked_until > now
-    }
-}
-
-impl State for RateState {
-    fn settled_at(&self) -> Micros {
-        let full_at = self.arrival.micros + u64::from(self.arrival.part > 0);
-        levels::settled_at(full_at, self.numbers.lingers)
-    }
-
-    fn drains(&self) -> bool {
-        true
-    }
-}
 
 /// A rate with a burst, ready to decide.
 #[derive(Debug, Clone, PartialEq, Eq)]

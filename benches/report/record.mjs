@@ -16,7 +16,9 @@ import { readFileSync } from 'node:fs'
 /** The parts that the page is about, in its order: `npm run bench:report` measures them. */
 export const PARTS = [
   'embedded',
+  'workers',
   'memory',
+  'wasm',
   'redis',
   'ceiling',
   'algorithms',
@@ -27,6 +29,7 @@ export const PARTS = [
   'scale-latency',
   'scale-cluster',
   'middleware',
+  'simulate',
 ]
 
 /** Reads a record, or what `npm run bench -- --json FILE` has written. @returns {Record_} */

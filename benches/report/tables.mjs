@@ -1,4 +1,6 @@
 /** The tables of docs/performance.md, by the name of their marker. */
+
+import { median } from '../node/report.mjs'
 import { losses, missed } from './judgement.mjs'
 import { PARTS } from './record.mjs'
 import { FIGURES, list, number, ratio, speed, table } from './text.mjs'
@@ -6,11 +8,17 @@ import { FIGURES, list, number, ratio, speed, table } from './text.mjs'
 /** Of one part each: what is said of it. */
 const OF_PARTS = {
   embedded: ({ groups }) => Object.entries(groups).map(([name, results]) => lapTable(name, results)),
+  workers: ({ results }) => [workersTable(results)],
   memory: memoryTables,
+  wasm: ({ sizes, groups }) => [
+    sizesTable(sizes),
+    ...Object.entries(groups).map(([name, results]) => lapTable(name, results)),
+  ],
   redis: ({ scenes }) => scenes.map(sceneTable),
   ceiling: ({ scenes }) => scenes.map(ceilingTable),
   algorithms: ({ scenes }) => scenes.map(algorithmTable),
   middleware: ({ results }) => [requestTable(results)],
+  simulate: ({ scenes }) => [logsTable(scenes)],
   'scale-cluster': ({ results }) => [clusterTable(results)],
 }
 
@@ -78,6 +86,33 @@ function lapTable(name, results) {
     ratio(result.ratio, result.ratio < 1),
   ])
   return table([name, 'ns for a call', 'range', 'calls a second', '× the time of the first'], rows)
+}
+
+function workersTable(results) {
+  const rows = results.map((result) => [
+    result.name,
+    speed(result.callsPerSecond),
+    range(result, speed),
+    ratio(result.callsPerSecond / results[0].callsPerSecond, false),
+  ])
+  return table(['one named store', 'calls a second', 'range', '× one worker'], rows)
+}
+
+function sizesTable(sizes) {
+  const kB = (bytes) => (bytes / 1_000).toFixed(1)
+  const rows = sizes.map(({ name, file, bytes, gzipped }) => [`${name} (\`${file}\`)`, kB(bytes), kB(gzipped)])
+  return table(['what is downloaded', 'kB', 'gzipped'], rows)
+}
+
+/** Of each log the median of the turns. */
+function logsTable(scenes) {
+  const rows = scenes.map(({ name, lines, turns }) => {
+    const [seconds, cpu, memory] = ['seconds', 'cpu', 'memory'].map((figure) =>
+      median(turns.map((turn) => turn[figure])),
+    )
+    return [name, `${(lines / 1e6).toFixed(1)}M`, number(seconds), number(cpu), speed(lines / cpu), number(memory)]
+  })
+  return table(['log', 'lines', 'seconds', "CPU's seconds", 'lines for a second of CPU', 'most memory, MiB'], rows)
 }
 
 function sceneTable({ title, peer, results }) {

@@ -1,7 +1,8 @@
 /** `tollgate top` against a real Redis: the hottest keys, by SCAN, for no longer and no further than it is told. */
 
 import { textOfPolicy } from '../../ts/cli/policy-text.js'
-import type { Hot, Sample } from '../../ts/cli/redis/hottest.js'
+import { Connection } from '../../ts/cli/redis/connection.js'
+import { type Hot, hottest, type Sample } from '../../ts/cli/redis/hottest.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, slidingLog } from '../../ts/index.js'
 import { openedRedis } from '../redis/opened.js'
 import { RedisServer } from '../servers/redis-server.js'
@@ -133,6 +134,16 @@ describe('of many keys', () => {
     })
     expect(commands.names).toContain('scan')
     expectReading(commands)
+  })
+
+  test('a page is gone through, however short the time: to have read nothing would look like no keys', async () => {
+    const options = { prefix: 'many', timeout: 5_000, format: 'json' } as const
+    const connection = await Connection.open(redis.server.url, options, process)
+    const bounds = { prefix: 'many', most: 1, forMs: 0, sample: KEYS, count: 1_000 }
+    const { read, isComplete } = await hottest(connection, undefined, bounds)
+    expect(isComplete).toBe(false)
+    expect(read).toBeGreaterThan(900)
+    await connection.close()
   })
 
   test.each([

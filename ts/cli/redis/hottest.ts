@@ -84,14 +84,15 @@ export async function hottest(
   enforced: Enforced | undefined,
   { prefix, most, forMs, sample, count }: Bounds,
 ): Promise<Sample> {
-  const start = Date.now()
+  const start = performance.now()
   const limits = limitsOf(enforced)
   const byShare = new Best(most, ({ share = 0 }) => share)
   const byUsed = new Best(most, ({ used }) => used)
   const told = { read: 0, inUse: 0, blocked: 0, overridden: 0, hasShares: true }
   const cursors = masters.names.map((_, master) => ({ master, cursor: '0', pages: 0 }))
   let open = cursors
-  while (open.length > 0 && told.read < sample && Date.now() - start < forMs) {
+  // At least one page, however short the time: nothing at all would look like no keys.
+  do {
     for (const one of open) {
       const read = await reader.page({ prefix, master: one.master, cursor: one.cursor, pattern: `${prefix}:*`, count })
       Object.assign(one, { cursor: read.cursor, pages: one.pages + 1 })
@@ -110,7 +111,7 @@ export async function hottest(
       }
     }
     open = open.filter(({ cursor }) => cursor !== '0')
-  }
+  } while (open.length > 0 && told.read < sample && performance.now() - start < forMs)
   const isComplete = open.length === 0
   return {
     ...told,
@@ -118,7 +119,7 @@ export async function hottest(
     byUsed: byUsed.all(),
     gone: isComplete ? 1 : goneOf(cursors, masters.sizes, count),
     isComplete,
-    ms: Date.now() - start,
+    ms: Math.round(performance.now() - start),
   }
 }
 

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort, startRedis } from './redis-server.mjs'
+import { freePort } from '../../scripts/free-port.mjs'
+import { startRedis } from './redis-server.mjs'
 
 const MASTERS = 3
 const SLOTS = 16_384

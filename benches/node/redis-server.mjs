@@ -1,10 +1,9 @@
 /** A real Redis server of the benchmark's own, which keeps nothing. */
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { Redis } from 'ioredis'
+import { freePort } from '../../scripts/free-port.mjs'
 import { end, failureOf, minded } from './children.mjs'
 
 /** @typedef {Awaited<ReturnType<typeof startRedis>>} RedisServer */
@@ -55,16 +54,6 @@ async function usage(admin) {
 
 function fieldOf(info, pattern) {
   return pattern.exec(info)?.[1]
-}
-
-/** A port that nobody listens on. */
-export async function freePort() {
-  const listener = createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const { port } = listener.address()
-  listener.close()
-  await once(listener, 'close')
-  return port
 }
 
 async function ready(child) {

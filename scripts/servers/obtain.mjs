@@ -2,12 +2,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { generate } from 'selfsigned'
+import { freePort } from '../free-port.mjs'
 
 const LIBRARIES = 'usr/lib/x86_64-linux-gnu'
 
@@ -72,15 +72,6 @@ async function speaksTls(path) {
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
-}
-
-async function freePort() {
-  const listener = createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const { port } = listener.address()
-  listener.close()
-  await once(listener, 'close')
-  return port
 }
 
 /** What `run` finds out of a server that is started with these words, by its unix socket. */

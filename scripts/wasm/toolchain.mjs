@@ -1,6 +1,15 @@
 // Finds what compiles for WebAssembly.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 export const TARGET = 'wasm32-unknown-unknown'
@@ -44,43 +53,58 @@ function withLibrary(name, library, env) {
 /** Debian's packages of one version: a compiler that is newer than the system's own, its library and the sources of that. */
 const PACKAGES = ['rustc-web', 'libstd-rust-web-dev', 'rust-web-src']
 
-/** The folder into which Debian's packages are unpacked. */
+/** The folder with Debian's packages, unpacked. */
 function debians(cache) {
+  const needed = neededRust()
+  mkdirSync(cache, { recursive: true })
+  const kept = readdirSync(cache).find((name) => name.startsWith('debian-') && isAtLeast(name, needed))
+  if (kept !== undefined) {
+    return join(cache, kept)
+  }
   const version = candidate(PACKAGES[0])
-  if (version === undefined) {
+  if (version === undefined || !isAtLeast(version, needed)) {
     const advice = `rustup target add ${TARGET}, or better rustup component add rust-src`
-    throw new Error(`nothing here compiles for ${TARGET}: ${advice}`)
+    const known = version === undefined ? '' : ` (Debian's ${PACKAGES[0]} is ${version}, and Rust ${needed} is needed)`
+    throw new Error(`nothing here compiles for ${TARGET}${known}: ${advice}`)
   }
   const folder = join(cache, `debian-${version.replaceAll(/[^\w.+-]/g, '_')}`)
-  if (!existsSync(folder)) {
-    mkdirSync(cache, { recursive: true })
-    // Somebody else may be at it: whoever is first puts it in its place.
-    const own = mkdtempSync(join(cache, 'unpacking-'))
-    unpack(version, own)
-    try {
-      renameSync(own, folder)
-    } catch {
-      rmSync(own, { recursive: true })
-    }
+  // Somebody else may be at it: whoever is first puts it in its place.
+  const own = mkdtempSync(join(cache, 'unpacking-'))
+  unpack(version, own)
+  try {
+    renameSync(own, folder)
+  } catch {
+    rmSync(own, { recursive: true })
   }
   return folder
 }
 
-/** The version of a package that can be had. */
+/** The oldest Rust that compiles the engine: `1.95`, say. */
+function neededRust() {
+  const manifest = readFileSync(new URL('../../Cargo.toml', import.meta.url), 'utf8')
+  return /^rust-version = "(.*)"$/m.exec(manifest)[1]
+}
+
+/** Whether the first version of Rust that a text has is `needed` or later. */
+function isAtLeast(text, needed) {
+  const [major, minor] = /(\d+)\.(\d+)/.exec(text).slice(1).map(Number)
+  const [neededMajor, neededMinor] = needed.split('.').map(Number)
+  return major > neededMajor || (major === neededMajor && minor >= neededMinor)
+}
+
+/** The version of a package that can be had now. */
 function candidate(name) {
-  const policy = () => {
-    try {
-      return /Candidate: (\d\S*)/.exec(run('apt-cache', ['policy', name]))?.[1]
-    } catch {
-      return undefined
-    }
+  try {
+    // A list from the machine's first day names what has long been replaced, or is too old.
+    run('apt-get', ['update', '-qq'])
+  } catch {
+    // Who may not update takes what the list has; where there is no apt, that is nothing.
   }
-  const known = policy()
-  if (known !== undefined || !existsSync('/usr/bin/apt-get')) {
-    return known
+  try {
+    return /Candidate: (\d\S*)/.exec(run('apt-cache', ['policy', name]))?.[1]
+  } catch {
+    return undefined
   }
-  run('apt-get', ['update', '-qq'])
-  return policy()
 }
 
 function unpack(version, folder) {

@@ -842,3 +842,4 @@ module.exports.Policy = nativeBinding.Policy
 module.exports.RedisLedger = nativeBinding.RedisLedger
 module.exports.RedisReader = nativeBinding.RedisReader
 module.exports.RedisStore = nativeBinding.RedisStore
+module.exports.Takes = nativeBinding.Takes

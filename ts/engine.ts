@@ -8,6 +8,8 @@ export interface Engine {
   readonly MemoryStore: typeof native.MemoryStore
   readonly Policies: Omit<typeof native.Policies, 'prototype'>
   readonly Policy: Omit<typeof native.Policy, 'prototype'>
+  /** Where calls of a function of each ledger's own cost no more, there is none. */
+  readonly Takes?: typeof native.Takes
 }
 
 /** A store in the engine's memory. */

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{
     Array, ClassInstance, Env, Float64Array, Float64ArraySlice, JsValue, Result, Unknown,
 };
+use napi::{Error, Status};
 use napi_derive::napi;
 
 use super::answer;
@@ -15,6 +16,7 @@ use super::hot::{self, Question, Take, TakeNamed, TimeOf};
 use super::key::{KeyBuffer, element};
 use super::operation::{self, KeyBuffers};
 use super::policy::Policy;
+use super::takes::{Membership, Takes};
 use super::whole;
 use crate::operation::{HoldId, Operation};
 use crate::store::memory;
@@ -25,14 +27,16 @@ use crate::store::memory;
 pub struct Ledger {
     inner: Arc<memory::Ledger>,
     is_named: bool,
+    /// Among those that one function asks.
+    membership: Option<Membership>,
 }
 
 impl Ledger {
     pub(super) fn new(ledger: memory::Ledger, is_named: bool) -> Self {
-        Self { inner: Arc::new(ledger), is_named }
+        Self { inner: Arc::new(ledger), is_named, membership: None }
     }
 
-    fn take_each<'a, Q: Question<Asked = memory::Ledger>>(
+    fn take_each<'a, Q: Question<Asked = Arc<memory::Ledger>>>(
         &self,
         env: Env,
         keys: &Array<'_>,
@@ -73,7 +77,8 @@ impl Ledger {
         !self.is_named
     }
 
-    /// The function that takes `cost` units from `key`, and answers into `answer`.
+    /// The function that takes `cost` units from `key`, and answers into `answer`. Ledgers whose answers tell of a single limit
+    /// are quicker asked by [`Takes`].
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         let ledger = Arc::clone(&self.inner);
@@ -222,5 +227,16 @@ impl Ledger {
     #[napi(catch_unwind)]
     pub fn close(&self) {
         self.inner.close();
+    }
+}
+
+#[napi]
+impl Takes {
+    /// Adds a ledger, and tells its number, which is its own until it is collected.
+    #[napi(catch_unwind)]
+    pub fn add(&self, ledger: &mut Ledger) -> Result<u32> {
+        let membership = ledger.membership.insert(self.admit(Arc::clone(&ledger.inner)));
+        u32::try_from(membership.number())
+            .map_err(|error| Error::new(Status::GenericFailure, error.to_string()))
     }
 }

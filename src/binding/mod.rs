@@ -31,6 +31,7 @@ mod redis_reader;
 #[cfg(feature = "redis")]
 mod redis_target;
 mod store;
+mod takes;
 #[cfg(all(feature = "redis", unix))]
 mod uv;
 

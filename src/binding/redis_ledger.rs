@@ -46,11 +46,11 @@ struct Noted {
 struct Note;
 
 impl Question for Note {
-    type Asked = Noted;
+    type Asked = Arc<Noted>;
     type Place = Place;
 
     fn ask(
-        noted: &Noted,
+        noted: &Arc<Noted>,
         key: Key<'_>,
         cost: u64,
         _clock: &impl Clock,

@@ -18,6 +18,7 @@ import type { Policy } from '../policy.js'
 import { stamped } from '../receipt.js'
 import { bookingAt, lengthOf, performedAt, severalAt } from '../several.js'
 import type { Answers, Ledger } from '../store.js'
+import { type Asked, askedOf } from './asked.js'
 
 /** Tells the engine to read the system's clock. */
 const SYSTEM_CLOCK = -1
@@ -38,10 +39,9 @@ export class MemoryLedger implements Ledger {
   readonly #policies: number
   /** Doubles per answer of {@link takeMany}. */
   readonly #length: number
-  /** What {@link take} answers into, and what all else does. */
-  readonly #answer: Float64Array<ArrayBuffer>
+  /** What {@link take} asks, and what all else answers into. */
+  readonly #asked: Asked
   readonly #told: Float64Array<ArrayBuffer>
-  readonly #take: (key: string, cost?: number, epochMs?: number) => void
   readonly #perform: ReturnType<EngineLedger['bindPerform']>
 
   /**
@@ -64,20 +64,20 @@ export class MemoryLedger implements Ledger {
     const length = lengthOf(limits.length)
     this.#told = new Float64Array(length + policies.length * BOOKING_LENGTH)
     this.#length = ledger.isSingle ? ANSWER_LENGTH : length
-    this.#answer = new Float64Array(this.#length)
-    this.#take = ledger.bindTake(this.#answer)
+    this.#asked = askedOf(engine, ledger, this.#length)
     this.#perform = ledger.bindPerform(this.#told)
   }
 
   take(key: string, cost: number): Decision {
-    const answer = this.#answer
-    if (this.#clock !== undefined) {
-      this.#take(key, cost, timeOf(this.#clock))
-    } else if (cost === 1) {
-      // Every argument costs its conversion: the most frequent call has none but the key.
-      this.#take(key)
+    const { take, which, number, answer } = this.#asked
+    // Before the ledger is named: a clock of the user's may ask another one.
+    const time = this.#clock === undefined ? SYSTEM_CLOCK : timeOf(this.#clock)
+    which[0] = number
+    // Every argument costs its conversion: the most frequent call has none but the key.
+    if (cost === 1 && time === SYSTEM_CLOCK) {
+      take(key)
     } else {
-      this.#take(key, cost)
+      take(key, cost, time)
     }
     return stamped(decisionAt(answer, 0) ?? this.#severalIn(answer, 0, key), this.origin, key, cost)
   }

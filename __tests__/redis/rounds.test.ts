@@ -58,3 +58,29 @@ it('rounds that went out uneven become even, so that Redis and the process work 
   const even = sum(sizes.filter((size) => size >= 16 && size <= 48))
   expect(even / sum(sizes)).toBeGreaterThan(0.8)
 })
+
+it.each([16, 32])('%i callers who ask again and again go in two rounds at a time', async (inFlight) => {
+  const { server, store } = opened
+  const policy = fixedWindow({ limit: 1_000_000, window: '1h' })
+  const limiter = new RateLimiter(policy, { store, prefix: `again-${inFlight}` })
+  const load = keepUp(limiter, inFlight, Number.POSITIVE_INFINITY)
+  await sleep(200)
+  const sizes = await roundsSeen(server.port, 100)
+  await load.stop()
+  await limiter.close()
+  expect(sizes.filter((size) => size < inFlight).length).toBeGreaterThan(80)
+})
+
+it('calls that come together after a rest go together', async () => {
+  const { server, store } = opened
+  const limiter = new RateLimiter(fixedWindow({ limit: 1_000_000, window: '1h' }), { store, prefix: 'rested' })
+  const together = () => Promise.all(Array.from({ length: 30 }, (_, user) => limiter.take(`user:${user}`)))
+  await together()
+  const seen = roundsSeen(server.port, 5)
+  for (let times = 0; times < 5; times++) {
+    await sleep(50)
+    await together()
+  }
+  expect(await seen).toEqual([30, 30, 30, 30, 30])
+  await limiter.close()
+})

@@ -23,6 +23,11 @@ impl Arrival {
         Self { micros: now, part: 0 }
     }
 
+    /// So long after a whole number of microseconds: there are no parts to add up.
+    pub(super) const fn after(self, now: Micros) -> Self {
+        Self { micros: now + self.micros, part: self.part }
+    }
+
     /// The sum, where `units` is N'. Both parts are below N' < 2^53, so nothing overflows.
     pub(super) fn plus(self, other: Self, units: u64) -> Self {
         let sum = Self { micros: self.micros + other.micros, part: self.part + other.part };
@@ -73,7 +78,7 @@ impl RateNumbers {
     /// if a slot is booked further ahead than can be: then a clock has stepped back.
     pub(super) fn horizon(self, now: Micros) -> Option<Arrival> {
         let as_of = self.booked_until.max(now);
-        let furthest = || Arrival::at(as_of).plus(self.time_of(self.burst), self.units);
+        let furthest = || self.time_of(self.burst).after(as_of);
         (as_of - now <= MAX_WAIT).then(furthest)
     }
 

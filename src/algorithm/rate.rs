@@ -162,7 +162,7 @@ impl Rate {
     /// The furthest that this policy can put an arrival at the time `now`.
     #[inline]
     fn horizon(&self, now: Micros) -> Arrival {
-        Arrival::at(now).plus(self.full, self.numbers.units)
+        self.full.after(now)
     }
 
     /// Re-bases the state as fully used if a clock step left it beyond the horizon of the numbers
@@ -178,7 +178,7 @@ impl Rate {
         } else {
             let numbers = state.numbers.with_slot(0);
             state.numbers = Arc::new(numbers);
-            state.arrival = Arrival::at(now).plus(numbers.time_of(numbers.burst), numbers.units);
+            state.arrival = numbers.time_of(numbers.burst).after(now);
             return;
         };
         if state.arrival > horizon {
@@ -196,7 +196,7 @@ impl Rate {
     /// was never seen, it begins; if the state is of a policy that begins full, it is kept longer.
     fn begin(&self, start: Arrival, state: &mut RateState, now: Micros) {
         if state.settled_at() <= now {
-            state.arrival = Arrival::at(now).plus(start, self.numbers.units);
+            state.arrival = start.after(now);
             state.numbers = Arc::clone(&self.shared);
         } else if !state.numbers.lingers {
             state.numbers = Arc::new(RateNumbers { lingers: true, ..*state.numbers });
@@ -224,11 +224,11 @@ impl Rate {
             if state.numbers.with_slot(0) != self.numbers {
                 let used = state.numbers.used(state.arrival, now);
                 let fits = self.levels.admit(used, cost);
-                return fits.then(|| base.plus(self.time_of(used), self.numbers.units));
+                return fits.then(|| self.time_of(used).after(now));
             }
         }
         let standing = state.arrival.max(base);
-        let is_shut = self.levels.debt > 0 && standing > base.plus(self.gate, self.numbers.units);
+        let is_shut = self.levels.debt > 0 && standing > self.gate.after(now);
         (!is_shut).then_some(standing)
     }
 
@@ -244,7 +244,7 @@ impl Rate {
         if cost == 1 && Arc::ptr_eq(&state.numbers, &self.shared) {
             // What follows, for what nearly all calls are.
             let base = Arrival::at(now);
-            let is_shut = state.arrival > base.plus(self.gate, self.numbers.units);
+            let is_shut = state.arrival > self.gate.after(now);
             let arrival = || state.arrival.max(base).plus(self.unit, self.numbers.units);
             return if is_shut { Err(Outcome::Refused) } else { Ok(arrival()) };
         }

@@ -54,8 +54,10 @@ function machines(parts) {
       `${pace.rounds}`,
       pace.turnMs === undefined ? '' : `${pace.turnMs}`,
       machine.load.toFixed(2),
+      ...(places.length > 1 ? [machine.cpu] : []),
     ]
   })
+  const heads = ['part', 'measured', 'rounds', 'ms for each turn', 'load before']
   return [
     list([
       ...places,
@@ -65,7 +67,7 @@ function machines(parts) {
       days.length === 1 ? `measured on ${days[0]}` : `measured from ${days[0]} to ${days.at(-1)}`,
       ...(rough.length > 0 ? [`**rough figures, of short turns (\`--quick\`):** ${rough.join(', ')}`] : []),
     ]),
-    table(['part', 'measured', 'rounds', 'ms for each turn', 'load before'], rows),
+    table(places.length > 1 ? [...heads, 'on'] : heads, rows),
   ].join('\n\n')
 }
 

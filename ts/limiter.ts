@@ -71,7 +71,8 @@ export class Limiter {
     try {
       const ledger = this.#open()
       const taken = this.#take(ledger, key, cost)
-      return ledger.isSync ? resolved(taken as Decision) : (taken as Promise<Decision>)
+      // While a store is away, what answers in its place may do so at once.
+      return ledger.isSync ? resolved(taken as Decision) : Promise.resolve(taken)
     } catch (error) {
       return Promise.reject(error)
     }

@@ -10,6 +10,12 @@ const QUARTER = { embedded: { share: 0.25 } } as const
 const AWAY = [failing(), knownDown()]
 
 describe.each(AWAY)('$name', (away) => {
+  test.each(['throw', 'allow', 'refuse', QUARTER] as const)('take answers a promise: %j', async (mode) => {
+    const answer = guarded(away.store(), POLICY, mode).take('a')
+    expect(answer).toBeInstanceOf(Promise)
+    await answer.catch(() => {})
+  })
+
   describe.each([
     ['allow', true, 0],
     ['refuse', false, 1_000],

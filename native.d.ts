@@ -14,8 +14,8 @@ export declare class Ledger {
   /** Whether answers of takes tell of a single limit without a name, in six doubles. */
   get isSingle(): boolean
   /**
-   * The function that takes `cost` units from `key`, and answers into `answer`. Ledgers whose answers tell of a single limit
-   * are quicker asked by [`Takes`].
+   * The function that takes `cost` units from `key`, and answers into `answer`, of a ledger whose limits have names; others
+   * are asked by [`Takes`].
    */
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /**

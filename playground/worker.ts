@@ -1,5 +1,18 @@
 /** Computes off the page's thread, with the real engine. */
-import * as tollgate from 'tollgate/wasm'
+// Each by its name: of the whole package the part for Redis would come along, half a megabyte.
+import {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  type Policy,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  TollgateError,
+  tokenBucket,
+} from 'tollgate/wasm'
 import { ALGORITHMS, type AlgorithmName } from './model/algorithms.js'
 import { type Leaf, optionsFrom } from './model/fields.js'
 import { type Answer, COLUMNS, type Complaint, type Judged, type Request, type Sent } from './model/messages.js'
@@ -8,8 +21,17 @@ import type { TypedPolicy } from './model/state.js'
 import { keysOf, type Traffic, TrafficError } from './model/trace.js'
 import { SHAPES } from './model/traffic.js'
 
-/** What makes policies, by the names that users know. */
-const MAKERS: { readonly [Name in AlgorithmName]: (options: never) => tollgate.Policy } = tollgate
+const MAKERS: { readonly [Name in AlgorithmName]: (options: never) => Policy } = {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+}
 
 /** After so long a newer request is looked for. */
 const SLICE_MS = 20
@@ -78,7 +100,7 @@ async function judge(
 
 /** The message, and the field that it begins with. */
 function complaintOf(error: unknown, prefix: string, leaves: readonly Leaf[]): Complaint {
-  if (!tollgate.TollgateError.is(error) && !(error instanceof TrafficError)) {
+  if (!TollgateError.is(error) && !(error instanceof TrafficError)) {
     throw error
   }
   const { message } = error

@@ -258,7 +258,7 @@ export class Limiter {
 
 /**
  * A promise of a decision. One property is read first: then the engine knows which one this object's hidden class is, and
- * so that it has no `then` to be looked for, which takes 10 to 25 ns of an awaited `take`.
+ * so that it has no `then` to be looked for, which takes 25 to 40 ns of an awaited `take`.
  */
 function resolved(decision: Decision): Promise<Decision> {
   void decision.at

@@ -35,6 +35,16 @@ async function open(visit?: Visit): Promise<Page> {
   return one.page
 }
 
+test('what computes comes without what is for Redis', () => {
+  const built = createRequire(__filename)
+  const hasModule = (name: string) => {
+    const { hexadecimal } = built(`../../wasm/${name}.js`) as { hexadecimal: string }
+    return worker.includes(hexadecimal.slice(50_000, 51_000))
+  }
+  const worker = readFileSync('playground/dist/worker.js', 'latin1')
+  expect([hasModule('inlined'), hasModule('redis-inlined')]).toEqual([true, false])
+})
+
 describe('the numbers', () => {
   test('become those of the engine when a policy is changed', async () => {
     const times = [0, 0.1, 0.2, 0.3, 0.4, 1.05, 1.1, 1.15, 3, 3.001, 3.002, 3.5]

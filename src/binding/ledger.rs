@@ -77,15 +77,11 @@ impl Ledger {
         !self.is_named
     }
 
-    /// The function that takes `cost` units from `key`, and answers into `answer`. Ledgers whose answers tell of a single limit
-    /// are quicker asked by [`Takes`].
+    /// The function that takes `cost` units from `key`, and answers into `answer`, of a ledger whose limits have names; others
+    /// are asked by [`Takes`].
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        let ledger = Arc::clone(&self.inner);
-        if self.is_named {
-            return hot::function::<TakeNamed>(env, ledger, answer);
-        }
-        hot::function::<Take>(env, ledger, answer)
+        hot::function::<TakeNamed>(env, Arc::clone(&self.inner), answer)
     }
 
     /// The function that performs operations on keys, by the numbers of `ts/operation.ts`, and answers

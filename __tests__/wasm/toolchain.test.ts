@@ -1,0 +1,45 @@
+/** Which compiler builds the engine as WebAssembly, where Debian's packages have to be fetched. */
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+let folder: string
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-toolchain-'))
+})
+
+afterEach(() => rmSync(folder, { recursive: true }))
+
+/** A system whose lists name one version until they are updated, and another from then on. Nothing can be downloaded. */
+function toolchainOf(before: string, after: string) {
+  const commands = {
+    rustc: `[ "$1" = -vV ] && echo 'host: none' || echo ${folder}`,
+    'apt-get': `[ "$1" = update ] && touch ${folder}/updated && exit; echo "$*" > ${folder}/download; exit 1`,
+    'apt-cache': `[ -e ${folder}/updated ] && version=${after} || version=${before}
+[ "$1" = policy ] && echo "  Candidate: $version" || echo "Depends: libstd-rust-web-1, libllvm1"`,
+  }
+  for (const [name, script] of Object.entries(commands)) {
+    writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  }
+  const program = `import { toolchain } from './scripts/wasm/toolchain.mjs'; toolchain('${folder}/cache')`
+  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` }
+  const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { env, encoding: 'utf8' })
+  const asked = join(folder, 'download')
+  return { stderr, download: existsSync(asked) ? readFileSync(asked, 'utf8') : undefined }
+}
+
+/** The oldest Rust that the engine compiles with. */
+const needed = /^rust-version = "1\.(\d+)"$/m.exec(readFileSync('Cargo.toml', 'utf8'))?.[1]
+
+test('lists that are old are updated before anything is fetched', () => {
+  const { download } = toolchainOf('1.85.0+dfsg3-1~deb12u3', `1.${needed}.1+dfsg1-1~deb12u2`)
+  expect(download).toContain(`rustc-web=1.${needed}.1+dfsg1-1~deb12u2`)
+})
+
+test('a compiler that is too old is not fetched, and the error says what is needed', () => {
+  const { stderr, download } = toolchainOf('1.85.0+dfsg3-1~deb12u3', '1.85.0+dfsg3-1~deb12u3')
+  expect(download).toBeUndefined()
+  expect(stderr).toContain(`(Debian's rustc-web is 1.85.0+dfsg3-1~deb12u3, and Rust 1.${needed} is needed)`)
+})

@@ -34,7 +34,7 @@ while at <= #round.request do
     elseif form == 5 then
       at, group = general().sliding_window_list_quick(round, at, first, before)
     else
-      at, group = fixed_window_quick(round, at, first, before, true)
+      at, group = fixed_window_unseen(round, at, first, before)
     end
     if group then
       general().close(round, group)

@@ -1,7 +1,7 @@
 -- The twin of src/algorithm/fixed_window.rs and of src/algorithm/calendar_window.rs.
 --
 -- A value is the window's end and its count. Where both fit, it is one integer,
--- (end - EPOCH) * 8192 + count, which INCRBY moves on; otherwise it is the text 'end:count'. Ends are in
+-- (end - EPOCH) * 8192 + count, which INCR moves on; otherwise it is the text 'end:count'. Ends are in
 -- milliseconds. From the Unix epoch, end * 8192 would pass 2^53 and lose the count's last bit; from 2020
 -- it fits until 2054.
 --

@@ -24,7 +24,8 @@ function toolchainOf(before: string, after: string) {
     writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   }
   const program = `import { toolchain } from './scripts/wasm/toolchain.mjs'; toolchain('${folder}/cache')`
-  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` }
+  const { PATH } = process.env
+  const env = { ...process.env, PATH: `${folder}:${PATH}` }
   const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { env, encoding: 'utf8' })
   const asked = join(folder, 'download')
   return { stderr, download: existsSync(asked) ? readFileSync(asked, 'utf8') : undefined }

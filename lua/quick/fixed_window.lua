@@ -57,53 +57,84 @@ local function untaken(name, window)
   return type(value) == 'string' and value
 end
 
+-- Tells of windows that have had a unit taken: each in one double, which is negative.
+local function tell_windows(round, windows, count)
+  if count > 0 then
+    round.count = round.count + count
+    round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', count), unpack(windows, 1, count))
+  end
+end
+
+-- Leaves a key to the twin; answers with its group.
+local function leave_window(round, group, at, key, value)
+  group = group or general().open_group(round, general().algorithms[2], at)
+  general().take_one(round, group, key, value)
+  return group
+end
+
 -- One unit for each key: what the twin's functions do, without their calls and tables, for a key whose packed window
 -- is open and has room for a unit.
---
--- Where that is `expected` of most keys, the unit is taken without a look, and given back if it was not so.
-local function fixed_window_quick(round, at, first, last, expected)
+local function fixed_window_quick(round, at, first, last)
   local COUNTS = 8192
-  local names, call, tonumber, count = KEYS, redis.pcall, tonumber, round.count
+  local names, call, tonumber = KEYS, redis.pcall, tonumber
   local after, least, beyond, most = window_bounds(round, at)
-  local values = not expected and call('MGET', unpack(names, first, last))
-  -- The states that are not told yet: of a packed window one double, which is negative.
-  local states, length, group = {}, 0
+  local values = call('MGET', unpack(names, first, last))
+  local windows, count, group = {}, 0
   for key = first, last do
-    -- The window with the unit. A number among a command's arguments would be printed and read again, at a
-    -- quarter of the command's time.
-    local window
-    if expected then
-      window = tonumber(call('INCRBY', names[key], '1'))
-    else
-      window = tonumber(values[key - first + 1])
-      window = window and window + 1
-    end
+    -- The window with the unit.
+    local window = tonumber(values[key - first + 1])
+    window = window and window + 1
     local used = window and window % COUNTS
-    if window and window >= least and window < beyond and used > 1 and used <= most and (expected or used % 1 == 0) then
+    if window and window >= least and window < beyond and used > 1 and used <= most and used % 1 == 0 then
       count = count + 1
-      length = length + 1
-      states[length] = -window
-      if not expected then
-        local written = call('INCRBY', names[key], '1')
-        if written ~= window then
-          fail(round, count, written)
-        end
+      windows[count] = -window
+      local written = call('INCR', names[key])
+      if written ~= window then
+        fail(round, round.count + count, written)
       end
     else
-      local value = values and values[key - first + 1]
-      if expected then
-        value = untaken(names[key], window)
-      end
-      if length > 0 then
-        round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', length), unpack(states, 1, length))
-      end
-      length, round.count = 0, count
-      group = group or general().open_group(round, general().algorithms[2], at)
-      general().take_one(round, group, key, value)
-      count = round.count
+      tell_windows(round, windows, count)
+      count = 0
+      group = leave_window(round, group, at, key, values[key - first + 1])
     end
   end
-  round.count = count
-  round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', length), unpack(states, 1, length))
+  tell_windows(round, windows, count)
+  return after, group
+end
+
+-- Takes a unit of each window without a look, up to the first that turns out not to be open or to have no room: answers
+-- with what that has become.
+--
+-- For a key that cannot be counted on Redis answers with a table, whose arithmetic is an error here: to ask of each
+-- answer whether it is a number would be 5 % of Redis's work.
+local function take_unseen(first, last, windows, least, beyond, most)
+  local COUNTS = 8192
+  local names, call, count = KEYS, redis.pcall, 0
+  for key = first, last do
+    local window = call('INCR', names[key])
+    local used = window % COUNTS
+    if window < least or window >= beyond or used <= 1 or used > most then
+      return window
+    end
+    count = count + 1
+    windows[count] = -window
+  end
+end
+
+-- The same where most windows are expected to be open and to have room: the unit is taken without a look, and given back
+-- if it was not so.
+local function fixed_window_unseen(round, at, first, last)
+  local after, least, beyond, most = window_bounds(round, at)
+  local key, group = first
+  while key <= last do
+    local windows = {}
+    local is_number, window = pcall(take_unseen, key, last, windows, least, beyond, most)
+    key = key + #windows
+    tell_windows(round, windows, #windows)
+    if key <= last then
+      group = leave_window(round, group, at, key, untaken(KEYS[key], is_number and window))
+      key = key + 1
+    end
+  end
   return after, group
 end

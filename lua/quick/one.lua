@@ -2,7 +2,7 @@
 --
 -- For those an algorithm's file brings a function that is given the values of the keys of a policy and tells of each what
 -- a unit would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
--- TTL stays as it is. Of windows it tells the packed window, which INCRBY moves on.
+-- TTL stays as it is. Of windows it tells the packed window, which INCR moves on.
 
 -- Of one policy.
 local function quick(round, algorithm, units_of, at, first, last)

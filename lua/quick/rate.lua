@@ -22,15 +22,20 @@ local function rate_units(round, at, values, count)
   if initial < capacity then
     size, stale = 41, math.max(now - 86400000000, -1)
   end
+  -- The step of the TTL in which the arrival before was: most are in the same.
+  local step, next_step = 0, 0
   for index = 1, count do
     local value = values[index]
     if value and #value == size then
-      local old, part, p, n, b = unpack_struct('>ddddd', value)
+      local m, part, p, n, b = unpack_struct('>ddddd', value)
       if
         p == period and n == units and b == burst
-        and old > stale and old % 1 == 0 and part >= 0 and part < units and part % 1 == 0
+        and m > stale and m % 1 == 0 and part >= 0 and part < units and part % 1 == 0
       then
-        local m = old
+        if m < step or m >= next_step then
+          step = m - m % ttl_step
+          next_step = step + ttl_step
+        end
         if m < now then
           m, part = now, 0
         end
@@ -38,10 +43,7 @@ local function rate_units(round, at, values, count)
         if part >= units then
           m, part = m + 1, part - units
         end
-        if
-          (m < gate_micros or (m == gate_micros and part <= gate_part))
-          and m - m % ttl_step == old - old % ttl_step
-        then
+        if m < next_step and (m < gate_micros or (m == gate_micros and part <= gate_part)) then
           states[index] = pack('>dd', m, part)
         end
       end

@@ -49,7 +49,7 @@ local function quick_several(round, at, before, expected)
       looked = looked + 1
       local bound = bounds[looked]
       if bound then
-        local window = tonumber(call('INCRBY', names[befores[looked] + number], '1'))
+        local window = tonumber(call('INCR', names[befores[looked] + number]))
         local used = window and window % COUNTS
         taken[looked] = window
         is_simple = window and window >= bound.least and window < bound.beyond and used > 1 and used <= bound.most
@@ -67,7 +67,7 @@ local function quick_several(round, at, before, expected)
             written = wanted
           else
             wanted = columns[index][number]
-            written = call('INCRBY', names[befores[index] + number], '1')
+            written = call('INCR', names[befores[index] + number])
           end
           state = pack('>d', -wanted)
         end

@@ -63,3 +63,10 @@ end
 
 -- Answers with what the quick ways leave aside (general.lua).
 local general
+
+-- Leaves a key of a quick group to the general way; answers with the general way's group.
+local function leave(round, group, algorithm, at, key, value)
+  group = group or general().open_group(round, general().algorithms[algorithm], at)
+  general().take_one(round, group, key, value)
+  return group
+end

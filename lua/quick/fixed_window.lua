@@ -65,13 +65,6 @@ local function tell_windows(round, windows, count)
   end
 end
 
--- Leaves a key to the twin; answers with its group.
-local function leave_window(round, group, at, key, value)
-  group = group or general().open_group(round, general().algorithms[2], at)
-  general().take_one(round, group, key, value)
-  return group
-end
-
 -- One unit for each key: what the twin's functions do, without their calls and tables, for a key whose packed window
 -- is open and has room for a unit.
 local function fixed_window_quick(round, at, first, last)
@@ -95,7 +88,7 @@ local function fixed_window_quick(round, at, first, last)
     else
       tell_windows(round, windows, count)
       count = 0
-      group = leave_window(round, group, at, key, values[key - first + 1])
+      group = leave(round, group, 2, at, key, values[key - first + 1])
     end
   end
   tell_windows(round, windows, count)
@@ -132,7 +125,7 @@ local function fixed_window_unseen(round, at, first, last)
     key = key + #windows
     tell_windows(round, windows, #windows)
     if key <= last then
-      group = leave_window(round, group, at, key, untaken(KEYS[key], is_number and window))
+      group = leave(round, group, 2, at, key, untaken(KEYS[key], is_number and window))
       key = key + 1
     end
   end

@@ -4,29 +4,34 @@
 -- a unit would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
 -- TTL stays as it is. Of windows it tells the packed window, which INCR moves on.
 
+-- Tells the states that were written of some of a policy's keys.
+local function tell_states(round, states, from, to)
+  if from <= to then
+    round.count = round.count + to - from + 1
+    round.states[#round.states + 1] = table.concat(states, '', from, to)
+  end
+end
+
 -- Of one policy.
 local function quick(round, algorithm, units_of, at, first, last)
-  local names, call = KEYS, redis.pcall
-  local count, told, length = round.count, round.states, #round.states
+  local names, call, before = KEYS, redis.pcall, first - 1
   local values = call('MGET', unpack(names, first, last))
-  local after, states, size = units_of(round, at, values, last - first + 1)
-  local group
-  for key = first, last do
-    local state = states[key - first + 1]
+  local after, states, size = units_of(round, at, values, last - before)
+  -- From there on states are not told yet.
+  local untold, group = 1
+  for number = 1, last - before do
+    local state = states[number]
     if state then
-      count, length = count + 1, length + 1
-      told[length] = state
-      local written = call('SETRANGE', names[key], '0', state)
+      local written = call('SETRANGE', names[before + number], '0', state)
       if written ~= size then
-        fail(round, count, written)
+        fail(round, round.count + number - untold + 1, written)
       end
     else
-      round.count = count
-      group = group or general().open_group(round, general().algorithms[algorithm], at)
-      general().take_one(round, group, key, values[key - first + 1])
-      count, length = round.count, #told
+      tell_states(round, states, untold, number - 1)
+      untold = number + 1
+      group = leave(round, group, algorithm, at, before + number, values[number])
     end
   end
-  round.count = count
+  tell_states(round, states, untold, last - before)
   return after, group
 end

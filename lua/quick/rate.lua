@@ -29,8 +29,8 @@ local function rate_units(round, at, values, count)
     if value and #value == size then
       local m, part, p, n, b = unpack_struct('>ddddd', value)
       if
-        p == period and n == units and b == burst
-        and m > stale and m % 1 == 0 and part >= 0 and part < units and part % 1 == 0
+        p == period and n == units and b == burst and m > stale and m % 1 == 0
+        and (part == 0 or part > 0 and part < units and part % 1 == 0)
       then
         if m < step or m >= next_step then
           step = m - m % ttl_step

@@ -5,7 +5,7 @@
 --   strings           whether a key's value is a string, which `read` is then given
 --   tells             whether the state is too large to be sent, and `tell` answers with how the limits stand
 --   stale             whether the request is about another time than the script's: nothing can be decided
---   dirty, how        the keys that must be written, and how (batch.lua)
+--   dirty, how        the keys that must be written, and how (marks.lua)
 --   trailers          by key: what stands behind the state, if `read` is what finds it (extras.lua)
 --   read(key, value)  reads a key, once, before anything else is done with it; repairs what a clock step left
 --   admits(key, cost)         what would become of a cost

@@ -1,44 +1,35 @@
 -- Decides what is asked, group by group, and answers.
 
--- The general way is made when it is first needed.
-local made
-general = function()
-  made = made or make_general()
-  return made
-end
-
 local at, before = 1, 0
 while at <= #round.request do
-  local form
-  form, at = struct.unpack('>I1', round.request, at)
+  -- Behind most forms stands the number of the group's keys.
+  local form, high, low = string.byte(round.request, at, at + 2)
+  local group
   if form == 0 or form == 9 then
-    at, before = general().decide(round, at, before, form == 9)
+    at, before = general(round).decide(round, at + 1, before, form == 9)
   elseif form == 7 or form == 10 then
-    local group
-    at, before, group = quick_several(round, at, before, form == 10)
-    if group then
-      general().close(round, group)
-    end
+    local ways = { rate_way, window_way, counter_way, interval_way }
+    at, before, group = quick_several(round, at + 1, before, form == 10, ways, unseen_way)
   else
-    local first, group = before + 1
-    before, at = struct.unpack('>I2', round.request, at)
-    before = before + first - 1
+    local first = before + 1
+    at, before = at + 3, before + high * 256 + low
     if form == 1 then
-      at, group = quick(round, 1, rate_units, at, first, before)
+      at, group = quick(round, 1, rate_way(), at, first, before)
     elseif form == 2 then
+      local _, fixed_window_quick = window_way()
       at, group = fixed_window_quick(round, at, first, before)
     elseif form == 3 then
-      at, group = quick(round, 3, sliding_counter_units, at, first, before)
+      at, group = quick(round, 3, counter_way(), at, first, before)
     elseif form == 4 then
-      at, group = quick(round, 4, token_bucket_interval_units, at, first, before)
+      at, group = quick(round, 4, interval_way(), at, first, before)
     elseif form == 5 then
-      at, group = general().sliding_window_list_quick(round, at, first, before)
+      at, group = list_way()(round, at, first, before)
     else
-      at, group = fixed_window_unseen(round, at, first, before)
+      at, group = unseen_way()(round, at, first, before)
     end
-    if group then
-      general().close(round, group)
-    end
+  end
+  if group then
+    general(round).close(round, group)
   end
 end
 
@@ -46,7 +37,7 @@ if round.readonly then
   return round.readonly
 end
 local answer = { round.now, table.concat(round.states), '', '' }
-if next(round.outcomes) or next(round.units) then
+if round.made and (next(round.outcomes) or next(round.units)) then
   local codes, more = {}, {}
   for number = 1, round.count do
     local outcome = round.outcomes[number] or round.ADMITTED

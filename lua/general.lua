@@ -68,8 +68,25 @@ local function decide(round, at, before, about_holds)
   return at, before + holds
 end
 
-return {
-  algorithms = algorithms, new_group = new_group, open_policy = open_policy, open_group = open_group, read = read,
-  take = take, take_one = take_one, close = close, decide = decide,
-  sliding_window_list_quick = sliding_window_list_quick,
+-- Gives a unit of a window back that a quick way has taken without a look, if it has, and tells what the value was.
+local function untaken(name, window)
+  if window then
+    -- What there was before, if anything: 0 is nothing.
+    redis.pcall(window == 1 and 'DEL' or 'DECR', name)
+  end
+  local value = redis.pcall('GET', name)
+  return type(value) == 'string' and value
+end
+
+-- Decides one unit on a key of a quick group; answers with that group as the general way has it.
+local function leave(round, group, algorithm, at, key, value)
+  group = group or open_group(round, algorithms[algorithm], at)
+  take_one(round, group, key, value)
+  return group
+end
+
+round.made = {
+  algorithms = algorithms, new_group = new_group, open_policy = open_policy, read = read, take = take, leave = leave,
+  close = close, decide = decide, fail = fail, untaken = untaken,
 }
+return round.made

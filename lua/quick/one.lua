@@ -4,14 +4,6 @@
 -- a unit would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
 -- TTL stays as it is. Of windows it tells the packed window, which INCR moves on.
 
--- Tells the states that were written of some of a policy's keys.
-local function tell_states(round, states, from, to)
-  if from <= to then
-    round.count = round.count + to - from + 1
-    round.states[#round.states + 1] = table.concat(states, '', from, to)
-  end
-end
-
 -- Of one policy.
 local function quick(round, algorithm, units_of, at, first, last)
   local names, call, before = KEYS, redis.pcall, first - 1
@@ -19,19 +11,23 @@ local function quick(round, algorithm, units_of, at, first, last)
   local after, states, size = units_of(round, at, values, last - before)
   -- From there on states are not told yet.
   local untold, group = 1
-  for number = 1, last - before do
+  for number = 1, last - before + 1 do
     local state = states[number]
     if state then
       local written = call('SETRANGE', names[before + number], '0', state)
       if written ~= size then
-        fail(round, round.count + number - untold + 1, written)
+        round.general(round).fail(round, round.count + number - untold + 1, written)
       end
     else
-      tell_states(round, states, untold, number - 1)
+      if untold < number then
+        round.count = round.count + number - untold
+        round.states[#round.states + 1] = table.concat(states, '', untold, number - 1)
+      end
       untold = number + 1
-      group = leave(round, group, algorithm, at, before + number, values[number])
+      if before + number <= last then
+        group = round.general(round).leave(round, group, algorithm, at, before + number, values[number])
+      end
     end
   end
-  tell_states(round, states, untold, last - before)
   return after, group
 end

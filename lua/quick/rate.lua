@@ -1,11 +1,5 @@
 -- The quick way of rates: see rate.lua.
 
--- The time in which `count` units drain at P' = q*N' + r, where count*r + N' is below 2^53.
-local function time_of(count, q, r, n)
-  local product = count * r
-  return count * q + math.floor(product / n), product % n
-end
-
 -- What the twin's functions do, without their calls and tables, for a key that has a value of
 -- this policy's and room for a unit. Nothing of it but the arrival changes then.
 local function rate_units(round, at, values, count)
@@ -51,3 +45,5 @@ local function rate_units(round, at, values, count)
   end
   return after, states, size
 end
+
+return rate_units

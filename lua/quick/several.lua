@@ -3,7 +3,9 @@
 --
 -- Where it is `expected` that windows are open and have room, their units are taken without a look once the other
 -- policies admit the call, and given back if it was not so.
-local function quick_several(round, at, before, expected)
+--
+-- Given are the ways of algorithms, by the number that a request gives these.
+local function quick_several(round, at, before, expected, ways, unseen_way)
   local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policies, keys
@@ -11,18 +13,10 @@ local function quick_several(round, at, before, expected)
   -- By policy: the keys before its first, its algorithm and where its numbers stand; its keys' values, and what a unit
   -- would leave; of windows that are not looked at what they must be.
   local befores, algorithms, starts, values, columns, sizes, bounds = {}, {}, {}, {}, {}, {}, {}
+  local _, window_bounds = unseen_way()
   for index = 1, policies do
-    local algorithm, units_of
+    local algorithm
     algorithm, at = unpack_struct('>I1', round.request, at)
-    if algorithm == 1 then
-      units_of = rate_units
-    elseif algorithm == 2 then
-      units_of = fixed_window_units
-    elseif algorithm == 3 then
-      units_of = sliding_counter_units
-    else
-      units_of = token_bucket_interval_units
-    end
     algorithms[index] = algorithm
     befores[index], starts[index] = before, at
     if expected and algorithm == 2 then
@@ -31,6 +25,7 @@ local function quick_several(round, at, before, expected)
       bounds[index], values[index] = bound, {}
     else
       values[index] = call('MGET', unpack(names, before + 1, before + keys))
+      local units_of = ways[algorithm]()
       at, columns[index], sizes[index] = units_of(round, at, values[index], keys)
     end
     before = before + keys
@@ -74,15 +69,16 @@ local function quick_several(round, at, before, expected)
         count, length = count + 1, length + 1
         told[length] = state
         if written ~= wanted then
-          fail(round, count, written)
+          round.general(round).fail(round, count, written)
         end
       end
     else
       round.count = count
+      local general = round.general(round)
       if not group then
-        group = general().new_group()
+        group = general.new_group()
         for index = 1, policies do
-          general().open_policy(round, group, general().algorithms[algorithms[index]], starts[index])
+          general.open_policy(round, group, general.algorithms[algorithms[index]], starts[index])
         end
       end
       local own = {}
@@ -91,13 +87,13 @@ local function quick_several(round, at, before, expected)
         own[index] = key
         local value = values[index][number]
         if bounds[index] then
-          value = untaken(names[key], index <= looked and taken[index])
+          value = general.untaken(names[key], index <= looked and taken[index])
         end
         if not group.stale then
-          general().read(round, group, books, key, value)
+          general.read(round, group, books, key, value)
         end
       end
-      general().take(round, group, own, 1)
+      general.take(round, group, own, 1)
       count, length = round.count, #told
     end
   end

@@ -1,10 +1,5 @@
 -- The quick way of sliding counters: see sliding_counter.lua.
 
--- The end of the window of the grid that is open.
-local function end_of_window(now_ms, length)
-  return now_ms - now_ms % length + length
-end
-
 -- What the twin's functions do, without their calls and tables, for a key whose value is of the
 -- window that is open and has room for a unit.
 local function sliding_counter_units(round, at, values, count)
@@ -39,3 +34,5 @@ local function sliding_counter_units(round, at, values, count)
   end
   return after, states, 32
 end
+
+return sliding_counter_units

@@ -5,47 +5,100 @@ use std::sync::LazyLock;
 /// How a script reads the time. Tests compose theirs with another.
 pub const CLOCK: &str = include_str!("../../../lua/clock.lua");
 
-/// The files behind the clock, each of which makes use of those before it: what is asked, and the quick ways.
-const QUICK: [&str; 7] = [
-    include_str!("../../../lua/batch.lua"),
-    include_str!("../../../lua/quick/rate.lua"),
-    include_str!("../../../lua/quick/fixed_window.lua"),
-    include_str!("../../../lua/quick/sliding_counter.lua"),
-    include_str!("../../../lua/quick/token_bucket_interval.lua"),
+/// A piece of the script: a function of so many files.
+struct Way {
+    name: &'static str,
+    files: &'static [&'static str],
+}
+
+/// The ways to decide. Each is a function that makes what it consists of: what a script defines is made anew whenever
+/// it runs, and it needs few of them. What a quick way has in common with the general one is in both.
+const WAYS: [Way; 7] = [
+    Way {
+        name: "general",
+        files: &[
+            include_str!("../../../lua/outcomes.lua"),
+            include_str!("../../../lua/marks.lua"),
+            include_str!("../../../lua/extras.lua"),
+            include_str!("../../../lua/books.lua"),
+            include_str!("../../../lua/shared/rate.lua"),
+            include_str!("../../../lua/rate.lua"),
+            include_str!("../../../lua/shared/fixed_window.lua"),
+            include_str!("../../../lua/fixed_window.lua"),
+            include_str!("../../../lua/shared/sliding_counter.lua"),
+            include_str!("../../../lua/sliding_counter.lua"),
+            include_str!("../../../lua/shared/token_bucket_interval.lua"),
+            include_str!("../../../lua/token_bucket_interval.lua"),
+            include_str!("../../../lua/shared/sliding_window.lua"),
+            include_str!("../../../lua/sliding_window.lua"),
+            include_str!("../../../lua/sliding_window_list.lua"),
+            include_str!("../../../lua/sliding_window_hash.lua"),
+            include_str!("../../../lua/sliding_log.lua"),
+            include_str!("../../../lua/holds.lua"),
+            include_str!("../../../lua/operations.lua"),
+            include_str!("../../../lua/general.lua"),
+        ],
+    },
+    Way {
+        name: "rate_way",
+        files: &[
+            include_str!("../../../lua/shared/rate.lua"),
+            include_str!("../../../lua/quick/rate.lua"),
+        ],
+    },
+    Way {
+        name: "window_way",
+        files: &[
+            include_str!("../../../lua/shared/fixed_window.lua"),
+            include_str!("../../../lua/quick/fixed_window.lua"),
+        ],
+    },
+    Way {
+        name: "unseen_way",
+        files: &[
+            include_str!("../../../lua/shared/fixed_window.lua"),
+            include_str!("../../../lua/quick/unseen_window.lua"),
+        ],
+    },
+    Way {
+        name: "counter_way",
+        files: &[
+            include_str!("../../../lua/shared/sliding_counter.lua"),
+            include_str!("../../../lua/quick/sliding_counter.lua"),
+        ],
+    },
+    Way {
+        name: "interval_way",
+        files: &[
+            include_str!("../../../lua/shared/token_bucket_interval.lua"),
+            include_str!("../../../lua/quick/token_bucket_interval.lua"),
+        ],
+    },
+    Way {
+        name: "list_way",
+        files: &[
+            include_str!("../../../lua/shared/sliding_window.lua"),
+            include_str!("../../../lua/quick/sliding_window_list.lua"),
+        ],
+    },
+];
+
+/// What decides in one of these ways.
+const DECIDING_FILES: [&str; 4] = [
     include_str!("../../../lua/quick/one.lua"),
     include_str!("../../../lua/quick/several.lua"),
+    include_str!("../../../lua/batch.lua"),
+    include_str!("../../../lua/decide.lua"),
 ];
-
-/// All that the quick ways leave aside. It is the body of a function: what a script defines is made anew whenever it
-/// runs, and this is needed seldom.
-const GENERAL: [&str; 14] = [
-    include_str!("../../../lua/marks.lua"),
-    include_str!("../../../lua/extras.lua"),
-    include_str!("../../../lua/books.lua"),
-    include_str!("../../../lua/rate.lua"),
-    include_str!("../../../lua/fixed_window.lua"),
-    include_str!("../../../lua/sliding_counter.lua"),
-    include_str!("../../../lua/token_bucket_interval.lua"),
-    include_str!("../../../lua/sliding_window.lua"),
-    include_str!("../../../lua/sliding_window_list.lua"),
-    include_str!("../../../lua/sliding_window_hash.lua"),
-    include_str!("../../../lua/sliding_log.lua"),
-    include_str!("../../../lua/holds.lua"),
-    include_str!("../../../lua/operations.lua"),
-    include_str!("../../../lua/general.lua"),
-];
-
-const BEGIN_GENERAL: &str = "local function make_general()\n";
-const END_GENERAL: &str = "end\n";
-
-/// What decides.
-const DECIDE: &str = include_str!("../../../lua/decide.lua");
 
 static DECIDING: LazyLock<Script> = LazyLock::new(|| Script::new(deciding()));
 
 fn deciding() -> String {
-    let (quick, general) = (QUICK.concat(), GENERAL.concat());
-    [CLOCK, &quick, BEGIN_GENERAL, &general, END_GENERAL, DECIDE].concat()
+    let way = |Way { name, files }: &Way| {
+        format!("local function {name}(round)\n{}end\n", files.concat())
+    };
+    let ways: String = WAYS.iter().map(way).collect();
+    [CLOCK, &ways, &DECIDING_FILES.concat()].concat()
 }
 
 /// What is around the script for clients that carry text alone.

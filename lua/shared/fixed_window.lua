@@ -1,0 +1,29 @@
+-- The limit, whether refused calls count, the end of a window that opens now, the latest that a window can have now,
+-- and where the request goes on. If none of a calendar's windows is open now, no window opens.
+local function window_numbers(now, source, at)
+  local limit, window, counts_refused, after = struct.unpack('>ddd', source, at)
+  if window > 0 then
+    local new_end = math.ceil((now + window) / 1000)
+    return limit, counts_refused, new_end, new_end, after
+  end
+  local numbers = { struct.unpack('>ddddddddd', source, after) }
+  local new_end
+  for index = 3, 9 do
+    if numbers[index] * 1000 > now then
+      if numbers[index - 1] * 1000 <= now then
+        new_end = numbers[index]
+      end
+      break
+    end
+  end
+  return limit, counts_refused, new_end, math.floor((now + numbers[1]) / 1000), numbers[10]
+end
+
+-- What a packed window that is open and has had a unit taken is at least, one that ends too late, and the most units
+-- that it may have.
+local function window_bounds(round, at)
+  local EPOCH, COUNTS = 1577836800000, 8192
+  local limit, _, new_end, latest_end, after = window_numbers(round.now, round.request, at)
+  local least = new_end and (math.floor(round.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
+  return after, least, (latest_end + 1 - EPOCH) * COUNTS, math.min(limit, COUNTS - 1)
+end

@@ -1,6 +1,6 @@
 //! A batch of calls of one limiter.
 
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -92,7 +92,14 @@ impl Batch {
         let own = &mut self.names[first];
         own.push(|name| names.write(first, key, tag, name));
         let added = own.len();
-        let hash = self.hashes.hash_one(own.get(added - 1));
+        // Of what a subject's names differ in: they begin alike. No text has a byte 255.
+        let mut hasher = self.hashes.build_hasher();
+        hasher.write(key.as_str().as_bytes());
+        if let Some(tag) = tag {
+            hasher.write_u8(u8::MAX);
+            hasher.write(tag.as_bytes());
+        }
+        let hash = hasher.finish();
         let same = |&(other, number): &(u64, u16)| {
             other == hash && own.get(usize::from(number) - 1) == own.get(added - 1)
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::slice;
 
-use super::wire::{Left, doubles, wire, with_own_numbers};
+use super::wire::{Left, Wire, doubles, wire, with_own_numbers};
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
 use crate::time::Micros;
@@ -45,6 +45,9 @@ impl std::error::Error for CallError {}
 
 /// No script says more of a state.
 const MOST_DOUBLES: usize = 64;
+
+/// Of most states no more is said: room for more would take time to clear.
+const FEW_DOUBLES: usize = 4;
 
 /// Added to an outcome's number when the state is in other numbers than the policy's.
 const OTHER: u8 = 8;
@@ -143,22 +146,20 @@ impl<'a> Reply<'a> {
             Some(outcomes) => *outcomes.next().ok_or(CallError::Malformed)?,
             None => 0,
         };
-        let mut places = [0; MOST_DOUBLES];
         let own = match code & OVERRIDDEN {
             0 => None,
             _ => {
+                let mut places = [0; MOST_DOUBLES];
                 let own = self.more(&mut places, wire(policy).own_numbers())?;
                 Some(Box::new(with_own_numbers(policy, own).ok_or(CallError::Malformed)?))
             }
         };
         let wire = wire(own.as_deref().unwrap_or(policy));
-        let mut state_places = [0; MOST_DOUBLES];
-        let state = wire.take_state(&mut self.states, &mut state_places);
-        let others = match code & OTHER {
-            0 => None,
-            _ => Some(self.more(&mut places, wire.others_width())?),
+        let is_other = code & OTHER > 0;
+        let left = match wire.width() {
+            ..=FEW_DOUBLES => self.left::<FEW_DOUBLES>(wire, is_other)?,
+            _ => self.left::<MOST_DOUBLES>(wire, is_other)?,
         };
-        let left = state.and_then(|state| wire.read(state, others));
         let blocked_until = match code & BLOCKED {
             0 => 0,
             _ => self.more(&mut [0], 1)?[0],
@@ -173,6 +174,24 @@ impl<'a> Reply<'a> {
             _ => return Err(CallError::Malformed),
         };
         Ok(Entry { outcome, left: left.ok_or(CallError::Malformed)?, own, blocked_until })
+    }
+
+    /// What is said of the next state, in at most so many doubles: nothing if that makes no sense.
+    fn left<const MOST: usize>(
+        &mut self,
+        wire: &dyn Wire,
+        is_other: bool,
+    ) -> Result<Option<Left>, CallError> {
+        let mut places = [0; MOST];
+        let state = wire.take_state(&mut self.states, &mut places);
+        let mut other_places;
+        let others = if is_other {
+            other_places = [0; MOST_DOUBLES];
+            Some(self.more(&mut other_places, wire.others_width())?)
+        } else {
+            None
+        };
+        Ok(state.and_then(|state| wire.read(state, others)))
     }
 
     /// The next doubles of what else there is.

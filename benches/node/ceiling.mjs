@@ -22,8 +22,12 @@ export const paces = {
   quick: { rounds: 3, turnMs: 150, warmUpMs: 150 },
 }
 
-const KEYS = numbered(10_000)
+/** Twelve digits are what redis-benchmark writes for each of its `__rand_int__`. */
+const KEYS = numbered(10_000).map((key) => key.replace(/\d+$/, (digits) => digits.padStart(12, '0')))
 const LEAD_IN_MS = 100
+
+/** So many decisions on keys that are drawn at random visit nearly all of them. */
+const VISITS = 10 * KEYS.length
 
 /** Connections, and scripts under way on each. The way that is fastest in a trial is the one that is measured. */
 const WAYS = [
@@ -53,7 +57,7 @@ export async function run(pace) {
     }
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
-      'redis-benchmark sends an EVALSHA that was caught on the wire, over and over: so its keys are always the same',
+      'redis-benchmark sends an EVALSHA that was caught on the wire, over and over: with its own keys, and with keys drawn of 10,000',
       'tollgate goes round as many keys as the script has, and round 10,000; every decision is allowed (this is checked)',
     ]
     return { conditions, scenes }
@@ -67,17 +71,15 @@ async function play({ kind, policy, inFlight, atLeast }, pace, redis) {
   const batch = caught.keys.length
   const command = await textual(caught, redis)
   const few = KEYS.slice(0, batch)
-  const way = await bestWay(command, batch, redis)
   const opened = await tollgate(policy, `own-${kind}-${inFlight}`, redis.url, 1)
-  const [bare, same, many] = [
-    `redis-benchmark, ${way[0]} connections, ${way[1]} scripts on each`,
-    `tollgate ${kind}, as many keys`,
-    `tollgate ${kind}, 10,000 keys`,
-  ]
+  const bare = await benchmarked("the script's keys", command, batch, redis)
+  const spread = await benchmarked('10,000 keys', drawn(command), batch, redis)
+  const [same, many] = [`tollgate ${kind}, the script's keys`, `tollgate ${kind}, 10,000 keys`]
   const contenders = [
-    { name: bare, turn: (millis) => benchmark(command, batch, way, scriptsIn(millis, batch), redis) },
-    { name: same, turn: (millis) => measured(same, few, millis) },
-    { name: many, turn: (millis) => measured(many, KEYS, millis) },
+    bare,
+    { name: same, beside: bare.name, turn: (millis) => measured(same, few, millis) },
+    spread,
+    { name: many, beside: spread.name, turn: (millis) => measured(many, KEYS, millis) },
   ]
 
   async function measured(name, keys, millis) {
@@ -101,14 +103,16 @@ async function play({ kind, policy, inFlight, atLeast }, pace, redis) {
       return turn(millis)
     })
     const speeds = new Map([...rounds].map(([name, each]) => [name, each.map((round) => round.callsPerSecond)]))
+    const beside = new Map(contenders.map((one) => [one.name, one.beside ?? one.name]))
     const results = [...rounds].map(([name, each]) => ({
       name,
       ...Object.fromEntries(Object.keys(each[0]).map((figure) => [figure, median(each.map((one) => one[figure]))])),
-      ratio: ratioOf(speeds.get(name), speeds.get(bare)),
+      ratio: ratioOf(speeds.get(name), speeds.get(beside.get(name))),
       rounds: each,
     }))
     const title = `${kind}, ${inFlight} in flight, scripts of ${batch}`
-    const targets = atLeast === undefined ? [] : [{ of: many, to: bare, figure: `decisions/s, ${title}`, atLeast }]
+    const targets =
+      atLeast === undefined ? [] : [{ of: many, to: spread.name, figure: `decisions/s, ${title}`, atLeast }]
     return { title, results, targets: targetsOf(targets, speeds) }
   } finally {
     await opened.close()
@@ -127,23 +131,38 @@ async function textual({ body, keys, request }, redis) {
   return ['EVALSHA', hash, `${keys.length}`, ...keys]
 }
 
+/** The same with other keys each time. */
+function drawn(command) {
+  return command.map((word) => word.replace(/\d{12}(?=\}$)/, '__rand_int__'))
+}
+
 /** About as many scripts as fit into a turn. */
 function scriptsIn(millis, batch) {
   return Math.min(MOST_SCRIPTS, Math.ceil((millis * 1_000) / batch))
 }
 
-async function bestWay(command, batch, redis) {
+/** redis-benchmark with a command, in the way that is fastest in a trial. */
+async function benchmarked(keys, command, batch, redis) {
+  const visited = async (way, millis) => {
+    await benchmark(command, batch, way, Math.ceil(VISITS / batch), redis)
+    return benchmark(command, batch, way, scriptsIn(millis, batch), redis)
+  }
   const speeds = []
   for (const way of WAYS) {
     await redis.flush()
-    speeds.push((await benchmark(command, batch, way, scriptsIn(300, batch), redis)).callsPerSecond)
+    speeds.push((await visited(way, 300)).callsPerSecond)
   }
-  return WAYS[speeds.indexOf(Math.max(...speeds))]
+  const way = WAYS[speeds.indexOf(Math.max(...speeds))]
+  const name = `redis-benchmark, ${keys}, ${way[0]} connections, ${way[1]} scripts on each`
+  return { name, turn: (millis) => visited(way, millis) }
 }
 
 /** Has redis-benchmark send a command, and counts what it holds as decisions. */
-async function benchmark(command, batch, [clients, pipeline], scripts, redis) {
-  const words = ['-p', `${redis.port}`, '-c', `${clients}`, '-P', `${pipeline}`, '-n', `${scripts}`, '--csv']
+async function benchmark(command, batch, [clients, pipeline], atLeast, redis) {
+  // It sends pipelines, and may take one that is not full for the loss of its clients.
+  const scripts = Math.ceil(atLeast / pipeline) * pipeline
+  const under = ['-c', `${clients}`, '-P', `${pipeline}`, '-n', `${scripts}`, '-r', `${KEYS.length}`]
+  const words = ['-p', `${redis.port}`, ...under, '--csv']
   const before = await redis.usage()
   const child = minded(spawn('redis-benchmark', [...words, ...command], { stdio: ['ignore', 'pipe', 'pipe'] }))
   const failure = failureOf(child, 'redis-benchmark must be installed (Debian: apt-get install redis-tools)')

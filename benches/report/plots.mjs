@@ -73,7 +73,7 @@ function ceiling({ scenes }) {
     bars: scenes.flatMap(({ title, results }) => {
       const [what] = title.split(', scripts')
       return results.map(({ name, callsPerSecond }) => {
-        const short = isOurs(name) ? name : 'redis-benchmark'
+        const short = name.replace(/, \d+ connections.*/, '')
         return { name: `${what}: ${short}`, value: callsPerSecond, colour: isOurs(name) ? OURS : BARE }
       })
     }),

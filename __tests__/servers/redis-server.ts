@@ -180,7 +180,11 @@ export class RedisServer {
     if (this.#clock === undefined) {
       throw new Error('the server has no clock of its own: see hasOwnClock')
     }
+    // No script is to run meanwhile: its keys expire by the time at which it began, and its TIME would tell another, so that
+    // what it writes would have expired at once for it.
+    await this.command('CLIENT', 'PAUSE', 60_000, 'WRITE')
     await this.#clock.set(seconds)
+    await this.command('CLIENT', 'UNPAUSE')
   }
 
   /**

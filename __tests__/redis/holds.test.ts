@@ -106,7 +106,7 @@ describe('a process that is killed', () => {
   test('has spent what it reserved, which vanishes with its window or by draining', async () => {
     const policies = [fixedWindow({ limit: 10, window: '2s' }), gcra({ limit: 10, period: '3s' })] as const
     const work = { url: redis.server.url, policies, units: 5, expiresIn: '500ms' }
-    const child = fork(join(__dirname, 'reserve-and-wait.mjs'), [JSON.stringify(work)])
+    using child = fork(join(__dirname, 'reserve-and-wait.mjs'), [JSON.stringify(work)])
     const [allowed] = await once(child, 'message')
     expect(allowed).toEqual([true, true])
     const start = performance.now()

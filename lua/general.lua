@@ -74,8 +74,7 @@ local function untaken(name, window)
     -- What there was before, if anything: 0 is nothing.
     redis.pcall(window == 1 and 'DEL' or 'DECR', name)
   end
-  local value = redis.pcall('GET', name)
-  return type(value) == 'string' and value
+  return redis.pcall('MGET', name)[1]
 end
 
 -- Decides one unit on a key of a quick group; answers with that group as the general way has it.

@@ -3,7 +3,7 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fixedWindow, gcra, RateLimiter, RedisStore, slidingLog } from '../../ts/index.js'
+import { fixedWindow, gcra, RateLimiter, RedisStore, slidingCounter, slidingLog } from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { outcome } from './help.js'
@@ -89,4 +89,25 @@ test.each(REFUSALS)('$name', async ({ why, config = [], isKnownTo, begin, end })
   for (const { decision } of await takes()) {
     expect(decision?.remaining).toBe(98)
   }
+})
+
+test.each([
+  ['a rate', gcra({ limit: 100, period: '1h' })],
+  ['a counter', slidingCounter({ limit: 100, window: '1h' })],
+  ['two rates', { hour: gcra({ limit: 100, period: '1h' }), day: gcra({ limit: 200, period: '1d' }) }],
+])('%s: a user who may not read keys is told so, and not that they hold something else', async (_, policy) => {
+  await using server = await RedisServer.start()
+  await using store = new RedisStore(server.url)
+  const limiter = new RateLimiter(policy, { store, prefix: 'p' })
+  const takes = () => Promise.all(['a', 'b', 'a'].map((key) => outcome(limiter.take(key))))
+  // Twice: the second time the keys are there, and decided in a quick way.
+  await takes()
+  await takes()
+  await server.command('ACL', 'SETUSER', 'default', '-mget')
+  for (const { error } of await takes()) {
+    expect(error).toMatchObject({ code: 'STORE_ERROR', charged: false })
+    expect(error?.message).toMatch(/can't run this command|NOPERM|permission/i)
+  }
+  await server.command('ACL', 'SETUSER', 'default', '+mget')
+  expect((await takes()).map(({ decision }) => decision?.remaining)).toEqual([95, 97, 94])
 })

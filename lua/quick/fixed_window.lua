@@ -23,7 +23,7 @@ local function fixed_window_quick(round, at, first, last)
   local COUNTS = 8192
   local names, call, tonumber = KEYS, redis.pcall, tonumber
   local after, least, beyond, most = window_bounds(round, at)
-  local values = call('MGET', unpack(names, first, last))
+  local values = redis.call('MGET', unpack(names, first, last))
   -- Those that are not told yet.
   local windows, count, group = {}, 0
   for key = first, last + 1 do

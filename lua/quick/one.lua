@@ -7,7 +7,8 @@
 -- Of one policy.
 local function quick(round, algorithm, units_of, at, first, last)
   local names, call, before = KEYS, redis.pcall, first - 1
-  local values = call('MGET', unpack(names, first, last))
+  -- Not pcall: who may not read gets an error before anything has been written.
+  local values = redis.call('MGET', unpack(names, first, last))
   local after, states, size = units_of(round, at, values, last - before)
   -- From there on states are not told yet.
   local untold, group = 1

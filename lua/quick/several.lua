@@ -24,7 +24,7 @@ local function quick_several(round, at, before, expected, ways, unseen_way)
       at, bound.least, bound.beyond, bound.most = window_bounds(round, at)
       bounds[index], values[index] = bound, {}
     else
-      values[index] = call('MGET', unpack(names, before + 1, before + keys))
+      values[index] = redis.call('MGET', unpack(names, before + 1, before + keys))
       local units_of = ways[algorithm]()
       at, columns[index], sizes[index] = units_of(round, at, values[index], keys)
     end

@@ -4,6 +4,7 @@ import type { Keys } from '../keys.js'
 import { Turns } from '../turns.js'
 import type { Asker, RedisAnswers } from './answer.js'
 import { Turn, type Waiting } from './deadlines.js'
+import { deferred } from './deferred.js'
 import type { Health } from './health.js'
 import { pace, type Watch } from './pace.js'
 import { Pending } from './pending.js'
@@ -119,10 +120,10 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
    * @param cost - The units that it is to take, if it takes some.
    */
   noted<T>(queue: Queue, asker: Asker<T>, key: string | Keys, cost: number): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const waiting: Waiting<T> = { resolve, reject, asker, key, cost, turn: this.#turn, isSettled: false }
-      this.#add(queue, waiting as Waiting)
-    })
+    const { promise, resolve, reject } = deferred<T>()
+    const waiting: Waiting<T> = { resolve, reject, asker, key, cost, turn: this.#turn, isSettled: false }
+    this.#add(queue, waiting as Waiting)
+    return promise
   }
 
   /**

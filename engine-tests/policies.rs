@@ -68,6 +68,7 @@ pub(crate) fn any_window() -> impl Strategy<Value = WindowSpec> {
         Just(HOUR),
         Just(30 * DAY),
     ];
-    let limit = prop_oneof![Just(1), 2..20_u64, 20..2_000_u64];
+    // In Redis a window's value changes its form at 8,192 units.
+    let limit = prop_oneof![Just(1), 2..20_u64, 20..2_000_u64, 8_150..8_250_u64];
     (limit, window).prop_map(|(limit, window)| WindowSpec { limit, window })
 }

@@ -134,12 +134,12 @@ local function take(round, group, keys, cost, hold, uncounted)
   return admitted
 end
 
--- Decides one unit on a key that a quick way leaves aside.
-local function take_one(round, group, key, value)
+-- Decides a call on a key that a quick way leaves aside.
+local function take_one(round, group, key, value, cost)
   if not group.stale then
     read(round, group, group.policies[1], key, value)
   end
-  take(round, group, { key }, 1)
+  take(round, group, { key }, cost)
 end
 
 -- Tells all who must hear it that a key was not written.

@@ -4,26 +4,35 @@ local at, before = 1, 0
 while at <= #round.request do
   -- Behind most forms stands the number of the group's keys.
   local form, high, low = string.byte(round.request, at, at + 2)
-  local group
+  local group, costs
+  local has_costs = form > 32
+  if has_costs then
+    form = form - 32
+  end
   if form == 0 or form == 9 then
     at, before = general(round).decide(round, at + 1, before, form == 9)
   elseif form == 7 or form == 10 then
     local ways = { rate_way, window_way, counter_way, interval_way }
-    at, before, group = quick_several(round, at + 1, before, form == 10, ways, unseen_way)
+    at, before, group = quick_several(round, at + 1, before, form == 10, has_costs, ways, unseen_way)
   else
     local first = before + 1
-    at, before = at + 3, before + high * 256 + low
+    local count = high * 256 + low
+    at, before = at + 3, before + count
+    if has_costs then
+      costs = { struct.unpack('>' .. string.rep('d', count), round.request, at) }
+      at = at + 8 * count
+    end
     if form == 1 then
-      at, group = quick(round, 1, rate_way(), at, first, before)
+      at, group = quick(round, 1, rate_way(), at, first, before, costs)
     elseif form == 2 then
       local _, fixed_window_quick = window_way()
-      at, group = fixed_window_quick(round, at, first, before)
+      at, group = fixed_window_quick(round, at, first, before, costs)
     elseif form == 3 then
-      at, group = quick(round, 3, counter_way(), at, first, before)
+      at, group = quick(round, 3, counter_way(), at, first, before, costs)
     elseif form == 4 then
-      at, group = quick(round, 4, interval_way(), at, first, before)
+      at, group = quick(round, 4, interval_way(), at, first, before, costs)
     elseif form == 5 then
-      at, group = list_way()(round, at, first, before)
+      at, group = list_way()(round, at, first, before, costs)
     else
       at, group = unseen_way()(round, at, first, before)
     end

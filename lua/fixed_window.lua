@@ -1,7 +1,7 @@
 -- The twin of src/algorithm/fixed_window.rs and of src/algorithm/calendar_window.rs.
 --
 -- A value is the window's end and its count. Where both fit, it is one integer,
--- (end - EPOCH) * 8192 + count, which INCR moves on; otherwise it is the text 'end:count'. Ends are in
+-- (end - EPOCH) * 8192 + count, which INCR moves on; otherwise it is two doubles. Ends are in
 -- milliseconds. From the Unix epoch, end * 8192 would pass 2^53 and lose the count's last bit; from 2020
 -- it fits until 2054.
 --
@@ -11,7 +11,7 @@
 -- tell a packed window as one number, which they make negative.
 
 local function fixed_window(round, source, at)
-  local EPOCH, COUNTS, SPAN, LIMIT = 1577836800000, 8192, 1099511627776, 9007199254740992
+  local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local now = round.now
   local limit, counts_refused, new_end, latest_end, after = window_numbers(now, source, at)
@@ -47,10 +47,9 @@ local function fixed_window(round, source, at)
       local count = number % COUNTS
       packed[key] = true
       keep(key, (number - count) / COUNTS + EPOCH, count)
-    else
-      local window_end, count = string.match(value, '^(%d+):(%d+)$')
-      window_end, count = tonumber(window_end), tonumber(count)
-      if window_end and window_end < LIMIT and count < LIMIT then
+    elseif #value == 16 then
+      local window_end, count = struct.unpack('>dd', value)
+      if whole(window_end) and whole(count) then
         keep(key, window_end, count)
       end
     end
@@ -126,8 +125,7 @@ local function fixed_window(round, source, at)
     end
     local since = window_end - EPOCH
     local packs = count < COUNTS and since > 86400000 and since < SPAN
-    local value = packs and string.format('%.0f', since * COUNTS + count)
-      or string.format('%.0f:%.0f', window_end, count)
+    local value = packs and string.format('%.0f', since * COUNTS + count) or struct.pack('>dd', window_end, count)
     -- One millisecond more: Redis's clock for expiry may lag behind this script's.
     local ttl = window_end - math.floor(now / 1000) + 1
     return save(round, key, how[key], value, ttl)

@@ -77,10 +77,10 @@ local function untaken(name, window)
   return redis.pcall('MGET', name)[1]
 end
 
--- Decides one unit on a key of a quick group; answers with that group as the general way has it.
-local function leave(round, group, algorithm, at, key, value)
+-- Decides the call on a key of a quick group, by default of one unit; answers with that group as the general way has it.
+local function leave(round, group, algorithm, at, key, value, cost)
   group = group or open_group(round, algorithms[algorithm], at)
-  take_one(round, group, key, value)
+  take_one(round, group, key, value, cost or 1)
   return group
 end
 

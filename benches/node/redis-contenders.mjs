@@ -9,6 +9,10 @@ import { calendarWindow, fixedWindow, gcra, RateLimiter, RedisStore } from 'toll
  * a window in Redis (see lua/fixed_window.lua).
  */
 export const LIMIT = 8_000
+
+/** A call of many units, as of a request's tokens; with these the windows of tollgate soon leave that form. */
+export const THOUSAND = { limit: 1_000_000, units: 1_000 }
+
 const PERIOD = '1h'
 const PERIOD_SECONDS = 3_600
 
@@ -26,23 +30,37 @@ export const PEER = 'rate-limiter-flexible + ioredis'
  * @property {(result: never) => boolean} isAllowed
  * @property {() => Promise<unknown>} close
  *
- * @type {Record<string, (url: string, limiters: number) => Promise<Opened>>}
+ * @typedef {Record<string, (url: string, limiters: number) => Promise<Opened>>} Contenders
  */
-export const CONTENDERS = {
-  [GCRA]: (url, limiters) => tollgate(gcra({ limit: LIMIT, period: PERIOD }), 'gcra', url, limiters),
 
-  [FIXED_WINDOW]: (url, limiters) => tollgate(fixedWindow({ limit: LIMIT, window: PERIOD }), 'fixed', url, limiters),
+/** @type {Contenders} */
+export const CONTENDERS = contendersOf({ limit: LIMIT, units: 1 })
 
-  [PEER]: async (url, limiters) => flexible('plain', ioredis(url), limiters),
+/** @type {Contenders} */
+export const OF_THOUSANDS = contendersOf(THOUSAND)
 
-  [`${PEER}, auto-pipelining`]: async (url, limiters) =>
-    flexible('auto', ioredis(url, { enableAutoPipelining: true }), limiters),
+/**
+ * @param {{ limit: number, units: number }} numbers The units of an hour, and of a call.
+ * @returns {Contenders}
+ */
+function contendersOf({ limit, units }) {
+  return {
+    [GCRA]: (url, limiters) => tollgate(gcra({ limit, period: PERIOD }), 'gcra', url, limiters, units),
 
-  async 'rate-limiter-flexible + node-redis'(url, limiters) {
-    const client = createClient({ url })
-    await client.connect()
-    return flexible('node', { storeClient: client, useRedisPackage: true, close: () => client.quit() }, limiters)
-  },
+    [FIXED_WINDOW]: (url, limiters) => tollgate(fixedWindow({ limit, window: PERIOD }), 'fixed', url, limiters, units),
+
+    [PEER]: async (url, limiters) => flexible('plain', ioredis(url), limiters, limit, units),
+
+    [`${PEER}, auto-pipelining`]: async (url, limiters) =>
+      flexible('auto', ioredis(url, { enableAutoPipelining: true }), limiters, limit, units),
+
+    async 'rate-limiter-flexible + node-redis'(url, limiters) {
+      const client = createClient({ url })
+      await client.connect()
+      const opened = { storeClient: client, useRedisPackage: true, close: () => client.quit() }
+      return flexible('node', opened, limiters, limit, units)
+    },
+  }
 }
 
 export const THREE = 'tollgate, three policies'
@@ -86,14 +104,15 @@ export function union(durations, prefix, url) {
  * @param {string} prefix
  * @param {ConstructorParameters<typeof RedisStore>[0]} where
  * @param {number} count
+ * @param {number} units Of each call.
  * @returns {Promise<Opened>}
  */
-export async function tollgate(policy, prefix, where, count) {
+export async function tollgate(policy, prefix, where, count, units = 1) {
   const store = new RedisStore(where)
   const limiters = numbered(count, (number) => new RateLimiter(policy, { store, prefix: `${prefix}-${number}` }))
   await Promise.all(limiters.map((limiter) => limiter.ready()))
   return {
-    calls: limiters.map((limiter) => (key) => limiter.take(key)),
+    calls: limiters.map((limiter) => (units === 1 ? (key) => limiter.take(key) : (key) => limiter.take(key, units))),
     isAllowed: (decision) => decision.allowed,
     async close() {
       await Promise.all(limiters.map((limiter) => limiter.close()))
@@ -109,16 +128,17 @@ export async function tollgate(policy, prefix, where, count) {
  * @param {{ storeClient: unknown, close: () => Promise<unknown> }} client
  * @param {number} count
  * @param {number} points Its keys have the same form whatever this is.
+ * @param {number} units Of each call.
  * @returns {Opened}
  */
-export function flexible(prefix, { close, ...client }, count, points = LIMIT) {
+export function flexible(prefix, { close, ...client }, count, points = LIMIT, units = 1) {
   const settings = { ...client, points, duration: PERIOD_SECONDS }
   const limiters = numbered(
     count,
     (number) => new RateLimiterRedis({ ...settings, keyPrefix: `flexible-${prefix}-${number}` }),
   )
   return {
-    calls: limiters.map((limiter) => (key) => limiter.consume(key)),
+    calls: limiters.map((limiter) => (key) => limiter.consume(key, units)),
     // A refusal would be a rejection.
     isAllowed: (result) => result.remainingPoints >= 0,
     close,

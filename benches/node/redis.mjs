@@ -1,7 +1,18 @@
 /** Over Redis: one process, one server on the same machine, allowed decisions. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { load, visitAll } from './load.mjs'
-import { CONTENDERS, FIXED_WINDOW, GCRA, LIMIT, OF_THREE, PEER, THREE, UNION } from './redis-contenders.mjs'
+import {
+  CONTENDERS,
+  FIXED_WINDOW,
+  GCRA,
+  LIMIT,
+  OF_THOUSANDS,
+  OF_THREE,
+  PEER,
+  THOUSAND,
+  THREE,
+  UNION,
+} from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
 import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
 import { interleave } from './rounds.mjs'
@@ -57,6 +68,7 @@ const SCENES = [
     ]),
     watchesTimer: true,
   },
+  { ...scene(512, 1, []), title: `512 in flight, ${THOUSAND.units} units each`, contenders: OF_THOUSANDS },
   scene(64, 16, []),
   {
     ...scene(64, 1, [
@@ -91,7 +103,7 @@ export async function run(pace) {
     const conditions = [
       `redis-server ${await redis.version()} on this machine, without persistence`,
       '10,000 keys (user:0 to user:9999), visited round robin, all known to Redis before a turn',
-      `${LIMIT} units per key and hour: every decision is allowed (this is checked)`,
+      `${LIMIT} units per key and hour, ${THOUSAND.limit} where calls take ${THOUSAND.units}: every decision is allowed (this is checked)`,
     ]
     return { conditions, scenes }
   } finally {

@@ -1,40 +1,57 @@
 -- The quick ways of windows that are looked at first: see fixed_window.lua.
 
--- The quick way among several policies (several.lua): the packed windows with a unit more.
-local function fixed_window_units(round, at, values, count)
+-- What is to stand in the key of a window that is too large to be packed, if it is open and has room for the cost.
+local function with_cost(now, value, cost, limit, latest_end)
+  if not value or #value ~= 16 then
+    return
+  end
+  local window_end, count = struct.unpack('>dd', value)
+  local used = count + cost
+  if
+    window_end * 1000 > now and window_end <= latest_end and window_end % 1 == 0
+    and used > cost and used <= limit and count % 1 == 0
+  then
+    return struct.pack('>dd', window_end, used)
+  end
+end
+
+-- The quick way among several policies (several.lua): the packed windows with the units more, and as they are to stand
+-- in their keys those that are too large for that.
+local function fixed_window_units(round, at, values, count, costs)
   local COUNTS = 8192
   local tonumber, windows = tonumber, {}
-  local after, least, beyond, most = window_bounds(round, at)
+  local after, least, beyond, most, limit, latest_end = window_bounds(round, at)
   for index = 1, count do
-    local window = tonumber(values[index])
-    if window and window >= least and window < beyond then
-      local used = window % COUNTS + 1
-      if used > 1 and used <= most and used % 1 == 0 then
-        windows[index] = window + 1
+    local window, cost = tonumber(values[index]), costs and costs[index] or 1
+    if not window then
+      windows[index] = with_cost(round.now, values[index], cost, limit, latest_end)
+    elseif window >= least and window < beyond then
+      local used = window % COUNTS + cost
+      if used > cost and used <= most and used % 1 == 0 then
+        windows[index] = window + cost
       end
     end
   end
-  return after, windows
+  return after, windows, 16
 end
 
--- One unit for each key: what the twin's functions do, without their calls and tables, for a key whose packed window
--- is open and has room for a unit.
-local function fixed_window_quick(round, at, first, last)
+-- One call on each key: what the twin's functions do, without their calls and tables, for a key whose window
+-- is open and has room for the cost.
+local function fixed_window_quick(round, at, first, last, costs)
   local COUNTS = 8192
   local names, call, tonumber = KEYS, redis.pcall, tonumber
-  local after, least, beyond, most = window_bounds(round, at)
+  local after, least, beyond, most, limit, latest_end = window_bounds(round, at)
   local values = redis.call('MGET', unpack(names, first, last))
   -- Those that are not told yet.
   local windows, count, group = {}, 0
   for key = first, last + 1 do
-    -- The window with the unit.
-    local window = tonumber(values[key - first + 1])
-    window = window and window + 1
-    local used = window and window % COUNTS
-    if window and window >= least and window < beyond and used > 1 and used <= most and used % 1 == 0 then
+    local window, cost = tonumber(values[key - first + 1]), costs and costs[key - first + 1] or 1
+    local used = window and window % COUNTS + cost
+    if window and window >= least and window < beyond and used > cost and used <= most and used % 1 == 0 then
+      window = window + cost
       count = count + 1
       windows[count] = -window
-      local written = call('INCR', names[key])
+      local written = costs and call('INCRBY', names[key], tostring(cost)) or call('INCR', names[key])
       if written ~= window then
         round.general(round).fail(round, round.count + count, written)
       end
@@ -45,8 +62,17 @@ local function fixed_window_quick(round, at, first, last)
         round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', count), unpack(windows, 1, count))
         count = 0
       end
-      if key <= last then
-        group = round.general(round).leave(round, group, 2, at, key, values[key - first + 1])
+      local value = values[key - first + 1]
+      local large = key <= last and not window and with_cost(round.now, value, cost, limit, latest_end)
+      if large then
+        round.count = round.count + 1
+        round.states[#round.states + 1] = large
+        local written = call('SETRANGE', names[key], '0', large)
+        if written ~= 16 then
+          round.general(round).fail(round, round.count, written)
+        end
+      elseif key <= last then
+        group = round.general(round).leave(round, group, 2, at, key, value, cost)
       end
     end
   end

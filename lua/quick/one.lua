@@ -1,15 +1,16 @@
--- The quick way for one unit on each key, by far the most frequent groups.
+-- The quick way for one call on each key that takes units, by far the most frequent groups: one unit, or the `costs` that
+-- are given by key.
 --
 -- For those an algorithm's file brings a function that is given the values of the keys of a policy and tells of each what
--- a unit would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
+-- the call would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
 -- TTL stays as it is. Of windows it tells the packed window, which INCR moves on.
 
 -- Of one policy.
-local function quick(round, algorithm, units_of, at, first, last)
+local function quick(round, algorithm, units_of, at, first, last, costs)
   local names, call, before = KEYS, redis.pcall, first - 1
   -- Not pcall: who may not read gets an error before anything has been written.
   local values = redis.call('MGET', unpack(names, first, last))
-  local after, states, size = units_of(round, at, values, last - before)
+  local after, states, size = units_of(round, at, values, last - before, costs)
   -- From there on states are not told yet.
   local untold, group = 1
   for number = 1, last - before + 1 do
@@ -26,7 +27,8 @@ local function quick(round, algorithm, units_of, at, first, last)
       end
       untold = number + 1
       if before + number <= last then
-        group = round.general(round).leave(round, group, algorithm, at, before + number, values[number])
+        local cost = costs and costs[number]
+        group = round.general(round).leave(round, group, algorithm, at, before + number, values[number], cost)
       end
     end
   end

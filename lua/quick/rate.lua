@@ -1,13 +1,13 @@
 -- The quick way of rates: see rate.lua.
 
 -- What the twin's functions do, without their calls and tables, for a key that has a value of
--- this policy's and room for a unit. Nothing of it but the arrival changes then.
-local function rate_units(round, at, values, count)
+-- this policy's and room for the cost. Nothing of it but the arrival changes then.
+local function rate_units(round, at, values, count, costs)
   local pack, unpack_struct, now, states = struct.pack, struct.unpack, round.now, {}
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, full_part, ttl_step, after =
     unpack_struct('>dddddddddd', round.request, at)
-  -- How far ahead one unit can put an arrival; how long a value is; and up to which arrival it may be that of
-  -- a key as if never seen.
+  -- How far ahead a call can put an arrival without owing units; how long a value is; and up to which arrival it may be
+  -- that of a key as if never seen.
   local gate_micros, gate_part, size, stale = now + full_micros, full_part, 40, -1
   if capacity < burst then
     gate_micros, gate_part = time_of(capacity, unit_micros, unit_part, units)
@@ -18,8 +18,14 @@ local function rate_units(round, at, values, count)
   end
   -- The step of the TTL in which the arrival before was: most are in the same.
   local step, next_step = 0, 0
+  local cost_micros, cost_part = unit_micros, unit_part
   for index = 1, count do
     local value = values[index]
+    if costs and costs[index] <= capacity then
+      cost_micros, cost_part = time_of(costs[index], unit_micros, unit_part, units)
+    elseif costs then
+      value = nil
+    end
     if value and #value == size then
       local m, part, p, n, b = unpack_struct('>ddddd', value)
       if
@@ -33,7 +39,7 @@ local function rate_units(round, at, values, count)
         if m < now then
           m, part = now, 0
         end
-        m, part = m + unit_micros, part + unit_part
+        m, part = m + cost_micros, part + cost_part
         if part >= units then
           m, part = m + 1, part - units
         end

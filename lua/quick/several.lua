@@ -4,12 +4,18 @@
 -- Where it is `expected` that windows are open and have room, their units are taken without a look once the other
 -- policies admit the call, and given back if it was not so.
 --
+-- Each key's call takes one unit; or its cost, if the request has costs: they stand behind the number of keys.
+--
 -- Given are the ways of algorithms, by the number that a request gives these.
-local function quick_several(round, at, before, expected, ways, unseen_way)
+local function quick_several(round, at, before, expected, has_costs, ways, unseen_way)
   local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
-  local policies, keys
+  local policies, keys, costs
   policies, keys, at = unpack_struct('>I1I2', round.request, at)
+  if has_costs then
+    costs = { unpack_struct('>' .. string.rep('d', keys), round.request, at) }
+    at = at + 8 * keys
+  end
   -- By policy: the keys before its first, its algorithm and where its numbers stand; its keys' values, and what a unit
   -- would leave; of windows that are not looked at what they must be.
   local befores, algorithms, starts, values, columns, sizes, bounds = {}, {}, {}, {}, {}, {}, {}
@@ -26,7 +32,7 @@ local function quick_several(round, at, before, expected, ways, unseen_way)
     else
       values[index] = redis.call('MGET', unpack(names, before + 1, before + keys))
       local units_of = ways[algorithm]()
-      at, columns[index], sizes[index] = units_of(round, at, values[index], keys)
+      at, columns[index], sizes[index] = units_of(round, at, values[index], keys, costs)
     end
     before = before + keys
   end
@@ -52,17 +58,15 @@ local function quick_several(round, at, before, expected, ways, unseen_way)
     end
     if is_simple then
       for index = 1, policies do
-        local size, state, written, wanted = sizes[index]
-        if size then
-          state = columns[index][number]
-          written, wanted = call('SETRANGE', names[befores[index] + number], '0', state), size
+        local name = names[befores[index] + number]
+        local state, written, wanted = not bounds[index] and columns[index][number]
+        if type(state) == 'string' then
+          written, wanted = call('SETRANGE', name, '0', state), sizes[index]
         else
-          if bounds[index] then
-            wanted = taken[index]
-            written = wanted
-          else
-            wanted = columns[index][number]
-            written = call('INCR', names[befores[index] + number])
+          wanted = state or taken[index]
+          written = wanted
+          if state then
+            written = costs and call('INCRBY', name, tostring(costs[number])) or call('INCR', name)
           end
           state = pack('>d', -wanted)
         end
@@ -93,7 +97,7 @@ local function quick_several(round, at, before, expected, ways, unseen_way)
           general.read(round, group, books, key, value)
         end
       end
-      general.take(round, group, own, 1)
+      general.take(round, group, own, costs and costs[number] or 1)
       count, length = round.count, #told
     end
   end

@@ -1,8 +1,8 @@
 -- The quick way of sliding counters: see sliding_counter.lua.
 
 -- What the twin's functions do, without their calls and tables, for a key whose value is of the
--- window that is open and has room for a unit.
-local function sliding_counter_units(round, at, values, count)
+-- window that is open and has room for the cost.
+local function sliding_counter_units(round, at, values, count, costs)
   local pack, unpack_struct, states = struct.pack, struct.unpack, {}
   local now_ms = (round.now - round.now % 1000) / 1000
   local limit, window, after = unpack_struct('>dd', round.request, at)
@@ -16,7 +16,8 @@ local function sliding_counter_units(round, at, values, count)
         window_end == open_end and length == window
         and current >= 0 and current % 1 == 0 and previous >= 0 and previous % 1 == 0
       then
-        local used = current + 1
+        local with_cost = current + (costs and costs[index] or 1)
+        local used = with_cost
         if previous > 0 then
           local product = previous * overlap
           local rest = product % window
@@ -27,7 +28,7 @@ local function sliding_counter_units(round, at, values, count)
         end
         -- That it has room says, too, that the product was exact.
         if used <= limit then
-          states[index] = pack('>ddd', window_end, current + 1, previous)
+          states[index] = pack('>ddd', window_end, with_cost, previous)
         end
       end
     end

@@ -1,8 +1,8 @@
 -- The quick way of sliding windows in lists: see sliding_window_list.lua.
 
--- One unit for each key: what the twin's functions do, where there is room for it and nothing changes but what this
+-- One call on each key: what the twin's functions do, where there is room for its cost and nothing changes but what this
 -- writes, with one look at the oldest entry, or at four where a bucket opens, since some have then mostly expired.
-local function sliding_window_list_quick(round, at, first, last)
+local function sliding_window_list_quick(round, at, first, last, costs)
   local ELEMENT, SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
   local call, pack, unpack_struct, kept_until = redis.pcall, struct.pack, struct.unpack, kept_until
   local limit, width, span, after_policy = unpack_struct('>ddd', round.request, at)
@@ -16,8 +16,8 @@ local function sliding_window_list_quick(round, at, first, last)
     return text
   end
 
-  -- The state that a unit leaves; nothing if it is not as simple as that.
-  local function state_of(name)
+  -- The state that the call leaves; nothing if it is not as simple as that.
+  local function state_of(name, cost)
     local value = call('LINDEX', name, '-1')
     if not value or #value ~= SIZE then
       return
@@ -27,7 +27,7 @@ local function sliding_window_list_quick(round, at, first, last)
     local settles_now = ends + span
     if
       round.now >= settles or newest_end <= horizon or newest_end > far
-      or settles - newest_end ~= span or ends % width ~= 0 or after + 1 >= LIMIT
+      or settles - newest_end ~= span or ends % width ~= 0 or after + cost >= LIMIT
       or kept_until(ends, settles_now) ~= kept_until(newest_end, settles)
     then
       return
@@ -52,15 +52,15 @@ local function sliding_window_list_quick(round, at, first, last)
         end
       end
     end
-    local units = after - (oldest_before or 0) + 1
-    if not oldest_end or oldest_end <= horizon or units > limit or units < 1 or units % 1 ~= 0 or place >= DROP_EVERY then
+    local units = after - (oldest_before or 0) + cost
+    if not oldest_end or oldest_end <= horizon or units > limit or units < cost or units % 1 ~= 0 or place >= DROP_EVERY then
       return
     end
     local written
     if ends == newest_end then
-      written = call('LSET', name, '-1', pack(ELEMENT, ends, before, after + 1, settles_now, place))
+      written = call('LSET', name, '-1', pack(ELEMENT, ends, before, after + cost, settles_now, place))
     else
-      written = call('RPUSH', name, pack(ELEMENT, ends, after, after + 1, settles_now, place))
+      written = call('RPUSH', name, pack(ELEMENT, ends, after, after + cost, settles_now, place))
     end
     if type(written) == 'table' and written.err then
       return
@@ -70,12 +70,13 @@ local function sliding_window_list_quick(round, at, first, last)
 
   local states, group = round.states
   for key = first, last do
-    local state = state_of(KEYS[key])
+    local cost = costs and costs[key - first + 1] or 1
+    local state = state_of(KEYS[key], cost)
     if state then
       round.count = round.count + 1
       states[#states + 1] = state
     else
-      group = round.general(round).leave(round, group, 5, at, key)
+      group = round.general(round).leave(round, group, 5, at, key, nil, cost)
     end
   end
   return after_policy, group

@@ -1,8 +1,8 @@
 -- The quick way of buckets that are refilled at intervals: see token_bucket_interval.lua.
 
 -- What the twin's functions do, without their tables, for a key that has a value of this
--- policy's, is not full and has room for a unit. Nothing of it but the anchor and the units used changes then.
-local function token_bucket_interval_units(round, at, values, count)
+-- policy's, is not full and has room for the cost. Nothing of it but the anchor and the units used changes then.
+local function token_bucket_interval_units(round, at, values, count, costs)
   local pack, unpack_struct, find = struct.pack, struct.unpack, string.find
   local now, states = round.now, {}
   local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', round.request, at)
@@ -20,11 +20,12 @@ local function token_bucket_interval_units(round, at, values, count)
         if now - anchor >= every then
           anchor, used = counted(now, anchor, used, every, tokens)
         end
-        if used > 0 and used < capacity then
+        local with_cost = used + (costs and costs[index] or 1)
+        if used > 0 and with_cost <= capacity then
           local old = old_anchor + refills_for(old_used, tokens) * every
-          local new = anchor + refills_for(used + 1, tokens) * every
+          local new = anchor + refills_for(with_cost, tokens) * every
           if new - new % ttl_step == old - old % ttl_step then
-            states[index] = pack('>dd', anchor, used + 1)
+            states[index] = pack('>dd', anchor, with_cost)
           end
         end
       end

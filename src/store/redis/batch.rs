@@ -202,13 +202,13 @@ impl Batch {
             u16::try_from(own.map_or(0, Keys::len)).unwrap_or(u16::MAX)
         };
         let one_each = self.names.iter().all(|keys| keys.len() == self.calls.len());
-        let plain = one_each && self.calls.iter().all(|asked| matches!(asked, Asked::Take(1)));
         let expected = self.outlook.is_good();
-        if plain
-            && request::push_units(request, policies, self.about, keys_of(0), expected).is_some()
-        {
+        let push_takes =
+            |request| request::push_takes(request, policies, self.about, &self.calls, expected);
+        if one_each && push_takes(&mut *request).is_some() {
             return;
         }
+        let plain = one_each && self.calls.iter().all(Asked::takes_one);
         let listed = if plain { 0 } else { u16::try_from(self.calls.len()).unwrap_or(u16::MAX) };
         let holds = u16::try_from(self.holds.len()).unwrap_or(u16::MAX);
         request::push_general(request, policies, self.about, keys_of, (listed, holds));
@@ -228,8 +228,8 @@ impl Batch {
     pub(super) fn waves(&self, policies: &Policies) -> Option<Vec<u8>> {
         let (calls, keys) = (self.calls.len(), self.names.first().map_or(0, Keys::len));
         let repeats = policies.subjects() == 1 && keys < calls && calls <= MOST_CALLS_BY_KEY * keys;
-        let is_one_unit = |asked: &Asked| matches!(asked, Asked::Take(1));
-        if !repeats || !self.calls.iter().all(is_one_unit) || !request::has_quick_way(policies) {
+        let takes = || self.calls.iter().all(Asked::takes_units);
+        if !repeats || !request::has_quick_way(policies) || !takes() {
             return None;
         }
         let mut before = vec![0; keys];
@@ -318,11 +318,12 @@ mod tests {
     }
 
     #[test]
-    fn one_unit_for_each_key_needs_no_list_of_calls() {
+    fn one_call_on_each_key_needs_no_list_of_calls() {
         let numbers = 10 * 8;
         assert_eq!(written(&batch(&[("a", 1), ("b", 1)])).len(), 3 + numbers);
-        assert_eq!(written(&batch(&[("a", 1), ("b", 2)])).len(), 9 + numbers + 2 * 11);
+        assert_eq!(written(&batch(&[("a", 1), ("b", 2)])).len(), 3 + numbers + 2 * 8);
         assert_eq!(written(&batch(&[("a", 1), ("a", 1)])).len(), 9 + numbers + 2 * 11);
+        assert_eq!(written(&batch(&[("a", 1), ("b", 0)])).len(), 9 + numbers + 2 * 11);
     }
 
     #[test]
@@ -355,7 +356,7 @@ mod tests {
         let mut batch = Batch::new();
         let [a, b] = ["a", "b"].map(|key| [Some(Key::new(key).unwrap())]);
         let reserve = Operation::Reserve { cost: 2, hold: [7; 16], lasting: 5 };
-        batch.push_operation(&names, &a, None, Operation::Take { cost: 2 });
+        batch.push_operation(&names, &a, None, Operation::Penalize { units: 2 });
         let plain = written(&batch).len();
         batch.push_operation(&names, &b, None, reserve.clone());
         batch.push_operation(&names, &[None], None, Operation::Reset);

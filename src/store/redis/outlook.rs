@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::wire::COUNTS;
 use crate::decision::{Decision, Status};
 use crate::policies::Policies;
 use crate::policy::Policy;
@@ -30,10 +31,12 @@ impl Outlook {
         self.0.store(is_good, Ordering::Relaxed);
     }
 
-    /// Whether a call of one unit was decided as expected: admitted, and by windows that had been opened before.
+    /// Whether a call of one unit was decided as expected: admitted, and by windows that had been opened before and are
+    /// packed still.
     pub(super) fn is_met_by(policies: &Policies, told: &Told) -> bool {
         let Decision { status, limit, remaining, .. } = told.decision;
-        let was_open = |remaining: u64, limit: u64| remaining + 1 < limit;
+        let was_open =
+            |remaining: u64, limit: u64| (2..COUNTS).contains(&limit.saturating_sub(remaining));
         matches!(status, Status::Allowed | Status::AllowedLast)
             && match &told.several {
                 Some(several) if policies.alone().is_none() => {
@@ -56,9 +59,13 @@ mod tests {
     use crate::several::Vote;
 
     fn is_met_by(status: Status, remaining: u64) -> bool {
-        let window = Policies::one(Policy::FixedWindow(FixedWindow::new(5, 1_000).unwrap()));
+        is_met_by_limit(5, status, remaining)
+    }
+
+    fn is_met_by_limit(limit: u64, status: Status, remaining: u64) -> bool {
+        let window = Policies::one(Policy::FixedWindow(FixedWindow::new(limit, 1_000).unwrap()));
         let decision =
-            Decision { status, limit: 5, remaining, retry_after_ms: 0, reset_after_ms: 9, at: 7 };
+            Decision { status, limit, remaining, retry_after_ms: 0, reset_after_ms: 9, at: 7 };
         Outlook::is_met_by(&window, &decision.into())
     }
 
@@ -67,6 +74,8 @@ mod tests {
         assert!(is_met_by(Status::Allowed, 3));
         assert!(is_met_by(Status::AllowedLast, 0));
         assert!(!is_met_by(Status::Allowed, 4), "the window has just been opened");
+        assert!(!is_met_by_limit(8_192, Status::AllowedLast, 0), "it is not packed any more");
+        assert!(is_met_by_limit(8_192, Status::Allowed, 1));
         assert!(!is_met_by(Status::Refused, 0));
     }
 

@@ -7,12 +7,12 @@ use crate::policies::{NamedPolicy, Policies};
 use crate::policy::Policy;
 use crate::time::Micros;
 
-/// The form of any calls. Others are the numbers of the algorithms that have a quick way for one unit on
+/// The form of any calls. Others are the numbers of the algorithms that have a quick way for one call that takes units on
 /// each key.
 const GENERAL: u8 = 0;
 
-/// The form of one unit on each key of several policies that all have a quick way; and where most windows are
-/// expected to be open and to have room.
+/// The form of one call on each key of several policies that all have a quick way; and where most windows are
+/// expected to be open and to have room, which only calls of one unit can be.
 const SEVERAL: u8 = 7;
 const SEVERAL_EXPECTED: u8 = 10;
 /// The form of any calls some of which are about holds.
@@ -21,6 +21,9 @@ const WITH_HOLDS: u8 = 9;
 /// The form of one unit on each key of windows, most of which are expected to be open and to have room.
 const EXPECTED: u8 = 8;
 
+/// Added to a quick form where calls do not take one unit each.
+const WITH_COSTS: u8 = 32;
+
 /// What a call asks.
 #[derive(Debug, Clone)]
 pub(super) enum Asked {
@@ -28,6 +31,26 @@ pub(super) enum Asked {
     Take(u64),
     /// Anything else.
     Other(Box<Operation>),
+}
+
+impl Asked {
+    /// The units that it is to take, if it asks for nothing else.
+    fn cost(&self) -> Option<u64> {
+        match self {
+            Self::Take(cost) => Some(*cost),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Whether it is to take a unit or more, and nothing else.
+    pub(super) fn takes_units(&self) -> bool {
+        self.cost().is_some_and(|cost| cost > 0)
+    }
+
+    /// Whether it is to take one unit.
+    pub(super) fn takes_one(&self) -> bool {
+        self.cost() == Some(1)
+    }
 }
 
 /// Appends the head of a group of so many calls on so many keys for each subject: the policies, and what
@@ -175,7 +198,7 @@ fn push_own_numbers(request: &mut Vec<u8>, policy: &Policy) {
     request.extend_from_slice(&numbers);
 }
 
-/// Whether the script has a quick way for one unit on each key.
+/// Whether the script has a quick way for one call that takes units on each key.
 pub(super) fn has_quick_way(policies: &Policies) -> bool {
     use Twin::{FixedWindow, Rate, SlidingCounter, SlidingWindowList, TokenBucketInterval};
     let is_alone = policies.alone().is_some();
@@ -186,33 +209,38 @@ pub(super) fn has_quick_way(policies: &Policies) -> bool {
     })
 }
 
-/// Appends a group of one unit on each of so many keys of every policy. `expected` says of windows
-/// that most of them should be open and have room. Nothing if the algorithms have no such way.
-pub(super) fn push_units(
+/// Appends a group of calls that take units, one on each key of every policy. `expected` says of windows
+/// that most of them should be open and have room. Nothing if the algorithms have no such way, or if not all calls are
+/// such.
+pub(super) fn push_takes(
     request: &mut Vec<u8>,
     policies: &Policies,
     about: Micros,
-    keys: u16,
+    calls: &[Asked],
     expected: bool,
 ) -> Option<()> {
-    if !has_quick_way(policies) {
+    let keys = u16::try_from(calls.len()).ok()?;
+    if !has_quick_way(policies) || !calls.iter().all(Asked::takes_units) {
         return None;
     }
-    if let Some(policy) = policies.alone() {
-        let form = match wire(policy).twin() {
-            Twin::FixedWindow if expected => EXPECTED,
-            twin => twin as u8,
-        };
-        request.push(form);
-        request.extend_from_slice(&keys.to_be_bytes());
-        push_policy(request, policy, about);
-        return Some(());
+    let are_units = calls.iter().all(Asked::takes_one);
+    let (expected, costs) = if are_units { (expected, 0) } else { (false, WITH_COSTS) };
+    match policies.alone().map(|policy| wire(policy).twin()) {
+        Some(Twin::FixedWindow) if expected => request.push(EXPECTED),
+        Some(twin) => request.push(twin as u8 + costs),
+        None => {
+            let form = if expected { SEVERAL_EXPECTED } else { SEVERAL };
+            request.extend_from_slice(&[form + costs, byte(policies.named().len())]);
+        }
     }
-    let form = if expected { SEVERAL_EXPECTED } else { SEVERAL };
-    request.extend_from_slice(&[form, byte(policies.named().len())]);
     request.extend_from_slice(&keys.to_be_bytes());
+    if !are_units {
+        calls.iter().filter_map(Asked::cost).for_each(|cost| push_double(request, cost));
+    }
     for NamedPolicy { policy, .. } in policies.named() {
-        request.push(wire(policy).twin() as u8);
+        if policies.alone().is_none() {
+            request.push(wire(policy).twin() as u8);
+        }
         push_policy(request, policy, about);
     }
     Some(())

@@ -1,6 +1,6 @@
 //! Calls on keys that repeat, put apart.
 //!
-//! The script has quick ways for one unit on each of some keys, as long as no key is there twice. So the first calls on
+//! The script has quick ways for one call on each of some keys, as long as no key is there twice. So the first calls on
 //! all keys are a group, the second calls on those that have some another, and so on. Calls on one key stay in order;
 //! those on different keys know nothing of each other.
 

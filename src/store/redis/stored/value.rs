@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::wire::doubles;
+use super::super::wire::{COUNTS, EPOCH_MS, doubles};
 use super::extras::split;
 use super::{Facts, Shape, StoredExtras};
 use crate::algorithm::{CounterState, IntervalNumbers, IntervalState, RateState, State as _};
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
-
-/// Packed windows count their ends, in milliseconds, from 2020: times so much, and the count is added.
-const EPOCH_MS: u64 = 1_577_836_800_000;
-const COUNTS: u64 = 8_192;
 
 /// What a key holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,14 +119,11 @@ fn counter(mut state: &[u8], now: Micros) -> Option<Facts> {
     })
 }
 
-fn window(state: &[u8], now: Micros) -> Option<Facts> {
-    let text = str::from_utf8(state).ok()?;
-    let (ends_ms, count) = match text.split_once(':') {
-        Some((ends, count)) => (ends.parse().ok()?, count.parse().ok()?),
-        None => {
-            let packed: u64 = text.parse().ok()?;
-            (packed / COUNTS + EPOCH_MS, packed % COUNTS)
-        }
+fn window(mut state: &[u8], now: Micros) -> Option<Facts> {
+    let packed = str::from_utf8(state).ok().and_then(|text| text.parse::<u64>().ok());
+    let [ends_ms, count] = match packed {
+        Some(packed) => [packed / COUNTS + EPOCH_MS, packed % COUNTS],
+        None => numbers(&mut state).filter(|_| state.is_empty())?,
     };
     let is_counted = ends_ms <= MAX_SAFE / MICROS_PER_MILLI && count <= MAX_SAFE;
     let ends_at = is_counted.then_some(ends_ms * MICROS_PER_MILLI)?;
@@ -282,18 +275,18 @@ mod tests {
     #[test]
     fn windows_are_packed_or_two_numbers() {
         let ends_ms = NOW / 1_000 + 5_000;
-        let packed = ((ends_ms - EPOCH_MS) * COUNTS + 17).to_string();
-        for value in [packed, format!("{ends_ms}:17")] {
-            let told = facts(Shape::Window, value.as_bytes()).unwrap();
-            assert_eq!((told.used, told.ends_at), (17, Some(ends_ms * 1_000)), "{value}");
+        let integer = ((ends_ms - EPOCH_MS) * COUNTS + 17).to_string().into_bytes();
+        for value in [integer, packed(&[ends_ms, 17])] {
+            let told = facts(Shape::Window, &value).unwrap();
+            assert_eq!((told.used, told.ends_at), (17, Some(ends_ms * 1_000)), "{value:?}");
         }
-        let over = facts(Shape::Window, format!("{}:17", NOW / 1_000).as_bytes()).unwrap();
+        let over = facts(Shape::Window, &packed(&[NOW / 1_000, 17])).unwrap();
         assert_eq!((over.used, over.ends_at), (0, None));
     }
 
     #[test]
     fn what_stands_behind_a_state_is_told_with_it() {
-        let value = [&b"0:0"[..], &text(7, 8, &[5, 60])].concat();
+        let value = [packed(&[0, 0]), text(7, 8, &[5, 60])].concat();
         let told = facts(Shape::Window, &value).unwrap();
         let numbers = vec![5, 60];
         assert_eq!(told.extras, StoredExtras { blocked_until: 7, numbers_until: 8, numbers });

@@ -9,6 +9,8 @@ mod rate;
 mod sliding_window;
 mod window;
 
+pub(super) use window::{COUNTS, EPOCH_MS};
+
 use crate::algorithm::Standing;
 use crate::policy::{Layout, Policy, State};
 use crate::time::{MAX_SAFE, Micros};

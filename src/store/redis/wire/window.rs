@@ -5,8 +5,8 @@ use crate::algorithm::{Algorithm as _, FixedWindow, WindowState};
 use crate::policy::{Policy, State};
 
 /// Packed windows count their ends, in milliseconds, from 2020: times so much, and the count is added.
-const EPOCH_MS: u64 = 1_577_836_800_000;
-const COUNTS: u64 = 8_192;
+pub(crate) const EPOCH_MS: u64 = 1_577_836_800_000;
+pub(crate) const COUNTS: u64 = 8_192;
 
 /// Takes a window's end and count from the front: two doubles; or a packed window, as one that is negative.
 pub(super) fn take_window<'p>(states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {

@@ -184,7 +184,7 @@ impl From<Expected> for Alone {
         let Expected { status, limit, remaining, retry_after_ms, reset_after_ms } = expected;
         let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
         let limits = vec![LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms }];
-        Self { status, several: Several { speaker: 0, limits } }
+        Self { status, several: Several { speaker: 0, limits: limits.into() } }
     }
 }
 
@@ -394,6 +394,6 @@ impl CompoundOracle {
             retry_after_ms: if refused { told.retry_after_ms.unwrap() } else { 0 },
             reset_after_ms: limits.iter().map(|limit| limit.reset_after_ms).max().unwrap(),
         };
-        (expected, Several { speaker, limits })
+        (expected, Several { speaker, limits: limits.into() })
     }
 }

@@ -203,7 +203,7 @@ impl LogOracle {
             retry_after_ms: if refused { told.retry_after_ms.unwrap() } else { 0 },
             reset_after_ms: limits.iter().map(|one| one.reset_after_ms).max().unwrap(),
         };
-        (expected, Several { speaker: order[0], limits })
+        (expected, Several { speaker: order[0], limits: limits.into() })
     }
 }
 

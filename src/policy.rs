@@ -3,7 +3,7 @@
 use crate::algorithm::{
     self, Algorithm, BucketLayout, CalendarWindow, CounterState, FixedWindow, Gcra, IntervalBucket,
     IntervalState, LeakyBucket, LogState, Look, Outcome, Rate, RateBased as _, RateState,
-    SlidingCounter, SlidingLog, SlidingState, SlidingWindow, Standing, Taken, TokenBucket,
+    SlidingCounter, SlidingLog, SlidingState, SlidingWindow, Standings, Taken, TokenBucket,
     WindowState, look_at_copy, stand_alone,
 };
 use crate::time::Micros;
@@ -247,7 +247,7 @@ impl Algorithm for Policy {
         }
     }
 
-    fn standings(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> Vec<Standing> {
+    fn standings(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> Standings {
         match (self, state) {
             (Self::SlidingLog(log), State::Log(own)) => log.standings(own, now, cost, outcome),
             // The others are one limit each: one copy of this serves them all.

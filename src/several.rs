@@ -1,8 +1,12 @@
 //! What a caller is told of several limits: those of a policy whose limits have names, and those of
 //! several policies that decide together.
 
-use crate::algorithm::{Algorithm, Look, Outcome, Standing};
+use smallvec::SmallVec;
+
+use crate::algorithm::{Algorithm, Look, Outcome, Standing, Standings};
 use crate::decision::{self, Decision, Status, millis_until, speaker};
+use crate::policies::{ByPolicy, Policies};
+use crate::policy::{Policy, State};
 use crate::time::Micros;
 
 /// A decision; and, if there are limits with names, how each of them stands.
@@ -22,7 +26,7 @@ pub struct Several {
     /// Each limit's numbers, in the order in which they were declared. Of several policies each is one
     /// limit, or in its place as many as its own limits have names; those that a call leaves out have
     /// none.
-    pub limits: Vec<LimitNumbers>,
+    pub limits: SmallVec<[LimitNumbers; 4]>,
 }
 
 /// One limit's numbers.
@@ -48,7 +52,7 @@ pub struct Vote {
     /// Its key is blocked until then; any time up to now if it is not.
     pub blocked_until: Micros,
     /// By its own outcome. The block is not in these numbers.
-    pub standings: Vec<Standing>,
+    pub standings: Standings,
 }
 
 impl Vote {
@@ -64,10 +68,8 @@ impl Vote {
     }
 }
 
-/// What becomes of a call: it is allowed if all policies admit it and no key is blocked.
-fn verdict(votes: &[Vote], now: Micros) -> Status {
-    let says = |outcome| votes.iter().any(|vote| vote.outcome == outcome);
-    let blocked = votes.iter().any(|vote| vote.blocked_until > now);
+/// What becomes of a call, by whether a policy says something: it is allowed if all admit it and no key is blocked.
+fn verdict(says: impl Fn(Outcome) -> bool, blocked: bool) -> Status {
     match blocked {
         _ if says(Outcome::Impossible) => Status::Impossible,
         true => Status::Blocked,
@@ -123,8 +125,10 @@ impl Told {
     /// choose among all of them; of a blocked call, of the one with the longest retry.
     #[must_use]
     pub fn of_votes(named: bool, votes: &[Vote], now: Micros, cost: u64) -> Self {
-        let standings: Vec<_> = votes.iter().flat_map(|vote| vote.standings(now)).collect();
-        Self::of_status(named, &standings, now, cost, verdict(votes, now))
+        let standings: ByPolicy<_> = votes.iter().flat_map(|vote| vote.standings(now)).collect();
+        let blocked = votes.iter().any(|vote| vote.blocked_until > now);
+        let status = verdict(|outcome| votes.iter().any(|vote| vote.outcome == outcome), blocked);
+        Self::of_status(named, &standings, now, cost, status)
     }
 
     /// [`Told::of`] what would become of a call.
@@ -152,6 +156,35 @@ pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u
     let outcome = policy.charge(state, now, cost);
     let standings = policy.standings(state, now, cost, outcome);
     Told::of(policy.named_limits() > 0, &standings, now, cost, outcome)
+}
+
+/// The states of a key under several policies.
+pub trait States {
+    /// That under the policy of this number.
+    fn of(&mut self, number: usize) -> &mut State;
+}
+
+/// Takes `cost` units under several policies that all count by the same key: all charge it, or none.
+///
+/// It is what [`perform`](crate::perform::perform) does where a key has nothing beside its states.
+pub fn take_all(policies: &Policies, states: &mut impl States, now: Micros, cost: u64) -> Told {
+    let policies = || policies.named().iter().map(|named| &named.policy).enumerate();
+    let outcome = |(number, policy): (usize, &Policy)| {
+        let state = states.of(number);
+        policy.meet(state, now);
+        policy.outcome(state, now, cost)
+    };
+    let outcomes: ByPolicy<_> = policies().map(outcome).collect();
+    let status = verdict(|outcome| outcomes.contains(&outcome), false);
+    let mut standings = ByPolicy::new();
+    for ((number, policy), outcome) in policies().zip(outcomes) {
+        let state = states.of(number);
+        if status == Status::Allowed {
+            policy.charge(state, now, cost);
+        }
+        standings.extend(policy.standings(state, now, cost, outcome));
+    }
+    Told::of_status(true, &standings, now, cost, status)
 }
 
 /// [`decision::peek`], and how each limit stands.

@@ -43,6 +43,8 @@ pub use token_bucket_interval::{IntervalBucket, IntervalNumbers, IntervalState};
 
 use std::fmt;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
 /// What became of a call.
@@ -82,6 +84,9 @@ pub struct Standing {
     pub settled_at: Micros,
 }
 
+/// How each of a policy's limits stands: nearly all policies are one limit.
+pub type Standings = SmallVec<[Standing; 1]>;
+
 /// When units were taken that are to be given back, by the decision on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
@@ -100,13 +105,13 @@ pub struct Look {
     /// Whether nothing would be left.
     pub takes_last: bool,
     /// How each limit stands without it; when it would be admitted, if it would be refused.
-    pub standings: Vec<Standing>,
+    pub standings: Standings,
 }
 
 impl Look {
     /// A look by limits each of which admits what it has remaining, and then has nothing.
     #[must_use]
-    pub fn at(standings: Vec<Standing>, cost: u64, outcome: Outcome) -> Self {
+    pub fn at(standings: Standings, cost: u64, outcome: Outcome) -> Self {
         let least = standings.iter().map(|standing| standing.remaining).min();
         let takes_last = outcome == Outcome::Admitted && cost > 0 && least == Some(cost);
         Self { outcome, takes_last, standings }
@@ -192,7 +197,7 @@ pub trait Algorithm {
         now: Micros,
         cost: u64,
         outcome: Outcome,
-    ) -> Vec<Standing> {
+    ) -> Standings {
         stand_alone(self, state, now, cost, outcome)
     }
 
@@ -211,9 +216,9 @@ pub(crate) fn stand_alone<A: Algorithm + ?Sized>(
     now: Micros,
     cost: u64,
     outcome: Outcome,
-) -> Vec<Standing> {
+) -> Standings {
     let refused = outcome == Outcome::Refused;
-    vec![Standing {
+    smallvec![Standing {
         limit: algorithm.limit(),
         remaining: algorithm.remaining(state, now),
         retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },

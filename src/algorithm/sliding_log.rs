@@ -39,7 +39,7 @@
 use std::borrow::Cow;
 
 use super::log::LogState;
-use super::{Algorithm, InvalidNumber, Look, Outcome, Standing, Taken, checked_length};
+use super::{Algorithm, InvalidNumber, Look, Outcome, Standing, Standings, Taken, checked_length};
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
 /// The largest limit of a log: it may remember so many calls of each key.
@@ -225,14 +225,7 @@ impl SlidingLog {
     }
 
     /// How each limit stands, if a refused call of `more` units is still to be written down.
-    fn stand(
-        &self,
-        log: &LogState,
-        now: Micros,
-        cost: u64,
-        refused: bool,
-        more: u64,
-    ) -> Vec<Standing> {
+    fn stand(&self, log: &LogState, now: Micros, cost: u64, refused: bool, more: u64) -> Standings {
         let at = now.max(log.seen);
         let stand = |&one: &LogLimit| {
             let used = log.used(at, one.window);
@@ -244,7 +237,12 @@ impl SlidingLog {
                 settled_at: log.newest().map_or(0, |newest| newest + one.window),
             }
         };
-        self.limits.iter().map(stand).collect()
+        let standings = self.limits.iter().map(stand);
+        if self.limits.len() == 1 {
+            return standings.collect();
+        }
+        // A list that has no room for all takes an eighth more to be filled.
+        Standings::from_vec(standings.collect())
     }
 }
 
@@ -308,7 +306,7 @@ impl Algorithm for SlidingLog {
         if self.named { self.limits.len() } else { 0 }
     }
 
-    fn standings(&self, log: &LogState, now: Micros, cost: u64, outcome: Outcome) -> Vec<Standing> {
+    fn standings(&self, log: &LogState, now: Micros, cost: u64, outcome: Outcome) -> Standings {
         self.stand(log, now, cost, outcome == Outcome::Refused, 0)
     }
 

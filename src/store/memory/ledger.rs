@@ -1,7 +1,7 @@
 //! The decisions of one limiter on the embedded store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use super::desk::{Desk, Unperformed};
 use super::shard::{Held, Shard};
@@ -12,9 +12,9 @@ use crate::decision::{self, Decision};
 use crate::key::Key;
 use crate::operation::Operation;
 use crate::perform::Performed;
-use crate::policies::Policies;
+use crate::policies::{ByPolicy, Policies};
 use crate::policy::{Layout, Policy, State};
-use crate::several::{self, Told};
+use crate::several::{self, States, Told};
 use crate::time::Micros;
 
 /// The states of one limiter's keys: its policies and a prefix on a store.
@@ -57,14 +57,18 @@ impl Ledger {
     /// Takes `cost` units from a key. Several policies all count by it.
     pub fn take(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
         let take = |policy: &_, state: &mut _, now| take_alone(policy, state, now, cost);
-        let decide = || self.decide(key, &Operation::Take { cost }, clock).decision;
+        let decide = || self.take_told(key, cost, clock).decision;
         self.change(key, clock, take, decide)
     }
 
     /// [`take`](Self::take), and how each limit stands where limits have names.
     pub fn take_told(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
+        let decide = || self.decide(key, &Operation::Take { cost }, clock);
+        if self.is_several {
+            return self.take_all(key, cost, clock).unwrap_or_else(decide);
+        }
         let take = |policy: &_, state: &mut _, now| several::take(policy, state, now, cost);
-        self.change(key, clock, take, || self.decide(key, &Operation::Take { cost }, clock))
+        self.change(key, clock, take, decide)
     }
 
     /// What [`take`](Self::take) would answer; nothing is charged. The cost may be 0.
@@ -117,6 +121,29 @@ impl Ledger {
     #[cold]
     fn needs_desk(&self, shard: &Shard, spot: Spot<'_>) -> bool {
         self.is_several || shard.extras(spot).is_some()
+    }
+
+    /// Takes units from a key that all policies count by, if it has a state under each of them and nothing beside: those
+    /// are then changed where they are. Otherwise nothing has happened, nor where the visit is one that sweeps.
+    fn take_all(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Told> {
+        if self.policies.subjects() > 1 {
+            return None;
+        }
+        let place = self.store.place(key);
+        let mut shard = self.store.shard(place);
+        if shard.has_extras() {
+            return None;
+        }
+        let spots = || self.spaces.iter().map(|&space| (space, key, place));
+        let guesses: ByPolicy<_> = spots().map(|spot| shard.approach(spot)).collect();
+        let now = clock.now();
+        let own = |(spot, guess)| shard.own(spot, guess);
+        let indices = spots().zip(guesses).map(own).collect::<Option<_>>()?;
+        if !shard.is_visited() {
+            return None;
+        }
+        let mut states = Own { indices, shard };
+        Some(several::take_all(&self.policies, &mut states, now, cost))
     }
 
     /// Performs an operation that cannot fail on a key that all policies count by.
@@ -196,6 +223,18 @@ impl Ledger {
         // It keeps its entry: a newcomer would take over what its cell has counted.
         let keys = vec![Some(key); self.policies.subjects()];
         self.perform(&keys, &Operation::Reset, clock).map(drop)
+    }
+}
+
+/// The states of a key, in their entries.
+struct Own<'a> {
+    shard: MutexGuard<'a, Shard>,
+    indices: ByPolicy<usize>,
+}
+
+impl States for Own<'_> {
+    fn of(&mut self, number: usize) -> &mut State {
+        self.shard.state(self.indices[number])
     }
 }
 

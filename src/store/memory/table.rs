@@ -86,6 +86,10 @@ impl<T> Table<T> {
     // Not copied into its callers: a guess is right nearly always.
     #[inline(never)]
     pub(super) fn index(&self, spot: Spot<'_>) -> Option<usize> {
+        // What few keys have mostly no key has.
+        if self.entries.is_empty() {
+            return None;
+        }
         let (space, _, place) = spot;
         let is_key = |index: usize| self.entries.get(index).is_some_and(|entry| entry.key.is(spot));
         self.slots.find(place.in_space(space), is_key)

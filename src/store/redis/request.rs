@@ -220,10 +220,11 @@ pub(super) fn push_takes(
     expected: bool,
 ) -> Option<()> {
     let keys = u16::try_from(calls.len()).ok()?;
-    if !has_quick_way(policies) || !calls.iter().all(Asked::takes_units) {
+    let are_units = calls.iter().all(Asked::takes_one);
+    let are_takes = are_units || calls.iter().all(Asked::takes_units);
+    if !are_takes || !has_quick_way(policies) {
         return None;
     }
-    let are_units = calls.iter().all(Asked::takes_one);
     let (expected, costs) = if are_units { (expected, 0) } else { (false, WITH_COSTS) };
     match policies.alone().map(|policy| wire(policy).twin()) {
         Some(Twin::FixedWindow) if expected => request.push(EXPECTED),

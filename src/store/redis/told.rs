@@ -150,7 +150,7 @@ fn peeked(
         let Entry { outcome, left, own, blocked_until } = entry;
         let look = match left {
             Left::State(state) => own.as_deref().unwrap_or(policy).look(&state, now, cost),
-            Left::Told(standings) => Look::at(standings, cost, outcome),
+            Left::Told(standings) => Look::at(standings.into(), cost, outcome),
         };
         takes_last |= look.takes_last;
         Vote { outcome: look.outcome, blocked_until, standings: look.standings }
@@ -181,7 +181,7 @@ fn vote(policy: &Policy, entry: Entry, now: Micros, cost: u64) -> Vote {
         Left::State(state) => {
             own.as_deref().unwrap_or(policy).standings(&state, now, cost, outcome)
         }
-        Left::Told(standings) => standings,
+        Left::Told(standings) => standings.into(),
     };
     Vote { outcome, blocked_until, standings }
 }

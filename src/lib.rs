@@ -15,6 +15,8 @@
 //! 10. `binding` (feature `node`): the thin face towards Node.
 //! 11. `wasm` (features `wasm` and `wasm-redis`): the thin face as WebAssembly.
 //!
+//! [`clock`], [`key`], [`time`] and [`short_list`] know nothing of all this.
+//!
 //! `ARCHITECTURE.md` beside `Cargo.toml` is the map.
 
 pub mod algorithm;
@@ -27,6 +29,7 @@ pub mod perform;
 pub mod policies;
 pub mod policy;
 pub mod several;
+pub mod short_list;
 pub mod store;
 pub mod time;
 

@@ -3,16 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::algorithm::Algorithm as _;
 use crate::policy::Policy;
+use crate::short_list::ShortList;
 
 /// The most policies of a limiter.
 pub const MOST_POLICIES: usize = 8;
 
 /// Something of each policy of a limiter, or of each kind of key that a call names: mostly there are few.
-pub(crate) type ByPolicy<T> = SmallVec<[T; 4]>;
+pub(crate) type ByPolicy<T> = ShortList<T, 4>;
 
 /// The rule that a policy breaks which counts refused calls and is not alone.
 const COUNTS_REFUSED: &str = "countRefused cannot be used among several policies";

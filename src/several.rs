@@ -1,12 +1,11 @@
 //! What a caller is told of several limits: those of a policy whose limits have names, and those of
 //! several policies that decide together.
 
-use smallvec::SmallVec;
-
 use crate::algorithm::{Algorithm, Look, Outcome, Standing, Standings};
 use crate::decision::{self, Decision, Status, millis_until, speaker};
 use crate::policies::{ByPolicy, Policies};
 use crate::policy::{Policy, State};
+use crate::short_list::ShortList;
 use crate::time::Micros;
 
 /// A decision; and, if there are limits with names, how each of them stands.
@@ -26,7 +25,7 @@ pub struct Several {
     /// Each limit's numbers, in the order in which they were declared. Of several policies each is one
     /// limit, or in its place as many as its own limits have names; those that a call leaves out have
     /// none.
-    pub limits: SmallVec<[LimitNumbers; 4]>,
+    pub limits: ShortList<LimitNumbers, 4>,
 }
 
 /// One limit's numbers.

@@ -43,8 +43,7 @@ pub use token_bucket_interval::{IntervalBucket, IntervalNumbers, IntervalState};
 
 use std::fmt;
 
-use smallvec::{SmallVec, smallvec};
-
+use crate::short_list::ShortList;
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
 /// What became of a call.
@@ -85,7 +84,7 @@ pub struct Standing {
 }
 
 /// How each of a policy's limits stands: nearly all policies are one limit.
-pub type Standings = SmallVec<[Standing; 1]>;
+pub type Standings = ShortList<Standing, 1>;
 
 /// When units were taken that are to be given back, by the decision on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,12 +217,13 @@ pub(crate) fn stand_alone<A: Algorithm + ?Sized>(
     outcome: Outcome,
 ) -> Standings {
     let refused = outcome == Outcome::Refused;
-    smallvec![Standing {
+    let alone = Standing {
         limit: algorithm.limit(),
         remaining: algorithm.remaining(state, now),
         retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },
         settled_at: algorithm.settled_at(state),
-    }]
+    };
+    Standings::from_iter([alone])
 }
 
 /// [`Algorithm::look`] for a state that is small.

@@ -242,7 +242,7 @@ impl SlidingLog {
             return standings.collect();
         }
         // A list that has no room for all takes an eighth more to be filled.
-        Standings::from_vec(standings.collect())
+        standings.collect::<Vec<_>>().into()
     }
 }
 

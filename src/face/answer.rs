@@ -3,8 +3,6 @@
 //!
 //! `ts/answer.ts` and `ts/several.ts` are the other end.
 
-use smallvec::smallvec;
-
 use crate::algorithm::{BOOKING_LENGTH, Booking, RateState};
 use crate::decision::{Decision, Status};
 use crate::key::KeyError;
@@ -182,7 +180,7 @@ fn alone(decision: &Decision) -> Several {
     let &Decision { status, limit, remaining, retry_after_ms, reset_after_ms, .. } = decision;
     let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
     let numbers = LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms };
-    Several { speaker: 0, limits: smallvec![numbers] }
+    Several { speaker: 0, limits: [numbers].into_iter().collect() }
 }
 
 /// A number of the engine's: they are all below 2^53, so doubles are exact.

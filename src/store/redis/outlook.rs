@@ -53,8 +53,6 @@ impl Outlook {
 
 #[cfg(test)]
 mod tests {
-    use smallvec::smallvec;
-
     use super::*;
     use crate::algorithm::{FixedWindow, Gcra, Outcome, Standing};
     use crate::policies::NamedPolicy;
@@ -105,7 +103,8 @@ mod tests {
             let votes = remaining.map(|remaining| Vote {
                 outcome: Outcome::Admitted,
                 blocked_until: 0,
-                standings: smallvec![Standing { limit: 5, remaining, retry_at: 0, settled_at: 0 }],
+                standings: vec![Standing { limit: 5, remaining, retry_at: 0, settled_at: 0 }]
+                    .into(),
             });
             Told::of_votes(true, &votes, 7, 1)
         };

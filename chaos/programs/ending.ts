@@ -31,6 +31,9 @@ async function main(): Promise<void> {
       await sleep(1)
     }
   }
+  // It may have waited for the link; the event loop watches the link, by a socket of its own, from the first call that
+  // finds it up.
+  await limiter.take('first')
   const before = sockets()
   const workers = how === 'terminate' ? Array.from({ length: WORKERS }, newWorker) : []
   await Promise.all(workers.map((worker) => once(worker, 'message')))

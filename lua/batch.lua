@@ -3,11 +3,9 @@
 -- ARGV[1]  what is asked, in groups of calls of one limiter; a group's keys follow on those of the group before.
 --          It begins with a form (one byte).
 --          0: any calls, as decide.lua reads them; 9: also such as are about holds.
---          7, 10: one call on each key of several policies, as quick/several.lua reads it.
---          Any other form is one policy with one call on each key: the number of keys (two bytes), and the
---          policy's numbers.
---          Those calls take one unit each; or, if 32 is added to the form, what stands behind the number of keys: the
---          cost of each.
+--          Any other form is one call on each key: the number of keys (two bytes); if 32 is added to the form, the cost
+--          of each call, which is one unit otherwise; and the policy's numbers.
+--          7, 10: on each key of several policies; these stand there as quick/several.lua reads them.
 -- ARGV[2]  'peek': nothing is written.
 --
 -- Answers with the time; the states that the calls left under each policy, in doubles; what became of the calls

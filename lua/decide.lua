@@ -2,27 +2,22 @@
 
 local at, before = 1, 0
 while at <= #round.request do
-  -- Behind most forms stands the number of the group's keys.
+  -- Behind the quick forms stands the number of keys, and behind that, if the form says so, the cost of each one's call.
   local form, high, low = string.byte(round.request, at, at + 2)
   local group, costs
-  local has_costs = form > 32
-  if has_costs then
-    form = form - 32
-  end
   if form == 0 or form == 9 then
     at, before = general(round).decide(round, at + 1, before, form == 9)
-  elseif form == 7 or form == 10 then
-    local ways = { rate_way, window_way, counter_way, interval_way }
-    at, before, group = quick_several(round, at + 1, before, form == 10, has_costs, ways, unseen_way)
   else
-    local first = before + 1
-    local count = high * 256 + low
+    local first, count = before + 1, high * 256 + low
     at, before = at + 3, before + count
-    if has_costs then
-      costs = { struct.unpack('>' .. string.rep('d', count), round.request, at) }
+    if form > 32 then
+      form, costs = form - 32, { struct.unpack('>' .. string.rep('d', count), round.request, at) }
       at = at + 8 * count
     end
-    if form == 1 then
+    if form == 7 or form == 10 then
+      local ways = { rate_way, window_way, counter_way, interval_way }
+      at, before, group = quick_several(round, at, first - 1, count, costs, form == 10, ways, unseen_way)
+    elseif form == 1 then
       at, group = quick(round, 1, rate_way(), at, first, before, costs)
     elseif form == 2 then
       local _, fixed_window_quick = window_way()

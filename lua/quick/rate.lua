@@ -21,10 +21,10 @@ local function rate_units(round, at, values, count, costs)
   local cost_micros, cost_part = unit_micros, unit_part
   for index = 1, count do
     local value = values[index]
-    if costs and costs[index] <= capacity then
+    if costs then
+      -- What is above the burst is never admitted.
+      value = costs[index] <= burst and value
       cost_micros, cost_part = time_of(costs[index], unit_micros, unit_part, units)
-    elseif costs then
-      value = nil
     end
     if value and #value == size then
       local m, part, p, n, b = unpack_struct('>ddddd', value)

@@ -1,21 +1,17 @@
--- Of several policies, with as many keys each: the number of policies (one byte), of the keys of each (two bytes), and each
--- policy's algorithm (one byte) and numbers.
+-- Of several policies, with as many keys each: the number of policies (one byte), and each one's algorithm (one byte) and
+-- numbers.
 --
 -- Where it is `expected` that windows are open and have room, their units are taken without a look once the other
 -- policies admit the call, and given back if it was not so.
 --
--- Each key's call takes one unit; or its cost, if the request has costs: they stand behind the number of keys.
+-- The n-th call takes one unit from the n-th key of each policy, or its cost if there are `costs`.
 --
 -- Given are the ways of algorithms, by the number that a request gives these.
-local function quick_several(round, at, before, expected, has_costs, ways, unseen_way)
+local function quick_several(round, at, before, keys, costs, expected, ways, unseen_way)
   local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
-  local policies, keys, costs
-  policies, keys, at = unpack_struct('>I1I2', round.request, at)
-  if has_costs then
-    costs = { unpack_struct('>' .. string.rep('d', keys), round.request, at) }
-    at = at + 8 * keys
-  end
+  local policies
+  policies, at = unpack_struct('>I1', round.request, at)
   -- By policy: the keys before its first, its algorithm and where its numbers stand; its keys' values, and what a unit
   -- would leave; of windows that are not looked at what they must be.
   local befores, algorithms, starts, values, columns, sizes, bounds = {}, {}, {}, {}, {}, {}, {}

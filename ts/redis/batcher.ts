@@ -139,18 +139,18 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
     if (this.#queued > 0) {
       this.#send(true)
     }
-    return new Promise((resolve, reject) => {
-      const waiting: Waiting<T> = { resolve, reject, asker, key, cost: 0, turn: this.#turn, isSettled: false }
-      this.#wait(waiting as Waiting)
-      this.#endTurn()
-      const number = this.#begun([waiting as Waiting], false)
-      try {
-        submit(number, this.#timeoutMs)
-      } catch (error) {
-        this.#rounds.end(number, undefined)
-        this.#settle(waiting as Waiting, error)
-      }
-    })
+    const { promise, resolve, reject } = deferred<T>()
+    const waiting: Waiting<T> = { resolve, reject, asker, key, cost: 0, turn: this.#turn, isSettled: false }
+    this.#wait(waiting as Waiting)
+    this.#endTurn()
+    const number = this.#begun([waiting as Waiting], false)
+    try {
+      submit(number, this.#timeoutMs)
+    } catch (error) {
+      this.#rounds.end(number, undefined)
+      this.#settle(waiting as Waiting, error)
+    }
+    return promise
   }
 
   /** Takes what became of a round, or of those of its calls that have these numbers. */

@@ -140,7 +140,7 @@ impl Ledger {
         let now = clock.now();
         let own = |(spot, guess)| shard.own(spot, guess);
         let indices = spots().zip(guesses).map(own).collect::<Option<_>>()?;
-        if !shard.is_visited() {
+        if !shard.count_visit() {
             return None;
         }
         let mut states = Own { indices, shard };

@@ -73,8 +73,8 @@ impl Shard {
     /// What is held of a key.
     #[inline(always)]
     pub(super) fn find(&mut self, spot: Spot<'_>, guess: Guess, now: Micros) -> Held<'_> {
-        match self.entries.index_by(guess, spot) {
-            Some(index) => Held::Own(self.entries.at(index)),
+        match self.own(spot, guess) {
+            Some(index) => Held::Own(self.state(index)),
             None => Held::Newcomer(self.cell(spot, now)),
         }
     }
@@ -160,17 +160,16 @@ impl Shard {
         room.give_back(rooms.saturating_sub(usize::from(has)));
     }
 
-    /// Counts a visit, if it is none that sweeps.
-    pub(super) fn is_visited(&mut self) -> bool {
-        let may = self.dues + 1 < DUES_PER_SWEEP;
-        self.dues += u32::from(may);
-        may
+    /// Counts a visit, unless it is one that sweeps; tells whether it did.
+    pub(super) fn count_visit(&mut self) -> bool {
+        let counts = self.dues + 1 < DUES_PER_SWEEP;
+        self.dues += u32::from(counts);
+        counts
     }
 
     /// Counts a visit, and tells whether some entries are to be swept.
     pub(super) fn is_due(&mut self) -> bool {
-        self.dues += 1;
-        if self.dues < DUES_PER_SWEEP {
+        if self.count_visit() {
             return false;
         }
         self.dues = 0;

@@ -229,14 +229,14 @@ pub(super) fn push_takes(
     match policies.alone().map(|policy| wire(policy).twin()) {
         Some(Twin::FixedWindow) if expected => request.push(EXPECTED),
         Some(twin) => request.push(twin as u8 + costs),
-        None => {
-            let form = if expected { SEVERAL_EXPECTED } else { SEVERAL };
-            request.extend_from_slice(&[form + costs, byte(policies.named().len())]);
-        }
+        None => request.push(costs + if expected { SEVERAL_EXPECTED } else { SEVERAL }),
     }
     request.extend_from_slice(&keys.to_be_bytes());
     if !are_units {
         calls.iter().filter_map(Asked::cost).for_each(|cost| push_double(request, cost));
+    }
+    if policies.alone().is_none() {
+        request.push(byte(policies.named().len()));
     }
     for NamedPolicy { policy, .. } in policies.named() {
         if policies.alone().is_none() {

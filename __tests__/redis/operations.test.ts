@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
+import { createClient } from 'redis'
 import {
   calendarWindow,
   fixedWindow,
@@ -16,6 +17,7 @@ import {
   tokenBucket,
   type Waits,
 } from '../../ts/index.js'
+import { deferred } from '../../ts/redis/deferred.js'
 import { anything } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 
@@ -107,26 +109,30 @@ const LIMITERS = [
   ['rates', RATES, { gcra: { limit: 90 } }] as const,
 ]
 
+/** A line of MONITOR: who asks, and the command's first two words. */
+const MONITORED = /^\S+ \[\d+ (\S+)\] "([^"]*)"(?: "([^"]*)")?/
+
 /** What the server is asked from outside of scripts during a call, but for that by which the store feels its pulse. */
 async function askedDuring(call: () => Promise<unknown>): Promise<string[]> {
-  const monitor = await client.monitor()
+  // ioredis takes a command that is told together with MONITOR's own answer for a defect.
+  const monitor = await createClient({ url: server.url }).connect()
   const asked: string[] = []
-  const fence = new Promise<void>((heard) => {
-    monitor.on('monitor', (_time: string, [name = '', word]: string[], source: string) => {
+  try {
+    const { promise: fence, resolve: heard } = deferred<void>()
+    await monitor.monitor((line) => {
+      const [, source, name = '', word] = MONITORED.exec(String(line)) ?? []
       if (word === 'the call is over') {
         heard()
       } else if (source !== 'lua' && !/^(ping|hello|client|info)$/i.test(name)) {
         asked.push(name.toLowerCase())
       }
     })
-  })
-  try {
     await call()
     await client.echo('the call is over')
     await fence
     return asked
   } finally {
-    monitor.disconnect()
+    monitor.destroy()
   }
 }
 

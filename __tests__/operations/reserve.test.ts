@@ -132,9 +132,9 @@ describe.each(PLACES)('reserve: $name', (place) => {
   })
 
   test('nothing comes back of a window that has closed, and what is lacking is charged now', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 10, window: '100ms' }))
+    const limiter = place.limiter(fixedWindow({ limit: 10, window: '500ms' }))
     const [less, more] = [reserved(await limiter.reserve('a', 4)), reserved(await limiter.reserve('a', 4))]
-    await place.pass(100)
+    await place.pass(500)
     expect((await limiter.take('a', 2)).remaining).toBe(8)
     expect(await less.commit(1)).toEqual({ settled: true, refunded: 0, charged: 0 })
     expect(await more.commit(7)).toEqual({ settled: true, refunded: 0, charged: 3 })
@@ -161,14 +161,14 @@ describe.each(PLACES)('reserve: $name', (place) => {
 
   test('under several policies each settles what it can', async () => {
     const limiter = place.limiter({
-      short: fixedWindow({ limit: 6, window: '100ms' }),
+      short: fixedWindow({ limit: 6, window: '500ms' }),
       long: slidingLog({ limit: 20, window: '1h' }),
       rate: gcra({ limit: 9, period: '1h' }),
     })
     const remaining = async () => Object.values((await limiter.peek('a', 0)).policies).map((one) => one.remaining)
     const [less, more] = [reserved(await limiter.reserve('a', 3)), reserved(await limiter.reserve('a', 3))]
     expect((await limiter.reserve('a', 1)).decision.policy).toBe('short')
-    await place.pass(100)
+    await place.pass(500)
     expect(await less.commit(1)).toEqual({ settled: true, refunded: 2, charged: 0 })
     expect(await remaining()).toEqual([6, 16, 5])
     expect(await more.commit(20)).toEqual({ settled: true, refunded: 0, charged: 16 })

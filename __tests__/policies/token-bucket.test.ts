@@ -114,7 +114,7 @@ describe('refill at intervals', () => {
   })
 
   test('over Redis it decides alike', async () => {
-    const options: TokenBucketOptions = { capacity: 3, refill: { tokens: 2, every: '300ms' }, refillMode: 'interval' }
+    const options: TokenBucketOptions = { capacity: 3, refill: { tokens: 2, every: '1s' }, refillMode: 'interval' }
     await overRedis(options, 'interval', async (limiter) => {
       const many = await limiter.takeMany(['a', 'a', 'a', 'a', 'a'], [1, 4, 1, 2, 1])
       expect(many.map(({ status }) => status)).toEqual(['allowed', 'impossible', 'allowed', 'refused', 'allowed-last'])

@@ -174,6 +174,12 @@ impl Server {
         self.run(&[b"EVAL", EXPIRY.as_bytes(), b"1", name])
     }
 
+    /// The time by its clock, in milliseconds.
+    pub(crate) fn now_ms(&mut self) -> i64 {
+        let (seconds, micros): (i64, i64) = self.run(&[b"TIME"]);
+        seconds * 1_000 + micros / 1_000
+    }
+
     /// Runs a batch by a script, with what more arguments it takes.
     pub(crate) fn decide(
         &mut self,

@@ -15,8 +15,7 @@ for (let turn = 0; turn < 10; turn++) {
   const decisions = await Promise.all(Array.from({ length: 500 }, () => crowd.take('user:42')))
   admitted += decisions.filter(({ allowed }) => allowed).length
 }
-await pacer.wait('user:42')
-const { waitedMs } = await pacer.wait('user:42')
+const [, { waitedMs }] = await Promise.all([pacer.wait('user:42'), pacer.wait('user:42')])
 const error = await limiter.take('').catch((reason) => reason)
 const { state } = store.status()
 await store.close()

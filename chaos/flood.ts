@@ -1,6 +1,7 @@
 /** Many calls in one turn of the event loop, on a store that cannot decide them, or is being closed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore, type RedisStoreOptions, TollgateError } from 'tollgate'
+import { until } from '../__tests__/servers/until.js'
 import type { Row } from './fault.js'
 import { LoopDelay } from './loop-delay.js'
 import { sockets, socketsSettle } from './resources.js'
@@ -126,7 +127,7 @@ export async function closedInTrouble(options: RedisStoreOptions, troubles: read
   for (const { name, begin, end } of troubles) {
     const store = new RedisStore({ commandTimeoutMs: TIMEOUT_MS, ...options })
     const limiter = new RateLimiter(POLICIES.count, { store, prefix: 'close' })
-    await limiter.ready()
+    await until('the store answers', () => limiter.ready().then(() => true))
     await begin()
     const calls = flood(limiter, 1_000)
     await sleep(20)

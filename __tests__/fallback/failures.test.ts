@@ -8,7 +8,7 @@ import { guarded, isDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 const QUARTER = { embedded: { share: 0.25 } } as const
-const TIMEOUT_MS = 150
+const TIMEOUT_MS = 1_000
 
 let server: RedisServer
 

@@ -8,7 +8,7 @@ import { RedisServer } from '../servers/redis-server.js'
 const PROCESSES = 4
 const SHARE = 0.25
 const TIMEOUT_MS = 150
-const [BEFORE_MS, AWAY_MS, AFTER_MS] = [2_000, 10_000, 3_000]
+const [BEFORE_MS, AWAY_MS, AFTER_MS] = [2_000, 10_000, 4_000]
 /** In each process and under each policy: so many that even calls which wait for their deadline are too many. */
 const IN_FLIGHT = 8
 /** Between them they rest: it is not speed that is tested. */

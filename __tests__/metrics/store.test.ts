@@ -16,7 +16,7 @@ async function shown(collector: Collector) {
 
 test('a store that comes, goes down, comes again and is closed', async () => {
   await using server = await RedisServer.reserve()
-  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
+  await using store = new RedisStore({ url: server.url, commandTimeoutMs: 1_000 })
   const collector = new Collector()
   instrumentStore(store, { name: 'main', meter: collector.meter })
   const reached = (state: string) => until(`the store is ${state}`, async () => store.status().state === state)

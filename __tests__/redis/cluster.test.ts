@@ -8,9 +8,9 @@ import { type Outcome, outcome, recovery } from './help.js'
 
 /** Where nothing is to fail, a busy machine may take its time. */
 const TIMEOUT_MS = 5_000
-const SHORT_MS = 500
+const SHORT_MS = 1_500
 /** What a busy machine may add. */
-const GRACE_MS = 150
+const GRACE_MS = 1_000
 const LIMIT = 1_000_000
 const ENDLESS = fixedWindow({ limit: LIMIT, window: '1d' })
 
@@ -129,7 +129,7 @@ test('a frozen node delays only calls on its own keys', async () => {
         expect(ms).toBeLessThan(SHORT_MS + GRACE_MS)
       } else {
         expect(decision?.allowed).toBe(true)
-        expect(ms).toBeLessThan(GRACE_MS)
+        expect(ms).toBeLessThan(SHORT_MS / 2)
       }
     })
   }

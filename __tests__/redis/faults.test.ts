@@ -15,8 +15,8 @@ import { RedisServer } from '../servers/redis-server.js'
 import { hammer, type Outcome, outcome, recovery, told } from './help.js'
 
 const TIMEOUT_MS = 300
-/** What a busy machine may add to a deadline. */
-const GRACE_MS = 150
+/** What a busy machine may add to a deadline: `npm run chaos` looks closely. */
+const GRACE_MS = 1_000
 const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
 
 let server: RedisServer
@@ -92,8 +92,8 @@ test('a server killed under load: every call settles by its deadline, and calls 
   const work = { url: server.url, policy: ENDLESS, prefix: 'killed', keys: ['key'], inFlight: 64, ms: 2_500 }
   const reported = told(await hammer({ ...work, commandTimeoutMs: TIMEOUT_MS }))
   await sleep(500)
-  await server.kill()
   const killed = Date.now()
+  await server.kill()
   // Longer than the deadline, so that calls are made and fail while nobody is there.
   await sleep(700)
   await server.begin()
@@ -105,7 +105,7 @@ test('a server killed under load: every call settles by its deadline, and calls 
   expect([...codes].filter((code) => !['STORE_UNAVAILABLE', 'STORE_TIMEOUT'].includes(code))).toEqual([])
   expect(codes).toContain('STORE_UNAVAILABLE')
   expect(slowest(failures)).toBeLessThan(TIMEOUT_MS + GRACE_MS)
-  expect(failures[0]?.at).toBeGreaterThanOrEqual(killed - 100)
+  expect(failures[0]?.at).toBeGreaterThanOrEqual(killed)
   expect(failures.at(-1)?.at).toBeLessThan(begun + 1_000)
   const again = Object.values(admitted)
     .flat()
@@ -130,7 +130,7 @@ test('a frozen server: calls time out by their deadline, and none is charged twi
     // From then on nobody waits.
     const refused = await calls(limiter, Array(64).fill('key'))
     expect(kinds(refused)).toEqual(['STORE_UNAVAILABLE false'])
-    expect(slowest(refused)).toBeLessThan(GRACE_MS)
+    expect(slowest(refused)).toBeLessThan(TIMEOUT_MS)
     server.thaw()
     expect(kinds(lost)).toContain('STORE_TIMEOUT unknown')
     expect(kinds(lost).filter((kind) => kind !== 'STORE_TIMEOUT unknown')).toEqual(
@@ -162,7 +162,7 @@ test('a program that keeps the event loop beyond the deadline fails no call that
 
 test('calls are sent while earlier ones have no answer: rounds that are not full do not hold back for long', async () => {
   await server.begin()
-  await withLimiter(async (limiter) => {
+  const run = async (limiter: RateLimiter) => {
     await limiter.take('ready')
     server.freeze()
     const sent: Promise<Outcome>[] = []
@@ -170,11 +170,12 @@ test('calls are sent while earlier ones have no answer: rounds that are not full
       sent.push(outcome(limiter.take(key)))
       await sleep(2)
     }
-    await sleep(TIMEOUT_MS / 3)
+    await sleep(100)
     await server.kill()
     // Of what had not been sent it would be known that it has not run.
     expect(kinds(await Promise.all(sent))).toEqual(['STORE_UNAVAILABLE unknown'])
-  })
+  }
+  await withLimiter(run, ENDLESS, { commandTimeoutMs: 5_000 })
 })
 
 test('scripts that are flushed all the time: nothing fails, nothing is lost, nothing is counted twice', async () => {

@@ -6,7 +6,18 @@ const { url, policy, prefix, keys, inFlight, ms, commandTimeoutMs = 5_000 } = JS
 const store = new RedisStore({ url, commandTimeoutMs })
 const limiter = new RateLimiter(policy, { store, prefix })
 
-await limiter.ready()
+/** The deadline may be short, and processes that begin at once are slow. */
+async function ready() {
+  for (;;) {
+    try {
+      return await limiter.ready()
+    } catch (error) {
+      if (!['STORE_TIMEOUT', 'STORE_UNAVAILABLE'].includes(error.code)) throw error
+    }
+  }
+}
+
+await ready()
 process.send('ready')
 process.once('message', async ({ now }) => {
   const skew = Date.now() - now

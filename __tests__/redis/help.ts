@@ -71,6 +71,23 @@ export async function skewed(program: string, work: unknown, skewMs: number): Pr
   return child
 }
 
+/**
+ * All processes, once each is ready to begin. If one fails to be, the others end: they would wait for a word, and the
+ * tests for their end.
+ */
+export async function allReady(begun: readonly Promise<ChildProcess>[]): Promise<ChildProcess[]> {
+  try {
+    return await Promise.all(begun)
+  } catch (error) {
+    for (const child of await Promise.allSettled(begun)) {
+      if (child.status === 'fulfilled') {
+        child.value.kill('SIGKILL')
+      }
+    }
+    throw error
+  }
+}
+
 /** Begins, and waits for what the process tells and for its end. */
 export async function told<T = Told>(child: ChildProcess): Promise<T> {
   child.send({ now: Date.now() })

@@ -12,7 +12,7 @@ import {
   slidingLog,
   slidingWindow,
 } from '../../ts/index.js'
-import { skewed, told } from './help.js'
+import { allReady, skewed, told } from './help.js'
 import { openedRedis } from './opened.js'
 
 const LIMIT = 60
@@ -55,7 +55,7 @@ describe('three processes that reserve and settle at random', () => {
 
   beforeAll(async () => {
     const work = { url: redis.server.url, hour, short: fixedWindow(SHORT), inFlight: 6, ms: 3_000 }
-    const children = await Promise.all([-900, 0, 60_000].map((skew) => skewed('reserving.mjs', work, skew)))
+    const children = await allReady([-900, 0, 60_000].map((skew) => skewed('reserving.mjs', work, skew)))
     reports = await Promise.all(children.map((child) => told<Told>(child)))
   }, 30_000)
 

@@ -1,6 +1,6 @@
 /** Many processes whose clocks are wrong share one limit, and Redis's clock alone decides. */
 import { RedisServer } from '../servers/redis-server.js'
-import { skewed, told } from './help.js'
+import { allReady, skewed, told } from './help.js'
 import { HOT } from './hot-policies.js'
 import { type Admitted, atRate, inAnySpan, inEachGridWindow, inEachOpenedWindow, inIntervals } from './laws.js'
 
@@ -35,7 +35,7 @@ describe('four processes with 64 calls in flight under each policy, all at once'
     try {
       const policies = HOT.map(({ name, policy }) => ({ name, policy }))
       const work = { url: server.url, policies, inFlight: IN_FLIGHT, ms: MS }
-      const children = await Promise.all(SKEWS_MS.map((skew) => skewed('hot-keys.mjs', work, skew)))
+      const children = await allReady(SKEWS_MS.map((skew) => skewed('hot-keys.mjs', work, skew)))
       before = Date.now() * 1_000
       reports = await Promise.all(children.map((child) => told<Told>(child)))
       after = (Date.now() + 1) * 1_000

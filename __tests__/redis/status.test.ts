@@ -8,7 +8,7 @@ import { until } from '../servers/until.js'
 import { outcome, recovery } from './help.js'
 
 const POLICY = gcra({ limit: 1_000, period: '1h' })
-const TIMEOUT_MS = 200
+const TIMEOUT_MS = 1_000
 
 async function stored(
   server: RedisServer,

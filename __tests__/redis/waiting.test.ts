@@ -1,7 +1,7 @@
 /** Many processes whose clocks are wrong wait for slots on one key: Redis gives them, and nobody starts early. */
 import { gcra } from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { skewed, told } from './help.js'
+import { allReady, skewed, told } from './help.js'
 
 const PROCESSES = 8
 const WAITERS = 50
@@ -56,7 +56,7 @@ async function waited(calls: readonly Waiting[]): Promise<readonly Told[]> {
   const server = await RedisServer.start()
   try {
     const work = { url: server.url, policy: PACER, prefix: 'pacer', waiters: calls }
-    const children = await Promise.all(SKEWS_MS.map((skew) => skewed('waiting.mjs', work, skew)))
+    const children = await allReady(SKEWS_MS.map((skew) => skewed('waiting.mjs', work, skew)))
     return await Promise.all(children.map((child) => told<Told>(child)))
   } finally {
     await server.stop()

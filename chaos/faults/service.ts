@@ -43,15 +43,19 @@ const clientKill: Fault = {
   title: 'CLIENT KILL of all connections every 200 ms',
   run: (pace) =>
     // A connection may be killed when everything has been answered: then nobody feels it.
-    underLoad(pace, { promised: { errors: ['STORE_UNAVAILABLE'], mustSee: [] } }, async (scene) => {
-      let killed = 0
-      const times = await every(200, pace, async () => {
-        killed += await scene.server.command<number>('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      })
-      scene.healthy()
-      scene.note(`${times} times, ${killed} connections`)
-      scene.expect(killed >= times, 'each time a connection is killed')
-    }),
+    underLoad(
+      pace,
+      { timeoutMs: LONG_TIMEOUT_MS, promised: { errors: ['STORE_UNAVAILABLE'], mustSee: [] } },
+      async (scene) => {
+        let killed = 0
+        const times = await every(200, pace, async () => {
+          killed += await scene.server.command<number>('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+        })
+        scene.healthy()
+        scene.note(`${times} times, ${killed} connections`)
+        scene.expect(killed >= times, 'each time a connection is killed')
+      },
+    ),
 }
 
 const busy: Fault = {

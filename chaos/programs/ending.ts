@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { RateLimiter, RedisStore } from 'tollgate'
+import { until } from '../../__tests__/servers/until.js'
 import { sockets, socketsSettle } from '../resources.js'
 import { TIMEOUT_MS } from '../scene.js'
 import { POLICIES } from '../traffic.js'
@@ -22,7 +23,8 @@ function midCall(limiter: RateLimiter): void {
 async function main(): Promise<void> {
   const store = new RedisStore({ url, commandTimeoutMs: TIMEOUT_MS })
   const limiter = new RateLimiter(POLICIES.count, { store, prefix: 'ending' })
-  await limiter.ready()
+  // The deadline is short, and processes that begin at once are slow.
+  await until('the store answers', () => limiter.ready().then(() => true))
   if (!isMainThread) {
     parentPort?.postMessage('ready')
     await once(parentPort as NonNullable<typeof parentPort>, 'message')
@@ -33,7 +35,7 @@ async function main(): Promise<void> {
   }
   // It may have waited for the link; the event loop watches the link, by a socket of its own, from the first call that
   // finds it up.
-  await limiter.take('first')
+  await until('a call is decided', () => limiter.take('first'))
   const before = sockets()
   const workers = how === 'terminate' ? Array.from({ length: WORKERS }, newWorker) : []
   await Promise.all(workers.map((worker) => once(worker, 'message')))

@@ -13,10 +13,20 @@ export interface Way {
   close(): Promise<void>
 }
 
+/** What ends the clients that were made: one that a failed test leaves would connect for ever, and keep Jest. */
+const ends: (() => void)[] = []
+
+afterAll(() => {
+  for (const end of ends) {
+    end()
+  }
+})
+
 /** The client of which a function is made that carries nothing but text. */
 export function ioredis(port: number): Redis {
   const client = new Redis({ port, autoResendUnfulfilledCommands: false, enableReadyCheck: false })
   client.on('error', () => {})
+  ends.push(() => client.status !== 'end' && client.disconnect())
   return client
 }
 
@@ -29,6 +39,7 @@ export const WAYS: Record<string, (port: number, options?: RedisStoreFromOptions
   async 'node-redis'(port, options) {
     const client = createClient({ socket: { port } })
     client.on('error', () => {})
+    ends.push(() => client.isOpen && client.destroy())
     await client.connect()
     return { store: RedisStore.from(client, options), close: async () => client.destroy() }
   },

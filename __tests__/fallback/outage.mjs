@@ -3,22 +3,12 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore } from 'tollgate'
+import { ready } from '../redis/ready.mjs'
 
 const { url, policies, share, inFlight, pauseMs, ms, commandTimeoutMs } = JSON.parse(process.argv[2])
 const store = new RedisStore({ url, commandTimeoutMs, connectTimeoutMs: 500 })
 const onStoreFailure = { embedded: { share } }
 const limiters = policies.map(({ name, policy }) => new RateLimiter(policy, { store, prefix: name, onStoreFailure }))
-
-/** The deadline is short, and four processes that begin at once are slow. */
-async function ready(limiter) {
-  for (;;) {
-    try {
-      return await limiter.ready()
-    } catch (error) {
-      if (!['STORE_TIMEOUT', 'STORE_UNAVAILABLE'].includes(error.code)) throw error
-    }
-  }
-}
 
 await Promise.all(limiters.map(ready))
 process.send('ready')

@@ -1,7 +1,7 @@
 /** Four processes, each with a quarter of the numbers, while Redis is away for ten seconds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { calendarWindow, fixedWindow, gcra, type Policy, slidingLog, tokenBucket } from '../../ts/index.js'
-import { skewed, told } from '../redis/help.js'
+import { killAll, skewed, told } from '../redis/help.js'
 import { type Admitted, atRate, inAnySpan, inEachGridWindow, inEachOpenedWindow, type Law } from '../redis/laws.js'
 import { RedisServer } from '../servers/redis-server.js'
 
@@ -105,11 +105,7 @@ async function outage(leave: (server: RedisServer) => unknown, comeBack: (server
     return { reports: await reported, away, back }
   } finally {
     // If one has failed, the others wait for a word, and the tests for their end.
-    for (const child of await Promise.allSettled(begun)) {
-      if (child.status === 'fulfilled' && child.value.exitCode === null) {
-        child.value.kill('SIGKILL')
-      }
-    }
+    await killAll(begun)
     server.thaw()
     await server.stop()
   }

@@ -1,23 +1,13 @@
 // A process that takes units of a few hot keys over Redis, as fast as it can, for a while. An unhandled
 // rejection ends it, and so fails the test.
 import { RateLimiter, RedisStore } from 'tollgate'
+import { ready } from './ready.mjs'
 
 const { url, policy, prefix, keys, inFlight, ms, commandTimeoutMs = 5_000 } = JSON.parse(process.argv[2])
 const store = new RedisStore({ url, commandTimeoutMs })
 const limiter = new RateLimiter(policy, { store, prefix })
 
-/** The deadline may be short, and processes that begin at once are slow. */
-async function ready() {
-  for (;;) {
-    try {
-      return await limiter.ready()
-    } catch (error) {
-      if (!['STORE_TIMEOUT', 'STORE_UNAVAILABLE'].includes(error.code)) throw error
-    }
-  }
-}
-
-await ready()
+await ready(limiter)
 process.send('ready')
 process.once('message', async ({ now }) => {
   const skew = Date.now() - now

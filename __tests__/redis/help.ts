@@ -79,12 +79,17 @@ export async function allReady(begun: readonly Promise<ChildProcess>[]): Promise
   try {
     return await Promise.all(begun)
   } catch (error) {
-    for (const child of await Promise.allSettled(begun)) {
-      if (child.status === 'fulfilled') {
-        child.value.kill('SIGKILL')
-      }
-    }
+    await killAll(begun)
     throw error
+  }
+}
+
+/** Ends those processes that have begun, and not ended. */
+export async function killAll(begun: readonly Promise<ChildProcess>[]): Promise<void> {
+  for (const child of await Promise.allSettled(begun)) {
+    if (child.status === 'fulfilled' && child.value.exitCode === null) {
+      child.value.kill('SIGKILL')
+    }
   }
 }
 

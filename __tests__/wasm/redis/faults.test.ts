@@ -8,7 +8,7 @@ import { ioredis, WAYS } from './places.js'
 
 const TIMEOUT_MS = 300
 /** What a busy machine may add to a deadline. */
-const GRACE_MS = 1_000
+const GRACE_MS = 200
 const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
 
 /** A limiter whose commands are run so. */

@@ -5,7 +5,7 @@
 //! - `memory_system_clock`: the same, reading the system's clock for each decision.
 //! - `memory_refused`: one hot key that has nothing left.
 //!
-//! `cargo bench --bench engine`; add `-- --quick` for a glance, `-- gcra` for one algorithm.
+//! `cargo bench -p tollgate-benches --bench engine`; add `-- --quick` for a glance, `-- gcra` for one algorithm.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! The engine beside the crate `governor`, the rate limiter of Rust programs: both decide by GCRA, with the same
 //! numbers, keys and clock.
 //!
-//! `cargo bench --bench governor`; add `-- --quick` for a glance. Each contender takes a short turn in every
+//! `cargo bench -p tollgate-benches --bench governor`; add `-- --quick` for a glance. Each contender takes a short turn in every
 //! round, in a rotated order; a figure is the median over the rounds, a ratio the median of the rounds' own
 //! ratios. `benches/README.md` says what the two do not do alike.
 

@@ -139,7 +139,7 @@ fn law(specs: &[BucketSpec], trace: &[Step]) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(crate::cases::cases(500))]
 
     #[test]
     fn slots_obey_the_law(spec in any_versions(1..2), trace in any_trace(STEPS)) {

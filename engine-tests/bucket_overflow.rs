@@ -13,6 +13,8 @@ use crate::policies::{RateSpec, SECOND};
 use crate::trace::{Admitted, START, excess_over_rate};
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     #[test]
     fn no_bucket_of_a_full_store_exceeds_its_law(
         seed in any::<(u64, u64)>(),

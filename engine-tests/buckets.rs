@@ -195,7 +195,7 @@ fn after_the_reset_a_key_is_as_if_never_seen(policy: &Policy, trace: &[Step]) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(twins::TRACES))]
+    #![proptest_config(crate::cases::cases(twins::TRACES))]
 
     #[test]
     fn leaky_bucket_equals_the_oracle(
@@ -223,7 +223,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::laws::TRACES))]
+    #![proptest_config(crate::cases::cases(crate::laws::TRACES))]
 
     #[test]
     fn leaky_bucket_admits_at_most_capacity_and_rate(
@@ -269,6 +269,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     #[test]
     fn retries_of_buckets_are_exact(
         policies in any_policies(),

@@ -230,7 +230,7 @@ pub(crate) fn shortest(every: Every) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(laws::TRACES))]
+    #![proptest_config(crate::cases::cases(laws::TRACES))]
 
     #[test]
     fn at_most_the_limit_per_window_and_twice_that_in_any_span_as_long_as_the_shortest(
@@ -285,6 +285,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     #[test]
     fn what_is_said_of_calendar_windows_is_so(
         specs in (any_calendar(), any_calendar()),
@@ -296,7 +298,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::twins::TRACES))]
+    #![proptest_config(crate::cases::cases(crate::twins::TRACES))]
 
     #[test]
     fn calendar_window_equals_the_oracle(
@@ -308,6 +310,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     /// Ten times as many keys as there is room for: their windows end together, so that a key that
     /// shares a count, or gets room of its own, has the limit in each window all the same.
     #[test]

@@ -155,7 +155,7 @@ fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(TRACES))]
+    #![proptest_config(crate::cases::cases(TRACES))]
 
     /// With clock steps both ways; and what a refused call changes is repairs.
     #[test]

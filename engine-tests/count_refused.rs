@@ -107,6 +107,8 @@ pub(crate) fn any_specs() -> impl Strategy<Value = Vec<Spec>> {
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     #[test]
     fn its_law_is_that_of_the_window(spec in any_window(), trace in any_trace(laws::STEPS)) {
         let admitted = laws::admitted(&[counting(spec)], &trace);
@@ -134,7 +136,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(twins::TRACES))]
+    #![proptest_config(crate::cases::cases(twins::TRACES))]
 
     #[test]
     fn it_equals_the_oracle(specs in any_specs(), trace in any_trace(twins::STEPS)) {

@@ -134,6 +134,8 @@ pub(crate) fn dropping_what_is_settled_changes_no_decision(
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     #[test]
     fn retries_of_rates_are_exact(
         specs in (any_rate(), any_rate()),

@@ -73,7 +73,7 @@ fn window_law(specs: &[WindowSpec], trace: &[Step]) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(TRACES))]
+    #![proptest_config(crate::cases::cases(TRACES))]
 
     #[test]
     fn gcra_admits_at_most_burst_and_rate(spec in any_rate(), trace in any_trace(STEPS)) {

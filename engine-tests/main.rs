@@ -11,6 +11,7 @@ mod bucket_oracle;
 mod bucket_overflow;
 mod buckets;
 mod calendar_window;
+mod cases;
 mod compound_oracle;
 mod compounds;
 mod count_refused;

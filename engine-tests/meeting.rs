@@ -11,7 +11,7 @@ const TRACES: u32 = 1_500;
 const STEPS: usize = 120;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(TRACES))]
+    #![proptest_config(crate::cases::cases(TRACES))]
 
     /// With clock steps both ways, and numbers that change from call to call.
     #[test]

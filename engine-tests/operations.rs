@@ -236,7 +236,7 @@ fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(TRACES))]
+    #![proptest_config(crate::cases::cases(TRACES))]
 
     /// With clock steps both ways.
     #[test]

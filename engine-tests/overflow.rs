@@ -52,6 +52,8 @@ fn after_a_flood_newcomers_are_as_if_never_used_again() {
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     /// Ten times as many keys as there is room for, some of them settling now and then: each one
     /// still gets no more than its law allows.
     #[test]

@@ -139,7 +139,7 @@ fn any_plain() -> impl Strategy<Value = Policy> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2 * laws::TRACES))]
+    #![proptest_config(crate::cases::cases(2 * laws::TRACES))]
 
     #[test]
     fn what_comes_back_remains_and_never_more_than_the_limit(
@@ -198,7 +198,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(laws::TRACES))]
+    #![proptest_config(crate::cases::cases(laws::TRACES))]
 
     #[test]
     fn rates_keep_their_law(

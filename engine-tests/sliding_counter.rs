@@ -178,7 +178,7 @@ fn law(specs: &[CounterSpec], trace: &[Admitted]) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(laws::TRACES))]
+    #![proptest_config(crate::cases::cases(laws::TRACES))]
 
     #[test]
     fn it_admits_fewer_than_its_law_says(
@@ -282,7 +282,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(twins::TRACES))]
+    #![proptest_config(crate::cases::cases(twins::TRACES))]
 
     #[test]
     fn it_equals_the_oracle(
@@ -305,6 +305,8 @@ fn less_than_twice_the_limit_in_a_rolling_window_and_no_less() {
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     /// It has drained when it is settled: so a key may be dropped, and then share a cell.
     #[test]
     fn no_key_of_a_full_store_exceeds_its_law(

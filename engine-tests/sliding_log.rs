@@ -29,7 +29,7 @@ fn law(specs: &[LogSpec], trace: &[Step]) -> TestCaseResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(laws::TRACES))]
+    #![proptest_config(crate::cases::cases(laws::TRACES))]
 
     #[test]
     fn admits_at_most_the_limit_in_any_window(
@@ -223,7 +223,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(twins::TRACES))]
+    #![proptest_config(crate::cases::cases(twins::TRACES))]
 
     #[test]
     fn equals_the_oracle(

@@ -190,7 +190,7 @@ pub(crate) fn small(mut spec: SlidingSpec) -> SlidingSpec {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(TRACES))]
+    #![proptest_config(crate::cases::cases(TRACES))]
 
     #[test]
     fn at_most_the_limit_is_admitted_in_any_rolling_window(
@@ -242,6 +242,8 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(crate::cases::cases(256))]
+
     /// The limit at once, and again each window and a bucket; not a microsecond earlier, because the
     /// caller comes when a bucket begins.
     #[test]

@@ -20,7 +20,7 @@ fn take(ledger: &Ledger, key: usize, cost: u64, now: u64) -> crate::oracle::Expe
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(crate::cases::cases(200))]
 
     /// A clock that never goes back: whether a settled key has been dropped cannot be seen.
     #[test]

@@ -52,7 +52,7 @@ pub(crate) fn equals<O: Oracle>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(TRACES))]
+    #![proptest_config(crate::cases::cases(TRACES))]
 
     #[test]
     fn gcra_equals_the_oracle(

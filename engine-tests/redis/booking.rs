@@ -160,7 +160,7 @@ fn equal(
             expected.push((asked, performed));
         }
         let more = [String::new(), now.to_string()];
-        let performed = server.perform(&script, policies, &batch, &more);
+        let performed = server.perform(script, policies, &batch, &more);
         for (one, (asked, expected)) in performed.into_iter().zip(expected) {
             let last = &log[log.len().saturating_sub(12)..];
             prop_assert_eq!(one, Ok(expected), "{:?} at {}, after {:#?}", asked, now, last);
@@ -205,7 +205,7 @@ fn nothing_is_booked_under_what_is_no_rate() {
         batch.push_operation(&names, &keys, None, asked.clone());
     }
     let more = [String::new(), START.to_string()];
-    let performed = server.perform(&lasting(), &policies, &batch, &more);
+    let performed = server.perform(lasting(), &policies, &batch, &more);
     for (one, asked) in performed.into_iter().zip(&asked) {
         assert_eq!(one, Ok(in_memory(&mut model, &policies, &[Some(0)], START, asked)));
     }

@@ -178,7 +178,7 @@ fn proven(tags: Option<u16>) {
     let limiters = limiters();
     let calls = prop::collection::vec(any_call(limiters.len()), 1..40);
     let rounds = prop::collection::vec((0_u64..400_000, calls), 1..20);
-    let outcome = TestRunner::new(ProptestConfig::with_cases(60))
+    let outcome = TestRunner::new(crate::cases::cases(60))
         .run(&rounds, |rounds| holds(&mut servers.borrow_mut(), &limiters, tags, &rounds));
     if let Err(error) = outcome {
         panic!("{error}");

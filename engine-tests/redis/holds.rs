@@ -51,7 +51,7 @@ fn perform(
     match now {
         None => server.perform(Script::deciding(), &policies, &batch, &[]),
         Some(now) => {
-            server.perform(&lasting(), &policies, &batch, &[String::new(), now.to_string()])
+            server.perform(lasting(), &policies, &batch, &[String::new(), now.to_string()])
         }
     }
 }

@@ -30,7 +30,7 @@ type Values = BTreeMap<Vec<u8>, Vec<u8>>;
 /// A limiter's keys on a server, by a clock of the test's own.
 struct Shared<'a> {
     server: &'a mut Server,
-    script: Script,
+    script: &'static Script,
     policies: Policies,
     names: Names,
 }
@@ -48,7 +48,7 @@ impl Shared<'_> {
         batch.push_operation(&self.names, keys, None, operation.clone());
         let mode = if matches!(operation, Operation::Peek { .. }) { "peek" } else { "" };
         let more = [mode.to_owned(), now.to_string()];
-        self.server.perform(&self.script, &self.policies, &batch, &more).remove(0).unwrap()
+        self.server.perform(self.script, &self.policies, &batch, &more).remove(0).unwrap()
     }
 
     fn values(&mut self) -> Values {

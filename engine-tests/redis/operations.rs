@@ -321,7 +321,7 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
         }
         batch.expect(steps[0].choice % 2 == 0);
         let more = [String::new(), now.to_string()];
-        let performed = server.perform(&script, policies, &batch, &more);
+        let performed = server.perform(script, policies, &batch, &more);
         for (one, (asked, expected)) in performed.into_iter().zip(expected) {
             prop_assert_eq!(one, Ok(expected), "{:?} at {}, after {:#?}", asked, now, log);
         }

@@ -103,7 +103,7 @@ fn holds(
 /// Random rounds of calls on limiters of these policies.
 pub(super) fn proven(policies: &[Arc<Policies>]) {
     let server = std::cell::RefCell::new(Server::start());
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(40));
+    let mut runner = TestRunner::new(crate::cases::cases(40));
     let rounds = prop::collection::vec(any_round(policies.len()), 1..30);
     let outcome = runner.run(&rounds, |rounds| holds(&mut server.borrow_mut(), policies, &rounds));
     if let Err(error) = outcome {

@@ -62,7 +62,7 @@ fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision 
 fn take_at(server: &mut Server, policy: &Policy, cost: u64, now: u64) -> Decision {
     let batch = batch(policy, &[("a", cost)]).0;
     let more = [String::new(), now.to_string()];
-    server.decide(&lasting(), policy, &batch, &more).remove(0).unwrap()
+    server.decide(lasting(), policy, &batch, &more).remove(0).unwrap()
 }
 
 /// The entries, and when they expire.
@@ -109,11 +109,11 @@ fn what_is_told_of_each_limit_and_what_a_peek_tells_equal_memory() {
             let state = states.entry(policy.tag()).or_insert_with(|| policy.unused());
             let peek = [String::from("peek"), now.to_string()];
             let Look { outcome, standings, .. } = policy.look(state, now, cost);
-            let peeked = server.tell(&lasting(), &policy, &batch, &peek).remove(0).unwrap();
+            let peeked = server.tell(lasting(), &policy, &batch, &peek).remove(0).unwrap();
             let named = policy.named_limits() > 0;
             prop_assert_eq!(peeked, several::Told::of(named, &standings, now, cost, outcome));
             let more = [String::new(), now.to_string()];
-            let told = server.tell(&lasting(), &policy, &batch, &more).remove(0).unwrap();
+            let told = server.tell(lasting(), &policy, &batch, &more).remove(0).unwrap();
             prop_assert_eq!(told, several::take(&policy, state, now, cost));
         }
         Ok(())
@@ -307,7 +307,7 @@ fn one_call_removes_no_more_than_a_hundred_of_100_000_entries_that_expire_at_onc
     let policy = LogSpec::one(MOST, SECOND, false).policy();
     let fill = batch(&policy, &[("a", 1); 1_000]).0;
     for _ in 0..MOST / 1_000 {
-        server.decide(&lasting(), &policy, &fill, &[String::new(), START.to_string()]);
+        server.decide(lasting(), &policy, &fill, &[String::new(), START.to_string()]);
     }
     assert_eq!(take_at(&mut server, &policy, 1, START + SECOND - 1).status, Status::Refused);
     let key = name(&policy, "a");
@@ -331,7 +331,7 @@ fn pushing_out_removes_no_more_than_a_hundred_entries_either() {
     let policy = LogSpec::one(5_000, HOUR, true).policy();
     let fill = batch(&policy, &[("a", 1); 1_000]).0;
     for _ in 0..5 {
-        server.decide(&lasting(), &policy, &fill, &[String::new(), START.to_string()]);
+        server.decide(lasting(), &policy, &fill, &[String::new(), START.to_string()]);
     }
     let mut state = policy.unused();
     for _ in 0..5_000 {

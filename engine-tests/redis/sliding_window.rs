@@ -70,7 +70,7 @@ fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision 
 fn take_at(server: &mut Server, policy: &Policy, now: u64, cost: u64) -> Decision {
     let batch = batch(policy, "a", cost);
     let more = [String::new(), now.to_string()];
-    server.decide(&lasting(), policy, &batch, &more).remove(0).unwrap()
+    server.decide(lasting(), policy, &batch, &more).remove(0).unwrap()
 }
 
 /// What a peek is told; the clock is the script's own unless a time is given.
@@ -78,9 +78,9 @@ fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> De
     let mut batch = Batch::new();
     let (names, key) = (Names::new("api", &policy.clone().into()), Key::new("a").unwrap());
     batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
-    let script = now.map_or(Script::deciding().clone(), |_| lasting());
+    let script = now.map_or(Script::deciding(), |_| lasting());
     let more = [String::from("peek"), now.unwrap_or(0).to_string()];
-    server.decide(&script, policy, &batch, &more).remove(0).unwrap()
+    server.decide(script, policy, &batch, &more).remove(0).unwrap()
 }
 
 /// Value and expiry of a key, in a form that shows any change of either.
@@ -348,9 +348,9 @@ fn commands_of_a_list(server: &mut Server, buckets: u64, per_bucket: u64, limit:
     let policy = SlidingSpec { limit, window: buckets * SECOND, buckets }.list();
     let mut now = START;
     // Until the window is full and buckets expire.
-    for _ in 0..(buckets + 2) * per_bucket {
-        take_at(server, &policy, now, 1);
-        now += SECOND / per_bucket;
+    for _ in 0..buckets + 2 {
+        take_at(server, &policy, now, per_bucket);
+        now += SECOND;
     }
     commands(server);
     for _ in 0..2_000 {

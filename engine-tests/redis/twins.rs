@@ -3,6 +3,7 @@
 //! edges, huge idle gaps, impossible costs and changed numbers.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
@@ -23,17 +24,21 @@ const TRACES: u32 = 80;
 pub(crate) const STEPS: usize = 300;
 const KEYS: usize = 4;
 
-/// The script with its third argument for the time, and with keys that outlive every trace.
-pub(crate) fn lasting() -> Script {
-    let script = Script::deciding();
-    assert!(script.source().starts_with(CLOCK));
-    let script = script.with_clock("local now = tonumber(ARGV[3])\n");
-    script.edited(|source| {
-        source
-            .replace("'PX', ttl", "'PX', '10000000000000'")
-            .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, '10000000000000'")
-            .replace("'PEXPIRE', KEYS[key], ttl", "'PEXPIRE', KEYS[key], '10000000000000'")
-    })
+/// The script with its third argument for the time, and with keys that outlive every trace. It is made
+/// once: to edit and to hash it takes longer than many calls.
+pub(crate) fn lasting() -> &'static Script {
+    static LASTING: LazyLock<Script> = LazyLock::new(|| {
+        let script = Script::deciding();
+        assert!(script.source().starts_with(CLOCK));
+        let script = script.with_clock("local now = tonumber(ARGV[3])\n");
+        script.edited(|source| {
+            source
+                .replace("'PX', ttl", "'PX', '10000000000000'")
+                .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, '10000000000000'")
+                .replace("'PEXPIRE', KEYS[key], ttl", "'PEXPIRE', KEYS[key], '10000000000000'")
+        })
+    });
+    &LASTING
 }
 
 /// Up to eight calls at one time.
@@ -67,7 +72,7 @@ pub(crate) fn equal<O: Oracle>(
             batch.push(&names, Key::new(&key.to_string()).unwrap(), *cost);
         }
         batch.expect(steps[0].choice % 2 == 0);
-        let decisions = server.decide(&script, policy, &batch, &[String::new(), now.to_string()]);
+        let decisions = server.decide(script, policy, &batch, &[String::new(), now.to_string()]);
         for ((key, cost), decision) in calls.into_iter().zip(decisions) {
             let decision = decision.unwrap();
             let state = states.entry(key).or_insert_with(|| policy.unused());
@@ -87,7 +92,7 @@ pub(crate) fn proven<S: Strategy>(
 ) {
     let server = std::cell::RefCell::new(Server::start());
     let holds = std::cell::RefCell::new(&mut holds);
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(TRACES));
+    let mut runner = TestRunner::new(crate::cases::cases(TRACES));
     let outcome = runner.run(&cases, |case| holds.borrow_mut()(&mut server.borrow_mut(), case));
     if let Err(error) = outcome {
         panic!("{error}");

@@ -1,0 +1,20 @@
+//! The number of cases that a property test runs.
+
+use proptest::prelude::ProptestConfig;
+
+/// `count` cases, or the percentage of them that `TOLLGATE_CASES` names: 10 for a quick run, 1000 for
+/// a long one; at least one case.
+///
+/// # Panics
+///
+/// If `TOLLGATE_CASES` is not a whole number from 1.
+pub(crate) fn cases(count: u32) -> ProptestConfig {
+    let percent = match std::env::var("TOLLGATE_CASES") {
+        Ok(text) => text.parse().ok().filter(|&percent| percent > 0).unwrap_or_else(|| {
+            panic!("TOLLGATE_CASES must be a percentage, a whole number from 1, got {text:?}")
+        }),
+        Err(_) => 100,
+    };
+    let scaled = (u64::from(count) * percent).div_ceil(100);
+    ProptestConfig::with_cases(u32::try_from(scaled).unwrap_or(u32::MAX))
+}

@@ -1,6 +1,6 @@
 /** The rules of the house: those that neither compiler nor linter can hold. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import ts from 'typescript'
 
@@ -12,7 +12,9 @@ const MOST_LINES = 400
 /** A node of a graph, and those it knows. */
 type Graph = ReadonlyMap<string, ReadonlySet<string>>
 
-const sources = ROOMS.flatMap(filesIn).filter((file) => SOURCE.test(file))
+const sources = knownFiles('--cached', '--others', '--exclude-standard')
+  .filter((file) => ROOMS.some((room) => file.startsWith(`${room}/`)) && SOURCE.test(file))
+  .filter((file) => existsSync(at(file)))
 const engine = sources.filter((file) => file.startsWith('src/'))
 
 describe('every file', () => {
@@ -23,7 +25,7 @@ describe('every file', () => {
 
   test('is free of paths of the place where it was written', () => {
     const place = /(?<![\w.~-])\/(?:work|home|root|Users)\/\w|\b[A-Z]:\\Users\\/
-    const tracked = trackedFiles().filter((file) => existsSync(at(file)))
+    const tracked = knownFiles().filter((file) => existsSync(at(file)))
     expect(offenders(tracked, read, place)).toEqual([])
   })
 })
@@ -215,15 +217,8 @@ function at(file: string): string {
   return join(ROOT, file)
 }
 
-function filesIn(room: string): string[] {
-  if (!existsSync(at(room))) {
-    return []
-  }
-  const names = readdirSync(at(room), { recursive: true, encoding: 'utf8' })
-  return names.map((name) => `${room}/${name.replaceAll('\\', '/')}`)
-}
-
-function trackedFiles(): string[] {
-  const output = execFileSync('git', ['ls-files', '-z'], { cwd: ROOT, encoding: 'utf8' })
+/** The files that git tracks, or that its options name. */
+function knownFiles(...options: readonly string[]): string[] {
+  const output = execFileSync('git', ['ls-files', '-z', ...options], { cwd: ROOT, encoding: 'utf8' })
   return output.split('\0').filter((file) => file !== '')
 }

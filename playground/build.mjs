@@ -8,8 +8,8 @@ import { build } from 'esbuild'
 const HERE = dirname(fileURLToPath(import.meta.url))
 const ROOT = dirname(HERE)
 
-/** What is bundled into the page besides tollgate: whose licences go with it. */
-const BUNDLED = ['preact', 'uplot']
+/** The packages that are bundled into the page besides tollgate, and where they are installed: their licences go with it. */
+const BUNDLED = { preact: join(HERE, 'view'), uplot: ROOT }
 
 const outdir = process.argv[2] ?? join(HERE, 'dist')
 rmSync(outdir, { recursive: true, force: true })
@@ -38,8 +38,8 @@ console.log(outdir)
 
 function licences() {
   const files = [['tollgate', join(ROOT, 'LICENSE')]]
-  for (const name of BUNDLED) {
-    files.push([name, join(ROOT, 'node_modules', name, 'LICENSE')])
+  for (const [name, folder] of Object.entries(BUNDLED)) {
+    files.push([name, join(folder, 'node_modules', name, 'LICENSE')])
   }
   return files.map(([name, file]) => `${name}\n\n${readFileSync(file, 'utf8').trim()}\n`).join('\n\n')
 }

@@ -6,9 +6,8 @@
  * --list  prints the servers, and runs nothing
  * --only  this server alone; may be given several times
  *
- * The servers go to node_modules/.cache/tollgate-servers, or to $TOLLGATE_SERVERS. The addon must be
- * built (`npm run build`). Fails if a test fails, or if a server that is listed cannot be had: a
- * version that nobody ran must not look like one that passed. docs/servers.md says more.
+ * The servers go to node_modules/.cache/tollgate-servers, or to $TOLLGATE_SERVERS. Fails if a test fails, or if a server
+ * that is listed cannot be had: a version that nobody ran must not look like one that passed. docs/servers.md says more.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -114,7 +113,9 @@ async function engineTests(env, log) {
 async function jestTests(env, log) {
   const report = `${log}.json`
   rmSync(report, { force: true })
-  const words = [join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js'), 'redis', '--json', '--outputFile', report]
+  const tests = join(ROOT, '__tests__')
+  const jest = [join(tests, 'node_modules', 'jest', 'bin', 'jest.js'), '--config', join(tests, 'jest.config.cjs')]
+  const words = [...jest, 'redis', '--json', '--outputFile', report]
   const status = await logged(process.execPath, words, env, `${log}.log`)
   if (!existsSync(report)) {
     return { passed: false, count: 'none' }

@@ -71,10 +71,20 @@ function stageMain(folder, manifest, platforms) {
   const published = Object.fromEntries(Object.entries(manifest).filter(([field]) => !NOT_PUBLISHED.includes(field)))
   published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
   copyAll(ROOT, [...manifest.files, ...ALWAYS_PUBLISHED], folder)
+  requireEntryPoints(folder, manifest.exports)
   writeFileSync(join(folder, THIRD_PARTY), thirdPartyLicenses(ROOT, 'The WebAssembly'))
   published.files = [...manifest.files, THIRD_PARTY]
   writeManifest(folder, published)
   report(folder, published)
+}
+
+/** What is built for development may lack some: dist/ is then without WebAssembly. */
+function requireEntryPoints(folder, entry) {
+  if (typeof entry === 'object') {
+    for (const target of Object.values(entry)) requireEntryPoints(folder, target)
+  } else if (entry !== './package.json' && !existsSync(join(folder, entry))) {
+    throw new Error(`${entry} is missing: run \`npm run build\``)
+  }
 }
 
 /** A platform's package: one addon, and the licences that it comes under. */

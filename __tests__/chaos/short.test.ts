@@ -12,7 +12,7 @@ let folder: string
 
 /** Runs `npm run chaos` as it is built. */
 function chaos(...words: string[]) {
-  return spawnSync(process.execPath, [join(ROOT, 'target/chaos/chaos/main.js'), ...words], { encoding: 'utf8' })
+  return spawnSync(process.execPath, [join(ROOT, '__tests__/build/chaos/main.js'), ...words], { encoding: 'utf8' })
 }
 
 beforeAll(() => {

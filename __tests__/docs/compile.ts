@@ -1,7 +1,7 @@
 /** Compiles the pages' code as a reader's compiler would, who has the built package and all its peers. */
 import { join } from 'node:path'
 import ts from 'typescript'
-import { type Block, ROOT } from './pages.js'
+import type { Block } from './pages.js'
 
 const EXTENSIONS: Readonly<Record<string, string>> = { js: 'mjs', mjs: 'mjs', ts: 'mts' }
 
@@ -51,9 +51,9 @@ export function complaintsAbout(blocks: readonly Block[]): string[] {
   return said
 }
 
-/** Beside its page, so that it finds what the page's folder finds. */
+/** In this folder, which has the packages that pages compare tollgate with. */
 function fileOf({ page, line, language }: Block): string {
-  return join(ROOT, `${page}.${line}.${EXTENSIONS[language]}`).replaceAll('\\', '/')
+  return join(__dirname, `${page.replaceAll('/', '-')}.${line}.${EXTENSIONS[language]}`).replaceAll('\\', '/')
 }
 
 /** The code on the lines on which it stands in its page, and above it what is given. */

@@ -59,7 +59,11 @@ test.each([
   ['sh', 'npm run chaos -- --only freese', 'npm run chaos -- --only freese: no such fault: freese'],
   ['sh', 'npm install tolgate', 'npm install tolgate: no such package: tolgate'],
   ['sh', 'REDIS_URL=redis://localhost node examples/exress.mjs', /no such file: examples\/exress.mjs$/],
-  ['sh', 'cargo bench --bench motor', 'cargo bench --bench motor: no such target: motor'],
+  [
+    'sh',
+    'cargo bench -p tollgate-benches --bench motor',
+    'cargo bench -p tollgate-benches --bench motor: no such target: motor',
+  ],
   ['sh', 'npx jset', 'npx jset: no such binary: jset'],
   ['sh', 'make', 'make: no such program: make'],
   ['json', '{ "a": 1, }', /JSON/],

@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import ts from 'typescript'
 import { RedisServer } from '../servers/redis-server.js'
-import { type Block, pages, ROOT } from './pages.js'
+import { type Block, pages } from './pages.js'
 import { type Exports, PAGE, pairs, serveExpress, serveNest, statusesOf, upstashOver } from './peers.js'
 import { run } from './run.js'
 
@@ -126,7 +126,7 @@ function propertiesOf(types: readonly string[]): string[][] {
     strict: true,
     esModuleInterop: true,
   }
-  const name = `${ROOT}/options.mts`
+  const name = `${__dirname}/options.mts`
   const text = types.map((type, index) => `export declare const options${index}: ${type}`).join('\n')
   const host = ts.createCompilerHost(options)
   const { fileExists, readFile } = host

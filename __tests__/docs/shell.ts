@@ -99,7 +99,8 @@ function isThere(path: string): boolean {
 }
 
 function isTarget(name: string): boolean {
-  return readFileSync(join(ROOT, 'Cargo.toml'), 'utf8').includes(`name = "${name}"`)
+  const manifests = ['Cargo.toml', 'benches/Cargo.toml'].map((file) => readFileSync(join(ROOT, file), 'utf8'))
+  return manifests.some((manifest) => manifest.includes(`name = "${name}"`))
 }
 
 function isInstalled(name: string): boolean {

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Override, Policies, Policy, ReservingFor, WaitsOf } from '../../ts/index.js'
 import { type KeyOf, type LimitNames, MemoryStore, RateLimiter } from '../../ts/index.js'
-import * as wasm from '../../ts/wasm/index.js'
 import { FakeClock } from '../clock.js'
 import { openedRedis } from '../redis/opened.js'
 
@@ -43,6 +42,7 @@ function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number)
 
 /** The embedded store of WebAssembly. */
 function webAssembly(): Place {
+  const wasm: typeof import('../../ts/wasm/index.js') = require('../../ts/wasm/index.js')
   const clock = new FakeClock()
   const newStore = () => new wasm.MemoryStore({ clock: clock.read })
   return {
@@ -72,8 +72,15 @@ function redis(): Place {
   }
 }
 
+/** `npm test` does without WebAssembly, which takes a minute to build, and says so in its last line. */
+const { TOLLGATE_TEST_WASM } = process.env
+
 /** Every place: the cases are the same, and nothing in them takes longer than milliseconds unless it passes time. */
-export const PLACES: readonly [Place, Place, Place] = [embedded(), redis(), webAssembly()]
+export const PLACES: readonly [Place, Place, ...Place[]] = [
+  embedded(),
+  redis(),
+  ...(TOLLGATE_TEST_WASM === 'off' ? [] : [webAssembly()]),
+]
 
 /** Every place, by clocks that go on by themselves. */
 export const LIVE_PLACES: readonly Place[] = [inMemory((millis) => sleep(millis)), PLACES[1]]

@@ -1,7 +1,7 @@
 /** Programs in a stranger's folder that use the installed package: by `import`, by `require`, and under Jest. */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { copyPrograms, entryPoints, link, Release, ROOT, run, told } from './release.js'
+import { copyPrograms, entryPoints, installed, link, Release, run, told } from './release.js'
 
 /** What every consumer prints; its clock stands still. */
 const DECISIONS = {
@@ -73,7 +73,7 @@ describe('under Jest', () => {
     ['ECMAScript modules', 'jest.test.mjs', ['--experimental-vm-modules']],
   ])('a test in %s has every entry point, with decisions and errors of its realm', async (_, program, options) => {
     copyPrograms(framed, program)
-    const jest = [join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js'), '--config', '{}', '--rootDir', framed]
+    const jest = [join(installed('jest'), 'bin', 'jest.js'), '--config', '{}', '--rootDir', framed]
     const { success, numPassedTests } = await told(framed, ...options, ...jest, '--json', program)
     expect({ success, numPassedTests }).toEqual({ success: true, numPassedTests: entryPoints().length + 1 })
   })

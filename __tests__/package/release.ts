@@ -4,7 +4,7 @@
  * It needs no registry: an optional dependency that cannot be had is skipped, offline too.
  */
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -92,7 +92,7 @@ export function link(folder: string, ...names: readonly string[]): void {
   for (const name of names) {
     const place = join(folder, 'node_modules', name)
     mkdirSync(dirname(place), { recursive: true })
-    symlinkSync(join(ROOT, 'node_modules', name), place, 'junction')
+    symlinkSync(installed(name), place, 'junction')
   }
 }
 
@@ -108,9 +108,19 @@ export async function told(folder: string, ...words: string[]): Promise<Record<s
   return JSON.parse(await run('node', words, folder)) as Record<string, unknown>
 }
 
-/** Runs a tool that `npm ci` has installed here. */
+/** The folder of a package that is installed for these tests, for all tests, or in the root. */
+export function installed(name: string): string {
+  const folders = [__dirname, dirname(__dirname), ROOT].map((folder) => join(folder, 'node_modules', name))
+  const found = folders.find((folder) => existsSync(folder))
+  if (found === undefined) {
+    throw new Error(`${name} is not installed: npm run test:full -- package`)
+  }
+  return found
+}
+
+/** Runs a tool that is installed for these tests. */
 export function npx(...args: string[]): Promise<string> {
-  return npm(ROOT, 'exec', '--no', '--', ...args)
+  return npm(__dirname, 'exec', '--no', '--', ...args)
 }
 
 function npm(cwd: string, ...args: string[]): Promise<string> {

@@ -1,9 +1,9 @@
 /** Strict TypeScript programs in a stranger's folder, by compilers old and new, which check our declarations too. */
 import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { copyPrograms, link, Release, ROOT, run, told } from './release.js'
+import { copyPrograms, installed, link, Release, run, told } from './release.js'
 
-/** The compilers, as package.json names them. */
+/** The compilers, as the manifests beside this file and above it name them. */
 const COMPILERS = ['typescript-5.4', 'typescript', 'typescript-7']
 
 /** What a program has installed that uses all entry points. */
@@ -90,14 +90,14 @@ const WORLD = {
   lib: ['es2022', 'dom'],
   types: ['node'],
   // @types/koa means those of this version; the package itself is of a newer one, with other types.
-  paths: { 'content-disposition': [join(ROOT, 'node_modules', '@types', 'content-disposition')] },
+  paths: { 'content-disposition': [installed('@types/content-disposition')] },
 }
 
 /** Compiles programs of a folder; throws with what the compiler says if it says anything. */
 async function compile(compiler: string, folder: string, files: readonly string[], options: object): Promise<void> {
   const name = `${compiler}-${'outDir' in options ? 'node16' : 'bundler'}.json`
   writeFileSync(join(folder, name), JSON.stringify({ compilerOptions: { ...FLAGS, ...options }, files }))
-  const tsc = join(ROOT, 'node_modules', compiler, 'bin', 'tsc')
+  const tsc = join(installed(compiler), 'bin', 'tsc')
   await run('node', [tsc, '--project', name], folder)
 }
 

@@ -6,7 +6,6 @@ import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { build, type Plugin } from 'esbuild'
-import { ROOT } from '../package/release.js'
 import { mind, newFolder, removeFolder } from '../servers/run-folder.js'
 
 /** What runs a program by its name. */
@@ -18,7 +17,7 @@ export interface Runtime {
 }
 
 /** The binaries themselves: what runtimes have instead until their install scripts have run is a script, or nothing. */
-const installed = (...path: readonly string[]) => join(ROOT, 'node_modules', ...path)
+const installed = (...path: readonly string[]) => join(__dirname, 'node_modules', ...path)
 const isArm = process.arch === 'arm64'
 const WORKERD = installed('@cloudflare', `workerd-linux-${isArm ? 'arm64' : '64'}`, 'bin', 'workerd')
 

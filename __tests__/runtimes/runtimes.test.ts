@@ -182,7 +182,7 @@ describe('the addon', () => {
 })
 
 test('the README tells the versions that are tried here', () => {
-  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const { devDependencies } = JSON.parse(readFileSync(join(__dirname, 'package.json'), 'utf8'))
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   const rows = readme.split('\n').filter((line) => /^\| (Deno|Bun|workerd)\b/.test(line))
   expect(rows.map((row) => row.split(' |')[0])).toEqual([

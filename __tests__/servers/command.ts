@@ -42,3 +42,16 @@ export async function execute<T>(
     client.disconnect()
   }
 }
+
+/** Tells of the messages of a channel, until the function that it resolves to is called. */
+export async function subscribe(
+  socketPath: string,
+  credentials: Credentials,
+  channel: string,
+  onMessage: (message: string) => void,
+): Promise<() => void> {
+  const client = new Redis({ path: socketPath, ...credentials, disableClientInfo: true, enableReadyCheck: false })
+  client.on('message', (_, message: string) => onMessage(message))
+  await client.subscribe(channel)
+  return () => client.disconnect()
+}

@@ -5,7 +5,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CertifiedKey } from './certificates.js'
-import { type Credentials, execute } from './command.js'
+import { type Credentials, execute, subscribe } from './command.js'
 import { FakeTime } from './fake-time.js'
 import { freePort } from './ports.js'
 import { mind, newFolder, removeFolder } from './run-folder.js'
@@ -193,6 +193,11 @@ export class RedisServer {
    */
   command<T = unknown>(...words: readonly (string | number)[]): Promise<T> {
     return execute<T>(this.socketPath, this.credentials, words)
+  }
+
+  /** Tells of the messages of a channel, until the function that it resolves to is called. */
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<() => void> {
+    return subscribe(this.socketPath, this.credentials, channel, onMessage)
   }
 
   /** One field of `INFO`. */

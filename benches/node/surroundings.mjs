@@ -1,8 +1,9 @@
 /** Where figures were measured: without it nobody can compare them. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { arch, cpus, loadavg, platform, release, totalmem } from 'node:os'
 
 const ROOT = new URL('../../', import.meta.url)
+const HERE = new URL('./', import.meta.url)
 
 /** The machine, without its name. */
 export function machine() {
@@ -23,13 +24,19 @@ export function machine() {
  * @returns {Record<string, string>}
  */
 export function versions(packages) {
-  const others = packages.map((name) => [name, versionIn(`node_modules/${name}/`)])
-  return { node: process.versions.node, tollgate: versionIn(''), ...Object.fromEntries(others) }
+  const others = packages.map((name) => [name, versionIn(folderOf(name))])
+  return { node: process.versions.node, tollgate: versionIn(ROOT), ...Object.fromEntries(others) }
+}
+
+/** Where a package is installed: for the benchmarks, or in the root. */
+function folderOf(name) {
+  const own = new URL(`node_modules/${name}/`, HERE)
+  return existsSync(own) ? own : new URL(`node_modules/${name}/`, ROOT)
 }
 
 // Read as a file: not every package exports its package.json.
 function versionIn(folder) {
-  return JSON.parse(readFileSync(new URL(`${folder}package.json`, ROOT), 'utf8')).version
+  return JSON.parse(readFileSync(new URL('package.json', folder), 'utf8')).version
 }
 
 /** @param {{ machine: ReturnType<typeof machine>, versions: ReturnType<typeof versions> }} surroundings */

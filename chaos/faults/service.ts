@@ -2,7 +2,6 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import type { RedisServer } from '../../__tests__/servers/redis-server.js'
 import { until } from '../../__tests__/servers/until.js'
 import type { Fault, Pace } from '../fault.js'
@@ -104,9 +103,7 @@ const evicting: Fault = {
       { server: { config: ['notify-keyspace-events Ee'] }, timeoutMs: LONG_TIMEOUT_MS, promised },
       async (scene) => {
         const { server } = scene
-        const listener = new Redis(server.socketPath)
-        await listener.subscribe('__keyevent@0__:evicted')
-        listener.on('message', (_, name: string) => evicted.push(name))
+        const unsubscribe = await server.subscribe('__keyevent@0__:evicted', (name) => evicted.push(name))
         await server.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-random')
         // Room for what is there, and for little more.
         const used = Number(await server.info('used_memory'))
@@ -115,7 +112,7 @@ const evicting: Fault = {
         await every(20, pace, () => server.command('SET', `filler-${round++}`, 'x'.repeat(50_000)))
         await server.command('CONFIG', 'SET', 'maxmemory', 0)
         scene.healthy()
-        listener.disconnect()
+        unsubscribe()
         const [own, all] = [evicted.filter((name) => !name.startsWith('filler-')).length, evicted.length]
         scene.note(`${all} keys evicted, ${own} of them the limiters'`)
         scene.expect(own > 0, "keys of the limiters' are evicted")

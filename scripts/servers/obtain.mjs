@@ -2,12 +2,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis } from 'ioredis'
-import { generate } from 'selfsigned'
 import { freePort } from '../free-port.mjs'
+
+// They are installed for the tests.
+const require = createRequire(new URL('../../__tests__/', import.meta.url))
+const { Redis } = require('ioredis')
+const { generate } = require('selfsigned')
 
 const LIBRARIES = 'usr/lib/x86_64-linux-gnu'
 

@@ -1,6 +1,7 @@
 // Makes of `ts/wasm/` what needs no module beside it, for who has no CommonJS: dist/wasm/web.mjs for browsers and Deno, and
 // dist/wasm/workerd.mjs for Cloudflare's Workers, which imports the engine as a module. What is for Redis is in web-redis.mjs, so
 // that bundlers can leave it out.
+import { existsSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -40,6 +41,11 @@ const apart = {
 }
 
 const WASM = join(ROOT, 'ts', 'wasm')
+
+if (!existsSync(join(ROOT, 'wasm', 'inlined.js'))) {
+  console.log('WebAssembly is not built: dist/ is without it')
+  process.exit()
+}
 
 for (const [name, entry, plugins] of [
   ['web', 'index.ts', [forTheWeb, apart]],

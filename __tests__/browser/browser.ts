@@ -5,7 +5,7 @@ import { type Browser, chromium } from 'playwright-core'
 
 /** Starts Chromium of the system, which is installed first if it is missing and that is possible. */
 export async function startBrowser(): Promise<Browser> {
-  const script = join(__dirname, '..', 'scripts', 'ensure-chromium.mjs')
+  const script = join(__dirname, '..', '..', 'scripts', 'ensure-chromium.mjs')
   const output = execFileSync(process.execPath, [script, '--path'], { encoding: 'utf8' })
   return chromium.launch({ executablePath: output.trim().split('\n').at(-1) ?? '' })
 }

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 
-const ROOT = dirname(__dirname)
+const ROOT = dirname(dirname(__dirname))
 
 test('has a page for every entry point', () => {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
@@ -17,7 +17,7 @@ test('has a page for every entry point', () => {
 })
 
 test('finds everything documented, and no link that leads nowhere', async () => {
-  const typedoc = join(ROOT, 'node_modules', 'typedoc', 'bin', 'typedoc')
+  const typedoc = join(ROOT, 'docs', 'node_modules', 'typedoc', 'bin', 'typedoc')
   const run = promisify(execFile)(process.execPath, [typedoc, '--emit', 'none'], { cwd: ROOT })
   const { stdout, stderr } = await run.catch((error: { stdout: string; stderr: string }) => error)
   expect(stderr + stdout).toBe('')

@@ -3,7 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
-import { startBrowser } from '../browser.js'
+import { startBrowser } from './browser.js'
 
 const ROOT = dirname(dirname(__dirname))
 

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
-import { startBrowser } from '../browser.js'
-import { tollgate } from './command.js'
+import { tollgate } from '../cli/command.js'
+import { startBrowser } from './browser.js'
 
 const ATTACK = '<img src=x onerror="document.title=1">\'"&</script><script>document.title=2</script>'
 

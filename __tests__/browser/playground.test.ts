@@ -7,7 +7,7 @@ import { ALGORITHM_NAMES } from '../../playground/model/algorithms.js'
 import { hashOf, policyOf, trafficOf } from '../../playground/model/state.js'
 import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
 import { fixedWindow, gcra } from '../../ts/index.js'
-import { callsOf, nativeCounts, nativePolicy } from './addon.js'
+import { callsOf, nativeCounts, nativePolicy } from '../playground/addon.js'
 import { type Opened, picturePath, Site, settled, shownCounts, type Visit } from './site.js'
 
 const axe = readFileSync(createRequire(__filename).resolve('axe-core/axe.min.js'), 'utf8')

@@ -1,0 +1,12 @@
+/** Tests run against the TypeScript sources and the built addon: `npm run jest -- PATTERN` builds what is stale. */
+module.exports = {
+  rootDir: '..',
+  // Where Jest looks for tests, and for sources that tests depend on.
+  roots: ['<rootDir>/__tests__', '<rootDir>/ts'],
+  testEnvironment: 'node',
+  testMatch: ['**/*.test.ts'],
+  // The sources import './x.js', as Node will find it once it is built: here it is './x.ts'.
+  moduleNameMapper: { '^(\\.{1,2}/(?!.*native).*)\\.js$': '$1' },
+  transform: { '\\.m?ts$': '<rootDir>/__tests__/transform.cjs' },
+  testTimeout: 60_000,
+}

@@ -1,0 +1,135 @@
+/**
+ * Builds what is missing or older than its sources, and nothing else.
+ *
+ *     node scripts/build.mjs [--profile NAME] [--wasm] [--force]
+ *
+ * --profile  how the addon is compiled: `release`, with all optimisations, as it is published; `dev`, quickly, with
+ *            checks of overflow; or `any` (the default): a current addon of either profile stays, else `dev`
+ * --wasm     builds the engine as WebAssembly, too
+ * --force    builds what is current, too
+ *
+ * A part is current if its files exist and the content of its sources is that of its last build. Times of files say
+ * less: a checkout changes them.
+ */
+import { execSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const STAMPS = join(ROOT, 'target', 'build')
+
+/** The engine's sources: the addon and WebAssembly are compiled from them. */
+const ENGINE = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'src', 'lua']
+
+/**
+ * The parts in the order in which they are built: the files or folders that a part is made from, the files that it
+ * makes, and how.
+ */
+const PARTS = {
+  native: {
+    title: 'the addon',
+    sources: ENGINE,
+    results: () => readdirSync(ROOT).filter((name) => /^tollgate\..*\.node$/.test(name)),
+    make: (profile) => run(`npm run --silent build:native${profile === 'release' ? '' : ':dev'}`),
+  },
+  wasm: {
+    title: 'WebAssembly',
+    sources: [...ENGINE, 'scripts/wasm'],
+    results: () => ['wasm/tollgate.wasm', 'wasm/redis.wasm', 'wasm/inlined.js', 'wasm/redis-inlined.js'],
+    make: () => run('npm run --silent build:wasm'),
+  },
+  ts: {
+    title: 'dist/',
+    // WebAssembly is bundled if it is there.
+    sources: [
+      ...['ts', 'wasm', 'native.d.ts', 'package.json', 'tsconfig.json', 'tsconfig.build.json'],
+      ...['scripts/build-cli.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
+    ],
+    results: () => ['dist/index.js', 'dist/cli/main.js'],
+    make: () => run('npm run --silent build:ts'),
+  },
+}
+
+/**
+ * Builds what is not current.
+ *
+ * @param {object} request
+ * @param {'dev' | 'release' | 'any'} [request.profile] How the addon is compiled: `'any'` leaves one of either profile
+ * as it is, and compiles as `'dev'` does.
+ * @param {boolean} [request.wasm] Whether WebAssembly is needed.
+ * @param {boolean} [request.force] Whether to build what is current, too.
+ */
+export function build({ profile = 'any', wasm = false, force = false }) {
+  ensurePart('native', profile, force)
+  if (wasm) {
+    ensurePart('wasm', 'release', force)
+  }
+  ensurePart('ts', 'any', force)
+}
+
+function ensurePart(name, profile, force) {
+  const { title, sources, results, make } = PARTS[name]
+  const stamp = join(STAMPS, `${name}.json`)
+  const last = existsSync(stamp) ? JSON.parse(readFileSync(stamp, 'utf8')) : undefined
+  const files = results()
+  const wanted = fingerprint(sources)
+  const isThere = files.length > 0 && files.every((file) => existsSync(join(ROOT, file)))
+  const isCurrent = isThere && last?.sources === wanted && (profile === 'any' || last.profile === profile)
+  if (isCurrent && !force) {
+    return
+  }
+  const made = profile === 'any' ? 'dev' : profile
+  console.log(`Building ${title}${name === 'native' ? ` (${made} profile)` : ''}`)
+  const start = performance.now()
+  rmSync(stamp, { force: true })
+  make(made)
+  mkdirSync(STAMPS, { recursive: true })
+  // What changed while it was built makes it stale: `wanted` was read before.
+  writeFileSync(stamp, JSON.stringify({ profile: made, sources: wanted }))
+  console.log(`Built ${title} in ${((performance.now() - start) / 1000).toFixed(1)} s`)
+}
+
+/** A hash of the names and contents of files, and of all files in folders. */
+function fingerprint(places) {
+  const hash = createHash('sha256')
+  for (const file of places.flatMap(filesIn).sort()) {
+    hash
+      .update(`${relative(ROOT, file)}\0`)
+      .update(readFileSync(file))
+      .update('\0')
+  }
+  return hash.digest('hex')
+}
+
+function filesIn(place) {
+  const path = join(ROOT, place)
+  if (!existsSync(path)) {
+    return []
+  }
+  if (!statSync(path).isDirectory()) {
+    return [path]
+  }
+  const entries = readdirSync(path, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+}
+
+function run(command) {
+  execSync(command, { cwd: ROOT, stdio: 'inherit' })
+}
+
+if (process.argv[1] !== undefined && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({
+    options: {
+      profile: { type: 'string', default: 'any' },
+      wasm: { type: 'boolean', default: false },
+      force: { type: 'boolean', default: false },
+    },
+  })
+  if (!['any', 'dev', 'release'].includes(values.profile)) {
+    throw new Error(`--profile must be any, dev or release, got ${values.profile}`)
+  }
+  build(values)
+}

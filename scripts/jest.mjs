@@ -1,0 +1,54 @@
+/**
+ * Runs Jest on the tests that match, after installing and building what these need and is missing or stale.
+ *
+ *     npm run jest -- [--quick] [PATTERN]... [OPTION]...
+ *
+ * Patterns and options are Jest's: `npm run jest -- redis/rounds --verbose`. With --quick, or without a pattern, it runs
+ * only those of the tests that `npm test` runs; like that, it runs them without WebAssembly if no other test matches.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build } from './build.mjs'
+import { install } from './install.mjs'
+import { GROUPS, groupOf, patternOf } from './test/groups.cjs'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const JEST = join(ROOT, '__tests__', 'node_modules', 'jest', 'bin', 'jest.js')
+const CONFIG = ['--config', join(ROOT, '__tests__', 'jest.config.cjs')]
+
+const given = process.argv.slice(2)
+const words = given.filter((word) => word !== '--quick')
+const isQuick = words.length < given.length || words.every((word) => word.startsWith('-'))
+if (isQuick) {
+  const others = GROUPS.filter((group) => !group.isQuick)
+  words.push('--testPathIgnorePatterns', '/node_modules/', ...others.map(({ tests }) => patternOf(tests)))
+}
+
+install('__tests__')
+const listed = execFileSync(process.execPath, [JEST, ...CONFIG, '--listTests', ...words], {
+  cwd: ROOT,
+  encoding: 'utf8',
+})
+const files = listed.split('\n').filter(Boolean)
+if (files.length === 0) {
+  console.log('No tests match')
+  process.exit(isQuick ? 0 : 1)
+}
+const groups = new Set(files.map((file) => groupOf(nameOf(file))))
+for (const { packages = [], system = [] } of groups) {
+  install(...packages)
+  for (const script of system) {
+    execFileSync(process.execPath, [join(ROOT, 'scripts', `${script}.mjs`)], { stdio: 'inherit' })
+  }
+}
+const isAllQuick = [...groups].every(({ isQuick }) => isQuick)
+build({ wasm: !isAllQuick && [...groups].some(({ wasm }) => wasm) })
+const env = { ...process.env, ...(isAllQuick ? { TOLLGATE_TEST_WASM: 'off' } : {}) }
+const { status } = spawnSync(process.execPath, [JEST, ...CONFIG, ...words], { cwd: ROOT, stdio: 'inherit', env })
+process.exitCode = status ?? 1
+
+/** A test by its path below __tests__/. */
+function nameOf(file) {
+  return relative(join(ROOT, '__tests__'), file).replaceAll('\\', '/')
+}

@@ -1,0 +1,154 @@
+/**
+ * The tests in groups that can run side by side, on machines of their own. Every test file is in exactly one of them:
+ * `__tests__/groups.test.ts` holds that.
+ */
+
+/**
+ * @typedef {object} Group
+ * @property {string} name
+ * @property {string} title
+ * @property {readonly string[]} tests Test files by their paths below `__tests__/`, without `.test.ts`; `*` stands for
+ * any name, and `{a,b}` for either.
+ * @property {readonly string[]} [cargo] What cargo runs.
+ * @property {readonly string[]} [packages] The folders whose packages the tests need besides those of `__tests__/`.
+ * @property {readonly string[]} [system] The scripts that see to it that the system has what the tests start.
+ * @property {readonly string[]} [typed] The folders with a `tsconfig.json` of their own: those that need such packages.
+ * @property {boolean} [wasm] Whether the tests need WebAssembly to be built.
+ * @property {boolean} [isChecked] Whether what the sources must hold (format, lint, types) is checked with it.
+ * @property {boolean} [isQuick] Whether `npm test` runs it.
+ */
+
+/** @type {readonly Group[]} */
+const GROUPS = [
+  {
+    name: 'embedded',
+    title: 'the embedded store, options, middleware, the command line: needs nothing but Node.js',
+    isQuick: true,
+    tests: [
+      '{bad-input,duration,events,limiter,memory-ledgers,memory-store,turns,types,workers}',
+      'cli/{command-line,log-line,order,pages,policy-text,simulate,suggest,words}',
+      'fallback/{options,share}',
+      'metrics/limiter',
+      'middleware/{clients,edge,endings,headers,ip-key,options,responses,types}',
+      'operations/bad-input',
+      'policies/calendar-window',
+    ],
+  },
+  {
+    name: 'core',
+    title: 'the checks; units, twins, isolation and one pass of faults over a real Redis',
+    isQuick: true,
+    isChecked: true,
+    system: ['ensure-redis'],
+    // For the operations on its store, which `npm test` leaves out.
+    wasm: true,
+    tests: [
+      '{bench-guard,defects,groups,house,redis-store,workflows}',
+      'express-rate-limit/contract',
+      'fallback/modes',
+      'metrics/{prometheus,store}',
+      'middleware/failures',
+      'operations/{block,override,refund,reserve,several,units,wait}',
+      'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
+      'redis/{faults,listening,operations,options,repeats,rounds}',
+    ],
+    cargo: ['test --lib'],
+  },
+  {
+    name: 'engine',
+    title: 'property tests and oracles of the engine',
+    tests: [],
+    cargo: ['test --profile test-optimized --test engine -- --skip redis::', 'test --doc'],
+  },
+  {
+    name: 'engine-redis',
+    title: 'property tests of the scripts in Redis: twins, isolation, faults, clusters',
+    tests: [],
+    system: ['ensure-redis'],
+    cargo: ['test --profile test-optimized --test engine -- redis::'],
+  },
+  {
+    name: 'redis',
+    title: 'Redis: connections, lifetimes, processes, outages; the commands that look into it',
+    system: ['ensure-redis'],
+    tests: [
+      'cli/{act,inspect,places,redis-pages,top}',
+      'express-rate-limit/middleware',
+      'fallback/{failures,outage}',
+      'policies/calendar-processes',
+      'redis/{holds,lifetime,processes,refusals,status,waiting,ways}',
+    ],
+  },
+  {
+    name: 'cluster',
+    title: 'Redis Cluster and Sentinel, TLS, and the servers that the tests start',
+    system: ['ensure-redis'],
+    tests: ['redis/{cluster,sentinel}', 'servers/*'],
+  },
+  {
+    name: 'chaos',
+    title: 'faults under load, and floods of keys',
+    system: ['ensure-redis'],
+    tests: ['chaos/*', 'flood'],
+  },
+  {
+    name: 'wasm',
+    title: 'the engine as WebAssembly, embedded and over Redis',
+    system: ['ensure-redis'],
+    wasm: true,
+    tests: ['wasm/*', 'wasm/redis/*'],
+  },
+  {
+    name: 'package',
+    title: 'the packed package: its files, and its users by several compilers, Jest and loaders',
+    packages: ['__tests__/package'],
+    wasm: true,
+    tests: ['package/*'],
+  },
+  {
+    name: 'runtimes',
+    title: 'the packed package on Deno, Bun and workerd',
+    packages: ['__tests__/runtimes'],
+    system: ['ensure-redis'],
+    wasm: true,
+    tests: ['runtimes/*'],
+  },
+  {
+    name: 'browser',
+    title: 'the playground and reports in Chromium',
+    packages: ['__tests__/browser', 'playground/view'],
+    system: ['ensure-chromium'],
+    typed: ['__tests__/browser', 'playground'],
+    wasm: true,
+    tests: ['browser/*', 'playground/model'],
+  },
+  {
+    name: 'docs',
+    title: 'the code and claims of the pages, programs before and after migrating, the examples, the demo',
+    packages: ['__tests__/docs', 'docs'],
+    system: ['ensure-redis'],
+    typed: ['__tests__/docs'],
+    wasm: true,
+    tests: ['demo', 'docs/*', 'examples/*'],
+  },
+]
+
+/** A pattern of Jest's for test files; no character in it means anything to a shell within double quotes. */
+function patternOf(tests) {
+  const choices = tests.map((test) =>
+    test.replaceAll('*', '[^/]+').replaceAll('{', '(').replaceAll('}', ')').replaceAll(',', '|'),
+  )
+  return `__tests__/(${choices.join('|')})[.]test[.]ts`
+}
+
+/** The group of a test file, by its path below `__tests__/`. */
+function groupOf(file) {
+  const [group, ...others] = GROUPS.filter(({ tests }) => new RegExp(`^${patternOf(tests)}$`).test(`__tests__/${file}`))
+  if (group === undefined || others.length > 0) {
+    const names = [group, ...others].map((one) => one?.name ?? 'none')
+    throw new Error(`${file} must be in one group of scripts/test/groups.mjs, and is in: ${names.join(', ')}`)
+  }
+  return group
+}
+
+module.exports = { GROUPS, groupOf, patternOf }

@@ -1,0 +1,2 @@
+/** The engine. */
+export declare const hexadecimal: string

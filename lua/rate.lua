@@ -11,7 +11,7 @@
 -- are P', N', burst, 1 if it lingers, and the latest slot that was booked.
 
 local function rate(round, source, at)
-  local LIMIT, DAY, MAX_WAIT = 9007199254740992, 86400000000, 3600000000
+  local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, after =
@@ -257,7 +257,10 @@ local function rate(round, source, at)
       flag = 'l'
     end
     local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. booked .. flag
-    local dies_at = m - m % ttl_step + 2 * ttl_step + (is_lingering and DAY or 0)
+    -- The step follows from the numbers in the value, not from those of the policy that writes it: a policy with the
+    -- numbers in the value takes the TTL for one of its own step, and leaves it as it is.
+    local step = other and math.max(time_of(other.burst, other.q, other.r, other.units), MIN_TTL_STEP) or ttl_step
+    local dies_at = m - m % step + 2 * step + (is_lingering and DAY or 0)
     return save(round, key, how[key], value, math.ceil((dies_at - now) / 1000))
   end
 

@@ -9,7 +9,7 @@
 -- every, tokens, most, and 1 if it lingers.
 
 local function token_bucket_interval(round, source, at)
-  local LIMIT, DAY = 9007199254740992, 86400000000
+  local LIMIT, DAY, MIN_TTL_STEP = 9007199254740992, 86400000000, 1000000
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
   local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', source, at)
@@ -43,7 +43,7 @@ local function token_bucket_interval(round, source, at)
       if not (whole(e) and whole(t) and whole(m)) or e == 0 or t == 0 or refills_for(m, t) * e >= LIMIT then
         return
       end
-      other = { every = e, tokens = t, numbers = string.sub(value, 17, 40), lingers = #value == 41 }
+      other = { every = e, tokens = t, most = m, numbers = string.sub(value, 17, 40), lingers = #value == 41 }
     end
     if used > m then
       return
@@ -164,7 +164,10 @@ local function token_bucket_interval(round, source, at)
     end
     local full = full_at(anchors[key], useds[key], other)
     local value = pack('>dd', anchors[key], useds[key]) .. (other and other.numbers or numbers)
-    local dies_at = full - full % ttl_step + 2 * ttl_step + (lingers and DAY or 0)
+    -- The step follows from the numbers in the value, not from those of the policy that writes it: a policy with the
+    -- numbers in the value takes the TTL for one of its own step, and leaves it as it is.
+    local step = other and math.max(refills_for(other.most, other.tokens) * other.every, MIN_TTL_STEP) or ttl_step
+    local dies_at = full - full % step + 2 * step + (lingers and DAY or 0)
     return save(round, key, how[key], value .. (lingers and 'l' or ''), math.ceil((dies_at - now) / 1000))
   end
 

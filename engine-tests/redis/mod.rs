@@ -14,6 +14,7 @@ mod connection;
 mod holds;
 mod isolation;
 pub(crate) mod keys;
+mod lifetimes;
 mod mixes;
 #[cfg(feature = "redis")]
 mod nodes;

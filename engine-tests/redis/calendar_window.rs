@@ -14,6 +14,7 @@ use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
 use tollgate::operation::Operation;
+use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, Connection, Names, Round, Unanswered};
 
@@ -87,6 +88,18 @@ impl Client {
 
     fn take(&self, policy: &Policy, key: &str) -> Decision {
         self.runtime.block_on(self.send(&[(policy, &[key])])).unwrap().remove(0)
+    }
+
+    /// Performs operations on keys in one round.
+    fn perform(&self, policies: &Arc<Policies>, calls: &[(&str, Operation)]) -> Vec<Decision> {
+        let (names, mut batch) = (Names::new("several", policies), Batch::new());
+        for (key, operation) in calls {
+            let key = Some(Key::new(key).unwrap());
+            batch.push_operation(&names, &[key], None, operation.clone());
+        }
+        let mut round = Round::default();
+        round.push(Arc::clone(policies), batch);
+        self.runtime.block_on(self.decided(round)).unwrap()
     }
 
     fn peek(&self, policy: &Policy, key: &str) -> Decision {
@@ -181,6 +194,38 @@ fn only_what_is_stale_is_asked_again() {
     });
     assert_eq!(remaining[0], [4, 3, 9, 8, 9, 6, 19]);
     assert_eq!(remaining[1], [2, 7, 5, 6, 18]);
+}
+
+/// What a script adds to the outcome of a key that is blocked, has numbers of its own or was written in
+/// other numbers must not hide that the call is stale, where such a policy comes before the calendar.
+#[test]
+fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
+    let server = Server::start();
+    let policies = |units| {
+        let rate = RateSpec { units, period: HOUR, burst: units }.gcra();
+        let named = [("rate", rate), ("daily", calendar(Every::Day, 50).policy())];
+        let named =
+            named.map(|(name, policy)| NamedPolicy { name: name.into(), policy, subject: 0 });
+        Arc::new(Policies::several(named.into()).unwrap())
+    };
+    let own = RateSpec { units: 30, period: HOUR, burst: 30 }.gcra();
+    let own = Operation::Override { policies: vec![Some(Arc::new(own)), None], lasting: HOUR };
+    let take = Operation::Take { cost: 1 };
+    let cases = [
+        ("blocked", Operation::Block { lasting: HOUR }, 20, Status::Blocked),
+        ("overridden", own, 20, Status::Allowed),
+        ("changed", take.clone(), 40, Status::Allowed),
+    ];
+    for (key, operation, units, status) in cases {
+        let right = Client::new(&server, 0);
+        right.perform(&policies(20), &[(key, operation)]);
+        let wrong = Client::new(&server, 400 * DAY.cast_signed());
+        // The general way through the script reads the policies before the calendar first.
+        let calls = [(key, Operation::TakeUpTo { units: 1 }), ("other", take.clone())];
+        let decisions = wrong.perform(&policies(units), &calls);
+        let statuses: Vec<Status> = decisions.iter().map(|decision| decision.status).collect();
+        assert_eq!(statuses, [status, Status::Allowed], "{key}");
+    }
 }
 
 /// Rounds that are under way when the first turns out to be stale do not overtake it, nor each other;

@@ -334,6 +334,16 @@ mod tests {
         assert_eq!(settled(&round, &answers), [Ok(6), Ok(5), Ok(2), Ok(7), Ok(4)]);
     }
 
+    /// A script adds to an outcome that the state is in other numbers, or has its own, or is blocked.
+    #[test]
+    fn what_is_stale_is_asked_again_whatever_else_is_known_of_the_key() {
+        for known in [8, 16, 32, 8 + 16 + 32] {
+            let mut round = round(&[(daily(), 1)]);
+            let answers = [told(900, &[0., 0.], &[5 + known])];
+            assert_eq!(round.again(&answers), Some(900), "{known}");
+        }
+    }
+
     #[test]
     fn what_is_stale_three_times_fails_uncharged() {
         let mut round = round(&[(daily(), 1), (window(), 1)]);

@@ -1,4 +1,5 @@
 import { Events } from '../ts/events.js'
+import { timers } from '../ts/timers.js'
 
 interface Heard {
   readonly said: string
@@ -33,7 +34,7 @@ test('who ends listening while others are told is told nothing more', () => {
 })
 
 test('a listener that throws fails alone, as an uncaught exception', () => {
-  const later = jest.spyOn(globalThis, 'setImmediate')
+  const later = jest.spyOn(timers, 'setImmediate')
   try {
     const events = new Events<Heard>()
     const heard: string[] = []

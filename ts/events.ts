@@ -1,3 +1,5 @@
+import { timers } from './timers.js'
+
 /** Hears an event. */
 export type Listener<T> = (event: T) => void
 
@@ -27,7 +29,7 @@ export class Events<E extends object> {
       try {
         listener(event)
       } catch (error) {
-        setImmediate(() => {
+        timers.setImmediate(() => {
           throw error
         })
       }

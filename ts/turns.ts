@@ -1,3 +1,5 @@
+import { timers } from './timers.js'
+
 /** One in so many answers that are given at once waits for the event loop's next turn. */
 const EVERY = 64
 
@@ -10,25 +12,16 @@ export class Turns {
 
   /** Gives an answer: mostly at once. */
   give<T>(answer: T): T | Promise<T> {
-    return this.#isDue() ? new Promise((resolve) => later(() => resolve(answer))) : answer
+    return this.#isDue() ? new Promise((resolve) => timers.setImmediate(() => resolve(answer))) : answer
   }
 
   /** Rejects with an error: mostly at once. */
   reject(error: Error): Promise<never> {
-    return this.#isDue() ? new Promise((_, reject) => later(() => reject(error))) : Promise.reject(error)
+    return this.#isDue() ? new Promise((_, reject) => timers.setImmediate(() => reject(error))) : Promise.reject(error)
   }
 
   #isDue(): boolean {
     this.#given = (this.#given + 1) % EVERY
     return this.#given === 0
-  }
-}
-
-/** Not every platform has `setImmediate`. */
-function later(run: () => void): void {
-  if (typeof setImmediate === 'function') {
-    setImmediate(run)
-  } else {
-    setTimeout(run, 0)
   }
 }

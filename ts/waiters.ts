@@ -4,6 +4,7 @@ import type { Keys } from './keys.js'
 import type { Booked, Booking } from './operation.js'
 import { stamped } from './receipt.js'
 import type { Ledger } from './store.js'
+import { timers } from './timers.js'
 import type { AbortSignalLike, WaitCall, Waited } from './wait.js'
 
 /** A slot that nobody wants any more. */
@@ -77,7 +78,7 @@ export class Waiters {
     const unwanted = waiter.unwanted()
     if (unwanted !== undefined && this.#unwanted.push(unwanted) === 1 && !this.#isClosing) {
       // Others may leave by the same signal.
-      queueMicrotask(() => this.#giveBack())
+      timers.queueMicrotask(() => this.#giveBack())
     }
   }
 
@@ -137,7 +138,7 @@ class Waiter {
     if (!this.#isOver) {
       const answer = { ...decision, waitedMs: waitUs / 1_000 }
       stamped(answer, this.#ledger.origin, this.#keys, this.#call.cost)
-      this.#sleep(answer, performance.now() + answer.waitedMs)
+      this.#sleep(answer, timers.now() + answer.waitedMs)
     }
   }
 
@@ -161,10 +162,10 @@ class Waiter {
   }
 
   #sleep(answer: Waited, until: number): void {
-    const left = until - performance.now()
+    const left = until - timers.now()
     if (left > 0) {
       // A timer may ring a millisecond early: then it is set again.
-      this.#timer = setTimeout(() => this.#sleep(answer, until), Math.ceil(left))
+      this.#timer = timers.setTimeout(() => this.#sleep(answer, until), Math.ceil(left))
     } else {
       this.#end()
       this.#ends.resolve(answer)
@@ -173,7 +174,7 @@ class Waiter {
 
   #end(): void {
     this.#isOver = true
-    clearTimeout(this.#timer)
+    timers.clearTimeout(this.#timer)
     if (this.#call.signal !== undefined) {
       unlisten(this.#call.signal, this.#leave)
     }

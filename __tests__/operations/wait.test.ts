@@ -13,6 +13,7 @@ import {
   type Waited,
   type Waits,
 } from '../../ts/index.js'
+import { timers } from '../../ts/timers.js'
 import { FakeClock } from '../clock.js'
 import { anything, rejectionOf } from '../failure.js'
 import { until } from '../servers/until.js'
@@ -77,7 +78,7 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
   test('refuses a slot that is days away, and neither books it nor sets a timer for it', async () => {
     const limiter = place.limiter(tokenBucket({ capacity: 100, refill: { tokens: 1, every: '1d' } }))
     await limiter.take('a', 100)
-    const timer = jest.spyOn(globalThis, 'setTimeout')
+    const timer = jest.spyOn(timers, 'setTimeout')
     try {
       for (const cost of [1, 30, 100]) {
         const start = performance.now()
@@ -232,9 +233,9 @@ describe('sleeping', () => {
   test('a timer that rings early is set again', async () => {
     const limiter = new RateLimiter(gcra({ limit: 2, period: '1s', burst: 1 }))
     const real = setTimeout
-    let timers = 0
-    const early = (run: () => void, millis: number) => real(run, timers++ === 0 ? 1 : millis)
-    const timer = jest.spyOn(globalThis, 'setTimeout').mockImplementation(anything(early))
+    let calls = 0
+    const early = (run: () => void, millis: number) => real(run, calls++ === 0 ? 1 : millis)
+    const timer = jest.spyOn(timers, 'setTimeout').mockImplementation(anything(early))
     try {
       const start = performance.now()
       const [, { waitedMs }] = await Promise.all([limiter.wait('a'), limiter.wait('a')])

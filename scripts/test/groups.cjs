@@ -50,7 +50,7 @@ const GROUPS = [
       'middleware/failures',
       'operations/{block,override,refund,reserve,several,units,wait}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
-      'redis/{faults,listening,operations,options,repeats,rounds}',
+      'redis/{faked-timers,faults,listening,operations,options,repeats,rounds}',
     ],
     cargo: ['test --lib'],
   },

@@ -1,4 +1,5 @@
 import type { Decision } from '../decision.js'
+import { timers } from '../timers.js'
 import type { Gate, Outcome } from './gate.js'
 
 /** Where the fields of a response are kept. */
@@ -52,7 +53,7 @@ let readEnd: Promise<void> | undefined
  */
 export function readTogether(): Promise<void> {
   readEnd ??= new Promise((resolve) => {
-    setImmediate(() => {
+    timers.setImmediate(() => {
       readEnd = undefined
       resolve()
     })

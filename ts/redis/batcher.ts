@@ -1,6 +1,7 @@
 import type * as native from '../../native.js'
 import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
+import { timers } from '../timers.js'
 import { Turns } from '../turns.js'
 import type { Asker, RedisAnswers } from './answer.js'
 import { Turn, type Waiting } from './deadlines.js'
@@ -235,7 +236,7 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
     this.#queues = []
     this.#queued = 0
     this.#weight = 0
-    const timeoutMs = Math.max(1, Math.ceil(this.#latestDeadline - performance.now()))
+    const timeoutMs = Math.max(1, Math.ceil(this.#latestDeadline - timers.now()))
     const number = this.#begun(calls, isPartial)
     const ledgers = queues.map((queue) => queue.ledger)
     try {
@@ -253,7 +254,7 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
   #endTurn(): void {
     const turn = this.#turn
     if (!turn.isSettled) {
-      this.#latestDeadline = performance.now() + this.#timeoutMs
+      this.#latestDeadline = timers.now() + this.#timeoutMs
       turn.deadline = this.#latestDeadline
       this.#deadlines.add(turn)
       this.#turn = new Turn()

@@ -1,4 +1,5 @@
 import type { TollgateError } from '../error.js'
+import { timers } from '../timers.js'
 import type { Asked, Asker } from './answer.js'
 import { inRootContext } from './root-context.js'
 
@@ -15,7 +16,7 @@ export interface Waiting<T = unknown> extends Asked {
 export class Turn {
   #calls: Waiting[] = []
   #open = 0
-  /** When they give up, by `performance.now()`: so long after the turn's end. */
+  /** When they give up, by `timers.now`: so long after the turn's end. */
   deadline = 0
   whenSettled: (() => void) | undefined
 
@@ -95,8 +96,8 @@ export class Deadlines {
   }
 
   #set(deadline: number): void {
-    const wait = Math.max(1, deadline + GRACE_MS - performance.now())
-    this.#timer = inRootContext(() => setTimeout(this.#ring, wait))
+    const wait = Math.max(1, deadline + GRACE_MS - timers.now())
+    this.#timer = inRootContext(() => timers.setTimeout(this.#ring, wait))
   }
 
   /**
@@ -104,11 +105,11 @@ export class Deadlines {
    * meanwhile is heard before anybody gives up.
    */
   readonly #ring = (): void => {
-    setImmediate(this.#giveUp)
+    timers.setImmediate(this.#giveUp)
   }
 
   readonly #giveUp = (): void => {
-    const now = performance.now()
+    const now = timers.now()
     this.#timer = undefined
     for (;;) {
       this.#skipSettled()

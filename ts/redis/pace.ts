@@ -1,3 +1,4 @@
+import { timers } from '../timers.js'
 import { Deadlines, type Turn, type Waiting } from './deadlines.js'
 import { inRootContext } from './root-context.js'
 
@@ -22,6 +23,6 @@ export interface Pace {
 /** By the event loop: all calls of a process come together. In what is bundled for the web `pace.web.ts` takes its place. */
 export const pace: Pace = {
   holds: true,
-  soon: (run) => inRootContext(() => setImmediate(run)),
+  soon: (run) => inRootContext(() => timers.setImmediate(run)),
   watch: (expire) => new Deadlines(expire),
 }

@@ -1,3 +1,4 @@
+import { timers } from '../timers.js'
 import type { Turn, Waiting } from './deadlines.js'
 import type { Pace, Watch } from './pace.js'
 
@@ -7,7 +8,7 @@ import type { Pace, Watch } from './pace.js'
  */
 export const pace: Pace = {
   holds: false,
-  soon: (run) => queueMicrotask(run),
+  soon: (run) => timers.queueMicrotask(run),
   watch: (expire) => new Timers(expire),
 }
 
@@ -23,13 +24,13 @@ class Timers implements Watch {
   }
 
   add(turn: Turn): void {
-    const wait = Math.max(1, turn.deadline + GRACE_MS - performance.now())
-    const timer = setTimeout(() => {
+    const wait = Math.max(1, turn.deadline + GRACE_MS - timers.now())
+    const timer = timers.setTimeout(() => {
       for (const waiting of turn.calls) {
         this.#expire(waiting)
       }
     }, wait)
-    turn.whenSettled = () => clearTimeout(timer)
+    turn.whenSettled = () => timers.clearTimeout(timer)
   }
 
   rest(): void {}

@@ -1,3 +1,4 @@
+import { timers } from '../timers.js'
 import type { Waiting } from './deadlines.js'
 import { inRootContext } from './root-context.js'
 
@@ -55,7 +56,7 @@ export class Rounds {
     }
     if (this.#timer === undefined) {
       this.#age++
-      this.#timer = inRootContext(() => setTimeout(this.#ring, HOLD_MS))
+      this.#timer = inRootContext(() => timers.setTimeout(this.#ring, HOLD_MS))
       // Callers who wait keep the process alive by their deadlines.
       this.#timer.unref()
     }

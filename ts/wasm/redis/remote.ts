@@ -1,6 +1,7 @@
 import type { RedisRound } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { RedisAnswers } from '../../redis/answer.js'
+import { timers } from '../../timers.js'
 import type { Carrier } from './clients.js'
 import type { NotedKeys } from './noted-keys.js'
 import { checkSeed, type Started } from './start.js'
@@ -141,7 +142,7 @@ async function answerOf(call: () => Promise<unknown>): Promise<{ readonly reply:
 }
 
 function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+  return new Promise((resolve) => timers.setTimeout(resolve, PAUSE_MS))
 }
 
 const LATE = Symbol('late')
@@ -155,7 +156,7 @@ class Lateness {
   readonly #timer: ReturnType<typeof setTimeout>
 
   constructor(timeoutMs: number) {
-    this.#timer = setTimeout(this.#late, timeoutMs)
+    this.#timer = timers.setTimeout(this.#late, timeoutMs)
   }
 
   /** What is promised, unless it comes too late. */
@@ -165,6 +166,6 @@ class Lateness {
 
   /** Nobody waits any more. */
   end(): void {
-    clearTimeout(this.#timer)
+    timers.clearTimeout(this.#timer)
   }
 }

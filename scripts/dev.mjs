@@ -4,7 +4,8 @@
  *     npm run dev                 the tests that depend on what has changed
  *     npm run dev -- PATTERN...   the tests whose paths match, whatever has changed
  *
- * After a change of the engine (src/, lua/, Cargo.toml) its unit tests run before those of Jest.
+ * After a change of the engine (src/, lua/) its unit tests run before those of Jest. Folders that are made after it has
+ * begun are not watched.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { watch } from 'node:fs'

@@ -43,7 +43,11 @@ for (const { packages = [], system = [] } of groups) {
   }
 }
 const isAllQuick = [...groups].every(({ isQuick }) => isQuick)
-build({ wasm: !isAllQuick && [...groups].some(({ wasm }) => wasm) })
+const needsWasm = [...groups].some(({ wasm }) => wasm)
+if (isAllQuick && needsWasm) {
+  console.log('Without operations on WebAssembly, which npm run test:full -- core runs, too')
+}
+build({ wasm: !isAllQuick && needsWasm })
 const env = { ...process.env, ...(isAllQuick ? { TOLLGATE_TEST_WASM: 'off' } : {}) }
 const { status } = spawnSync(process.execPath, [JEST, ...CONFIG, ...words], { cwd: ROOT, stdio: 'inherit', env })
 process.exitCode = status ?? 1

@@ -25,9 +25,9 @@ pub(crate) fn whole(number: f64) -> u64 {
     if cut as f64 == number && cut <= MAX_SAFE { cut } else { 0 }
 }
 
-/// Epoch milliseconds from JavaScript as microseconds; `None` for a time before 1970.
+/// Epoch milliseconds from JavaScript as the nearest microsecond; `None` for a time before 1970.
 pub(crate) fn micros(epoch_ms: f64) -> Option<Micros> {
-    (epoch_ms >= 0.0).then(|| whole((epoch_ms * 1_000.0).floor()))
+    (epoch_ms >= 0.0).then(|| whole((epoch_ms * 1_000.0 + 0.5).floor()))
 }
 
 #[cfg(test)]
@@ -49,5 +49,18 @@ mod tests {
         assert_eq!(micros(0.0), Some(0));
         assert_eq!(micros(-1.0), None);
         assert_eq!(micros(f64::NAN), None);
+    }
+
+    /// A fraction of a millisecond has no exact double: what was cut off let a caller who asked again at
+    /// `at + retryAfterMs` be a microsecond early.
+    #[test]
+    fn every_microsecond_comes_back_from_milliseconds() {
+        for start in [0, 1_763_630_000_000_000, 3_000_000_000_000_000] {
+            for time in start..start + 5_000 {
+                #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
+                let epoch_ms = time as f64 / 1_000.0;
+                assert_eq!(micros(epoch_ms), Some(time));
+            }
+        }
     }
 }

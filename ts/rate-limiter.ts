@@ -45,6 +45,11 @@ export interface RateLimiterOptions extends KeyOptions {
    * their counts; of equal prefix and different policies, only one can be open.
    */
   readonly prefix?: string
+  /**
+   * What becomes of a call when the store fails. The embedded store never does: the option is checked and has no effect,
+   * so that a test may put a {@link MemoryStore} in the place of Redis.
+   */
+  readonly onStoreFailure?: OnStoreFailure
 }
 
 /** The options of a {@link RateLimiter} whose store is chosen when the program runs. */
@@ -53,6 +58,8 @@ export interface AnyRateLimiterOptions extends KeyOptions {
   readonly store: MemoryStore | RedisStore | RedisUrl | undefined
   /** As over Redis, where it is needed. */
   readonly prefix: string
+  /** As over Redis; on the embedded store it is checked and has no effect. */
+  readonly onStoreFailure?: OnStoreFailure
 }
 
 /**

@@ -59,24 +59,34 @@ describe('the option', () => {
     expect(failureOf(() => guarded(store, POLICY, other)).message).toMatch(/onStoreFailure has no option "redis"/)
   })
 
-  test.each(['throw', 'allow', embedded(0.5)])('%p is refused on the embedded store', (value) => {
-    for (const options of [{ onStoreFailure: value }, { store: new MemoryStore(), onStoreFailure: value }]) {
-      const { code, message } = failureOf(() => new RateLimiter(POLICY, anything(options)))
-      expect([code, message]).toEqual([
-        'INVALID_OPTION',
-        'onStoreFailure is for limiters over Redis: the embedded store never fails',
-      ])
-    }
+  test.each(['throw', 'allow', 'refuse', embedded(0.5)] as const)(
+    '%p changes nothing on the embedded store',
+    async (value) => {
+      for (const options of [
+        { onStoreFailure: value },
+        { store: new MemoryStore(), prefix: 'a', onStoreFailure: value },
+      ]) {
+        const limiter = new RateLimiter(POLICY, options)
+        expect(limiter.takeSync('a')).toMatchObject({ allowed: true, source: 'store' })
+        expect(await limiter.take('a')).toMatchObject({ allowed: true, source: 'store' })
+      }
+    },
+  )
+
+  test('what is wrong over Redis is wrong on the embedded store, too', () => {
+    const wrong = (onStoreFailure: unknown) =>
+      failureOf(() => new RateLimiter(POLICY, { onStoreFailure: anything(onStoreFailure) }))
+    expect(wrong('open').message).toMatch("onStoreFailure must be 'throw', 'allow', 'refuse'")
+    expect(wrong({ embedded: { share: 2 } }).message).toMatch('embedded.share must be a number above 0')
+    expect(wrong({ embedded: { share: 0.0001 } }).code).toBe('INVALID_OPTION')
   })
 
-  test('it compiles over Redis alone, and with what it can be', () => {
+  test('it compiles on every store, and with what it can be', () => {
     const never = () => {
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: 'throw' })
       new RateLimiter(POLICY, { store: 'redis://localhost', prefix: 'a', onStoreFailure: 'allow' })
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: { embedded: { share: 0.5 } } })
-      // @ts-expect-error the embedded store never fails
       new RateLimiter(POLICY, { onStoreFailure: 'allow' })
-      // @ts-expect-error nor does one of your own
       new RateLimiter(POLICY, { store: new MemoryStore(), prefix: 'a', onStoreFailure: 'allow' })
       // @ts-expect-error no such answer
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: 'open' })

@@ -1,7 +1,7 @@
 /** What is wrong with the options of a Redis store is said at once, by name, and without a secret. */
 
 import { inspect } from 'node:util'
-import { RedisStore, type TollgateError } from '../../ts/index.js'
+import { gcra, RateLimiter, RedisStore, type TollgateError } from '../../ts/index.js'
 import { failureOf } from '../failure.js'
 import { CertificateAuthority } from '../servers/certificates.js'
 
@@ -34,6 +34,32 @@ test.each([
 ])('the URL %p', (url, rule) => {
   expect(failure(url).message).toContain(rule)
   expect(failure({ url }).message).toContain(rule)
+})
+
+describe('a URL with options behind it', () => {
+  const made = (...args: unknown[]) => failureOf(() => (Reflect.construct(RedisStore, args) as RedisStore).close())
+
+  test('has the options', async () => {
+    await using store = new RedisStore('redis://127.0.0.1:1', { commandTimeoutMs: 50, connectTimeoutMs: 50 })
+    const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'second' })
+    const start = performance.now()
+    await expect(limiter.take('a')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    // The default is a second.
+    expect(performance.now() - start).toBeLessThan(900)
+  })
+
+  test.each([
+    [['redis://a', { hots: 'b' }], 'RedisStore has no option "hots"'],
+    [['redis://a', { host: 'b' }], 'got url and host'],
+    [['redis://a', { url: 'redis://b' }], 'RedisStore has its URL as the first argument: leave the option url out'],
+    [['redis://a', 5], 'RedisStore takes an object of options'],
+    [['redis://a', {}, {}], 'RedisStore takes a URL and an object of options, got 3 arguments'],
+    [[{ host: 'a' }, {}], 'RedisStore takes nothing after an object of options, got 2 arguments'],
+  ])('%j is refused', (args, rule) => {
+    const { code, message } = made(...args)
+    expect(code).toBe('INVALID_OPTION')
+    expect(message).toContain(rule)
+  })
 })
 
 test.each([

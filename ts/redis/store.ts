@@ -65,12 +65,17 @@ export class RedisStore extends Store {
   readonly #health = new Health()
   #closed = false
 
+  /**
+   * @param url - Where Redis is.
+   * @param options - All other options.
+   * @throws {TollgateError} `INVALID_OPTION`
+   */
+  constructor(url: string, options?: Omit<RedisStoreOptions, 'url'>)
   /** @throws {TollgateError} `INVALID_OPTION` */
-  constructor(options: string | RedisStoreOptions) {
+  constructor(options: string | RedisStoreOptions)
+  constructor(...args: readonly [string | RedisStoreOptions, Omit<RedisStoreOptions, 'url'>?]) {
     super()
-    const given = (
-      typeof options === 'string' ? { url: options } : optionsOf('INVALID_OPTION', 'RedisStore', options, OPTIONS)
-    ) as RedisStoreOptions
+    const given = optionsGiven(args)
     const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending = 10_000, credentials } = given
     const connectMs = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, LONGEST_TIMEOUT_MS)
     const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
@@ -163,4 +168,23 @@ export class RedisStore extends Store {
     const home = { native: this.#native, batcher: this.#batcher, engine: this.engine }
     return new RedisLedger(home, shared.queue, compound, tag, release)
   }
+}
+
+/** The options of a store that is made by `(url)`, `(url, options)` or `(options)`. */
+function optionsGiven(args: readonly unknown[]): RedisStoreOptions {
+  const [first, second] = args
+  const isUrl = typeof first === 'string'
+  if (args.length > (isUrl ? 2 : 1)) {
+    const rule = isUrl ? 'a URL and an object of options' : 'nothing after an object of options'
+    throw new TollgateError('INVALID_OPTION', `RedisStore takes ${rule}, got ${args.length} arguments`)
+  }
+  const options =
+    isUrl && second === undefined ? {} : optionsOf('INVALID_OPTION', 'RedisStore', isUrl ? second : first, OPTIONS)
+  if (!isUrl) {
+    return options as RedisStoreOptions
+  }
+  if (options.url !== undefined) {
+    throw new TollgateError('INVALID_OPTION', 'RedisStore has its URL as the first argument: leave the option url out')
+  }
+  return { ...options, url: first } as RedisStoreOptions
 }

@@ -19,7 +19,7 @@ const { GROUPS, groupOf, patternOf } = require('../scripts/test/groups.cjs') as 
   patternOf(tests: readonly string[]): string
 }
 
-/** What is there, be it committed or not, by its path below this folder. */
+/** The test files of the working tree, committed or not, by their paths below this folder. */
 const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
   cwd: __dirname,
   encoding: 'utf8',

@@ -87,7 +87,7 @@ function ensurePart(name, profile, force) {
   rmSync(stamp, { force: true })
   make(made)
   mkdirSync(STAMPS, { recursive: true })
-  // What changed while it was built makes it stale: `wanted` was read before.
+  // A source that changes during the build makes the result stale: `wanted` was read before.
   writeFileSync(stamp, JSON.stringify({ profile: made, sources: wanted }))
   console.log(`Built ${title} in ${((performance.now() - start) / 1000).toFixed(1)} s`)
 }

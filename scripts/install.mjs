@@ -1,6 +1,5 @@
 /**
- * Installs what a folder of this repository needs besides the packages of the root: by its own lock file, and only if
- * that has changed since.
+ * Installs the packages of folders that have a lock file of their own, if that has changed since the last time.
  *
  *     node scripts/install.mjs FOLDER...
  *

@@ -1,5 +1,5 @@
 /**
- * Runs Jest on the tests that match, after installing and building what these need and is missing or stale.
+ * Runs the matching tests of Jest. First installs and builds what they need, if it is missing or stale.
  *
  *     npm run jest -- [--quick] [PATTERN]... [OPTION]...
  *

@@ -1,10 +1,10 @@
 /**
  * Runs the tests.
  *
- *     npm test                            the quick groups, on what the development profile builds
- *     npm run test:full                   all groups, on what is published
+ *     npm test                            the checks and the quick groups, with the development profile
+ *     npm run test:full                   all groups, with the release profile and WebAssembly
  *     npm run test:full -- GROUP...       some groups; --list names them
- *     npm run check                       what is checked without running tests
+ *     npm run check                       only the checks
  *
  * --jobs N   at most so many steps at once (default: 2 for the quick groups; else 1, as tests judge time)
  * --verbose  prints the output of every step as it comes, not only of those that fail
@@ -53,7 +53,7 @@ function chosenGroups() {
   return GROUPS.filter(({ name, isQuick }) => (names.length > 0 ? names.includes(name) : options.full || isQuick))
 }
 
-/** What `npm test` checks before it runs anything. */
+/** The build, and all checks that are no tests. */
 function checkSteps() {
   return [
     { name: 'build', command: 'node scripts/build.mjs --profile dev', lock: 'cargo' },
@@ -75,7 +75,7 @@ function quickSteps(groups) {
   ]
 }
 
-/** Each group by itself, on the addon and the WebAssembly that are published. */
+/** Each group by itself, with the release profile and, if one needs it, WebAssembly. */
 function fullSteps(groups) {
   const system = [...new Set(groups.flatMap(({ system = [] }) => system))]
   const packages = [...new Set(groups.flatMap(({ packages = [] }) => packages))]

@@ -1,4 +1,4 @@
-/** What Node.js has and not every platform. */
+/** Not every platform has it. */
 const { setImmediate }: { readonly setImmediate?: typeof globalThis.setImmediate } = globalThis
 
 /**
@@ -9,7 +9,7 @@ export const timers = {
   setTimeout: globalThis.setTimeout.bind(globalThis),
   clearTimeout: globalThis.clearTimeout.bind(globalThis),
   queueMicrotask: globalThis.queueMicrotask.bind(globalThis),
-  /** At the end of this turn of the event loop; where no such function is, as soon as a timer can. */
+  /** Runs a function after this turn of the event loop; on platforms without it, by a timer. */
   setImmediate: (setImmediate ??
     ((run: () => void) => globalThis.setTimeout(run, 0))) as typeof globalThis.setImmediate,
   /** Milliseconds of a clock that never goes back. */

@@ -6,7 +6,7 @@ import { openedRedis } from './opened.js'
 
 const opened = openedRedis()
 
-/** What the servers of these tests need are real timers: only what is run here has faked ones. */
+/** Fakes timers only while a function runs: the servers of these tests need real ones. */
 async function withFakedTimers<T>(run: () => Promise<T>): Promise<T> {
   jest.useFakeTimers()
   try {

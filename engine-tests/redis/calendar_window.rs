@@ -196,8 +196,8 @@ fn only_what_is_stale_is_asked_again() {
     assert_eq!(remaining[1], [2, 7, 5, 6, 18]);
 }
 
-/// What a script adds to the outcome of a key that is blocked, has numbers of its own or was written in
-/// other numbers must not hide that the call is stale, where such a policy comes before the calendar.
+/// The script adds flags to the outcome of a key with a block, an override or other numbers. They must
+/// not hide that the call is stale, where a policy with such a key comes before the calendar.
 #[test]
 fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
     let server = Server::start();

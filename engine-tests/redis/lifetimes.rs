@@ -88,7 +88,7 @@ impl<'a> Watched<'a> {
         Self { server, kind, script: script(), began: Instant::now() }
     }
 
-    /// Performs an operation under a policy, and looks whether the key lives for long enough.
+    /// Performs an operation under a policy, and tells whether the key lives for long enough.
     fn perform(&mut self, policy: &Policy, operation: Operation, now: u64) -> (Status, bool) {
         let policies: Policies = policy.clone().into();
         let (names, key) = (Names::new("api", &policies), Key::new("a").unwrap());
@@ -110,7 +110,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Something that is done to a key, by a part of the step's choice.
+/// An operation on the key, chosen by a part of the step's choice.
 fn operation(step: &Step, policy: &Policy, other: &Policy) -> Operation {
     let cost = step.cost.of(policy.limit());
     match step.choice / 2 % 9 {
@@ -151,8 +151,8 @@ fn a_key_lives_until_its_state_ends_whatever_is_done_to_it() {
     });
 }
 
-/// A generous override for a while: what was charged must not be forgotten once it is over. The steps
-/// of TTLs are an hour under the policy and a second under the override.
+/// After an override with a shorter time to full, Redis must still know the units charged before. The
+/// steps of TTLs are an hour under the policy and a second under the override.
 #[test]
 fn what_was_charged_outlives_an_override_with_a_shorter_horizon() {
     let mut server = Server::start();

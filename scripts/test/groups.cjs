@@ -11,10 +11,10 @@
  * any name, and `{a,b}` for either.
  * @property {readonly string[]} [cargo] What cargo runs.
  * @property {readonly string[]} [packages] The folders whose packages the tests need besides those of `__tests__/`.
- * @property {readonly string[]} [system] The scripts that see to it that the system has what the tests start.
+ * @property {readonly string[]} [system] The scripts of `scripts/` that install the programs that the tests start, if they are missing.
  * @property {readonly string[]} [typed] The folders with a `tsconfig.json` of their own: those that need such packages.
  * @property {boolean} [wasm] Whether the tests need WebAssembly to be built.
- * @property {boolean} [isChecked] Whether what the sources must hold (format, lint, types) is checked with it.
+ * @property {boolean} [isChecked] Whether format, lint, types and generated files are checked with it.
  * @property {boolean} [isQuick] Whether `npm test` runs it.
  */
 

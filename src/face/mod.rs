@@ -51,8 +51,8 @@ mod tests {
         assert_eq!(micros(f64::NAN), None);
     }
 
-    /// A fraction of a millisecond has no exact double: what was cut off let a caller who asked again at
-    /// `at + retryAfterMs` be a microsecond early.
+    /// Most fractions of a millisecond have no exact double. Rounding down let a caller who asked again
+    /// at `at + retryAfterMs` be a microsecond early.
     #[test]
     fn every_microsecond_comes_back_from_milliseconds() {
         for start in [0, 1_763_630_000_000_000, 3_000_000_000_000_000] {

@@ -116,7 +116,7 @@ impl<'a> Reply<'a> {
     #[must_use]
     pub fn is_stale(&self, calls: usize) -> bool {
         let outcomes = self.outcomes.as_ref().map(slice::Iter::as_slice);
-        // What is known of the key beside the outcome may be added to it.
+        // The script may have added OTHER, OVERRIDDEN or BLOCKED.
         outcomes.and_then(|outcomes| outcomes.get(calls)).is_some_and(|code| code % OTHER == STALE)
     }
 

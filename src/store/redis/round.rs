@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(settled(&round, &answers), [Ok(6), Ok(5), Ok(2), Ok(7), Ok(4)]);
     }
 
-    /// A script adds to an outcome that the state is in other numbers, or has its own, or is blocked.
+    /// The script adds flags to the outcome of a key with other numbers, an override or a block.
     #[test]
     fn what_is_stale_is_asked_again_whatever_else_is_known_of_the_key() {
         for known in [8, 16, 32, 8 + 16 + 32] {

@@ -17,7 +17,7 @@ export interface PolicyNumbers {
 export interface DecisionBase<N extends string = string> extends PolicyNumbers {
   /** The name of the policy that the numbers speak of; a single policy is `'default'`. */
   readonly policy: N
-  /** Each policy's numbers, by name; none if the {@link source} is `'none'`. */
+  /** Each policy's numbers, by name. */
   readonly policies: { readonly [Name in N]: PolicyNumbers }
   /** The time of the decision by the deciding clock: epoch milliseconds, with microseconds. */
   readonly at: number
@@ -25,9 +25,8 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
    * Who decided: the store, or because it failed what `onStoreFailure` says: `'fallback'`, the embedded store with a
    * share of the numbers; `'none'`, nobody.
    *
-   * With `'none'` there are no numbers: `policies` is empty whatever its type says, `policy` and `limit` are those of
-   * the first limit, `remaining` and `resetAfterMs` are 0, `retryAfterMs` of a refused call is 1000 (when to look again,
-   * and never exact), and `at` is by this process's clock.
+   * With `'none'` nothing was counted: `policy` is the first limit, `remaining` and `resetAfterMs` are 0 for all of them,
+   * `retryAfterMs` of a refused call is 1000 (when to ask again, and never exact), and `at` is by this process's clock.
    */
   readonly source: 'store' | 'fallback' | 'none'
 }

@@ -34,7 +34,7 @@ describe.each(AWAY)('$name', (away) => {
         remaining: 0,
         retryAfterMs,
         resetAfterMs: 0,
-        policies: {},
+        policies: { default: { limit: 20, remaining: 0, retryAfterMs, resetAfterMs: 0 } },
         at: expect.any(Number),
         source: 'none',
       })
@@ -171,10 +171,28 @@ describe.each(AWAY)('$name', (away) => {
     const [other] = await login.takeMany([{ ip: 'b' }])
     expect(other).toMatchObject({ status: 'refused', policy: 'all', source: 'fallback' })
     const open = guarded(away.store(), policies, 'allow')
-    expect(await open.take({ ip: 'a' })).toMatchObject({ policy: 'ip', limit: 12, policies: {}, source: 'none' })
+    const unknown = { remaining: 0, retryAfterMs: 0, resetAfterMs: 0 }
+    expect(await open.take({ ip: 'a' })).toMatchObject({
+      policy: 'ip',
+      limit: 12,
+      policies: { ip: { limit: 12, ...unknown }, all: { limit: 12, ...unknown } },
+      source: 'none',
+    })
     const limits = { short: { limit: 4, window: '1m' }, long: { limit: 40, window: '1h' } } as const
     const logs = guarded(away.store(), slidingLogs({ limits }), 'refuse')
-    expect(await logs.take('a')).toMatchObject({ policy: 'short', limit: 4, policies: {}, source: 'none' })
+    expect(await logs.take('a')).toMatchObject({
+      policy: 'short',
+      limit: 4,
+      policies: { short: { limit: 4, remaining: 0, retryAfterMs: 1000 }, long: { limit: 40, remaining: 0 } },
+      source: 'none',
+    })
+    const both = guarded(
+      away.store(),
+      { logs: slidingLogs({ limits }), rate: gcra({ limit: 7, period: '1s' }) },
+      'allow',
+    )
+    const { policies: numbers } = await both.take('a')
+    expect([numbers['logs.short'].limit, numbers['logs.long'].limit, numbers.rate.limit]).toEqual([4, 40, 7])
   })
 
   test.each(['allow', 'refuse', QUARTER] as const)('%p: what the caller does wrong stays an error', async (mode) => {

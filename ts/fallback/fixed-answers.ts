@@ -1,9 +1,8 @@
-import type { Compound } from '../compound.js'
+import type { Compound, NamedPolicy } from '../compound.js'
 import type { Decision } from '../decision.js'
 import type { TollgateError } from '../error.js'
 import { checkKey, type Keys } from '../keys.js'
 import type { Booking, Performed } from '../operation.js'
-import type { Policy } from '../policy.js'
 import { stamped } from '../receipt.js'
 import type { Answers } from '../store.js'
 import { largestCostOf } from '../window.js'
@@ -15,21 +14,25 @@ const LOOK_AGAIN_MS = 1_000
 /**
  * Allows or refuses every call, and remembers nothing.
  *
- * A decision speaks of the first limit, and has no numbers; keys are checked, as on any store.
+ * A decision reports the first limit. Each limit has its number and nothing remaining, so that a program that reads
+ * `policies` does not fail when the store does. Keys are checked, as on any store.
  */
 export class FixedAnswers implements Fallback {
   readonly #isAllowed: boolean
   readonly #origin: object
-  readonly #policy: string
-  readonly #limit: number
+  /** Each limit's name and number, in their order. */
+  readonly #limits: readonly (readonly [name: string, limit: number])[]
 
   /** @param origin - What decisions are stamped with. */
-  constructor(isAllowed: boolean, { limits, policies }: Compound, origin: object) {
+  constructor(isAllowed: boolean, { limits, policies, isSingle }: Compound, origin: object) {
     this.#isAllowed = isAllowed
     this.#origin = origin
-    const [first] = limits as [Compound['limits'][number]]
-    this.#policy = first.name
-    this.#limit = largestCostOf(policies[first.policy]?.policy as Policy)
+    this.#limits = limits.map(({ name, policy: index }) => {
+      const { name: policyName, policy } = policies[index] as NamedPolicy
+      // Among several policies a limit of slidingLogs is `policy.limit`.
+      const own = isSingle ? name : name.slice(policyName.length + 1)
+      return [name, largestCostOf(policy, own)]
+    })
   }
 
   take(key: string, cost: number): Decision {
@@ -79,15 +82,15 @@ export class FixedAnswers implements Fallback {
   }
 
   #decision(): Decision {
+    const retryAfterMs = this.#isAllowed ? 0 : LOOK_AGAIN_MS
+    const numbersOf = (limit: number) => ({ limit, remaining: 0, retryAfterMs, resetAfterMs: 0 })
+    const [policy, limit] = this.#limits[0] as [string, number]
     return {
       allowed: this.#isAllowed,
       status: this.#isAllowed ? 'allowed' : 'refused',
-      policy: this.#policy,
-      limit: this.#limit,
-      remaining: 0,
-      retryAfterMs: this.#isAllowed ? 0 : LOOK_AGAIN_MS,
-      resetAfterMs: 0,
-      policies: {},
+      policy,
+      ...numbersOf(limit),
+      policies: Object.fromEntries(this.#limits.map(([name, limit]) => [name, numbersOf(limit)])),
       at: Date.now(),
       source: 'none',
     } as Decision

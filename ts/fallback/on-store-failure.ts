@@ -70,7 +70,7 @@ export function openGuarded(store: Store, { prefix, compound, tag }: Opening, gi
   const { address } = store
   const failure = onStoreFailureOf(given)
   const share = typeof failure === 'object' ? shareOf(store.engine, compound, failure.embedded.share) : undefined
-  // The embedded store never fails: what is asked for is checked, so that tests may put it in the place of Redis.
+  // The embedded store never fails. The option is still checked, so that tests can use it in place of Redis.
   if (failure === 'throw' || address === undefined || prefix === undefined) {
     return store.open(prefix, compound, tag)
   }

@@ -60,6 +60,15 @@ impl ContinuousOracle {
     pub(crate) fn new() -> Self {
         Self(None)
     }
+
+    /// After a clock step: as fully used now.
+    pub(crate) fn repair(&mut self, now: u64) {
+        if let Some(seen) = &mut self.0
+            && seen.wanting(now) > seen.most()
+        {
+            (seen.level, seen.at) = (-whole(seen.spec.debt), now);
+        }
+    }
 }
 
 impl Oracle for ContinuousOracle {
@@ -69,12 +78,7 @@ impl Oracle for ContinuousOracle {
         let levels = spec.levels();
         let (capacity, debt) = (whole(levels.capacity), whole(levels.debt));
         let low = levels.begins_low();
-        if let Some(seen) = &mut self.0
-            && seen.wanting(now) > seen.most()
-        {
-            // A clock step: as fully used now.
-            (seen.level, seen.at) = (-whole(seen.spec.debt), now);
-        }
+        self.repair(now);
         let forgotten = self.0.as_ref().is_none_or(|seen| seen.forgotten_in(now) <= whole(0));
         if low && forgotten {
             self.0 = Some(Seen { level: whole(levels.initial), at: now, spec, lingers: true });
@@ -143,6 +147,16 @@ impl IntervalOracle {
     pub(crate) fn new() -> Self {
         Self(None)
     }
+
+    /// After a clock step: as fully used now.
+    pub(crate) fn repair(&mut self, now: u64) {
+        if let Some(due) = &mut self.0 {
+            let fully_used = Due::schedule(due.spec, now, due.spec.rate.burst + due.spec.debt);
+            if due.last() > fully_used.last() {
+                due.times = fully_used.times;
+            }
+        }
+    }
 }
 
 impl Oracle for IntervalOracle {
@@ -150,13 +164,7 @@ impl Oracle for IntervalOracle {
 
     fn take(&mut self, spec: BucketSpec, now: u64, cost: u64) -> Expected {
         let levels = spec.levels();
-        if let Some(due) = &mut self.0 {
-            let fully_used = Due::schedule(due.spec, now, due.spec.rate.burst + due.spec.debt);
-            if due.last() > fully_used.last() {
-                // A clock step.
-                due.times = fully_used.times;
-            }
-        }
+        self.repair(now);
         if levels.begins_low() {
             match &mut self.0 {
                 Some(due) if due.forgotten_at() > now => due.lingers = true,

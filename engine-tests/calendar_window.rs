@@ -182,9 +182,8 @@ impl Oracle for CalendarOracle {
         let name = format!("{:?} {}", spec.every, spec.zone);
         let walk = self.walks.entry(name).or_insert_with(|| Walk::new(spec));
         if self.ends_ms * 1_000 > now + walk.horizon() {
-            // A clock step: a full window up to the next boundary.
-            let count: u64 = self.costs.iter().sum();
-            (self.costs, self.ends_ms) = (vec![count.max(spec.limit)], walk.end_after(now));
+            // A clock step, or a longer window: what it counts stays, up to the next boundary.
+            self.ends_ms = walk.end_after(now);
         }
         // A window that has ended is kept until a call opens the next: the clock may step back.
         let mut open = self.ends_ms * 1_000 > now;

@@ -96,24 +96,14 @@ fn any_pair() -> impl Strategy<Value = Pair> {
         .prop_map(|(WindowSpec { limit, window }, buckets)| SlidingSpec { limit, window, buckets });
     let calendar =
         (any_calendar(), 1..40_u64).prop_map(|(spec, limit)| CalendarSpec { limit, ..spec });
-    // A log that has settled under a short window may be dropped although a longer one would still count
-    // it: so the windows of a pair are the same.
-    let limits = || (1..12_u64, 1..12_u64);
-    let log = (limits(), time()).prop_map(|((one, other), window)| {
-        let log = |limit| Spec::Log(LogSpec::one(limit, window, false));
-        (log(one), log(other))
-    });
-    let shape = (time(), 2..9_u64, any::<bool>(), 1..9_u64);
-    let logs = (limits(), limits(), shape).prop_map(|(one, other, shape)| {
-        let logs = |(limit, more)| {
-            let (window, times, turned, precision) = shape;
-            let mut limits = [(limit, window), (limit + more, window * times)];
-            if turned {
-                limits.reverse();
-            }
-            Spec::Log(LogSpec::several(&limits, precision.min(window)))
-        };
-        (logs(one), logs(other))
+    let log = (1..12_u64, time()).prop_map(|(limit, window)| LogSpec::one(limit, window, false));
+    let shape = (1..12_u64, 1..12_u64, time(), 2..9_u64, any::<bool>(), 1..9_u64);
+    let logs = shape.prop_map(|(limit, more, window, times, turned, precision)| {
+        let mut limits = [(limit, window), (limit + more, window * times)];
+        if turned {
+            limits.reverse();
+        }
+        LogSpec::several(&limits, precision.min(window))
     });
     prop_oneof![
         pairs(rate(), Spec::Gcra),
@@ -124,8 +114,8 @@ fn any_pair() -> impl Strategy<Value = Pair> {
         pairs(counter, Spec::Counter),
         pairs(sliding, Spec::Sliding),
         pairs(calendar, Spec::Calendar),
-        log,
-        logs,
+        pairs(log, Spec::Log),
+        pairs(logs, Spec::Log),
         pairs(any_rate(), Spec::Gcra),
         pairs(any_window(), Spec::Window),
     ]
@@ -230,6 +220,18 @@ impl AnyOracle {
         several
     }
 
+    /// Moves what lies too far ahead for the numbers of a spec.
+    fn repair(&mut self, spec: Spec, now: u64) {
+        match self {
+            Self::Rate(oracle) => oracle.repair(now),
+            Self::Continuous(oracle) => oracle.repair(now),
+            Self::Interval(oracle) => oracle.repair(now),
+            _ => {
+                self.meet(spec, now);
+            }
+        }
+    }
+
     fn admits(&self, spec: Spec, now: u64, cost: u64) -> bool {
         matches!(self.clone().take(spec, now, cost).status, Status::Allowed | Status::AllowedLast)
     }
@@ -257,6 +259,23 @@ impl CompoundOracle {
     pub(crate) fn spec(&self, number: usize, now: u64) -> Spec {
         let (limiters, own) = self.pairs[number];
         if now < self.own_until[number] { own } else { limiters }
+    }
+
+    /// Changes what is beside the states of some policies; before and after that what lies too far ahead
+    /// is moved.
+    pub(crate) fn change(
+        &mut self,
+        numbers: &[usize],
+        now: u64,
+        change: impl Fn(&mut Self, usize),
+    ) {
+        for &number in numbers {
+            let spec = self.spec(number, now);
+            self.singles[number].repair(spec, now);
+            change(self, number);
+            let spec = self.spec(number, now);
+            self.singles[number].repair(spec, now);
+        }
     }
 
     pub(crate) fn reset(&mut self, number: usize) {
@@ -303,6 +322,11 @@ impl CompoundOracle {
 
     pub(crate) fn take(&mut self, now: u64, cost: u64) -> (Expected, Several) {
         let mut tried = self.singles.clone();
+        for (number, single) in tried.iter_mut().enumerate() {
+            if let AnyOracle::Log(oracle) = single {
+                oracle.changes_at = self.changes_at(number, now);
+            }
+        }
         let specs: Vec<_> = self.numbers().map(|number| self.spec(number, now)).collect();
         let take = |(single, &spec): (&mut AnyOracle, &Spec)| single.take(spec, now, cost);
         let mut alone: Vec<_> = tried.iter_mut().zip(&specs).map(take).collect();
@@ -329,8 +353,10 @@ impl CompoundOracle {
                 self.singles[number] = tried[number].clone();
             }
             let block_ms = self.blocked_until[number].saturating_sub(now).div_ceil(1_000);
+            let change_ms = (self.changes_at(number, now) - now).div_ceil(1_000);
             for limit in &mut one.several.limits {
-                limit.retry_after_ms = limit.retry_after_ms.map(|retry| retry.max(block_ms));
+                let retry = |retry: u64| retry.min(change_ms).max(block_ms);
+                limit.retry_after_ms = limit.retry_after_ms.map(retry);
                 limit.reset_after_ms = limit.reset_after_ms.max(block_ms);
             }
         }
@@ -357,7 +383,12 @@ impl CompoundOracle {
                 early = middle;
             }
         }
-        enough.max(free_at)
+        enough.min(self.changes_at(number, now)).max(free_at)
+    }
+
+    /// When other numbers come into force, if those of the key's own are.
+    fn changes_at(&self, number: usize, now: u64) -> u64 {
+        if now < self.own_until[number] { self.own_until[number] } else { u64::MAX }
     }
 
     /// Of what all limits tell, what the decision speaks of.

@@ -118,16 +118,18 @@ pub(crate) fn judge(
             prop_assert_eq!(Some(performed.units), numbers.iter().map(penalize).max());
         }
         Operation::Reset => numbers.iter().for_each(|&number| oracle.reset(number)),
-        Operation::Block { lasting } => {
-            numbers.iter().for_each(|&number| oracle.blocked_until[number] = now + lasting);
-        }
-        Operation::Unblock => {
-            numbers.iter().for_each(|&number| oracle.blocked_until[number] = 0);
-        }
-        Operation::Override { lasting, .. } => {
-            numbers.iter().for_each(|&number| oracle.own_until[number] = now + lasting);
-        }
-        Operation::ClearOverride => numbers.iter().for_each(|&number| oracle.own_until[number] = 0),
+        Operation::Block { lasting } => oracle.change(&numbers, now, |oracle, number| {
+            oracle.blocked_until[number] = now + lasting;
+        }),
+        Operation::Unblock => oracle.change(&numbers, now, |oracle, number| {
+            oracle.blocked_until[number] = 0;
+        }),
+        Operation::Override { lasting, .. } => oracle.change(&numbers, now, |oracle, number| {
+            oracle.own_until[number] = now + lasting;
+        }),
+        Operation::ClearOverride => oracle.change(&numbers, now, |oracle, number| {
+            oracle.own_until[number] = 0;
+        }),
         Operation::Peek { .. }
         | Operation::Refund { .. }
         | Operation::Book { .. }

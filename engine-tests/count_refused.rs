@@ -50,9 +50,8 @@ impl Oracle for AttemptsOracle {
         let WindowSpec { limit, window } = spec;
         let opened_now_ends = (now + window).div_ceil(1_000);
         if self.ends_ms > opened_now_ends {
-            // A clock step: a full window from now.
-            let count: u64 = self.attempts.iter().sum();
-            (self.attempts, self.ends_ms) = (vec![count.max(limit)], opened_now_ends);
+            // A clock step, or a longer window: what it counts stays, until a window from now.
+            self.ends_ms = opened_now_ends;
         }
         let used = self.used(now);
         let admitted = used + cost <= limit;

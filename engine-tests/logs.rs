@@ -99,11 +99,21 @@ pub(crate) struct LogOracle {
     total: u64,
     /// How many of the newest units refused attempts do not push out.
     keep: u64,
+    /// How long after its newest entry the log is needed.
+    span: u64,
+    /// When other numbers decide: nobody is told to wait for longer.
+    pub(crate) changes_at: u64,
+}
+
+/// The least that is 4 to 7 times a power of two and no less than a length.
+fn rounded(length: u64) -> u64 {
+    let spans = (0..51).flat_map(|power| (4..8_u64).map(move |times| times << power));
+    spans.into_iter().find(|span| *span >= length).unwrap()
 }
 
 impl LogOracle {
     pub(crate) fn new() -> Self {
-        Self { list: Vec::new(), seen: 0, total: 0, keep: 0 }
+        Self { list: Vec::new(), seen: 0, total: 0, keep: 0, span: 0, changes_at: u64::MAX }
     }
 
     fn used(&self, window: u64, at: u64) -> u64 {
@@ -127,6 +137,7 @@ impl LogOracle {
             _ => self.list.push((time, cost)),
         }
         self.seen = at;
+        self.span = self.span.max(rounded(spec.longest()));
         let before = self.total;
         self.total += cost;
         if spec.precision == 1 && before / 16 == self.total / 16 {
@@ -141,10 +152,16 @@ impl LogOracle {
         }
     }
 
+    /// From when on the log counts for nobody.
+    fn forgotten_at(&self) -> u64 {
+        self.list.last().map_or(0, |newest| newest.0 + self.span)
+    }
+
     /// The first time at which a window has room.
     fn frees_at(&self, (limit, window): (u64, u64), cost: u64) -> u64 {
         let ends = self.list.iter().map(|entry| entry.0 + window);
-        ends.into_iter().find(|&end| self.used(window, end) + cost <= limit).unwrap()
+        let end = ends.into_iter().find(|&end| self.used(window, end) + cost <= limit).unwrap();
+        end.min(self.forgotten_at())
     }
 
     pub(crate) fn take_all(&mut self, spec: LogSpec, now: u64, cost: u64) -> (Expected, Several) {
@@ -155,6 +172,10 @@ impl LogOracle {
             self.list = vec![(now.div_ceil(spec.precision) * spec.precision, units)];
             (self.seen, self.total) = (now, units);
             self.keep = if spec.count_refused { units } else { 0 };
+            self.span = self.span.max(rounded(spec.longest()));
+        }
+        if self.forgotten_at() <= now {
+            *self = Self { changes_at: self.changes_at, ..Self::new() };
         }
         let at = now.max(self.seen);
         let smallest = spec.limits().iter().map(|limit| limit.0).min().unwrap();
@@ -175,12 +196,12 @@ impl LogOracle {
                 limit,
                 remaining: limit.saturating_sub(used),
                 retry_after_ms: (fits || refused || cost <= limit).then(|| millis(retry_at)),
-                reset_after_ms: if self.list.is_empty() { 0 } else { millis(newest + window) },
+                reset_after_ms: millis((newest + window).min(self.forgotten_at())),
             }
         };
         let limits: Vec<_> = spec.limits().iter().map(numbers).collect();
         let retry_at = |one: &(u64, u64)| match self.used(one.1, at) + cost > one.0 {
-            true => self.frees_at(*one, cost),
+            true => self.frees_at(*one, cost).min(self.changes_at),
             false => 0,
         };
         let mut order: Vec<usize> = (0..limits.len()).collect();

@@ -63,6 +63,14 @@ impl RateOracle {
         Self { used: BigRational::zero(), as_of: 0, numbers: None }
     }
 
+    /// After a clock step: as fully used now.
+    pub(crate) fn repair(&mut self, now: u64) {
+        let most = self.numbers.map_or(BigRational::zero(), |wrote| whole(wrote.burst));
+        if self.used_at(now) > most {
+            (self.used, self.as_of) = (most, now);
+        }
+    }
+
     /// The units on the books at `now`: they drain forward in time, and rise back in time.
     fn used_at(&self, now: u64) -> BigRational {
         let Some(spec) = self.numbers else {
@@ -78,13 +86,9 @@ impl Oracle for RateOracle {
     type Spec = RateSpec;
 
     fn take(&mut self, spec: RateSpec, now: u64, cost: u64) -> Expected {
+        self.repair(now);
         let mut used = self.used_at(now);
         let mut wrote = self.numbers.unwrap_or(spec);
-        if used > whole(wrote.burst) {
-            // A clock step: as fully used now.
-            used = whole(wrote.burst);
-            (self.used, self.as_of) = (used.clone(), now);
-        }
         let same_rate = u128::from(wrote.units) * u128::from(spec.period)
             == u128::from(spec.units) * u128::from(wrote.period);
         let same = same_rate && wrote.burst == spec.burst;
@@ -129,9 +133,7 @@ impl Oracle for WindowOracle {
     fn take(&mut self, spec: WindowSpec, now: u64, cost: u64) -> Expected {
         let opened_now_ends = (now + spec.window).div_ceil(1_000);
         if self.ends_ms > opened_now_ends {
-            // A clock step: a full window from now.
-            let count: u64 = self.costs.iter().sum();
-            self.costs = vec![count.max(spec.limit)];
+            // A clock step, or a longer window: what it counts stays, until a window from now.
             self.ends_ms = opened_now_ends;
         }
         // A window that has ended is kept until a call opens the next: the clock may step back.

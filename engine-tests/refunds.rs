@@ -13,7 +13,7 @@ use crate::count_refused;
 use crate::every_policy::any_policies;
 use crate::laws;
 use crate::logs::{LogSpec, any_logs, any_one};
-use crate::policies::{RateSpec, any_rate};
+use crate::policies::{HOUR, RateSpec, SECOND, any_rate};
 use crate::sliding_counter::{CounterSpec, any_counter};
 use crate::sliding_window::{SlidingSpec, any_close, any_dense_trace, any_sliding, small};
 use crate::trace::{START, Step, any_trace};
@@ -150,7 +150,11 @@ proptest! {
             let remaining = |state| i128::from(policy.remaining(state, event.at));
             prop_assert!(remaining(after) <= i128::from(policy.limit()));
             if event.units < 0 {
-                prop_assert_eq!(remaining(after), remaining(before) - event.units);
+                let more = remaining(after) - remaining(before);
+                // Of what drains the last unit may have drained in part.
+                let drains = matches!(policy, Policy::Gcra(_) | Policy::LeakyBucket(_));
+                let least = -event.units - i128::from(drains);
+                prop_assert!((least..=-event.units).contains(&more), "{} of {}", more, event.units);
             }
             Ok(())
         })?;
@@ -168,6 +172,29 @@ proptest! {
             prop_assert!(event.units >= 0 || remaining(after) >= remaining(before));
             Ok(())
         })?;
+    }
+
+    /// What has drained, or was taken in a window that is over, is gone; under any policies.
+    #[test]
+    fn nothing_comes_back_once_the_reset_time_of_its_decision_has_passed(
+        policies in any_policies(),
+        trace in any_trace(laws::STEPS),
+    ) {
+        let mut taken: Vec<(Taken, u64)> = Vec::new();
+        let (mut now, mut state) = (START, policies[0].unused());
+        for step in trace {
+            let policy = &policies[step.choice % policies.len()];
+            now = step.time.onward_from(now, state.settled_at(), now);
+            let decision = decision::take(policy, &mut state, now, step.cost.of(policy.limit()));
+            let reset_at = now + decision.reset_after_ms * 1_000;
+            for &(call, cost) in taken.iter().filter(|(call, _)| call.reset_at <= now) {
+                let mut state = state.clone();
+                prop_assert_eq!(policy.refund(&mut state, now, cost, call), 0, "{:?}", call);
+            }
+            if matches!(decision.status, Status::Allowed | Status::AllowedLast) {
+                taken.push((Taken { at: now, reset_at }, step.cost.of(policy.limit())));
+            }
+        }
     }
 
     #[test]
@@ -299,6 +326,26 @@ proptest! {
             let found = excess(&events, within(window, limit));
             prop_assert!(found.is_none(), "{:?} of {} in {}", found, limit, window);
         }
+    }
+}
+
+/// Units drain in the order in which they were taken: what a call took an hour ago has drained, and its
+/// refund takes nothing from the calls behind it.
+#[test]
+fn units_that_drained_long_ago_do_not_come_back() {
+    let rate = RateSpec { units: 10, period: SECOND, burst: 10 };
+    let bucket = BucketSpec { rate, initial: 10, debt: 0 };
+    for policy in [rate.gcra(), leaky(rate), bucket.continuous(), bucket.interval()] {
+        let mut state = policy.unused();
+        let first = decision::take(&policy, &mut state, START, 10);
+        let taken = Taken { at: START, reset_at: START + first.reset_after_ms * 1_000 };
+        let half = START + SECOND / 2;
+        let left = if matches!(state, State::Rate(_)) { 5 } else { 10 };
+        assert_eq!(policy.refund(&mut state.clone(), half, 10, taken), left, "{policy:?}");
+        let later = START + HOUR;
+        decision::take(&policy, &mut state, later, 10);
+        assert_eq!(policy.refund(&mut state, later, 10, taken), 0, "{policy:?}");
+        assert_eq!(policy.remaining(&state, later), 0, "{policy:?}");
     }
 }
 

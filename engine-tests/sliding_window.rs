@@ -138,7 +138,7 @@ impl Oracle for SlidingOracle {
         let own_end = (now / spec.width() + 1) * spec.width();
         let newest = self.calls.iter().map(|call| call.bucket_end).max();
         if newest.is_some_and(|newest| newest > own_end + window) {
-            let cost = self.used(spec, now).max(spec.limit);
+            let cost = self.used(spec, now);
             self.calls = vec![Call { bucket_end: own_end, cost }];
             self.forgotten_at = own_end + window;
         }

@@ -10,8 +10,8 @@
 --
 -- Answers with the time; the states that the calls left under each policy, in doubles; what became of the calls
 -- under each policy, one byte each, or nothing if all are ADMITTED; further doubles, call by call: the units of an
--- operation, and what belongs to an outcome (OVERRIDDEN: the numbers of its own; OTHER: the state's numbers; BLOCKED:
--- the block's end); and at the end a text for each that is UNWRITTEN.
+-- operation, and what belongs to an outcome (OVERRIDDEN: the numbers of its own, and their end; OTHER: the state's
+-- numbers; BLOCKED: the block's end); and at the end a text for each that is UNWRITTEN.
 -- Of a booking the units are the microseconds until its slot, and 1 more, or 0 if nothing was booked; and
 -- if something was, the states of the keys follow as they were before, by policy seven doubles (rate.lua).
 --

@@ -82,7 +82,7 @@ local function note(round, group, books, key, cost, outcome)
     code = code + round.OTHER
   end
   if books.numbers then
-    code, more = code + round.OVERRIDDEN, books.numbers .. (other or '')
+    code, more = code + round.OVERRIDDEN, books.numbers .. struct.pack('>d', extras.ends) .. (other or '')
   end
   if extras and extras.blocked > round.now then
     code, more = code + round.BLOCKED, (more or '') .. struct.pack('>d', extras.blocked)

@@ -24,11 +24,11 @@ local function fixed_window(round, source, at)
   -- By key: the units that are added to the window that is stored.
   local more = {}
 
-  -- A window that ends later than any can now was left by a clock that has stepped back, or by a longer
-  -- window: a full one from now.
+  -- A window that ends later than any can now was written by a longer window, or the clock has stepped back: its end
+  -- moves to that of a window opened now, and its count stays.
   local function keep(key, window_end, count)
     if window_end > latest_end then
-      window_end, count = new_end, math.max(count, limit)
+      window_end = new_end
       mark(key, 2)
     end
     -- A window from which all has been given back is none.

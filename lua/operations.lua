@@ -149,8 +149,9 @@ local function new_operations(round)
       local key = keys[index]
       if key > 0 and not group.stale then
         local books = owner(group, index, key)
-        -- A key is met as by a call with a cost.
-        if books.admits(key, 1) ~= round.UNREADABLE then
+        -- A key is met as by a call with a cost. Nothing of the call is left once its reset time has passed, though under
+        -- a longer window its units may count again.
+        if books.admits(key, 1) ~= round.UNREADABLE and reset_at > round.now then
           if books.writes_refunds then
             renew(group, index, key)
             books = owner(group, index, key)

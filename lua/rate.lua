@@ -208,22 +208,28 @@ local function rate(round, source, at)
     micros[key], parts[key], others[key] = m, next_part, nil
   end
 
-  local function refund(key, given)
+  local function refund(key, given, _, reset_at)
     local other = others[key]
-    if other and other.booked > now then
-      -- Those who wait have their slots already, which nothing may come between.
+    local drained_at = reset_at - (lingers and DAY or 0)
+    if drained_at <= now or (other and other.booked > now) then
+      -- The call's units have drained; or those who wait have their slots already, which nothing may come between.
       return 0
     end
     local q, r, n = (period - period % units) / units, period % units, units
     if other then
       q, r, n = other.q, other.r, other.units
     end
-    local m, part = micros[key], parts[key]
-    local back = math.min(given, units_used(m, part, other or { q = q, r = r, units = n }, now))
+    local m, part, written_with = micros[key], parts[key], other or { q = q, r = r, units = n }
+    local left = math.min(units_used(m, part, written_with, now), units_used(drained_at, 0, written_with, now))
+    local back = math.min(given, left)
     if back == 0 then
       return 0
     end
     local back_micros, back_part = time_of(back, q, r, n)
+    if back_micros >= drained_at - now then
+      -- The last of them have drained in part.
+      back_micros, back_part = drained_at - now, 0
+    end
     m, part = m - back_micros, part - back_part
     if part < 0 then
       m, part = m - 1, part + n

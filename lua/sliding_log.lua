@@ -1,15 +1,15 @@
 -- The twin of src/algorithm/sliding_log.rs: one limit or several over a log of calls.
 --
 -- A value is a sorted set of entries: the score is the entry's time, the member its cumulative units (7
--- bytes), so that members differ and equal scores are in order, and its own units (4 bytes). Where they are
--- not 0 there follow how far the time lies ahead of the time seen (7 bytes), and how many units are kept
--- (4 bytes). All are whole numbers, big-endian.
+-- bytes), so that members differ and equal scores are in order, its own units (4 bytes), and how long after the newest
+-- entry the log is needed (1 byte: the code of a length). Where they are not 0 there follow how far the time lies ahead of
+-- the time seen (7 bytes), and how many units are kept (4 bytes). All are whole numbers, big-endian.
 --
 -- A policy is 1 if refused attempts count or else 0, the precision, the number of limits, and each one's
 -- limit and window. Of a state each limit tells: limit, remaining, retry at, settled at.
 
 local function sliding_log(round, source, at)
-  local LIMIT, MOST_DROPPED, DROP_EVERY = 9007199254740992, 100, 16
+  local LIMIT, MOST_DROPPED, DROP_EVERY, MOST_SPAN = 9007199254740992, 100, 16, 200
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
   local call, pack, unpack_struct, format = redis.pcall, struct.pack, struct.unpack, string.format
   local max, min = math.max, math.min
@@ -21,6 +21,18 @@ local function sliding_log(round, source, at)
   local least, most, longest = min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
   local dirty, how, mark = new_marks()
 
+  -- The code of a length in one byte: 4 to 7 times a power of two, rounded up.
+  local function span_code(length)
+    local fraction, exponent = math.frexp(max(length, 4))
+    return (exponent - 3) * 4 + math.ceil(fraction * 8) - 4
+  end
+
+  local function span_of(code)
+    return (4 + code % 4) * 2 ^ math.floor(code / 4)
+  end
+
+  local own_span = span_code(longest)
+
   -- By key: its log. Nil is a value that cannot be read. And what stands behind the state.
   local logs, trailers = {}, {}
 
@@ -30,15 +42,18 @@ local function sliding_log(round, source, at)
 
   -- Reads an entry; nil if it is none.
   local function entry(member, score)
-    local time, after, units, lag, keep = tonumber(score), 0, 0, 0, 0
-    if #member == 11 then
-      after, units = unpack_struct('>I7I4', member)
-    elseif #member == 22 or (#member > 22 and split(string.sub(member, 23)) == '') then
-      after, units, lag, keep = unpack_struct('>I7I4I7I4', member)
+    local time, after, units, span, lag, keep = tonumber(score), 0, 0, 0, 0, 0
+    if #member == 12 then
+      after, units, span = unpack_struct('>I7I4B', member)
+    elseif #member == 23 or (#member > 23 and split(string.sub(member, 24)) == '') then
+      after, units, span, lag, keep = unpack_struct('>I7I4BI7I4', member)
     end
     local is_whole = time and time >= 0 and time < LIMIT and time % 1 == 0
-    if is_whole and (units >= 1 or #member > 11) and units <= after and after < LIMIT and lag <= time then
-      return time, after, units, lag, keep
+    if
+      is_whole and (units >= 1 or #member > 12) and units <= after and after < LIMIT and lag <= time
+      and span <= MOST_SPAN
+    then
+      return time, after, units, span, lag, keep
     end
   end
 
@@ -116,15 +131,23 @@ local function sliding_log(round, source, at)
     -- By limit: the units before what counts; the end and the time of the first entry that does. `stored` are
     -- the units up to the newest entry that Redis has, `added` those of the entries that it has not.
     local log = { before = {}, reaches = {}, times = {}, added = {}, due = 0 }
-    log.after, log.units, log.stored, log.keep, log.at = 0, 0, 0, 0, round.now
+    log.after, log.units, log.stored, log.keep, log.at, log.span = 0, 0, 0, 0, round.now, 0
     if found[1] then
-      local time, after, units, lag, keep = entry(found[1], found[2])
+      local time, after, units, span, lag, keep = entry(found[1], found[2])
       if not time then
         return
       end
       log.member, log.time, log.after, log.units, log.stored = found[1], time, after, units, after
-      log.keep, log.at, log.lag = keep, max(round.now, time - lag), lag
-      trailers[key] = #found[1] > 22 and string.sub(found[1], 23)
+      log.keep, log.at, log.lag, log.span = keep, max(round.now, time - lag), lag, span
+      trailers[key] = #found[1] > 23 and string.sub(found[1], 24)
+      if units > 0 and time + span_of(span) <= round.now then
+        -- It has settled: Redis may have dropped it, or not.
+        restart(log, 0, round_up(round.now))
+        log.keep, log.at, log.lag, log.span = 0, round.now, 0, 0
+        logs[key] = log
+        mark(key, 2)
+        return
+      end
       if time - lag > round.now + longest then
         -- Left by a clock that has stepped back: as fully used now.
         local before = first_counting(name, log, time - lag, longest)
@@ -137,7 +160,7 @@ local function sliding_log(round, source, at)
         end
         used = max(used, most)
         restart(log, used, round_up(round.now))
-        log.at, log.keep = round.now, counts_refused and used or 0
+        log.at, log.keep, log.span = round.now, counts_refused and used or 0, max(span, own_span)
         logs[key] = log
         mark(key, 2)
         return
@@ -178,6 +201,7 @@ local function sliding_log(round, source, at)
     if is_due(log.after, cost) then
       log.due = log.due + 1
     end
+    log.span = max(log.span, own_span)
     log.after = log.after + cost
     log.added[#log.added + 1] = cost
     mark(key, 2)
@@ -203,12 +227,23 @@ local function sliding_log(round, source, at)
     record(key, logs[key], cost)
   end
 
+  -- The time of the newest entry, if one counts units.
+  local function newest_of(log)
+    return #log.added > 0 and log.new or log.units > 0 and log.time
+  end
+
+  -- From when on the log counts for nobody.
+  local function settled_at(log)
+    return newest_of(log) and newest_of(log) + span_of(log.span) or 0
+  end
+
   -- The first time at which a limit that refuses a cost would not: when the entry has left that holds the
   -- last unit in its way.
   local function frees_at(key, log, index, cost)
-    local after = log.after
-    if round.peeks and counts_refused then
-      after = after + cost
+    local after, extras, until_settled = log.after, round.extras[key], settled_at(log)
+    -- The call would be written down, unless the key is blocked.
+    if round.peeks and counts_refused and not (extras and extras.blocked > round.now) then
+      after, until_settled = after + cost, math.huge
     end
     local last, time = after - limits[index] + cost, log.new
     if last <= log.stored then
@@ -224,7 +259,7 @@ local function sliding_log(round, source, at)
         end
       end
     end
-    return time + windows[index]
+    return min(time + windows[index], until_settled)
   end
 
   local function tell(key, cost, outcome)
@@ -235,9 +270,8 @@ local function sliding_log(round, source, at)
         if outcome == REFUSED and used + cost > limit then
           retry_at = frees_at(key, log, index, cost)
         end
-        local newest = #log.added > 0 and log.new or log.units > 0 and log.time
-        local settled_at = newest and newest + windows[index] or 0
-        told[index] = pack('>dddd', limit, max(0, limit - used), retry_at, settled_at)
+        local settles = newest_of(log) and min(newest_of(log) + windows[index], settled_at(log)) or 0
+        told[index] = pack('>dddd', limit, max(0, limit - used), retry_at, settles)
       else
         told[index] = pack('>dddd', 0, 0, 0, 0)
       end
@@ -268,11 +302,11 @@ local function sliding_log(round, source, at)
     return count
   end
 
-  local function member(after, units, lag, keep, text)
+  local function member(after, units, span, lag, keep, text)
     if lag > 0 or keep > 0 or units == 0 or text ~= '' then
-      return pack('>I7I4I7I4', after, units, lag, keep) .. text
+      return pack('>I7I4BI7I4', after, units, span, lag, keep) .. text
     end
-    return pack('>I7I4', after, units)
+    return pack('>I7I4B', after, units, span)
   end
 
   -- The scores and members of what was added: one entry for each call, or one for all. What stands behind the state
@@ -281,7 +315,7 @@ local function sliding_log(round, source, at)
     local added, after, text = log.added, log.stored, extras_text(round, key)
     if #added == 0 then
       log.outdated = log.member
-      return { exact(log.time or 0), member(after, log.units, log.lag or 0, log.keep, text) }
+      return { exact(log.time or 0), member(after, log.units, log.span, log.lag or 0, log.keep, text) }
     end
     local score, lag, words = exact(log.new), log.new - log.at, {}
     if precision > 1 then
@@ -295,7 +329,7 @@ local function sliding_log(round, source, at)
     for index, units in ipairs(added) do
       after = after + units
       words[index * 2 - 1] = score
-      words[index * 2] = member(after, units, lag, log.keep, index == #added and text or '')
+      words[index * 2] = member(after, units, log.span, lag, log.keep, index == #added and text or '')
     end
     return words
   end
@@ -306,9 +340,10 @@ local function sliding_log(round, source, at)
     local name = KEYS[key]
     local left = call('PTTL', name)
     -- One millisecond more: Redis's clock for expiry may lag behind this script's.
-    local needed = max(math.ceil((log.new + longest - round.now) / 1000) + 1, extras_ttl(round, key))
+    local span = span_of(log.span)
+    local needed = max(math.ceil((log.new + span - round.now) / 1000) + 1, extras_ttl(round, key))
     if type(left) == 'number' and left < needed then
-      local ttl = exact(needed + max(1000, math.floor(longest / 8000)))
+      local ttl = exact(needed + max(1000, math.floor(span / 8000)))
       return call('PEXPIRE', name, ttl)
     end
     return left
@@ -332,10 +367,10 @@ local function sliding_log(round, source, at)
     local first = rank_of(name, before + 1, 0, size)
     local last = rank_of(name, before + back + 1, first, size)
     local found = call('ZRANGE', name, exact(last), exact(last), 'WITHSCORES')
-    local _, after, own, lag, keep = entry(found[1], found[2])
+    local _, after, own, span, lag, keep = entry(found[1], found[2])
     local left = min(own, after - before - back)
     if left < own then
-      local changed = member(after, left, lag, keep, string.sub(found[1], 23))
+      local changed = member(after, left, span, lag, keep, string.sub(found[1], 24))
       if type(call('ZADD', name, found[2], changed)) ~= 'number' then
         return 0
       end
@@ -356,8 +391,8 @@ local function sliding_log(round, source, at)
     local log, name = logs[key], KEYS[key]
     if log.replaced then
       local gone = call('UNLINK', name)
-      if type(gone) ~= 'number' then
-        return gone
+      if type(gone) ~= 'number' or (#log.added == 0 and extras_text(round, key) == '') then
+        return type(gone) ~= 'number' and gone or nil
       end
     end
     local words = entries(key, log)

@@ -46,8 +46,8 @@ local function sliding_window(round, source, at, layout)
     end
     old_newest[key], old_used[key], old_settled[key] = entry_end, units, settles
     if entry_end > far then
-      -- As fully used now.
-      units, entry_end, settles = math.max(units, limit), own_end, own_end + span
+      -- A clock step, or a version with much wider buckets, has left it: all that counts moves into the bucket of now.
+      entry_end, settles = own_end, own_end + span
       rebased[key] = true
       mark(key, 2)
     end

@@ -126,15 +126,19 @@ local function token_bucket_interval(round, source, at)
     anchors[key], useds[key], others[key] = next_anchor, next_used, nil
   end
 
-  local function refund(key, units)
+  local function refund(key, units, _, reset_at)
     local other = others[key]
-    local anchor, used
+    local length, per_refill = every, tokens
     if other then
-      anchor, used = counted(now, anchors[key], useds[key], other.every, other.tokens)
-    else
-      anchor, used = counted(now, anchors[key], useds[key], every, tokens)
+      length, per_refill = other.every, other.tokens
     end
-    local back = math.min(units, used)
+    local anchor, used = counted(now, anchors[key], useds[key], length, per_refill)
+    -- The refills until the call's units are as if never taken.
+    local since_anchor, refills = reset_at - (size == 41 and DAY or 0) - anchor, 0
+    if since_anchor > now - anchor and since_anchor > 0 then
+      refills = (since_anchor - since_anchor % length) / length
+    end
+    local back = math.min(units, used, refills * per_refill)
     if back == 0 then
       return 0
     end

@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{Algorithm as _, Look, Outcome, Taken};
+use crate::algorithm::{Algorithm as _, Look, Outcome, Standings, Taken};
 use crate::operation::{Bookings, Operation};
 use crate::policies::{NamedPolicy, Policies};
 use crate::policy::{Policy, State};
@@ -117,8 +117,12 @@ pub fn perform(
         Operation::Peek { cost } => {
             return Performed::new(peek(named, &seats, now, *cost), 0);
         }
-        Operation::Settle { expires_at, .. } if *expires_at <= now => 0,
+        Operation::Settle { expires_at, .. } if *expires_at <= now => {
+            seats.iter_mut().for_each(|seat| seat.repair(now));
+            0
+        }
         Operation::Settle { units, actual, taken, .. } => {
+            seats.iter_mut().for_each(|seat| seat.repair(now));
             let moved = match units.checked_sub(*actual) {
                 None => penalize(&mut seats, now, *actual - *units),
                 Some(0) => 0,
@@ -140,19 +144,25 @@ pub fn perform(
             0
         }
         Operation::Block { lasting } => {
+            seats.iter_mut().for_each(|seat| seat.repair(now));
             block_until(&mut seats, end_of(now, *lasting));
             0
         }
         Operation::Unblock => {
+            seats.iter_mut().for_each(|seat| seat.repair(now));
             block_until(&mut seats, 0);
             0
         }
         Operation::Override { policies, lasting } => {
+            seats.iter_mut().for_each(|seat| seat.repair(now));
             override_until(&mut seats, policies, end_of(now, *lasting));
+            seats.iter_mut().for_each(|seat| seat.repair(now));
             0
         }
         Operation::ClearOverride => {
+            seats.iter_mut().for_each(|seat| seat.repair(now));
             seats.iter_mut().for_each(|seat| seat.part.extras.numbers = None);
+            seats.iter_mut().for_each(|seat| seat.repair(now));
             0
         }
     };
@@ -183,6 +193,12 @@ impl Seat<'_, '_> {
         policy.meet(state, now);
     }
 
+    /// Moves what lies too far ahead, as every operation but a peek does: a window that an operation
+    /// shortens ends one window from that operation, and not from the call after it.
+    fn repair(&mut self, now: Micros) {
+        self.charge(now, 0);
+    }
+
     /// Charges, and tells what became of it.
     fn charge(&mut self, now: Micros, cost: u64) -> Outcome {
         let (policy, state) = self.policy_and_state(now);
@@ -210,7 +226,13 @@ impl Seat<'_, '_> {
 
     fn vote_by(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> Vote {
         let standings = self.policy(now).standings(state, now, cost, outcome);
-        Vote { outcome, blocked_until: self.part.extras.blocked_until, standings }
+        self.vote_of(now, outcome, standings)
+    }
+
+    fn vote_of(&self, now: Micros, outcome: Outcome, standings: Standings) -> Vote {
+        let Extras { blocked_until, ref numbers } = *self.part.extras;
+        let own = numbers.as_ref().filter(|own| own.until > now);
+        Vote { outcome, blocked_until, changes_at: own.map(|own| own.until), standings }
     }
 }
 
@@ -286,7 +308,7 @@ fn peek(named: bool, seats: &[Seat<'_, '_>], now: Micros, cost: u64) -> Told {
         }
         let Look { outcome, takes_last: last, standings } = policy.look(state, now, cost);
         takes_last |= last;
-        Vote { outcome, blocked_until: seat.part.extras.blocked_until, standings }
+        seat.vote_of(now, outcome, standings)
     };
     let votes: Vec<_> = seats.iter().map(&mut vote).collect();
     told(named, &votes, now, cost).foreseen(takes_last)

@@ -219,6 +219,10 @@ impl Algorithm for Policy {
     }
 
     fn refund(&self, state: &mut State, now: Micros, units: u64, taken: Taken) -> u64 {
+        // Nothing of the call is left, though under a longer window its units may count again.
+        if taken.reset_at <= now {
+            return 0;
+        }
         decide!(self, state, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
     }
 

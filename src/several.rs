@@ -50,17 +50,21 @@ pub struct Vote {
     pub outcome: Outcome,
     /// Its key is blocked until then; any time up to now if it is not.
     pub blocked_until: Micros,
-    /// By its own outcome. The block is not in these numbers.
+    /// When the key's own numbers end that are in force.
+    pub changes_at: Option<Micros>,
+    /// By its own outcome. The block and the end of the key's own numbers are not in these numbers.
     pub standings: Standings,
 }
 
 impl Vote {
     /// How the limits stand: a blocked key admits nothing, and is not as if never used, before the
-    /// block's end.
+    /// block's end. When a key's own numbers end, the limiter's decide, which may admit the call at once:
+    /// nobody should wait for longer.
     fn standings(&self, now: Micros) -> impl Iterator<Item = Standing> {
         let until = if self.blocked_until > now { self.blocked_until } else { 0 };
+        let changes_at = self.changes_at.unwrap_or(Micros::MAX);
         self.standings.iter().map(move |standing| Standing {
-            retry_at: standing.retry_at.max(until),
+            retry_at: standing.retry_at.min(changes_at).max(until),
             settled_at: standing.settled_at.max(until),
             ..*standing
         })

@@ -224,7 +224,7 @@ fn a_repair_is_kept_when_the_call_is_refused() {
     let mut server = Server::start();
     for layout in LAYOUTS {
         let policy = layout(SlidingSpec { limit: 10, window: SECOND, buckets: 10 });
-        take_at(&mut server, &policy, START + DAY, 1);
+        take_at(&mut server, &policy, START + DAY, 10);
         let refused = take_at(&mut server, &policy, START, 1);
         assert_eq!((refused.status, refused.retry_after_ms), (Status::Refused, 1_100));
         let again = take_at(&mut server, &policy, START + SECOND, 1);

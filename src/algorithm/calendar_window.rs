@@ -15,8 +15,9 @@
 //! was opened admits at most the larger limit, and ends at a boundary of one of the versions before
 //! the next is opened. A window that ends further ahead than twice the longest window (see
 //! [`Calendar::horizon`]: two parts of a day; 50 hours; 14 days and 2 hours; 62 days and 2 hours) was
-//! left by a clock that has stepped back, or by much longer windows: it is full until the next
-//! boundary.
+//! written by longer windows, or the clock has stepped back: its end moves to the next boundary, and
+//! its count stays. Twice: a window that is opened just before the clock steps back by less than a
+//! window must not be counted anew when the clock comes to its beginning again.
 //!
 //! Source: go-zero's PeriodLimit with `Align`, whose three states (allowed, hit the quota, over the
 //! quota) are the statuses allowed, allowed-last and refused. Unlike there, changes of offset are
@@ -165,15 +166,16 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_step_back_locks_a_key_for_no_longer_than_to_the_next_boundary() {
+    fn a_window_that_ends_too_late_keeps_its_count_and_ends_at_the_next_boundary() {
         let ten = daily(10);
         let (now, ends_ms) = (NOON, (NOON + 50 * HOUR) / 1_000);
         let mut at_the_horizon = WindowState { ends_ms, count: 1 };
         assert_eq!(ten.charge(&mut at_the_horizon, now, 1), Outcome::Admitted);
         assert_eq!(at_the_horizon, WindowState { ends_ms, count: 2 });
         let mut beyond = WindowState { ends_ms: ends_ms + 1, count: 1 };
-        assert_eq!(ten.charge(&mut beyond, now, 1), Outcome::Refused);
-        assert_eq!(beyond, WindowState { ends_ms: (NOON + 12 * HOUR) / 1_000, count: 10 });
+        assert_eq!(ten.charge(&mut beyond, now, 1), Outcome::Admitted);
+        assert_eq!(beyond, WindowState { ends_ms: (NOON + 12 * HOUR) / 1_000, count: 2 });
+        assert_eq!(ten.charge(&mut beyond, now, 9), Outcome::Refused);
         assert_eq!(ten.charge(&mut beyond, NOON + 12 * HOUR, 10), Outcome::Admitted);
     }
 

@@ -16,11 +16,12 @@
 //! counts. Of what is admitted less what came back the law holds as it is: an open window counts at
 //! least one unit.
 //!
-//! **Changed numbers.** A window keeps the end it was opened with, and its count is judged by the
-//! limit of whoever asks; across a change, several versions side by side included, at most the
-//! larger limit is admitted per window of the shorter length. A window that ends later than one
-//! opened now would cannot be told from one that a clock step left behind: it is full for one
-//! window of the new length.
+//! **Changed numbers and clock steps.** A window's count is judged by the limit of whoever asks. A
+//! window keeps the end it was opened with, unless that is later than the end of a window opened
+//! now: a longer window wrote it, or the clock has stepped back. Then its end moves to that of a
+//! window opened now, and its count stays. So each window admits at most the largest limit of those
+//! who ask, and lasts at least the shortest of their windows; the second half of the law holds of
+//! these two numbers, since a rolling window that goes beyond a moved end begins after the move.
 //!
 //! Source: the fixed window of the Go + Redis limiter and the PHP/Lua counter. Unlike there, a
 //! refused call counts nothing unless that is asked for, the cost is added before it is compared,
@@ -61,8 +62,8 @@ impl WindowState {
         new_end: impl Fn() -> u64,
     ) -> Outcome {
         if self.ends() > latest {
-            // Left by a clock that has stepped back, or by a longer window: a full one from now.
-            *self = Self { ends_ms: new_end(), count: self.count.max(limit) };
+            // A longer window wrote it, or the clock has stepped back.
+            self.ends_ms = new_end();
         }
         let outcome = self.outcome(limit, now, cost);
         if cost > 0 && outcome == Outcome::Admitted {
@@ -242,11 +243,15 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_step_back_locks_a_key_for_no_longer_than_a_window() {
+    fn a_window_that_ends_too_late_keeps_its_count_and_ends_one_window_from_now() {
         let ten = window(10, 1_000_000);
-        let mut state = WindowState { ends_ms: 86_401_000, count: 1 };
-        assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
-        assert_eq!(state, WindowState { ends_ms: 1_000, count: 10 });
+        // As a window of a day leaves it, or a clock step.
+        let mut state = WindowState { ends_ms: 86_401_000, count: 7 };
+        assert_eq!(ten.charge(&mut state, 0, 4), Outcome::Refused);
+        assert_eq!(state, WindowState { ends_ms: 1_000, count: 7 });
+        assert_eq!(ten.charge(&mut state, 500_000, 3), Outcome::Admitted);
+        assert_eq!(state, WindowState { ends_ms: 1_000, count: 10 }, "the end has moved once");
+        assert_eq!(ten.charge(&mut state, 999_999, 1), Outcome::Refused);
         assert_eq!(ten.charge(&mut state, 1_000_000, 10), Outcome::Admitted);
     }
 

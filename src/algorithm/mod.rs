@@ -130,9 +130,10 @@ impl Look {
 /// - **Honesty.** [`remaining`](Self::remaining) is the largest cost that would be admitted now;
 ///   [`retry_at`](Self::retry_at) is the first microsecond at which the refused cost would be.
 /// - **Repair.** After a step back of the clock a state may lie further ahead than the algorithm
-///   can have put it (its horizon: the time to full, or the window). It is then re-based as fully
-///   used at `now`, and this is kept even when the call is refused: so a clock that jumps far
-///   forward and back locks a key for no longer than the horizon.
+///   can have put it (its horizon: the time to full, or the window). It is then moved to within the
+///   horizon, and this is kept even when the call is refused: so a clock that jumps far forward and
+///   back locks a key for no longer than the horizon. Windows keep their counts; what drains, and a
+///   log, is fully used at `now`.
 pub trait Algorithm {
     /// What is remembered of one key.
     type State: State;

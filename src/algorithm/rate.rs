@@ -28,9 +28,12 @@
 //! while a slot is still to come no call is decided as of an earlier time: so slots and calls are in
 //! the order of their times, and the law holds of slots as it does of calls, whoever reads the state.
 //!
-//! **Refunds.** Units that come back move the arrival back by their time, but not to before now: at
-//! most what is on the books comes back, whoever put it there. So of what is admitted in a window less
-//! what came back in it the law holds as it is.
+//! **Refunds.** Units drain in the order in which they were taken, so those of a call have drained
+//! when the arrival that it left has come. Before that at most those come back that have not drained,
+//! and at most what is on the books: the arrival moves back by their time, but by no more than is
+//! left of the call's, and not to before now. So of what is admitted in a window less what came back
+//! in it the law holds as it is. A decision tells its arrival in whole milliseconds, rounded up:
+//! so much too late a unit may still come back.
 
 use std::sync::Arc;
 
@@ -319,21 +322,26 @@ impl<T: RateBased> Algorithm for T {
         arrival.map_or_else(|outcome| outcome, |_| Outcome::Admitted)
     }
 
-    /// The arrival moves back by the time of the units, in the numbers that it was written with; what
-    /// has drained is gone, so it does not matter when they were taken.
-    fn refund(&self, state: &mut RateState, now: Micros, units: u64, _taken: Taken) -> u64 {
+    /// The arrival moves back by the time of the units, in the numbers that it was written with, and by
+    /// at most the time until those of the call have drained.
+    fn refund(&self, state: &mut RateState, now: Micros, units: u64, taken: Taken) -> u64 {
         let numbers = &state.numbers;
+        let lingering = if self.rate().numbers.lingers { LINGER } else { 0 };
+        let drained_at = Arrival::at(taken.reset_at.saturating_sub(lingering));
         // Those who wait have their slots already, which nothing may come between.
-        let used = if state.awaits_slot(now) { 0 } else { numbers.used(state.arrival, now) };
-        if used == 0 {
+        if state.awaits_slot(now) || drained_at <= Arrival::at(now) {
             return 0;
         }
-        let given = units.min(used);
-        if given == used {
+        let left = numbers.used(state.arrival, now).min(numbers.used(drained_at, now));
+        let given = units.min(left);
+        if given > 0 {
             // The last of them may have drained in part.
-            state.arrival = Arrival::at(now);
-        } else {
-            state.arrival = state.arrival.minus(numbers.time_of(given), numbers.units);
+            let time = numbers.time_of(given).min(Arrival::at(drained_at.micros - now));
+            state.arrival = if state.arrival > time.after(now) {
+                state.arrival.minus(time, numbers.units)
+            } else {
+                Arrival::at(now)
+            };
         }
         given
     }

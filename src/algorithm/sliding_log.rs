@@ -30,7 +30,9 @@
 //! included, at most the larger limit is admitted in any window of the shorter length: whoever has
 //! the shorter window drops what the longer one would still count. A log of refused attempts keeps
 //! as many units as the largest limit that wrote to it, so that a smaller limit's attempts do not
-//! push out what a larger one counts.
+//! push out what a larger one counts. A log also carries how long after its newest entry it is needed:
+//! for the longest window of those who wrote it while it was, rounded up by less than a quarter. From
+//! then on it counts for nobody, because a store may have dropped it.
 //!
 //! Source: the sorted-set limiters, and the sliding log with strategies of the Go + Redis limiter.
 //! Unlike there, two calls of one microsecond both count, refused requests count only if asked for,
@@ -38,8 +40,10 @@
 
 use std::borrow::Cow;
 
-use super::log::LogState;
-use super::{Algorithm, InvalidNumber, Look, Outcome, Standing, Standings, Taken, checked_length};
+use super::log::{LogState, SpanCode};
+use super::{
+    Algorithm, InvalidNumber, Look, Outcome, Standing, Standings, State as _, Taken, checked_length,
+};
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
 /// The largest limit of a log: it may remember so many calls of each key.
@@ -149,9 +153,14 @@ impl SlidingLog {
         self.count_refused
     }
 
-    /// Whether a clock step left the log further ahead than it can be.
-    fn is_ahead(&self, log: &LogState, now: Micros) -> bool {
-        log.seen > now + self.longest
+    /// The log as it stands at `now`, if it is not as it was written: fully used if a clock step left
+    /// it further ahead than it can be, and nothing if it has settled.
+    fn standing(&self, log: &LogState, now: Micros) -> Option<LogState> {
+        if log.seen > now + self.longest {
+            return Some(self.full(log, now));
+        }
+        // Without entries there is nothing to forget.
+        (log.entries() > 0 && log.settled_at() <= now).then(LogState::default)
     }
 
     /// The units that the longest window holds, without those that refused attempts have pushed out
@@ -168,7 +177,7 @@ impl SlidingLog {
         let mut full = LogState::of(units, time);
         full.seen = now;
         full.keep = if self.count_refused { units } else { 0 };
-        full.needed_until(time + self.longest);
+        full.span = log.span.max(SpanCode::of(self.longest));
         full
     }
 
@@ -195,9 +204,9 @@ impl SlidingLog {
         let used = log.used(at, self.longest);
         if log.after() + cost > MAX_SAFE {
             // The cumulative numbers end: what counts begins anew, as of now.
-            let keep = log.keep;
+            let (keep, span) = (log.keep, log.span);
             *log = LogState::of(used, time);
-            log.keep = keep;
+            (log.keep, log.span) = (keep, span);
         }
         log.keep = match (self.count_refused, used, log.keep) {
             (false, ..) => 0,
@@ -208,7 +217,7 @@ impl SlidingLog {
         let due = self.precision > 1 || log.after() % DROP_EVERY + cost >= DROP_EVERY;
         log.push(cost, time, self.precision > 1);
         log.seen = at;
-        log.needed_until(time + self.longest);
+        log.span = log.span.max(SpanCode::of(self.longest));
         if due {
             let pushed_out = if log.keep > 0 { log.after().saturating_sub(log.keep) } else { 0 };
             log.drop_oldest(MOST_DROPPED, at.checked_sub(self.longest), pushed_out);
@@ -221,7 +230,12 @@ impl SlidingLog {
         // Once this unit has left, and all older ones, the cost fits.
         let last = (log.after() + more).saturating_sub(one.limit.saturating_sub(cost));
         let time = log.time_of_unit(last).unwrap_or_else(|| self.time_of_new(log, at));
-        time + one.window
+        if more > 0 { time + one.window } else { (time + one.window).min(log.settled_at()) }
+    }
+
+    /// From when on nothing counts in a window.
+    fn settled_under(&self, log: &LogState, window: Micros) -> Micros {
+        log.newest().map_or(0, |newest| (newest + window).min(log.settled_at()))
     }
 
     /// How each limit stands, if a refused call of `more` units is still to be written down.
@@ -234,7 +248,7 @@ impl SlidingLog {
                 limit: one.limit,
                 remaining: one.limit.saturating_sub(used),
                 retry_at: if refuses { self.frees_at(log, at, one, cost, more) } else { 0 },
-                settled_at: log.newest().map_or(0, |newest| newest + one.window),
+                settled_at: self.settled_under(log, one.window),
             }
         };
         let standings = self.limits.iter().map(stand);
@@ -258,8 +272,8 @@ impl Algorithm for SlidingLog {
     }
 
     fn charge(&self, log: &mut LogState, now: Micros, cost: u64) -> Outcome {
-        if self.is_ahead(log, now) {
-            *log = self.full(log, now);
+        if let Some(standing) = self.standing(log, now) {
+            *log = standing;
         }
         let at = now.max(log.seen);
         let outcome = self.judge(log, at, cost);
@@ -299,7 +313,7 @@ impl Algorithm for SlidingLog {
     }
 
     fn settled_at(&self, log: &LogState) -> Micros {
-        log.newest().map_or(0, |newest| newest + self.longest)
+        self.settled_under(log, self.longest)
     }
 
     fn named_limits(&self) -> usize {
@@ -312,10 +326,7 @@ impl Algorithm for SlidingLog {
 
     /// A log may be long, so nothing is copied.
     fn look(&self, log: &LogState, now: Micros, cost: u64) -> Look {
-        let log = match self.is_ahead(log, now) {
-            true => Cow::Owned(self.full(log, now)),
-            false => Cow::Borrowed(log),
-        };
+        let log = self.standing(log, now).map_or(Cow::Borrowed(log), Cow::Owned);
         let outcome = self.judge(&log, now.max(log.seen), cost);
         let refused = outcome == Outcome::Refused;
         let more = if refused && self.count_refused { cost } else { 0 };

@@ -20,14 +20,15 @@
 //!
 //! **Clock steps.** A call goes into the entry of its own bucket if that is newer than the newest
 //! entry, and otherwise into the newest, so entries stay in order. After a step back entries count
-//! for longer, and none counts for less long. A newest entry that ends further ahead than a window
-//! and a bucket is re-based: one entry in the bucket of now, as fully used.
+//! for longer, and none counts for less long. Where the newest entry ends further ahead than a window
+//! and a bucket, all that counts moves into one entry in the bucket of now: it counts for a window
+//! from then on.
 //!
 //! **Changed numbers.** Entries are times, so any numbers can read them. The bound across a
 //! change, several versions side by side included, is the larger limit in any rolling window of
 //! the shorter length. A state also carries when it settles under the numbers that wrote it last:
-//! from then on it counts for nobody, because a store may have dropped it. To a version whose
-//! window is shorter than the buckets of another, a key that the other has just used is full.
+//! from then on it counts for nobody, because a store may have dropped it. What buckets that are much
+//! wider have counted moves as after a clock step.
 //!
 //! Source: the sliding window of the Go + Redis limiter, with its buckets in a hash (O(buckets)
 //! a call) or in a list (O(1)). Unlike there, all that has expired is dropped at once and not one
@@ -129,13 +130,13 @@ impl SlidingWindow {
         end.next_multiple_of(self.width) + self.span
     }
 
-    /// Re-bases what a clock step, or a version with much wider buckets, has left further ahead
-    /// than a window and a bucket.
+    /// Moves what a clock step, or a version with much wider buckets, has left further ahead than a
+    /// window and a bucket into the bucket of now.
     fn repair(&self, buckets: &mut Buckets, now: Micros) {
         let own_end = self.start(now) + self.width;
         if buckets.entries.back().is_some_and(|newest| newest.time > own_end + self.span) {
             let used = buckets.counted(now, self.horizon(now)).used();
-            let entry = Entry { time: own_end, after: used.max(self.limit) };
+            let entry = Entry { time: own_end, after: used };
             let settled_at = self.ceases_at(own_end);
             *buckets = Buckets { entries: VecDeque::from([entry]), before: 0, settled_at };
         }

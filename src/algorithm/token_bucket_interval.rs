@@ -19,8 +19,10 @@
 //! a change, several versions side by side included, is the law with the largest capacity + debt,
 //! the most tokens and the shortest `every`.
 //!
-//! **Refunds.** Units that come back are no longer used; refills go on as they were. At most what is
-//! used comes back, so of what is admitted less what came back the law holds as it is.
+//! **Refunds.** Units that come back are no longer used; refills go on as they were. Units are
+//! refilled in the order in which they were taken, so at most those of a call come back that the
+//! refills until its reset are for, and at most what is used. So of what is admitted less what came
+//! back the law holds as it is.
 //!
 //! **Clock steps.** While the clock is behind the anchor nothing is refilled; a call that is
 //! admitted then begins the interval anew. A state that would be full later than a fully used one
@@ -241,10 +243,17 @@ impl Algorithm for IntervalBucket {
         if cost == 0 { Outcome::Admitted } else { self.judge(state.at(now).1, cost) }
     }
 
-    /// The refills up to now are counted first; the interval runs on, unless the bucket is full.
-    fn refund(&self, state: &mut IntervalState, now: Micros, units: u64, _taken: Taken) -> u64 {
+    /// The refills up to now are counted first; the interval runs on, unless the bucket is full. Of the
+    /// call's units at most those come back that the refills until its reset are for.
+    fn refund(&self, state: &mut IntervalState, now: Micros, units: u64, taken: Taken) -> u64 {
         let (anchor, used) = state.at(now);
-        let given = units.min(used);
+        let lingering = if self.numbers.lingers { LINGER } else { 0 };
+        let reset_at = taken.reset_at.saturating_sub(lingering);
+        let refills = match reset_at > now {
+            true => reset_at.saturating_sub(anchor) / state.numbers.every,
+            false => 0,
+        };
+        let given = units.min(used).min(refills.saturating_mul(state.numbers.tokens));
         if given > 0 {
             (state.anchor, state.used) = (if given < used { anchor } else { now }, used - given);
         }

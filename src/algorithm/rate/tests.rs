@@ -79,9 +79,10 @@ fn changed_numbers_keep_the_used_units_rounded_up() {
     assert_eq!(arrival, Arrival { micros: 8_050_000, part: 0 });
 }
 
-/// What comes back of units taken at any time: rates do not ask when.
+/// What comes back of a call that left the key as it is.
 fn refunded(rate: &Rate, state: &mut RateState, now: Micros, units: u64) -> u64 {
-    rate.refund(state, now, units, Taken { at: 0, reset_at: 0 })
+    let reset_at = state.settled_at();
+    rate.refund(state, now, units, Taken { at: 0, reset_at })
 }
 
 #[test]
@@ -101,6 +102,37 @@ fn at_most_what_has_not_drained_comes_back() {
     assert_eq!(refunded(&rate, &mut state, 250_000, 4), 2);
     assert_eq!((state.settled_at(), rate.remaining(&state, 250_000)), (250_000, 10));
     assert_eq!(refunded(&rate, &mut state, 250_000, 1), 0);
+}
+
+/// Of two calls of 5 those of the first have drained at half a second.
+#[test]
+fn at_most_the_calls_own_units_come_back() {
+    let rate = rate(10, 1_000_000, 10);
+    let state = charged(&rate, Some(charged(&rate, None, 0, 5)), 0, 5);
+    let first = Taken { at: 0, reset_at: 500_000 };
+    let refunded = |now| {
+        let mut state = state.clone();
+        (rate.refund(&mut state, now, 5, first), state.arrival.micros)
+    };
+    assert_eq!(refunded(0), (5, 500_000));
+    assert_eq!(refunded(200_000), (3, 700_000));
+    // Half a unit is left of it.
+    assert_eq!(refunded(450_000), (1, 950_000));
+    assert_eq!(refunded(500_000), (0, 1_000_000));
+}
+
+/// A decision tells of a key that lingers when that is forgotten, a day after it is full.
+#[test]
+fn what_lingers_gives_nothing_back_once_it_has_drained() {
+    let levels = Levels { capacity: 10, initial: 0, debt: 0 };
+    let rate = Rate::with_levels(&NAMES, 10, 1_000_000, levels).unwrap();
+    let mut begun = rate.unused();
+    rate.meet(&mut begun, 0);
+    let state = charged(&rate, Some(begun), 2_000_000, 5);
+    let taken = Taken { at: 2_000_000, reset_at: state.settled_at() };
+    assert_eq!(taken.reset_at, 2_500_000 + LINGER);
+    assert_eq!(rate.refund(&mut state.clone(), 2_400_000, 5, taken), 1);
+    assert_eq!(rate.refund(&mut state.clone(), 2_500_000, 5, taken), 0);
 }
 
 #[test]

@@ -93,14 +93,20 @@ fn a_step_back_is_no_refill_and_keeps_the_entries_in_order() {
 }
 
 #[test]
-fn a_clock_that_jumps_far_ahead_and_back_locks_a_key_for_a_window_and_a_bucket() {
+fn what_lies_too_far_ahead_keeps_its_units_and_counts_for_a_window_and_a_bucket() {
     let ten = sliding(10, 100, 10);
-    let mut state = ten.unused();
-    admitted(&ten, &mut state, 1_000_000, 3);
-    assert_eq!(ten.charge(&mut state, 1_000, 1), Outcome::Refused);
-    assert_eq!(entries(&state), [(1_010, 10)]);
-    assert_eq!((ten.retry_at(&state, 1_000, 1), state.settled_at()), (1_110, 1_110));
-    admitted(&ten, &mut state, 1_110, 10);
+    // As a clock that has jumped leaves it, or a window of a day.
+    for other in [ten, sliding(10, 1_000_000, 10)] {
+        let mut state = other.unused();
+        admitted(&other, &mut state, 1_000_000, 3);
+        let now = if other == ten { 1_000 } else { 1_000_000 };
+        assert_eq!(ten.charge(&mut state, now, 8), Outcome::Refused);
+        assert_eq!(entries(&state), [(now + 10, 3)]);
+        assert_eq!((ten.retry_at(&state, now, 8), state.settled_at()), (now + 110, now + 110));
+        admitted(&ten, &mut state, now, 7);
+        refused(&ten, &mut state, now + 109, 1);
+        admitted(&ten, &mut state, now + 110, 10);
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn illegal_numbers_are_named() {
 #[test]
 fn what_comes_back_is_counted_after_the_refills_and_the_interval_runs_on() {
     let bucket = bucket(10, 2, SECOND);
-    let taken = Taken { at: 0, reset_at: 0 };
+    let taken = Taken { at: 100, reset_at: 5 * SECOND + 100 };
     let mut state = bucket.unused();
     admitted(&bucket, &mut state, 100, 9);
     assert_eq!(bucket.refund(&mut state, 2 * SECOND + 500, 3, taken), 3);
@@ -154,4 +154,17 @@ fn what_comes_back_is_counted_after_the_refills_and_the_interval_runs_on() {
     assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, taken), 2);
     assert_eq!(state.settled_at(), 2 * SECOND + 600, "a full bucket does not tick");
     assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, taken), 0);
+}
+
+/// Two calls of 4: two refills of 2 are for the first.
+#[test]
+fn at_most_the_calls_own_units_come_back() {
+    let bucket = bucket(10, 2, SECOND);
+    let mut state = bucket.unused();
+    admitted(&bucket, &mut state, 100, 4);
+    let first = Taken { at: 100, reset_at: state.settled_at() };
+    admitted(&bucket, &mut state, 200, 4);
+    let refunded = |now| bucket.refund(&mut state.clone(), now, 4, first);
+    assert_eq!((refunded(SECOND + 99), refunded(SECOND + 100)), (4, 2));
+    assert_eq!((refunded(2 * SECOND + 99), refunded(2 * SECOND + 100)), (2, 0));
 }

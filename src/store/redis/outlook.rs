@@ -103,6 +103,7 @@ mod tests {
             let votes = remaining.map(|remaining| Vote {
                 outcome: Outcome::Admitted,
                 blocked_until: 0,
+                changes_at: None,
                 standings: vec![Standing { limit: 5, remaining, retry_at: 0, settled_at: 0 }]
                     .into(),
             });

@@ -65,8 +65,8 @@ pub struct Entry {
     pub outcome: Outcome,
     /// What stands of the state that the call left.
     pub left: Left,
-    /// The policy with the key's own numbers, if those are in force.
-    pub own: Option<Box<Policy>>,
+    /// The policy with the key's own numbers, if those are in force, and when they end.
+    pub own: Option<(Box<Policy>, Micros)>,
     /// Until when the key is blocked; 0 if it is not.
     pub blocked_until: Micros,
 }
@@ -152,10 +152,11 @@ impl<'a> Reply<'a> {
             _ => {
                 let mut places = [0; MOST_DOUBLES];
                 let own = self.more(&mut places, wire(policy).own_numbers())?;
-                Some(Box::new(with_own_numbers(policy, own).ok_or(CallError::Malformed)?))
+                let own = with_own_numbers(policy, own).ok_or(CallError::Malformed)?;
+                Some((Box::new(own), self.more(&mut [0], 1)?[0]))
             }
         };
-        let wire = wire(own.as_deref().unwrap_or(policy));
+        let wire = wire(own.as_ref().map_or(policy, |(own, _)| own));
         let is_other = code & OTHER > 0;
         let left = match wire.width() {
             ..=FEW_DOUBLES => self.left::<FEW_DOUBLES>(wire, is_other)?,
@@ -277,12 +278,13 @@ mod tests {
     #[test]
     fn what_is_beside_a_state_is_read_after_an_operations_units() {
         let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000.];
-        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([99.]).collect();
+        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99.]).collect();
         let values = reply(&[9., 1.], &[1 + OVERRIDDEN + BLOCKED], &more);
         let mut reply = Reply::new(&values);
         assert_eq!(reply.units(), Ok(3));
         let entry = reply.next(&gcra()).unwrap();
-        assert_eq!(entry.own, Some(Box::new(Policy::Gcra(Gcra::new(5, 1_000_000, 7).unwrap()))));
+        let own = Box::new(Policy::Gcra(Gcra::new(5, 1_000_000, 7).unwrap()));
+        assert_eq!(entry.own, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
         assert_eq!(reply.units(), Err(CallError::Malformed));
     }

@@ -148,12 +148,14 @@ fn peeked(
     let mut takes_last = false;
     let look = |policy: &Policy, entry: Entry, now| {
         let Entry { outcome, left, own, blocked_until } = entry;
+        let changes_at = own.as_ref().map(|(_, ends)| *ends);
+        let policy = own.as_ref().map_or(policy, |(own, _)| own);
         let look = match left {
-            Left::State(state) => own.as_deref().unwrap_or(policy).look(&state, now, cost),
+            Left::State(state) => policy.look(&state, now, cost),
             Left::Told(standings) => Look::at(standings.into(), cost, outcome),
         };
         takes_last |= look.takes_last;
-        Vote { outcome: look.outcome, blocked_until, standings: look.standings }
+        Vote { outcome: look.outcome, blocked_until, changes_at, standings: look.standings }
     };
     let votes = votes(policies, numbers, reply, look)?;
     let named = policies.named_limits() > 0;
@@ -177,11 +179,11 @@ fn votes(
 /// What a policy says, by the state that the call left.
 fn vote(policy: &Policy, entry: Entry, now: Micros, cost: u64) -> Vote {
     let Entry { outcome, left, own, blocked_until } = entry;
+    let changes_at = own.as_ref().map(|(_, ends)| *ends);
+    let policy = own.as_ref().map_or(policy, |(own, _)| own);
     let standings = match left {
-        Left::State(state) => {
-            own.as_deref().unwrap_or(policy).standings(&state, now, cost, outcome)
-        }
+        Left::State(state) => policy.standings(&state, now, cost, outcome),
         Left::Told(standings) => standings.into(),
     };
-    Vote { outcome, blocked_until, standings }
+    Vote { outcome, blocked_until, changes_at, standings }
 }

@@ -1,7 +1,10 @@
 import { TollgateError } from '../../error.js'
 import { invalid } from '../../options.js'
 
-/** Runs a command, such as `['EVALSHA', …]`, and resolves to what Redis answers. */
+/**
+ * Runs a command, such as `['EVALSHA', …]`, and resolves to what Redis answers. Redis must get commands in the order of
+ * the calls, as it does over one connection.
+ */
 export type RunCommand = (command: string[]) => Promise<unknown>
 
 /** An `ioredis` client, made with `autoResendUnfulfilledCommands: false`. */
@@ -16,7 +19,10 @@ export interface NodeRedisClient {
   sendCommand(command: string[]): Promise<unknown>
 }
 
-/** A client of the kind of `@upstash/redis`, made with `retry: { retries: 0 }`. */
+/**
+ * A client of the kind of `@upstash/redis`, made with `retry: { retries: 0 }`. Its requests may overtake each other: so
+ * what asks of a key waits until what was asked of it before has been answered.
+ */
 export interface ScriptClient {
   /** Runs a script. */
   eval(script: string, keys: string[], args: string[]): Promise<unknown>
@@ -29,6 +35,8 @@ export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | ScriptC
 
 /** A script's ways to Redis. */
 export interface Carrier {
+  /** Whether the server gets calls in the order in which they were made, as over one connection. */
+  readonly keepsOrder: boolean
   evalsha(digest: string, keys: string[], args: string[]): Promise<unknown>
   eval(source: string, keys: string[], args: string[]): Promise<unknown>
 }
@@ -77,7 +85,8 @@ export function carrierOf(client: unknown): Carrier {
   }
   if (typeof known.evalsha === 'function' && typeof known.eval === 'function') {
     refuseResending(Number(known.client?.retry?.attempts ?? 0) > 0, 'retry: { retries: 0 }')
-    return client as ScriptClient
+    const { eval: evaluate, evalsha } = client as ScriptClient
+    return { keepsOrder: false, eval: evaluate.bind(client), evalsha: evalsha.bind(client) }
   }
   throw invalid('INVALID_OPTION', 'client', RULE, client)
 }
@@ -93,6 +102,7 @@ function byCommands(run: RunCommand): Carrier {
   const evaluate = (name: string, script: string, keys: string[], args: string[]) =>
     run([name, script, String(keys.length), ...keys, ...args])
   return {
+    keepsOrder: true,
     evalsha: (digest, keys, args) => evaluate('EVALSHA', digest, keys, args),
     eval: (source, keys, args) => evaluate('EVAL', source, keys, args),
   }

@@ -1,28 +1,37 @@
 import type { RedisRound } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { RedisAnswers } from '../../redis/answer.js'
-import { timers } from '../../timers.js'
 import type { Carrier } from './clients.js'
 import type { NotedKeys } from './noted-keys.js'
+import { SentRound } from './sent-round.js'
 import { checkSeed, type Started } from './start.js'
-import { FAILURES, type Verdict, verdictOf } from './verdict.js'
-
-/** A server that can run nothing just now is asked again so much later. */
-const PAUSE_MS = 25
 
 /** What became of a round. */
 type Settle = (round: number, answers: RedisAnswers) => void
 
-/** What became of a job. */
-type Outcome = { readonly reply: string } | { readonly failure: keyof typeof FAILURES; readonly why: string }
+/** A round that has no answer yet, and what is done with it. */
+interface Unanswered {
+  readonly number: number
+  readonly round: RedisRound
+  readonly sent: SentRound
+}
 
-/** Sends rounds by a client, as the native store does by its own connection. */
+/**
+ * Sends rounds by a client, as the native store does by its own connection.
+ *
+ * Calls on a key are decided in the order in which they were made. A connection keeps rounds in order. But what has not
+ * run must be sent again, and nothing that came later may be decided before: then nothing new is sent until all that is
+ * under way has been answered, and what is to be repeated goes again, round by round, in its order. A client without
+ * one connection may have requests overtake each other: there a round waits for the earlier ones that share a key.
+ */
 export class Remote {
   /** Whether there is a connection is the client's to know. */
   readonly isUp = true
   readonly #started: Started
   readonly #carrier: Carrier
   readonly #settle: Settle
+  /** In the order in which they came. */
+  #unanswered: Unanswered[] = []
   /** By how much the server's clock is ahead, as far as is known. It matters for calendars alone. */
   #aheadUs = 0
 
@@ -39,7 +48,7 @@ export class Remote {
     for (const { glue } of ledgers) {
       round.push(glue)
     }
-    void this.#send(number, round, timeoutMs)
+    this.#add(number, round, timeoutMs)
   }
 
   /** See `native.d.ts`. */
@@ -59,113 +68,85 @@ export class Remote {
     const round = new glue.RedisRound(true)
     const code = round.pushPeek(ledger, tag, cost)
     if (code === 0) {
-      void this.#send(number, round, timeoutMs)
+      this.#add(number, round, timeoutMs)
     }
     return code
   }
 
-  /** Sends a round, and settles it in any case. */
-  async #send(number: number, round: RedisRound, timeoutMs: number): Promise<void> {
-    let answers: RedisAnswers
-    const late = new Lateness(timeoutMs)
-    try {
-      answers = await this.#answered(round, late)
-    } catch {
-      // No answers at all say that the engine has a defect.
-      answers = { answers: new Float64Array(0), texts: [] }
-    }
-    late.end()
-    this.#settle(number, answers)
+  #add(number: number, round: RedisRound, timeoutMs: number): void {
+    const sent = new SentRound(round, this.#started, this.#carrier, timeoutMs, () => this.#answered(added))
+    const added = { number, round, sent }
+    sent.take(round.start(Date.now() * 1_000 + this.#aheadUs))
+    this.#unanswered.push(added)
+    this.#sendWaiting()
   }
 
-  async #answered(round: RedisRound, late: Lateness): Promise<RedisAnswers> {
-    let jobs = round.start(Date.now() * 1_000 + this.#aheadUs)
-    for (;;) {
-      // All are sent before any is answered: a connection keeps them in order.
-      const outcomes = await Promise.all(Array.from({ length: jobs }, (_, job) => this.#decided(round, job, late)))
-      for (const outcome of outcomes) {
-        if ('reply' in outcome) {
-          round.answer(outcome.reply)
-        } else {
-          round.fail(FAILURES[outcome.failure], outcome.why)
+  /** Sends what may go. */
+  #sendWaiting(): void {
+    const isHalted = this.#unanswered.some(({ sent }) => sent.haltsOthers)
+    if (isHalted) {
+      const first = this.#unanswered.find(({ sent }) => sent.state === 'again')
+      if (first !== undefined && !this.#unanswered.some(({ sent }) => sent.state === 'sent')) {
+        first.sent.isRepeated = true
+        void this.#send(first)
+      }
+      return
+    }
+    const before = this.#carrier.keepsOrder ? undefined : new Set<string>()
+    for (const one of this.#unanswered) {
+      const { sent } = one
+      if (sent.state === 'waiting' && !(before && sent.keys.some((key) => before.has(key)))) {
+        void this.#send(one)
+      }
+      if (before) {
+        for (const key of sent.keys) {
+          before.add(key)
         }
       }
+    }
+  }
+
+  async #send(one: Unanswered): Promise<void> {
+    try {
+      await one.sent.send()
+      if (one.sent.state === 'answered') {
+        this.#answered(one)
+        return
+      }
+    } catch {
+      this.#end(one, undefined)
+      return
+    }
+    this.#sendWaiting()
+  }
+
+  /** All jobs of a round have an outcome: the round ends, unless calls of it are to be asked again. */
+  #answered(one: Unanswered): void {
+    const { round, sent } = one
+    try {
+      sent.tell()
       const nowUs = round.again()
       if (nowUs < 0) {
-        break
+        const answers = { answers: round.settle(), texts: round.texts() }
+        round.free()
+        this.#end(one, answers)
+        return
       }
       this.#aheadUs = nowUs - Date.now() * 1_000
-      jobs = round.jobCount()
+      sent.take(round.jobCount())
+      sent.state = 'again'
+    } catch {
+      this.#end(one, undefined)
+      return
     }
-    const answers = { answers: round.settle(), texts: round.texts() }
-    round.free()
-    return answers
+    this.#sendWaiting()
   }
 
-  /** Has a job decided. It is sent again only if it surely has not run, and while there is time. */
-  async #decided(round: RedisRound, job: number, late: Lateness): Promise<Outcome> {
-    const { digest, source } = this.#started.script
-    const [keys, args] = [round.keys(job), round.arguments(job)]
-    let isKnown = true
-    for (;;) {
-      const call = () => (isKnown ? this.#carrier.evalsha(digest, keys, args) : this.#carrier.eval(source, keys, args))
-      const answer = await late.or(answerOf(call))
-      if (answer === LATE) {
-        return { failure: 'timedOut', why: '' }
-      }
-      if ('reply' in answer) {
-        return answer
-      }
-      const { kind, why } = answer
-      if (kind === 'unknown-script' && isKnown) {
-        isKnown = false
-      } else if (kind === 'not-now') {
-        if ((await late.or(pause())) === LATE) {
-          return { failure: 'unavailable', why }
-        }
-      } else {
-        return { failure: kind === 'unknown-script' ? 'refused' : kind, why }
-      }
-    }
-  }
-}
-
-/** What a client answers, or what its error says. */
-async function answerOf(call: () => Promise<unknown>): Promise<{ readonly reply: string } | Verdict> {
-  try {
-    const reply = await call()
-    // Anything else is no reply, and is seen so when it is read.
-    return { reply: reply instanceof Uint8Array ? new TextDecoder().decode(reply) : String(reply) }
-  } catch (error) {
-    return verdictOf(error)
-  }
-}
-
-function pause(): Promise<void> {
-  return new Promise((resolve) => timers.setTimeout(resolve, PAUSE_MS))
-}
-
-const LATE = Symbol('late')
-
-/** The end of a round's time. */
-class Lateness {
-  #late!: () => void
-  readonly #end = new Promise<typeof LATE>((resolve) => {
-    this.#late = () => resolve(LATE)
-  })
-  readonly #timer: ReturnType<typeof setTimeout>
-
-  constructor(timeoutMs: number) {
-    this.#timer = timers.setTimeout(this.#late, timeoutMs)
-  }
-
-  /** What is promised, unless it comes too late. */
-  or<T>(promised: Promise<T>): Promise<T | typeof LATE> {
-    return Promise.race([promised, this.#end])
-  }
-
-  /** Nobody waits any more. */
-  end(): void {
-    timers.clearTimeout(this.#timer)
+  /** Settles a round. No answers at all say that the engine has a defect. */
+  #end(one: Unanswered, answers: RedisAnswers | undefined): void {
+    one.sent.close()
+    this.#unanswered = this.#unanswered.filter((other) => other !== one)
+    this.#settle(one.number, answers ?? { answers: new Float64Array(0), texts: [] })
+    this.#sendWaiting()
   }
 }

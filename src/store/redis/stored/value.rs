@@ -192,8 +192,8 @@ fn entry(member: &[u8]) -> Option<(u64, u64, StoredExtras)> {
     let (after, rest) = member.split_at_checked(7)?;
     let (units, rest) = rest.split_at_checked(4)?;
     let behind = match rest {
-        [] => &[][..],
-        rest => rest.get(11..)?,
+        [_] => &[][..],
+        rest => rest.get(12..)?,
     };
     let (state, extras) = split(behind);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));

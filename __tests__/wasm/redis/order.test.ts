@@ -1,0 +1,109 @@
+/** Calls on a key are decided in the order in which they are made, also where rounds are sent again. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { calendarWindow, fixedWindow, RateLimiter, RedisStore, type RunCommand } from '../../../ts/wasm/index.js'
+import { aServer, ioredis } from './places.js'
+
+const opened = aServer()
+
+/** The time from a command to its answer: with so many rounds under way at once. */
+const ROUND_TRIP_MS = 20
+
+/** A client far away, whose answers come in order. */
+function afar(): RunCommand {
+  const client = ioredis(opened.server.port)
+  return async ([name = '', ...args]) => {
+    const answer = client.call(name, ...args)
+    const [outcome] = await Promise.allSettled([answer, sleep(ROUND_TRIP_MS)])
+    if (outcome.status === 'rejected') {
+      throw outcome.reason
+    }
+    return outcome.value
+  }
+}
+
+/** Takes units of one key, turn by turn, and tells what remained after each, in the order of the calls. */
+async function remainingAfterTurns(limiter: RateLimiter, key: string, turns: number): Promise<number[]> {
+  const calls: Promise<{ readonly remaining: number }>[] = []
+  for (let turn = 0; turn < turns; turn++) {
+    calls.push(limiter.take(key), limiter.take(key))
+    await sleep(3)
+  }
+  return (await Promise.all(calls)).map(({ remaining }) => remaining)
+}
+
+function descending(from: number, count: number): number[] {
+  return Array.from({ length: count }, (_, index) => from - 1 - index)
+}
+
+test('when the server forgets the script', async () => {
+  const store = RedisStore.from(afar(), { commandTimeoutMs: 10_000 })
+  const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'forgets' })
+  await limiter.take('a')
+  for (let time = 0; time < 10; time++) {
+    await opened.server.command('SCRIPT', 'FLUSH')
+    const before = (await limiter.peek('a', 0)).remaining
+    await opened.server.command('SCRIPT', 'FLUSH')
+    expect(await remainingAfterTurns(limiter, 'a', 12)).toEqual(descending(before, 24))
+  }
+  await store.close()
+})
+
+test('when the client does not know the time of the server', async () => {
+  const policy = calendarWindow({ limit: 5_000, every: '1m' })
+  const now = Date.now()
+  for (let time = 0; time < 5; time++) {
+    const store = RedisStore.from(afar(), { commandTimeoutMs: 10_000 })
+    const limiter = new RateLimiter(policy, { store, prefix: `skewed${time}` })
+    // What is known of the server's clock is an hour old.
+    const clock = jest.spyOn(Date, 'now').mockReturnValue(now - 3_600_000)
+    try {
+      expect(await remainingAfterTurns(limiter, 'a', 12)).toEqual(descending(5_000, 24))
+    } finally {
+      clock.mockRestore()
+    }
+    await store.close()
+  }
+})
+
+test('when the server cannot run scripts for a while', async () => {
+  const run = afar()
+  let refusals = 0
+  const store = RedisStore.from(
+    async (command) => {
+      const isRefused = refusals > 0
+      refusals -= isRefused ? 1 : 0
+      await sleep(1)
+      if (isRefused) {
+        throw new Error('BUSY Redis is busy running a script')
+      }
+      return run(command)
+    },
+    { commandTimeoutMs: 10_000 },
+  )
+  const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'busy' })
+  await limiter.take('a')
+  refusals = 9
+  expect(await remainingAfterTurns(limiter, 'a', 5)).toEqual(descending(4_999, 10))
+  await store.close()
+})
+
+test('when requests overtake each other', async () => {
+  const client = ioredis(opened.server.port)
+  // As over HTTP: each request takes its own time to get there.
+  let sent = 0
+  const script = async (name: string, text: string, keys: string[], args: string[]) => {
+    await sleep(sent++ % 2 === 0 ? 15 : 0)
+    return client.call(name, text, keys.length, ...keys, ...args)
+  }
+  const store = RedisStore.from(
+    {
+      eval: (source, keys, args) => script('EVAL', source, keys, args),
+      evalsha: (digest, keys, args) => script('EVALSHA', digest, keys, args),
+    },
+    { commandTimeoutMs: 10_000 },
+  )
+  const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'overtake' })
+  await limiter.take('a')
+  expect(await remainingAfterTurns(limiter, 'a', 20)).toEqual(descending(4_999, 40))
+  await store.close()
+})

@@ -13,6 +13,10 @@ import type {
   Reserving,
   Settlement,
   SlidingLogsPolicy,
+  TollgateError,
+  Waited,
+  WaitedOrRefused,
+  WaitOptions,
   Waits,
 } from '../ts/index.js'
 import {
@@ -252,6 +256,18 @@ test('only a limiter whose policies are all rates can wait', () => {
     const one = await new RateLimiter(bucket).wait('a', { cost: 1, maxWaitMs: 5, signal: AbortSignal.timeout(5) })
     holds<Equal<typeof one.waitedMs, number>>()
     holds<Equal<typeof one.policy, 'default'>>()
+    holds<Equal<typeof one.allowed, true>>()
+    const rejecting = await new RateLimiter(bucket).wait('a', { onTooLong: 'reject' })
+    holds<Equal<typeof rejecting, Waited<'default'>>>()
+    const resolving = await new RateLimiter(bucket).wait('a', { onTooLong: 'resolve' })
+    holds<Equal<typeof resolving, WaitedOrRefused<'default'>>>()
+    holds<Equal<typeof resolving.allowed, boolean>>()
+    const given: WaitOptions = {}
+    const either = await new RateLimiter(bucket).wait('a', given)
+    holds<Equal<typeof either, WaitedOrRefused<'default'>>>()
+    // @ts-expect-error a refusal rejects or resolves
+    await new RateLimiter(bucket).wait('a', { onTooLong: 'ignore' })
+    holds<Equal<TollgateError['decision'], Decision | undefined>>()
     const leaky = leakyBucket({ capacity: 1, leak: { units: 1, every: 1 }, per: 'ip' })
     const two = new RateLimiter({ a: leaky, b: gcra({ limit: 1, period: 1, per: 'user' }) }, { store, prefix: 'api' })
     await two.wait({ ip: '1', user: 'ann' })

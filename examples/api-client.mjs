@@ -19,8 +19,9 @@ async function get(url, { patienceMs = 10_000, signal }) {
   const deadline = performance.now() + patienceMs
   for (;;) {
     const maxWaitMs = Math.max(0, Math.ceil(deadline - performance.now()))
-    // An abort rejects at once, and gives the turn back if nobody has booked behind it.
-    let turn = await pacer.wait(host, { maxWaitMs, signal })
+    // An abort rejects at once, and gives the turn back if nobody has booked behind it. A refusal would reject, too; here
+    // it is a value, as what to do about a block is ours to say.
+    let turn = await pacer.wait(host, { maxWaitMs, signal, onTooLong: 'resolve' })
     // While others slept until their turns, one may have been told to be silent.
     if (turn.allowed && turn.waitedMs > 0) {
       const now = await pacer.peek(host, 0)

@@ -13,6 +13,8 @@ import type { Decision } from './decision.js'
  * - `STORE_FULL`: the embedded store holds `maxKeys` keys and cannot do this for one more.
  * - `STORE_ERROR`: the store answered with an error, or failed in a way that it should not.
  * - `CLOSED`: the limiter has been closed.
+ * - `WAIT_TOO_LONG`: a `wait` has been refused: its slot is further away than `maxWaitMs`, the key is blocked, or the cost can
+ *   never fit. {@link TollgateError.decision} tells which.
  * - `ABORTED`: the signal of a call has been aborted; the error's name is then `'AbortError'`, as is usual.
  */
 export type TollgateErrorCode =
@@ -26,6 +28,7 @@ export type TollgateErrorCode =
   | 'STORE_FULL'
   | 'STORE_ERROR'
   | 'CLOSED'
+  | 'WAIT_TOO_LONG'
   | 'ABORTED'
 
 /** What a {@link TollgateError} carries besides its message. */
@@ -34,6 +37,8 @@ export interface TollgateErrorDetails {
   readonly charged?: false | 'unknown'
   /** See {@link TollgateError.results}. */
   readonly results?: readonly (Decision | TollgateError)[]
+  /** See {@link TollgateError.decision}. */
+  readonly decision?: Decision
   /** The error that led to this one. */
   readonly cause?: unknown
 }
@@ -41,7 +46,7 @@ export interface TollgateErrorDetails {
 const BRAND = Symbol.for('tollgate.error')
 
 /**
- * Every failure of this package. A refusal is none: it is a decision.
+ * Every failure of this package. A refusal is none: it is a decision. Only `wait` rejects for one, with `WAIT_TOO_LONG`.
  *
  * The message names the option, the value and the rule; it never holds a key or a password.
  */
@@ -60,6 +65,12 @@ export class TollgateError extends Error {
    */
   readonly results: readonly (Decision | TollgateError)[] | undefined
 
+  /**
+   * Of `WAIT_TOO_LONG`: the decision that refused the call, with `retryAfterMs` and a `waitedMs` of 0. Otherwise
+   * `undefined`.
+   */
+  readonly decision: Decision | undefined
+
   /** @internal */
   readonly [BRAND] = true
 
@@ -69,6 +80,7 @@ export class TollgateError extends Error {
     this.code = code
     this.charged = details.charged ?? false
     this.results = details.results
+    this.decision = details.decision
   }
 
   /**

@@ -69,5 +69,5 @@ export type {
   ReservingFor,
   Settlement,
 } from './reservation.js'
-export type { AbortSignalLike, Waited, WaitOptions, Waits, WaitsOf } from './wait.js'
+export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from './wait.js'
 export { windowMsOf } from './window.js'

@@ -12,7 +12,7 @@ import type { Policy } from './policy.js'
 import { type Refundable, refundable, stamped } from './receipt.js'
 import { HOLD_BYTES, holdOf, type Reservation, reservationOf } from './reservation.js'
 import { type Answers, answersOf, type Ledger, Store } from './store.js'
-import { checkRates, type Waited, waitOf } from './wait.js'
+import { checkRates, type WaitedOrRefused, waitOf } from './wait.js'
 import { abortedBy, Waiters } from './waiters.js'
 
 /** A store, and what is to be done when its limiter is closed. */
@@ -150,7 +150,7 @@ export class Limiter {
     return giveBack(ledger, receipt, this.#refundOf(decision as Decision, drawn))
   }
 
-  async wait(key: unknown, options?: unknown): Promise<Waited> {
+  async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
     const ledger = this.#open()
     checkRates(this.#compound)
     const call = waitOf(options)

@@ -1,9 +1,9 @@
 import type { TakeOptions } from './arguments.js'
 import type { Compound, KeyOf, LimitNames, Policies } from './compound.js'
-import type { Decision } from './decision.js'
+import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { tagOf } from './keys.js'
-import { invalid, optionsOf, wholeNumber } from './options.js'
+import { invalid, optionsOf, shown, wholeNumber } from './options.js'
 import type { GcraPolicy } from './policies/gcra.js'
 import type { LeakyBucketPolicy } from './policies/leaky-bucket.js'
 import type { TokenBucketPolicy } from './policies/token-bucket.js'
@@ -26,6 +26,12 @@ export interface WaitOptions extends TakeOptions {
    * further away, it is refused at once and nothing is booked. Default: 30,000.
    */
   readonly maxWaitMs?: number
+  /**
+   * What becomes of a call that is refused, because its slot is too far away, the key is blocked or the cost can never
+   * fit: the promise rejects with `WAIT_TOO_LONG`, or it resolves with the decision, whose `allowed` is then `false`.
+   * Default: `'reject'`, so that whoever awaits a turn and gets none does not go on.
+   */
+  readonly onTooLong?: 'reject' | 'resolve'
   /** An `AbortSignal` that ends the wait. */
   readonly signal?: AbortSignalLike
 }
@@ -38,7 +44,9 @@ export interface Waits<K = string, N extends string = 'default'> {
    * nobody else is admitted. So those who wait go on one by one, evenly, and the slots obey the law of the policy
    * as calls do. Under several policies the slot is the first time at which all of them admit the call.
    *
-   * A call that is refused (its slot is too far away), blocked or impossible is answered at once.
+   * A call that is refused is not booked. It rejects at once with `WAIT_TOO_LONG`: its slot is further away than
+   * `maxWaitMs`, the key is blocked, or the cost can never fit. The error's `decision` is the refusal, with
+   * `retryAfterMs`. With `onTooLong: 'resolve'` the promise resolves with that decision instead.
    *
    * The slot is counted from when the store's answer arrives, by a clock that is never set: it does not begin too
    * early. Waiting keeps the process alive.
@@ -55,13 +63,25 @@ export interface Waits<K = string, N extends string = 'default'> {
    *
    * @example
    * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
-   * const { allowed } = await pacer.wait('api.example.com', { maxWaitMs: 5_000 })
+   * await pacer.wait('api.example.com', { maxWaitMs: 5_000 })
+   * const response = await fetch('https://api.example.com')
    */
-  wait(key: K, options?: WaitOptions): Promise<Waited<N>>
+  wait(key: K, options?: WaitOptions & { readonly onTooLong?: 'reject' }): Promise<Waited<N>>
+  /**
+   * {@link Waits.wait} that resolves also if the call is refused.
+   *
+   * @example
+   * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
+   * const { allowed, retryAfterMs } = await pacer.wait('api.example.com', { onTooLong: 'resolve' })
+   */
+  wait(key: K, options: WaitOptions): Promise<WaitedOrRefused<N>>
 }
 
-/** What became of a call that waited. */
-export type Waited<N extends string = string> = Decision<N> & { readonly waitedMs: number }
+/** The decision on a call whose slot has come. */
+export type Waited<N extends string = string> = Allowed<N> & { readonly waitedMs: number }
+
+/** The same with `onTooLong: 'resolve'`: `allowed` tells whether the slot has come, or there was none. */
+export type WaitedOrRefused<N extends string = string> = Decision<N> & { readonly waitedMs: number }
 
 type RatePolicy = GcraPolicy | LeakyBucketPolicy | TokenBucketPolicy<string, 'continuous'>
 
@@ -75,6 +95,8 @@ export interface WaitCall {
   readonly cost: number
   readonly maxWaitMs: number
   readonly signal: AbortSignalLike | undefined
+  /** Whether a refusal resolves. */
+  readonly isRefusalAnswer: boolean
   readonly tag: string | undefined
 }
 
@@ -84,14 +106,51 @@ const DEFAULT_WAIT_MS = 30_000
 
 /** Takes a value as {@link WaitOptions}. */
 export function waitOf(value: unknown): WaitCall {
-  const names = ['cost', 'maxWaitMs', 'signal', 'tag'] as const
-  const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, signal, tag } = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
+  const names = ['cost', 'maxWaitMs', 'onTooLong', 'signal', 'tag'] as const
+  const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
+  const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag } = options
+  if (onTooLong !== 'reject' && onTooLong !== 'resolve') {
+    throw invalid('INVALID_OPTION', 'onTooLong', "must be 'reject' or 'resolve'", onTooLong)
+  }
   return {
     cost: wholeNumber('INVALID_COST', 'cost', cost),
     maxWaitMs: wholeNumber('INVALID_OPTION', 'maxWaitMs', maxWaitMs, 0, LONGEST_WAIT_MS),
     signal: signalOf(signal),
+    isRefusalAnswer: onTooLong === 'resolve',
     tag: tagOf(tag),
   }
+}
+
+/** The error for a call that has been refused. */
+export function tooLong(decision: Exclude<WaitedOrRefused, Waited>, call: WaitCall): TollgateError {
+  return new TollgateError('WAIT_TOO_LONG', whyRefused(decision, call), { decision })
+}
+
+function whyRefused(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxWaitMs }: WaitCall): string {
+  const { policy, limit, source } = decision
+  const under = policy === 'default' ? '' : ` under ${shown(policy)}`
+  if (source === 'none') {
+    return "the store is away, and onStoreFailure: 'refuse' gives no slots; try again later, or use onTooLong: 'resolve'"
+  }
+  switch (decision.status) {
+    case 'impossible':
+      return `a cost of ${cost} never fits${under}, where the largest is ${limit}; lower the cost or raise the limit`
+    case 'blocked': {
+      const until = secondsOf(decision.retryAfterMs)
+      return `the key is blocked${under}, and wait does not outlast a block; try again in ${until}, or use onTooLong: 'resolve'`
+    }
+    default: {
+      const { retryAfterMs } = decision
+      const away = `the next slot${under} is ${secondsOf(retryAfterMs)} away`
+      return retryAfterMs > LONGEST_WAIT_MS
+        ? `${away}, more than maxWaitMs can be (${secondsOf(LONGEST_WAIT_MS)}); make fewer calls, or use onTooLong: 'resolve'`
+        : `${away}, more than maxWaitMs of ${secondsOf(maxWaitMs)}; raise maxWaitMs, or use onTooLong: 'resolve'`
+    }
+  }
+}
+
+function secondsOf(millis: number): string {
+  return millis < 1_000 ? `${millis} ms` : `${millis / 1_000} s`
 }
 
 /** Those of another realm or of a polyfill are signals, too. */

@@ -5,7 +5,7 @@ import type { Booked, Booking } from './operation.js'
 import { stamped } from './receipt.js'
 import type { Ledger } from './store.js'
 import { timers } from './timers.js'
-import type { AbortSignalLike, WaitCall, Waited } from './wait.js'
+import { type AbortSignalLike, tooLong, type WaitCall, type WaitedOrRefused } from './wait.js'
 
 /** A slot that nobody wants any more. */
 interface Unwanted {
@@ -32,7 +32,7 @@ export class Waiters {
   #answers = 0
 
   /** Books a slot, and resolves when it has come. The ledger is asked at once. */
-  wait(ledger: Ledger, keys: Keys, call: WaitCall): Promise<Waited> {
+  wait(ledger: Ledger, keys: Keys, call: WaitCall): Promise<WaitedOrRefused> {
     return new Promise((resolve, reject) => {
       const waiter = new Waiter(ledger, keys, call, { resolve, reject, over: () => this.#over(waiter) })
       this.#waiting.add(waiter)
@@ -100,7 +100,7 @@ export class Waiters {
 
 /** What hears of the end of a wait. */
 interface Ends {
-  readonly resolve: (decision: Waited) => void
+  readonly resolve: (decision: WaitedOrRefused) => void
   readonly reject: (error: unknown) => void
   /** The wait is over, either way. */
   readonly over: () => void
@@ -138,7 +138,12 @@ class Waiter {
     if (!this.#isOver) {
       const answer = { ...decision, waitedMs: waitUs / 1_000 }
       stamped(answer, this.#ledger.origin, this.#keys, this.#call.cost)
-      this.#sleep(answer, timers.now() + answer.waitedMs)
+      if (answer.allowed || this.#call.isRefusalAnswer) {
+        this.#sleep(answer, timers.now() + answer.waitedMs)
+      } else {
+        this.#end()
+        this.#ends.reject(tooLong(answer, this.#call))
+      }
     }
   }
 
@@ -161,7 +166,7 @@ class Waiter {
     return { ledger: this.#ledger, keys: this.#keys, booked, source: this.#source, number: this.#number }
   }
 
-  #sleep(answer: Waited, until: number): void {
+  #sleep(answer: WaitedOrRefused, until: number): void {
     const left = until - timers.now()
     if (left > 0) {
       // A timer may ring a millisecond early: then it is set again.

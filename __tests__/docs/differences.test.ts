@@ -15,6 +15,7 @@ import {
   slidingLog,
 } from '../../ts/index.js'
 import { rateLimit } from '../../ts/middleware/express.js'
+import { rejectionOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import type { Block } from './pages.js'
@@ -182,10 +183,10 @@ test('bottleneck has a queue without an end; here who would wait too long is ref
   expect(await Promise.all(jobs.slice(1))).toEqual(Array(4).fill('dropped'))
 
   const ours = new RateLimiter(gcra({ limit: 1, period: '1m', burst: 1 }))
-  expect((await ours.wait('api')).allowed).toBe(true)
-  const refused = await ours.wait('api')
-  expect(refused.status).toBe('refused')
-  expect(refused.retryAfterMs).toBeGreaterThan(30_000)
+  await ours.wait('api')
+  const refused = await rejectionOf(ours.wait('api'))
+  expect(refused.code).toBe('WAIT_TOO_LONG')
+  expect(refused.decision?.retryAfterMs).toBeGreaterThan(30_000)
 })
 
 describe('@nestjs/throttler', () => {

@@ -51,7 +51,21 @@ describe.each(AWAY)('$name', (away) => {
     })
 
     test('wait answers at once', async () => {
-      expect(await open().wait('a', { cost: 1_000 })).toMatchObject({ status, source: 'none', waitedMs: 0 })
+      const limiter = open()
+      const call = { cost: 1_000 }
+      const answer = { status, source: 'none', waitedMs: 0 }
+      expect(await limiter.wait('a', { ...call, onTooLong: 'resolve' })).toMatchObject(answer)
+      if (allowed) {
+        expect(await limiter.wait('a', call)).toMatchObject(answer)
+        return
+      }
+      expect(await rejectionOf(limiter.wait('a', call))).toMatchObject({
+        code: 'WAIT_TOO_LONG',
+        charged: false,
+        message:
+          "the store is away, and onStoreFailure: 'refuse' gives no slots; try again later, or use onTooLong: 'resolve'",
+        decision: { ...answer, retryAfterMs: 1_000 },
+      })
     })
 
     test('a reservation is made or refused, and settling it moves nothing', async () => {
@@ -70,7 +84,11 @@ describe.each(AWAY)('$name', (away) => {
     test('penalize charges nothing, and a refund gives nothing back', async () => {
       const limiter = open()
       expect(await limiter.penalize('a', 5)).toBe(0)
-      for (const decision of [await limiter.take('a', 3), await limiter.takeUpTo('a', 3), await limiter.wait('a')]) {
+      for (const decision of [
+        await limiter.take('a', 3),
+        await limiter.takeUpTo('a', 3),
+        await limiter.wait('a', { onTooLong: 'resolve' }),
+      ]) {
         expect(await limiter.refund(decision)).toBe(0)
       }
     })
@@ -120,7 +138,9 @@ describe.each(AWAY)('$name', (away) => {
       // They may not have been booked at one time.
       expect(waits[2]?.waitedMs).toBeGreaterThan(40)
       expect(waits[2]?.waitedMs).toBeLessThanOrEqual(80)
-      expect(await limiter.wait('a', { cost: 2 })).toMatchObject({ status: 'impossible', source: 'fallback' })
+      const { code, decision } = await rejectionOf(limiter.wait('a', { cost: 2 }))
+      expect(code).toBe('WAIT_TOO_LONG')
+      expect(decision).toMatchObject({ status: 'impossible', source: 'fallback' })
     })
 
     test('a wait that is aborted gives its slot back to the share', async () => {

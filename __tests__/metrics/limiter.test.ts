@@ -85,6 +85,25 @@ test('each key of takeMany counts; takeUpTo, reserve and wait count, and the tim
   expect(durations).toEqual({ ...decisions, [line('allowed')]: 2 })
 })
 
+test('a wait that is refused counts as a decision, whether it rejects or resolves', async () => {
+  const limiter = instrument(new RateLimiter(gcra({ limit: 1, period: '1h', burst: 1 })), options())
+  await limiter.wait('a')
+  expect(await rejectionOf(limiter.wait('a'))).toMatchObject({ code: 'WAIT_TOO_LONG', decision: { status: 'refused' } })
+  expect((await limiter.wait('a', { onTooLong: 'resolve' })).status).toBe('refused')
+  await rejectionOf(limiter.wait('a', { cost: 2 }))
+  await limiter.block('a', '1h')
+  await rejectionOf(limiter.wait('a'))
+  const { decisions, errors, durations } = await recorded()
+  const line = (status: string) => `limiter=api policy=default status=${status} source=store`
+  expect(decisions).toEqual({
+    [line('allowed-last')]: 1,
+    [line('refused')]: 2,
+    [line('impossible')]: 1,
+    [line('blocked')]: 1,
+  })
+  expect([errors, durations]).toEqual([{}, {}])
+})
+
 test('what takes nothing is not counted', async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 10, period: '1h' })), options())
   await limiter.peek('a')

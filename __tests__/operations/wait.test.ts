@@ -10,7 +10,7 @@ import {
   MemoryStore,
   RateLimiter,
   tokenBucket,
-  type Waited,
+  type WaitedOrRefused,
   type Waits,
 } from '../../ts/index.js'
 import { timers } from '../../ts/timers.js'
@@ -23,7 +23,10 @@ import { LIVE_PLACES } from './places.js'
 const PACER = gcra({ limit: 25, period: '1s', burst: 1 })
 
 /** When a slot is, in microseconds by the deciding clock. */
-const slotOf = ({ at, waitedMs }: Waited) => Math.round(at * 1_000) + Math.round(waitedMs * 1_000)
+const slotOf = ({ at, waitedMs }: WaitedOrRefused) => Math.round(at * 1_000) + Math.round(waitedMs * 1_000)
+
+/** A refusal as the value of the promise. */
+const asValue = { onTooLong: 'resolve' } as const
 
 const gaps = (slots: readonly number[]) => slots.slice(1).map((slot, index) => slot - (slots[index] as number))
 
@@ -60,16 +63,46 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect((await limiter.take('other')).allowed).toBe(true)
   })
 
+  test('of 400 jobs at 5 a second none begins out of turn', async () => {
+    const pacer = place.limiter(gcra({ limit: 5, period: '1s', burst: 1 }))
+    const start = performance.now()
+    const begun: number[] = []
+    const jobs = Array.from({ length: 400 }, async (_, job) => {
+      await pacer.wait('api.example.com')
+      begun.push(job)
+    })
+    const ended = Promise.allSettled(jobs)
+    await sleep(250)
+    const most = 1 + ((performance.now() - start) * 5) / 1_000
+    expect(begun.length).toBeGreaterThanOrEqual(1)
+    expect(begun.length).toBeLessThanOrEqual(most)
+    await pacer.close()
+    const codes = (await ended).map((result) => (result.status === 'rejected' ? result.reason.code : 'begun'))
+    // 150 slots after the first are at most 30 seconds away; here and there time passes between two calls.
+    const rejected = codes.filter((code) => code === 'WAIT_TOO_LONG').length
+    expect(rejected).toBeGreaterThan(230)
+    expect(rejected).toBeLessThanOrEqual(249)
+    expect(codes.filter((code) => code === 'CLOSED')).toHaveLength(400 - rejected - begun.length)
+  })
+
   test('refuses at once what would wait for too long, and books nothing', async () => {
     const limiter = place.limiter(gcra({ limit: 2, period: '1h', burst: 1 }))
     expect((await limiter.wait('a', { maxWaitMs: 0 })).status).toBe('allowed-last')
-    const refused = await limiter.wait('a')
+    const error = await rejectionOf(limiter.wait('a'))
+    expect(error).toMatchObject({ name: 'TollgateError', code: 'WAIT_TOO_LONG', charged: false })
+    expect(error.decision).toMatchObject({ allowed: false, status: 'refused', waitedMs: 0, source: 'store' })
+    expect(error.decision?.retryAfterMs).toBeGreaterThan(1_790_000)
+    expect(error.message).toMatch(
+      /^the next slot is 1\d{3}(\.\d+)? s away, more than maxWaitMs of 30 s; raise maxWaitMs, or use onTooLong: 'resolve'$/,
+    )
+    expect(await limiter.refund(anything(error.decision))).toBe(0)
+    const refused = await limiter.wait('a', asValue)
     expect(refused).toMatchObject({ status: 'refused', waitedMs: 0 })
     expect(refused.retryAfterMs).toBeGreaterThan(1_790_000)
     expect(await limiter.refund(refused)).toBe(0)
     const abort = new AbortController()
     const waiting = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
-    const behind = await limiter.wait('a', { maxWaitMs: 3_000_000 })
+    const behind = await limiter.wait('a', { maxWaitMs: 3_000_000, ...asValue })
     expect(behind.retryAfterMs).toBeGreaterThan(3_590_000)
     abort.abort()
     await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' })
@@ -82,12 +115,14 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     try {
       for (const cost of [1, 30, 100]) {
         const start = performance.now()
-        const refused = await limiter.wait('a', { cost, maxWaitMs: 3_600_000 })
+        const refused = await limiter.wait('a', { cost, maxWaitMs: 3_600_000, ...asValue })
         expect(refused).toMatchObject({ allowed: false, status: 'refused', waitedMs: 0 })
         // A timer of more than 24.8 days would ring at once.
         expect(refused.retryAfterMs).toBeGreaterThan(cost * 86_400_000 - 60_000)
         expect(performance.now() - start).toBeLessThan(5_000)
       }
+      const { message } = await rejectionOf(limiter.wait('a', { maxWaitMs: 3_600_000 }))
+      expect(message).toMatch(/ s away, more than maxWaitMs can be \(3600 s\); make fewer calls, or use /)
       expect(timer.mock.calls.filter(([, millis = 0]) => millis > 3_600_000)).toEqual([])
     } finally {
       timer.mockRestore()
@@ -97,9 +132,23 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
 
   test('answers at once what is blocked or impossible', async () => {
     const limiter = place.limiter(PACER)
-    expect(await limiter.wait('a', { cost: 2 })).toMatchObject({ status: 'impossible', waitedMs: 0 })
+    const dear = { cost: 2 }
+    expect(await limiter.wait('a', { ...dear, ...asValue })).toMatchObject({ status: 'impossible', waitedMs: 0 })
+    expect(await rejectionOf(limiter.wait('a', dear))).toMatchObject({
+      code: 'WAIT_TOO_LONG',
+      charged: false,
+      message: 'a cost of 2 never fits, where the largest is 1; lower the cost or raise the limit',
+      decision: { status: 'impossible', retryAfterMs: null, waitedMs: 0 },
+    })
     await limiter.block('a', '1h')
-    expect(await limiter.wait('a', { maxWaitMs: 3_600_000 })).toMatchObject({ status: 'blocked', waitedMs: 0 })
+    const patient = { maxWaitMs: 3_600_000 }
+    expect(await limiter.wait('a', { ...patient, ...asValue })).toMatchObject({ status: 'blocked', waitedMs: 0 })
+    expect(await rejectionOf(limiter.wait('a', patient))).toMatchObject({
+      code: 'WAIT_TOO_LONG',
+      charged: false,
+      message: expect.stringMatching(/^the key is blocked, and wait does not outlast a block; try again in 3\d{3}/),
+      decision: { status: 'blocked', waitedMs: 0 },
+    })
     await limiter.unblock('a')
     expect((await limiter.wait('a')).waitedMs).toBe(0)
   })
@@ -115,6 +164,9 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect(gaps(slots)).toEqual([40_000, 40_000, 0, 30_000])
     const { policies } = await limiter.peek({ ip: '2', user: 'ann' }, 0)
     expect(policies.ip.remaining).toBe(2)
+    const { message, decision } = await rejectionOf(limiter.wait({ ip: '1', user: 'ann' }, { cost: 2 }))
+    expect(message).toContain('a cost of 2 never fits under "user", where the largest is 1')
+    expect(decision?.policy).toBe('user')
   })
 
   test('what was taken can be given back when nobody waits any more', async () => {
@@ -224,7 +276,8 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
     const limiter = place.limiter(PACER)
     const { signal } = new AbortController()
     await Promise.all([limiter.wait('a', { signal }), limiter.wait('a', { signal })])
-    await limiter.wait('b', { signal, cost: 2 })
+    await limiter.wait('b', { signal, cost: 2, ...asValue })
+    await rejectionOf(limiter.wait('b', { signal, cost: 2 }))
     expect(getEventListeners(signal, 'abort')).toHaveLength(0)
   })
 })
@@ -293,8 +346,13 @@ describe('what cannot wait', () => {
     [{ signal: {} }, 'INVALID_OPTION', 'signal must be an AbortSignal, got an object'],
     [{ signal: null }, 'INVALID_OPTION', 'signal must be an AbortSignal, got null'],
     [{ tag: '' }, 'INVALID_OPTION', 'tag must not be empty'],
-    [{ maxWait: 5 }, 'INVALID_OPTION', 'wait has no option "maxWait"; it takes cost, maxWaitMs, signal, tag'],
-    [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, signal, tag), got 5'],
+    [{ onTooLong: 'ignore' }, 'INVALID_OPTION', "onTooLong must be 'reject' or 'resolve', got \"ignore\""],
+    [
+      { maxWait: 5 },
+      'INVALID_OPTION',
+      'wait has no option "maxWait"; it takes cost, maxWaitMs, onTooLong, signal, tag',
+    ],
+    [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, onTooLong, signal, tag), got 5'],
   ])('%#: %p are no options', async (options, code, message) => {
     const limiter = new RateLimiter(PACER)
     const failed = { code, charged: false, message: expect.stringContaining(message) }

@@ -28,16 +28,17 @@ process.once('message', async ({ now }) => {
   async function wait({ abortAfterMs, ...options }, number) {
     const signal = abortAfterMs === undefined ? undefined : AbortSignal.timeout(abortAfterMs)
     try {
-      const { allowed, at, waitedMs } = await limiter.wait('one', { ...options, signal })
+      const { at, waitedMs } = await limiter.wait('one', { ...options, signal })
       const start = Math.round((ORIGIN_MS + performance.now()) * 1_000)
-      if (allowed) {
-        started.push({ number, at: Math.round(at * 1_000), waited: Math.round(waitedMs * 1_000), start })
-      } else {
-        refused++
-      }
+      started.push({ number, at: Math.round(at * 1_000), waited: Math.round(waitedMs * 1_000), start })
     } catch (error) {
-      if (error.code !== 'ABORTED') throw error
-      aborted++
+      if (error.code === 'WAIT_TOO_LONG') {
+        refused++
+      } else if (error.code === 'ABORTED') {
+        aborted++
+      } else {
+        throw error
+      }
     }
   }
 

@@ -92,8 +92,8 @@ async function outcomeOf(call: () => unknown): Promise<unknown> {
     if (!TollgateError.is(error)) {
       throw error
     }
-    const { code, message, charged, results } = error
-    return { code, message, charged, results }
+    const { code, message, charged, results, decision } = error
+    return { code, message, charged, results, decision }
   }
 }
 
@@ -209,7 +209,7 @@ export class Traced {
   /** Asks for a slot that is now, or for one that nobody then waits for. */
   async #wait(key: unknown, cost: number): Promise<void> {
     if (this.#random.next() < 0.5) {
-      this.#keep(await this.#both('wait', (limiter) => limiter.wait(key, { cost, maxWaitMs: 0 })))
+      this.#keep(await this.#both('wait', (limiter) => limiter.wait(key, { cost, maxWaitMs: 0, onTooLong: 'resolve' })))
       return
     }
     const maxWaitMs = this.#random.whole(1, this.#asking.horizonMs)

@@ -3,7 +3,7 @@ import { TollgateError } from '../error.js'
 import { invalid } from '../options.js'
 import type { RateLimiter } from '../rate-limiter.js'
 import type { Reservation } from '../reservation.js'
-import type { Waited } from '../wait.js'
+import type { WaitedOrRefused } from '../wait.js'
 import { type InstrumentOptions, optionsFor, Recorder } from './instruments.js'
 
 /** Any limiter, whatever its keys, its policies and its store. */
@@ -19,7 +19,7 @@ interface Recorded {
   takeMany: Methods<Promise<Decision[]>>
   takeUpTo: Methods<Promise<Decision>>
   reserve: Methods<Promise<Reservation>>
-  wait: Methods<Promise<Waited>>
+  wait: Methods<Promise<WaitedOrRefused>>
 }
 
 /**
@@ -29,7 +29,8 @@ interface Recorded {
  *
  * - `tollgate.decisions`, a counter: by `tollgate.limiter` (the `name`), `tollgate.policy` (the one that the numbers speak
  *   of), `tollgate.status` and `tollgate.source`, which are those of `Decision`.
- * - `tollgate.errors`, a counter: by `tollgate.limiter` and `error.type`, which is the `code` of the `TollgateError`.
+ * - `tollgate.errors`, a counter: by `tollgate.limiter` and `error.type`, which is the `code` of the `TollgateError`. A `wait` that
+ *   rejects with `WAIT_TOO_LONG` is a decision, and none of these.
  * - `tollgate.decision.duration`, a histogram in seconds, by the attributes of the decision or the error: how long the
  *   caller waited. That of `wait` is not recorded, as it is the time until the slot.
  *
@@ -63,7 +64,13 @@ function recordedBy(recorder: Recorder, limiter: Recorded): Recorded {
         return answer
       },
       (error) => {
-        recorder.failed(error, millis())
+        // A `wait` that is refused rejects with the decision.
+        const refusal = TollgateError.is(error) ? error.decision : undefined
+        if (refusal === undefined) {
+          recorder.failed(error, millis())
+        } else {
+          recorder.decided(refusal, millis())
+        }
         throw error
       },
     )

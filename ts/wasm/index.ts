@@ -57,7 +57,7 @@ export type {
   ReservingFor,
   Settlement,
 } from '../reservation.js'
-export type { AbortSignalLike, Waited, WaitOptions, Waits, WaitsOf } from '../wait.js'
+export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from '../wait.js'
 export { windowMsOf } from '../window.js'
 export { calendarWindow } from './calendar-window.js'
 export { MemoryStore } from './memory-store.js'

@@ -69,3 +69,15 @@ export interface Impossible<N extends string = string> extends DecisionBase<N> {
  * if (!decision.allowed) console.log(decision.policy, decision.retryAfterMs)
  */
 export type Decision<N extends string = string> = Allowed<N> | Refused<N> | Blocked<N> | Impossible<N>
+
+/**
+ * Where a change of a key was made; truthy if it holds somewhere.
+ *
+ * - `'store'`: in the store, for all processes.
+ * - `'fallback'`: the store failed, and the embedded share of `onStoreFailure` made it. It holds in this process, as long
+ *   as the share decides. The store knows nothing of it when it is back.
+ * - `false`: the store failed, and nobody made it.
+ *
+ * If the store did not answer in time, the change may have reached it all the same.
+ */
+export type Applied = 'store' | 'fallback' | false

@@ -6,7 +6,16 @@
 export type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
 export { calendarWindow } from './calendar-window.js'
 export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './compound.js'
-export type { Allowed, Blocked, Decision, DecisionBase, Impossible, PolicyNumbers, Refused } from './decision.js'
+export type {
+  Allowed,
+  Applied,
+  Blocked,
+  Decision,
+  DecisionBase,
+  Impossible,
+  PolicyNumbers,
+  Refused,
+} from './decision.js'
 export type { Duration, DurationUnit } from './duration.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from './error.js'
 export type { OnStoreFailure } from './fallback/on-store-failure.js'

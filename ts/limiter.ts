@@ -1,11 +1,11 @@
 import { callOf, callsOf, lastingOf, tagIn, unitsOf } from './arguments.js'
 import { type Compound, compoundOf } from './compound.js'
-import type { Decision } from './decision.js'
+import type { Applied, Decision } from './decision.js'
 import { microsOf } from './duration.js'
 import { TollgateError } from './error.js'
 import { openGuarded } from './fallback/on-store-failure.js'
 import { KeyReader, Keys, tagOf } from './keys.js'
-import type { Operation, Refund } from './operation.js'
+import { appliedBy, type Operation, type Refund } from './operation.js'
 import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
 import { overridden } from './override.js'
 import type { Policy } from './policy.js'
@@ -161,30 +161,31 @@ export class Limiter {
     return this.#waiters.wait(ledger, keys, call)
   }
 
-  async reset(key: unknown, options?: unknown): Promise<void> {
-    await this.#change('reset', key, options, { kind: 'reset' })
+  async reset(key: unknown, options?: unknown): Promise<Applied> {
+    return this.#change('reset', key, options, { kind: 'reset' })
   }
 
-  async block(key: unknown, duration: unknown, options?: unknown): Promise<void> {
-    await this.#change('block', key, options, { kind: 'block', lastingUs: lastingOf('duration', duration) })
+  async block(key: unknown, duration: unknown, options?: unknown): Promise<Applied> {
+    return this.#change('block', key, options, { kind: 'block', lastingUs: lastingOf('duration', duration) })
   }
 
-  async unblock(key: unknown, options?: unknown): Promise<void> {
-    await this.#change('unblock', key, options, { kind: 'unblock' })
+  async unblock(key: unknown, options?: unknown): Promise<Applied> {
+    return this.#change('unblock', key, options, { kind: 'unblock' })
   }
 
-  async override(key: unknown, numbers: unknown, options: unknown): Promise<void> {
+  async override(key: unknown, numbers: unknown, options: unknown): Promise<Applied> {
     const ledger = this.#open()
     const policies = overridden(this.#compound, numbers)
     const { ttl, tag } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag'])
     const lastingUs = lastingOf('ttl', ttl)
     const concerned = this.#compound.policies.filter((_, index) => policies[index] !== undefined)
     const subjects = new Set(concerned.map(({ subject }) => subject))
-    await ledger.perform(this.#keys.needed(key, tagOf(tag), subjects), { kind: 'override', policies, lastingUs })
+    const keys = this.#keys.needed(key, tagOf(tag), subjects)
+    return appliedBy(await ledger.perform(keys, { kind: 'override', policies, lastingUs }))
   }
 
-  async clearOverride(key: unknown, options?: unknown): Promise<void> {
-    await this.#change('clearOverride', key, options, { kind: 'clearOverride' })
+  async clearOverride(key: unknown, options?: unknown): Promise<Applied> {
+    return this.#change('clearOverride', key, options, { kind: 'clearOverride' })
   }
 
   async ready(): Promise<void> {
@@ -239,9 +240,9 @@ export class Limiter {
   }
 
   /** Changes what holds for those parts of a key that are named. */
-  async #change(method: string, key: unknown, options: unknown, operation: Operation): Promise<void> {
+  async #change(method: string, key: unknown, options: unknown, operation: Operation): Promise<Applied> {
     const ledger = this.#open()
-    await ledger.perform(this.#keys.some(key, tagIn(method, options)), operation)
+    return appliedBy(await ledger.perform(this.#keys.some(key, tagIn(method, options)), operation))
   }
 
   /** What gives back units of a decision. */

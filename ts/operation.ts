@@ -1,4 +1,4 @@
-import type { Decision } from './decision.js'
+import type { Applied, Decision } from './decision.js'
 import type { Policy } from './policy.js'
 
 /** What is asked of a key, beside {@link Ledger.take}. Times are in whole microseconds. */
@@ -74,6 +74,11 @@ export interface Performed {
    * nothing was settled.
    */
   readonly units: number
+}
+
+/** Where a change was made: who tells how the key stands then has made it. */
+export function appliedBy({ decision: { source } }: Performed): Applied {
+  return source === 'none' ? false : source
 }
 
 /** What became of a booking. */

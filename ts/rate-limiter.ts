@@ -1,7 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { KeyOptions, OverrideOptions, TakeOptions } from './arguments.js'
 import type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './compound.js'
-import type { Decision } from './decision.js'
+import type { Applied, Decision } from './decision.js'
 import type { Duration } from './duration.js'
 import type { OnStoreFailure } from './fallback/on-store-failure.js'
 import { Limiter, type OwnedStore } from './limiter.js'
@@ -132,7 +132,8 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    * left, at most so many, also while the key is blocked.
    *
    * @param units - A whole number from 1. Default: 1.
-   * @returns The units charged, under several policies the most that one of them charged.
+   * @returns The units charged, under several policies the most that one of them charged. While the store is away they
+   * are charged to the embedded share of `onStoreFailure`, if there is one; otherwise to nobody, and it is 0.
    */
   penalize(key: K, units?: number, options?: KeyOptions): Promise<number>
 
@@ -156,8 +157,10 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    * count with others (see `MemoryStoreOptions.maxKeys`).
    *
    * @param key - The key, or some of its parts.
+   * @returns Where it was done. While the store is away it is what `onStoreFailure` says: `'fallback'`, the embedded
+   * share alone, and the store keeps its count; or `false`, nowhere.
    */
-  reset(key: SomeOf<K>, options?: KeyOptions): Promise<void>
+  reset(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
   /**
    * Refuses every call on a key for so long, whatever room there is; a block of the key that is under way ends
@@ -170,11 +173,18 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    *
    * @param key - The key, or some of its parts.
    * @param duration - Up to 142 years.
+   * @returns Where the key is blocked. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the
+   * embedded share of this process, where the block ends with the outage; or `false`, nowhere.
    */
-  block(key: SomeOf<K>, duration: Duration, options?: KeyOptions): Promise<void>
+  block(key: SomeOf<K>, duration: Duration, options?: KeyOptions): Promise<Applied>
 
-  /** Ends a block. */
-  unblock(key: SomeOf<K>, options?: KeyOptions): Promise<void>
+  /**
+   * Ends a block.
+   *
+   * @returns Where it was ended. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the embedded
+   * share alone, and a block in the store stays; or `false`, nowhere.
+   */
+  unblock(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
   /**
    * Gives a key numbers of its own for a time, in all processes from the next decision on. What it has used
@@ -186,15 +196,22 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    * @param key - The key, or those of its parts that the policies count by.
    * @param numbers - Those that are to differ from the limiter's; of several policies by name.
    * @param options - `ttl` says for how long.
+   * @returns Where the numbers are in force. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the
+   * embedded share of this process, which takes its share of them, until the outage ends; or `false`, nowhere.
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
    * await limiter.override('customer:7', { limit: 500 }, { ttl: '30d' })
    */
-  override(key: SomeOf<K>, numbers: O, options: OverrideOptions): Promise<void>
+  override(key: SomeOf<K>, numbers: O, options: OverrideOptions): Promise<Applied>
 
-  /** Takes the numbers of its own from a key. */
-  clearOverride(key: SomeOf<K>, options?: KeyOptions): Promise<void>
+  /**
+   * Takes the numbers of its own from a key.
+   *
+   * @returns Where they were taken. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the embedded
+   * share alone, and the numbers in the store stay; or `false`, nowhere.
+   */
+  clearOverride(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
   /** Resolves once the store can answer: at once on the embedded store. */
   ready(): Promise<void>

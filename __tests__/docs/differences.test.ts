@@ -18,8 +18,8 @@ import { rateLimit } from '../../ts/middleware/express.js'
 import { rejectionOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
-import type { Block } from './pages.js'
-import { type Exports, serveExpress, serveNest, statusesOf, upstashOver } from './peers.js'
+import { type Block, blocks } from './pages.js'
+import { type Exports, PAGE, serveExpress, serveNest, statusesOf, upstashOver } from './peers.js'
 import { run } from './run.js'
 
 let server: RedisServer
@@ -244,6 +244,28 @@ describe('@nestjs/throttler', () => {
     expect(await at(1_500)).toEqual([429, 429])
     expect(await at(3_500)).toEqual([429, 200])
   })
+
+  test.each([
+    ['refuse', [429, 429, 429, 429], 'refused'],
+    [{ embedded: { share: 0.25 } }, [200, 200, 429, 429], 'blocked'],
+  ] as const)(
+    'has blockDuration; the block of the page does its work while Redis is away: %j',
+    async (mode, told, then) => {
+      const gone = await RedisServer.start()
+      await gone.stop()
+      await using away = new RedisStore({ url: gone.url, commandTimeoutMs: 300 })
+      const policy = slidingLog({ limit: 8, window: '1h' })
+      const limiter = new RateLimiter(policy, { store: away, prefix: 'nest', onStoreFailure: mode })
+      const recipe = blocks.find(
+        ({ page, code }) => page === PAGE && code.includes('limiter.block(key(context)'),
+      ) as Block
+      const code = `import { limiter } from 'given'\n${recipe.code}`
+      const { exports } = await run({ ...recipe, code }, { modules: { given: { limiter } } })
+      const { url } = await app(`imports: [require('recipe').AppModule]`, { recipe: exports })
+      expect(await statusesOf(`${url}/a`, 4)).toEqual(told)
+      expect((await limiter.take('127.0.0.1')).status).toBe(then)
+    },
+  )
 
   test('asks one limit after the other; here they are decided together', async () => {
     const [there, here] = await Promise.all([

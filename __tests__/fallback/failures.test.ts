@@ -115,28 +115,6 @@ test('calls that fail together are answered in the order in which they were made
   expect([waited.status, last.status]).toEqual(['allowed-last', 'refused'])
 })
 
-test('what changes the store rejects with its failure, and nothing else remembers it', async () => {
-  await server.kill()
-  await using store = newStore()
-  for (const mode of ['allow', 'refuse', QUARTER] as const) {
-    const limiter = guarded(store, POLICY, mode)
-    await limiter.take('a', 5)
-    const changes = [
-      limiter.block('a', '1h'),
-      limiter.unblock('a'),
-      limiter.reset('a'),
-      limiter.override('a', { limit: 500 }, { ttl: '1h' }),
-      limiter.clearOverride('a'),
-      limiter.ready(),
-    ]
-    const reasons = await Promise.all(changes.map(rejectionOf))
-    expect(reasons).toMatchObject(Array(6).fill({ code: 'STORE_UNAVAILABLE' }))
-    if (mode === QUARTER) {
-      expect(await limiter.take('a')).toMatchObject({ status: 'refused', limit: 5, remaining: 0 })
-    }
-  }
-})
-
 test('units go back to whom they were taken from', async () => {
   await using store = newStore()
   const limiter = guarded(store, POLICY, QUARTER)

@@ -74,7 +74,7 @@ const GROUPS = [
     tests: [
       'cli/{act,inspect,places,redis-pages,top}',
       'express-rate-limit/middleware',
-      'fallback/{failures,outage}',
+      'fallback/{changes,failures,outage}',
       'policies/calendar-processes',
       'redis/{holds,lifetime,processes,refusals,status,waiting,ways}',
     ],

@@ -5,10 +5,11 @@ import type { Engine, EngineLedger, EnginePolicies, EngineStore } from '../engin
 import { TollgateError } from '../error.js'
 import type { Keys } from '../keys.js'
 import { MemoryLedger } from '../memory/ledger.js'
-import type { Booking, Performed } from '../operation.js'
+import type { Booking, Operation, Performed } from '../operation.js'
 import { translated } from '../options.js'
 import type { Answers } from '../store.js'
-import type { Answerable, Fallback } from './guarded-ledger.js'
+import type { Fallback } from './guarded-ledger.js'
+import { shareOfNumbers } from './share.js'
 
 /** The most keys held apart for one server, by all limiters of the process. */
 const MAX_KEYS = 1_000_000
@@ -20,22 +21,27 @@ const MAX_KEYS = 1_000_000
  */
 export class EmbeddedShare implements Fallback {
   readonly #ledger: MemoryLedger
+  readonly #engine: Engine
+  readonly #share: number
 
   /**
    * @param engine - What counts.
    * @param address - The server that it answers for.
-   * @param compound - The share of the limiter's policies.
+   * @param shared - The share of the limiter's policies.
+   * @param share - How much that is of them.
    * @param origin - What decisions are stamped with.
    * @throws {TollgateError} `INVALID_OPTION` while the prefix is open with other numbers.
    */
-  constructor(engine: Engine, address: string, prefix: string, compound: Compound, origin: object) {
+  constructor(engine: Engine, address: string, prefix: string, shared: Compound, share: number, origin: object) {
+    this.#engine = engine
+    this.#share = share
     // No name that a user may give a store has a colon.
     const store = new engine.MemoryStore(MAX_KEYS, `fallback: ${address}`, false)
-    const policies = compiledAll(engine, compound)
+    const policies = compiledAll(engine, shared)
     const ledger = translated('INVALID_OPTION', `onStoreFailure: prefix ${JSON.stringify(prefix)}`, () => {
       return openIn(store, prefix, policies)
     })
-    this.#ledger = new MemoryLedger(engine, ledger, undefined, compound, origin)
+    this.#ledger = new MemoryLedger(engine, ledger, undefined, shared, origin)
   }
 
   take(key: string, cost: number): Decision {
@@ -51,10 +57,12 @@ export class EmbeddedShare implements Fallback {
     return answers.map((answer) => (answer instanceof TollgateError ? answer : marked(answer)))
   }
 
-  perform(keys: Keys, operation: Answerable): Performed {
-    const performed = this.#ledger.perform(keys, operation)
-    marked(performed.decision)
-    return performed
+  perform(keys: Keys, operation: Operation): Performed {
+    if (operation.kind === 'override') {
+      const policies = shareOfNumbers(this.#engine, operation.policies, this.#share)
+      return policies === undefined ? this.#unchanged(keys) : this.#perform(keys, { ...operation, policies })
+    }
+    return this.#perform(keys, operation)
   }
 
   book(keys: Keys, cost: number, maxWaitUs: number): Booking {
@@ -65,6 +73,25 @@ export class EmbeddedShare implements Fallback {
 
   close(): void {
     void this.#ledger.close()
+  }
+
+  #perform(keys: Keys, operation: Operation): Performed {
+    try {
+      const performed = this.#ledger.perform(keys, operation)
+      marked(performed.decision)
+      return performed
+    } catch (error) {
+      if (TollgateError.is(error) && error.code === 'STORE_FULL') {
+        return this.#unchanged(keys)
+      }
+      throw error
+    }
+  }
+
+  /** What becomes of a change that cannot be made. */
+  #unchanged(keys: Keys): Performed {
+    const { decision } = this.#ledger.perform(keys, { kind: 'peek', cost: 0 })
+    return { decision: marked(decision, 'none'), units: 0 }
   }
 }
 
@@ -77,8 +104,8 @@ function openIn(store: EngineStore, prefix: string, policies: EnginePolicies): E
 }
 
 /** Says in a decision that nobody has seen yet who made it. */
-function marked(decision: Decision): Decision {
+function marked(decision: Decision, source: Decision['source'] = 'fallback'): Decision {
   const changed: { source: Decision['source'] } = decision
-  changed.source = 'fallback'
+  changed.source = source
   return decision
 }

@@ -1,23 +1,22 @@
+import { compiled } from '../compiled.js'
 import type { Decision } from '../decision.js'
+import type { Engine } from '../engine.js'
 import { TollgateError, type TollgateErrorCode } from '../error.js'
 import type { Keys } from '../keys.js'
 import type { Booking, Operation, Performed } from '../operation.js'
 import { type Answers, answersOf, type Ledger } from '../store.js'
 import { Turns } from '../turns.js'
 
-/** What changes the store's own memory: nobody else can do it. */
-type Change = 'reset' | 'block' | 'unblock' | 'override' | 'clearOverride'
-
-/** What can be answered instead of the store. */
-export type Answerable = Exclude<Operation, { readonly kind: Change }>
-
 /** What answers instead of a store that fails: at once. */
 export interface Fallback {
   take(key: string, cost: number): Decision
   takeBy(keys: Keys, cost: number): Decision
   takeMany(keys: readonly string[], costs: readonly number[]): Answers
-  /** Those that give something back only of what this fallback took. */
-  perform(keys: Keys, operation: Answerable): Performed
+  /**
+   * Operations that give something back only of what this fallback took. A change that it cannot make is told as
+   * such: the decision's source is `'none'`.
+   */
+  perform(keys: Keys, operation: Operation): Performed
   book(keys: Keys, cost: number, maxWaitUs: number): Booking
   close(): void
 }
@@ -43,11 +42,16 @@ export class GuardedLedger implements Ledger {
   readonly origin: object
   readonly #store: Ledger
   readonly #fallback: Fallback
+  readonly #engine: Engine
   readonly #turns = new Turns()
 
-  /** @param fallback - Stamps decisions as the store's ledger does. */
-  constructor(store: Ledger, fallback: Fallback) {
+  /**
+   * @param fallback - Stamps decisions as the store's ledger does.
+   * @param engine - What knows which numbers it can count with.
+   */
+  constructor(store: Ledger, fallback: Fallback, engine: Engine) {
     this.origin = store.origin
+    this.#engine = engine
     this.#store = store
     this.#fallback = fallback
   }
@@ -91,14 +95,6 @@ export class GuardedLedger implements Ledger {
 
   perform(keys: Keys, operation: Operation): Performed | Promise<Performed> {
     switch (operation.kind) {
-      case 'peek':
-      case 'takeUpTo':
-      case 'penalize':
-      case 'reserve':
-        return this.#either(
-          () => this.#store.perform(keys, operation),
-          () => this.#fallback.perform(keys, operation),
-        )
       // What somebody took is given back to them, and to nobody else.
       case 'refund':
       case 'settle':
@@ -106,9 +102,31 @@ export class GuardedLedger implements Ledger {
         return operation.source === 'store'
           ? this.#store.perform(keys, operation)
           : this.#fallback.perform(keys, operation)
-      default:
-        return this.#store.perform(keys, operation)
+      case 'reset':
+      case 'unblock':
+      case 'clearOverride':
+        return this.#either(
+          () => this.#store.perform(keys, operation),
+          () => this.#fallback.perform(keys, operation),
+          // What the store takes back of a key is not to hold again when the fallback answers the next time.
+          (performed) => {
+            this.#fallback.perform(keys, operation)
+            return performed
+          },
+        )
+      case 'override':
+        // What is wrong with the numbers is the caller's, whoever is asked.
+        for (const policy of operation.policies) {
+          if (policy !== undefined) {
+            compiled(this.#engine, policy, 'override: ')
+          }
+        }
+        break
     }
+    return this.#either(
+      () => this.#store.perform(keys, operation),
+      () => this.#fallback.perform(keys, operation),
+    )
   }
 
   book(keys: Keys, cost: number, maxWaitUs: number): Booking | Promise<Booking> {
@@ -132,7 +150,7 @@ export class GuardedLedger implements Ledger {
   }
 
   /** What the store answers; if it is down or fails, what the fallback does. */
-  #either<T>(ask: () => T | Promise<T>, answer: () => T): T | Promise<T> {
+  #either<T>(ask: () => T | Promise<T>, answer: () => T, then?: (answered: T) => T): T | Promise<T> {
     if (this.#store.isDown) {
       return this.#turns.give(answer())
     }
@@ -141,7 +159,7 @@ export class GuardedLedger implements Ledger {
       return answer()
     }
     try {
-      return Promise.resolve(ask()).then(undefined, instead)
+      return Promise.resolve(ask()).then(then, instead)
     } catch (error) {
       return instead(error)
     }

@@ -39,8 +39,21 @@ import { shareOf } from './share.js'
  * given back where it was taken: `refund`, `commit` and `cancel` reject with the store's failure if that was the store,
  * and of what nobody counted nothing comes back.
  *
- * **What is not:** `block`, `unblock`, `reset`, `override` and `clearOverride` change what the store remembers, and
- * reject with its failure; `ready` speaks of the store alone. Nor are failures that are the caller's, such as
+ * **Changes of a key:** `block`, `unblock`, `reset`, `override` and `clearOverride` resolve with where the change was
+ * made ({@link Applied}):
+ *
+ * - `'store'`: the store made it. An embedded share forgets what the store takes back by `unblock`, `reset` and
+ *   `clearOverride`, too.
+ * - `'fallback'`: the embedded share made it, for this process. The numbers of an override are shared as the policies are.
+ *   The change is in force as long as the share decides: it ends with the outage. What then still lasts is in force
+ *   again in the next one.
+ * - `false`: nobody made it. So it is with `'allow'` and `'refuse'`; if nothing would be left of a share of an override's
+ *   numbers; and if the share holds as many keys as it can.
+ *
+ * With `'throw'` they reject with the failure. A change that failed after it was sent (`STORE_TIMEOUT`) may have reached
+ * the store all the same, or may reach it later.
+ *
+ * **What is not answered instead:** `ready` speaks of the store alone. Nor are failures that are the caller's, such as
  * `INVALID_KEY`, or `CLOSED`.
  *
  * @example
@@ -69,7 +82,7 @@ interface Opening {
 export function openGuarded(store: Store, { prefix, compound, tag }: Opening, given: unknown): Ledger {
   const { address } = store
   const failure = onStoreFailureOf(given)
-  const share = typeof failure === 'object' ? shareOf(store.engine, compound, failure.embedded.share) : undefined
+  const share = typeof failure === 'object' ? sharedBy(store, compound, failure.embedded.share) : undefined
   // The embedded store never fails. The option is still checked, so that tests can use it in place of Redis.
   if (failure === 'throw' || address === undefined || prefix === undefined) {
     return store.open(prefix, compound, tag)
@@ -79,12 +92,16 @@ export function openGuarded(store: Store, { prefix, compound, tag }: Opening, gi
     const fallback =
       share === undefined
         ? new FixedAnswers(failure === 'allow', compound, ledger.origin)
-        : new EmbeddedShare(store.engine, address, prefix, share, ledger.origin)
-    return new GuardedLedger(ledger, fallback)
+        : new EmbeddedShare(store.engine, address, prefix, share.compound, share.part, ledger.origin)
+    return new GuardedLedger(ledger, fallback, store.engine)
   } catch (error) {
     void ledger.close()
     throw error
   }
+}
+
+function sharedBy({ engine }: Store, compound: Compound, part: number) {
+  return { part, compound: shareOf(engine, compound, part) }
 }
 
 /** Takes a value as {@link OnStoreFailure}. */

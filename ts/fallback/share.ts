@@ -27,6 +27,25 @@ export function shareOf(engine: Engine, compound: Compound, share: number): Comp
   return { ...compound, policies }
 }
 
+/**
+ * The same share of numbers that a key is to have instead, by the numbers of their policies; `undefined` if nothing
+ * of one of them would be left.
+ */
+export function shareOfNumbers(
+  engine: Engine,
+  policies: readonly (Policy | undefined)[],
+  share: number,
+): readonly (Policy | undefined)[] | undefined {
+  try {
+    return policies.map((policy) => policy && new Sharing(engine, '', policy, share).policy)
+  } catch (error) {
+    if (TollgateError.is(error)) {
+      return undefined
+    }
+    throw error
+  }
+}
+
 /** Takes the share of one policy. */
 class Sharing {
   readonly policy: Policy

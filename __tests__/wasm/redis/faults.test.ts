@@ -140,6 +140,14 @@ test('while the store fails the embedded share decides', async () => {
     'allowed-last fallback',
     'refused fallback',
   ])
+  expect(await limiter.block('a', '1h')).toBe('fallback')
+  expect(await limiter.take('a')).toMatchObject({ status: 'blocked', source: 'fallback' })
+  expect(await limiter.override('b', { limit: 20 }, { ttl: '1h' })).toBe('fallback')
+  expect((await limiter.take('b')).limit).toBe(10)
+  const refusing = new RateLimiter(ENDLESS, { store, prefix: 'refusing', onStoreFailure: 'refuse' })
+  expect([await refusing.block('a', '1h'), await refusing.reset('a')]).toEqual([false, false])
+  const throwing = new RateLimiter(ENDLESS, { store, prefix: 'throwing' })
+  expect(await rejectionOf(throwing.block('a', '1h'))).toMatchObject({ code: 'STORE_UNAVAILABLE' })
 })
 
 describe.each(Object.keys(WAYS))('%s', (name) => {

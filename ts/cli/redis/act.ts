@@ -27,7 +27,7 @@ export interface Act {
   /** Whether it refuses calls: of all callers, if the key counts all calls together. */
   readonly isHarsh?: boolean
   /** What is done, for those policies: whatever can be wrong is wrong before anything is asked. */
-  readonly prepare: (enforced: Enforced) => (limiter: AnyLimiter, key: string) => Promise<void>
+  readonly prepare: (enforced: Enforced) => (limiter: AnyLimiter, key: string) => Promise<unknown>
 }
 
 /** Adds what all commands take that change a key. */

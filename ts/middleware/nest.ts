@@ -7,5 +7,12 @@ export { type IpKeyOptions, ipKey } from './ip-key.js'
 export { RateLimit } from './nest/decorator.js'
 export { RateLimitGuard } from './nest/guard.js'
 export { RateLimitModule } from './nest/module.js'
-export { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_OPTIONS } from './nest/options.js'
+export {
+  type AnyKey,
+  type NestAnswers,
+  type NestOwnOptions,
+  type NestRateLimitAsyncOptions,
+  type NestRateLimitOptions,
+  RATE_LIMIT_OPTIONS,
+} from './nest/options.js'
 export type * from './options.js'

@@ -24,8 +24,11 @@ export type NotAllowed<N extends string = string> = Refused<N> | Blocked<N> | Im
  */
 export type HeaderForm = 'draft-8' | 'draft-6' | 'legacy'
 
-/** What a refused client is told: a text, or an object that becomes JSON. */
-export type Message = string | object
+/** What a refused client is told: a text, or an object that becomes JSON. A function, which has a `bind`, is none. */
+export type Message =
+  | string
+  | (object & { readonly bind?: never })
+  | { readonly bind?: never; readonly [name: string]: unknown }
 
 /** How a request ended. */
 export interface RequestEnd {
@@ -88,18 +91,22 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
 /** Makes the key of a request. */
 export type KeyFunction<K, A extends readonly unknown[]> = (...args: A) => Awaitable<K>
 
-/** `key`, where it has a default: the client's address. A limiter whose keys have parts needs it all the same. */
+/**
+ * `key`, where it has a default: the client's address. A limiter whose keys have parts needs it all the same.
+ *
+ * The limiter alone says what its keys are: `K` is not inferred from what the function returns.
+ */
 export type KeyOrAddress<K, A extends readonly unknown[]> = [K] extends [string]
   ? {
       /** Who a request counts for. Default: `ipKey` of the client's address, as the framework tells it. */
-      readonly key?: KeyFunction<K, A>
+      readonly key?: KeyFunction<NoInfer<K>, A>
     }
   : KeyRequired<K, A>
 
-/** `key`, where it has no default. */
+/** `key`, where it has no default; as in {@link KeyOrAddress}, the limiter alone says what its keys are. */
 export interface KeyRequired<K, A extends readonly unknown[]> {
   /** Who a request counts for. */
-  readonly key: KeyFunction<K, A>
+  readonly key: KeyFunction<NoInfer<K>, A>
 }
 
 /**

@@ -21,6 +21,8 @@ async function main(): Promise<void> {
     RateLimitModule.forRoot({ limiter }).module,
     // @ts-expect-error the types are there: a limiter is needed
     () => [forExpress({}), forFastify({}), forKoa({})],
+    // @ts-expect-error a request may have no address, and a limiter's keys are texts
+    () => forExpress({ limiter, key: ({ ip }) => ip }),
   ]
 
   console.log(

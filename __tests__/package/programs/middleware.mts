@@ -20,6 +20,8 @@ const middlewares: readonly unknown[] = [
   RateLimitModule.forRoot({ limiter }).module,
   // @ts-expect-error the types are there: a limiter is needed
   () => [forExpress({}), forFastify({}), forKoa({})],
+  // @ts-expect-error a request may have no address, and a limiter's keys are texts
+  () => forExpress({ limiter, key: ({ ip }) => ip }),
 ]
 
 console.log(

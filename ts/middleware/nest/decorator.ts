@@ -1,5 +1,5 @@
 import { type CustomDecorator, SetMetadata } from '@nestjs/common'
-import type { NestRateLimitOptions } from './options.js'
+import type { AnyKey, NestOwnOptions } from './options.js'
 
 /** Where {@link RateLimit} leaves what it says. */
 export const METADATA = 'tollgate:rate-limit'
@@ -11,8 +11,8 @@ export const METADATA = 'tollgate:rate-limit'
  * @example
  * \@RateLimit({ cost: 5 })
  */
-export function RateLimit<K = string, N extends string = string>(
-  options: Partial<NestRateLimitOptions<K, N>> | false,
+export function RateLimit<K = AnyKey, N extends string = string>(
+  options: NestOwnOptions<K, N> | false,
 ): CustomDecorator {
   return SetMetadata(METADATA, options)
 }

@@ -18,7 +18,7 @@ import { calendarWindowIn, type MakeCalendarWindow } from './policies/calendar-w
  *
  * Time zones are the system's (or `TZDIR`'s), with a copy of its own for names that the system has not.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })

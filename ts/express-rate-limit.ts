@@ -10,7 +10,7 @@ import { microsOf } from './duration.js'
 import { TollgateError } from './error.js'
 import { Keys } from './keys.js'
 import { MemoryStore } from './memory/store.js'
-import { invalid, nameOf, optionsOf } from './options.js'
+import { checkCount, invalid, nameOf, optionsOf } from './options.js'
 import { fixedWindow } from './policies/fixed-window.js'
 import type { RedisUrl } from './rate-limiter.js'
 import { sharedStore } from './redis/shared.js'
@@ -55,6 +55,8 @@ const DIGEST = 'sha256:'
  * a client's first hit, and every hit counts. It has no other law than express-rate-limit's. A window from which all hits
  * have been taken back is as if never opened: the next hit opens another.
  *
+ * What express-rate-limit calls takes surplus arguments: a later version may pass more.
+ *
  * Clients are keys of any length from 1; those of more than 1024 bytes are counted by their SHA-256.
  *
  * Every method that returns a promise, but for `decrement`, rejects with a `TollgateError`: `INVALID_KEY`, `CLOSED`; `INVALID_OPTION` as long
@@ -82,6 +84,7 @@ export class TollgateStore {
 
   /** @throws {TollgateError} `INVALID_OPTION` */
   constructor(options: TollgateStoreOptions = {}) {
+    checkCount(arguments.length, 1, 'TollgateStore takes an object of options')
     const given = optionsOf('INVALID_OPTION', 'TollgateStore', options, ['store', 'prefix'])
     const prefix = given.prefix === undefined ? undefined : nameOf('prefix', given.prefix)
     const { store, release } = storeOf(given.store)

@@ -6,7 +6,7 @@ import { TollgateError } from './error.js'
 import { openGuarded } from './fallback/on-store-failure.js'
 import { KeyReader, Keys, tagOf } from './keys.js'
 import { appliedBy, type Operation, type Refund } from './operation.js'
-import { invalid, nameOf, optionsOf, wholeNumber } from './options.js'
+import { checkCount, invalid, nameOf, optionsOf, wholeNumber } from './options.js'
 import { overridden } from './override.js'
 import type { Policy } from './policy.js'
 import { type Refundable, refundable, stamped } from './receipt.js'
@@ -69,6 +69,7 @@ export class Limiter {
   // Not async: what a store promises would go through three more turns of the microtask queue.
   take(key: unknown, cost?: unknown): Promise<Decision> {
     try {
+      checkCount(arguments.length, 2, 'take takes a key and a cost or options')
       const ledger = this.#open()
       const taken = this.#take(ledger, key, cost)
       // While a store is away, what answers in its place may do so at once.
@@ -79,6 +80,7 @@ export class Limiter {
   }
 
   takeSync(key: unknown, cost?: unknown): Decision {
+    checkCount(arguments.length, 2, 'takeSync takes a key and a cost or options')
     const ledger = this.#open()
     if (!ledger.isSync) {
       throw new TollgateError('INVALID_OPTION', 'takeSync needs the embedded store: over Redis, await take')
@@ -87,6 +89,7 @@ export class Limiter {
   }
 
   async takeMany(keys: readonly unknown[], cost?: unknown): Promise<Decision[]> {
+    checkCount(arguments.length, 2, 'takeMany takes an array of keys, and their costs or options')
     const ledger = this.#open()
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
@@ -104,6 +107,7 @@ export class Limiter {
   }
 
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
+    checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
     const ledger = this.#open()
     const keys = this.#keys.whole(key, tagIn('takeUpTo', options))
     const { decision, units: granted } = await ledger.perform(keys, { kind: 'takeUpTo', units: unitsOf(units) })
@@ -113,12 +117,14 @@ export class Limiter {
   }
 
   async peek(key: unknown, cost?: unknown): Promise<Decision> {
+    checkCount(arguments.length, 2, 'peek takes a key and a cost or options')
     const ledger = this.#open()
     const { units, tag } = callOf('peek', cost, 0)
     return (await ledger.perform(this.#keys.whole(key, tag), { kind: 'peek', cost: units })).decision
   }
 
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
+    checkCount(arguments.length, 3, 'reserve takes a key, units and options')
     const ledger = this.#open()
     const { lastingUs, tag } = holdOf(this.#compound, options)
     const keys = this.#keys.whole(key, tag)
@@ -131,12 +137,14 @@ export class Limiter {
   }
 
   async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
+    checkCount(arguments.length, 3, 'penalize takes a key, units and options')
     const ledger = this.#open()
     const keys = this.#keys.whole(key, tagIn('penalize', options))
     return (await ledger.perform(keys, { kind: 'penalize', units: unitsOf(units) })).units
   }
 
   async refund(decision: unknown, units?: unknown): Promise<number> {
+    checkCount(arguments.length, 2, 'refund takes a decision and units')
     const ledger = this.#open()
     const receipt = refundable(decision, ledger.origin)
     if (receipt === undefined) {
@@ -151,6 +159,7 @@ export class Limiter {
   }
 
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
+    checkCount(arguments.length, 2, 'wait takes a key and options')
     const ledger = this.#open()
     checkRates(this.#compound)
     const call = waitOf(options)
@@ -162,18 +171,22 @@ export class Limiter {
   }
 
   async reset(key: unknown, options?: unknown): Promise<Applied> {
+    checkCount(arguments.length, 2, 'reset takes a key and options')
     return this.#change('reset', key, options, { kind: 'reset' })
   }
 
   async block(key: unknown, duration: unknown, options?: unknown): Promise<Applied> {
+    checkCount(arguments.length, 3, 'block takes a key, a duration and options')
     return this.#change('block', key, options, { kind: 'block', lastingUs: lastingOf('duration', duration) })
   }
 
   async unblock(key: unknown, options?: unknown): Promise<Applied> {
+    checkCount(arguments.length, 2, 'unblock takes a key and options')
     return this.#change('unblock', key, options, { kind: 'unblock' })
   }
 
   async override(key: unknown, numbers: unknown, options: unknown): Promise<Applied> {
+    checkCount(arguments.length, 3, 'override takes a key, numbers and options')
     const ledger = this.#open()
     const policies = overridden(this.#compound, numbers)
     const { ttl, tag } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag'])
@@ -185,9 +198,11 @@ export class Limiter {
   }
 
   async clearOverride(key: unknown, options?: unknown): Promise<Applied> {
+    checkCount(arguments.length, 2, 'clearOverride takes a key and options')
     return this.#change('clearOverride', key, options, { kind: 'clearOverride' })
   }
 
+  // This and `close` take whatever they are given: handlers of signals and of promises pass arguments to what they call.
   async ready(): Promise<void> {
     return this.#open().ready()
   }

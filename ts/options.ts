@@ -76,6 +76,19 @@ export function nameOf(option: string, value: unknown, code: TollgateErrorCode =
   throw invalid(code, option, `must match ${NAME.source}`, value)
 }
 
+/**
+ * Throws if a function is given more arguments than it takes: what is surplus would be ignored, and was meant to do
+ * something.
+ *
+ * @param given - The `arguments.length` of the function: a rest parameter would stand in its type, too.
+ * @param rule - The function and what it takes, for the message.
+ */
+export function checkCount(given: number, most: number, rule: string): void {
+  if (given > most) {
+    throw new TollgateError('INVALID_OPTION', `${rule}, got ${given} ${given === 1 ? 'argument' : 'arguments'}`)
+  }
+}
+
 /** Runs what may throw a native error, and throws one of ours for it. */
 export function translated<T>(code: TollgateErrorCode, subject: string, run: () => T): T {
   try {

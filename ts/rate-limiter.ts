@@ -6,6 +6,7 @@ import type { Duration } from './duration.js'
 import type { OnStoreFailure } from './fallback/on-store-failure.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { MemoryStore } from './memory/store.js'
+import { checkCount } from './options.js'
 import type { Override, PolicyOverride } from './override.js'
 import type { Policy } from './policy.js'
 import { sharedStore } from './redis/shared.js'
@@ -299,6 +300,7 @@ export interface RateLimiterConstructor {
 /** Limits how much each key may do: see the interface of the same name. */
 export const RateLimiter = class RateLimiter extends Limiter {
   constructor(policy: unknown, options?: unknown) {
+    checkCount(arguments.length, 2, 'RateLimiter takes a policy, or policies by name, and an object of options')
     super(policy, options, ownStore)
   }
 } as unknown as RateLimiterConstructor

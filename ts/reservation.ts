@@ -6,7 +6,7 @@ import { microsOf } from './duration.js'
 import { TollgateError } from './error.js'
 import { tagOf } from './keys.js'
 import type { Performed } from './operation.js'
-import { invalid, optionsOf, wholeNumber } from './options.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from './options.js'
 import type { SlidingCounterPolicy } from './policies/sliding-counter.js'
 import type { Policy } from './policy.js'
 
@@ -153,8 +153,14 @@ export function reservationOf(
     decision,
     units,
     expiresAt: expiresAtUs / 1_000,
-    commit: async (actual = units) => hold.settle(wholeNumber('INVALID_COST', 'actual', actual, 0)),
-    cancel: () => hold.settle(0),
+    async commit(actual = units) {
+      checkCount(arguments.length, 1, 'commit takes the actual units')
+      return hold.settle(wholeNumber('INVALID_COST', 'actual', actual, 0))
+    },
+    async cancel() {
+      checkCount(arguments.length, 0, 'cancel takes no arguments')
+      return hold.settle(0)
+    },
   }
 }
 

@@ -1,5 +1,6 @@
+// A program for the edge bundles this file, and can have nothing of the addon: of policies the types alone.
+import { checkCount } from './options.js'
 import type { CalendarUnit } from './policies/calendar-window.js'
-// Types alone: a program for the edge bundles this file, and can have nothing of the addon.
 import type { Policy } from './policy.js'
 
 const HOUR_MS = 3_600_000
@@ -26,10 +27,13 @@ const NOMINAL_MS: { readonly [Unit in CalendarUnit]: number } = {
  * @param policy - One of a limiter's `policies`, or what `gcra`, `fixedWindow` or another function of the kind made.
  * @param limit - The name of a limit of `slidingLogs`, as that declares it.
  *
+ * @throws {TollgateError} `INVALID_OPTION` for more than two arguments
+ *
  * @example
  * windowMsOf(gcra({ limit: 10, period: '1s', burst: 20 })) // 2000
  */
 export function windowMsOf(policy: Policy, limit?: string): number {
+  checkCount(arguments.length, 2, 'windowMsOf takes a policy and the name of a limit')
   switch (policy.algorithm) {
     case 'calendarWindow':
       return typeof policy.every === 'number' ? policy.every : NOMINAL_MS[policy.every]

@@ -1,4 +1,5 @@
 import { engine } from '../addon.js'
+import { checkCount } from '../options.js'
 import { EmbeddedStore, type MemoryStoreOptions } from './embedded-store.js'
 
 /**
@@ -16,6 +17,7 @@ import { EmbeddedStore, type MemoryStoreOptions } from './embedded-store.js'
 export class MemoryStore extends EmbeddedStore {
   /** @throws {TollgateError} `INVALID_OPTION` */
   constructor(options?: MemoryStoreOptions) {
+    checkCount(arguments.length, 1, 'MemoryStore takes an object of options')
     super(engine, options)
   }
 }

@@ -1,6 +1,6 @@
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
-import { invalid } from '../options.js'
+import { checkCount, invalid } from '../options.js'
 import type { RateLimiter } from '../rate-limiter.js'
 import type { Reservation } from '../reservation.js'
 import type { WaitedOrRefused } from '../wait.js'
@@ -42,6 +42,7 @@ interface Recorded {
  * const limiter = instrument(new RateLimiter(gcra({ limit: 100, period: '1m' })), { name: 'api' })
  */
 export function instrument<L extends AnyRateLimiter>(limiter: L, options: InstrumentOptions): L {
+  checkCount(arguments.length, 2, 'instrument takes a limiter and an object of options')
   if (typeof limiter !== 'object' || limiter === null || typeof limiter.take !== 'function') {
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
   }
@@ -77,10 +78,11 @@ function recordedBy(recorder: Recorder, limiter: Recorded): Recorded {
   }
   const itself = (decision: Decision) => decision
   return {
-    // As `recording` does it, with fewer closures: it is the call that is made most.
+    // As `recording` does it, with fewer closures: it is the call that is made most. The limiter refuses what is surplus.
     take(key, cost) {
       const start = performance.now()
-      return limiter.take(key, cost).then(
+      const taken = arguments.length > 2 ? limiter.take(...arguments) : limiter.take(key, cost)
+      return taken.then(
         (decision) => {
           recorder.decided(decision, performance.now() - start)
           return decision
@@ -95,7 +97,7 @@ function recordedBy(recorder: Recorder, limiter: Recorded): Recorded {
       const start = performance.now()
       let decision: Decision
       try {
-        decision = limiter.takeSync(key, cost)
+        decision = arguments.length > 2 ? limiter.takeSync(...arguments) : limiter.takeSync(key, cost)
       } catch (error) {
         recorder.failed(error, performance.now() - start)
         throw error
@@ -103,14 +105,14 @@ function recordedBy(recorder: Recorder, limiter: Recorded): Recorded {
       recorder.decided(decision, performance.now() - start)
       return decision
     },
-    async takeMany(keys, cost) {
+    async takeMany(...given) {
       const start = performance.now()
       const record = (result: Decision | TollgateError) => {
         const millis = performance.now() - start
         return result instanceof Error ? recorder.failed(result, millis) : recorder.decided(result, millis)
       }
       try {
-        const decisions = await limiter.takeMany(keys, cost)
+        const decisions = await limiter.takeMany(...given)
         decisions.forEach(record)
         return decisions
       } catch (error) {

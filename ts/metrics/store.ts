@@ -1,4 +1,4 @@
-import { invalid } from '../options.js'
+import { checkCount, invalid } from '../options.js'
 import type { RedisStore } from '../redis/store.js'
 import { ATTRIBUTES, type InstrumentOptions, optionsFor } from './instruments.js'
 
@@ -19,6 +19,7 @@ import { ATTRIBUTES, type InstrumentOptions, optionsFor } from './instruments.js
  * instrumentStore(store, { name: 'main' })
  */
 export function instrumentStore(store: RedisStore, options: InstrumentOptions): () => void {
+  checkCount(arguments.length, 2, 'instrumentStore takes a store and an object of options')
   if (typeof store !== 'object' || store === null || typeof store.status !== 'function') {
     throw invalid('INVALID_OPTION', 'store', 'must be a RedisStore', store)
   }

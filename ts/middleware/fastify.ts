@@ -5,6 +5,7 @@
  */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../decision.js'
+import { checkCount } from '../options.js'
 import { Gate, type Host, withStatus } from './gate.js'
 import { follow, headersOf, isForwarded, readTogether } from './node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
@@ -60,6 +61,7 @@ const HOST: Host<Args> = {
  * app.post('/login', { preHandler: rateLimit({ limiter, key: ({ body }) => body.account }) }, login)
  */
 export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<K, N>): FastifyRateLimitHook {
+  checkCount(arguments.length, 1, 'rateLimit takes an object of options')
   const gate = new Gate('rateLimit', options, HOST)
   const { handler, onError } = options
   return async (request, reply) => {

@@ -6,6 +6,7 @@
  */
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
+import { checkCount } from '../options.js'
 import { Gate, type Host } from './gate.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './options.js'
 import { follow, refusal, withFields } from './web-response.js'
@@ -57,6 +58,7 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
   handler: (request: LimitedRequest<N, P>, ...rest: Rest) => Awaitable<Response>,
   options: FetchRateLimitOptions<K, N, Rest, P>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
+  checkCount(arguments.length, 2, 'withRateLimit takes a handler and an object of options')
   const gate = new Gate<Args<Rest>>('withRateLimit', options, HOST as Host<Args<Rest>>)
   const { handler: onRefusal, onError } = options
   return async (...args) => {

@@ -5,6 +5,7 @@
  */
 import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../decision.js'
+import { checkCount } from '../options.js'
 import { Gate, type Host, withStatus } from './gate.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './options.js'
 import { follow, refusal, withFields } from './web-response.js'
@@ -46,6 +47,7 @@ const HOST: Host<Args> = {
 export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
   options: HonoRateLimitOptions<K, N, P>,
 ): MiddlewareHandler<{ Variables: { [Name in P]?: Decision<N> } }> {
+  checkCount(arguments.length, 1, 'rateLimit takes an object of options')
   const gate = new Gate('rateLimit', options, HOST)
   const { handler, onError } = options
   return async (context, next) => {

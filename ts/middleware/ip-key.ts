@@ -1,5 +1,5 @@
 import { TollgateError } from '../error.js'
-import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 
 /** The options of {@link ipKey}. */
 export interface IpKeyOptions {
@@ -38,6 +38,7 @@ const GROUP = /^[\da-f]{1,4}$/i
  * ipKey('2001:db8::1', { prefix: 64 }) // 2001:db8:0:0:0:0:0:0/64
  */
 export function ipKey(ip: string | null | undefined, options?: IpKeyOptions): string {
+  checkCount(arguments.length, 2, 'ipKey takes an address and an object of options')
   const prefix = options === undefined ? DEFAULT_PREFIX : prefixOf(options)
   if (ip === undefined || ip === null || ip === '') {
     throw new TollgateError('INVALID_KEY', 'key cannot be made: the request has no client address')

@@ -5,6 +5,7 @@
  */
 import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../decision.js'
+import { checkCount } from '../options.js'
 import { Gate, type Host, withStatus } from './gate.js'
 import { follow, isForwarded, readTogether } from './node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
@@ -51,6 +52,7 @@ const HOST: Host<Args> = {
  * app.use(rateLimit({ limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) }))
  */
 export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N>): Middleware {
+  checkCount(arguments.length, 1, 'rateLimit takes an object of options')
   const gate = new Gate('rateLimit', options, HOST)
   const { handler, onError } = options
   return async (context, next) => {

@@ -1,5 +1,5 @@
 import { type Duration, millisOf } from '../duration.js'
-import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** The windows of a calendar that have a name. A week begins on Monday (ISO 8601). */
@@ -48,7 +48,8 @@ export type MakeCalendarWindow = <const S extends string = never>(
  * Without names all are taken for one, and it is left to the engine to refuse them.
  */
 export function calendarWindowIn(isTimeZone: (name: string) => boolean = () => true): MakeCalendarWindow {
-  return <const S extends string = never>(options: CalendarWindowOptions<S>) => {
+  return function calendarWindow<const S extends string = never>(options: CalendarWindowOptions<S>) {
+    checkCount(arguments.length, 1, 'calendarWindow takes an object of options')
     const names = ['limit', 'every', 'timeZone', 'per'] as const
     const { limit, every, timeZone = 'UTC', per } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
     return Object.freeze({

@@ -1,5 +1,5 @@
 import { type Duration, millisOf } from '../duration.js'
-import { optionsOf, trueOrFalse, wholeNumber } from '../options.js'
+import { checkCount, optionsOf, trueOrFalse, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** A fixed window; made by {@link fixedWindow}. Lengths of time are in milliseconds. */
@@ -41,7 +41,7 @@ export interface FixedWindowOptions<S extends string = string> {
  * For quotas that people understand ("100 per hour"). Where the burst at a window's edge matters,
  * take `gcra`.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * fixedWindow({ limit: 100, window: '1h' })
@@ -49,6 +49,7 @@ export interface FixedWindowOptions<S extends string = string> {
 export function fixedWindow<const S extends string = never>(
   options: FixedWindowOptions<S>,
 ): FixedWindowPolicy<NoInfer<S>> {
+  checkCount(arguments.length, 1, 'fixedWindow takes an object of options')
   const names = ['limit', 'window', 'countRefused', 'per'] as const
   const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'fixedWindow', options, names)
   return Object.freeze({

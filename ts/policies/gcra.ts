@@ -1,5 +1,5 @@
 import { type Duration, millisOf } from '../duration.js'
-import { optionsOf, wholeNumber } from '../options.js'
+import { checkCount, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** The generic cell rate algorithm; made by {@link gcra}. Lengths of time are in milliseconds. */
@@ -33,12 +33,13 @@ export interface GcraOptions<S extends string = string> {
  *
  * The one to take when in doubt: exact, smooth, and the least to remember per key.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * gcra({ limit: 100, period: '1m', burst: 20 })
  */
 export function gcra<const S extends string = never>(options: GcraOptions<S>): GcraPolicy<NoInfer<S>> {
+  checkCount(arguments.length, 1, 'gcra takes an object of options')
   const names = ['limit', 'period', 'burst', 'per'] as const
   const { limit, period, burst, per } = optionsOf('INVALID_POLICY', 'gcra', options, names)
   const units = wholeNumber('INVALID_POLICY', 'gcra: limit', limit)

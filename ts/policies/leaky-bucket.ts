@@ -1,5 +1,5 @@
 import { type Duration, millisOf } from '../duration.js'
-import { optionsOf, wholeNumber } from '../options.js'
+import { checkCount, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** A leaky bucket; made by {@link leakyBucket}. Lengths of time are in milliseconds. */
@@ -31,7 +31,7 @@ export interface LeakyBucketOptions<S extends string = string> {
  * Also called a funnel: costs are the calls' weights. What does not fit is refused, not queued. It
  * decides as `tokenBucket` and `gcra` with the same numbers do; take the one whose words suit you.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } })
@@ -39,6 +39,7 @@ export interface LeakyBucketOptions<S extends string = string> {
 export function leakyBucket<const S extends string = never>(
   options: LeakyBucketOptions<S>,
 ): LeakyBucketPolicy<NoInfer<S>> {
+  checkCount(arguments.length, 1, 'leakyBucket takes an object of options')
   const { capacity, leak, per } = optionsOf('INVALID_POLICY', 'leakyBucket', options, ['capacity', 'leak', 'per'])
   const { units, every } = optionsOf('INVALID_POLICY', 'leakyBucket: leak', leak, ['units', 'every'])
   return Object.freeze({

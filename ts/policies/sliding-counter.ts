@@ -1,5 +1,5 @@
 import { type Duration, millisOf } from '../duration.js'
-import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** A sliding counter; made by {@link slidingCounter}. Lengths of time are in milliseconds. */
@@ -40,7 +40,7 @@ export interface SlidingCounterOptions<S extends string = string> {
  * For large quotas over long windows, where a fixed window's edge matters and a log is too large. It
  * remembers little more than `gcra`, which is exact.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * slidingCounter({ limit: 1000, window: '1h' })
@@ -48,6 +48,7 @@ export interface SlidingCounterOptions<S extends string = string> {
 export function slidingCounter<const S extends string = never>(
   options: SlidingCounterOptions<S>,
 ): SlidingCounterPolicy<NoInfer<S>> {
+  checkCount(arguments.length, 1, 'slidingCounter takes an object of options')
   const { limit, window, per } = optionsOf('INVALID_POLICY', 'slidingCounter', options, ['limit', 'window', 'per'])
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
   const millis = millisOf('INVALID_POLICY', 'slidingCounter: window', window)

@@ -1,6 +1,6 @@
 import { type Duration, microsOf, millisOf } from '../duration.js'
 import { TollgateError } from '../error.js'
-import { invalid, nameOf, optionsOf, shown, wholeNumber } from '../options.js'
+import { checkCount, invalid, nameOf, optionsOf, shown, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** A sliding log; made by {@link slidingLog}. Lengths of time are in milliseconds. */
@@ -69,7 +69,7 @@ const MOST_LIMITS = 8
  * For small limits that must hold exactly. It remembers up to `limit` calls for each key, 16 bytes each (about
  * 100 in Redis); {@link gcra} remembers one number.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * slidingLog({ limit: 5, window: '1m' })
@@ -77,6 +77,7 @@ const MOST_LIMITS = 8
 export function slidingLog<const S extends string = never>(
   options: SlidingLogOptions<S>,
 ): SlidingLogPolicy<NoInfer<S>> {
+  checkCount(arguments.length, 1, 'slidingLog takes an object of options')
   const names = ['limit', 'window', 'countRefused', 'per'] as const
   const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'slidingLog', options, names)
   if (typeof countRefused !== 'boolean') {
@@ -99,7 +100,7 @@ export function slidingLog<const S extends string = never>(
  * A decision names the limit that its numbers speak of: the one with the longest retry if it was refused, the
  * smallest one if the cost can never fit, otherwise the one with the least remaining.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * const limits = { perSecond: { limit: 10, window: '1s' }, perHour: { limit: 1000, window: '1h' } }
@@ -110,6 +111,7 @@ export function slidingLog<const S extends string = never>(
 export function slidingLogs<const N extends string, const S extends string = never>(
   options: SlidingLogsOptions<N, S>,
 ): SlidingLogsPolicy<N, NoInfer<S>> {
+  checkCount(arguments.length, 1, 'slidingLogs takes an object of options')
   const given = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision', 'per'])
   const limits = limitsOf(given.limits)
   const policy = {

@@ -1,5 +1,5 @@
 import { type Duration, millisOf } from '../duration.js'
-import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** A sliding window; made by {@link slidingWindow}. Lengths of time are in milliseconds. */
@@ -49,7 +49,7 @@ const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayo
  *
  * For limits that must hold at every moment, where a window's edge may not let through twice as much.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * slidingWindow({ limit: 100, window: '1m', buckets: 60 })
@@ -57,6 +57,7 @@ const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayo
 export function slidingWindow<const S extends string = never>(
   options: SlidingWindowOptions<S>,
 ): SlidingWindowPolicy<NoInfer<S>> {
+  checkCount(arguments.length, 1, 'slidingWindow takes an object of options')
   const names = ['limit', 'window', 'buckets', 'layout', 'per'] as const
   const given = optionsOf('INVALID_POLICY', 'slidingWindow', options, names)
   const { limit, window, buckets = 10, layout = 'list', per } = given

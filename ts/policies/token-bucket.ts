@@ -1,5 +1,5 @@
 import { type Duration, millisOf } from '../duration.js'
-import { invalid, optionsOf, wholeNumber } from '../options.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
 /** A token bucket; made by {@link tokenBucket}. Lengths of time are in milliseconds. */
@@ -59,7 +59,7 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
  * Changing `refillMode` is changing the algorithm: keys are as if never used then. All other numbers may
  * change, and what has been used counts on.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * tokenBucket({ capacity: 20, refill: { tokens: 5, every: '1s' } })
@@ -68,6 +68,7 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
 export function tokenBucket<const S extends string = never, const M extends RefillMode = 'continuous'>(
   options: TokenBucketOptions<S, M>,
 ): TokenBucketPolicy<NoInfer<S>, NoInfer<M>> {
+  checkCount(arguments.length, 1, 'tokenBucket takes an object of options')
   const names = ['capacity', 'refill', 'refillMode', 'initial', 'debt', 'per'] as const
   const given = optionsOf('INVALID_POLICY', 'tokenBucket', options, names)
   const { capacity, refill, refillMode, initial, debt, per } = given

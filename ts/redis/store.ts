@@ -2,7 +2,7 @@ import * as native from '../addon.js'
 import { compiledAll } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import { TollgateError } from '../error.js'
-import { invalid, optionsOf, translated, wholeNumber } from '../options.js'
+import { checkCount, invalid, optionsOf, translated, wholeNumber } from '../options.js'
 import { Store } from '../store.js'
 import { Batcher, Queue } from './batcher.js'
 import { Health, type StoreEvents, type StoreStatus } from './health.js'
@@ -103,6 +103,7 @@ export class RedisStore extends Store {
 
   /** How the store is just now. */
   status(): StoreStatus {
+    checkCount(arguments.length, 0, 'status takes no arguments')
     return { ...this.#health.status, pending: this.#batcher.pending }
   }
 
@@ -113,6 +114,7 @@ export class RedisStore extends Store {
    * @returns A function that ends it.
    */
   on<Name extends keyof StoreEvents>(event: Name, listener: (event: StoreEvents[Name]) => void): () => void {
+    checkCount(arguments.length, 2, 'on takes an event and a listener')
     if (!EVENTS.includes(event)) {
       throw invalid('INVALID_OPTION', 'event', `must be one of ${EVENTS.join(', ')}`, event)
     }
@@ -174,10 +176,8 @@ export class RedisStore extends Store {
 function optionsGiven(args: readonly unknown[]): RedisStoreOptions {
   const [first, second] = args
   const isUrl = typeof first === 'string'
-  if (args.length > (isUrl ? 2 : 1)) {
-    const rule = isUrl ? 'a URL and an object of options' : 'nothing after an object of options'
-    throw new TollgateError('INVALID_OPTION', `RedisStore takes ${rule}, got ${args.length} arguments`)
-  }
+  const rule = isUrl ? 'a URL and an object of options' : 'nothing after an object of options'
+  checkCount(args.length, isUrl ? 2 : 1, `RedisStore takes ${rule}`)
   const options =
     isUrl && second === undefined ? {} : optionsOf('INVALID_OPTION', 'RedisStore', isUrl ? second : first, OPTIONS)
   if (!isUrl) {

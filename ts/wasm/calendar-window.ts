@@ -5,7 +5,7 @@ import { isTimeZone } from './host.js'
  * At most `limit` units per window of the calendar, as the `calendarWindow` of `tollgate`. Time zones are those of the
  * platform's `Intl`.
  *
- * @throws {TollgateError} `INVALID_POLICY`
+ * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
  * @example
  * calendarWindow({ limit: 5000, every: 'day', timeZone: 'Asia/Shanghai' })

@@ -1,4 +1,5 @@
 import { EmbeddedStore, type MemoryStoreOptions } from '../memory/embedded-store.js'
+import { checkCount } from '../options.js'
 import { engine } from './engine.js'
 
 /**
@@ -12,6 +13,7 @@ import { engine } from './engine.js'
 export class MemoryStore extends EmbeddedStore {
   /** @throws {TollgateError} `INVALID_OPTION` */
   constructor(options?: MemoryStoreOptions) {
+    checkCount(arguments.length, 1, 'MemoryStore takes an object of options')
     super(engine, options)
   }
 }

@@ -1,4 +1,5 @@
 import { type CustomDecorator, SetMetadata } from '@nestjs/common'
+import { checkCount } from '../../options.js'
 import type { AnyKey, NestOwnOptions } from './options.js'
 
 /** Where {@link RateLimit} leaves what it says. */
@@ -14,5 +15,6 @@ export const METADATA = 'tollgate:rate-limit'
 export function RateLimit<K = AnyKey, N extends string = string>(
   options: NestOwnOptions<K, N> | false,
 ): CustomDecorator {
+  checkCount(arguments.length, 1, 'RateLimit takes an object of options, or false')
   return SetMetadata(METADATA, options)
 }

@@ -1,5 +1,6 @@
 import type { DynamicModule } from '@nestjs/common'
 import { APP_GUARD } from '@nestjs/core'
+import { checkCount } from '../../options.js'
 import { RateLimitGuard } from './guard.js'
 import { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_OPTIONS } from './options.js'
 
@@ -15,11 +16,13 @@ import { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_O
 export class RateLimitModule {
   /** @throws {TollgateError} `INVALID_OPTION`, when the app is made. */
   static forRoot<K, N extends string>(options: NestRateLimitOptions<K, N>): DynamicModule {
+    checkCount(arguments.length, 1, 'forRoot takes an object of options')
     return moduleOf({ provide: RATE_LIMIT_OPTIONS, useValue: options })
   }
 
   /** {@link forRoot}, with options that are made of what the app provides. */
   static forRootAsync<K, N extends string>(options: NestRateLimitAsyncOptions<K, N>): DynamicModule {
+    checkCount(arguments.length, 1, 'forRootAsync takes an object of options')
     const { imports = [], inject = [], useFactory } = options
     return { ...moduleOf({ provide: RATE_LIMIT_OPTIONS, useFactory, inject }), imports }
   }

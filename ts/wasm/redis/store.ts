@@ -3,7 +3,7 @@ import * as glue from '../../../wasm/redis-engine.js'
 import { compiledAll } from '../../compiled.js'
 import type { Compound } from '../../compound.js'
 import { TollgateError } from '../../error.js'
-import { optionsOf, translated, wholeNumber } from '../../options.js'
+import { checkCount, optionsOf, translated, wholeNumber } from '../../options.js'
 import { Batcher, Queue } from '../../redis/batcher.js'
 import { RedisLedger } from '../../redis/ledger.js'
 import { weightOf } from '../../redis/weight.js'
@@ -73,6 +73,7 @@ export class RedisStore extends Store {
    * @throws {TollgateError} `INVALID_OPTION`
    */
   static from(client: RedisClient, options: RedisStoreFromOptions = {}): RedisStore {
+    checkCount(arguments.length, 2, 'RedisStore.from takes a client and an object of options')
     const names = ['commandTimeoutMs', 'maxPending'] as const
     const given = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
     const { commandTimeoutMs = 1_000, maxPending = 10_000 } = given

@@ -1,0 +1,29 @@
+/** Arguments that a function of `tollgate/wasm` does not take are errors. */
+import * as wasm from '../../ts/wasm/index.js'
+import { CORE, functionsOf, refusesSurplus, type Takes } from '../surplus.js'
+
+const TAKES: Readonly<Record<string, Takes>> = {
+  ...CORE,
+  'RedisStore.from': [[async () => [], {}], 'RedisStore.from takes a client and an object of options'],
+}
+
+const limiter = new wasm.RateLimiter(wasm.gcra({ limit: 1_000, period: '1m' }))
+
+test('all of its functions stand here', () => {
+  // `from` makes the stores: their constructor is private.
+  const found = functionsOf(wasm).filter((name) => name !== 'RedisStore')
+  const methods = Object.keys(TAKES).filter((name) => name.startsWith('Reservation.'))
+  expect([...found, ...methods].sort()).toEqual(Object.keys(TAKES).sort())
+})
+
+test.each(Object.entries(TAKES))('%s', async (name, expected) => {
+  const [owner, method] = name.split('.') as [string, string | undefined]
+  if (method === undefined) {
+    return refusesSurplus(wasm, name, expected, false)
+  }
+  const subject = { RateLimiter: limiter, RedisStore: wasm.RedisStore, Reservation: await limiter.reserve('b', 1) }[
+    owner
+  ]
+  const isAsync = owner !== 'RedisStore' && method !== 'takeSync'
+  await refusesSurplus(subject as object, method, expected, isAsync)
+})

@@ -8,5 +8,6 @@ module.exports = {
   // The sources import './x.js', as Node will find it once it is built: here it is './x.ts'.
   moduleNameMapper: { '^(\\.{1,2}/(?!.*native).*)\\.js$': '$1' },
   transform: { '\\.m?ts$': '<rootDir>/__tests__/transform.cjs' },
+  setupFiles: ['<rootDir>/__tests__/quiet.cjs'],
   testTimeout: 60_000,
 }

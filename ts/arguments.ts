@@ -1,4 +1,4 @@
-import { type Duration, microsOf, millisOf } from './duration.js'
+import { type Duration, microsOf, millisOf, warnOfShort } from './duration.js'
 import { TollgateError } from './error.js'
 import { tagOf } from './keys.js'
 import { invalid, optionsOf, wholeNumber } from './options.js'
@@ -76,11 +76,16 @@ export function callsOf(cost: unknown, count: number): Calls {
 /** The longest time that the engine counts with: 2^52 microseconds. */
 const LONGEST_US = 2 ** 52
 
-/** Takes a value as how long something is to last, in microseconds. */
-export function lastingOf(option: string, value: unknown): number {
+/**
+ * Takes a value as how long something is to last, in microseconds.
+ *
+ * @param method - Whose option it is, for a warning.
+ */
+export function lastingOf(method: string, option: string, value: unknown): number {
   const lasting = microsOf(millisOf('INVALID_OPTION', option, value))
   if (lasting > LONGEST_US) {
     throw invalid('INVALID_OPTION', option, 'must be at most 2^52 µs (142 years)', value)
   }
+  warnOfShort(`${method}: ${option}`, value)
   return lasting
 }

@@ -1,9 +1,13 @@
 import type { TollgateErrorCode } from './error.js'
 import { invalid } from './options.js'
+import { Warnings } from './warning.js'
 
 /**
  * A length of time: milliseconds as a number (fractions down to a microsecond), or a number with
  * its unit: `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'`. A day is 24 hours.
+ *
+ * A bare whole number below 1,000 may have been meant as seconds: the process warns of it once for each option, with the
+ * code `TOLLGATE_SHORT_DURATION`. With its unit, `'60ms'`, it is not warned of.
  */
 export type Duration = number | `${number}${DurationUnit}`
 
@@ -37,6 +41,58 @@ export function millisOf(code: TollgateErrorCode, option: string, value: unknown
     throw invalid(code, option, RULE, value)
   }
   return micros / 1_000
+}
+
+/** A whole number below this may have been meant as seconds. */
+const SHORT_MS = 1_000
+
+/** Those so far of this process. */
+const warnings = new Warnings()
+
+let isQuiet = false
+
+/** {@link millisOf} for a length of time that a user says: warns once of an option whose bare number is so short. */
+export function spanOf(code: TollgateErrorCode, option: string, value: unknown): number {
+  const millis = millisOf(code, option, value)
+  warnOfShort(option, value)
+  return millis
+}
+
+/**
+ * Warns of a bare whole number of milliseconds that may have been meant as seconds, once for each option of each function.
+ *
+ * @param option - With its function: `gcra: period`.
+ */
+export function warnOfShort(option: string, value: unknown): void {
+  if (!isQuiet && typeof value === 'number' && Number.isInteger(value) && value < SHORT_MS) {
+    const fix = `write '${value}s' if seconds are meant, and '${value}ms' if not`
+    warnings.once('TOLLGATE_SHORT_DURATION', `${option} is ${value} milliseconds: ${fix}`, option)
+  }
+}
+
+/** {@link warnOfShort} for the numbers of a policy that a user gives in an object, whatever it is in. */
+export function warnOfShorts(where: string, numbers: object): void {
+  for (const [name, value] of Object.entries(numbers)) {
+    if (typeof value === 'object' && value !== null) {
+      warnOfShorts(`${where}${name}.`, value)
+    } else if (SPANS.includes(name)) {
+      warnOfShort(`${where}${name}`, value)
+    }
+  }
+}
+
+/** The numbers of policies that are lengths of time; a `precision` is short by nature. */
+const SPANS: readonly string[] = ['period', 'window', 'every']
+
+/** Warns of nothing meanwhile: what is read is a policy that has been made, whose times are milliseconds. */
+export function quietly<T>(run: () => T): T {
+  const before = isQuiet
+  isQuiet = true
+  try {
+    return run()
+  } finally {
+    isQuiet = before
+  }
 }
 
 /** Whole microseconds. */

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { compoundOf } from './compound.js'
 import type { Decision } from './decision.js'
-import { microsOf } from './duration.js'
+import { microsOf, quietly } from './duration.js'
 import { TollgateError } from './error.js'
 import { Keys } from './keys.js'
 import { MemoryStore } from './memory/store.js'
@@ -99,7 +99,7 @@ export class TollgateStore {
     this.#isRemote = store?.address !== undefined
     this.#release = release
     this.#open = (windowMs) => {
-      const compound = compoundOf(fixedWindow({ limit: LIMIT, window: windowMs }))
+      const compound = compoundOf(quietly(() => fixedWindow({ limit: LIMIT, window: windowMs })))
       return (store ?? new MemoryStore()).open(prefix, compound, undefined)
     }
     if (store === undefined) {

@@ -177,7 +177,7 @@ export class Limiter {
 
   async block(key: unknown, duration: unknown, options?: unknown): Promise<Applied> {
     checkCount(arguments.length, 3, 'block takes a key, a duration and options')
-    return this.#change('block', key, options, { kind: 'block', lastingUs: lastingOf('duration', duration) })
+    return this.#change('block', key, options, { kind: 'block', lastingUs: lastingOf('block', 'duration', duration) })
   }
 
   async unblock(key: unknown, options?: unknown): Promise<Applied> {
@@ -190,7 +190,7 @@ export class Limiter {
     const ledger = this.#open()
     const policies = overridden(this.#compound, numbers)
     const { ttl, tag } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag'])
-    const lastingUs = lastingOf('ttl', ttl)
+    const lastingUs = lastingOf('override', 'ttl', ttl)
     const concerned = this.#compound.policies.filter((_, index) => policies[index] !== undefined)
     const subjects = new Set(concerned.map(({ subject }) => subject))
     const keys = this.#keys.needed(key, tagOf(tag), subjects)

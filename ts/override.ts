@@ -1,4 +1,5 @@
 import type { Compound, Policies } from './compound.js'
+import { warnOfShorts } from './duration.js'
 import { TollgateError } from './error.js'
 import { invalid, optionsOf, shown } from './options.js'
 import type { CalendarWindowOptions, CalendarWindowPolicy } from './policies/calendar-window.js'
@@ -80,7 +81,12 @@ interface Values {
  * @param numbers - For a single policy its numbers, otherwise those of some policies by name.
  */
 export function overridden(compound: Compound, numbers: unknown): readonly (Policy | undefined)[] {
-  const { policies, isSingle } = compound
+  const policies = changes(compound, numbers)
+  warnOfShorts('override: ', numbers as object)
+  return policies
+}
+
+function changes({ policies, isSingle }: Compound, numbers: unknown): readonly (Policy | undefined)[] {
   if (isSingle) {
     return policies.map(({ policy }) => changed('override', policy, numbers))
   }

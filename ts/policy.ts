@@ -1,3 +1,4 @@
+import { quietly } from './duration.js'
 import { invalid, shown } from './options.js'
 import { type CalendarWindowPolicy, calendarWindowIn } from './policies/calendar-window.js'
 import { type FixedWindowPolicy, fixedWindow } from './policies/fixed-window.js'
@@ -65,7 +66,7 @@ export function policyOf(value: unknown, where = 'policy'): Policy {
   const { algorithm, ...options } = value
   if (Object.hasOwn(MAKERS, algorithm)) {
     const make: (options: never) => Policy = MAKERS[algorithm as keyof typeof MAKERS]
-    return make(options as never)
+    return quietly(() => make(options as never))
   }
   throw invalid('INVALID_POLICY', 'algorithm', `must be one of ${Object.keys(MAKERS).map(shown).join(', ')}`, algorithm)
 }

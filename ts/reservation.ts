@@ -125,7 +125,7 @@ export function holdOf({ policies }: Compound, options: unknown): { lastingUs: n
   }
   const { expiresIn = DEFAULT_EXPIRY, tag } =
     options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['expiresIn', 'tag'])
-  const lastingUs = lastingOf('expiresIn', expiresIn)
+  const lastingUs = lastingOf('reserve', 'expiresIn', expiresIn)
   if (lastingUs > LONGEST_US) {
     throw invalid('INVALID_OPTION', 'expiresIn', "must be at most '1d'", expiresIn)
   }

@@ -181,3 +181,14 @@ test('what concerns the calls of all callers must be said', async () => {
   expect(await limiter.take(one)).toMatchObject({ status: 'blocked', policy: 'each' })
   expect(await limiter.take(other)).toMatchObject({ allowed: true })
 })
+
+test('a length that tells its unit is not warned of, and numbers without one once', async () => {
+  expect(expectQuiet(await tollgate(words('block', '--for', '500ms', '--policy', POLICY))).code).toBe(0)
+  const { key, limiter } = limited()
+  await limiter.unblock(key)
+  const override = (period: string) =>
+    tollgate(words('override', '--policy', POLICY, '--numbers', `period=${period}`, '--for', '500ms'))
+  expect(expectQuiet(await override('60ms')).code).toBe(0)
+  const { stderr } = await override('60')
+  expect(stderr.match(/TollgateWarning: .* is/g)).toEqual(['TollgateWarning: --numbers: period is'])
+})

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { warnOfShorts } from '../duration.js'
 import { type Policy, policyOf } from '../policy.js'
 import { checked, wrongUsage } from './failure.js'
 
@@ -39,6 +40,7 @@ export function optionsFromText(text: string, where: string): { algorithm: strin
     }
     put(options, name.split('.'), value, where)
   }
+  warnOfShorts(`${where}: `, options)
   return options
 }
 
@@ -78,7 +80,7 @@ function scalarOf(text: string): string | number | boolean {
 /** Options that are lengths of time. */
 const DURATIONS = ['period', 'window', 'every', 'precision']
 
-const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 })
+const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 })
 
 /** A policy in one line, without what is its default: what {@link policyFromText} reads. */
 export function textOfPolicy(policy: Policy): string {

@@ -1,9 +1,9 @@
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
+import { reasonOf, Warnings } from '../warning.js'
 import { type HeaderFields, headerFieldsOf, type SetField, writeRetryAfter } from './headers.js'
 import { ipKey } from './ip-key.js'
 import { type CheckedOptions, checkedOptions, type Message, type NotAllowed, type RequestEnd } from './options.js'
-import { reasonOf, Warnings } from './warning.js'
 
 /** What the core is told of a request. `A` is what a framework passes of it, and users' functions are called with. */
 export interface Host<A extends readonly unknown[]> {

@@ -1,4 +1,4 @@
-import { type Duration, millisOf } from '../duration.js'
+import { type Duration, spanOf } from '../duration.js'
 import { checkCount, optionsOf, trueOrFalse, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
@@ -55,7 +55,7 @@ export function fixedWindow<const S extends string = never>(
   return Object.freeze({
     algorithm: 'fixedWindow',
     limit: wholeNumber('INVALID_POLICY', 'fixedWindow: limit', limit),
-    window: millisOf('INVALID_POLICY', 'fixedWindow: window', window),
+    window: spanOf('INVALID_POLICY', 'fixedWindow: window', window),
     countRefused: trueOrFalse('INVALID_POLICY', 'fixedWindow: countRefused', countRefused),
     ...perOf<S>('fixedWindow', per),
   })

@@ -1,4 +1,4 @@
-import { type Duration, millisOf } from '../duration.js'
+import { type Duration, spanOf } from '../duration.js'
 import { checkCount, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
@@ -46,7 +46,7 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
   return Object.freeze({
     algorithm: 'gcra',
     limit: units,
-    period: millisOf('INVALID_POLICY', 'gcra: period', period),
+    period: spanOf('INVALID_POLICY', 'gcra: period', period),
     burst: burst === undefined ? units : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
     ...perOf<S>('gcra', per),
   })

@@ -1,4 +1,4 @@
-import { type Duration, millisOf } from '../duration.js'
+import { type Duration, spanOf } from '../duration.js'
 import { checkCount, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
@@ -47,7 +47,7 @@ export function leakyBucket<const S extends string = never>(
     capacity: wholeNumber('INVALID_POLICY', 'leakyBucket: capacity', capacity),
     leak: Object.freeze({
       units: wholeNumber('INVALID_POLICY', 'leakyBucket: leak.units', units),
-      every: millisOf('INVALID_POLICY', 'leakyBucket: leak.every', every),
+      every: spanOf('INVALID_POLICY', 'leakyBucket: leak.every', every),
     }),
     ...perOf<S>('leakyBucket', per),
   })

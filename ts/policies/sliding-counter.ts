@@ -1,4 +1,4 @@
-import { type Duration, millisOf } from '../duration.js'
+import { type Duration, spanOf } from '../duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
@@ -51,7 +51,7 @@ export function slidingCounter<const S extends string = never>(
   checkCount(arguments.length, 1, 'slidingCounter takes an object of options')
   const { limit, window, per } = optionsOf('INVALID_POLICY', 'slidingCounter', options, ['limit', 'window', 'per'])
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
-  const millis = millisOf('INVALID_POLICY', 'slidingCounter: window', window)
+  const millis = spanOf('INVALID_POLICY', 'slidingCounter: window', window)
   if (!Number.isInteger(millis)) {
     throw invalid('INVALID_POLICY', 'slidingCounter: window', 'must be in whole milliseconds', window)
   }

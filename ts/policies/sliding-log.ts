@@ -1,4 +1,4 @@
-import { type Duration, microsOf, millisOf } from '../duration.js'
+import { type Duration, microsOf, millisOf, spanOf } from '../duration.js'
 import { TollgateError } from '../error.js'
 import { checkCount, invalid, nameOf, optionsOf, shown, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
@@ -86,7 +86,7 @@ export function slidingLog<const S extends string = never>(
   return Object.freeze({
     algorithm: 'slidingLog',
     limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MOST_LOGGED),
-    window: millisOf('INVALID_POLICY', 'slidingLog: window', window),
+    window: spanOf('INVALID_POLICY', 'slidingLog: window', window),
     countRefused,
     ...perOf<S>('slidingLog', per),
   })
@@ -159,7 +159,7 @@ function limitOf([name, value]: readonly [string, unknown]): Named {
   const { limit, window } = optionsOf('INVALID_POLICY', where, value, ['limit', 'window'])
   const checked = Object.freeze({
     limit: wholeNumber('INVALID_POLICY', `${where}.limit`, limit, 1, MOST_LOGGED),
-    window: millisOf('INVALID_POLICY', `${where}.window`, window),
+    window: spanOf('INVALID_POLICY', `${where}.window`, window),
   })
   return [name, checked]
 }

@@ -1,4 +1,4 @@
-import { type Duration, millisOf } from '../duration.js'
+import { type Duration, spanOf } from '../duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
@@ -64,7 +64,7 @@ export function slidingWindow<const S extends string = never>(
   return Object.freeze({
     algorithm: 'slidingWindow',
     limit: wholeNumber('INVALID_POLICY', 'slidingWindow: limit', limit),
-    window: millisOf('INVALID_POLICY', 'slidingWindow: window', window),
+    window: spanOf('INVALID_POLICY', 'slidingWindow: window', window),
     buckets: wholeNumber('INVALID_POLICY', 'slidingWindow: buckets', buckets, 1, 1_000),
     layout: layoutOf(layout),
     ...perOf<S>('slidingWindow', per),

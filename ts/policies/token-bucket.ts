@@ -1,4 +1,4 @@
-import { type Duration, millisOf } from '../duration.js'
+import { type Duration, spanOf } from '../duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
 import { perOf } from './per.js'
 
@@ -79,7 +79,7 @@ export function tokenBucket<const S extends string = never, const M extends Refi
     capacity: holds,
     refill: Object.freeze({
       tokens: wholeNumber('INVALID_POLICY', 'tokenBucket: refill.tokens', tokens),
-      every: millisOf('INVALID_POLICY', 'tokenBucket: refill.every', every),
+      every: spanOf('INVALID_POLICY', 'tokenBucket: refill.every', every),
     }),
     refillMode: refillModeOf(refillMode) as M,
     initial: initial === undefined ? holds : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),

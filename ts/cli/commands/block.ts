@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander'
+import { quietly } from '../../duration.js'
 import type { ExitCode } from '../exit-codes.js'
 import { type ActOptions, act, withAct } from '../redis/act.js'
 import type { AnyLimiter } from '../redis/connection.js'
@@ -32,7 +33,7 @@ export function blockCommand(terminal: Terminal, done: (code: ExitCode) => void)
       const ms = options.for
       const blocked = `blocked for ${lengthInWords(ms)}`
       const words = [`has been ${blocked}`, `would be ${blocked}`] as const
-      const prepare = () => (limiter: AnyLimiter, key: string) => limiter.block(key, ms)
+      const prepare = () => (limiter: AnyLimiter, key: string) => quietly(() => limiter.block(key, ms))
       done(await act(url, options, terminal, { name: 'block', words, isHarsh: true, prepare }))
     })
 }

@@ -1,4 +1,5 @@
 import { Command, Option } from 'commander'
+import { quietly } from '../../duration.js'
 import { overridden } from '../../override.js'
 import type { ExitCode } from '../exit-codes.js'
 import { checked } from '../failure.js'
@@ -38,8 +39,9 @@ export function overrideCommand(terminal: Terminal, done: (code: ExitCode) => vo
       const ttl = options.for
       const prepare = (enforced: Enforced) => {
         const numbers = numbersOf(options.numbers, enforced.compound)
-        checked('--numbers', () => overridden(enforced.compound, numbers))
-        return (limiter: AnyLimiter, key: string) => limiter.override(key, numbers, { ttl })
+        // What was given without a unit has been warned of.
+        checked('--numbers', () => quietly(() => overridden(enforced.compound, numbers)))
+        return (limiter: AnyLimiter, key: string) => quietly(() => limiter.override(key, numbers, { ttl }))
       }
       const own = `numbers of its own for ${lengthInWords(ttl)}`
       const words = [`has ${own}`, `would have ${own}`] as const

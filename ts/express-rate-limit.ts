@@ -16,6 +16,7 @@ import type { RedisUrl } from './rate-limiter.js'
 import { sharedStore } from './redis/shared.js'
 import { RedisStore } from './redis/store.js'
 import type { Ledger } from './store.js'
+import { Warnings } from './warning.js'
 
 /** The options of a {@link TollgateStore}. */
 export interface TollgateStoreOptions {
@@ -57,10 +58,12 @@ const DIGEST = 'sha256:'
  *
  * What express-rate-limit calls takes surplus arguments: a later version may pass more.
  *
- * Clients are keys of any length from 1; those of more than 1024 bytes are counted by their SHA-256.
+ * Clients are keys of any length; those of more than 1024 bytes are counted by their SHA-256. As with the stores of
+ * express-rate-limit, requests without a key share one: what is no text is counted by its text, such as `undefined`. The
+ * first key that is no text or is empty is a process warning with the code `TOLLGATE_INVALID_INPUT`.
  *
- * Every method that returns a promise, but for `decrement`, rejects with a `TollgateError`: `INVALID_KEY`, `CLOSED`; `INVALID_OPTION` as long
- * as it belongs to no `rateLimit()`; over Redis also `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`,
+ * Every method that returns a promise, but for `decrement`, rejects with a `TollgateError`: `CLOSED`; `INVALID_OPTION` as
+ * long as it belongs to no `rateLimit()`; over Redis also `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`,
  * which `passOnStoreError` is for.
  *
  * @example
@@ -78,6 +81,7 @@ export class TollgateStore {
   readonly #open: (windowMs: number) => Ledger
   readonly #release: () => Promise<void>
   #windowMs: number | undefined
+  readonly #warnings = new Warnings()
   #hasWarned = false
   /** The hits, or why there are none. */
   #ledger: Ledger | TollgateError = new TollgateError('INVALID_OPTION', 'TollgateStore must be passed to rateLimit()')
@@ -136,7 +140,15 @@ export class TollgateStore {
 
   /** Counts a hit. */
   async increment(key: string): Promise<ClientHits> {
-    return this.#hitsOf(await this.#opened().take(keyOf(key), 1))
+    const ledger = this.#opened()
+    if (typeof key !== 'string' || key === '') {
+      const advice = 'requests that it has no other key for share one limit: use skip, or give them a key'
+      this.#warnings.once(
+        'TOLLGATE_INVALID_INPUT',
+        `keyGenerator returned ${key === '' ? 'an empty text' : typeof key}: ${advice}`,
+      )
+    }
+    return this.#hitsOf(await ledger.take(keyOf(key), 1))
   }
 
   /**
@@ -231,14 +243,24 @@ function storeOf(given: unknown): { store: MemoryStore | RedisStore | undefined;
   return { store, release: () => (released ??= release()) }
 }
 
-/** What a client is counted by. A short key that looks like a digest has one of its own. */
-function keyOf(key: string): string {
-  const isLong = typeof key === 'string' && key.length * 3 > MOST_BYTES && Buffer.byteLength(key) > MOST_BYTES
-  if (!isLong && !(typeof key === 'string' && key.startsWith(DIGEST))) {
+/** What a client is counted by. A short key that looks like a digest has one of its own, and so has an empty one. */
+function keyOf(value: unknown): string {
+  const key = typeof value === 'string' ? value : textOf(value)
+  const isLong = key.length * 3 > MOST_BYTES && Buffer.byteLength(key) > MOST_BYTES
+  if (!isLong && key !== '' && !key.startsWith(DIGEST)) {
     return key
   }
   // In UTF-16, where lone surrogates are told apart.
   return `${DIGEST}${createHash('sha256').update(key, 'utf16le').digest('hex')}`
+}
+
+function textOf(value: unknown): string {
+  try {
+    return String(value)
+  } catch {
+    // An object without a `toString`, such as a parsed query.
+    return Object.prototype.toString.call(value)
+  }
 }
 
 function keysOf(key: string): Keys {

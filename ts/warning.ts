@@ -4,6 +4,8 @@ export type WarningCode =
   | 'TOLLGATE_UNTRUSTED_PROXY'
   /** What a request took could not be given back. */
   | 'TOLLGATE_REFUND_FAILED'
+  /** No key or cost could be made of a request. */
+  | 'TOLLGATE_INVALID_INPUT'
   /** In shadow mode no decision could be made on a request. */
   | 'TOLLGATE_OBSERVE_FAILED'
   /** A length of time is a bare number below 1,000, which is milliseconds. */

@@ -4,6 +4,7 @@ import { type Options, rateLimit, type Store, MemoryStore as TheirStore } from '
 import { type ClientHits, TollgateStore } from '../../ts/express-rate-limit.js'
 import { fixedWindow, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
+import { warningsOf } from '../middleware/warnings.js'
 import { until } from '../servers/until.js'
 import { describeEach } from './places.js'
 
@@ -171,8 +172,35 @@ describeEach((place) => {
     expect((await store.get(long))?.totalHits).toBe(1)
     await store.resetKey(long)
     expect(await store.get(long)).toBeUndefined()
-    await expect(store.increment('')).rejects.toMatchObject({ code: 'INVALID_KEY' })
-    await expect(store.increment(undefined as unknown as string)).rejects.toMatchObject({ code: 'INVALID_KEY' })
+  })
+
+  test('keys: what is no text is counted by its text, and the first of them is warned of', async () => {
+    store.init(OPTIONS)
+    const long = [['x'.repeat(2_000)]]
+    const keys = [
+      undefined,
+      null,
+      '',
+      42,
+      true,
+      { a: 1 },
+      Object.create(null),
+      Symbol('a'),
+      long,
+    ] as unknown as string[]
+    const warnings = await warningsOf(async () => {
+      for (const key of keys) await store.increment(key)
+      for (const key of keys) expect((await store.increment(key)).totalHits).toBeGreaterThanOrEqual(2)
+    })
+    expect(warnings).toEqual([
+      { code: 'TOLLGATE_INVALID_INPUT', message: expect.stringMatching(/keyGenerator .* undefined/) },
+    ])
+    expect((await store.increment('undefined')).totalHits).toBe(3)
+    await store.decrement(undefined as unknown as string)
+    expect((await store.get(undefined as unknown as string))?.totalHits).toBe(2)
+    await store.resetKey(null as unknown as string)
+    expect(await store.get(null as unknown as string)).toBeUndefined()
+    expect((await store.get(''))?.totalHits).toBe(2)
   })
 })
 

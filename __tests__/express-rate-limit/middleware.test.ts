@@ -3,9 +3,11 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Request, RequestHandler, Response } from 'express'
-import { rateLimit } from 'express-rate-limit'
+import { rateLimit, MemoryStore as TheirStore } from 'express-rate-limit'
+import { MemoryStore as TheirStore7 } from 'express-rate-limit-7'
 import { TollgateStore } from '../../ts/express-rate-limit.js'
 import { MemoryStore, RedisStore } from '../../ts/index.js'
+import { warningsOf as processWarningsOf } from '../middleware/warnings.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { App } from './app.js'
@@ -47,6 +49,22 @@ describeEach((place) => {
       expect((await store.get('ann'))?.totalHits).toBe(4)
       expect((await app.get('bob')).status).toBe(200)
       expect(app.logged).toEqual([])
+    },
+  )
+
+  test.each([8, 7] as const)(
+    'version %i: requests without a key share one limit, as by its own store',
+    async (version) => {
+      const own = version === 8 ? new TheirStore() : new TheirStore7()
+      const warnings = await processWarningsOf(async () => {
+        for (const one of [store, own as unknown as TollgateStore]) {
+          const keyGenerator = (() => undefined) as unknown as () => string
+          await using app = await App.start(one, { limit: 1, version, keyGenerator })
+          expect([(await app.get()).status, (await app.get()).status]).toEqual([200, 429])
+          expect(app.logged).toEqual([])
+        }
+      })
+      expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_INVALID_INPUT'])
     },
   )
 

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fixedWindow, gcra, RateLimiter } from '../../ts/index.js'
-import { FRAMEWORKS, type Framework, passing, type Served, type Setup } from './frameworks.js'
+import { FRAMEWORKS, type Framework, type Served, type Setup } from './frameworks.js'
 import { warningsOf } from './warnings.js'
 
 const open: Served[] = []
@@ -66,11 +66,11 @@ describe.each(addressed)('%s', (_, framework) => {
     expect(await statuses(served, ['192.0.2.1', '::ffff:192.0.2.1', '::ffff:c000:201'])).toEqual([200, 429, 429])
   })
 
-  test('what is no address is a failure, and no key', async () => {
+  test('what is no address is answered with 400, and is no key', async () => {
     const errors: unknown[] = []
-    const options = { limiter: limiterOf(100), onError: passing(framework, (error) => errors.push(error)) }
+    const options = { limiter: limiterOf(100), onInvalidInput: (error: unknown) => void errors.push(error) }
     const served = await serve(framework, { options, trustsProxy: true })
-    await statuses(served, ['unknown', '192.0.2.1:80'])
+    expect(await statuses(served, ['unknown', '192.0.2.1:80'])).toContain(400)
     expect(errors.length).toBeGreaterThan(0)
     for (const error of errors) {
       expect(error).toMatchObject({ code: 'INVALID_KEY' })
@@ -78,19 +78,22 @@ describe.each(addressed)('%s', (_, framework) => {
     }
   })
 
-  test('clients without an address are a failure, and share no key', async () => {
+  test('clients without an address are answered with 400, share no key, and are warned of', async () => {
     const path = join(tmpdir(), `tollgate-${process.pid}-${sockets++}.sock`)
     const limiter = new RateLimiter(gcra({ limit: 100, period: '1h' }))
     const take = jest.fn(limiter.take.bind(limiter))
     const refund = limiter.refund.bind(limiter)
     await serve(framework, { options: { limiter: { policies: limiter.policies, take, refund } }, path })
-    const status = await new Promise((resolve, reject) => {
-      const client = request({ socketPath: path, path: '/' }, (response) => {
-        response.resume().on('end', () => resolve(response.statusCode))
+    const [warning] = await warningsOf(async () => {
+      const status = await new Promise((resolve, reject) => {
+        const client = request({ socketPath: path, path: '/' }, (response) => {
+          response.resume().on('end', () => resolve(response.statusCode))
+        })
+        client.on('error', reject).end()
       })
-      client.on('error', reject).end()
+      expect(status).toBe(400)
     })
-    expect(status).toBe(503)
+    expect(warning?.message).toMatch(/the request has no client address: give a key function/)
     expect(take).not.toHaveBeenCalled()
   })
 })

@@ -244,6 +244,21 @@ test('functions see what their framework passes, and the names of the limits', (
       // @ts-expect-error there is no such form
       headers: 'draft-7',
     })
+    forExpress({
+      limiter: plain,
+      onInvalidInput: async (_error, request) => ({ key: request.ip ?? 'nobody', cost: 1 }),
+    })
+    forExpress({ limiter: plain, onInvalidInput: (error) => console.error(error) })
+    forExpress({ limiter: parts, key: () => ({ account: 'ann' }), onInvalidInput: () => ({ key: { account: 'x' } }) })
+    // @ts-expect-error a key is a text
+    forExpress({ limiter: plain, onInvalidInput: () => ({ key: 5 }) })
+    const key = () => ''
+    forHono({
+      limiter: plain,
+      key,
+      onInvalidInput: (_error, c) => (c.req.path === '/' ? undefined : c.text('no', 400)),
+    })
+    withRateLimit(async () => new Response(), { limiter: plain, key, onInvalidInput: () => ({ statusCode: 401 }) })
     forKoa({ limiter: plain, message: (ctx, { policy }) => `${ctx.path} ${policy}` })
     withRateLimit(async (_request, env: { readonly id: string }) => new Response(env.id), {
       limiter: plain,

@@ -107,8 +107,8 @@ describe.each([
   test.each([
     ['/hono', 'x-address'],
     ['/fetch', 'x-api-key'],
-  ])('answers 503 where no decision can be made: %s', async (path, header) => {
-    expect(await ask(server.url + path, { headers: { [header]: '' } })).toMatchObject({ status: 503 })
+  ])('answers 400 where no key can be made: %s', async (path, header) => {
+    expect(await ask(server.url + path, { headers: { [header]: '' } })).toMatchObject({ status: 400 })
   })
 
   test('lets pass what is only observed, also where it can but warn', async () => {

@@ -29,7 +29,7 @@ const GROUPS = [
       'cli/{command-line,log-line,order,pages,policy-text,simulate,suggest,words}',
       'fallback/{options,share}',
       'metrics/limiter',
-      'middleware/{clients,edge,endings,headers,ip-key,options,responses,types}',
+      'middleware/{clients,edge,endings,headers,invalid-input,ip-key,options,responses,types}',
       'operations/bad-input',
       'policies/calendar-window',
     ],

@@ -8,7 +8,7 @@ import type { Decision } from '../decision.js'
 import { checkCount } from '../options.js'
 import { Gate, type Host, withStatus } from './gate.js'
 import { follow, isForwarded, readTogether } from './node-response.js'
-import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
+import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './options.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
 export type * from './options.js'
@@ -42,6 +42,7 @@ export type ExpressRateLimitOptions<K = string, N extends string = string> = Rat
   }
 
 const HOST: Host<Args> = {
+  name: 'tollgate/express',
   goesOn: readTogether,
   addressOf: ({ ip }) => ip,
   isProxyUntrusted: (request) => isForwarded(request) && request.app.get('trust proxy') === false,
@@ -77,14 +78,19 @@ export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<
         if (handler !== undefined) {
           return handler(request, response, next, decision as NotAllowed<N>)
         }
-        const message = await gate.messageFor(decision, args)
-        response.status(gate.statusCode)
-        return typeof message === 'string' ? response.type('text/plain').send(message) : response.json(message)
+        return send(response, gate.statusCode, await gate.messageFor(decision, args))
       }
+      case 'invalid':
+        return response.headersSent || send(response, outcome.status, outcome.message)
     }
   }
 
   return (request, response, next) => {
     answer(request, response, next).catch(next)
   }
+}
+
+function send(response: Response, status: number, message: Message): unknown {
+  response.status(status)
+  return typeof message === 'string' ? response.type('text/plain').send(message) : response.json(message)
 }

@@ -8,7 +8,7 @@ import type { Decision } from '../decision.js'
 import { checkCount } from '../options.js'
 import { Gate, type Host, withStatus } from './gate.js'
 import { follow, headersOf, isForwarded, readTogether } from './node-response.js'
-import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
+import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './options.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
 export type * from './options.js'
@@ -43,6 +43,7 @@ export type FastifyPluginOptions =
 export type FastifyRateLimitHook = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
 const HOST: Host<Args> = {
+  name: 'tollgate/fastify',
   goesOn: readTogether,
   addressOf: ({ ip }) => ip,
   // Fastify lists the proxies if it was told to trust any.
@@ -78,13 +79,18 @@ export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<
       if (handler !== undefined) {
         await handler(request, reply, decision)
       } else {
-        const message = await gate.messageFor(decision, args)
-        const type = typeof message === 'string' ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8'
-        reply.code(gate.statusCode).type(type).send(message)
+        send(reply, gate.statusCode, await gate.messageFor(decision, args))
       }
+    } else if (outcome.what === 'invalid' && !reply.sent) {
+      send(reply, outcome.status, outcome.message)
     }
     return reply.sent ? reply : undefined
   }
+}
+
+function send(reply: FastifyReply, status: number, message: Message): void {
+  const type = typeof message === 'string' ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8'
+  reply.code(status).type(type).send(message)
 }
 
 const plugin: FastifyPluginAsync<FastifyPluginOptions> = async (fastify, options) => {

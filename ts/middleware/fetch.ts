@@ -9,7 +9,7 @@ import { TollgateError } from '../error.js'
 import { checkCount } from '../options.js'
 import { Gate, type Host } from './gate.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './options.js'
-import { follow, refusal, withFields } from './web-response.js'
+import { follow, invalidResponse, refusal, withFields } from './web-response.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
 export type * from './options.js'
@@ -28,7 +28,7 @@ export type FetchRateLimitOptions<
   N extends string = string,
   Rest extends unknown[] = unknown[],
   P extends string = 'rateLimit',
-> = RateLimitOptions<K, N, Args<Rest>> &
+> = RateLimitOptions<K, N, Args<Rest>, Response> &
   KeyRequired<K, Args<Rest>> & {
     readonly requestProperty?: P
     /** Answers a refused request, in place of `statusCode` and `message`. */
@@ -41,6 +41,7 @@ export type FetchRateLimitOptions<
   }
 
 const HOST: Host<Args<unknown[]>> = {
+  name: 'tollgate/fetch',
   mark: (property, decision, request) => {
     ;(request as unknown as Record<string, unknown>)[property] = decision
   },
@@ -71,6 +72,8 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
           return pass()
         case 'fail':
           return (await (onError ?? unavailable)(outcome.error, ...args)) ?? pass()
+        case 'invalid':
+          return invalidResponse(outcome)
         case 'refuse': {
           const decision = outcome.decision as NotAllowed<N>
           return onRefusal === undefined

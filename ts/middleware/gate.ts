@@ -1,12 +1,23 @@
 import type { Decision } from '../decision.js'
 import { TollgateError } from '../error.js'
+import { wholeNumber } from '../options.js'
 import { reasonOf, Warnings } from '../warning.js'
 import { type HeaderFields, headerFieldsOf, type SetField, writeRetryAfter } from './headers.js'
+import { type Asking, answerOf, isInvalidInput, isReplacement, reasonFor } from './input.js'
 import { ipKey } from './ip-key.js'
-import { type CheckedOptions, checkedOptions, type Message, type NotAllowed, type RequestEnd } from './options.js'
+import {
+  type CheckedOptions,
+  checkedOptions,
+  type InvalidInputAnswer,
+  type Message,
+  type NotAllowed,
+  type RequestEnd,
+} from './options.js'
 
 /** What the core is told of a request. `A` is what a framework passes of it, and users' functions are called with. */
 export interface Host<A extends readonly unknown[]> {
+  /** The module, for warnings. */
+  readonly name: string
   /** The client's address as the framework tells it, if it can. */
   readonly addressOf?: (...args: A) => string | undefined
   /** Whether a request came through a proxy that the framework was not told to trust. */
@@ -23,6 +34,15 @@ export type Outcome =
   | { readonly what: 'pass'; readonly decision: Decision | undefined }
   /** It is refused. */
   | { readonly what: 'refuse'; readonly decision: NotAllowed }
+  /** No key or cost could be made of it: it is answered, unless `onInvalidInput` has done so by itself. */
+  | {
+      readonly what: 'invalid'
+      readonly decision: undefined
+      readonly status: number
+      readonly message: Message
+      /** What `onInvalidInput` returned. */
+      readonly answer: unknown
+    }
   /** No decision could be made. */
   | { readonly what: 'fail'; readonly error: unknown }
 
@@ -63,20 +83,41 @@ export class Gate<A extends readonly unknown[]> {
     return this.#options.refundWhen !== undefined
   }
 
-  /** Decides on a request. What `onRefused` throws is passed on; whatever else fails is an outcome. */
-  async check(args: A): Promise<Outcome> {
+  /**
+   * Decides on a request. What `onRefused` and `onInvalidInput` throw is passed on; whatever else fails is an outcome.
+   *
+   * @param given - What `onInvalidInput` has given in place of the request's own key and cost.
+   */
+  async check(args: A, given?: InvalidInputAnswer<unknown>): Promise<Outcome> {
     const { limiter, key, cost, skip, onRefused, observe, requestProperty } = this.#options
     const goesOn = this.#host.goesOn?.()
     let decision: Decision
+    let asking: Asking | undefined
     try {
-      if (skip !== undefined && (await skip(...args))) {
-        return PASSED
+      if (skip !== undefined && given === undefined) {
+        asking = 'skip'
+        if (await skip(...args)) {
+          return PASSED
+        }
       }
-      const who = key === undefined ? this.#addressKey(args) : await key(...args)
       // Awaited here: an async function of its own would take more turns of the microtask queue.
-      decision = await limiter.take(who, typeof cost === 'function' ? await cost(...args) : cost)
+      asking = 'key'
+      let who = given?.key
+      if (given === undefined || !('key' in given)) {
+        who = key === undefined ? this.#addressKey(args) : await key(...args)
+      }
+      asking = 'cost'
+      let units = given?.cost
+      if (given === undefined || !('cost' in given)) {
+        units = typeof cost === 'function' ? await cost(...args) : cost
+      }
+      asking = undefined
+      decision = await limiter.take(who, units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units))
       this.#host.mark(requestProperty, decision, ...args)
     } catch (error) {
+      if (isInvalidInput(error, asking)) {
+        return this.#invalid(error, asking, args, given !== undefined)
+      }
       if (!observe || this.#hasOnError) {
         return { what: 'fail', error }
       }
@@ -128,6 +169,26 @@ export class Gate<A extends readonly unknown[]> {
       // The request is over: there is nobody to answer.
       this.#warnings.once('TOLLGATE_REFUND_FAILED', `a request's units were not given back: ${reasonOf(error)}`)
     }
+  }
+
+  /** What becomes of a request of which no key or cost can be made. */
+  async #invalid(error: unknown, asking: Asking | undefined, args: A, isAgain: boolean): Promise<Outcome> {
+    const { onInvalidInput, observe } = this.#options
+    let answer: unknown
+    if (onInvalidInput !== undefined && !isAgain) {
+      answer = await onInvalidInput(error, ...args)
+      if (isReplacement(answer)) {
+        return this.check(args, answer)
+      }
+    } else {
+      const became = observe ? 'passed, and would be answered with 400' : 'was answered with 400'
+      const advice = 'Later ones are not warned of: onInvalidInput hears of each, and may give a key or another answer'
+      this.#warnings.once(
+        'TOLLGATE_INVALID_INPUT',
+        `${this.#host.name}: a request ${became}: ${reasonFor(error, asking)}. ${advice}`,
+      )
+    }
+    return observe ? PASSED : { what: 'invalid', decision: undefined, ...answerOf(answer), answer }
   }
 
   #addressKey(args: A): string {

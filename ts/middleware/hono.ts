@@ -8,7 +8,7 @@ import type { Decision } from '../decision.js'
 import { checkCount } from '../options.js'
 import { Gate, type Host, withStatus } from './gate.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './options.js'
-import { follow, refusal, withFields } from './web-response.js'
+import { follow, invalidResponse, refusal, withFields } from './web-response.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
 export type * from './options.js'
@@ -20,7 +20,7 @@ export type HonoRateLimitOptions<
   K = string,
   N extends string = string,
   P extends string = 'rateLimit',
-> = RateLimitOptions<K, N, Args> &
+> = RateLimitOptions<K, N, Args, Response> &
   KeyRequired<K, Args> & {
     readonly requestProperty?: P
     /** Answers a refused request, in place of `statusCode` and `message`. */
@@ -33,6 +33,7 @@ export type HonoRateLimitOptions<
   }
 
 const HOST: Host<Args> = {
+  name: 'tollgate/hono',
   mark: (property, decision, context) => context.set(property, decision),
 }
 
@@ -63,6 +64,9 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
       }
       if (outcome.what === 'fail') {
         return onError?.(outcome.error, context, next)
+      }
+      if (outcome.what === 'invalid') {
+        return invalidResponse(outcome)
       }
       const decision = outcome.decision as NotAllowed<N>
       return handler === undefined

@@ -41,7 +41,10 @@ export function ipKey(ip: string | null | undefined, options?: IpKeyOptions): st
   checkCount(arguments.length, 2, 'ipKey takes an address and an object of options')
   const prefix = options === undefined ? DEFAULT_PREFIX : prefixOf(options)
   if (ip === undefined || ip === null || ip === '') {
-    throw new TollgateError('INVALID_KEY', 'key cannot be made: the request has no client address')
+    throw new TollgateError(
+      'INVALID_KEY',
+      'key cannot be made: the request has no client address: give a key function that needs none',
+    )
   }
   if (typeof ip === 'string') {
     if (IPV4.test(ip)) {

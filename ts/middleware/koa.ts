@@ -8,7 +8,7 @@ import type { Decision } from '../decision.js'
 import { checkCount } from '../options.js'
 import { Gate, type Host, withStatus } from './gate.js'
 import { follow, isForwarded, readTogether } from './node-response.js'
-import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './options.js'
+import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './options.js'
 
 export { type IpKeyOptions, ipKey } from './ip-key.js'
 export type * from './options.js'
@@ -35,6 +35,7 @@ export type KoaRateLimitOptions<K = string, N extends string = string> = RateLim
   }
 
 const HOST: Host<Args> = {
+  name: 'tollgate/koa',
   goesOn: readTogether,
   addressOf: ({ ip }) => ip,
   isProxyUntrusted: ({ req, app }) => isForwarded(req) && !app.proxy,
@@ -72,11 +73,18 @@ export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N
         if (handler !== undefined) {
           return handler(context, next, decision)
         }
-        const message = await gate.messageFor(decision, args)
-        context.status = gate.statusCode
-        context.body = message
-        context.type = typeof message === 'string' ? 'text/plain' : 'application/json'
+        return answer(context, gate.statusCode, await gate.messageFor(decision, args))
       }
+      case 'invalid':
+        if (!context.headerSent && context.body === undefined) {
+          answer(context, outcome.status, outcome.message)
+        }
     }
   }
+}
+
+function answer(context: Context, status: number, message: Message): void {
+  context.status = status
+  context.body = message
+  context.type = typeof message === 'string' ? 'text/plain' : 'application/json'
 }

@@ -30,6 +30,23 @@ export type Message =
   | (object & { readonly bind?: never })
   | { readonly bind?: never; readonly [name: string]: unknown }
 
+/**
+ * What `onInvalidInput` may answer. With a `key` or a `cost` the request is decided on, by these in place of its own;
+ * otherwise it is answered.
+ *
+ * @typeParam K - The limiter's keys.
+ */
+export interface InvalidInputAnswer<K> {
+  /** The key that the request counts for. */
+  readonly key?: K
+  /** The units that it costs. */
+  readonly cost?: number
+  /** The status of the answer. Default: 400. */
+  readonly statusCode?: number
+  /** Its body. Default: `'Bad Request'` */
+  readonly message?: Message
+}
+
 /** How a request ended. */
 export interface RequestEnd {
   /** The status of the response; where there is none because an error was thrown, 500. */
@@ -55,11 +72,12 @@ export type RefundWhen<A extends readonly unknown[]> =
  * @typeParam K - The limiter's keys.
  * @typeParam N - The names of its limits.
  * @typeParam A - What a framework passes of a request.
+ * @typeParam R - What its responses are, if functions can return them.
  */
-export interface RateLimitOptions<K, N extends string, A extends readonly unknown[]> {
+export interface RateLimitOptions<K, N extends string, A extends readonly unknown[], R = never> {
   /** Who decides. It is yours: you close it. */
   readonly limiter: MiddlewareLimiter<K, N>
-  /** The units that a request costs: a whole number from 1. Default: 1. */
+  /** The units that a request costs: a whole number from 1. Default, also of a function that returns `undefined`: 1. */
   readonly cost?: number | ((...args: A) => Awaitable<number>)
   /** Whether a request is not to be counted at all. */
   readonly skip?: (...args: A) => Awaitable<boolean>
@@ -76,6 +94,19 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
   readonly requestProperty?: string
   /** Is told of each request that is refused, in shadow mode too, and is waited for. */
   readonly onRefused?: (...args: [...request: A, decision: NotAllowed<N>]) => Awaitable<void>
+  /**
+   * Is told of each request of which no key or cost can be made, and waited for. What it returns says what becomes of the
+   * request: see {@link InvalidInputAnswer}. Default, also if it returns nothing: status 400, and a process warning for
+   * the first such request if there is no `onInvalidInput`.
+   *
+   * Such a request is one whose key or cost breaks the limiter's rules, or for which `key`, `cost` or `skip` throws an
+   * error of JavaScript's own (`TypeError`, `RangeError`, `SyntaxError`, `URIError`) without a status or a cause. Other
+   * errors are thrown on purpose, and go to `onError`.
+   */
+  readonly onInvalidInput?: (
+    error: unknown,
+    ...request: A
+  ) => Awaitable<InvalidInputAnswer<K> | R | undefined> | Awaitable<void>
   /**
    * Which requests get their units back when they have ended: see {@link RefundWhen}. Each gives back once.
    * Default: none.
@@ -124,6 +155,7 @@ export interface CheckedOptions<R extends readonly unknown[]> {
   readonly headers: HeaderForm | false
   readonly requestProperty: string
   readonly onRefused: ((...args: [...request: R, decision: NotAllowed]) => Awaitable<void>) | undefined
+  readonly onInvalidInput: ((error: unknown, ...request: R) => Awaitable<unknown>) | undefined
   readonly refundWhen: RefundWhen<R> | undefined
   readonly observe: boolean
 }
@@ -139,6 +171,7 @@ const NAMES = [
   'headers',
   'requestProperty',
   'onRefused',
+  'onInvalidInput',
   'onError',
   'refundWhen',
   'observe',
@@ -162,7 +195,7 @@ export function checkedOptions<R extends readonly unknown[]>(
 ): CheckedOptions<R> {
   const given = optionsOf('INVALID_OPTION', where, value, NAMES)
   const limiter = limiterOf(where, given.limiter)
-  for (const name of ['key', 'skip', 'handler', 'onRefused', 'onError'] as const) {
+  for (const name of ['key', 'skip', 'handler', 'onRefused', 'onInvalidInput', 'onError'] as const) {
     functionOf(`${where}: ${name}`, given[name])
   }
   if (given.key === undefined) {
@@ -179,6 +212,7 @@ export function checkedOptions<R extends readonly unknown[]>(
     headers: headersOf(`${where}: headers`, given.headers ?? (observe ? false : 'draft-8')),
     requestProperty: propertyOf(`${where}: requestProperty`, given.requestProperty ?? 'rateLimit'),
     onRefused: given.onRefused,
+    onInvalidInput: given.onInvalidInput,
     refundWhen: refundWhenOf(`${where}: refundWhen`, given.refundWhen),
     observe,
   } as CheckedOptions<R>

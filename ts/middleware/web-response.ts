@@ -31,6 +31,11 @@ export function refusal(message: string | object, status: number): Response {
   return typeof message === 'string' ? new Response(message, { status }) : Response.json(message, { status })
 }
 
+/** The response to a request of which no key or cost can be made: what `onInvalidInput` has made, if it made one. */
+export function invalidResponse({ answer, message, status }: Extract<Outcome, { what: 'invalid' }>): Response {
+  return answer instanceof Response ? answer : refusal(message, status)
+}
+
 /**
  * Runs what answers a request, and gives its units back, as `refundWhen` says, when it has answered or the client
  * has gone away. What becomes of a body that is sent later is not seen.

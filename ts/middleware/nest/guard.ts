@@ -36,6 +36,9 @@ export class RateLimitGuard implements CanActivate {
     if (outcome.what === 'fail') {
       return this.#failed(outcome.error, context, options)
     }
+    if (outcome.what === 'invalid') {
+      throw new HttpException(outcome.message, outcome.status)
+    }
     if (outcome.decision !== undefined) {
       const response = context.switchToHttp().getResponse<NodeResponse | NodeReply>()
       if ('raw' in response) {

@@ -13,6 +13,7 @@ interface HttpRequest extends NodeRequest {
 
 /** How requests of Nest are read. */
 export const HOST: Host<Args> = {
+  name: 'tollgate/nest',
   goesOn: readTogether,
   addressOf: (context) => requestOf(context).ip,
   isProxyUntrusted: (context) => {

@@ -1,20 +1,12 @@
 /** A test that fakes timers, as users of this package write them: calls go on, and keep their deadlines. */
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
 import { timers } from '../../ts/timers.js'
+import { FRAMEWORKS } from '../middleware/frameworks.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { openedRedis } from './opened.js'
+import { withFakedTimers } from './with-faked-timers.js'
 
 const opened = openedRedis()
-
-/** Fakes timers only while a function runs: the servers of these tests need real ones. */
-async function withFakedTimers<T>(run: () => Promise<T>): Promise<T> {
-  jest.useFakeTimers()
-  try {
-    return await run()
-  } finally {
-    jest.useRealTimers()
-  }
-}
 
 test('the timers are faked, and those of the package are not', async () => {
   await withFakedTimers(async () => {
@@ -61,3 +53,34 @@ test('a wait ends when its slot has come', async () => {
   expect(waitedMs).toBeGreaterThan(0)
   expect(timers.now() - start).toBeGreaterThanOrEqual(waitedMs)
 })
+
+test.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))(
+  'a middleware decides, refuses, and gives back: %s',
+  async (name, framework) => {
+    const policy = gcra({ limit: 1, period: '1h', burst: 2 })
+    const limiter = new RateLimiter(policy, { store: opened.store, prefix: 'faked-middleware' })
+    const key = (...args: unknown[]) => `${name} ${framework.header(args, 'x-user')}`
+    const served = await framework.serve({
+      options: { limiter, key, refundWhen: 'failed' },
+      route: async (path) => ({ status: path === '/missing' ? 404 : 200, body: path }),
+    })
+    try {
+      const get = async (path: string) => {
+        const response = await fetch(served.url + path, { headers: { 'x-user': 'ann' } })
+        await response.arrayBuffer()
+        return response.status
+      }
+      const remaining = async () => (await limiter.peek(`${name} ann`)).remaining
+      await withFakedTimers(async () => {
+        expect([await get('/missing'), await get('/')]).toEqual([404, 200])
+        // The units of the first come back when its response has ended, which nobody is told of.
+        for (let time = 0; time < 100 && (await remaining()) !== 1; time++) {
+          await new Promise<void>((resolve) => timers.setTimeout(resolve, 20))
+        }
+        expect([await get('/'), await get('/')]).toEqual([200, 429])
+      })
+    } finally {
+      await served.close()
+    }
+  },
+)

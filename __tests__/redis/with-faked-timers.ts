@@ -1,0 +1,13 @@
+/**
+ * Fakes timers only while a function runs: the servers of these tests need real ones.
+ *
+ * @param real - Those that are not faked.
+ */
+export async function withFakedTimers<T>(run: () => Promise<T>, real: readonly 'setImmediate'[] = []): Promise<T> {
+  jest.useFakeTimers({ doNotFake: [...real] })
+  try {
+    return await run()
+  } finally {
+    jest.useRealTimers()
+  }
+}

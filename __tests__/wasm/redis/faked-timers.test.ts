@@ -1,0 +1,88 @@
+/** A test that fakes timers, over a client of its own: calls go on, and keep their deadlines. */
+import { createClient } from 'redis'
+import { timers } from '../../../ts/timers.js'
+import { gcra, RateLimiter, RedisStore } from '../../../ts/wasm/index.js'
+import { withFakedTimers } from '../../redis/with-faked-timers.js'
+import { aServer, WAYS } from './places.js'
+
+const over = aServer()
+
+const REAL = ['setImmediate'] as const
+
+/** Of each way, and what its client itself needs: node-redis writes what it was asked by the global `setImmediate`. */
+const CASES = Object.entries(WAYS).map(([name, open]) => [name, open, name === 'node-redis' ? REAL : []] as const)
+
+test.each(CASES)('calls are decided: %s', async (name, open, real) => {
+  const { store, close } = await open(over.server.port)
+  try {
+    const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'faked' })
+    // The client has connected, and the server has the script, as in a test that fakes timers later.
+    await limiter.take(`${name} before`)
+    const decisions = await withFakedTimers(
+      async () => [
+        await limiter.take(name),
+        ...(await limiter.takeMany([name, `${name} too`])),
+        await limiter.peek(name),
+      ],
+      real,
+    )
+    expect(decisions.map(({ status }) => status)).toEqual(['allowed', 'allowed-last', 'allowed', 'refused'])
+  } finally {
+    await store.close()
+    await close()
+  }
+})
+
+test.each(CASES)('the first call, while the client connects, is decided: %s', async (name, open, real) => {
+  const { store, close } = await open(over.server.port)
+  try {
+    await over.server.command('SCRIPT', 'FLUSH')
+    const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'first' })
+    const { status } = await withFakedTimers(() => limiter.take(name), real)
+    expect(status).toBe('allowed')
+  } finally {
+    await store.close()
+    await close()
+  }
+})
+
+test('a client that is stopped itself, as node-redis is, stops no call for longer than its deadline', async () => {
+  const client = createClient({ socket: { port: over.server.port } })
+  await client.connect()
+  const store = RedisStore.from(client, { commandTimeoutMs: 50 })
+  try {
+    const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'stopped' })
+    const [error, own] = await withFakedTimers(() =>
+      Promise.all([
+        limiter.take('a').catch((error: unknown) => error),
+        Promise.race([client.ping(), new Promise((resolve) => timers.setTimeout(() => resolve('stopped'), 100))]),
+      ]),
+    )
+    expect([error, own]).toEqual([expect.objectContaining({ code: 'STORE_TIMEOUT' }), 'stopped'])
+  } finally {
+    await store.close()
+    client.destroy()
+  }
+})
+
+test('a call that the client does not answer fails by its deadline', async () => {
+  const store = RedisStore.from(() => new Promise(() => {}), { commandTimeoutMs: 50 })
+  const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'silent' })
+  const error = await withFakedTimers(() => limiter.take('a').catch((error: unknown) => error))
+  expect(error).toMatchObject({ code: 'STORE_TIMEOUT', charged: 'unknown' })
+  await store.close()
+})
+
+test('a server that can run nothing just now is asked again', async () => {
+  let asked = 0
+  const store = RedisStore.from(async () => {
+    asked++
+    throw new Error(asked < 3 ? 'LOADING Redis is loading the dataset in memory' : 'ERR it has gone')
+  })
+  const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'loading' })
+  const start = timers.now()
+  const error = await withFakedTimers(() => limiter.take('a').catch((error: unknown) => error))
+  expect([asked, error]).toEqual([3, expect.objectContaining({ code: 'STORE_ERROR' })])
+  expect(timers.now() - start).toBeGreaterThan(40)
+  await store.close()
+})

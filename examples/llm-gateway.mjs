@@ -6,7 +6,7 @@
 //   REDIS_URL=redis://localhost node examples/llm-gateway.mjs    for any number of processes
 import { setTimeout as sleep } from 'node:timers/promises'
 import express from 'express'
-import { calendarWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
+import { calendarWindow, gcra, RateLimiter, RedisStore, TollgateError } from 'tollgate'
 
 const { PORT = 3000, REDIS_URL } = process.env
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
@@ -73,9 +73,11 @@ app.get('/usage', async (req, res) => {
   res.json({ minute: policies.minute.remaining, month: policies.month.remaining })
 })
 
-// Without a decision there is no answer: the provider's bill knows no limit of ours.
-app.use((_error, _req, res, _next) => {
-  res.status(503).json({ error: 'Try again later' })
+// Without a decision there is no answer: the provider's bill knows no limit of ours. A body that is no JSON and a
+// customer's name that cannot be a key are the caller's mistakes; anything else is ours.
+app.use((error, _req, res, _next) => {
+  const isTheirs = TollgateError.is(error) ? error.code === 'INVALID_KEY' : error.status < 500
+  res.status(isTheirs ? 400 : 503).json({ error: isTheirs ? 'Bad request' : 'Try again later' })
 })
 
 // Stands for a tokenizer, and for the client of a model, which takes an AbortSignal.

@@ -94,6 +94,13 @@ describe.each(['in the process', 'over Redis'])('examples/llm-gateway.mjs, %s', 
     expect((await complete(gateway, 'dan', 'none', 0)).status).toBe(400)
     expect(await left(gateway, 'dan')).toEqual({ minute: 2_000, month: MONTH })
   })
+
+  test('a customer’s name that cannot be a key, and a body that is no JSON, are the caller’s mistakes', async () => {
+    expect((await complete(gateway, 'x'.repeat(2_000), 'hello')).status).toBe(400)
+    const headers = { 'content-type': 'application/json', 'x-customer': 'eve' }
+    const broken = await fetch(`${gateway.url}/complete`, { method: 'POST', headers, body: '{' })
+    expect([broken.status, await broken.json()]).toEqual([400, { error: 'Bad request' }])
+  })
 })
 
 test('without Redis there is no answer, as the bill knows no limit', async () => {

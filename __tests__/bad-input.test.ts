@@ -50,7 +50,7 @@ describe('policies', () => {
 
   test('unknown, missing and misplaced options are refused by name', () => {
     expect(failureOf(() => gcra(anything({ limit: 1, period: 1, brust: 2 }))).message).toBe(
-      'gcra has no option "brust"; it takes limit, period, burst, per',
+      'gcra has no option "brust"; did you mean "burst"? It takes limit, period, burst, per',
     )
     expect(failureOf(() => gcra(anything({ limit: 1 }))).message).toMatch(/period must be .* got undefined/)
     expect(failureOf(() => gcra(anything(undefined))).message).toMatch(/gcra takes an object of options/)
@@ -118,7 +118,9 @@ describe('options', () => {
     }
     expect(of({ clock: 5 }).message).toBe('clock must be a function that returns epoch milliseconds, got 5')
     expect(of({ name: '' }).message).toMatch(/^name must match/)
-    expect(of({ maxkeys: 5 }).message).toBe('MemoryStore has no option "maxkeys"; it takes maxKeys, clock, name')
+    expect(of({ maxkeys: 5 }).message).toBe(
+      'MemoryStore has no option "maxkeys"; did you mean "maxKeys"? It takes maxKeys, clock, name',
+    )
     expect(of(null).message).toMatch(/MemoryStore takes an object/)
   })
 
@@ -241,7 +243,10 @@ describe('costs', () => {
 
   test('unknown options of a call, and costs that do not match the keys', async () => {
     const error = failureOf(() => limiter().takeSync('a', anything({ costs: 1 })))
-    expect(error).toMatchObject({ code: 'INVALID_OPTION', message: 'take has no option "costs"; it takes cost, tag' })
+    expect(error).toMatchObject({
+      code: 'INVALID_OPTION',
+      message: 'take has no option "costs"; did you mean "cost"? It takes cost, tag',
+    })
     expect(limiter().takeSync('a', {}).remaining).toBe(9)
     await expect(limiter().takeMany(['a', 'b'], [1])).rejects.toMatchObject({
       code: 'INVALID_COST',

@@ -357,3 +357,15 @@ test('where a policy is a slidingCounter, or may be one, reserve does not compil
   }
   expect(never).toBeInstanceOf(Function)
 })
+
+test('a promise is no decision: that await was forgotten is an error of types', () => {
+  const never = (limiter: Limiter) => {
+    // @ts-expect-error it is a promise
+    limiter.take('a').allowed
+    // @ts-expect-error it is always true
+    if (limiter.take('a')) {
+      return
+    }
+  }
+  expect(never).toBeInstanceOf(Function)
+})

@@ -1,5 +1,6 @@
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
+import { noString } from './keys.js'
 import { utf8Length } from './utf8.js'
 
 /**
@@ -77,7 +78,7 @@ export function failureAt(answers: Float64Array, start: number, key: unknown): T
 export function failureOf(code: number, key: unknown): TollgateError {
   switch (code) {
     case -1:
-      return new TollgateError('INVALID_KEY', `key must be a string, got ${key === null ? 'null' : typeof key}`)
+      return noString(key)
     case -2:
       return new TollgateError('INVALID_KEY', 'key must not be empty')
     case -3: {

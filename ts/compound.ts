@@ -109,6 +109,10 @@ function entriesOf(value: unknown): (readonly [string, Policy])[] {
   }
   return entries.map(([name, policy]) => {
     nameOf('policies: the name of a policy', name, 'INVALID_POLICY')
+    if (name === 'store' && !isPolicyLike(policy)) {
+      const rule = 'is no policy: options are the second argument, as in new RateLimiter(policy, { store })'
+      throw new TollgateError('INVALID_POLICY', `policies.store ${rule}`)
+    }
     const checked = policyOf(policy, `policies.${name}`)
     if (entries.length > 1 && 'countRefused' in checked && checked.countRefused) {
       const rule = 'cannot be used among several policies: a call that one of them refuses is counted by none'

@@ -32,7 +32,7 @@ const RULE =
 export function millisOf(code: TollgateErrorCode, option: string, value: unknown): number {
   const millis = typeof value === 'string' ? millisOfText(value) : value
   if (typeof millis !== 'number' || !(millis > 0) || !Number.isFinite(millis)) {
-    throw invalid(code, option, RULE, value)
+    throw invalid(code, option, RULE, value, adviceOn(value))
   }
   const micros = microsOf(millis)
   // Decimals have no exact double: 1.1 ms times 1000 is 1100.0000000000002 µs.
@@ -93,6 +93,25 @@ export function quietly<T>(run: () => T): T {
   } finally {
     isQuiet = before
   }
+}
+
+/** A length of time as people write it, and the unit that they mean. */
+const WORDS: readonly (readonly [word: RegExp, unit: DurationUnit])[] = [
+  [/^(?:ms|msecs?|millis|milliseconds?)$/, 'ms'],
+  [/^(?:|s|secs?|seconds?)$/, 's'],
+  [/^(?:m|mins?|minutes?)$/, 'm'],
+  [/^(?:h|hrs?|hours?)$/, 'h'],
+  [/^(?:d|days?)$/, 'd'],
+  [/^(?:w|weeks?)$/, 'w'],
+]
+
+/** The text that was probably meant by another one: `'10s'` by `'10 seconds'`. */
+function adviceOn(value: unknown): string | undefined {
+  const [, number = '', word] = typeof value === 'string' ? (/^(\d+(?:\.\d+)?)? ?([a-z]*)$/.exec(value) ?? []) : []
+  const unit = word === undefined ? undefined : WORDS.find(([pattern]) => pattern.test(word))?.[1]
+  return unit === undefined || value === '' || (Number(number) === 0 && number !== '')
+    ? undefined
+    : `did you mean '${number || 1}${unit}'?`
 }
 
 /** Whole microseconds. */

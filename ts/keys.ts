@@ -101,14 +101,28 @@ export class KeyReader {
 export function checkKey(value: unknown): void {
   const flaw = flawOf(value)
   if (flaw !== undefined) {
-    throw new TollgateError('INVALID_KEY', `key ${flaw}`)
+    throw typeof value === 'string' ? new TollgateError('INVALID_KEY', `key ${flaw}`) : noString(value)
   }
+}
+
+/** The error for a key that is no string, and must be one. */
+export function noString(value: unknown): TollgateError {
+  return new TollgateError('INVALID_KEY', `key ${flawOf(value)}${adviceOn(value)}`)
+}
+
+/** What an object was probably meant for. */
+function adviceOn(value: unknown): string {
+  if (typeof value !== 'object' || value === null) {
+    return ''
+  }
+  return Array.isArray(value) ? ': takeMany takes several keys' : ': keys with parts need policies that have a per'
 }
 
 /** What is wrong with a key or a tag, if anything is. */
 function flawOf(value: unknown): string | undefined {
   if (typeof value !== 'string') {
-    return `must be a string, got ${value === null ? 'null' : typeof value}`
+    const advice = typeof value === 'number' || typeof value === 'bigint' ? ': make it one by String()' : ''
+    return `must be a string, got ${value === null ? 'null' : typeof value}${advice}`
   }
   // Most texts are so short that they fit however they are encoded.
   const bytes = value.length * 3 <= MOST_BYTES ? value.length : utf8Length(value)

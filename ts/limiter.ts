@@ -5,11 +5,12 @@ import { microsOf } from './duration.js'
 import { TollgateError } from './error.js'
 import { openGuarded } from './fallback/on-store-failure.js'
 import { KeyReader, Keys, tagOf } from './keys.js'
+import { limiterOptionsOf } from './limiter-options.js'
 import { appliedBy, type Operation, type Refund } from './operation.js'
-import { checkCount, invalid, nameOf, optionsOf, wholeNumber } from './options.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from './options.js'
 import { overridden } from './override.js'
 import type { Policy } from './policy.js'
-import { type Refundable, refundable, stamped } from './receipt.js'
+import { notRefundable, type Refundable, refundable, stamped } from './receipt.js'
 import { HOLD_BYTES, holdOf, type Reservation, reservationOf } from './reservation.js'
 import { type Answers, answersOf, type Ledger, Store } from './store.js'
 import { checkRates, type WaitedOrRefused, waitOf } from './wait.js'
@@ -39,19 +40,8 @@ export class Limiter {
   readonly #owned: OwnedStore | undefined
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
-    const given = optionsOf('INVALID_OPTION', 'RateLimiter', options ?? {}, [
-      'store',
-      'prefix',
-      'tag',
-      'onStoreFailure',
-    ])
-    const { store } = given
-    if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
-      throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore, a RedisStore or a Redis URL', store)
-    }
-    const prefix = given.prefix === undefined ? undefined : nameOf('prefix', given.prefix)
-    const tag = tagOf(given.tag)
     const compound = compoundOf(policy)
+    const { store, prefix, tag, onStoreFailure } = limiterOptionsOf(options)
     this.#compound = compound
     this.#keys = new KeyReader(compound.subjects)
     this.#isPlain = this.#keys.isPlain
@@ -59,7 +49,7 @@ export class Limiter {
     this.#owned = store instanceof Store ? undefined : ownStore(store)
     try {
       const opened = this.#owned?.store ?? (store as Store)
-      this.#ledger = openGuarded(opened, { prefix, compound, tag }, given.onStoreFailure)
+      this.#ledger = openGuarded(opened, { prefix, compound, tag }, onStoreFailure)
     } catch (error) {
       void this.#owned?.release()
       throw error
@@ -148,8 +138,7 @@ export class Limiter {
     const ledger = this.#open()
     const receipt = refundable(decision, ledger.origin)
     if (receipt === undefined) {
-      const rule = 'must be what take, takeSync, takeMany, takeUpTo or wait of this limiter returned, and no copy of it'
-      throw new TollgateError('INVALID_OPTION', `decision ${rule}`)
+      throw notRefundable(decision)
     }
     const drawn = receipt.draw(units === undefined ? undefined : unitsOf(units))
     if (drawn === 0) {

@@ -1,4 +1,5 @@
 import { TollgateError, type TollgateErrorCode } from './error.js'
+import { suggestionFor } from './suggestion.js'
 
 /** A value as it may stand in a message: short, and on one line. */
 export function shown(value: unknown): string {
@@ -14,10 +15,23 @@ export function shown(value: unknown): string {
   return Array.isArray(value) ? 'an array' : `a ${typeof value}`.replace('a object', 'an object')
 }
 
-/** The error for an option whose value breaks its rule. */
-export function invalid(code: TollgateErrorCode, option: string, rule: string, value: unknown): TollgateError {
-  return new TollgateError(code, `${option} ${rule}, got ${shown(value)}`)
+/**
+ * The error for an option whose value breaks its rule.
+ *
+ * @param advice - How to mend it, where that can be guessed.
+ */
+export function invalid(
+  code: TollgateErrorCode,
+  option: string,
+  rule: string,
+  value: unknown,
+  advice?: string,
+): TollgateError {
+  return new TollgateError(code, `${option} ${rule}, got ${shown(value)}${advice === undefined ? '' : `: ${advice}`}`)
 }
+
+/** How many options are listed besides the one that was probably meant. */
+const SHORT = 8
 
 /**
  * Takes a value as an options object of exactly these names.
@@ -31,12 +45,16 @@ export function optionsOf<const Names extends readonly string[]>(
   names: Names,
 ): { readonly [Name in Names[number]]?: unknown } {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalid(code, where, `takes an object of options (${names.join(', ')})`, value)
+    const listed = names.length > SHORT ? [...names.slice(0, SHORT), '…'] : names
+    throw invalid(code, where, `takes an object of options (${listed.join(', ')})`, value)
   }
   for (const name of Object.keys(value)) {
     if (!names.includes(name)) {
-      const rule = `has no option ${shown(name)}; it takes ${names.join(', ')}`
-      throw new TollgateError(code, `${where} ${rule}`)
+      const meant = suggestionFor(name, names)
+      const all = `t takes ${names.join(', ')}`
+      const told =
+        meant === undefined ? `i${all}` : `did you mean ${shown(meant)}?${names.length > SHORT ? '' : ` I${all}`}`
+      throw new TollgateError(code, `${where} has no option ${shown(name)}; ${told}`)
     }
   }
   return value
@@ -54,7 +72,8 @@ export function wholeNumber(
     return value
   }
   const upTo = most === Number.MAX_SAFE_INTEGER ? '2^53 - 1' : String(most)
-  throw invalid(code, option, `must be a whole number from ${least} to ${upTo}`, value)
+  const advice = typeof value === 'string' ? 'give a number, not a text' : undefined
+  throw invalid(code, option, `must be a whole number from ${least} to ${upTo}`, value, advice)
 }
 
 /** Takes a value as a yes or no. */
@@ -73,7 +92,13 @@ export function nameOf(option: string, value: unknown, code: TollgateErrorCode =
   if (typeof value === 'string' && NAME.test(value)) {
     return value
   }
-  throw invalid(code, option, `must match ${NAME.source}`, value)
+  throw invalid(
+    code,
+    option,
+    `must match ${NAME.source}`,
+    value,
+    'begin with a letter, and use letters, digits, _, . and -',
+  )
 }
 
 /**

@@ -42,7 +42,8 @@ const MAKERS = {
 }
 
 /** What a policy must be, for messages. */
-export const POLICY_RULE = `must be made by ${Object.keys(MAKERS).join('(), ')}()`
+export const POLICY_RULE =
+  'must be made by a function such as gcra({ limit, period }) or fixedWindow({ limit, window })'
 
 /** The names of a policy's limits, in the order in which they were declared; `undefined` if it is one limit. */
 export function limitNamesOf(policy: Policy): readonly string[] | undefined {

@@ -1,4 +1,5 @@
 import type { Decision } from './decision.js'
+import { TollgateError } from './error.js'
 import type { Keys } from './keys.js'
 
 /** Gives a constructor's `this` to be: a class that extends it adds its private fields to that object. */
@@ -80,4 +81,11 @@ export function refundable(decision: unknown, origin: object): Refundable | unde
     draw: (units = Number.MAX_SAFE_INTEGER) => Receipt.draw(receipt, units),
     putBack: (units) => Receipt.putBack(receipt, units),
   }
+}
+
+/** The error for what is no decision of a limiter's own. */
+export function notRefundable(decision: unknown): TollgateError {
+  const rule = 'must be what take, takeSync, takeMany, takeUpTo or wait of this limiter returned, and no copy of it'
+  const advice = decision instanceof Promise ? ': await it first' : ''
+  return new TollgateError('INVALID_OPTION', `decision ${rule}${advice}`)
 }

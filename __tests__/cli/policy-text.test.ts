@@ -49,7 +49,10 @@ test.each([
   ['gcra limit 3', '--policy: "limit" must be name=value'],
   ['gcra limit=3', '--policy: gcra: period must be a length of time'],
   ['gcra limit=0 period=1s', '--policy: gcra: limit must be a whole number from 1'],
-  ['gcra limit=3 period=1s brust=3', '--policy: gcra has no option "brust"; it takes limit, period, burst, per'],
+  [
+    'gcra limit=3 period=1s brust=3',
+    '--policy: gcra has no option "brust"; did you mean "burst"? It takes limit, period, burst, per',
+  ],
   ['gcra limit=3 limit=4 period=1s', '--policy: limit is given twice'],
   ['leakyBucket capacity=3 leak=1/1s leak.units.of=2', '--policy: leak.units.of has a value already'],
   ['gcra limits.__proto__=3/1s', '--policy: "limits.__proto__=3/1s" must be name=value'],

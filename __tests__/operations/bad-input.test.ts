@@ -93,7 +93,7 @@ describe('keys of several parts', () => {
     [null, 'key must be an object: { ip, account }, got null'],
     [['1', 'a'], 'key must be an object: { ip, account }, got an array'],
     [{ ip: '1' }, 'key.account must be a string, got undefined'],
-    [{ ip: '1', account: 5 }, 'key.account must be a string, got number'],
+    [{ ip: '1', account: 5 }, 'key.account must be a string, got number: make it one by String()'],
     [{ ip: '', account: 'a' }, 'key.ip must not be empty'],
     [{ ip: 'x'.repeat(1_025), account: 'a' }, 'key.ip must be at most 1024 bytes of UTF-8, got 1025'],
     [{ ip: 'é'.repeat(513), account: 'a' }, 'key.ip must be at most 1024 bytes of UTF-8, got 1026'],
@@ -154,8 +154,8 @@ describe('operations', () => {
     const of = new RateLimiter(three)
     for (const [key, message] of [
       [undefined, 'key must be a string, got undefined'],
-      [5, 'key must be a string, got number'],
-      [{}, 'key must be a string, got object'],
+      [5, 'key must be a string, got number: make it one by String()'],
+      [{}, 'key must be a string, got object: keys with parts need policies that have a per'],
       ['', 'key must not be empty'],
       ['x'.repeat(2_000), 'key must be at most 1024 bytes of UTF-8, got 2000'],
       ['\ud800', 'key must be a well-formed string, got one with a lone surrogate'],

@@ -350,7 +350,7 @@ describe('what cannot wait', () => {
     [
       { maxWait: 5 },
       'INVALID_OPTION',
-      'wait has no option "maxWait"; it takes cost, maxWaitMs, onTooLong, signal, tag',
+      'wait has no option "maxWait"; did you mean "maxWaitMs"? It takes cost, maxWaitMs, onTooLong, signal, tag',
     ],
     [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, onTooLong, signal, tag), got 5'],
   ])('%#: %p are no options', async (options, code, message) => {

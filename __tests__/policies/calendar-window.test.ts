@@ -91,7 +91,7 @@ describe('options', () => {
       expect(message).toMatch('calendarWindow: limit must be a whole number from 1 to 2^53 - 1, got ')
     }
     expect(failureOf(() => calendarWindow(anything({ ...good, zone: 'UTC' }))).message).toMatch(
-      'calendarWindow has no option "zone"; it takes limit, every, timeZone',
+      'calendarWindow has no option "zone"; did you mean "timeZone"? It takes limit, every, timeZone',
     )
     expect(failureOf(() => calendarWindow(anything(undefined))).message).toMatch(/takes an object of options/)
   })

@@ -35,7 +35,7 @@ describe('options', () => {
     expect(failureOf(every).message).toMatch(/^leakyBucket: leak.every must be a length of time/)
     const rate = { capacity: 1, leak: { rate: 1 } }
     expect(failureOf(() => leakyBucket(anything(rate))).message).toBe(
-      'leakyBucket: leak has no option "rate"; it takes units, every',
+      'leakyBucket: leak has no option "rate"; did you mean "units"? It takes units, every',
     )
     expect(failureOf(() => leakyBucket(anything({ capacity: 1 }))).message).toMatch(/leak takes an object/)
     const years = leakyBucket({ capacity: 100_000, leak: { units: 1, every: '1d' } })

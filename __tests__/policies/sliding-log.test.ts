@@ -51,7 +51,9 @@ describe('slidingLog', () => {
     }
     expect(of({ limit: 1, window: 0 })).toMatch(/^slidingLog: window must be a length of time .* got 0$/)
     expect(of({ limit: 1, window: 1, countRefused: 1 })).toBe('slidingLog: countRefused must be true or false, got 1')
-    expect(of({ limit: 1, windw: 1 })).toMatch(/has no option "windw"; it takes limit, window, countRefused/)
+    expect(of({ limit: 1, windw: 1 })).toMatch(
+      /has no option "windw"; did you mean "window"\? It takes limit, window, countRefused/,
+    )
     const long = slidingLog({ limit: 1, window: `${1e6}d` })
     expect(messageOf(() => new RateLimiter(long))).toMatch(/^slidingLog: window must be .* 2\^52/)
   })
@@ -162,7 +164,7 @@ describe('slidingLogs', () => {
     expect(limits(LIMITS, '2s')).toBe(
       'slidingLogs: precision must be at most the smallest window, and that of "perSecond" is 1000 ms, got "2s"',
     )
-    expect(of({ limit: 5 })).toMatch(/has no option "limit"; it takes limits, precision/)
+    expect(of({ limit: 5 })).toMatch(/has no option "limit"; did you mean "limits"\? It takes limits, precision/)
   })
 })
 

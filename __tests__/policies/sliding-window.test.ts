@@ -25,7 +25,11 @@ describe('options', () => {
     ['buckets', null, 'slidingWindow: buckets must be a whole number from 1 to 1000, got null'],
     ['layout', 'zset', "slidingWindow: layout must be 'list' or 'hash', got \"zset\""],
     ['layout', null, "slidingWindow: layout must be 'list' or 'hash', got null"],
-    ['bucket', 5, 'slidingWindow has no option "bucket"; it takes limit, window, buckets, layout'],
+    [
+      'bucket',
+      5,
+      'slidingWindow has no option "bucket"; did you mean "buckets"? It takes limit, window, buckets, layout',
+    ],
   ])('%s: %p is refused by name, value and rule', (name, value, message) => {
     const options = { limit: 5, window: '1m', [name]: value } as Options
     const error = failureOf(() => slidingWindow(options))

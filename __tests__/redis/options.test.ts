@@ -69,6 +69,7 @@ test.each([
   [{ port: 5, path: '/a' }, 'port goes with host'],
   [{ host: '' }, 'host must be a string that is not empty'],
   [{ host: 5 }, 'host must be a string'],
+  [{ host: 'localhost:6379' }, 'host must be without its port, which is an option: port'],
   [{ host: 'a', port: 0 }, 'port must be a whole number from 1 to 65535, got 0'],
   [{ host: 'a', port: '6379' }, 'port must be a whole number'],
   [{ path: 5 }, 'path must be a string'],

@@ -25,7 +25,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs nothing but Node.js',
     isQuick: true,
     tests: [
-      '{bad-input,duration,events,limiter,memory-ledgers,memory-store,short-durations,surplus,turns,types,workers}',
+      '{bad-input,duration,events,limiter,memory-ledgers,memory-store,mistakes,short-durations,surplus,turns,types,workers}',
       'cli/{command-line,log-line,order,pages,policy-text,simulate,suggest,words}',
       'fallback/{options,share}',
       'metrics/limiter',

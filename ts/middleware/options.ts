@@ -193,6 +193,10 @@ export function checkedOptions<R extends readonly unknown[]>(
   value: unknown,
   hasAddress: boolean,
 ): CheckedOptions<R> {
+  const option = optionFor(value)
+  if (option !== undefined) {
+    throw new TollgateError('INVALID_OPTION', `${where} takes an object of options: ${where}({ ${option} })`)
+  }
   const given = optionsOf('INVALID_OPTION', where, value, NAMES)
   const limiter = limiterOf(where, given.limiter)
   for (const name of ['key', 'skip', 'handler', 'onRefused', 'onInvalidInput', 'onError'] as const) {
@@ -221,9 +225,20 @@ export function checkedOptions<R extends readonly unknown[]>(
 function limiterOf(where: string, value: unknown): MiddlewareLimiter<unknown> {
   const { take, refund, policies } = (value ?? {}) as Partial<MiddlewareLimiter>
   if (typeof take !== 'function' || typeof refund !== 'function' || typeof policies !== 'object') {
-    throw invalid('INVALID_OPTION', `${where}: limiter`, 'must be a RateLimiter', value)
+    const advice = isPolicyLike(value) ? 'new RateLimiter(policy)' : undefined
+    throw invalid('INVALID_OPTION', `${where}: limiter`, 'must be a RateLimiter', value, advice)
   }
   return value as MiddlewareLimiter<unknown>
+}
+
+/** How a limiter or a policy that was given in place of options becomes one. */
+function optionFor(value: unknown): string | undefined {
+  const { take } = (value ?? {}) as { readonly take?: unknown }
+  return isPolicyLike(value) ? 'limiter: new RateLimiter(policy)' : typeof take === 'function' ? 'limiter' : undefined
+}
+
+function isPolicyLike(value: unknown): boolean {
+  return typeof (value as { readonly algorithm?: unknown } | null | undefined)?.algorithm === 'string'
 }
 
 /** Throws if requests have no key by themselves. */

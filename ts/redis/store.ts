@@ -2,6 +2,7 @@ import * as native from '../addon.js'
 import { compiledAll } from '../compiled.js'
 import type { Compound } from '../compound.js'
 import { TollgateError } from '../error.js'
+import { CLIENT_ADVICE, isClient } from '../limiter-options.js'
 import { checkCount, invalid, optionsOf, translated, wholeNumber } from '../options.js'
 import { Store } from '../store.js'
 import { Batcher, Queue } from './batcher.js'
@@ -101,6 +102,15 @@ export class RedisStore extends Store {
     this.address = addressOf(target)
   }
 
+  /**
+   * Of `tollgate/wasm` alone: says so.
+   *
+   * @internal
+   */
+  static from(): never {
+    throw new TollgateError('INVALID_OPTION', `RedisStore of 'tollgate' connects by itself: ${CLIENT_ADVICE}`)
+  }
+
   /** How the store is just now. */
   status(): StoreStatus {
     checkCount(arguments.length, 0, 'status takes no arguments')
@@ -176,6 +186,9 @@ export class RedisStore extends Store {
 function optionsGiven(args: readonly unknown[]): RedisStoreOptions {
   const [first, second] = args
   const isUrl = typeof first === 'string'
+  if (isClient(first)) {
+    throw new TollgateError('INVALID_OPTION', `RedisStore connects by itself: ${CLIENT_ADVICE}`)
+  }
   const rule = isUrl ? 'a URL and an object of options' : 'nothing after an object of options'
   checkCount(args.length, isUrl ? 2 : 1, `RedisStore takes ${rule}`)
   const options =

@@ -104,8 +104,12 @@ function nodeOf(option: string, node: unknown, port: number): native.RedisAddres
     'host',
     'port',
   ])
+  const host = filled(`${option}${dot}host`, given.host)
+  if (/^[^:]*:\d+$/.test(host)) {
+    throw new TollgateError('INVALID_OPTION', `${option}${dot}host must be without its port, which is an option: port`)
+  }
   return {
-    host: filled(`${option}${dot}host`, given.host),
+    host,
     port: wholeNumber('INVALID_OPTION', `${option}${dot}port`, given.port ?? port, 1, LARGEST_PORT),
   }
 }

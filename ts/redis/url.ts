@@ -1,5 +1,6 @@
 import type * as native from '../../native.js'
 import { TollgateError } from '../error.js'
+import { CLIENT_ADVICE } from '../limiter-options.js'
 
 /** A server, and what its URL says of how it is reached. */
 export interface Place {
@@ -22,7 +23,8 @@ export function placeOf(option: string, text: unknown): Place {
   const wrong = (rule: string) => new TollgateError('INVALID_OPTION', `${option} ${rule}`)
   const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || ![...TCP, ...UNIX].includes(url.protocol)) {
-    throw wrong('must be a Redis URL: redis://, rediss:// (TLS) or redis+unix://')
+    const advice = url?.protocol.startsWith('http') ? `; over HTTP, ${CLIENT_ADVICE}` : ''
+    throw wrong(`must be a Redis URL: redis://, rediss:// (TLS) or redis+unix://${advice}`)
   }
   if (url.hash !== '') {
     throw wrong('must have no fragment (#…)')

@@ -1,0 +1,28 @@
+/**
+ * Prints what users of the package get wrong, and what it tells them: `npm run build && node scripts/mistakes.mjs`.
+ * Ends with 1 if one of these is no error, or does not name its fix.
+ */
+import * as tollgate from 'tollgate'
+import { rateLimit } from 'tollgate/express'
+import table from './mistakes/table.cjs'
+
+const { mistakes, close } = table.mistakesOf(tollgate, rateLimit)
+
+for (const { call, run, hint } of mistakes) {
+  const message = await messageOf(run)
+  const names = message !== undefined && hint.test(message)
+  process.exitCode ||= names ? 0 : 1
+  console.log(
+    `${call}\n    ${(message ?? 'is no error').replaceAll('\n', '\n    ')}${names ? '' : `\n    !! does not name ${hint}`}\n`,
+  )
+}
+await close()
+
+/** @param {() => unknown} run */
+async function messageOf(run) {
+  try {
+    await run()
+  } catch (error) {
+    return `${error.code ?? error.name}: ${error.message}`
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * Mistakes that users make naturally, and what the error of each must tell: the fix. `node scripts/mistakes.mjs` prints
+ * them; `__tests__/mistakes.test.ts` holds that each fails, and that its error names the fix.
+ */
+
+/** @type {typeof import('./table.cjs').mistakesOf} */
+function mistakesOf(tollgate, rateLimit) {
+  const { gcra, tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingLog, calendarWindow } = tollgate
+  const { MemoryStore, RateLimiter, RedisStore } = tollgate
+  const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }))
+  const quota = new RateLimiter(fixedWindow({ limit: 10, window: '1m' }))
+  const login = new RateLimiter({
+    ip: gcra({ limit: 20, period: '1m', per: 'ip' }),
+    account: gcra({ limit: 5, period: '1h', per: 'account' }),
+  })
+  // Nobody is there: what is written here fails before anything is sent.
+  const redis = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+  const shared = new RateLimiter(gcra({ limit: 10, period: '1s' }), { store: redis, prefix: 'mistakes' })
+  /** As `ioredis` and node-redis have them. */
+  const client = { call: async () => 0, options: {} }
+  const createClient = () => ({ sendCommand: async () => 0 })
+  const policy = gcra({ limit: 10, period: '1s' })
+
+  /** @type {readonly (readonly [run: () => unknown, hint: RegExp, name?: 'TypeError'])[]} */
+  const table = [
+    // Names of peers, and slips of the pen.
+    [() => gcra({ points: 10, duration: 1 }), /did you mean "limit"\?/],
+    [() => gcra({ limit: 10, duration: 1 }), /did you mean "period"\?/],
+    [() => gcra({ limit: 10, windowMs: 60_000 }), /did you mean "period"\?/],
+    [() => gcra({ max: 10, period: '1s' }), /did you mean "limit"\?/],
+    [() => gcra({ limit: 10, interval: '1s' }), /did you mean "period"\?/],
+    [() => gcra({ limit: 10, period: '1s', brust: 20 }), /did you mean "burst"\?/],
+    [() => gcra({ limit: 10, period: '1s', maxBurst: 20 }), /did you mean "burst"\?/],
+    [() => fixedWindow({ max: 100, windowMs: 60_000 }), /did you mean "limit"\?/],
+    [() => fixedWindow({ limit: 100, windowMs: 60_000 }), /did you mean "window"\?/],
+    [() => fixedWindow({ limit: 100, period: '1m' }), /did you mean "window"\?/],
+    [() => slidingWindow({ limit: 100, interval: '1m' }), /did you mean "window"\?/],
+    [() => slidingLog({ points: 5, window: '15m' }), /did you mean "limit"\?/],
+    [() => tokenBucket({ limit: 20, refill: { tokens: 5, every: '1s' } }), /did you mean "capacity"\?/],
+    [() => tokenBucket({ capacity: 20, refillRate: 5 }), /did you mean "refill"\?/],
+    [() => tokenBucket({ capacity: 20, refill: { tokens: 5, interval: '1s' } }), /did you mean "every"\?/],
+    [() => tokenBucket({ capacity: 20, refill: 5 }), /tokens, every/],
+    [() => leakyBucket({ capacity: 20, leak: { tokens: 5, every: '1s' } }), /did you mean "units"\?/],
+    [() => calendarWindow({ limit: 100, period: 'day' }), /did you mean "every"\?/],
+    [() => calendarWindow({ limit: 100, every: 'day', timezone: 'Asia/Shanghai' }), /did you mean "timeZone"\?/],
+    [() => calendarWindow({ limit: 100, every: 'day', tz: 'Asia/Shanghai' }), /did you mean "timeZone"\?/],
+    [() => new RateLimiter(policy, { keyPrefix: 'api' }), /did you mean "prefix"\?/],
+    [() => new RateLimiter(policy, { storeClient: client }), /did you mean "store"\?/],
+    [() => new RateLimiter(policy, { redis: client }), /did you mean "store"\?/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'api', insuranceLimiter: limiter }), /"onStoreFailure"\?/],
+    [() => new RedisStore({ url: 'redis://localhost', timeout: 100 }), /did you mean "commandTimeoutMs"\?/],
+    [() => new RedisStore({ url: 'redis://localhost', db: 1 }), /did you mean "database"\?/],
+    [() => new MemoryStore({ maxkeys: 1_000 }), /did you mean "maxKeys"\?/],
+    [() => rateLimit({ windowMs: 60_000, max: 100 }), /did you mean "limiter"\?/],
+    [() => rateLimit({ limiter, keyGenerator: () => 'ann' }), /did you mean "key"\?/],
+    [() => rateLimit({ limiter, status: 403 }), /did you mean "statusCode"\?/],
+    [() => rateLimit(limiter), /rateLimit\({ limiter }\)/],
+    [() => rateLimit(policy), /limiter/],
+    [() => rateLimit({ limiter: policy }), /must be a RateLimiter, got an object: new RateLimiter\(policy\)/],
+
+    // Numbers and lengths of time.
+    [() => gcra({ limit: '10', period: '1s' }), /a number, not a text/],
+    [() => gcra({ limit: 0.5, period: '1s' }), /whole number from 1/],
+    [() => gcra({ limit: 0, period: '1s' }), /whole number from 1/],
+    [() => gcra({ limit: -10, period: '1s' }), /whole number from 1/],
+    [() => gcra({ limit: Infinity, period: '1s' }), /whole number from 1 to 2\^53 - 1/],
+    [() => gcra({ limit: Number(undefined), period: '1s' }), /whole number from 1 .* got NaN/],
+    [() => gcra({ limit: 10, period: '1s', burst: 0 }), /burst must be a whole number from 1/],
+    [() => gcra({ limit: 10, period: '10 seconds' }), /did you mean '10s'\?/],
+    [() => gcra({ limit: 10, period: '1 minute' }), /did you mean '1m'\?/],
+    [() => gcra({ limit: 10, period: '1 m' }), /did you mean '1m'\?/],
+    [() => gcra({ limit: 10, period: '1min' }), /did you mean '1m'\?/],
+    [() => gcra({ limit: 10, period: 'minute' }), /did you mean '1m'\?/],
+    [() => gcra({ limit: 10, period: '60' }), /did you mean '60s'\?/],
+    [() => gcra({ limit: 10, period: '1 month' }), /'1d'/],
+    [() => gcra({ limit: 10, period: 0 }), /above 0/],
+    [() => gcra({ limit: 10 }), /period must be .* '1m'/],
+    [() => gcra(10, '1s'), /limit, period/],
+    [() => gcra(), /limit, period/],
+    [() => calendarWindow({ limit: 10, every: 'year' }), /'hour', 'day', 'week', 'month'/],
+    [() => calendarWindow({ limit: 10, every: '7d' }), /'week'/],
+    [() => calendarWindow({ limit: 10, every: 'day', timeZone: 'CEST' }), /'Europe\/Berlin'/],
+    [() => calendarWindow({ limit: 10, every: 'day', timeZone: 'Berlin' }), /'Europe\/Berlin'/],
+    [() => calendarWindow({ limit: 10, every: 'day', timeZone: 2 }), /'Europe\/Berlin'/],
+
+    // Limiters and stores.
+    [() => RateLimiter(policy), /'new'/, 'TypeError'],
+    [() => RedisStore('redis://localhost'), /'new'/, 'TypeError'],
+    [() => new RateLimiter(), /gcra\({ limit, period }\)/],
+    [() => new RateLimiter({ limit: 10, period: '1s' }), /gcra\({ limit, period }\)/],
+    [() => new RateLimiter({ points: 10, duration: 1 }), /gcra\({ limit, period }\)/],
+    [() => new RateLimiter({ policy: { limit: 10, period: '1s' } }), /gcra\({ limit, period }\)/],
+    [() => new RateLimiter(gcra), /gcra\({ limit, period }\)/],
+    [() => new RateLimiter('gcra'), /gcra\({ limit, period }\)/],
+    [() => new RateLimiter(10, '1s'), /gcra\({ limit, period }\)/],
+    [() => new RateLimiter({ algorithm: 'tokens', limit: 10 }), /"tokenBucket"/],
+    [() => new RateLimiter([policy, policy]), /an object .*by name/],
+    [() => new RateLimiter(policy, policy), /several policies are an object/],
+    [() => new RateLimiter({ store: redis, policy }), /store .*second argument/],
+    [() => new RateLimiter({ a: policy, b: gcra({ limit: 1, period: 1, per: 'ip' }) }), /per must be given for all/],
+    [() => new RateLimiter(policy, { store: redis }), /prefix is required/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'my api' }), /letters, digits, _/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'api:' }), /letters, digits, _/],
+    [() => new RateLimiter(policy, { store: client, prefix: 'api' }), /RedisStore\.from\(client\)/],
+    [() => new RateLimiter(policy, { store: createClient(), prefix: 'api' }), /RedisStore\.from\(client\)/],
+    [() => new RateLimiter(policy, { store: RedisStore, prefix: 'api' }), /new RedisStore/],
+    [() => new RateLimiter(policy, { store: 'redis', prefix: 'api' }), /redis:\/\//],
+    [() => new RateLimiter(policy, { store: 'localhost:6379', prefix: 'api' }), /redis:\/\//],
+    [() => new RateLimiter(policy, { store: 'http://localhost:6379', prefix: 'api' }), /redis:\/\//],
+    [() => new RedisStore('https://eu1.upstash.io'), /RedisStore\.from/],
+    [() => new RedisStore(client), /RedisStore\.from\(client\)/],
+    [() => new RedisStore(createClient()), /RedisStore\.from\(client\)/],
+    [() => new RedisStore(), /url/],
+    [() => new RedisStore({}), /url/],
+    [() => new RedisStore('localhost', 6379), /options/],
+    [() => new RedisStore({ host: 'localhost', port: '6379' }), /port must be a whole number/],
+    [() => new RedisStore({ host: 'localhost:6379' }), /port/],
+    [() => new RedisStore({ url: 'redis://localhost', host: 'localhost' }), /one of url, host/],
+    [() => RedisStore.from(client), /tollgate\/wasm/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'a', onStoreFailure: 'open' }), /'allow'/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'a', onStoreFailure: () => true }), /'allow'/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'a', onStoreFailure: { embedded: true } }), /share/],
+    [() => new RateLimiter(policy, { store: redis, prefix: 'a', onStoreFailure: { share: 1 } }), /embedded/],
+
+    // Calls.
+    [() => limiter.take(), /key must be a string/],
+    [() => limiter.take(''), /key must not be empty/],
+    [() => limiter.take(42), /String\(\)/],
+    [() => limiter.take({ ip: '192.0.2.1' }), /per/],
+    [() => limiter.take(['ann', 'bob']), /takeMany/],
+    [() => limiter.take('ann', 0), /whole number from 1/],
+    [() => limiter.take('ann', -1), /whole number from 1/],
+    [() => limiter.take('ann', '2'), /a number, not a text/],
+    [() => limiter.take('ann', { points: 2 }), /did you mean "cost"\?/],
+    [() => limiter.take('ann', { weight: 2 }), /did you mean "cost"\?/],
+    [() => limiter.takeMany('ann'), /an array of keys/],
+    [() => limiter.takeMany(['ann', 'bob'], [1]), /a cost for each/],
+    [() => shared.takeSync('ann'), /await take/],
+    [() => login.take('ann'), /{ ip, account }/],
+    [() => login.take({ ip: '192.0.2.1' }), /key\.account/],
+    [() => login.take({ ip: '192.0.2.1', user: 'ann' }), /{ ip, account }/],
+    [() => login.take({ ip: '192.0.2.1', account: 7 }), /key\.account .*String\(\)/],
+    [() => quota.wait('ann'), /gcra\(\)/],
+    [() => limiter.wait('ann', { timeout: 1_000 }), /did you mean "maxWaitMs"\?/],
+    [() => limiter.wait('ann', { maxWaitMs: '5s' }), /a number, not a text/],
+    [() => limiter.refund('ann'), /what take/],
+    [async () => limiter.refund({ ...(await limiter.take('ann')) }), /no copy/],
+    [() => limiter.refund(limiter.take('ann')), /await/],
+    [() => limiter.penalize('ann', 0), /whole number from 1/],
+    [() => limiter.reserve('ann'), /units must be a whole number/],
+    [() => limiter.block('ann'), /duration must be .*'10s'/],
+    [() => limiter.block('ann', '1 hour'), /did you mean '1h'\?/],
+    [() => limiter.override('ann', { points: 50 }, { ttl: '1d' }), /did you mean "limit"\?/],
+    [() => limiter.override('ann', 50, { ttl: '1d' }), /limit/],
+    [() => limiter.override('ann', { limit: 50 }), /ttl/],
+    [() => limiter.override('ann', { limit: 50 }, '1d'), /ttl/],
+    [() => login.override({ ip: '192.0.2.1' }, { limit: 50 }, { ttl: '1d' }), /ip, account/],
+  ]
+  const mistakes = table.map(([run, hint, name]) => {
+    const call = String(run).replace(/^(async )?\(\) => /, '')
+    return { call, run, hint, ...(name && { name }) }
+  })
+  return { mistakes, close: () => redis.close() }
+}
+
+module.exports = { mistakesOf }

@@ -1,0 +1,71 @@
+/** Options that are taken for each other, and the names that other packages and their users have for them. */
+const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: readonly string[] }[] = [
+  {
+    ours: ['limit', 'capacity', 'tokens', 'units'],
+    theirs: ['points', 'max', 'maxRequests', 'requests', 'count', 'amount', 'rate', 'quota'],
+  },
+  {
+    ours: ['period', 'window', 'every'],
+    theirs: ['duration', 'windowMs', 'windowSize', 'interval', 'intervalMs', 'timeWindow'],
+  },
+  { ours: ['burst'], theirs: ['maxBurst', 'burstCapacity', 'bucketSize', 'capacity'] },
+  { ours: ['refill', 'leak'], theirs: ['refillRate', 'leakRate', 'rate', 'tokensPerInterval', 'refillAmount'] },
+  { ours: ['timeZone'], theirs: ['tz', 'zone'] },
+  {
+    ours: ['limiter'],
+    theirs: ['limit', 'max', 'points', 'windowMs', 'duration', 'timeWindow', 'period', 'window', 'store'],
+  },
+  { ours: ['cost'], theirs: ['points', 'weight', 'units', 'tokens', 'amount', 'count', 'consume'] },
+  { ours: ['store'], theirs: ['redis', 'client', 'redisClient', 'storeClient', 'connection', 'datastore'] },
+  { ours: ['prefix'], theirs: ['keyPrefix', 'namespace', 'name', 'id'] },
+  { ours: ['onStoreFailure'], theirs: ['insuranceLimiter', 'passOnStoreError', 'skipOnError', 'failOpen', 'onError'] },
+  { ours: ['maxWaitMs', 'commandTimeoutMs'], theirs: ['timeout', 'timeoutMs', 'maxWait', 'commandTimeout'] },
+  { ours: ['database'], theirs: ['db'] },
+  { ours: ['ttl'], theirs: ['duration', 'expiresIn', 'expiry'] },
+  { ours: ['key'], theirs: ['keyGenerator', 'getTracker', 'identifier'] },
+  { ours: ['statusCode'], theirs: ['status'] },
+  { ours: ['headers'], theirs: ['standardHeaders', 'legacyHeaders'] },
+  { ours: ['refundWhen'], theirs: ['skipFailedRequests', 'skipSuccessfulRequests'] },
+  { ours: ['observe'], theirs: ['dryRun', 'shadow'] },
+]
+
+/** The most letters that may differ in a slip of the pen. */
+const MOST_EDITS = 2
+
+/** Which of these names was meant by another one, if that can be guessed. */
+export function suggestionFor(given: string, names: readonly string[]): string | undefined {
+  const sameLetters = names.find((name) => name.toLowerCase() === given.toLowerCase())
+  if (sameLetters !== undefined) {
+    return sameLetters
+  }
+  for (const { ours, theirs } of SYNONYMS) {
+    const meant = ours.includes(given) || theirs.includes(given) ? names.find((name) => ours.includes(name)) : undefined
+    if (meant !== undefined) {
+      return meant
+    }
+  }
+  return closestTo(given, names)
+}
+
+function closestTo(given: string, names: readonly string[]): string | undefined {
+  const most = Math.min(MOST_EDITS, Math.floor(given.length / 2))
+  const near = names.map((name) => ({ name, edits: editsBetween(given, name) })).filter(({ edits }) => edits <= most)
+  return near.sort((a, b) => a.edits - b.edits)[0]?.name
+}
+
+/** How many letters must be added, left out or replaced to make one text of another. */
+function editsBetween(from: string, to: string): number {
+  if (Math.abs(from.length - to.length) > MOST_EDITS) {
+    return Number.POSITIVE_INFINITY
+  }
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index)
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1]
+    for (let at = 0; at < to.length; at++) {
+      const replaced = (row[at] as number) + (letter === to[at] ? 0 : 1)
+      next.push(Math.min(replaced, (row[at + 1] as number) + 1, (next[at] as number) + 1))
+    }
+    row = next
+  }
+  return row[to.length] as number
+}

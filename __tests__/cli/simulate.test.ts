@@ -138,6 +138,45 @@ test('a log of which no line can be read is a failure, and not a report of nothi
   })
 })
 
+test.each([
+  [['--key', 'foo'], /^tollgate: --key foo: the log has no request with it; give a field such as ip, /],
+  [['--key', 'ip+/token=(\\w+)/'], /^tollgate: --key ip\+\/token=\(\\w\+\)\/: the log has no request with it; /],
+  [['--key', 'path'], /^tollgate: --key path: the log has only keys above 1024 bytes there; /],
+  [['--cost', 'weight'], /^tollgate: --cost weight: the log has no request with a number there; give bytes, /],
+  [
+    ['--policy', 'gcra limit=2 period=1m per=user', '--key', 'user=who'],
+    /^tollgate: --key user=who: the log has no re/,
+  ],
+  [['--policy', 'gcra limit=2 period=1m per=user'], /^tollgate: --key user: the log has no request with it; /],
+])('%s, which no request has, is wrong usage, and not a report of no refusals', async (words, complaint) => {
+  write('lacking.log', [line(second(0), '10.0.0.1', `GET /${'x'.repeat(1_030)} HTTP/1.1`)])
+  const { code, stdout, stderr } = await tollgate(['simulate', 'lacking.log', ...TWO, ...words], { cwd: folder })
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  expect(stderr).toMatch(complaint)
+})
+
+test('an empty log, and a share that nothing is compared with, are told', async () => {
+  write('empty.log', [])
+  expect(await tollgate(['simulate', 'empty.log', ...TWO], { cwd: folder })).toMatchObject({
+    code: 3,
+    stdout: '',
+    stderr: 'tollgate: the log is empty: empty.log\n',
+  })
+  expect(await tollgate(['simulate', '-', ...TWO])).toMatchObject({
+    code: 3,
+    stdout: '',
+    stderr: 'tollgate: the log is empty: the standard input\n',
+  })
+  write('one.log', [line(second(0))])
+  expect(
+    await tollgate(['simulate', 'one.log', '--suggest', '1%', '--fail-above', '1%'], { cwd: folder }),
+  ).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: 'tollgate: --fail-above needs a policy with all of its numbers: --policy, or --policies\n',
+  })
+})
+
 test('what is out of order is put in order within the window; what is later comes at its end, and is told', async () => {
   // In order: 0, 1, 50 admits two of three. As it stands, the late ones would be judged at 50.
   write('order.log', [line(second(50)), line(second(1)), line(second(0)), line(second(55)), line(second(10))])

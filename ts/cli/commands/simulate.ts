@@ -10,7 +10,7 @@ import { progressOf } from '../progress.js'
 import { bytesOf } from '../simulate/blocks.js'
 import { KEY_RULE, type KeySpec, keySpecOf, prefixOf } from '../simulate/key.js'
 import type { LogFormat } from '../simulate/line.js'
-import { type Log, replay } from '../simulate/replay.js'
+import { type Log, type Replay, replay } from '../simulate/replay.js'
 import { type Report, reportOf } from '../simulate/report.js'
 import { htmlReport } from '../simulate/report-html.js'
 import { textReport } from '../simulate/report-text.js'
@@ -63,8 +63,8 @@ Examples:
   zcat access.log.*.gz | npx tollgate simulate - --policies limits.json --format html --output report.html
   npx tollgate simulate access.log --key user --suggest '0.1% of requests'
 
-Exit codes: 0 fine; 1 --fail-above or --fail-on-broken says so; 2 wrong usage; 3 a file cannot be read or written, or no \
-line of the log can; 130 interrupted.`
+Exit codes: 0 fine; 1 --fail-above or --fail-on-broken says so; 2 wrong usage, such as a --key that no request has; 3 a file \
+cannot be read or written, or no line of the log can; 130 interrupted.`
 
 /** `tollgate simulate`: what policies would have done to the requests of an access log. */
 export function simulateCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
@@ -111,6 +111,9 @@ async function simulate(files: readonly string[], options: Options, terminal: Te
   if (goal !== undefined && files.includes('-')) {
     throw wrongUsage('--suggest replays the log several times, which the standard input cannot be: give a file')
   }
+  if (options.failAbove !== undefined && policies.every(({ isWhole }) => !isWhole)) {
+    throw wrongUsage('--fail-above needs a policy with all of its numbers: --policy, or --policies')
+  }
   const log: Log = { files, stdin: terminal.stdin, ...keysOf(options, policies), ...readingOf(options) }
   const total = await bytesOf(files)
   const replayer = async (judged: Parameters<typeof replay>[1], title: string) => {
@@ -125,18 +128,41 @@ async function simulate(files: readonly string[], options: Options, terminal: Te
   const full = policies.filter(({ isWhole }) => isWhole).map((named) => [named, new FullTally()] as const)
   const replayed = await replayer(full, 'replaying')
   const { lines, requests, broken, firstBroken } = replayed.reading
-  if (lines > 0 && requests === 0) {
+  if (lines === 0) {
+    throw failedOutside(
+      `the log is empty: ${files.map((file) => (file === '-' ? 'the standard input' : file)).join(', ')}`,
+    )
+  }
+  if (requests === 0) {
     const { file, line, reason } = firstBroken[0] as (typeof firstBroken)[0]
     throw failedOutside(`no line of the log can be read; the first, ${file}:${line}: ${reason}`)
   }
+  expectFields(replayed, options)
   let suggestions: Suggestion[] = []
-  if (goal !== undefined && requests > 0) {
+  if (goal !== undefined) {
     suggestions = await suggest(policies, goal, (judged) => replayer(judged, 'searching'))
   }
   const report = reportOf(files, replayed, full, suggestions, options.top)
   await deliver(written(report, options.format), options.output, terminal)
   const isTooMuch = report.policies.some(({ share }) => share > (options.failAbove ?? 1))
   return isTooMuch || (options.failOnBroken && broken > 0) ? EXIT.no : EXIT.fine
+}
+
+/** Expects that the log has what `--key` and `--cost` name: otherwise nothing would be judged, and so nothing refused. */
+function expectFields({ reading: { requests, withoutCost }, tables }: Replay, { key, cost }: Options): void {
+  for (const { spec, requests: of, tooLong } of tables) {
+    if (of[0] === requests) {
+      const option = key.find((text) => text === spec.text || text.endsWith(`=${spec.text}`)) ?? spec.text
+      const lack = tooLong > 0 ? 'has only keys above 1024 bytes there' : 'has no request with it'
+      const fields = 'a field such as ip, user or path, a JSON field by its path, or a regular expression'
+      throw wrongUsage(`--key ${option}: the log ${lack}; give ${fields}`)
+    }
+  }
+  if (cost !== undefined && withoutCost === requests) {
+    throw wrongUsage(
+      `--cost ${cost}: the log has no request with a number there; give bytes, or a JSON field by its path`,
+    )
+  }
 }
 
 function written(report: Report, format: Options['format']): string {

@@ -248,6 +248,8 @@ export interface RedisRead {
   found: Array<RedisStored>
   /** The keys that were looked at, whosever they are. */
   scanned: number
+  /** The prefixes of those of them that limiters have written. */
+  prefixes: Array<string>
   /** Where to go on; `'0'` at the end. */
   cursor: string
   /** The open holds of the key, and when the last of them ends. */
@@ -262,6 +264,8 @@ export interface RedisStored {
   tag: string
   key: string
   ownTag?: string
+  /** Whether its hash tag is one of those that keys share. */
+  sharesTag: boolean
   /** Whether it is what limiters write; otherwise nothing more is known. */
   isReadable: boolean
   used: number

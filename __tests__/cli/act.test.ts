@@ -15,6 +15,11 @@ const redis = openedRedis()
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-act-'))
 const POLICY = 'gcra limit=20 period=20d'
 
+/** Commands change the keys of limiters that have been used. */
+beforeAll(async () => {
+  await new RateLimiter(gcra({ limit: 20, period: '20d' }), { store: redis.store, prefix: 'act' }).take('somebody')
+})
+
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** The words of a command on the key of a test. */
@@ -73,11 +78,12 @@ test('of several policies each may have numbers of its own', async () => {
   const policies = { short: gcra({ limit: 10, period: '10d' }), long: fixedWindow({ limit: 50, window: '1d' }) }
   const file = join(folder, 'several.json')
   writeFileSync(file, JSON.stringify(policies))
+  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'several' })
+  await limiter.take('somebody')
   const { key } = limited()
   const own = ['--numbers', 'short limit=20 burst=30', '--numbers', 'long limit=60', '--for', '1d']
   const place = [redis.server.url, '--prefix', 'several', '--key', key]
   expectQuiet(await tollgate(['override', ...place, '--policies', file, ...own]))
-  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'several' })
   expect((await limiter.peek(key)).policies).toMatchObject({ short: { limit: 30 }, long: { limit: 60 } })
 })
 
@@ -137,6 +143,7 @@ async function answered(words: readonly string[], answer: string | undefined) {
 test('at a terminal it is asked for', async () => {
   const policy = fixedWindow({ limit: 50, window: '1d', per: 'global' })
   await using limiter = new RateLimiter(policy, { store: redis.store, prefix: 'asked' })
+  await limiter.take({})
   const words = ['block', redis.server.url, '--prefix', 'asked', '--key', 'global', '--for', '1h', '--policy']
   words.push('fixedWindow limit=50 window=1d per=global')
   for (const answer of ['n\n', '\n', undefined]) {
@@ -159,6 +166,7 @@ test('what concerns the calls of all callers must be said', async () => {
   const file = join(folder, 'per.json')
   writeFileSync(file, JSON.stringify(policies))
   await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'wide' })
+  await limiter.take({ ip: '192.0.2.9' })
   const place = [redis.server.url, '--prefix', 'wide', '--policies', file, '--key', 'global']
   const line = ['block', ...place, '--for', '1h']
   const commands = await commandsOf(redis.server, async () => {

@@ -43,6 +43,9 @@ beforeAll(async () => {
   const limiter = new RateLimiter(gcra({ limit: 100, period: '1d' }), { store: redis.store, prefix: 'api' })
   await limiter.take('user:42', 50)
   await limiter.close()
+  const logins = new RateLimiter(login, { store: redis.store, prefix: 'login' })
+  await logins.take({ ip: '192.0.2.7', account: 'bob' })
+  await logins.close()
 })
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

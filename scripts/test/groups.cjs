@@ -72,7 +72,7 @@ const GROUPS = [
     title: 'Redis: connections, lifetimes, processes, outages; the commands that look into it',
     system: ['ensure-redis'],
     tests: [
-      'cli/{act,inspect,places,redis-pages,top}',
+      'cli/{act,inspect,places,redis-pages,top,unused}',
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
       'policies/calendar-processes',

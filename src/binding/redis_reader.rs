@@ -37,6 +37,8 @@ pub struct RedisRead {
     pub found: Vec<RedisStored>,
     /// The keys that were looked at, whosever they are.
     pub scanned: f64,
+    /// The prefixes of those of them that limiters have written.
+    pub prefixes: Vec<String>,
     /// Where to go on; `'0'` at the end.
     pub cursor: String,
     /// The open holds of the key, and when the last of them ends.
@@ -52,6 +54,8 @@ pub struct RedisStored {
     pub tag: String,
     pub key: String,
     pub own_tag: Option<String>,
+    /// Whether its hash tag is one of those that keys share.
+    pub shares_tag: bool,
     /// Whether it is what limiters write; otherwise nothing more is known.
     pub is_readable: bool,
     pub used: f64,
@@ -164,6 +168,7 @@ impl RedisReader {
                     tag: tag.to_owned(),
                     key: key.clone(),
                     own_tag: own_tag.clone(),
+                    shares_tag: tags.is_some() && own_tag.is_none(),
                 };
                 let all =
                     policies.iter().flat_map(|policy| TAGS.map(|(tag, _)| named(policy, tag)));
@@ -227,18 +232,19 @@ fn text(why: Arc<str>) -> String {
 }
 
 fn told(read: Read) -> RedisRead {
-    let Read { now, found, scanned, cursor } = read;
+    let Read { now, found, scanned, prefixes, cursor } = read;
     RedisRead {
         now_us: double(now),
         found: found.into_iter().map(stored).collect(),
         scanned: double(scanned as u64),
+        prefixes: prefixes.into_iter().collect(),
         cursor: cursor.to_string(),
         ..RedisRead::default()
     }
 }
 
 fn stored((name, facts): (StoredName, Option<Facts>)) -> RedisStored {
-    let StoredName { policy, tag, key, own_tag } = name;
+    let StoredName { policy, tag, key, own_tag, shares_tag } = name;
     let is_readable = facts.is_some();
     let Facts {
         used,
@@ -258,6 +264,7 @@ fn stored((name, facts): (StoredName, Option<Facts>)) -> RedisStored {
         tag,
         key,
         own_tag,
+        shares_tag,
         is_readable,
         used: double(used),
         most: most.map(double),

@@ -3,6 +3,7 @@ import { quietly } from '../../duration.js'
 import type { ExitCode } from '../exit-codes.js'
 import { type ActOptions, act, withAct } from '../redis/act.js'
 import type { AnyLimiter } from '../redis/connection.js'
+import type { Before } from '../redis/expected.js'
 import { lengthOfTime, parsed } from '../redis/options.js'
 import { lengthInWords } from '../redis/words.js'
 import type { Terminal } from '../terminal.js'
@@ -46,6 +47,8 @@ export function unblockCommand(terminal: Terminal, done: (code: ExitCode) => voi
   return withAct(command).action(async (url: string | undefined, options: ActOptions) => {
     const words = ['is not blocked any more', 'would not be blocked any more'] as const
     const prepare = () => (limiter: AnyLimiter, key: string) => limiter.unblock(key)
-    done(await act(url, options, terminal, { name: 'unblock', words, prepare }))
+    const isSo = ({ states }: Before) => !states.some(({ blockedForMs }) => blockedForMs !== undefined)
+    const idle = { isSo, words: 'was not blocked' }
+    done(await act(url, options, terminal, { name: 'unblock', words, idle, prepare }))
   })
 }

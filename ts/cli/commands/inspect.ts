@@ -1,6 +1,8 @@
 import { Command, Option } from 'commander'
 import { EXIT, type ExitCode } from '../exit-codes.js'
+import { wrongUsage } from '../failure.js'
 import { withRedis } from '../redis/connection.js'
+import { usageInWords } from '../redis/expected.js'
 import { look, mismatches } from '../redis/look.js'
 import {
   type CommonOptions,
@@ -50,12 +52,15 @@ export function inspectCommand(terminal: Terminal, done: (code: ExitCode) => voi
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: InspectOptions) => {
       const enforced = enforcedOf(options)
+      if (enforced !== undefined && options.name !== undefined) {
+        throw wrongUsage('--name and --policy or --policies exclude each other: policies have their names')
+      }
       const search = { names: options.name, scanMs: options.scan === false ? 0 : options.scan }
       const seen = await withRedis(url, options, terminal, (connection) => look(connection, options, enforced, search))
       if (options.format === 'json') {
         terminal.stdout.write(`${JSON.stringify(seen, undefined, 2)}\n`)
       } else {
-        const notes = enforced === undefined ? [] : mismatches(seen, enforced)
+        const notes = [...(enforced === undefined ? [] : mismatches(seen, enforced)), ...usageInWords(seen, enforced)]
         terminal.stdout.write(lookInWords(seen) + notes.map((note) => `Note: ${note}\n`).join(''))
       }
       done(seen.states.length === 0 && seen.reservations === undefined ? EXIT.no : EXIT.fine)

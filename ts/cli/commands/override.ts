@@ -5,6 +5,7 @@ import type { ExitCode } from '../exit-codes.js'
 import { checked } from '../failure.js'
 import { type ActOptions, act, withAct } from '../redis/act.js'
 import type { AnyLimiter } from '../redis/connection.js'
+import type { Before } from '../redis/expected.js'
 import { collected, lengthOfTime, parsed } from '../redis/options.js'
 import { type Enforced, numbersOf } from '../redis/policies.js'
 import { lengthInWords } from '../redis/words.js'
@@ -57,6 +58,8 @@ export function clearOverrideCommand(terminal: Terminal, done: (code: ExitCode) 
   return withAct(command).action(async (url: string | undefined, options: ActOptions) => {
     const words = ['has no numbers of its own any more', 'would have no numbers of its own any more'] as const
     const prepare = () => (limiter: AnyLimiter, key: string) => limiter.clearOverride(key)
-    done(await act(url, options, terminal, { name: 'clear-override', words, prepare }))
+    const isSo = ({ states }: Before) => !states.some(({ override }) => override !== undefined)
+    const idle = { isSo, words: 'had no numbers of its own' }
+    done(await act(url, options, terminal, { name: 'clear-override', words, idle, prepare }))
   })
 }

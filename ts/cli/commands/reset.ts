@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import type { ExitCode } from '../exit-codes.js'
 import { type ActOptions, act, withAct } from '../redis/act.js'
 import type { AnyLimiter } from '../redis/connection.js'
+import type { Before } from '../redis/expected.js'
 import type { Terminal } from '../terminal.js'
 
 const HELP = `
@@ -18,6 +19,8 @@ export function resetCommand(terminal: Terminal, done: (code: ExitCode) => void)
     .action(async (url: string | undefined, options: ActOptions) => {
       const words = ['has been reset', 'would be reset'] as const
       const prepare = () => (limiter: AnyLimiter, key: string) => limiter.reset(key)
-      done(await act(url, options, terminal, { name: 'reset', words, prepare }))
+      const isSo = ({ states, reservations }: Before) => states.length === 0 && reservations === 0
+      const idle = { isSo, words: 'was as if never used already' }
+      done(await act(url, options, terminal, { name: 'reset', words, idle, prepare }))
     })
 }

@@ -4,6 +4,7 @@ import { type Connection, withRedis } from '../redis/connection.js'
 import { byHeat, type Hot, hottest, type Sample } from '../redis/hottest.js'
 import { type CommonOptions, lengthOfTime, parsed, wholeFrom, withPlace, withPolicies } from '../redis/options.js'
 import { type Enforced, enforcedOf, type PolicyOptions } from '../redis/policies.js'
+import { noKeysInWords, policiesInWords, policyInWords, type Usage, usageOf, usedPolicyOf } from '../redis/usage.js'
 import { lengthInWords, number, shareInWords } from '../redis/words.js'
 import { printable, shortened, type Terminal, table } from '../terminal.js'
 
@@ -65,11 +66,13 @@ export function topCommand(terminal: Terminal, done: (code: ExitCode) => void): 
         const found = by === 'share' ? sample.byShare : sample.byUsed
         const exact = enforced === undefined ? found : await exactly(connection, enforced, options.prefix, found)
         const keys = [...exact].sort(byHeat(({ share = 0, used }) => (by === 'share' ? share : used)))
-        return { prefix: options.prefix, server: connection.name, by, sample, keys }
+        const search = { prefix: options.prefix, forMs: options.for }
+        const usage = sample.read === 0 ? await usageOf(connection, search) : undefined
+        return { prefix: options.prefix, server: connection.name, by, sample, keys, ...(usage && { usage }) }
       })
       const { byShare: _share, byUsed: _used, hasShares: _has, ...sample } = told.sample
       terminal.stdout.write(
-        options.format === 'json' ? `${JSON.stringify({ ...told, sample }, undefined, 2)}\n` : inWords(told),
+        options.format === 'json' ? `${JSON.stringify({ ...told, sample }, undefined, 2)}\n` : inWords(told, enforced),
       )
       done(told.keys.length === 0 ? EXIT.no : EXIT.fine)
     })
@@ -112,9 +115,12 @@ interface Told {
   readonly by: 'share' | 'used'
   readonly sample: Sample
   readonly keys: readonly Hot[]
+  /** If the prefix has no keys: what was met on the way. */
+  readonly usage?: Usage
 }
 
-function inWords({ prefix, server, by, sample, keys }: Told): string {
+function inWords(told: Told, enforced: Enforced | undefined): string {
+  const { prefix, server, by, sample, keys } = told
   const measure = by === 'share' ? 'by used share' : 'by units used'
   const rows = keys.map((hot) => [
     hot.share === undefined ? '' : shareInWords(hot.used, hot.limit as number),
@@ -126,7 +132,20 @@ function inWords({ prefix, server, by, sample, keys }: Told): string {
   ])
   const head = ['share', 'used', 'limit', 'policy', 'algorithm', 'key']
   const shown = rows.length === 0 ? '  no key is in use\n' : table([head, ...rows])
-  return `Hottest keys of ${prefix} at ${server}, ${measure}\n\n${shown}\n${sampleInWords(sample)}\n`
+  return `Hottest keys of ${prefix} at ${server}, ${measure}\n\n${shown}\n${sampleInWords(sample)}\n${notesInWords(told, enforced)}`
+}
+
+/** What the prefix or the policies given may have wrong. */
+function notesInWords({ prefix, server, keys, usage }: Told, enforced: Enforced | undefined): string {
+  if (usage?.policies.length === 0) {
+    return `Note: ${noKeysInWords(prefix, server, usage)}\n`
+  }
+  const given = (enforced?.compound.policies ?? []).map(usedPolicyOf)
+  const words = new Set(given.map(policyInWords))
+  if (given.length === 0 || keys.length === 0 || keys.some((hot) => words.has(policyInWords(hot)))) {
+    return ''
+  }
+  return `Note: none of these keys is of ${policiesInWords(given)}, the policy given\n`
 }
 
 function notesOn({ blockedForMs, override, tag, isUsedExact }: Hot): string {

@@ -1,5 +1,6 @@
 import { RateLimiter } from '../../rate-limiter.js'
 import { RedisStore } from '../../redis/store.js'
+import { wrongUsage } from '../failure.js'
 import { printable, type Terminal } from '../terminal.js'
 import type { CommonOptions } from './options.js'
 import { ofCluster, redisPlaceOf } from './place.js'
@@ -29,6 +30,11 @@ export class Connection {
     const reader = new Reader(options, given.timeout)
     try {
       const masters = await reader.masters()
+      if (given.clusterTags !== undefined && !masters.isCluster) {
+        throw wrongUsage(
+          `--cluster-tags is for a cluster, which ${printable(masters.names[0] ?? '')} is not: leave it out`,
+        )
+      }
       const times = { connectTimeoutMs: given.timeout, commandTimeoutMs: given.timeout }
       const place = masters.isCluster ? ofCluster(options, masters.names, given.clusterTags) : options
       return new Connection(reader, masters, { ...place, ...times })

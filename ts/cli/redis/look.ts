@@ -6,6 +6,7 @@ import { checked } from '../failure.js'
 import type { Connection } from './connection.js'
 import { type Enforced, keyOf } from './policies.js'
 import { counts, type KeyState, keyStateOf, layoutOf } from './state.js'
+import { type Usage, usageOf } from './usage.js'
 
 /** About how many keys a server looks at for one page of a scan. */
 const PAGE = 1_000
@@ -40,6 +41,8 @@ export interface Look {
   readonly decision?: Decision
   /** What went through all keys, and whether it came to the end. */
   readonly scan?: { readonly keys: number; readonly isComplete: boolean }
+  /** If nothing is kept of the key: what the other keys of the prefix show. */
+  readonly usage?: Usage
 }
 
 /** Looks at a key, and changes nothing. */
@@ -49,24 +52,20 @@ export async function look(
   enforced: Enforced | undefined,
   search: Search,
 ): Promise<Look> {
-  const { prefix, tag } = wanted
+  const { prefix } = wanted
   const key = checked('--key', () => keyOf(wanted.key, enforced?.compound))
-  const reads: native.RedisRead[] = []
-  for (const [text, policies] of keysOf(key, enforced, search.names)) {
-    const asked = { prefix, policies, key: text }
-    const own = tag === undefined ? {} : { ownTag: tag }
-    const tags = wanted.clusterTags === undefined || !connection.masters.isCluster ? {} : { tags: wanted.clusterTags }
-    reads.push(await connection.reader.find({ ...asked, ...own, ...tags }))
-  }
-  let found = reads.flatMap((read) => read.found.map((stored) => keyStateOf(stored, read.nowUs)))
-  const nowUs = Math.max(...reads.map((read) => read.nowUs))
+  const { states, nowUs, holds } = await statesOf(connection, wanted, key, enforced, search.names)
+  let found = states
   let scan: Look['scan']
+  const until = performance.now() + search.scanMs
   if (enforced === undefined && search.scanMs > 0 && !found.some(counts) && typeof key === 'string') {
     const scanned = await scanFor(connection, prefix, key, search.scanMs)
     scan = { keys: scanned.keys, isComplete: scanned.isComplete }
     found = scanned.states
   }
-  const holds = reads.reduce((most, read) => (read.holds > most.holds ? read : most))
+  const isNothing = !found.some(counts) && holds.holds === 0
+  const forMs = Math.max(0, until - performance.now())
+  const usage = isNothing && search.scanMs > 0 ? await usageOf(connection, { prefix, forMs, policies: [] }) : undefined
   const decision =
     enforced === undefined || !isWhole(key, enforced) ? undefined : await peeked(connection, wanted, enforced)
   return {
@@ -80,11 +79,33 @@ export async function look(
       : { reservations: { open: holds.holds, endInMs: Math.ceil((holds.holdsUntilUs - holds.nowUs) / 1_000) } }),
     ...(decision === undefined ? {} : { decision }),
     ...(scan === undefined ? {} : { scan }),
+    ...(usage === undefined ? {} : { usage }),
+  }
+}
+
+/** What is there under the names of a key, and of its reservations. */
+export async function statesOf(
+  { reader, masters }: Connection,
+  { prefix, tag, clusterTags }: Wanted,
+  key: Look['key'],
+  enforced: Enforced | undefined,
+  names: readonly string[] | undefined,
+): Promise<{ readonly states: KeyState[]; readonly nowUs: number; readonly holds: native.RedisRead }> {
+  const reads: native.RedisRead[] = []
+  for (const [text, policies] of keysOf(key, enforced, names)) {
+    const own = tag === undefined ? {} : { ownTag: tag }
+    const tags = clusterTags === undefined || !masters.isCluster ? {} : { tags: clusterTags }
+    reads.push(await reader.find({ prefix, policies, key: text, ...own, ...tags }))
+  }
+  return {
+    states: reads.flatMap((read) => read.found.map((stored) => keyStateOf(stored, read.nowUs))),
+    nowUs: Math.max(...reads.map((read) => read.nowUs)),
+    holds: reads.reduce((most, read) => (read.holds > most.holds ? read : most)),
   }
 }
 
 /** The stored keys, each with the names of the policies that count by it. */
-function keysOf(
+export function keysOf(
   key: Look['key'],
   enforced: Enforced | undefined,
   names: readonly string[] | undefined,

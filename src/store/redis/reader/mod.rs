@@ -5,7 +5,7 @@
 
 mod wanted;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use redis::{Pipeline, Value};
@@ -47,6 +47,8 @@ pub struct Read {
     pub found: Vec<(StoredName, Option<Facts>)>,
     /// How many keys were looked at that may be others'.
     pub scanned: usize,
+    /// The prefixes of those of them that limiters have written.
+    pub prefixes: BTreeSet<String>,
     /// Where to go on; 0 at the end.
     pub cursor: u64,
 }
@@ -136,10 +138,12 @@ impl Reader {
         let replies = self.ask(master, &asked, 1).await?;
         let (cursor, names) = page_of(replies).map_err(|why| said(master, &why))?;
         let scanned = names.len();
+        let prefixes = names.iter().filter_map(|name| StoredName::prefix(name));
+        let prefixes = prefixes.map(str::to_owned).collect();
         let wanted: Vec<_> =
             names.into_iter().filter_map(|name| Wanted::of(prefix, name)).collect();
         let (read, _) = self.read_at(master, wanted).await?;
-        Ok(Read { scanned, cursor, ..read })
+        Ok(Read { scanned, prefixes, cursor, ..read })
     }
 
     /// Reads those keys of a prefix that are there.

@@ -16,25 +16,29 @@ pub struct StoredName {
     pub key: String,
     /// The call's own hash tag, if it had one.
     pub own_tag: Option<String>,
+    /// Whether its hash tag is one of those that keys share.
+    pub shares_tag: bool,
 }
 
 impl StoredName {
     /// Takes apart the name of a policy's key under a prefix; `None` for any other.
     #[must_use]
     pub fn read(prefix: &str, name: &[u8]) -> Option<Self> {
-        let name = str::from_utf8(name).ok()?;
-        let rest = name.strip_prefix(prefix)?.strip_prefix(':')?;
-        let (policy, rest) = rest.split_once(':')?;
-        let (tag, rest) = rest.split_once(":{")?;
-        shape_of(tag)?;
+        let (_, policy, tag, rest) = parts(name).filter(|(own, ..)| *own == prefix)?;
         let (hash_tag, behind) = rest.split_once('}')?;
-        let (key, own_tag) = match (hash_tag, behind) {
-            (key, "") => (key, None),
-            (shared, key) if shared.starts_with("%~") => (key, None),
-            (own, key) => (key, Some(unescaped(own)?)),
+        let (key, own_tag, shares_tag) = match (hash_tag, behind) {
+            (key, "") => (key, None, false),
+            (shared, key) if shared.starts_with("%~") => (key, None, true),
+            (own, key) => (key, Some(unescaped(own)?), false),
         };
         let key = unescaped(key).filter(|key| !key.is_empty())?;
-        Some(Self { policy: policy.to_owned(), tag: tag.to_owned(), key, own_tag })
+        Some(Self { policy: policy.to_owned(), tag: tag.to_owned(), key, own_tag, shares_tag })
+    }
+
+    /// The prefix of the name of any limiter's key; `None` for any other name.
+    #[must_use]
+    pub fn prefix(name: &[u8]) -> Option<&str> {
+        parts(name).map(|(prefix, ..)| prefix)
     }
 
     /// The name under a prefix, where so many hash tags are shared, as [`Names`](crate::store::redis::Names) writes it.
@@ -53,6 +57,15 @@ impl StoredName {
         push_name(&holds_head(prefix), &self.key, self.own_tag.as_deref(), tags, &mut name);
         name
     }
+}
+
+/// The prefix, the policy's name, the tag of its algorithm, and what stands behind the brace. No prefix has a colon.
+fn parts(name: &[u8]) -> Option<(&str, &str, &str, &str)> {
+    let (prefix, rest) = str::from_utf8(name).ok()?.split_once(':')?;
+    let (policy, rest) = rest.split_once(':')?;
+    let (tag, rest) = rest.split_once(":{")?;
+    shape_of(tag)?;
+    Some((prefix, policy, tag, rest))
 }
 
 /// What was written for a text, by `push_escaped`; `None` if it cannot have been.
@@ -99,9 +112,12 @@ mod tests {
             let mut holds = Vec::new();
             names.write_holds(Key::new(&key).unwrap(), own_tag.as_deref(), &mut holds);
             let (policy, tag) = ("default".to_owned(), "gcra".to_owned());
-            let read = StoredName { policy, tag, key, own_tag };
+            let shares_tag = tags.is_some() && own_tag.is_none();
+            let read = StoredName { policy, tag, key, own_tag, shares_tag };
             prop_assert_eq!(StoredName::read("ap", &name), None);
             prop_assert_eq!(StoredName::read("api", &name), Some(read.clone()));
+            prop_assert_eq!(StoredName::prefix(&name), Some("api"));
+            prop_assert_eq!(StoredName::prefix(&holds), None);
             prop_assert_eq!(read.write("api", tags), name);
             prop_assert_eq!(read.write_holds("api", tags), holds);
         });

@@ -168,7 +168,8 @@ export declare class RedisStore {
   /**
    * Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
    * those that are numbered; `notice` hears `'up'` (the
-   * address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`).
+   * address, the version), `'down'` (why), `'evicting'` (the policy), `'policies'`
+   * (see `note_policies`) and `'login'` (a number: see `login`).
    * `listens` says that the event loop is Node's own: then answers are read in it. Throws if the certificates are
    * none.
    */
@@ -185,6 +186,11 @@ export declare class RedisStore {
    * code if the keys are none: then there is no such round.
    */
   peek(round: number, ledger: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
+  /**
+   * Has the text of a prefix's policies noted in Redis, for so many milliseconds, and gives notice of all that are
+   * (`'policies'`: the prefix, the texts). There is no notice if it fails.
+   */
+  notePolicies(prefix: string, text: string, lastingMs: number, timeoutMs: number): void
   /** Whether there is a connection, as far as is known. */
   get isUp(): boolean
   /** Answers the notice that asks for a login; without a password `failed` says why there is none. */

@@ -59,7 +59,15 @@ export {
   type RedisUrl,
   type SomeOf,
 } from './rate-limiter.js'
-export type { StoreDown, StoreEvents, StoreStatus, StoreUp, StoreWarning } from './redis/health.js'
+export type {
+  EvictingWarning,
+  PoliciesWarning,
+  StoreDown,
+  StoreEvents,
+  StoreStatus,
+  StoreUp,
+  StoreWarning,
+} from './redis/health.js'
 export type {
   RedisClusterOptions,
   RedisCredentials,

@@ -135,6 +135,17 @@ export function drawSeed(): void;
 export function lengths(): number;
 
 /**
+ * The name of that key.
+ */
+export function policiesName(prefix: string): string;
+
+/**
+ * The script that notes by which policies the calls on a prefix are decided, for EVAL. It takes the key of
+ * [`policies_name`].
+ */
+export function policiesSource(): string;
+
+/**
  * Where the numbers of a question are.
  */
 export function question(): number;
@@ -173,6 +184,8 @@ export interface InitOutput {
     readonly draftPolicy: (a: number, b: number, c: number) => void;
     readonly drawSeed: () => void;
     readonly lengths: () => number;
+    readonly policiesName: (a: number, b: number) => [number, number];
+    readonly policiesSource: () => [number, number];
     readonly question: () => number;
     readonly redisledger_close: (a: number) => void;
     readonly redisledger_note: (a: number, b: number, c: number, d: number, e: number) => number;

@@ -76,7 +76,7 @@ const GROUPS = [
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
       'policies/calendar-processes',
-      'redis/{holds,lifetime,processes,refusals,status,waiting,ways}',
+      'redis/{holds,lifetime,noted-policies,processes,refusals,status,waiting,ways}',
     ],
   },
   {

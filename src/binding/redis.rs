@@ -28,7 +28,7 @@ use super::redis_target::RedisTarget;
 use super::whole;
 use crate::clock::{Clock, SystemClock};
 use crate::store::prefixes::Prefixes;
-use crate::store::redis::{self, Login, Remote, Round, Settled};
+use crate::store::redis::{self, Login, Remote, Round, Settled, Value};
 
 static RUNTIME: OnceCell<Handle> = OnceCell::new();
 
@@ -68,7 +68,8 @@ type Settle = ThreadsafeFunction<Heard, (), SettleArguments, Status, false, true
 impl RedisStore {
     /// Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
     /// those that are numbered; `notice` hears `'up'` (the
-    /// address, the version), `'down'` (why), `'evicting'` (the policy) and `'login'` (a number: see `login`).
+    /// address, the version), `'down'` (why), `'evicting'` (the policy), `'policies'`
+    /// (see `note_policies`) and `'login'` (a number: see `login`).
     /// `listens` says that the event loop is Node's own: then answers are read in it. Throws if the certificates are
     /// none.
     #[napi(constructor, catch_unwind)]
@@ -161,6 +162,23 @@ impl RedisStore {
         0.0
     }
 
+    /// Has the text of a prefix's policies noted in Redis, for so many milliseconds, and gives notice of all that are
+    /// (`'policies'`: the prefix, the texts). There is no notice if it fails.
+    #[napi(catch_unwind)]
+    pub fn note_policies(&self, prefix: String, text: String, lasting_ms: f64, timeout_ms: f64) {
+        let notices = self.notices.clone();
+        let round = Round::noting(&prefix, &text, whole(lasting_ms));
+        let hear = move |parts: &[Settled<'_>]| {
+            let answers = parts.iter().flat_map(|part| part.answers);
+            for texts in answers.filter_map(|answer| answer.as_ref().ok()) {
+                notices.noted(prefix.clone(), texts.iter().filter_map(text_of).collect());
+            }
+        };
+        if let Some(remote) = &*locked(&self.remote) {
+            remote.decide(round, || SystemClock.now(), deadline(timeout_ms), hear);
+        }
+    }
+
     /// Whether there is a connection, as far as is known.
     #[napi(getter, catch_unwind)]
     pub fn is_up(&self) -> bool {
@@ -214,6 +232,13 @@ impl RedisStore {
                 settle(&[Settled { round: &calls, answers: &answers, calls: None }]);
             }
         }
+    }
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Bytes(bytes) => String::from_utf8(bytes.clone()).ok(),
+        Value::Number(_) => None,
     }
 }
 

@@ -73,6 +73,11 @@ impl Notices {
         }
     }
 
+    /// Says which policies of a prefix are noted in Redis.
+    pub(super) fn noted(&self, prefix: String, texts: Vec<String>) {
+        self.say("policies", std::iter::once(prefix).chain(texts).collect());
+    }
+
     /// Takes a login that was asked for, or why there is none.
     pub(super) fn answer(&self, number: u32, login: std::result::Result<Login, String>) {
         if let Some(waiting) = locked(&self.asked).waiting.remove(&number) {

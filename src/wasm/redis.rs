@@ -30,6 +30,19 @@ pub fn script_digest() -> String {
     Script::deciding_in_text().sha1().to_owned()
 }
 
+/// The script that notes by which policies the calls on a prefix are decided, for EVAL. It takes the key of
+/// [`policies_name`].
+#[wasm_bindgen(js_name = policiesSource)]
+pub fn policies_source() -> String {
+    Script::noting_policies().source().to_owned()
+}
+
+/// The name of that key.
+#[wasm_bindgen(js_name = policiesName)]
+pub fn policies_name(prefix: &str) -> String {
+    redis::noted_name(prefix)
+}
+
 /// Draws the secret of hash functions: to be called before anything is noted.
 #[wasm_bindgen(js_name = drawSeed)]
 pub fn draw_seed() {

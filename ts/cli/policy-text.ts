@@ -1,17 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { warnOfShorts } from '../duration.js'
 import { type Policy, policyOf } from '../policy.js'
+import { optionInWords, RATES } from '../policy-words.js'
 import { checked, wrongUsage } from './failure.js'
 
 /** Reads like the call in a program: `gcra({ limit: 100, period: '1m', burst: 20 })`. */
 export const POLICY_TEXT_RULE = "an algorithm and its numbers, such as 'gcra limit=100 period=1m burst=20'"
-
-/** An option whose value is an amount for a length of time, written `10/1s`: the names of both, by the option's. */
-const RATES: Readonly<Record<string, readonly [amount: string, length: string]>> = {
-  refill: ['tokens', 'every'],
-  leak: ['units', 'every'],
-  limits: ['limit', 'window'],
-}
 
 /**
  * A policy that is written in one line: the algorithm's function and its options, `name=value`.
@@ -77,17 +71,12 @@ function scalarOf(text: string): string | number | boolean {
   return text === 'true' ? true : text === 'false' ? false : text
 }
 
-/** Options that are lengths of time. */
-const DURATIONS = ['period', 'window', 'every', 'precision']
-
-const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 })
-
 /** A policy in one line, without what is its default: what {@link policyFromText} reads. */
 export function textOfPolicy(policy: Policy): string {
   const { algorithm, ...options } = policy
   const words = Object.entries(options)
     .filter(([name]) => !isDefault(policy, name))
-    .flatMap(([name, value]) => wordsOf(name, value))
+    .flatMap(([name, value]) => optionInWords(name, value))
   return [algorithm, ...words].join(' ')
 }
 
@@ -99,26 +88,4 @@ function isDefault(policy: Policy, name: string): boolean {
   } catch {
     return false
   }
-}
-
-function wordsOf(name: string, value: unknown): string[] {
-  if (value === undefined) {
-    return []
-  }
-  if (typeof value !== 'object' || value === null) {
-    return [`${name}=${scalarText(name.slice(name.lastIndexOf('.') + 1), value)}`]
-  }
-  const names = RATES[name.split('.')[0] as string] as readonly [string, string]
-  const { [names[0]]: amount, [names[1]]: length } = value as Record<string, unknown>
-  if (amount !== undefined && length !== undefined) {
-    return [`${name}=${String(amount)}/${scalarText(names[1], length)}`]
-  }
-  return Object.entries(value).flatMap(([inner, innerValue]) => wordsOf(`${name}.${inner}`, innerValue))
-}
-
-function scalarText(name: string, value: unknown): string {
-  const [unit, millis] = UNITS.find(([, unitMs]) => typeof value === 'number' && value % unitMs === 0) ?? []
-  return unit !== undefined && DURATIONS.includes(name)
-    ? `${(value as number) / (millis as number)}${unit}`
-    : String(value)
 }

@@ -7,6 +7,7 @@ import type { Asker, RedisAnswers } from './answer.js'
 import { Turn, type Waiting } from './deadlines.js'
 import { deferred } from './deferred.js'
 import type { Health } from './health.js'
+import type { NotedPolicies } from './noted-policies.js'
 import { pace, type Watch } from './pace.js'
 import { Pending } from './pending.js'
 import { Rounds } from './rounds.js'
@@ -59,6 +60,7 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
   readonly native: S
   readonly health: H
   readonly #timeoutMs: number
+  readonly notedPolicies: NotedPolicies | undefined
   readonly #maxPending: number
   readonly #deadlines: Watch
   readonly #pending = new Pending()
@@ -82,7 +84,8 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
   /** How many calls have been answered in this turn of the event loop. */
   #answered = 0
 
-  constructor(store: S, health: H, timeoutMs: number, maxPending: number) {
+  constructor(store: S, health: H, timeoutMs: number, maxPending: number, noted?: NotedPolicies) {
+    this.notedPolicies = noted
     this.native = store
     this.health = health
     this.#timeoutMs = timeoutMs
@@ -164,9 +167,15 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
     if (answers.answers.length === 0) {
       this.#fail(calls, undefined)
     }
+    let isAnswered = false
     for (let index = 0; index < calls.length; index++) {
       const waiting = calls[index] as Waiting
-      this.#settle(waiting, waiting.asker.resultAt(answers, index, waiting))
+      const result = waiting.asker.resultAt(answers, index, waiting)
+      isAnswered ||= !(result instanceof TollgateError)
+      this.#settle(waiting, result)
+    }
+    if (isAnswered) {
+      this.notedPolicies?.answered()
     }
   }
 

@@ -15,14 +15,32 @@ export interface StoreUp {
   readonly version: string
 }
 
-/** Something that works, and should not remain as it is. */
-export interface StoreWarning {
-  /**
-   * - `EVICTING`: the server's `maxmemory-policy` lets it drop keys before their time, and a key that is dropped
-   *   starts anew. Set it to `noeviction`.
-   */
+/** Something that works, and should not remain as it is; told by its `code`. */
+export type StoreWarning = EvictingWarning | PoliciesWarning
+
+/**
+ * The server's `maxmemory-policy` lets it drop keys before their time, and a key that is dropped starts anew. Set it to
+ * `noeviction`.
+ */
+export interface EvictingWarning {
   readonly code: 'EVICTING'
   readonly message: string
+}
+
+/** Another limiter uses a prefix of this store with other policies, or has within 90 minutes. Each pair is told once. */
+export interface PoliciesWarning {
+  readonly code: 'POLICIES_DIFFER'
+  readonly message: string
+  readonly prefix: string
+  /** The policies of this store's limiters, such as `default: gcra burst=100 limit=100 period=1m`. */
+  readonly ours: string
+  /** Those of the other. */
+  readonly theirs: string
+  /**
+   * Whether both count on the same states, under a policy of the same name, algorithm and layout: then each call is
+   * decided by its own limiter's numbers. Otherwise each counts by itself.
+   */
+  readonly sharesStates: boolean
 }
 
 /** What can be heard of a store, by name. */

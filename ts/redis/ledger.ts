@@ -16,6 +16,8 @@ export interface RedisHome {
   readonly native: Pick<native.RedisStore, 'peek'>
   readonly batcher: Batcher
   readonly engine: Engine
+  /** Hears of the ledger's first call that its policies decide. */
+  readonly used: () => void
 }
 
 /** A limiter's keys in Redis. */
@@ -33,6 +35,7 @@ export class RedisLedger implements Ledger {
   readonly #note: (key: string, cost: number) => void
   readonly #tag: string | undefined
   readonly #release: () => void
+  #isUsed = false
 
   /**
    * @param queue - Where the calls wait, with those of other limiters of the same prefix.
@@ -71,6 +74,9 @@ export class RedisLedger implements Ledger {
     if (refusal !== undefined) {
       return refusal
     }
+    if (!this.#isUsed) {
+      this.#use()
+    }
     this.#note(key, cost)
     const code = this.#answer[0] as number
     if (code !== 0) {
@@ -85,6 +91,7 @@ export class RedisLedger implements Ledger {
     if (refusal !== undefined) {
       return refusal
     }
+    this.#use()
     this.#checked(keys, this.#noted(keys, { kind: 'take', units: cost }))
     return batcher.noted(this.#queue, this.#takes, keys, cost)
   }
@@ -105,6 +112,9 @@ export class RedisLedger implements Ledger {
     if (refusal !== undefined) {
       return refusal
     }
+    if (operation.kind === 'takeUpTo' || operation.kind === 'penalize' || operation.kind === 'reserve') {
+      this.#use()
+    }
     this.#checked(keys, this.#noted(keys, operation))
     return batcher.noted(this.#queue, this.#operations, keys, 0)
   }
@@ -115,6 +125,7 @@ export class RedisLedger implements Ledger {
     if (refusal !== undefined) {
       return refusal
     }
+    this.#use()
     this.#checked(keys, this.#queue.ledger.noteBook(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
     return batcher.noted(this.#queue, this.#bookings, keys, 0)
   }
@@ -127,6 +138,14 @@ export class RedisLedger implements Ledger {
   async close(): Promise<void> {
     await this.#pending.idle()
     this.#release()
+  }
+
+  /** A call is decided by the policies: what an operator changes, or only looks at, is not. */
+  #use(): void {
+    if (!this.#isUsed) {
+      this.#isUsed = true
+      this.#home.used()
+    }
   }
 
   /** Notes what is asked with the engine; a failure's code, or 0. */

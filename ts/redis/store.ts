@@ -9,6 +9,7 @@ import { Batcher, Queue } from './batcher.js'
 import { Health, type StoreEvents, type StoreStatus } from './health.js'
 import { RedisLedger } from './ledger.js'
 import { login } from './login.js'
+import { NOTED_MS, NotedPolicies } from './noted-policies.js'
 import type { RedisStoreOptions } from './options.js'
 import { inRootContext } from './root-context.js'
 import { addressOf, targetOf } from './target.js'
@@ -91,13 +92,17 @@ export class RedisStore extends Store {
       const batcher = own?.deref()
       if (kind === 'login' && credentials !== undefined) {
         void login(credentials, (...told) => batcher?.native.login(Number(words[0]), ...told))
+      } else if (kind === 'policies') {
+        const [prefix = '', ...texts] = words
+        batcher?.notedPolicies?.heard(prefix, texts)
       } else {
         batcher?.health.heard(kind, words)
       }
     }
     const make = () => new native.RedisStore(target, settle, notice, HAS_LIBUV)
     this.#native = translated('INVALID_OPTION', 'RedisStore', () => inRootContext(make))
-    this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, most)
+    const noted = notedPolicies(this.#native, this.#health, timeoutMs)
+    this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, most, noted)
     own = new WeakRef(this.#batcher)
     this.address = addressOf(target)
   }
@@ -168,18 +173,32 @@ export class RedisStore extends Store {
       this.#native.open(prefix, policies),
     )
     const shared = this.#prefixes.get(prefix) ?? { queue: new Queue(ledger, weightOf(compound)), users: 0 }
-    this.#prefixes.set(prefix, shared)
+    const noted = this.#batcher.notedPolicies
+    if (shared.users === 0) {
+      this.#prefixes.set(prefix, shared)
+      noted?.open(prefix, compound)
+    }
     shared.users++
     const release = () => {
       ledger.close()
       shared.users--
       if (shared.users === 0) {
         this.#prefixes.delete(prefix)
+        noted?.close(prefix)
       }
     }
-    const home = { native: this.#native, batcher: this.#batcher, engine: this.engine }
+    const used = () => noted?.used(prefix)
+    const home = { native: this.#native, batcher: this.#batcher, engine: this.engine, used }
     return new RedisLedger(home, shared.queue, compound, tag, release)
   }
+}
+
+/** Not made in the constructor: its functions hold the store, and share what they hold with those that the native store calls. */
+function notedPolicies(store: native.RedisStore, { events }: Health, timeoutMs: number): NotedPolicies {
+  return new NotedPolicies(
+    (prefix, text) => store.notePolicies(prefix, text, NOTED_MS, timeoutMs),
+    (warning) => events.emit('warning', warning),
+  )
 }
 
 /** The options of a store that is made by `(url)`, `(url, options)` or `(options)`. */

@@ -57,6 +57,7 @@ export {
 } from '../policies/token-bucket.js'
 export type { Policy } from '../policy.js'
 export type { EmbeddedRateLimiter, Enforcing, RateLimiterOptions, SomeOf } from '../rate-limiter.js'
+export type { PoliciesWarning } from '../redis/health.js'
 export type {
   NotReserved,
   Reservation,

@@ -259,6 +259,11 @@ fn about_holds(operation: &Operation) -> bool {
     matches!(operation, Reserve { .. } | Settle { .. } | Reset)
 }
 
+/// How many groups the calls of waves are in.
+pub(super) fn groups_of(waves: &[u8]) -> usize {
+    waves.iter().max().map_or(0, |&last| usize::from(last) + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

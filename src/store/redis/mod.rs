@@ -10,6 +10,8 @@ mod hashes;
 mod job;
 mod keys;
 mod name;
+mod noted;
+mod noting;
 mod outlook;
 mod pick;
 mod reply;
@@ -46,6 +48,7 @@ pub use hashes::seed;
 pub use job::{Answer, Failure, Job};
 pub use keys::Keys;
 pub use name::Names;
+pub use noted::noted_name;
 #[cfg(feature = "redis")]
 pub use reader::{Holds, Read, Reader};
 #[cfg(feature = "redis")]

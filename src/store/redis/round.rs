@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::batch::Batch;
+use super::batch::{Batch, groups_of};
 use super::job::{Answer, Failure, Job};
+use super::noted::Noting;
 use super::outlook::Outlook;
 use super::reply::{CallError, Reply};
 use super::wire::wire;
@@ -23,11 +24,13 @@ const MOST_RESENT: u32 = 2;
 pub struct Round {
     pub(super) groups: Vec<Group>,
     /// By job: its outcomes so far.
-    jobs: Vec<usize>,
+    pub(super) jobs: Vec<usize>,
     /// The first of the jobs that were made last, and how often jobs had been made before.
     latest: usize,
     resent: u32,
     pub(super) peeks: bool,
+    /// What is to be noted, where that is all that is asked.
+    pub(super) noting: Option<Noting>,
 }
 
 /// One limiter's calls.
@@ -131,6 +134,9 @@ impl Round {
     /// The jobs that decide all calls; or, after [`again`](Self::again), those that were stale.
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
+        if let Some(noting) = &self.noting {
+            return vec![noting.job()];
+        }
         let mut jobs: Vec<Job> = self.jobs[self.latest..].iter().map(|_| Job::deciding()).collect();
         for Group { policies, batch, job, .. } in &self.groups {
             let Some(index) = job.checked_sub(self.latest) else { continue };
@@ -218,11 +224,6 @@ impl Round {
             }
         }
     }
-}
-
-/// How many groups the calls of waves are in.
-pub(super) fn groups_of(waves: &[u8]) -> usize {
-    waves.iter().max().map_or(0, |&last| usize::from(last) + 1)
 }
 
 impl Group {

@@ -113,11 +113,17 @@ static DECIDING_IN_TEXT: LazyLock<Script> = LazyLock::new(|| {
     Script::new([ASKED, BEGIN_DECIDING, &deciding(), END_DECIDING, ANSWERED].concat())
 });
 
+static NOTING_POLICIES: LazyLock<Script> = LazyLock::new(|| Script {
+    is_rare: true,
+    ..Script::new(include_str!("../../../lua/policies.lua").to_owned())
+});
+
 /// A script as Redis gets it.
 #[derive(Debug, Clone)]
 pub struct Script {
     source: String,
     sha1: String,
+    is_rare: bool,
 }
 
 impl Script {
@@ -147,7 +153,20 @@ impl Script {
 
     fn new(source: String) -> Self {
         let sha1 = sha1_smol::Sha1::from(&source).digest().to_string();
-        Self { source, sha1 }
+        Self { source, sha1, is_rare: false }
+    }
+
+    /// The script that notes by which policies calls are decided: see [`noted_name`](super::noted_name).
+    #[must_use]
+    pub fn noting_policies() -> &'static Self {
+        &NOTING_POLICIES
+    }
+
+    /// Whether it is sent as its source at once: a server that does not know it would have all others wait for a second
+    /// round trip.
+    #[must_use]
+    pub fn is_rare(&self) -> bool {
+        self.is_rare
     }
 
     /// The source, for EVAL.

@@ -36,6 +36,13 @@ impl Round {
     /// Splits a round that has not been sent by the slots of its keys.
     #[must_use]
     pub fn by_slot(self) -> Split {
+        if let Some(noting) = &self.noting {
+            let slot = slot_of(noting.name());
+            return Split {
+                parts: vec![Part { slot, round: self, calls: Vec::new() }],
+                crossing: None,
+            };
+        }
         let parts = self.split(slots);
         let (mut crossing, parts): (Vec<_>, Vec<_>) =
             parts.into_iter().partition(|part| part.slot == CROSSING);

@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use super::batch::groups_of;
 use super::pick::Picker;
-use super::round::{Group, Round, groups_of};
+use super::round::{Group, Round};
 
 impl Round {
     /// Puts calls on keys that repeat in groups of their own. A round is not split any more then.

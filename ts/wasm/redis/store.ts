@@ -3,9 +3,12 @@ import * as glue from '../../../wasm/redis-engine.js'
 import { compiledAll } from '../../compiled.js'
 import type { Compound } from '../../compound.js'
 import { TollgateError } from '../../error.js'
-import { checkCount, optionsOf, translated, wholeNumber } from '../../options.js'
+import { Events } from '../../events.js'
+import { checkCount, invalid, optionsOf, translated, wholeNumber } from '../../options.js'
 import { Batcher, Queue } from '../../redis/batcher.js'
+import type { PoliciesWarning, StoreEvents } from '../../redis/health.js'
 import { RedisLedger } from '../../redis/ledger.js'
+import { NOTED_MS, NotedPolicies } from '../../redis/noted-policies.js'
 import { weightOf } from '../../redis/weight.js'
 import { Store } from '../../store.js'
 import { draft } from '../drafts.js'
@@ -62,6 +65,7 @@ export class RedisStore extends Store {
   readonly #prefixes: glue.RedisStore
   readonly #remote: Remote
   readonly #batcher: Batcher
+  readonly #events = new Events<Pick<StoreEvents, 'warning'>>()
   /** The prefixes that are open, and for how many limiters. */
   readonly #queues = new Map<string, { readonly queue: Queue; users: number }>()
   #closed = false
@@ -91,7 +95,26 @@ export class RedisStore extends Store {
     this.#remote = new Remote(this.#started, carrier, (round, answers) => {
       this.#batcher.settle(round, answers, undefined)
     })
-    this.#batcher = new Batcher(this.#remote, HEALTH, timeoutMs, maxPending)
+    const noted = new NotedPolicies(
+      (prefix, text) => void this.#note(carrier, prefix, text),
+      (warning) => this.#events.emit('warning', warning),
+    )
+    this.#batcher = new Batcher(this.#remote, HEALTH, timeoutMs, maxPending, noted)
+  }
+
+  /**
+   * Hears of what should not remain as it is. A listener that throws is an uncaught exception.
+   *
+   * @returns A function that ends it.
+   */
+  on(event: 'warning', listener: (event: PoliciesWarning) => void): () => void {
+    if (event !== 'warning') {
+      throw invalid('INVALID_OPTION', 'event', 'must be warning', event)
+    }
+    if (typeof listener !== 'function') {
+      throw invalid('INVALID_OPTION', 'listener', 'must be a function', listener)
+    }
+    return this.#events.on(event, (warning) => listener(warning as PoliciesWarning))
   }
 
   /** How many calls wait for an answer. */
@@ -108,6 +131,18 @@ export class RedisStore extends Store {
   /** {@link close}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  /** Has the text of a prefix's policies noted. Nobody waits for it, and it may fail. */
+  async #note(carrier: Carrier, prefix: string, text: string): Promise<void> {
+    try {
+      const texts = await carrier.eval(glue.policiesSource(), [glue.policiesName(prefix)], [text, String(NOTED_MS)])
+      const decoder = new TextDecoder()
+      const textOf = (reply: unknown) => (reply instanceof Uint8Array ? decoder.decode(reply) : String(reply))
+      this.#batcher.notedPolicies?.heard(prefix, Array.isArray(texts) ? texts.map(textOf) : [])
+    } catch {
+      // Decisions do not depend on it.
+    }
   }
 
   /** @internal */
@@ -130,16 +165,22 @@ export class RedisStore extends Store {
       return new NotedKeys(opened, desk)
     })
     const shared = this.#queues.get(prefix) ?? { queue: new Queue(ledger, weightOf(compound)), users: 0 }
-    this.#queues.set(prefix, shared)
+    const { notedPolicies: noted } = this.#batcher
+    if (shared.users === 0) {
+      this.#queues.set(prefix, shared)
+      noted?.open(prefix, compound)
+    }
     shared.users++
     const release = () => {
       ledger.close()
       shared.users--
       if (shared.users === 0) {
         this.#queues.delete(prefix)
+        noted?.close(prefix)
       }
     }
-    const home = { native: this.#remote, batcher: this.#batcher, engine }
+    const used = () => noted?.used(prefix)
+    const home = { native: this.#remote, batcher: this.#batcher, engine, used }
     return new RedisLedger(home, shared.queue, compound, tag, release)
   }
 }

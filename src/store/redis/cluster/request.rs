@@ -77,6 +77,7 @@ impl Request {
                 }
                 let with_source = piece.with_source && !std::mem::replace(&mut is_sent, true);
                 let job = piece.job(server_time);
+                let with_source = with_source || job.script.is_rare();
                 pipeline.add_command(match with_source {
                     true => command("EVAL", job.script.source(), job),
                     false => command("EVALSHA", job.script.sha1(), job),

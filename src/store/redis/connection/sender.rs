@@ -91,7 +91,11 @@ enum Standing {
 
 impl Open {
     fn new(request: Request) -> Self {
-        let jobs = request.jobs.iter().map(|_| Standing::Digest).collect();
+        let standing = |job: &Job| match job.script.is_rare() {
+            true => Standing::Source,
+            false => Standing::Digest,
+        };
+        let jobs = request.jobs.iter().map(standing).collect();
         Self { request, jobs }
     }
 

@@ -1,0 +1,34 @@
+/** An option whose value is an amount for a length of time, written `10/1s`: the names of both, by the option's. */
+export const RATES: Readonly<Record<string, readonly [amount: string, length: string]>> = {
+  refill: ['tokens', 'every'],
+  leak: ['units', 'every'],
+  limits: ['limit', 'window'],
+}
+
+/** Options that are lengths of time. */
+const DURATIONS = ['period', 'window', 'every', 'precision']
+
+const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 })
+
+/** An option of a policy in words: `limit=100`, `refill=10/1s`, `limits.day=1000/1d`. */
+export function optionInWords(name: string, value: unknown): string[] {
+  if (value === undefined) {
+    return []
+  }
+  if (typeof value !== 'object' || value === null) {
+    return [`${name}=${scalarText(name.slice(name.lastIndexOf('.') + 1), value)}`]
+  }
+  const names = RATES[name.split('.')[0] as string] as readonly [string, string]
+  const { [names[0]]: amount, [names[1]]: length } = value as Record<string, unknown>
+  if (amount !== undefined && length !== undefined) {
+    return [`${name}=${String(amount)}/${scalarText(names[1], length)}`]
+  }
+  return Object.entries(value).flatMap(([inner, innerValue]) => optionInWords(`${name}.${inner}`, innerValue))
+}
+
+function scalarText(name: string, value: unknown): string {
+  const [unit, millis] = UNITS.find(([, unitMs]) => typeof value === 'number' && value % unitMs === 0) ?? []
+  return unit !== undefined && DURATIONS.includes(name)
+    ? `${(value as number) / (millis as number)}${unit}`
+    : String(value)
+}

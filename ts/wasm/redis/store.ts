@@ -108,6 +108,7 @@ export class RedisStore extends Store {
    * @returns A function that ends it.
    */
   on(event: 'warning', listener: (event: PoliciesWarning) => void): () => void {
+    checkCount(arguments.length, 2, 'on takes an event and a listener')
     if (event !== 'warning') {
       throw invalid('INVALID_OPTION', 'event', 'must be warning', event)
     }

@@ -120,8 +120,13 @@ local function sliding_window(round, source, at, layout)
       or kept > kept_until(old_newest[key], old_settled[key])
     then
       local ttl = math.max(math.ceil((kept - round.now) / 1000), extras_ttl(round, key))
-      ttl = string.format('%.0f', ttl)
-      written = redis.pcall('PEXPIRE', KEYS[key], ttl)
+      if ttl <= 0 then
+        -- The key is as if never used.
+        written = redis.pcall('UNLINK', KEYS[key])
+      else
+        ttl = string.format('%.0f', ttl)
+        written = redis.pcall('PEXPIRE', KEYS[key], ttl)
+      end
       if type(written) == 'table' then
         return written
       end

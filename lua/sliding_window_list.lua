@@ -17,7 +17,7 @@ local function sliding_window_list(round, source, at)
     -- the list does.
     local gone = {}
     local first_end, first_before, first_after = {}, {}, {}
-    local last_before, last_after = {}, {}
+    local last_before, last_after, last_lost = {}, {}, {}
 
     -- The element at a place, if there is one that can be read.
     local function element(key, place)
@@ -78,7 +78,7 @@ local function sliding_window_list(round, source, at)
         end
         return
       end
-      last_before[key], last_after[key], window.trailers[key] = before, after, trailer
+      last_before[key], last_after[key], last_lost[key], window.trailers[key] = before, after, lost, trailer
       if window.now >= settles or newest_end <= window.horizon then
         return newest_end, 0, settles
       end
@@ -130,6 +130,12 @@ local function sliding_window_list(round, source, at)
     -- Where Redis is short of memory it refuses what may add to a list, but nothing once something is written: so
     -- what is dropped goes last.
     local function write(key)
+      if window.added[key] == 0 and not window.rebased[key] and window.old_newest[key] > 0 then
+        -- Nothing has been charged: what does not count now may count again, under other numbers.
+        local newest_end, settles = window.old_newest[key], window.old_settled[key]
+        local value = newest_element(key, newest_end, last_before[key], last_after[key], settles, last_lost[key])
+        return call('LSET', KEYS[key], '-1', value)
+      end
       local place = gone[key]
       if window.rebased[key] or not place then
         -- Without any entry, what stands behind the state has one that counts for nobody.

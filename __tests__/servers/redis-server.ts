@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CertifiedKey } from './certificates.js'
 import { type Credentials, execute, subscribe } from './command.js'
+import { DrivenClock } from './driven-clock.js'
 import { FakeTime } from './fake-time.js'
 import { freePort } from './ports.js'
 import { mind, newFolder, removeFolder } from './run-folder.js'
@@ -34,6 +35,8 @@ export interface RedisServerOptions {
   readonly tls?: ServerTls
   /** With a clock of its own, which {@link RedisServer.stepClock} sets. */
   readonly hasOwnClock?: boolean
+  /** With a clock that stands still at so many microseconds since the Unix epoch until {@link RedisServer.setTime}. */
+  readonly timeUs?: number
   /** A sentinel, and no server. */
   readonly isSentinel?: boolean
 }
@@ -45,6 +48,7 @@ export class RedisServer {
   readonly #options: RedisServerOptions
   readonly #folder: string
   readonly #clock: FakeTime | undefined
+  readonly #drivenClock: DrivenClock | undefined
   #process: ChildProcess | undefined
   #terminator: TlsTerminator | undefined
   #isFrozen = false
@@ -58,6 +62,7 @@ export class RedisServer {
     this.#options = options
     this.credentials = options.credentials ?? {}
     this.#clock = options.hasOwnClock ? new FakeTime(folder) : undefined
+    this.#drivenClock = options.timeUs === undefined ? undefined : new DrivenClock(folder, options.timeUs)
   }
 
   /** Starts a server. */
@@ -113,7 +118,7 @@ export class RedisServer {
       throw new Error('the server runs already')
     }
     const words = [join(this.#folder, 'redis.conf'), ...(this.#options.isSentinel ? ['--sentinel'] : [])]
-    const env = { ...process.env, ...this.#clock?.environment }
+    const env = { ...process.env, ...this.#clock?.environment, ...this.#drivenClock?.environment }
     const server = spawn(REDIS_SERVER, words, { stdio: 'ignore', cwd: this.#folder, env })
     this.#process = server
     mind(this.#folder, server)
@@ -167,6 +172,7 @@ export class RedisServer {
   /** Ends the server, and removes its folder. May be called again. */
   async stop(): Promise<void> {
     await this.kill()
+    this.#drivenClock?.close()
     await removeFolder(this.#folder)
   }
 
@@ -185,6 +191,14 @@ export class RedisServer {
     await this.command('CLIENT', 'PAUSE', 60_000, 'WRITE')
     await this.#clock.set(seconds)
     await this.command('CLIENT', 'UNPAUSE')
+  }
+
+  /** Sets the server's clock, in microseconds since the Unix epoch. No script should run meanwhile. */
+  setTime(micros: number): void {
+    if (this.#drivenClock === undefined) {
+      throw new Error('the server has no clock that is driven: see timeUs')
+    }
+    this.#drivenClock.set(micros)
   }
 
   /**

@@ -1,5 +1,6 @@
 //! The sliding window over Redis, its buckets in a list and in a hash.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tollgate::algorithm::{Algorithm as _, State as _};
 use tollgate::decision::{self, Decision, Status};
 use tollgate::key::Key;
 use tollgate::operation::Operation;
+use tollgate::policies::Policies;
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, Names, Script};
 
@@ -372,5 +374,56 @@ fn the_commands_of_a_list_do_not_grow_with_its_buckets() {
         // Four in five refused: buckets are taken one by one, and searched by halving.
         let refused = commands_of_a_list(&mut server, 1_000, per_bucket, 1_000 * per_bucket / 5);
         assert!(refused <= 6 * 2_000, "{refused}");
+    }
+}
+
+/// A block under a key's own shorter window changes nothing of the state: what does not count under that
+/// counts again when it has ended.
+#[test]
+fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
+    let mut server = Server::start();
+    for layout in LAYOUTS {
+        let numbers = |window| SlidingSpec { limit: 10, window, buckets: 10 };
+        let policies: Policies = layout(numbers(SECOND)).into();
+        let own = Arc::new(layout(numbers(500 * MILLI)));
+        let names = Names::new("blocked", &policies);
+        let mut perform = |operation, now: u64| {
+            let mut batch = Batch::new();
+            batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
+            let more = [String::new(), now.to_string()];
+            server.perform(lasting(), &policies, &batch, &more).remove(0).unwrap().told.decision
+        };
+        perform(Operation::Take { cost: 7 }, START);
+        perform(Operation::Override { policies: vec![Some(own)], lasting: HOUR }, START);
+        let later = START + 700 * MILLI;
+        perform(Operation::Block { lasting: SECOND }, later);
+        perform(Operation::Unblock, later);
+        perform(Operation::ClearOverride, later);
+        assert_eq!(perform(Operation::Peek { cost: 0 }, later).remaining, 3);
+        let _: () = server.run(&[b"FLUSHALL"]);
+    }
+}
+
+/// Redis refuses -0, which the TTL of a key would be that ended half a millisecond ago.
+#[test]
+fn a_settled_key_is_dropped_by_what_writes_it() {
+    let mut server = Server::start();
+    for layout in LAYOUTS {
+        let policies: Policies =
+            layout(SlidingSpec { limit: 10, window: SECOND, buckets: 10 }).into();
+        let names = Names::new("settled", &policies);
+        let key = Key::new("a").unwrap();
+        let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
+        let mut perform = |operation, now: u64| {
+            let mut batch = Batch::new();
+            batch.push_operation(&names, &[Some(key)], None, operation);
+            server.perform(&script, &policies, &batch, &[String::new(), now.to_string()]).remove(0)
+        };
+        let start = START.next_multiple_of(SECOND);
+        perform(Operation::Take { cost: 7 }, start).unwrap();
+        perform(Operation::Block { lasting: SECOND }, start).unwrap();
+        perform(Operation::Unblock, start + 3 * SECOND + 500).unwrap();
+        let exists: i64 = server.run(&[b"EXISTS", &names.of(key)]);
+        assert_eq!(exists, 0);
     }
 }

@@ -51,6 +51,7 @@ const GROUPS = [
       'operations/{block,override,refund,reserve,several,units,wait}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/{faked-timers,faults,listening,operations,options,repeats,rounds}',
+      'simulation/quick',
     ],
     cargo: ['test --lib'],
   },
@@ -97,6 +98,13 @@ const GROUPS = [
     system: ['ensure-redis'],
     wasm: true,
     tests: ['wasm/*', 'wasm/redis/*'],
+  },
+  {
+    name: 'simulation',
+    title: 'a million random operations on all stores, by a clock by which keys expire',
+    system: ['ensure-redis'],
+    wasm: true,
+    tests: ['simulation/twins'],
   },
   {
     name: 'package',

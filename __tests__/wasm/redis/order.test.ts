@@ -107,3 +107,25 @@ test('when requests overtake each other', async () => {
   expect(await remainingAfterTurns(limiter, 'a', 20)).toEqual(descending(4_999, 40))
   await store.close()
 })
+
+test('when the time that is known of the server is old, and rounds wait for those that are sent again', async () => {
+  const client = ioredis(opened.server.port)
+  // The first round is not known to the server, and what is behind it waits; by then the server's time is known.
+  const store = RedisStore.from(
+    async ([name = '', ...args]) => {
+      const answer = await client.call(name, ...args)
+      await sleep(10)
+      return answer
+    },
+    { commandTimeoutMs: 10_000 },
+  )
+  const limiter = new RateLimiter(calendarWindow({ limit: 5_000, every: '1m' }), { store, prefix: 'waits' })
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() - 3_600_000)
+  try {
+    await opened.server.command('SCRIPT', 'FLUSH')
+    expect(await remainingAfterTurns(limiter, 'a', 15)).toEqual(descending(5_000, 30))
+  } finally {
+    clock.mockRestore()
+  }
+  await store.close()
+})

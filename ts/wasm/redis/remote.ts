@@ -76,9 +76,17 @@ export class Remote {
   #add(number: number, round: RedisRound, timeoutMs: number): void {
     const sent = new SentRound(round, this.#started, this.#carrier, timeoutMs, () => this.#answered(added))
     const added = { number, round, sent }
-    sent.take(round.start(Date.now() * 1_000 + this.#aheadUs))
+    if (!this.#carrier.keepsOrder) {
+      // Its keys must be known while it waits.
+      this.#start(added)
+    }
     this.#unanswered.push(added)
     this.#sendWaiting()
+  }
+
+  /** Makes the script calls of a round, around the server's time as it is known now. */
+  #start({ round, sent }: Unanswered): void {
+    sent.take(round.start(Date.now() * 1_000 + this.#aheadUs))
   }
 
   /** Sends what may go. */
@@ -96,6 +104,7 @@ export class Remote {
     for (const one of this.#unanswered) {
       const { sent } = one
       if (sent.state === 'waiting' && !(before && sent.keys.some((key) => before.has(key)))) {
+        this.#start(one)
         void this.#send(one)
       }
       if (before) {

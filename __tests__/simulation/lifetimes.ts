@@ -1,0 +1,70 @@
+import type { Decision } from '../../ts/index.js'
+import type { Simulated } from './limiter.js'
+import type { World } from './world.js'
+
+/** Tells the names of all keys, and in how many milliseconds each expires. */
+const LIFETIMES = `
+  local told = {}
+  for _, name in ipairs(redis.call('KEYS', '*')) do
+    told[#told + 1] = name
+    told[#told + 1] = redis.call('PTTL', name)
+  end
+  return told`
+
+/**
+ * Every key in Redis lives at least until what it counts has ended, which the embedded store tells. One that does not would
+ * be forgotten, and what it counted admitted again.
+ */
+export async function checkLifetimes(world: World, limiters: readonly Simulated[]): Promise<void> {
+  const told = await world.server.command<(string | number)[]>('EVAL', LIFETIMES, 0)
+  const lifetimes: (readonly [name: string, ttlMs: number])[] = []
+  for (let index = 0; index < told.length; index += 2) {
+    lifetimes.push([String(told[index]), Number(told[index + 1])])
+  }
+  const endless = lifetimes.find(([, ttlMs]) => ttlMs < 0)
+  if (endless !== undefined) {
+    throw new Error(`the key ${endless[0]} has no TTL: ${endless[1]}`)
+  }
+  const remotes = world.engines.filter(({ isRemote }) => isRemote).map((_, index) => ['n', 'w'][index] as string)
+  for (const one of limiters) {
+    for (const key of one.case.keys) {
+      const decision = (await one.limiters[0]?.peek(key, 0)) as Decision
+      for (const [policy, per] of one.policies) {
+        const neededMs = neededOf(decision, policy)
+        for (const remote of neededMs > 0 ? remotes : []) {
+          check(lifetimes, `${remote}${one.prefix}:${policy}:`, partOf(key, per), neededMs)
+        }
+      }
+    }
+  }
+}
+
+/** For how long a policy's key counts something. */
+function neededOf({ resetAfterMs, policies }: Decision, policy: string): number {
+  const limits = Object.entries(policies).filter(([name]) => name === policy || name.startsWith(`${policy}.`))
+  const ofPolicy = limits.map(([, limit]) => (limit as { readonly resetAfterMs: number }).resetAfterMs)
+  return ofPolicy.length > 0 ? Math.max(...ofPolicy) : resetAfterMs
+}
+
+/** The end of the name of a policy's key. */
+function partOf(key: unknown, per: string | undefined): string {
+  if (per === 'global') {
+    return ''
+  }
+  return per === undefined ? `{${key as string}}` : `{${(key as Record<string, string>)[per] as string}}`
+}
+
+function check(
+  lifetimes: readonly (readonly [name: string, ttlMs: number])[],
+  begins: string,
+  ends: string,
+  neededMs: number,
+): void {
+  const found = lifetimes.find(([name]) => name.startsWith(begins) && name.endsWith(ends))
+  if (found === undefined) {
+    throw new Error(`the key ${begins}…${ends} is gone, and counts for ${neededMs} ms more`)
+  }
+  if (found[1] < neededMs) {
+    throw new Error(`the key ${found[0]} expires in ${found[1]} ms, and counts for ${neededMs} ms`)
+  }
+}

@@ -11,10 +11,10 @@ import { calendarWindowIn, type MakeCalendarWindow } from './policies/calendar-w
  * 25 hours where the clocks change. Parts of a day are counted by the local clock from its midnight: an hour
  * that the clocks repeat is counted again, and where the clocks change by half an hour, so long is a window.
  *
- * A window that is open keeps its end, so processes whose time zone data differ never reset each other. If the
- * deciding clock is set back so far that a window ends more than twice the longest window ahead (two parts of
- * a day; for days 50 hours, for weeks 14 days and 2 hours, for months 62 days and 2 hours), the key is full
- * until the next boundary.
+ * A window that is open keeps its end, so processes whose time zone data differ never reset each other. Only if it
+ * ends more than twice the longest window ahead (two parts of a day; for days 50 hours, for weeks 14 days and 2
+ * hours, for months 62 days and 2 hours), because the deciding clock was set back or the windows were longer, its end
+ * moves to the next boundary. Its count stays.
  *
  * Time zones are the system's (or `TZDIR`'s), with a copy of its own for names that the system has not.
  *

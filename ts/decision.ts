@@ -7,6 +7,9 @@ export interface PolicyNumbers {
   /**
    * Whole milliseconds, rounded up, after which the same cost would be admitted if nobody else
    * came; one millisecond earlier it would not. 0 if it was admitted, `null` if it never can be.
+   *
+   * It is so while the numbers, the block and the counts of the key stay as they are, and the clock does not step. If the
+   * key has numbers of its own (`override`), it is no longer than until they end; the limiter's decide then.
    */
   readonly retryAfterMs: number | null
   /** Whole milliseconds, rounded up, until the key is as if never used. */

@@ -82,8 +82,8 @@ export type SomeOf<K> = K extends string
  *
  * A limiter whose policies are all rates can wait, too: see `Waits`.
  *
- * Whatever is asked of one key takes effect in the order in which it is asked. Every method that returns a
- * promise rejects, and never throws, with a `TollgateError`: `INVALID_KEY`, `INVALID_COST`,
+ * Whatever is asked of one key takes effect in the order in which it is asked, in one thread and through one store; over
+ * Redis what is sent again, or has an unknown outcome, may be decided later. Every method that returns a promise rejects, and never throws, with a `TollgateError`: `INVALID_KEY`, `INVALID_COST`,
  * `INVALID_OPTION` (an option of the call, or what the store's clock returned), `CLOSED`; over Redis also
  * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`, unless `onStoreFailure` has another answer.
  *
@@ -96,7 +96,7 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
   readonly policies: { readonly [Name in N]: Policy }
 
   /**
-   * Takes units for a key, if all of them fit. A refused call takes nothing.
+   * Takes units for a key, if all of them fit. A refused call takes nothing, unless the policy has `countRefused`.
    *
    * @param key - Who is calling.
    * @param cost - The units it costs. Default: 1.
@@ -140,7 +140,10 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
 
   /**
    * Gives back units that a decision took: those that are still on the books. What has drained or expired since,
-   * and what was taken in a window that has closed, is gone; nothing is ever above full.
+   * and what was taken in a window that has closed, or whose end has moved, is gone; nothing is ever above full. Under
+   * rates and buckets at most what has not drained of the decision's own units comes back: a unit that has drained in
+   * part is told as a whole one. `resetAfterMs` is rounded up, so this may be up to 1 ms too late. While slots of `wait`
+   * are booked ahead, nothing comes back.
    *
    * A decision gives back no more than it took, however often it is asked, and nothing if it was refused.
    *
@@ -188,8 +191,9 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
   unblock(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
   /**
-   * Gives a key numbers of its own for a time, in all processes from the next decision on. What it has used
-   * counts on, as if the policy had been changed; and so it does when the time is over.
+   * Gives a key numbers of its own for a time, in all processes from the store's next decision on. What it has used
+   * counts on, as if the policy had been changed; and so it does when the time is over. A window that is shortened so
+   * keeps its count, and ends one new window from now at most.
    *
    * Rejects with `INVALID_OPTION` for what is no number of the policy, with `INVALID_POLICY` for numbers that it
    * cannot have, and with `STORE_FULL` if the embedded store has no room for the key.

@@ -40,8 +40,8 @@ export interface WaitOptions extends TakeOptions {
 export interface Waits<K = string, N extends string = 'default'> {
   /**
    * Takes units at the first time at which they fit, and resolves when that time has come: the call's *slot*.
-   * Slots are given in the order in which they are asked for, across all processes, and until the last one has come
-   * nobody else is admitted. So those who wait go on one by one, evenly, and the slots obey the law of the policy
+   * Slots are given in the order in which the store is asked for them, across all processes, and until the last one has
+   * come nobody else is admitted, while the store keeps its counts and decides. So those who wait go on one by one, evenly, and the slots obey the law of the policy
    * as calls do. Under several policies the slot is the first time at which all of them admit the call.
    *
    * A call that is refused is not booked. It rejects at once with `WAIT_TOO_LONG`: its slot is further away than

@@ -30,7 +30,7 @@ const GROUPS = [
       'fallback/{options,share}',
       'metrics/limiter',
       'middleware/{clients,edge,endings,headers,invalid-input,ip-key,options,responses,types}',
-      'operations/bad-input',
+      'operations/{bad-input,conditions}',
       'policies/calendar-window',
     ],
   },

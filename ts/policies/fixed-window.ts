@@ -33,7 +33,8 @@ export interface FixedWindowOptions<S extends string = string> {
  * At most `limit` units per window; the first call admitted after a window's end opens the next.
  *
  * **Law:** `limit` per window, and at most 2 · `limit` − 1 in any rolling span of that length. A
- * window ends on a whole millisecond, up to 1 ms later than asked.
+ * window ends on a whole millisecond, up to 1 ms later than asked. If it is shortened while it is open, it keeps its
+ * count and ends one new window from now at most.
  *
  * With `countRefused` a call that the window has no room for uses it up, as if attempts were counted; they
  * count at most up to the limit, so nobody is locked out for longer than the window.

@@ -27,7 +27,10 @@ export interface EvictingWarning {
   readonly message: string
 }
 
-/** Another limiter uses a prefix of this store with other policies, or has within 90 minutes. Each pair is told once. */
+/**
+ * Another limiter uses a prefix of this store with other policies, or has within 90 minutes. Each pair is told once. A
+ * limiter is known of from the first answer a second after its first call that takes units, if its user may write.
+ */
 export interface PoliciesWarning {
   readonly code: 'POLICIES_DIFFER'
   readonly message: string

@@ -93,7 +93,8 @@ export interface RedisStoreOptions {
   /** How long one attempt to connect may take, in milliseconds. Default: 2000. */
   readonly connectTimeoutMs?: number
   /**
-   * When a call that has no answer fails, in milliseconds from the call. Default: 1000. A server that has been
+   * When a call that has no answer fails, in milliseconds from the call; if the event loop does not turn then, as soon as
+   * it does. Default: 1000. A server that has been
    * away or silent for so long is taken to be down: until it is back, calls fail at once.
    */
   readonly commandTimeoutMs?: number

@@ -87,6 +87,32 @@ test('when the server cannot run scripts for a while', async () => {
   await store.close()
 })
 
+/** Nothing new is sent then; but what is under way cannot be called back. */
+test('but a round in flight behind one that has not run may be decided before it', async () => {
+  const run = afar()
+  let isBusy = false
+  const store = RedisStore.from(
+    async (command) => {
+      // As when a script of somebody else ends between two rounds.
+      if (isBusy) {
+        isBusy = false
+        await sleep(ROUND_TRIP_MS)
+        throw new Error('BUSY Redis is busy running a script')
+      }
+      return run(command)
+    },
+    { commandTimeoutMs: 10_000 },
+  )
+  const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'in-flight' })
+  await limiter.take('a')
+  isBusy = true
+  const first = limiter.take('a')
+  await sleep(3)
+  const second = limiter.take('a')
+  expect([(await first).remaining, (await second).remaining]).toEqual([4_997, 4_998])
+  await store.close()
+})
+
 test('when requests overtake each other', async () => {
   const client = ioredis(opened.server.port)
   // As over HTTP: each request takes its own time to get there.

@@ -3,7 +3,8 @@ import { invalid } from '../../options.js'
 
 /**
  * Runs a command, such as `['EVALSHA', …]`, and resolves to what Redis answers. Redis must get commands in the order of
- * the calls, as it does over one connection.
+ * the calls, as it does over one connection: otherwise calls on a key are decided in another order. A command that may
+ * have run must not be sent again: its units would be charged twice.
  */
 export type RunCommand = (command: string[]) => Promise<unknown>
 

@@ -1,0 +1,70 @@
+/** What becomes of promises whose conditions do not hold: docs/promises.md lists them. */
+import { fixedWindow, gcra, MemoryStore, RateLimiter, tokenBucket } from '../../ts/index.js'
+import { FakeClock } from '../clock.js'
+
+const HOUR_MS = 3_600_000
+
+const clock = new FakeClock()
+
+/** A store of its own, by a clock that stands still. */
+const stored = () => ({ store: new MemoryStore({ clock: clock.read }) })
+
+test('a retry is no longer than until the own numbers of a key end, and then those of the limiter decide', async () => {
+  const limiter = new RateLimiter(fixedWindow({ limit: 3, window: '1h' }), stored())
+  await limiter.override('a', { limit: 5 }, { ttl: '10m' })
+  await limiter.take('a', 5)
+  expect(await limiter.take('a')).toMatchObject({ status: 'refused', limit: 5, retryAfterMs: HOUR_MS / 6 })
+  clock.advance(HOUR_MS / 6)
+  expect(await limiter.take('a')).toMatchObject({ status: 'refused', limit: 3, retryAfterMs: (HOUR_MS * 5) / 6 })
+})
+
+test('a bucket that begins low is forgotten while another policy waits for longer, and begins again', async () => {
+  const limiter = new RateLimiter(
+    {
+      bucket: tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1s' }, initial: 1 }),
+      week: fixedWindow({ limit: 5, window: '7d' }),
+    },
+    stored(),
+  )
+  await limiter.take('a')
+  clock.advance(1_000)
+  await limiter.take('a', 4)
+  const { status, policy, retryAfterMs } = await limiter.take('a', 5)
+  expect([status, policy]).toEqual(['refused', 'week'])
+  clock.advance(retryAfterMs as number)
+  expect(await limiter.take('a', 5)).toMatchObject({ status: 'refused', policy: 'bucket', retryAfterMs: 400 })
+})
+
+test('a window that is shortened keeps its count, and ends one new window from then on', async () => {
+  const limiter = new RateLimiter(fixedWindow({ limit: 3, window: '1d' }), stored())
+  const decision = await limiter.take('a', 2)
+  await limiter.override('a', { window: '1h' }, { ttl: '7d' })
+  clock.advance(HOUR_MS / 2)
+  expect(await limiter.take('a')).toMatchObject({ status: 'allowed-last', resetAfterMs: HOUR_MS / 2 })
+  // Its end has moved since the decision.
+  expect(await limiter.refund(decision)).toBe(0)
+  clock.advance(HOUR_MS / 2)
+  expect(await limiter.take('a', 3)).toMatchObject({ status: 'allowed-last' })
+})
+
+test('of a unit that has drained in part the rest comes back, and counts as one', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 1, period: '1s', burst: 2 }), stored())
+  const decision = await limiter.take('a')
+  await limiter.take('a')
+  clock.advance(500)
+  expect(await limiter.refund(decision)).toBe(1)
+  // Of the two units half a second's worth has drained, and half a second's worth has come back.
+  expect(await limiter.peek('a')).toMatchObject({ remaining: 1, resetAfterMs: 1_000 })
+  expect(await limiter.refund(decision)).toBe(0)
+})
+
+test('the rest of a unit comes back until the reset time, which is rounded up to a millisecond', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 3, period: '1s' }), stored())
+  const decisions = [await limiter.take('a'), await limiter.take('a')] as const
+  // A unit drains in a third of a second.
+  expect(decisions[0].resetAfterMs).toBe(334)
+  clock.advance(333.9)
+  expect(await limiter.refund(decisions[0])).toBe(1)
+  clock.advance(0.1)
+  expect(await limiter.refund(decisions[1])).toBe(1)
+})

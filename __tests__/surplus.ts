@@ -93,7 +93,8 @@ export async function refusesSurplus(subject: object, name: string, [args, rule]
     const given = [...args, surplus]
     const run = () => (isClass ? Reflect.construct(call, given) : Reflect.apply(call, subject, given))
     const { code, message } = isAsync ? await rejectionOf(run() as Promise<unknown>) : failureOf(run)
-    expect([code, message]).toEqual([
+    // Some say how to mend it, too.
+    expect([code, message.replace(/(?<=got \d+ arguments?): .+$/, '')]).toEqual([
       'INVALID_OPTION',
       `${rule}, got ${count} ${count === 1 ? 'argument' : 'arguments'}`,
     ])

@@ -1,6 +1,6 @@
 /**
  * Prints what users of the package get wrong, and what it tells them: `npm run build && node scripts/mistakes.mjs`.
- * Ends with 1 if one of these is no error, or does not name its fix.
+ * Ends with 1 if one of these is neither an error nor warned of, or does not name its fix.
  */
 import * as tollgate from 'tollgate'
 import { rateLimit } from 'tollgate/express'
@@ -8,12 +8,12 @@ import table from './mistakes/table.cjs'
 
 const { mistakes, close } = table.mistakesOf(tollgate, rateLimit)
 
-for (const { call, run, hint } of mistakes) {
-  const message = await messageOf(run)
+for (const { call, run, hint, isWarning } of mistakes) {
+  const message = await (isWarning ? warningOf : messageOf)(run)
   const names = message !== undefined && hint.test(message)
   process.exitCode ||= names ? 0 : 1
   console.log(
-    `${call}\n    ${(message ?? 'is no error').replaceAll('\n', '\n    ')}${names ? '' : `\n    !! does not name ${hint}`}\n`,
+    `${call}\n    ${(message ?? 'is neither an error nor warned of').replaceAll('\n', '\n    ')}${names ? '' : `\n    !! does not name ${hint}`}\n`,
   )
 }
 await close()
@@ -25,4 +25,17 @@ async function messageOf(run) {
   } catch (error) {
     return `${error.code ?? error.name}: ${error.message}`
   }
+}
+
+/** @param {() => unknown} run */
+async function warningOf(run) {
+  const { emitWarning } = process
+  const warnings = []
+  process.emitWarning = (message, { type, code }) => warnings.push(`[${code}] ${type}: ${message}`)
+  try {
+    await run()
+  } finally {
+    process.emitWarning = emitWarning
+  }
+  return warnings[0]
 }

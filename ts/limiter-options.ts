@@ -1,6 +1,6 @@
 import { TollgateError } from './error.js'
 import { tagOf } from './keys.js'
-import { invalid, nameOf, optionsOf } from './options.js'
+import { checkCount, invalid, nameOf, optionsOf } from './options.js'
 import { isPolicyLike } from './policy.js'
 import { Store } from './store.js'
 
@@ -11,6 +11,17 @@ export interface LimiterOptions {
   readonly prefix: string | undefined
   readonly tag: string | undefined
   readonly onStoreFailure: unknown
+}
+
+/** Throws if a limiter is made of more than a policy and options. */
+export function checkLimiterCount(given: number): void {
+  const rule = 'RateLimiter takes a policy, or policies by name, and an object of options'
+  checkCount(
+    given,
+    2,
+    rule,
+    'write new RateLimiter(policy, { store, prefix }), or new RateLimiter({ a: policy, b: policy })',
+  )
 }
 
 /** Takes a value as the options of a limiter. */

@@ -16,6 +16,21 @@ import { type Answers, answersOf, type Ledger, Store } from './store.js'
 import { checkRates, type WaitedOrRefused, waitOf } from './wait.js'
 import { abortedBy, Waiters } from './waiters.js'
 
+/** What one call passes to another that passes more than was meant: `map` its index and its array. */
+const inMap = (method: string) => `in a map, write (key) => limiter.${method}(key)`
+
+/** What was probably meant by more arguments than these take. */
+const ADVICE = {
+  take: `put options in one object, { cost, tag }; ${inMap('take')}, or limiter.takeMany(keys)`,
+  takeSync: `put options in one object, { cost, tag }; ${inMap('takeSync')}, or limiter.takeMany(keys)`,
+  takeMany: 'write takeMany([key, …], [cost, …])',
+  peek: `put options in one object, { cost, tag }; ${inMap('peek')}`,
+  wait: `put options in one object, { cost, maxWaitMs }; ${inMap('wait')}`,
+  reset: inMap('reset'),
+  unblock: inMap('unblock'),
+  clearOverride: inMap('clearOverride'),
+}
+
 /** A store, and what is to be done when its limiter is closed. */
 export interface OwnedStore {
   readonly store: Store
@@ -59,7 +74,7 @@ export class Limiter {
   // Not async: what a store promises would go through three more turns of the microtask queue.
   take(key: unknown, cost?: unknown): Promise<Decision> {
     try {
-      checkCount(arguments.length, 2, 'take takes a key and a cost or options')
+      checkCount(arguments.length, 2, 'take takes a key and a cost or options', ADVICE.take)
       const ledger = this.#open()
       const taken = this.#take(ledger, key, cost)
       // While a store is away, what answers in its place may do so at once.
@@ -70,7 +85,7 @@ export class Limiter {
   }
 
   takeSync(key: unknown, cost?: unknown): Decision {
-    checkCount(arguments.length, 2, 'takeSync takes a key and a cost or options')
+    checkCount(arguments.length, 2, 'takeSync takes a key and a cost or options', ADVICE.takeSync)
     const ledger = this.#open()
     if (!ledger.isSync) {
       throw new TollgateError('INVALID_OPTION', 'takeSync needs the embedded store: over Redis, await take')
@@ -79,7 +94,7 @@ export class Limiter {
   }
 
   async takeMany(keys: readonly unknown[], cost?: unknown): Promise<Decision[]> {
-    checkCount(arguments.length, 2, 'takeMany takes an array of keys, and their costs or options')
+    checkCount(arguments.length, 2, 'takeMany takes an array of keys, and their costs or options', ADVICE.takeMany)
     const ledger = this.#open()
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
@@ -107,7 +122,7 @@ export class Limiter {
   }
 
   async peek(key: unknown, cost?: unknown): Promise<Decision> {
-    checkCount(arguments.length, 2, 'peek takes a key and a cost or options')
+    checkCount(arguments.length, 2, 'peek takes a key and a cost or options', ADVICE.peek)
     const ledger = this.#open()
     const { units, tag } = callOf('peek', cost, 0)
     return (await ledger.perform(this.#keys.whole(key, tag), { kind: 'peek', cost: units })).decision
@@ -148,7 +163,7 @@ export class Limiter {
   }
 
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
-    checkCount(arguments.length, 2, 'wait takes a key and options')
+    checkCount(arguments.length, 2, 'wait takes a key and options', ADVICE.wait)
     const ledger = this.#open()
     checkRates(this.#compound)
     const call = waitOf(options)
@@ -160,7 +175,7 @@ export class Limiter {
   }
 
   async reset(key: unknown, options?: unknown): Promise<Applied> {
-    checkCount(arguments.length, 2, 'reset takes a key and options')
+    checkCount(arguments.length, 2, 'reset takes a key and options', ADVICE.reset)
     return this.#change('reset', key, options, { kind: 'reset' })
   }
 
@@ -170,7 +185,7 @@ export class Limiter {
   }
 
   async unblock(key: unknown, options?: unknown): Promise<Applied> {
-    checkCount(arguments.length, 2, 'unblock takes a key and options')
+    checkCount(arguments.length, 2, 'unblock takes a key and options', ADVICE.unblock)
     return this.#change('unblock', key, options, { kind: 'unblock' })
   }
 
@@ -187,7 +202,7 @@ export class Limiter {
   }
 
   async clearOverride(key: unknown, options?: unknown): Promise<Applied> {
-    checkCount(arguments.length, 2, 'clearOverride takes a key and options')
+    checkCount(arguments.length, 2, 'clearOverride takes a key and options', ADVICE.clearOverride)
     return this.#change('clearOverride', key, options, { kind: 'clearOverride' })
   }
 

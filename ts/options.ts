@@ -107,10 +107,12 @@ export function nameOf(option: string, value: unknown, code: TollgateErrorCode =
  *
  * @param given - The `arguments.length` of the function: a rest parameter would stand in its type, too.
  * @param rule - The function and what it takes, for the message.
+ * @param advice - How to mend it, where that can be guessed.
  */
-export function checkCount(given: number, most: number, rule: string): void {
+export function checkCount(given: number, most: number, rule: string, advice?: string): void {
   if (given > most) {
-    throw new TollgateError('INVALID_OPTION', `${rule}, got ${given} ${given === 1 ? 'argument' : 'arguments'}`)
+    const count = `${given} ${given === 1 ? 'argument' : 'arguments'}`
+    throw new TollgateError('INVALID_OPTION', `${rule}, got ${count}${advice === undefined ? '' : `: ${advice}`}`)
   }
 }
 

@@ -5,8 +5,8 @@ import type { Applied, Decision } from './decision.js'
 import type { Duration } from './duration.js'
 import type { OnStoreFailure } from './fallback/on-store-failure.js'
 import { Limiter, type OwnedStore } from './limiter.js'
+import { checkLimiterCount } from './limiter-options.js'
 import { MemoryStore } from './memory/store.js'
-import { checkCount } from './options.js'
 import type { Override, PolicyOverride } from './override.js'
 import type { Policy } from './policy.js'
 import { sharedStore } from './redis/shared.js'
@@ -304,7 +304,7 @@ export interface RateLimiterConstructor {
 /** Limits how much each key may do: see the interface of the same name. */
 export const RateLimiter = class RateLimiter extends Limiter {
   constructor(policy: unknown, options?: unknown) {
-    checkCount(arguments.length, 2, 'RateLimiter takes a policy, or policies by name, and an object of options')
+    checkLimiterCount(arguments.length)
     super(policy, options, ownStore)
   }
 } as unknown as RateLimiterConstructor

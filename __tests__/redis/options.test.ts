@@ -53,8 +53,14 @@ describe('a URL with options behind it', () => {
     [['redis://a', { host: 'b' }], 'got url and host'],
     [['redis://a', { url: 'redis://b' }], 'RedisStore has its URL as the first argument: leave the option url out'],
     [['redis://a', 5], 'RedisStore takes an object of options'],
-    [['redis://a', {}, {}], 'RedisStore takes a URL and an object of options, got 3 arguments'],
-    [[{ host: 'a' }, {}], 'RedisStore takes nothing after an object of options, got 2 arguments'],
+    [
+      ['redis://a', {}, {}],
+      'RedisStore takes a URL and an object of options, got 3 arguments: put all options in one object',
+    ],
+    [
+      [{ host: 'a' }, {}],
+      'RedisStore takes nothing after an object of options, got 2 arguments: put all options in one object',
+    ],
   ])('%j is refused', (args, rule) => {
     const { code, message } = made(...args)
     expect(code).toBe('INVALID_OPTION')

@@ -5,6 +5,7 @@ import { CORE, functionsOf, refusesSurplus, type Takes } from '../surplus.js'
 const TAKES: Readonly<Record<string, Takes>> = {
   ...CORE,
   'RedisStore.from': [[async () => [], {}], 'RedisStore.from takes a client and an object of options'],
+  'RedisStore.on': [['warning', () => {}], 'on takes an event and a listener'],
 }
 
 const limiter = new wasm.RateLimiter(wasm.gcra({ limit: 1_000, period: '1m' }))
@@ -21,9 +22,8 @@ test.each(Object.entries(TAKES))('%s', async (name, expected) => {
   if (method === undefined) {
     return refusesSurplus(wasm, name, expected, false)
   }
-  const subject = { RateLimiter: limiter, RedisStore: wasm.RedisStore, Reservation: await limiter.reserve('b', 1) }[
-    owner
-  ]
+  const RedisStore = method === 'from' ? wasm.RedisStore : wasm.RedisStore.from(async () => [])
+  const subject = { RateLimiter: limiter, RedisStore, Reservation: await limiter.reserve('b', 1) }[owner]
   const isAsync = owner !== 'RedisStore' && method !== 'takeSync'
   await refusesSurplus(subject as object, method, expected, isAsync)
 })

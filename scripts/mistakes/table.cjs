@@ -1,11 +1,22 @@
 /**
- * Mistakes that users make naturally, and what the error of each must tell: the fix. `node scripts/mistakes.mjs` prints
- * them; `__tests__/mistakes.test.ts` holds that each fails, and that its error names the fix.
+ * Mistakes that users make naturally, and what the error or the warning of each must tell: the fix.
+ * `node scripts/mistakes.mjs` prints them; `__tests__/mistakes.test.ts` holds that each fails or is warned of, and that the
+ * message names the fix.
  */
+
+/** What a middleware meets in a request and its response, of one that nobody has logged in for. */
+const request = { headers: {}, ip: '192.0.2.1', app: { get: () => false }, query: {} }
+
+/** A response of which nothing is sent: `done` is told when it is answered. */
+function responseTo(done) {
+  const response = { statusCode: 200, headersSent: false, once: () => {}, getHeader: () => {}, setHeader: () => {} }
+  return Object.assign(response, { status: () => response, type: () => response, send: done, json: done })
+}
 
 /** @type {typeof import('./table.cjs').mistakesOf} */
 function mistakesOf(tollgate, rateLimit) {
-  const { gcra, tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingLog, calendarWindow } = tollgate
+  const { gcra, tokenBucket, leakyBucket, fixedWindow, calendarWindow } = tollgate
+  const { slidingWindow, slidingCounter, slidingLog, slidingLogs } = tollgate
   const { MemoryStore, RateLimiter, RedisStore } = tollgate
   const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }))
   const quota = new RateLimiter(fixedWindow({ limit: 10, window: '1m' }))
@@ -20,6 +31,9 @@ function mistakesOf(tollgate, rateLimit) {
   const client = { call: async () => 0, options: {} }
   const createClient = () => ({ sendCommand: async () => 0 })
   const policy = gcra({ limit: 10, period: '1s' })
+  const hourly = new RateLimiter(gcra({ limit: 1, period: '1h', burst: 1 }))
+  const daily = new RateLimiter(gcra({ limit: 1, period: '1d', burst: 1 }))
+  const keys = ['ann', 'bob']
 
   /** @type {readonly (readonly [run: () => unknown, hint: RegExp, name?: 'TypeError'])[]} */
   const table = [
@@ -75,7 +89,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => gcra({ limit: 10, period: '1 month' }), /'1d'/],
     [() => gcra({ limit: 10, period: 0 }), /above 0/],
     [() => gcra({ limit: 10 }), /period must be .* '1m'/],
-    [() => gcra(10, '1s'), /limit, period/],
+    [() => gcra(10, '1s'), /gcra\({ limit, period }\)/],
     [() => gcra(), /limit, period/],
     [() => calendarWindow({ limit: 10, every: 'year' }), /'hour', 'day', 'week', 'month'/],
     [() => calendarWindow({ limit: 10, every: '7d' }), /'week'/],
@@ -97,7 +111,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => new RateLimiter([policy, policy]), /an object .*by name/],
     [() => new RateLimiter(policy, policy), /several policies are an object/],
     [() => new RateLimiter({ store: redis, policy }), /store .*second argument/],
-    [() => new RateLimiter({ a: policy, b: gcra({ limit: 1, period: 1, per: 'ip' }) }), /per must be given for all/],
+    [() => new RateLimiter({ a: policy, b: gcra({ limit: 1, period: '1s', per: 'ip' }) }), /per must be given for all/],
     [() => new RateLimiter(policy, { store: redis }), /prefix is required/],
     [() => new RateLimiter(policy, { store: redis, prefix: 'my api' }), /letters, digits, _/],
     [() => new RateLimiter(policy, { store: redis, prefix: 'api:' }), /letters, digits, _/],
@@ -155,11 +169,85 @@ function mistakesOf(tollgate, rateLimit) {
     [() => limiter.override('ann', { limit: 50 }), /ttl/],
     [() => limiter.override('ann', { limit: 50 }, '1d'), /ttl/],
     [() => login.override({ ip: '192.0.2.1' }, { limit: 50 }, { ttl: '1d' }), /ip, account/],
+
+    // More arguments than there is room for.
+    [() => gcra({ limit: 10, period: '1s' }, { limit: 100, period: '1m' }), /write gcra\({ limit, period }\)/],
+    [() => gcra({ limit: 10, period: '1s' }, 20), /write gcra\({ limit, period }\)/],
+    [() => fixedWindow(100, '1m'), /write fixedWindow\({ limit, window }\)/],
+    [() => slidingWindow({ limit: 100 }, '1m'), /write slidingWindow\({ limit, window }\)/],
+    [() => slidingLog(5, '15m'), /write slidingLog\({ limit, window }\)/],
+    [() => slidingLogs({ limit: 3, window: '1s' }, { limit: 9, window: '1m' }), /write slidingLogs\({ limits }\)/],
+    [() => slidingCounter(100, '1m'), /write slidingCounter\({ limit, window }\)/],
+    [() => tokenBucket(20, { tokens: 5, every: '1s' }), /refill: { tokens, every }/],
+    [() => leakyBucket(20, { units: 5, every: '1s' }), /leak: { units, every }/],
+    [() => calendarWindow(100, 'day'), /write calendarWindow\({ limit, every }\)/],
+    [() => [{ limit: 10, period: '1s' }].map(gcra), /write gcra\({ limit, period }\)/],
+    [() => new RateLimiter(policy, {}, 'api'), /write new RateLimiter\(policy, { store, prefix }\)/],
+    [() => new RateLimiter(policy, policy, policy), /new RateLimiter\({ a: policy, b: policy }\)/],
+    [() => new RedisStore({ host: 'localhost' }, { commandTimeoutMs: 100 }), /put all options in one object/],
+    [() => new MemoryStore({ maxKeys: 1_000 }, { name: 'a' }), /put all options in one object/],
+    [() => rateLimit(limiter, { headers: false }), /write rateLimit\({ limiter }\)/],
+    [() => limiter.take('a', 1, 2), /one object, { cost, tag }/],
+    [() => limiter.take('a', 1, { tag: 'x' }), /one object, { cost, tag }/],
+    [
+      () => Promise.all(keys.map(limiter.take, limiter)),
+      /write \(key\) => limiter\.take\(key\), or .*takeMany\(keys\)/,
+    ],
+    [() => keys.map(limiter.takeSync, limiter), /write \(key\) => limiter\.takeSync\(key\)/],
+    [() => Promise.all(keys.map(limiter.peek, limiter)), /write \(key\) => limiter\.peek\(key\)/],
+    [() => Promise.all(keys.map(limiter.reset, limiter)), /write \(key\) => limiter\.reset\(key\)/],
+    [() => Promise.all(keys.map(limiter.wait, limiter)), /write \(key\) => limiter\.wait\(key\)/],
+    [() => limiter.takeMany('ann', 'bob', 'cy'), /write takeMany\(\[key, …\], \[cost, …\]\)/],
+
+    // Waits that cannot be served.
+    [
+      async () => [await hourly.wait('a'), await hourly.wait('a', { maxWaitMs: 5_000 })],
+      /raise maxWaitMs, or .*onTooLong/,
+    ],
+    [async () => [await daily.wait('a'), await daily.wait('a')], /more than maxWaitMs can be .* make fewer calls/],
+    [() => hourly.wait('b', { cost: 2 }), /largest is 1; lower the cost or raise the limit/],
+    [async () => [await hourly.block('c', '1h'), await hourly.wait('c')], /try again in .*, or use onTooLong/],
+    [() => shared.wait('a', { maxWaitMs: 7_200_000 }), /maxWaitMs must be a whole number from 0 to 3600000/],
   ]
-  const mistakes = table.map(([run, hint, name]) => {
-    const call = String(run).replace(/^(async )?\(\) => /, '')
-    return { call, run, hint, ...(name && { name }) }
-  })
+
+  /** What works, and was hardly meant: it is warned of once. */
+  const warned = [
+    [() => gcra({ limit: 100, period: 60 }), /write '60s' if seconds are meant/],
+    [() => fixedWindow({ limit: 100, window: 60 }), /write '60s' if seconds are meant/],
+    [() => tokenBucket({ capacity: 20, refill: { tokens: 5, every: 1 } }), /write '1s' if seconds are meant/],
+    [() => limiter.block('cy', 300), /write '300s' if seconds are meant/],
+    [() => limiter.reserve('cy', 1, { expiresIn: 30 }), /write '30s' if seconds are meant/],
+    [() => limiter.override('cy', { limit: 50 }, { ttl: 600 }), /write '600s' if seconds are meant/],
+  ]
+
+  /** Middlewares that have no answer to a request of somebody who has not logged in. */
+  const asked = [
+    [() => rateLimit({ limiter, key: (req) => req.user }), /key must be a string, got undefined\n.*onInvalidInput/],
+    [() => rateLimit({ limiter, key: (req) => req.user.id }), /key threw a TypeError at .*\n.*onInvalidInput/],
+    [() => rateLimit({ limiter, key: () => '' }), /key must not be empty\nReturn a key/],
+    [() => rateLimit({ limiter, key: () => 42 }), /make it one by String\(\)/],
+    [
+      () => rateLimit({ limiter, cost: (req) => Number(req.query.n) }),
+      /cost must be .* got NaN\n.*Return a key and a cost/,
+    ],
+    [() => rateLimit({ limiter: login, key: () => 'ann' }), /key must be an object: { ip, account }/],
+    [() => rateLimit({ limiter: login, key: (req) => ({ ip: req.ip }) }), /key\.account must be a string/],
+    [
+      () => rateLimit({ limiter }),
+      /Set what your framework calls it \(trust proxy/,
+      { 'x-forwarded-for': '192.0.2.9' },
+    ],
+  ]
+  const called = (run) => String(run).replace(/^(async )?\(\) => /, '')
+  const through = (middleware, sent) => new Promise((done) => middleware(sent, responseTo(done), done))
+  const mistakes = [
+    ...table.map(([run, hint, name]) => ({ call: called(run), run, hint, ...(name && { name }) })),
+    ...warned.map(([run, hint]) => ({ call: called(run), run, hint, isWarning: true })),
+    ...asked.map(([make, hint, headers = {}]) => {
+      const run = () => through(make(), { ...request, headers })
+      return { call: called(make), run, hint, isWarning: true }
+    }),
+  ]
   return { mistakes, close: () => redis.close() }
 }
 

@@ -62,7 +62,7 @@ const HOST: Host<Args> = {
  * app.post('/login', { preHandler: rateLimit({ limiter, key: ({ body }) => body.account }) }, login)
  */
 export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<K, N>): FastifyRateLimitHook {
-  checkCount(arguments.length, 1, 'rateLimit takes an object of options')
+  checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const gate = new Gate('rateLimit', options, HOST)
   const { handler, onError } = options
   return async (request, reply) => {

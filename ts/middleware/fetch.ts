@@ -59,7 +59,12 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
   handler: (request: LimitedRequest<N, P>, ...rest: Rest) => Awaitable<Response>,
   options: FetchRateLimitOptions<K, N, Rest, P>,
 ): (request: Request, ...rest: Rest) => Promise<Response> {
-  checkCount(arguments.length, 2, 'withRateLimit takes a handler and an object of options')
+  checkCount(
+    arguments.length,
+    2,
+    'withRateLimit takes a handler and an object of options',
+    'write withRateLimit(handler, { limiter, key })',
+  )
   const gate = new Gate<Args<Rest>>('withRateLimit', options, HOST as Host<Args<Rest>>)
   const { handler: onRefusal, onError } = options
   return async (...args) => {

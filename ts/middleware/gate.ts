@@ -182,10 +182,12 @@ export class Gate<A extends readonly unknown[]> {
       }
     } else {
       const became = observe ? 'passed, and would be answered with 400' : 'was answered with 400'
-      const advice = 'Later ones are not warned of: onInvalidInput hears of each, and may give a key or another answer'
+      const advice =
+        'Return a key and a cost for every request. Later ones are not warned of: onInvalidInput hears of each, and may ' +
+        'give a key or another answer'
       this.#warnings.once(
         'TOLLGATE_INVALID_INPUT',
-        `${this.#host.name}: a request ${became}: ${reasonFor(error, asking)}. ${advice}`,
+        `${this.#host.name}: a request ${became}: ${reasonFor(error, asking)}\n${advice}`,
       )
     }
     return observe ? PASSED : { what: 'invalid', decision: undefined, ...answerOf(answer), answer }
@@ -197,7 +199,7 @@ export class Gate<A extends readonly unknown[]> {
       this.#warnings.once(
         'TOLLGATE_UNTRUSTED_PROXY',
         'a request has X-Forwarded-For, and the framework is not told to trust a proxy: behind one, all its clients ' +
-          'share one limit. Set what your framework calls it (trust proxy, trustProxy, proxy), or give a key function',
+          'share one limit\nSet what your framework calls it (trust proxy, trustProxy, proxy), or give a key function',
       )
     }
     return ipKey(addressOf?.(...args))

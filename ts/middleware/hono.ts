@@ -48,7 +48,7 @@ const HOST: Host<Args> = {
 export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
   options: HonoRateLimitOptions<K, N, P>,
 ): MiddlewareHandler<{ Variables: { [Name in P]?: Decision<N> } }> {
-  checkCount(arguments.length, 1, 'rateLimit takes an object of options')
+  checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const gate = new Gate('rateLimit', options, HOST)
   const { handler, onError } = options
   return async (context, next) => {

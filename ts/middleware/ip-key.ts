@@ -38,7 +38,12 @@ const GROUP = /^[\da-f]{1,4}$/i
  * ipKey('2001:db8::1', { prefix: 64 }) // 2001:db8:0:0:0:0:0:0/64
  */
 export function ipKey(ip: string | null | undefined, options?: IpKeyOptions): string {
-  checkCount(arguments.length, 2, 'ipKey takes an address and an object of options')
+  checkCount(
+    arguments.length,
+    2,
+    'ipKey takes an address and an object of options',
+    'in a map, write (ip) => ipKey(ip)',
+  )
   const prefix = options === undefined ? DEFAULT_PREFIX : prefixOf(options)
   if (ip === undefined || ip === null || ip === '') {
     throw new TollgateError(

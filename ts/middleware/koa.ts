@@ -53,7 +53,7 @@ const HOST: Host<Args> = {
  * app.use(rateLimit({ limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) }))
  */
 export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N>): Middleware {
-  checkCount(arguments.length, 1, 'rateLimit takes an object of options')
+  checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
   const gate = new Gate('rateLimit', options, HOST)
   const { handler, onError } = options
   return async (context, next) => {

@@ -49,7 +49,12 @@ export type MakeCalendarWindow = <const S extends string = never>(
  */
 export function calendarWindowIn(isTimeZone: (name: string) => boolean = () => true): MakeCalendarWindow {
   return function calendarWindow<const S extends string = never>(options: CalendarWindowOptions<S>) {
-    checkCount(arguments.length, 1, 'calendarWindow takes an object of options')
+    checkCount(
+      arguments.length,
+      1,
+      'calendarWindow takes an object of options',
+      'write calendarWindow({ limit, every })',
+    )
     const names = ['limit', 'every', 'timeZone', 'per'] as const
     const { limit, every, timeZone = 'UTC', per } = optionsOf('INVALID_POLICY', 'calendarWindow', options, names)
     return Object.freeze({

@@ -50,7 +50,7 @@ export interface FixedWindowOptions<S extends string = string> {
 export function fixedWindow<const S extends string = never>(
   options: FixedWindowOptions<S>,
 ): FixedWindowPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'fixedWindow takes an object of options')
+  checkCount(arguments.length, 1, 'fixedWindow takes an object of options', 'write fixedWindow({ limit, window })')
   const names = ['limit', 'window', 'countRefused', 'per'] as const
   const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'fixedWindow', options, names)
   return Object.freeze({

@@ -39,7 +39,7 @@ export interface GcraOptions<S extends string = string> {
  * gcra({ limit: 100, period: '1m', burst: 20 })
  */
 export function gcra<const S extends string = never>(options: GcraOptions<S>): GcraPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'gcra takes an object of options')
+  checkCount(arguments.length, 1, 'gcra takes an object of options', 'write gcra({ limit, period })')
   const names = ['limit', 'period', 'burst', 'per'] as const
   const { limit, period, burst, per } = optionsOf('INVALID_POLICY', 'gcra', options, names)
   const units = wholeNumber('INVALID_POLICY', 'gcra: limit', limit)

@@ -39,7 +39,12 @@ export interface LeakyBucketOptions<S extends string = string> {
 export function leakyBucket<const S extends string = never>(
   options: LeakyBucketOptions<S>,
 ): LeakyBucketPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'leakyBucket takes an object of options')
+  checkCount(
+    arguments.length,
+    1,
+    'leakyBucket takes an object of options',
+    'write leakyBucket({ capacity, leak: { units, every } })',
+  )
   const { capacity, leak, per } = optionsOf('INVALID_POLICY', 'leakyBucket', options, ['capacity', 'leak', 'per'])
   const { units, every } = optionsOf('INVALID_POLICY', 'leakyBucket: leak', leak, ['units', 'every'])
   return Object.freeze({

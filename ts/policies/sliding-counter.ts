@@ -48,7 +48,12 @@ export interface SlidingCounterOptions<S extends string = string> {
 export function slidingCounter<const S extends string = never>(
   options: SlidingCounterOptions<S>,
 ): SlidingCounterPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'slidingCounter takes an object of options')
+  checkCount(
+    arguments.length,
+    1,
+    'slidingCounter takes an object of options',
+    'write slidingCounter({ limit, window })',
+  )
   const { limit, window, per } = optionsOf('INVALID_POLICY', 'slidingCounter', options, ['limit', 'window', 'per'])
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
   const millis = spanOf('INVALID_POLICY', 'slidingCounter: window', window)

@@ -77,7 +77,7 @@ const MOST_LIMITS = 8
 export function slidingLog<const S extends string = never>(
   options: SlidingLogOptions<S>,
 ): SlidingLogPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'slidingLog takes an object of options')
+  checkCount(arguments.length, 1, 'slidingLog takes an object of options', 'write slidingLog({ limit, window })')
   const names = ['limit', 'window', 'countRefused', 'per'] as const
   const { limit, window, countRefused = false, per } = optionsOf('INVALID_POLICY', 'slidingLog', options, names)
   if (typeof countRefused !== 'boolean') {
@@ -111,7 +111,7 @@ export function slidingLog<const S extends string = never>(
 export function slidingLogs<const N extends string, const S extends string = never>(
   options: SlidingLogsOptions<N, S>,
 ): SlidingLogsPolicy<N, NoInfer<S>> {
-  checkCount(arguments.length, 1, 'slidingLogs takes an object of options')
+  checkCount(arguments.length, 1, 'slidingLogs takes an object of options', 'write slidingLogs({ limits })')
   const given = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision', 'per'])
   const limits = limitsOf(given.limits)
   const policy = {

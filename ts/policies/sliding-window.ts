@@ -57,7 +57,7 @@ const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayo
 export function slidingWindow<const S extends string = never>(
   options: SlidingWindowOptions<S>,
 ): SlidingWindowPolicy<NoInfer<S>> {
-  checkCount(arguments.length, 1, 'slidingWindow takes an object of options')
+  checkCount(arguments.length, 1, 'slidingWindow takes an object of options', 'write slidingWindow({ limit, window })')
   const names = ['limit', 'window', 'buckets', 'layout', 'per'] as const
   const given = optionsOf('INVALID_POLICY', 'slidingWindow', options, names)
   const { limit, window, buckets = 10, layout = 'list', per } = given

@@ -68,7 +68,12 @@ export interface TokenBucketOptions<S extends string = string, M extends RefillM
 export function tokenBucket<const S extends string = never, const M extends RefillMode = 'continuous'>(
   options: TokenBucketOptions<S, M>,
 ): TokenBucketPolicy<NoInfer<S>, NoInfer<M>> {
-  checkCount(arguments.length, 1, 'tokenBucket takes an object of options')
+  checkCount(
+    arguments.length,
+    1,
+    'tokenBucket takes an object of options',
+    'write tokenBucket({ capacity, refill: { tokens, every } })',
+  )
   const names = ['capacity', 'refill', 'refillMode', 'initial', 'debt', 'per'] as const
   const given = optionsOf('INVALID_POLICY', 'tokenBucket', options, names)
   const { capacity, refill, refillMode, initial, debt, per } = given

@@ -209,7 +209,7 @@ function optionsGiven(args: readonly unknown[]): RedisStoreOptions {
     throw new TollgateError('INVALID_OPTION', `RedisStore connects by itself: ${CLIENT_ADVICE}`)
   }
   const rule = isUrl ? 'a URL and an object of options' : 'nothing after an object of options'
-  checkCount(args.length, isUrl ? 2 : 1, `RedisStore takes ${rule}`)
+  checkCount(args.length, isUrl ? 2 : 1, `RedisStore takes ${rule}`, 'put all options in one object')
   const options =
     isUrl && second === undefined ? {} : optionsOf('INVALID_OPTION', 'RedisStore', isUrl ? second : first, OPTIONS)
   if (!isUrl) {

@@ -13,7 +13,7 @@ import { engine } from './engine.js'
 export class MemoryStore extends EmbeddedStore {
   /** @throws {TollgateError} `INVALID_OPTION` */
   constructor(options?: MemoryStoreOptions) {
-    checkCount(arguments.length, 1, 'MemoryStore takes an object of options')
+    checkCount(arguments.length, 1, 'MemoryStore takes an object of options', 'put all options in one object')
     super(engine, options)
   }
 }

@@ -3,7 +3,7 @@ import type { KeyOf, LimitNames, Policies } from '../compound.js'
 import { TollgateError } from '../error.js'
 import type { OnStoreFailure } from '../fallback/on-store-failure.js'
 import { Limiter, type OwnedStore } from '../limiter.js'
-import { checkCount } from '../options.js'
+import { checkLimiterCount } from '../limiter-options.js'
 import type { Override, PolicyOverride } from '../override.js'
 import type { Policy } from '../policy.js'
 import type * as face from '../rate-limiter.js'
@@ -68,7 +68,7 @@ export interface RateLimiterConstructor {
 /** Limits how much each key may do: see the interface of the same name in `tollgate`. */
 export const RateLimiter = class RateLimiter extends Limiter {
   constructor(policy: unknown, options?: unknown) {
-    checkCount(arguments.length, 2, 'RateLimiter takes a policy, or policies by name, and an object of options')
+    checkLimiterCount(arguments.length)
     super(policy, options, ownStore)
   }
 } as unknown as RateLimiterConstructor

@@ -16,7 +16,7 @@ import { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_O
 export class RateLimitModule {
   /** @throws {TollgateError} `INVALID_OPTION`, when the app is made. */
   static forRoot<K, N extends string>(options: NestRateLimitOptions<K, N>): DynamicModule {
-    checkCount(arguments.length, 1, 'forRoot takes an object of options')
+    checkCount(arguments.length, 1, 'forRoot takes an object of options', 'write forRoot({ limiter })')
     return moduleOf({ provide: RATE_LIMIT_OPTIONS, useValue: options })
   }
 

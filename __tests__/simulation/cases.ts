@@ -225,6 +225,17 @@ export const CASES: readonly Case[] = [
     numbers: [{ second: { window: '100ms' } }, { hour: { limit: 200 }, rate: { burst: 40 } }],
   },
   {
+    name: 'several of which the calendar is not the first',
+    versions: [
+      { rate: gcra({ limit: 10, period: '1s', burst: 15 }), minute: calendarWindow({ limit: 30, every: '1m' }) },
+      { rate: gcra({ limit: 90, period: '1m', burst: 15 }), minute: calendarWindow({ limit: 10, every: '1m' }) },
+    ],
+    keys: KEYS,
+    most: 10,
+    horizonMs: 60_000,
+    numbers: [{ minute: { limit: 200 } }, { rate: { burst: 40 } }],
+  },
+  {
     name: 'several by several keys',
     versions: [
       {

@@ -89,10 +89,10 @@ export class Simulated {
     if (kind < 0.55) {
       return this.#taking('take', key, { cost }, (limiter) => limiter.take(key, cost))
     }
-    if (kind < 0.75) {
+    if (kind < 0.8) {
       return this.#other(key, cost)
     }
-    if (kind < 0.85) {
+    if (kind < 0.87) {
       return this.#refund() ?? this.#taking('take', key, { cost }, (limiter) => limiter.take(key, cost))
     }
     if (kind < 0.95 || this.case.waits !== true) {
@@ -137,7 +137,9 @@ export class Simulated {
 
   #lasting(): number {
     const { horizonMs } = this.case
-    return this.#random.next() < 0.5 ? this.#random.whole(1, horizonMs) : this.#random.whole(1, 1 + (horizonMs >> 4))
+    const kind = this.#random.next()
+    const most = kind < 0.5 ? horizonMs : kind < 0.9 ? 1 + (horizonMs >> 4) : 100 * horizonMs
+    return this.#random.whole(1, Math.min(most, 80_000_000))
   }
 
   #taking(name: string, key: unknown, details: unknown, ask: Operation['ask']): Operation {
@@ -205,7 +207,7 @@ export class Simulated {
   #other(key: unknown, cost: number): Operation {
     const random = this.#random
     const lasting = this.#lasting()
-    switch (random.whole(0, 10)) {
+    switch (random.whole(0, 13)) {
       case 0: {
         const keys = Array.from({ length: random.whole(1, 4) }, () => random.one(this.case.keys))
         const costs = keys.map(() => this.#cost())
@@ -215,6 +217,8 @@ export class Simulated {
         return this.#taking('takeUpTo', key, { cost }, (limiter) => limiter.takeUpTo(key, cost))
       case 2:
       case 3:
+      case 10:
+      case 11:
         return { name: 'peek', details: { cost: cost - 1 }, key, ask: (limiter) => limiter.peek(key, cost - 1) }
       case 4:
         return { name: 'penalize', details: { cost }, key, ask: (limiter) => limiter.penalize(key, cost) }
@@ -224,6 +228,7 @@ export class Simulated {
         this.#held = []
         return { name: 'reset', details: {}, key, ask: (limiter) => limiter.reset(key) }
       case 6:
+      case 12:
         return { name: 'block', details: { lasting }, key, ask: (limiter) => limiter.block(key, `${lasting}ms`) }
       case 7:
         return { name: 'unblock', details: {}, key, ask: (limiter) => limiter.unblock(key) }

@@ -211,7 +211,8 @@ class Simulation {
         const edge = this.#edges.length > 0 ? random.one(this.#edges) : nowUs
         return edge - nowUs + random.one([-1_001, -1_000, -1, 0, 1, 999, 1_000, 1_001, 50_000])
       }
-      return kind < 0.99 ? random.whole(0, horizonMs * 10_000) : random.whole(0, 4 * 86_400_000_000)
+      const most = kind < 0.98 ? horizonMs * 10_000 : kind < 0.99 ? horizonMs * 100_000 : 4 * 86_400_000_000
+      return random.whole(0, Math.min(most, 4 * 86_400_000_000))
     }
     this.#world.goTo(nowUs + Math.max(0, forwardUs()))
   }

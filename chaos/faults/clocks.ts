@@ -22,7 +22,7 @@ const STAY_MS = 1.5 * HORIZON_MS
 function serverSteps(pace: Pace, steps: readonly number[]): Promise<Row> {
   const promised = {
     errors: [],
-    // What was counted for a day counts as full after a step back.
+    // A window of a day ends when the clock steps ahead by a year.
     losesCount: true,
     losses: steps.filter((ahead, index) => ahead > (steps[index - 1] ?? 0)).length,
     timeOf: (unit: Unit) => trueTime(steps, unit),

@@ -24,21 +24,58 @@ const TRACES: u32 = 80;
 pub(crate) const STEPS: usize = 300;
 const KEYS: usize = 4;
 
+/// What takes the place of a TTL: it notes when the key would expire, in a hash by key, and lasts.
+const EXPIRIES: &str = "
+local function lasting(name, ttl)
+  redis.call('HSET', 'expiries', name, string.format('%.0f', now + ttl * 1000))
+  return '10000000000000'
+end
+local function left_of(name)
+  local expires_at = redis.call('HGET', 'expiries', name)
+  return expires_at and (expires_at - now) / 1000 or -2
+end
+";
+
 /// The script with its third argument for the time, and with keys that outlive every trace. It is made
 /// once: to edit and to hash it takes longer than many calls.
 pub(crate) fn lasting() -> &'static Script {
     static LASTING: LazyLock<Script> = LazyLock::new(|| {
         let script = Script::deciding();
         assert!(script.source().starts_with(CLOCK));
-        let script = script.with_clock("local now = tonumber(ARGV[3])\n");
+        let script = script.with_clock(&format!("local now = tonumber(ARGV[3])\n{EXPIRIES}"));
         script.edited(|source| {
             source
-                .replace("'PX', ttl", "'PX', '10000000000000'")
-                .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, '10000000000000'")
-                .replace("'PEXPIRE', KEYS[key], ttl", "'PEXPIRE', KEYS[key], '10000000000000'")
+                .replace("call('PTTL', name)", "left_of(name)")
+                .replace("'PX', ttl", "'PX', lasting(KEYS[key], ttl)")
+                .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, lasting(name, ttl)")
+                .replace(
+                    "'PEXPIRE', KEYS[key], ttl",
+                    "'PEXPIRE', KEYS[key], lasting(KEYS[key], ttl)",
+                )
         })
     });
     &LASTING
+}
+
+/// Every key would live at least until its state ends: what Redis forgets too early is admitted twice.
+fn check_expiries<'a>(
+    server: &mut Server,
+    names: &Names,
+    states: impl Iterator<Item = (usize, &'a State)>,
+    now: u64,
+) -> TestCaseResult {
+    let expiries: HashMap<Vec<u8>, u64> = server.run(&[b"HGETALL", b"expiries"]);
+    for (key, state) in states.filter(|(_, state)| state.settled_at() > now) {
+        let expires_at = expiries.get(&names.of(Key::new(&key.to_string()).unwrap()));
+        let ends_at = state.settled_at();
+        prop_assert!(
+            expires_at.is_some_and(|at| *at >= ends_at),
+            "{:?} of {}",
+            expires_at,
+            ends_at
+        );
+    }
+    Ok(())
 }
 
 /// Up to eight calls at one time.
@@ -81,6 +118,7 @@ pub(crate) fn equal<O: Oracle>(
             prop_assert_eq!(told(decision), oracle.take(specs[version], now, cost), "oracle");
             (settled_at, retry_at) = (state.settled_at(), now + decision.retry_after_ms * 1_000);
         }
+        check_expiries(server, &names, states.iter().map(|(key, state)| (*key, state)), now)?;
     }
     Ok(())
 }

@@ -1,0 +1,144 @@
+/**
+ * Puts defects back that were mended once, one after the other, and tells whether the simulation finds each.
+ *
+ *     node __tests__/simulation/defects.mjs [NAME]...
+ *
+ * It changes sources where they are, which must be as they were committed, and puts them back.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
+
+/** So many operations at most, of seed 7. */
+const OPERATIONS = '150000'
+
+/** By name: the files, a text in each, and what it was. */
+const DEFECTS = {
+  'TTLs by the numbers that write: rates': [
+    [
+      'lua/rate.lua',
+      'local step = other and math.max(time_of(other.burst, other.q, other.r, other.units), MIN_TTL_STEP) or ttl_step',
+      'local step = ttl_step',
+    ],
+  ],
+  'TTLs by the numbers that write: buckets': [
+    [
+      'lua/token_bucket_interval.lua',
+      'local step = other and math.max(refills_for(other.most, other.tokens) * other.every, MIN_TTL_STEP) or ttl_step',
+      'local step = ttl_step',
+    ],
+  ],
+  'a stale calendar is not recognised beside flags': [
+    ['src/store/redis/reply.rs', 'is_some_and(|code| code % OTHER == STALE)', 'is_some_and(|code| *code == STALE)'],
+  ],
+  'rounds of a client are sent again in any order': [
+    [
+      'ts/wasm/redis/remote.ts',
+      'const isHalted = this.#unanswered.some(({ sent }) => sent.haltsOthers)',
+      `for (const one of this.#unanswered) if (one.sent.state === 'again') void this.#send(one)
+    const isHalted = false`,
+    ],
+  ],
+  'refunds of units that have drained': [
+    ['src/policy.rs', 'if taken.reset_at <= now {', 'if taken.reset_at == 1 {'],
+    [
+      'src/algorithm/rate.rs',
+      'numbers.used(state.arrival, now).min(numbers.used(drained_at, now))',
+      'numbers.used(state.arrival, now)',
+    ],
+    ['src/algorithm/rate.rs', '.min(Arrival::at(drained_at.micros - now))', ''],
+    ['src/algorithm/rate.rs', 'state.awaits_slot(now) || drained_at <= Arrival::at(now)', 'state.awaits_slot(now)'],
+    ['lua/operations.lua', ' and reset_at > round.now then', ' then'],
+    [
+      'lua/rate.lua',
+      'if drained_at <= now or (other and other.booked > now) then',
+      'if other and other.booked > now then',
+    ],
+    [
+      'lua/rate.lua',
+      'math.min(units_used(m, part, written_with, now), units_used(drained_at, 0, written_with, now))',
+      'units_used(m, part, written_with, now)',
+    ],
+    ['lua/rate.lua', 'if back_micros >= drained_at - now then', 'if false then'],
+  ],
+  'a shorter window moves later in memory': [
+    [
+      'src/perform.rs',
+      `override_until(&mut seats, policies, end_of(now, *lasting));
+            seats.iter_mut().for_each(|seat| seat.repair(now));`,
+      'override_until(&mut seats, policies, end_of(now, *lasting));',
+    ],
+  ],
+  'a settled log counts until it is dropped': [
+    ['src/algorithm/sliding_log.rs', 'log.settled_at() <= now && log.entries() > 0', 'false'],
+  ],
+  'a peek at a blocked log counts the call': [
+    [
+      'lua/sliding_log.lua',
+      'if round.peeks and counts_refused and not (extras and extras.blocked > round.now) then',
+      'if round.peeks and counts_refused then',
+    ],
+  ],
+  "a retry beyond the end of a key's own numbers": [
+    ['src/several.rs', 'standing.retry_at.min(changes_at).max(until)', 'standing.retry_at.max(until)'],
+  ],
+  'a shorter window is full': [
+    ['lua/fixed_window.lua', 'window_end = new_end\n', 'window_end, count = new_end, math.max(count, limit)\n'],
+  ],
+  'a block forgets what a shorter window does not count': [
+    [
+      'lua/sliding_window_list.lua',
+      'if window.added[key] == 0 and not window.rebased[key] and window.old_newest[key] > 0 then',
+      'if false then',
+    ],
+  ],
+}
+
+if (execFileSync('git', ['status', '--porcelain', 'src', 'lua', 'ts'], { cwd: ROOT, encoding: 'utf8' }) !== '') {
+  throw new Error('src, lua or ts have changes that are not committed')
+}
+const asked = process.argv.slice(2)
+const names = asked.length > 0 ? asked : Object.keys(DEFECTS)
+let missed = 0
+for (const name of names) {
+  const found = findingOf(DEFECTS[name] ?? fail(`no defect is named ${JSON.stringify(name)}`))
+  missed += found === undefined ? 1 : 0
+  console.log(
+    `${found === undefined ? 'MISSED' : 'found '}  ${name}${found === undefined ? '' : `: ${found.slice(0, 160)}`}`,
+  )
+}
+console.log(`${names.length - missed} of ${names.length} found`)
+process.exitCode = missed > 0 ? 1 : 0
+
+/** What the simulation says of sources with a defect. */
+function findingOf(changes) {
+  const before = new Map()
+  try {
+    for (const [file, text, other] of changes) {
+      const path = join(ROOT, file)
+      const source = readFileSync(path, 'utf8')
+      before.set(path, before.get(path) ?? source)
+      writeFileSync(path, source.includes(text) ? source.replace(text, () => other) : fail(`${file} has no ${text}`))
+    }
+    const env = { ...process.env, TOLLGATE_SIMULATED: OPERATIONS, TOLLGATE_SEED: '7' }
+    const words = ['scripts/jest.mjs', 'simulation/twins']
+    const { status, stdout, stderr } = spawnSync(process.execPath, words, { cwd: ROOT, env, encoding: 'utf8' })
+    const said = `${stdout}${stderr}`
+    const finding = /^ *scene \d+ of .*?, seed \d+: (.*)$/m.exec(said)?.[1]
+    if (status !== 0 && finding === undefined) {
+      throw new Error(said)
+    }
+    return finding
+  } finally {
+    for (const [path, source] of before) {
+      writeFileSync(path, source)
+    }
+  }
+}
+
+function fail(why) {
+  throw new Error(why)
+}

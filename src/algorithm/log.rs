@@ -23,35 +23,22 @@ pub struct LogState {
     pub(super) seen: Micros,
     /// How many of the newest units are kept, if refused attempts push out older ones; otherwise 0.
     pub(super) keep: u64,
-    /// How long after the newest entry the log is needed: at least the longest window of those who wrote.
-    pub(super) span: SpanCode,
+    /// When the windows of all who wrote here will have passed; 0 without entries.
+    pub(super) settled_at: Micros,
 }
 
-/// A length of time in one byte: rounded up, by less than a quarter.
+/// A length of time rounded up by less than a quarter: to 4 to 7 times a power of two, and at least 4.
 ///
-/// It stands in each entry over Redis, where 12 bytes take no more room than 11.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SpanCode(u8);
-
-impl SpanCode {
-    /// The code of the shortest length that is not below this one, which is at most 2^52 µs.
-    pub(super) fn of(length: Micros) -> Self {
-        let exponent = length.max(4).ilog2() - 2;
-        let steps = length.max(4).div_ceil(1 << exponent);
-        // Eight steps are four of the next power.
-        let code = u64::from(exponent) * 4 + steps - 4;
-        Self(u8::try_from(code).unwrap_or(u8::MAX))
-    }
-
-    /// Its length: 4 to 7 times a power of two.
-    pub(super) fn length(self) -> Micros {
-        (4 + u64::from(self.0 % 4)) << (self.0 / 4)
-    }
+/// Over Redis each entry says in one byte how long the log is needed: 12 bytes take no more room than 11.
+pub(super) const fn span_of(length: Micros) -> Micros {
+    let length = if length < 4 { 4 } else { length };
+    let step = 1 << (length.ilog2() - 2);
+    length.div_ceil(step) * step
 }
 
 impl State for LogState {
     fn settled_at(&self) -> Micros {
-        self.newest().map_or(0, |newest| newest.saturating_add(self.span.length()))
+        self.settled_at
     }
 
     fn drains(&self) -> bool {
@@ -162,10 +149,9 @@ mod tests {
             for length in [1, 3, 4, 5, 6, 7].map(|times| (times << exponent).min(MAX_TIME)) {
                 for length in [length.saturating_sub(1).max(1), length, (length + 1).min(MAX_TIME)]
                 {
-                    let code = SpanCode::of(length);
-                    let rounded = code.length();
-                    assert!(length <= rounded && rounded < length + length / 4 + 4, "{length}");
-                    assert_eq!(SpanCode::of(rounded), code, "{length}");
+                    let span = span_of(length);
+                    assert!(length <= span && span < length + length / 4 + 4, "{length}");
+                    assert_eq!(span_of(span), span, "{length}");
                 }
             }
         }

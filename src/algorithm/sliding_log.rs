@@ -40,7 +40,7 @@
 
 use std::borrow::Cow;
 
-use super::log::{LogState, SpanCode};
+use super::log::{LogState, span_of};
 use super::{
     Algorithm, InvalidNumber, Look, Outcome, Standing, Standings, State as _, Taken, checked_length,
 };
@@ -77,6 +77,8 @@ pub struct SlidingLog {
     precision: Micros,
     count_refused: bool,
     longest: Micros,
+    /// How long after its newest entry a log of these windows is needed.
+    span: Micros,
     least: u64,
     most: u64,
 }
@@ -132,7 +134,8 @@ impl SlidingLog {
         }
         let (longest, least, most) = (longest.window, shortest.limit, longest.limit);
         let (named, count_refused) = (false, false);
-        Ok(Self { limits, named, precision, count_refused, longest, least, most })
+        let span = span_of(longest);
+        Ok(Self { limits, named, precision, count_refused, longest, span, least, most })
     }
 
     /// The limits, in the order in which they were declared.
@@ -153,14 +156,15 @@ impl SlidingLog {
         self.count_refused
     }
 
-    /// The log as it stands at `now`, if it is not as it was written: fully used if a clock step left
-    /// it further ahead than it can be, and nothing if it has settled.
-    fn standing(&self, log: &LogState, now: Micros) -> Option<LogState> {
-        if log.seen > now + self.longest {
-            return Some(self.full(log, now));
-        }
-        // Without entries there is nothing to forget.
-        (log.entries() > 0 && log.settled_at() <= now).then(LogState::default)
+    /// Whether a clock step left the log further ahead than it can be.
+    fn is_ahead(&self, log: &LogState, now: Micros) -> bool {
+        log.seen > now + self.longest
+    }
+
+    /// Whether the log has settled: a store may have dropped it, so it is as nothing. Without entries
+    /// there is nothing to forget.
+    fn has_settled(log: &LogState, now: Micros) -> bool {
+        log.settled_at() <= now && log.entries() > 0
     }
 
     /// The units that the longest window holds, without those that refused attempts have pushed out
@@ -177,7 +181,8 @@ impl SlidingLog {
         let mut full = LogState::of(units, time);
         full.seen = now;
         full.keep = if self.count_refused { units } else { 0 };
-        full.span = log.span.max(SpanCode::of(self.longest));
+        let span = log.newest().map_or(0, |newest| log.settled_at - newest);
+        full.settled_at = time + span.max(self.span);
         full
     }
 
@@ -200,13 +205,15 @@ impl SlidingLog {
 
     /// Writes a call down, and drops some of what does not count any more.
     fn record(&self, log: &mut LogState, at: Micros, cost: u64) {
-        let time = self.time_of_new(log, at);
+        let newest = log.newest().unwrap_or(0);
+        let time = at.next_multiple_of(self.precision).max(newest);
+        let needed_until = time + self.span.max(log.settled_at - newest);
         let used = log.used(at, self.longest);
         if log.after() + cost > MAX_SAFE {
             // The cumulative numbers end: what counts begins anew, as of now.
-            let (keep, span) = (log.keep, log.span);
+            let keep = log.keep;
             *log = LogState::of(used, time);
-            (log.keep, log.span) = (keep, span);
+            log.keep = keep;
         }
         log.keep = match (self.count_refused, used, log.keep) {
             (false, ..) => 0,
@@ -216,8 +223,7 @@ impl SlidingLog {
         };
         let due = self.precision > 1 || log.after() % DROP_EVERY + cost >= DROP_EVERY;
         log.push(cost, time, self.precision > 1);
-        log.seen = at;
-        log.span = log.span.max(SpanCode::of(self.longest));
+        (log.seen, log.settled_at) = (at, needed_until);
         if due {
             let pushed_out = if log.keep > 0 { log.after().saturating_sub(log.keep) } else { 0 };
             log.drop_oldest(MOST_DROPPED, at.checked_sub(self.longest), pushed_out);
@@ -272,8 +278,10 @@ impl Algorithm for SlidingLog {
     }
 
     fn charge(&self, log: &mut LogState, now: Micros, cost: u64) -> Outcome {
-        if let Some(standing) = self.standing(log, now) {
-            *log = standing;
+        if self.is_ahead(log, now) {
+            *log = self.full(log, now);
+        } else if Self::has_settled(log, now) {
+            *log = LogState::default();
         }
         let at = now.max(log.seen);
         let outcome = self.judge(log, at, cost);
@@ -326,7 +334,11 @@ impl Algorithm for SlidingLog {
 
     /// A log may be long, so nothing is copied.
     fn look(&self, log: &LogState, now: Micros, cost: u64) -> Look {
-        let log = self.standing(log, now).map_or(Cow::Borrowed(log), Cow::Owned);
+        let log = match self.is_ahead(log, now) {
+            true => Cow::Owned(self.full(log, now)),
+            false if Self::has_settled(log, now) => Cow::Owned(LogState::default()),
+            false => Cow::Borrowed(log),
+        };
         let outcome = self.judge(&log, now.max(log.seen), cost);
         let refused = outcome == Outcome::Refused;
         let more = if refused && self.count_refused { cost } else { 0 };

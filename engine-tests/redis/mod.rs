@@ -19,6 +19,7 @@ mod mixes;
 #[cfg(feature = "redis")]
 mod nodes;
 mod operations;
+mod recorded;
 mod rounds;
 mod server;
 mod several;

@@ -1,0 +1,228 @@
+//! Stored values of this version, recorded in `recorded.txt`: a change that writes others, or reads these
+//! otherwise, starts all keys of a running service anew.
+//!
+//! `TOLLGATE_RECORD=1 cargo test --test engine recorded` writes the file anew.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use tollgate::decision::{Decision, Status};
+use tollgate::key::Key;
+use tollgate::operation::Operation;
+use tollgate::policies::Policies;
+use tollgate::policy::Policy;
+use tollgate::store::redis::{Batch, Names, Script};
+
+use super::operations::{KINDS, policy};
+use super::server::Server;
+use crate::policies::{HOUR, MILLI, SECOND};
+use crate::trace::START;
+
+const RECORDED: &str = include_str!("recorded.txt");
+
+/// The commands that write keys as they are, by scenario, and what is told of them a second after the start.
+type Records = BTreeMap<String, (Vec<String>, String)>;
+
+/// What is done to a key, a step each 100 ms, by the name of the scenario.
+fn scenarios(policy: &Policy, other: &Policy) -> Vec<(&'static str, Vec<Operation>)> {
+    let take = |cost| Operation::Take { cost };
+    let own = || vec![Some(Arc::new(other.clone()))];
+    let mut scenarios = vec![
+        ("taken", vec![take(3), take(1), take(2)]),
+        ("refused", vec![take(9), take(2), take(5)]),
+        ("blocked", vec![take(2), Operation::Block { lasting: HOUR }]),
+        (
+            "overridden",
+            vec![take(2), Operation::Override { policies: own(), lasting: HOUR }, take(1)],
+        ),
+        (
+            "overridden for a while",
+            vec![take(2), Operation::Override { policies: own(), lasting: 50 * MILLI }, take(1)],
+        ),
+        (
+            "reserved",
+            vec![Operation::Reserve { cost: 2, hold: 7_u128.to_le_bytes(), lasting: HOUR }],
+        ),
+    ];
+    if matches!(policy, Policy::Gcra(_) | Policy::LeakyBucket(_) | Policy::TokenBucket(_)) {
+        let book = Operation::Book { cost: 4, max_wait: HOUR };
+        scenarios.push(("booked", vec![take(8), book.clone(), book]));
+    }
+    scenarios
+}
+
+/// A key of a policy on a server.
+struct Recorder<'a> {
+    server: &'a mut Server,
+    policies: Policies,
+    names: Names,
+    script: Script,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(server: &'a mut Server, policy: &Policy) -> Self {
+        let _: () = server.run(&[b"FLUSHALL"]);
+        let policies: Policies = policy.clone().into();
+        let names = Names::new("recorded", &policies);
+        let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
+        Self { server, policies, names, script }
+    }
+
+    fn perform(&mut self, operation: Operation, now: u64) -> Decision {
+        let mut batch = Batch::new();
+        let key = Key::new("a").unwrap();
+        batch.push_operation(&self.names, &[Some(key)], None, operation);
+        let more = [String::new(), now.to_string()];
+        let performed = self.server.perform(&self.script, &self.policies, &batch, &more).remove(0);
+        performed.unwrap().told.decision
+    }
+
+    /// What a second after the start is told of a call, made or only looked at.
+    fn told(&mut self) -> String {
+        let now = START + SECOND;
+        let peeked = in_words(self.perform(Operation::Peek { cost: 1 }, now));
+        let taken = in_words(self.perform(Operation::Take { cost: 2 }, now));
+        format!("{peeked}; {taken}")
+    }
+
+    /// The commands that write all keys as they are.
+    fn commands(&mut self) -> Vec<String> {
+        let mut names: Vec<Vec<u8>> = self.server.run(&[b"KEYS", b"*"]);
+        names.sort();
+        names.iter().map(|name| self.command(name)).collect()
+    }
+
+    fn command(&mut self, name: &[u8]) -> String {
+        let kind: String = self.server.run(&[b"TYPE", name]);
+        let (command, words): (_, Vec<Vec<u8>>) = match &*kind {
+            "string" => ("SET", vec![self.server.run(&[b"GET", name])]),
+            "list" => ("RPUSH", self.server.run(&[b"LRANGE", name, b"0", b"-1"])),
+            "hash" => {
+                let fields: BTreeMap<Vec<u8>, Vec<u8>> = self.server.run(&[b"HGETALL", name]);
+                ("HSET", fields.into_iter().flat_map(|(field, value)| [field, value]).collect())
+            }
+            "zset" => {
+                let pairs: Vec<Vec<u8>> =
+                    self.server.run(&[b"ZRANGE", name, b"0", b"-1", b"WITHSCORES"]);
+                let pairs = pairs.as_chunks().0.iter();
+                (
+                    "ZADD",
+                    pairs.flat_map(|[member, score]| [score.clone(), member.clone()]).collect(),
+                )
+            }
+            other => panic!("a key is a {other}"),
+        };
+        let words = words.iter().map(|word| hex(word));
+        let name = String::from_utf8(name.to_vec()).unwrap();
+        [command.to_owned(), name].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Runs such a command.
+    fn write(&mut self, command: &str) {
+        let mut words = command.split(' ');
+        let mut own = vec![words.next().unwrap().as_bytes().to_vec()];
+        own.push(words.next().unwrap().as_bytes().to_vec());
+        own.extend(words.map(bytes));
+        let words: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
+        let _: redis::Value = self.server.run(&words);
+    }
+}
+
+fn hex(word: &[u8]) -> String {
+    word.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().as_chunks().0.iter();
+    digits
+        .map(|[high, low]| {
+            let text = [*high, *low];
+            u8::from_str_radix(str::from_utf8(&text).unwrap(), 16).unwrap()
+        })
+        .collect()
+}
+
+fn in_words(decision: Decision) -> String {
+    let Decision { status, limit, remaining, retry_after_ms, reset_after_ms, .. } = decision;
+    let status = match status {
+        Status::Allowed => "allowed",
+        Status::AllowedLast => "allowed-last",
+        Status::Refused => "refused",
+        Status::Blocked => "blocked",
+        Status::Impossible => "impossible",
+    };
+    format!(
+        "{status}, {remaining} of {limit}, retry {retry_after_ms} ms, reset {reset_after_ms} ms"
+    )
+}
+
+/// Writes what all scenarios write.
+fn record(server: &mut Server) -> Records {
+    let mut records = Records::new();
+    for kind in 0..KINDS {
+        let (policy, other) = (policy(kind, 10), policy(kind, 15));
+        for (name, operations) in scenarios(&policy, &other) {
+            let mut key = Recorder::new(server, &policy);
+            for (operation, step) in operations.into_iter().zip(0..) {
+                key.perform(operation, START + step * 100 * MILLI);
+            }
+            let commands = key.commands();
+            let told = key.told();
+            records.insert(format!("{kind:02} {name}"), (commands, told));
+        }
+    }
+    records
+}
+
+/// A scenario has a line with its name, one for each key, and one with what is told.
+fn text_of(records: &Records) -> String {
+    records.iter().fold(String::new(), |mut text, (name, (commands, told))| {
+        writeln!(text, "# {name}\n{}\n= {told}\n", commands.join("\n")).unwrap();
+        text
+    })
+}
+
+fn records_in(text: &str) -> Records {
+    let scenarios = text.split("# ").skip(1).map(|scenario| {
+        let (name, rest) = scenario.split_once('\n').unwrap();
+        let (commands, told) = rest.split_once("\n= ").unwrap();
+        let commands = commands.lines().map(str::to_owned).collect();
+        (name.to_owned(), (commands, told.trim().to_owned()))
+    });
+    scenarios.collect()
+}
+
+#[test]
+fn what_is_stored_is_what_was_recorded() {
+    let records = record(&mut Server::start());
+    if std::env::var_os("TOLLGATE_RECORD").is_some() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("engine-tests/redis/recorded.txt");
+        std::fs::write(file, text_of(&records)).unwrap();
+        return;
+    }
+    let recorded = records_in(RECORDED);
+    assert_eq!(records.keys().collect::<Vec<_>>(), recorded.keys().collect::<Vec<_>>());
+    for (name, (commands, _)) in records {
+        assert_eq!(commands, recorded[&name].0, "{name}");
+    }
+}
+
+#[test]
+fn what_was_recorded_is_read_as_it_was() {
+    let mut server = Server::start();
+    let recorded = records_in(RECORDED);
+    for (name, (commands, told)) in &recorded {
+        let kind: usize = name[..2].parse().unwrap();
+        let mut key = Recorder::new(&mut server, &policy(kind, 10));
+        for command in commands {
+            key.write(command);
+        }
+        assert_eq!(&key.told(), told, "{name}");
+    }
+    assert!(recorded.len() > 80, "{}", recorded.len());
+}

@@ -25,7 +25,7 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs nothing but Node.js',
     isQuick: true,
     tests: [
-      '{bad-input,duration,events,limiter,memory-ledgers,memory-store,mistakes,short-durations,surplus,turns,types,workers}',
+      '{bad-input,duration,events,limiter,memory-ledgers,memory-store,mistakes,surplus,turns,types,workers}',
       'cli/{command-line,log-line,order,pages,policy-text,simulate,suggest,words}',
       'fallback/{options,share}',
       'metrics/limiter',
@@ -43,7 +43,7 @@ const GROUPS = [
     // For the operations on its store, which `npm test` leaves out.
     wasm: true,
     tests: [
-      '{bench-guard,defects,groups,house,redis-store,workflows}',
+      '{bench-guard,defects,groups,house,redis-store,short-durations,workflows}',
       'express-rate-limit/contract',
       'fallback/modes',
       'metrics/{prometheus,store}',

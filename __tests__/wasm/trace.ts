@@ -164,6 +164,10 @@ export class Traced {
       case 4:
         return void (await this.#both('penalize', (limiter) => limiter.penalize(key, cost)))
       case 5:
+        if (this.#isRemote) {
+          // Over Redis it forgets reservations, of which the embedded store keeps no record.
+          this.#held = []
+        }
         return void (await this.#both('reset', (limiter) => limiter.reset(key)))
       case 6:
         return void (await this.#both('block', (limiter) => limiter.block(key, lasting)))

@@ -60,7 +60,7 @@ fn algorithms(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("algorithm");
     group.throughput(Throughput::Elements(1));
     for (name, policy) in policies(LIMIT).expect("legal numbers") {
-        let (mut state, mut now) = (policy.unused(), moving(TIME_OF_ONE_UNIT));
+        let (mut state, mut now) = (policy.initial_state(), moving(TIME_OF_ONE_UNIT));
         group.bench_function(name, |bencher| {
             bencher.iter(|| decision::take(black_box(&policy), &mut state, now(), black_box(1)));
         });

@@ -192,7 +192,7 @@ impl Clock for Moving {
 
 /// Decisions on a single state, at given times: the pure function beside the limiter that has no keys.
 fn pure(title: &'static str, limit: u32, step: Micros, expected: Status) -> Group {
-    let start = || (gcra(limit), Moving::new(step), gcra(limit).unused());
+    let start = || (gcra(limit), Moving::new(step), gcra(limit).initial_state());
     let (policy, clock, mut state) = start();
     let mut take =
         move || decision::take(black_box(&policy), &mut state, clock.read(), black_box(1));

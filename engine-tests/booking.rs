@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{
-    Algorithm as _, Bookable as _, Booking, MAX_WAIT, Outcome, RateBased as _, RateState,
-    State as _, Taken, TokenBucket,
+    Algorithm as _, Bookable as _, Booking, ChargeRecord, MAX_WAIT, Outcome, RateBased as _,
+    RateState, State as _, TokenBucket,
 };
 
 use crate::buckets::{BucketSpec, any_versions};
@@ -55,13 +55,13 @@ fn act(step: &Step) -> Act {
 /// Runs a trace by versions that take turns, with a clock that never goes back.
 fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseError> {
     let (mut now, mut retry_at) = (START, START);
-    let mut state = versions[0].unused();
+    let mut state = versions[0].initial_state();
     let mut events: Vec<Event> = Vec::new();
     for step in trace {
         let policy = &versions[step.choice % versions.len()];
-        now = step.time.onward_from(now, state.settled_at(), retry_at);
+        now = step.time.onward_from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policy.limit());
-        policy.meet(&mut state, now);
+        policy.normalize(&mut state, now);
         let before = state.clone();
         let mut happened = |at, units, booking| events.push(Event { at, units, booking });
         match act(step) {
@@ -86,7 +86,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
                 _ => retry_at = policy.retry_at(&state, now, 1),
             },
             Act::Refund => {
-                let taken = Taken { at: now, reset_at: now };
+                let taken = ChargeRecord { at: now, reset_at: now };
                 let given = policy.refund(&mut state, now, cost, taken);
                 prop_assert_eq!(given == 0, before == state);
                 if given > 0 {
@@ -106,7 +106,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
             }
         }
         // A slot that came back may leave a key that has settled since.
-        policy.meet(&mut state, now);
+        policy.normalize(&mut state, now);
         let remaining = policy.remaining(&state, now);
         let admits = |cost| policy.outcome(&state, now, cost) == Outcome::Admitted;
         prop_assert!(admits(remaining) && !admits(remaining + 1));
@@ -172,7 +172,7 @@ proptest! {
     #[test]
     fn those_who_come_together_go_on_when_each_is_due(rate in any_slow_rate(), callers in 1..100_u64) {
         let policy = gcra(rate);
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         policy.charge(&mut state, START, rate.burst);
         for caller in 1..=callers {
             let due = (u128::from(caller) * u128::from(rate.period)).div_ceil(u128::from(rate.units));
@@ -194,11 +194,11 @@ proptest! {
         gaps in prop::collection::vec(0..10 * SECOND, 1..200),
     ) {
         let policy = gcra(RateSpec { units: 1, period: interval, burst: 1 });
-        let (mut state, mut now, mut free) = (policy.unused(), START, START);
+        let (mut state, mut now, mut free) = (policy.initial_state(), START, START);
         for gap in gaps {
             now += gap % (2 * interval);
             free = free.max(now);
-            policy.meet(&mut state, now);
+            policy.normalize(&mut state, now);
             prop_assert_eq!(policy.slot(&state, now, 1), Some(free));
             if policy.book(&mut state, now, 1, free).is_some() {
                 free += interval;
@@ -214,14 +214,14 @@ proptest! {
         first in 0..30_usize,
     ) {
         let versions: Vec<TokenBucket> = specs.iter().map(|&spec| bucket(spec)).collect();
-        let mut state = versions[0].unused();
+        let mut state = versions[0].initial_state();
         versions[0].charge(&mut state, START, 1);
         let taken = state.clone();
         let mut booked = Vec::new();
         for (cost, version, later) in calls {
             let policy = &versions[version % versions.len()];
             let cost = cost.min(policy.limit());
-            policy.meet(&mut state, START);
+            policy.normalize(&mut state, START);
             let slot = policy.slot(&state, START, cost).unwrap();
             let before = state.clone();
             if let Some(booking) = policy.book(&mut state, START, cost, slot + later * SECOND) {
@@ -256,19 +256,19 @@ proptest! {
         other in any_rate(),
     ) {
         let (policy, other) = (gcra(rate), gcra(other));
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         policy.charge(&mut state, START, rate.burst);
         for _ in 0..calls {
             let slot = policy.slot(&state, START, 1).unwrap();
             policy.book(&mut state, START, 1, slot);
         }
         let now = START - back;
-        other.meet(&mut state, now);
+        other.normalize(&mut state, now);
         let full = policy.rate().full().micros + 1;
-        prop_assert!(state.settled_at() <= now + MAX_WAIT + full);
+        prop_assert!(state.reset_at() <= now + MAX_WAIT + full);
         prop_assert!(other.slot(&state, now, 1).unwrap() <= now + MAX_WAIT + full);
         if back > MAX_WAIT {
-            prop_assert!(state.settled_at() <= now + full);
+            prop_assert!(state.reset_at() <= now + full);
         }
     }
 }

@@ -149,11 +149,11 @@ fn a_refused_call_changes_nothing_but_first_sight(
     trace: &[Step],
 ) -> TestCaseResult {
     let (mut now, mut retry_at) = (START, START);
-    let mut state = policy.unused();
+    let mut state = policy.initial_state();
     for step in trace {
-        now = step.time.onward_from(now, state.settled_at(), retry_at);
+        now = step.time.onward_from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policy.limit());
-        let (before, unseen) = (state.clone(), state.settled_at() <= now);
+        let (before, unseen) = (state.clone(), state.reset_at() <= now);
         let decision = decision::take(policy, &mut state, now, cost);
         retry_at = now + decision.retry_after_ms * 1_000;
         let refused = matches!(decision.status, Status::Refused | Status::Impossible);
@@ -173,9 +173,9 @@ fn a_refused_call_changes_nothing_but_first_sight(
 /// At the reset a key is as one that nobody has seen, and not a millisecond earlier.
 fn after_the_reset_a_key_is_as_if_never_seen(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     let (mut now, mut retry_at) = (START, START);
-    let mut state = policy.unused();
+    let mut state = policy.initial_state();
     for step in trace {
-        now = step.time.onward_from(now, state.settled_at(), retry_at);
+        now = step.time.onward_from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policy.limit());
         let decision = decision::take(policy, &mut state, now, cost);
         let Decision { retry_after_ms, reset_after_ms, .. } = decision;
@@ -183,7 +183,7 @@ fn after_the_reset_a_key_is_as_if_never_seen(policy: &Policy, trace: &[Step]) ->
         let reset_at = now + reset_after_ms * 1_000;
         for cost in [0, 1, cost] {
             let seen = decision::peek(policy, &state, reset_at, cost);
-            prop_assert_eq!(seen, decision::peek(policy, &policy.unused(), reset_at, cost));
+            prop_assert_eq!(seen, decision::peek(policy, &policy.initial_state(), reset_at, cost));
             prop_assert_eq!(seen.reset_after_ms, 0);
         }
         if reset_after_ms > 0 {
@@ -347,7 +347,7 @@ proptest! {
         let whole_units = (owed * period).div_ceil(units);
         let whole_refills = owed.div_ceil(units) * period;
         for (policy, wait) in [(spec.continuous(), whole_units), (spec.interval(), whole_refills)] {
-            let mut state = policy.unused();
+            let mut state = policy.initial_state();
             prop_assert_eq!(policy.charge(&mut state, START, policy.limit()), Outcome::Admitted);
             let paid = START + u64::try_from(wait).unwrap();
             prop_assert!(!admits(&policy, &mut state.clone(), paid - 1));

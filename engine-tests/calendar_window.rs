@@ -250,16 +250,16 @@ proptest! {
     ) {
         let policies: Vec<Policy> = specs.iter().map(|spec| spec.policy()).collect();
         let most = specs.iter().map(|spec| spec.limit).max().unwrap();
-        let (mut now, mut state) = (START, policies[0].unused());
+        let (mut now, mut state) = (START, policies[0].initial_state());
         let mut admitted = 0;
         for step in &trace {
             let policy = &policies[step.choice % policies.len()];
-            now = step.time.onward_from(now, state.settled_at(), now);
-            let (cost, ends) = (step.cost.of(policy.limit()), state.settled_at());
+            now = step.time.onward_from(now, state.reset_at(), now);
+            let (cost, ends) = (step.cost.of(policy.limit()), state.reset_at());
             if policy.charge(&mut state, now, cost) == Outcome::Admitted {
-                admitted = if state.settled_at() == ends { admitted + cost } else { cost };
+                admitted = if state.reset_at() == ends { admitted + cost } else { cost };
             }
-            prop_assert!(state.settled_at() == ends || ends <= now, "an open window was moved");
+            prop_assert!(state.reset_at() == ends || ends <= now, "an open window was moved");
             prop_assert!(admitted <= most);
         }
     }
@@ -270,7 +270,7 @@ proptest! {
         off in 0..400 * 86_400 * SECOND,
     ) {
         let (policy, walk) = (spec.policy(), Walk::new(spec));
-        let (mut state, mut now) = (policy.unused(), START + off);
+        let (mut state, mut now) = (policy.initial_state(), START + off);
         for _ in 0..5 {
             for unit in 0..spec.limit {
                 prop_assert!(admits(&policy, &mut state, now), "unit {}", unit);
@@ -344,5 +344,5 @@ fn calendar_window_in_lua_equals_rust_and_the_oracle() {
 #[test]
 fn an_unused_key_of_a_calendar_is_as_that_of_a_window() {
     let spec = CalendarSpec { limit: 3, every: Every::Day, zone: "UTC" };
-    assert!(matches!(spec.policy().unused(), State::Window(state) if state.count == 0));
+    assert!(matches!(spec.policy().initial_state(), State::Window(state) if state.count == 0));
 }

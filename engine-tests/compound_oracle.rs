@@ -3,9 +3,9 @@
 
 use proptest::prelude::*;
 use tollgate::decision::Status;
+use tollgate::multi_policy::{LimitReport, LimitReports};
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
-use tollgate::several::{LimitNumbers, Several};
 
 use crate::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::buckets::{BucketSpec, leaky};
@@ -166,15 +166,15 @@ enum AnyOracle {
 struct Alone {
     status: Status,
     /// One, or all with names.
-    several: Several,
+    several: LimitReports,
 }
 
 impl From<Expected> for Alone {
     fn from(expected: Expected) -> Self {
         let Expected { status, limit, remaining, retry_after_ms, reset_after_ms } = expected;
         let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-        let limits = vec![LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms }];
-        Self { status, several: Several { speaker: 0, limits: limits.into() } }
+        let limits = vec![LimitReport { limit, remaining, retry_after_ms, reset_after_ms }];
+        Self { status, several: LimitReports { reported: 0, limits: limits.into() } }
     }
 }
 
@@ -214,7 +214,7 @@ impl AnyOracle {
     }
 
     /// Meets the state, and tells how it stands: a cost that can never be is charged by nobody.
-    fn meet(&mut self, spec: Spec, now: u64) -> Several {
+    fn normalize(&mut self, spec: Spec, now: u64) -> LimitReports {
         let mut several = self.take(spec, now, spec.limit() + 1).several;
         several.limits.iter_mut().for_each(|limit| limit.retry_after_ms = Some(0));
         several
@@ -227,7 +227,7 @@ impl AnyOracle {
             Self::Continuous(oracle) => oracle.repair(now),
             Self::Interval(oracle) => oracle.repair(now),
             _ => {
-                self.meet(spec, now);
+                self.normalize(spec, now);
             }
         }
     }
@@ -305,14 +305,14 @@ impl CompoundOracle {
     /// As many units as one policy would admit, whatever others say.
     pub(crate) fn penalize(&mut self, number: usize, now: u64, units: u64) -> u64 {
         let (spec, fits) = (self.spec(number, now), self.fits(number, now, units));
-        self.singles[number].meet(spec, now);
+        self.singles[number].normalize(spec, now);
         if fits > 0 {
             self.singles[number].take(spec, now, fits);
         }
         fits
     }
 
-    pub(crate) fn take_up_to(&mut self, now: u64, units: u64) -> (u64, Expected, Several) {
+    pub(crate) fn take_up_to(&mut self, now: u64, units: u64) -> (u64, Expected, LimitReports) {
         let blocked = self.blocked_until.iter().any(|&until| now < until);
         let most = if blocked { 0 } else { units };
         let granted = self.numbers().map(|number| self.fits(number, now, most)).min().unwrap();
@@ -320,7 +320,7 @@ impl CompoundOracle {
         (granted, expected, several)
     }
 
-    pub(crate) fn take(&mut self, now: u64, cost: u64) -> (Expected, Several) {
+    pub(crate) fn take(&mut self, now: u64, cost: u64) -> (Expected, LimitReports) {
         let mut tried = self.singles.clone();
         for (number, single) in tried.iter_mut().enumerate() {
             if let AnyOracle::Log(oracle) = single {
@@ -347,8 +347,10 @@ impl CompoundOracle {
         for (number, one) in alone.iter_mut().enumerate() {
             let admits = matches!(one.status, Status::Allowed | Status::AllowedLast);
             if status != Status::Allowed && admits {
-                one.several =
-                    Several { speaker: 0, ..self.singles[number].meet(specs[number], now) };
+                one.several = LimitReports {
+                    reported: 0,
+                    ..self.singles[number].normalize(specs[number], now)
+                };
             } else {
                 self.singles[number] = tried[number].clone();
             }
@@ -392,28 +394,28 @@ impl CompoundOracle {
     }
 
     /// Of what all limits tell, what the decision speaks of.
-    fn tell(&self, alone: &[Alone], retry_at: &[u64], status: Status) -> (Expected, Several) {
+    fn tell(&self, alone: &[Alone], retry_at: &[u64], status: Status) -> (Expected, LimitReports) {
         let limits: Vec<_> = alone.iter().flat_map(|one| one.several.limits.clone()).collect();
         let place = |(number, limit): (usize, usize)| {
             let before = alone[..number].iter().map(|one| one.several.limits.len()).sum::<usize>();
             before + limit
         };
-        let least = |value: fn(&LimitNumbers) -> u64| {
+        let least = |value: fn(&LimitReport) -> u64| {
             let least = limits.iter().map(value).min().unwrap();
             limits.iter().position(|limit| value(limit) == least).unwrap()
         };
-        let speaker = match status {
+        let reported = match status {
             Status::Impossible => least(|limit| limit.limit),
             Status::Refused | Status::Blocked => {
                 let latest = retry_at.iter().max().unwrap();
                 let number = retry_at.iter().position(|retry_at| retry_at == latest).unwrap();
                 // Of one policy's limits the one that it would speak of itself; of a block, the first.
                 let blocks = self.blocked_until[number] >= *latest;
-                place((number, if blocks { 0 } else { alone[number].several.speaker }))
+                place((number, if blocks { 0 } else { alone[number].several.reported }))
             }
             _ => least(|limit| limit.remaining),
         };
-        let told = limits[speaker];
+        let told = limits[reported];
         let refused = matches!(status, Status::Refused | Status::Blocked);
         let expected = Expected {
             status: match (status, told.remaining) {
@@ -425,6 +427,6 @@ impl CompoundOracle {
             retry_after_ms: if refused { told.retry_after_ms.unwrap() } else { 0 },
             reset_after_ms: limits.iter().map(|limit| limit.reset_after_ms).max().unwrap(),
         };
-        (expected, Several { speaker, limits: limits.into() })
+        (expected, LimitReports { reported, limits: limits.into() })
     }
 }

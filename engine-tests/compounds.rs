@@ -7,9 +7,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tollgate::algorithm::{Algorithm as _, State as _};
 use tollgate::decision::Status;
+use tollgate::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::key::Key;
 use tollgate::operation::Operation;
-use tollgate::perform::{Extras, Part, Performed, perform};
 use tollgate::policies::Policies;
 use tollgate::policy::{Policy, State};
 use tollgate::store::memory::MemoryStore;
@@ -23,11 +23,11 @@ const TRACES: u32 = 400;
 const STEPS: usize = 100;
 
 /// What is kept of one key under one policy.
-pub(crate) type Kept = (State, Extras);
+pub(crate) type Kept = (State, KeyMetadata);
 
 /// What is kept of unused keys.
 pub(crate) fn unused(policies: &Policies) -> Vec<Kept> {
-    let unused = |policy: &Policy| (policy.unused(), Extras::default());
+    let unused = |policy: &Policy| (policy.initial_state(), KeyMetadata::default());
     policies.named().iter().map(|named| unused(&named.policy)).collect()
 }
 
@@ -38,11 +38,12 @@ pub(crate) fn on(
     which: impl Fn(usize) -> bool,
     now: u64,
     operation: &Operation,
-) -> Performed {
-    let part = |(number, (state, extras))| which(number).then_some(Part { state, extras });
+) -> Execution {
+    let part =
+        |(number, (state, extras))| which(number).then_some(KeyEntry { state, metadata: extras });
     let kept = kept.iter_mut().map(|(state, extras)| (state, extras));
     let mut parts: Vec<_> = kept.enumerate().map(part).collect();
-    perform(policies, &mut parts, now, operation)
+    execute(policies, &mut parts, now, operation)
 }
 
 /// What is done, and for how long; and of which subjects, where some may be left out.
@@ -95,27 +96,27 @@ pub(crate) fn judge(
     which: impl Fn(usize) -> bool,
     now: u64,
     operation: &Operation,
-    performed: &Performed,
+    executed: &Execution,
 ) -> Result<(), TestCaseError> {
     let numbers: Vec<usize> = (0..oracle.own_until.len()).filter(|&number| which(number)).collect();
     let admitted = |status| matches!(status, Status::Allowed | Status::AllowedLast);
     match operation {
         Operation::Take { cost } => {
             let (expected, several) = oracle.take(now, *cost);
-            prop_assert_eq!(told(performed.told.decision), expected);
-            prop_assert_eq!(performed.told.several.as_deref(), Some(&several));
+            prop_assert_eq!(told(executed.response.decision), expected);
+            prop_assert_eq!(executed.response.limits.as_deref(), Some(&several));
             let units = if admitted(expected.status) { *cost } else { 0 };
-            prop_assert_eq!(performed.units, units);
+            prop_assert_eq!(executed.units, units);
         }
         Operation::TakeUpTo { units } => {
             let (granted, expected, several) = oracle.take_up_to(now, *units);
-            prop_assert_eq!(performed.units, granted);
-            prop_assert_eq!(told(performed.told.decision), expected);
-            prop_assert_eq!(performed.told.several.as_deref(), Some(&several));
+            prop_assert_eq!(executed.units, granted);
+            prop_assert_eq!(told(executed.response.decision), expected);
+            prop_assert_eq!(executed.response.limits.as_deref(), Some(&several));
         }
         Operation::Penalize { units } => {
             let penalize = |&number: &usize| oracle.penalize(number, now, *units);
-            prop_assert_eq!(Some(performed.units), numbers.iter().map(penalize).max());
+            prop_assert_eq!(Some(executed.units), numbers.iter().map(penalize).max());
         }
         Operation::Reset => numbers.iter().for_each(|&number| oracle.reset(number)),
         Operation::Block { lasting } => oracle.change(&numbers, now, |oracle, number| {
@@ -141,16 +142,16 @@ pub(crate) fn judge(
 }
 
 /// When all is as if never used.
-pub(crate) fn settled_at<'a>(kept: impl IntoIterator<Item = &'a Kept>) -> u64 {
-    let settled_at = |(state, extras): &Kept| state.settled_at().max(extras.end());
-    kept.into_iter().map(settled_at).max().unwrap_or(0)
+pub(crate) fn reset_at<'a>(kept: impl IntoIterator<Item = &'a Kept>) -> u64 {
+    let reset_at = |(state, extras): &Kept| state.reset_at().max(extras.end());
+    kept.into_iter().map(reset_at).max().unwrap_or(0)
 }
 
 /// What a refusal leaves: what every policy's meeting does to its state, and nothing else.
 fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
     let meet = |((state, extras), pair): (&Kept, &crate::compound_oracle::Pair)| {
         let (mut state, policy) = (state.clone(), pair.0.policy());
-        extras.in_force(&policy, now).meet(&mut state, now);
+        extras.in_force(&policy, now).normalize(&mut state, now);
         (state, extras.clone())
     };
     kept.iter().zip(&mix.pairs).map(meet).collect()
@@ -170,20 +171,20 @@ proptest! {
         let (mut kept, mut oracle) = (unused(&policies), CompoundOracle::new(&mix));
         let (mut now, mut retry_at) = (START, START);
         for (index, (Step { time, cost, choice }, deed)) in trace.into_iter().zip(deeds).enumerate() {
-            now = time.from(now, settled_at(&kept), retry_at);
+            now = time.from(now, reset_at(&kept), retry_at);
             let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
             let operation = operation(&mix, deed, cost);
             let which = |number| takes(&operation) || deed.concerns(mix.subject(number));
             if (0..mix.pairs.len()).any(which) {
                 let before = met(&mix, &kept, now);
-                let performed = on(&policies, &mut kept, which, now, &operation);
+                let executed = on(&policies, &mut kept, which, now, &operation);
                 let step = format!("step {index}: {operation:?} at {now}");
-                judge(&mut oracle, which, now, &operation, &performed)
+                judge(&mut oracle, which, now, &operation, &executed)
                     .map_err(|why| TestCaseError::fail(format!("{step}: {why}")))?;
-                if takes(&operation) && performed.units == 0 {
+                if takes(&operation) && executed.units == 0 {
                     prop_assert_eq!(&kept, &before, "{} left more than repairs", step);
                 }
-                retry_at = now + performed.told.decision.retry_after_ms * 1_000;
+                retry_at = now + executed.response.decision.retry_after_ms * 1_000;
             }
         }
     }
@@ -206,7 +207,7 @@ proptest! {
             let (kept, oracle) = keys
                 .entry(choice / 7 % 3)
                 .or_insert_with(|| (unused(&policies), CompoundOracle::new(&mix)));
-            now = time.onward_from(now, settled_at(&*kept), retry_at);
+            now = time.onward_from(now, reset_at(&*kept), retry_at);
             let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
             let operation = operation(&mix, deed, cost);
             let text = |subject| format!("{}-{subject}", choice / 7 % 3);
@@ -216,10 +217,10 @@ proptest! {
             let keys: Vec<_> = texts.iter().map(String::as_str).enumerate().map(key).collect();
             let which = |number| named(mix.subject(number));
             if (0..mix.pairs.len()).any(which) {
-                let performed = ledger.perform(&keys, &operation, &now).unwrap();
-                prop_assert_eq!(&performed, &on(&policies, kept, which, now, &operation));
-                judge(oracle, which, now, &operation, &performed)?;
-                retry_at = now + performed.told.decision.retry_after_ms * 1_000;
+                let executed = ledger.execute(&keys, &operation, &now).unwrap();
+                prop_assert_eq!(&executed, &on(&policies, kept, which, now, &operation));
+                judge(oracle, which, now, &operation, &executed)?;
+                retry_at = now + executed.response.decision.retry_after_ms * 1_000;
             }
         }
     }

@@ -80,9 +80,9 @@ impl Oracle for AttemptsOracle {
 /// changes nothing.
 fn a_refused_call_uses_up_the_window(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     let (mut now, mut retry_at) = (START, START);
-    let mut state = policy.unused();
+    let mut state = policy.initial_state();
     for step in trace {
-        now = step.time.onward_from(now, state.settled_at(), retry_at);
+        now = step.time.onward_from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policy.limit());
         let before = state.clone();
         match policy.charge(&mut state, now, cost) {

@@ -12,7 +12,7 @@ pub(crate) fn admits(policy: &Policy, state: &mut State, now: u64) -> bool {
 }
 
 pub(crate) fn burst_at_once(policy: &Policy, now: u64) -> (u64, State) {
-    let mut state = policy.unused();
+    let mut state = policy.initial_state();
     let mut admitted = 0;
     while admits(policy, &mut state, now) {
         admitted += 1;
@@ -73,7 +73,7 @@ proptest! {
     fn a_lone_caller_gets_the_limit_in_every_window(spec in any_window()) {
         let policy = spec.policy();
         let mut now = START;
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         for _ in 0..5 {
             for unit in 0..spec.limit {
                 prop_assert!(admits(&policy, &mut state, now), "unit {}", unit);
@@ -88,7 +88,7 @@ proptest! {
     #[test]
     fn the_whole_burst_can_be_taken_as_one_cost(rate in any_rate(), window in any_window()) {
         for policy in [rate.gcra(), rate.token_bucket(), window.policy()] {
-            let mut state = policy.unused();
+            let mut state = policy.initial_state();
             prop_assert_eq!(policy.charge(&mut state, START, policy.limit()), Outcome::Admitted);
             prop_assert_eq!(policy.remaining(&state, START), 0);
             prop_assert_eq!(burst_at_once(&policy, START).0, policy.limit());

@@ -26,10 +26,10 @@ fn each_decision(
     mut check: impl FnMut(&Policy, &State, &State, u64, Decision) -> TestCaseResult,
 ) -> TestCaseResult {
     let (mut now, mut retry_at) = (START, START);
-    let mut state = policies[0].unused();
+    let mut state = policies[0].initial_state();
     for step in trace {
         let policy = &policies[step.choice % policies.len()];
-        now = step.time.onward_from(now, state.settled_at(), retry_at);
+        now = step.time.onward_from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policy.limit());
         let before = state.clone();
         let decision = decision::take(policy, &mut state, now, cost);
@@ -98,7 +98,7 @@ pub(crate) fn a_refused_call_changes_nothing(policy: &Policy, trace: &[Step]) ->
     each_decision(std::slice::from_ref(policy), trace, |policy, before, after, _, decision| {
         let refused = matches!(decision.status, Status::Refused | Status::Impossible);
         // What has settled may be dropped.
-        let is_dropped = before.settled_at() <= decision.at && *after == policy.unused();
+        let is_dropped = before.reset_at() <= decision.at && *after == policy.initial_state();
         prop_assert_eq!(refused, before == after || is_dropped);
         Ok(())
     })
@@ -124,10 +124,10 @@ pub(crate) fn dropping_what_is_settled_changes_no_decision(
     policy: &Policy,
     trace: &[Step],
 ) -> TestCaseResult {
-    let mut swept = policy.unused();
+    let mut swept = policy.initial_state();
     each_decision(std::slice::from_ref(policy), trace, |policy, _, _, cost, decision| {
-        if swept.settled_at() <= decision.at {
-            swept = policy.unused();
+        if swept.reset_at() <= decision.at {
+            swept = policy.initial_state();
         }
         let same = decision::take(policy, &mut swept, decision.at, cost);
         prop_assert_eq!(same, decision);

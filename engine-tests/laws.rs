@@ -15,11 +15,11 @@ pub(crate) const STEPS: usize = 300;
 /// What is admitted of a trace by a clock that never goes back, by policies that take turns.
 pub(crate) fn admitted(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
     let (mut now, mut retry_at) = (START, START);
-    let mut state = policies[0].unused();
+    let mut state = policies[0].initial_state();
     let mut admitted = Vec::new();
     for step in trace {
         let policy = &policies[step.choice % policies.len()];
-        now = step.time.onward_from(now, state.settled_at(), retry_at);
+        now = step.time.onward_from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policy.limit());
         match policy.charge(&mut state, now, cost) {
             Outcome::Admitted => admitted.push(Admitted { at: now, cost }),
@@ -64,11 +64,11 @@ fn rate_law(specs: &[RateSpec], policy: fn(RateSpec) -> Policy, trace: &[Step]) 
 /// steps back none passes.
 fn admitted_in_real_time(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
     let (mut now, mut passed, mut retry_at) = (START, START, START);
-    let mut state = policies[0].unused();
+    let mut state = policies[0].initial_state();
     let mut admitted = Vec::new();
     for step in trace {
         let policy = &policies[step.choice % policies.len()];
-        let next = step.time.from(now, state.settled_at(), retry_at);
+        let next = step.time.from(now, state.reset_at(), retry_at);
         passed += next.saturating_sub(now);
         now = next;
         let cost = step.cost.of(policy.limit());
@@ -101,13 +101,13 @@ fn counted_windows_hold(specs: &[WindowSpec], trace: &[Step]) -> TestCaseResult 
     let limit = specs.iter().map(|spec| spec.limit).max().unwrap();
     let shortest = specs.iter().map(|spec| spec.window).min().unwrap();
     let (mut now, mut passed, mut opened, mut count) = (START, START, None, 0);
-    let mut state = policies[0].unused();
+    let mut state = policies[0].initial_state();
     for step in trace {
         let policy = &policies[step.choice % policies.len()];
-        let next = step.time.from(now, state.settled_at(), now);
+        let next = step.time.from(now, state.reset_at(), now);
         passed += next.saturating_sub(now);
         now = next;
-        let (open, cost) = (state.settled_at() > now, step.cost.of(policy.limit()));
+        let (open, cost) = (state.reset_at() > now, step.cost.of(policy.limit()));
         if policy.charge(&mut state, now, cost) == Outcome::Admitted {
             if !open {
                 prop_assert!(opened.is_none_or(|opened| passed - opened >= shortest));

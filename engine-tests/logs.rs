@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use tollgate::algorithm::{LogLimit, SlidingLog};
 use tollgate::decision::Status;
+use tollgate::multi_policy::{LimitReport, LimitReports};
 use tollgate::policy::Policy;
-use tollgate::several::{LimitNumbers, Several};
 
 use crate::oracle::{Expected, Oracle};
 use crate::policies::any_window;
@@ -164,7 +164,12 @@ impl LogOracle {
         end.min(self.forgotten_at())
     }
 
-    pub(crate) fn take_all(&mut self, spec: LogSpec, now: u64, cost: u64) -> (Expected, Several) {
+    pub(crate) fn take_all(
+        &mut self,
+        spec: LogSpec,
+        now: u64,
+        cost: u64,
+    ) -> (Expected, LimitReports) {
         if self.seen > now + spec.longest() {
             let used = self.used(spec.longest(), self.seen);
             let used = if self.keep > 0 { used.min(self.keep) } else { used };
@@ -192,7 +197,7 @@ impl LogOracle {
                 true => self.frees_at((limit, window), cost),
                 false => 0,
             };
-            LimitNumbers {
+            LimitReport {
                 limit,
                 remaining: limit.saturating_sub(used),
                 retry_after_ms: (fits || refused || cost <= limit).then(|| millis(retry_at)),
@@ -224,7 +229,7 @@ impl LogOracle {
             retry_after_ms: if refused { told.retry_after_ms.unwrap() } else { 0 },
             reset_after_ms: limits.iter().map(|one| one.reset_after_ms).max().unwrap(),
         };
-        (expected, Several { speaker: order[0], limits: limits.into() })
+        (expected, LimitReports { reported: order[0], limits: limits.into() })
     }
 }
 

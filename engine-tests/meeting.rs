@@ -20,15 +20,15 @@ proptest! {
         trace in any_trace(STEPS),
     ) {
         let (mut now, mut retry_at) = (START, START);
-        let mut state = policies[0].unused();
+        let mut state = policies[0].initial_state();
         for step in &trace {
             let policy = &policies[step.choice % policies.len()];
-            now = step.time.from(now, state.settled_at(), retry_at);
+            now = step.time.from(now, state.reset_at(), retry_at);
             let cost = step.cost.of(policy.limit());
             let mut met = state.clone();
-            policy.meet(&mut met, now);
+            policy.normalize(&mut met, now);
             let mut again = met.clone();
-            policy.meet(&mut again, now);
+            policy.normalize(&mut again, now);
             prop_assert_eq!(&again, &met, "met twice at {}", now);
             let asked = policy.outcome(&met, now, cost);
             prop_assert_eq!(policy.outcome(&met, now, 0), Outcome::Admitted);
@@ -53,11 +53,11 @@ proptest! {
         ask in 0_f64..1.0,
     ) {
         let (mut now, mut retry_at) = (START, START);
-        let mut state = policies[0].unused();
+        let mut state = policies[0].initial_state();
         for step in &trace {
             let policy = &policies[step.choice % policies.len()];
-            now = step.time.from(now, state.settled_at(), retry_at);
-            policy.meet(&mut state, now);
+            now = step.time.from(now, state.reset_at(), retry_at);
+            policy.normalize(&mut state, now);
             let remaining = policy.remaining(&state, now);
             let admits = |cost| policy.outcome(&state, now, cost) == Outcome::Admitted;
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "any cost will do")]

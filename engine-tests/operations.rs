@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, Outcome, Taken};
+use tollgate::algorithm::{Algorithm as _, ChargeRecord, Outcome};
 use tollgate::decision::{Decision, Status};
+use tollgate::execute::{Execution, KeyMetadata};
 use tollgate::key::Key;
 use tollgate::operation::Operation;
-use tollgate::perform::{Extras, Performed};
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
 use tollgate::store::memory::MemoryStore;
 
-use crate::compounds::{Deed, Kept, any_deeds, on, settled_at, takes, unused};
+use crate::compounds::{Deed, Kept, any_deeds, on, reset_at, takes, unused};
 use crate::every_policy::any_policies;
 use crate::trace::{START, Step, any_trace};
 
@@ -59,17 +59,17 @@ fn any_limiter() -> impl Strategy<Value = Limiter> {
 }
 
 /// A call that was admitted, for refunds: when, and when each policy was to be as if never used.
-fn taken(policies: &Policies, kept: &[Kept], Decision { at, .. }: Decision) -> Vec<Taken> {
+fn taken(policies: &Policies, kept: &[Kept], Decision { at, .. }: Decision) -> Vec<ChargeRecord> {
     let taken = |(named, (state, extras)): (&NamedPolicy, &Kept)| {
-        let settled_at = extras.in_force(&named.policy, at).settled_at(state);
-        let reset_at = at + settled_at.saturating_sub(at).div_ceil(1_000) * 1_000;
-        Taken { at, reset_at }
+        let reset_at = extras.in_force(&named.policy, at).reset_at(state);
+        let reset_at = at + reset_at.saturating_sub(at).div_ceil(1_000) * 1_000;
+        ChargeRecord { at, reset_at }
     };
     policies.named().iter().zip(kept).map(taken).collect()
 }
 
 impl Limiter {
-    fn operation(&self, deed: Deed, cost: u64, calls: &[Vec<Taken>]) -> Operation {
+    fn operation(&self, deed: Deed, cost: u64, calls: &[Vec<ChargeRecord>]) -> Operation {
         let call = calls.iter().rev().nth(deed.subjects % 3).or(calls.last());
         match (deed.kind, call) {
             (0..=2, _) => Operation::TakeUpTo { units: cost },
@@ -92,13 +92,14 @@ impl Limiter {
         };
         let policies = self.policies.named().iter().zip(kept).map(in_force);
         let policies = named(policies, self.subjects);
-        let plain =
-            |(state, extras): &Kept| (state.clone(), Extras { numbers: None, ..extras.clone() });
+        let plain = |(state, extras): &Kept| {
+            (state.clone(), KeyMetadata { numbers: None, ..extras.clone() })
+        };
         (policies, kept.iter().map(plain).collect())
     }
 }
 
-fn all(policies: &Policies, kept: &mut [Kept], now: u64, operation: &Operation) -> Performed {
+fn all(policies: &Policies, kept: &mut [Kept], now: u64, operation: &Operation) -> Execution {
     on(policies, kept, |_| true, now, operation)
 }
 
@@ -107,35 +108,35 @@ fn tried(
     kept: &[Kept],
     now: u64,
     operation: &Operation,
-) -> (Performed, Vec<Kept>) {
+) -> (Execution, Vec<Kept>) {
     let mut copy = kept.to_vec();
     (all(policies, &mut copy, now, operation), copy)
 }
 
-fn allowed(performed: &Performed) -> bool {
-    matches!(performed.told.decision.status, Status::Allowed | Status::AllowedLast)
+fn allowed(executed: &Execution) -> bool {
+    matches!(executed.response.decision.status, Status::Allowed | Status::AllowedLast)
 }
 
 fn met(policies: &Policies, kept: &[Kept], now: u64) -> Vec<Kept> {
     let mut kept = kept.to_vec();
     for ((state, _), named) in kept.iter_mut().zip(policies.named()) {
-        named.policy.meet(state, now);
+        named.policy.normalize(state, now);
     }
     kept
 }
 
 /// What was done to `before`, under policies without others, is what simpler operations do.
 fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) -> TestCaseResult {
-    let (performed, after) = tried(policies, before, now, operation);
-    let decision = performed.told.decision;
+    let (executed, after) = tried(policies, before, now, operation);
+    let decision = executed.response.decision;
     let blocked = before.iter().any(|(_, extras)| extras.blocked_until > now);
     let take = |cost| tried(policies, before, now, &Operation::Take { cost });
-    let stands = tried(policies, &after, now, &Operation::Peek { cost: 0 }).0.told;
+    let stands = tried(policies, &after, now, &Operation::Peek { cost: 0 }).0.response;
     match operation {
         Operation::Take { cost } if blocked => {
             let impossible = policies.named().iter().any(|named| named.policy.limit() < *cost);
             let status = if impossible { Status::Impossible } else { Status::Blocked };
-            prop_assert_eq!((decision.status, performed.units), (status, 0));
+            prop_assert_eq!((decision.status, executed.units), (status, 0));
             prop_assert_eq!(&after, &met(policies, before, now));
             let retry_at = |((state, extras), named): (&Kept, &NamedPolicy)| {
                 let refused = named.policy.outcome(state, now, *cost) == Outcome::Refused;
@@ -154,7 +155,7 @@ fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) 
             let each: Vec<_> = charged.iter_mut().zip(policies.named()).map(charge).collect();
             let all = each.iter().all(|&admitted| admitted);
             prop_assert_eq!(
-                (allowed(&performed), performed.units),
+                (allowed(&executed), executed.units),
                 (all, if all { *cost } else { 0 })
             );
             let alone = policies.alone().is_some();
@@ -166,29 +167,29 @@ fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) 
                 let middle = u64::midpoint(fits, too_many);
                 if allowed(&take(middle).0) { fits = middle } else { too_many = middle }
             }
-            prop_assert_eq!(performed.units, fits);
+            prop_assert_eq!(executed.units, fits);
             if fits > 0 {
-                prop_assert_eq!((performed, after), take(fits));
+                prop_assert_eq!((executed, after), take(fits));
             } else {
-                prop_assert_eq!(decision.status, take(1).0.told.decision.status);
+                prop_assert_eq!(decision.status, take(1).0.response.decision.status);
                 prop_assert_eq!(after, met(policies, before, now));
             }
         }
         Operation::Peek { cost } => {
             prop_assert_eq!(&after, before);
             let (taken, _) = take(*cost);
-            let limits = |performed: &Performed| -> Vec<_> {
-                let several = performed.told.several.iter();
+            let limits = |executed: &Execution| -> Vec<_> {
+                let several = executed.response.limits.iter();
                 several.flat_map(|several| several.limits.clone()).collect()
             };
             if *cost > 0 {
-                prop_assert_eq!(decision.status, taken.told.decision.status);
-                prop_assert_eq!(decision.retry_after_ms, taken.told.decision.retry_after_ms);
+                prop_assert_eq!(decision.status, taken.response.decision.status);
+                prop_assert_eq!(decision.retry_after_ms, taken.response.decision.retry_after_ms);
             }
-            for ((peeked, taken), stands) in limits(&performed)
+            for ((peeked, taken), stands) in limits(&executed)
                 .iter()
                 .zip(limits(&taken))
-                .zip(stands.several.iter().flat_map(|several| several.limits.clone()))
+                .zip(stands.limits.iter().flat_map(|several| several.limits.clone()))
             {
                 prop_assert_eq!(peeked.retry_after_ms, taken.retry_after_ms);
                 prop_assert_eq!(peeked.remaining, stands.remaining);
@@ -199,25 +200,26 @@ fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) 
             let mut most = 0;
             for ((named, kept), (state, _)) in policies.named().iter().zip(before).zip(&after) {
                 let one = Policies::one(named.policy.clone());
-                let unblocked = [(kept.0.clone(), Extras::default())];
+                let unblocked = [(kept.0.clone(), KeyMetadata::default())];
                 let up_to = Operation::TakeUpTo { units: *units };
                 let (alone, left) = tried(&one, &unblocked, now, &up_to);
                 most = most.max(alone.units);
                 prop_assert_eq!(&left[0].0, state);
             }
-            prop_assert_eq!((performed.units, performed.told), (most, stands));
+            prop_assert_eq!((executed.units, executed.response), (most, stands));
         }
         Operation::Refund { units, taken } => {
             let mut refunded = met(policies, before, now);
-            let refund = |(((state, _), named), taken): ((&mut Kept, &NamedPolicy), &Taken)| {
-                named.policy.refund(state, now, *units, *taken)
-            };
+            let refund =
+                |(((state, _), named), taken): ((&mut Kept, &NamedPolicy), &ChargeRecord)| {
+                    named.policy.refund(state, now, *units, *taken)
+                };
             let each = refunded.iter_mut().zip(policies.named()).zip(taken).map(refund);
-            prop_assert_eq!((performed.units, performed.told), (each.max().unwrap(), stands));
+            prop_assert_eq!((executed.units, executed.response), (each.max().unwrap(), stands));
             prop_assert_eq!(after, refunded);
         }
         _ => {
-            prop_assert_eq!((performed.units, performed.told), (0, stands));
+            prop_assert_eq!((executed.units, executed.response), (0, stands));
             for (((state, extras), (old, _)), named) in
                 after.iter().zip(before).zip(policies.named())
             {
@@ -234,7 +236,7 @@ fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) 
                     own.policy.charge(&mut expected, now, 0);
                 }
                 if *operation == Operation::Reset {
-                    expected = named.policy.unused();
+                    expected = named.policy.initial_state();
                 }
                 prop_assert_eq!(state, &expected);
             }
@@ -257,14 +259,14 @@ proptest! {
         let (mut kept, mut calls) = (unused(policies), Vec::new());
         let (mut now, mut retry_at) = (START, START);
         for (Step { time, cost, choice }, deed) in trace.into_iter().zip(deeds) {
-            now = time.from(now, settled_at(&kept), retry_at);
+            now = time.from(now, reset_at(&kept), retry_at);
             let (in_force, plain) = limiter.in_force(&kept, now);
             let cost = cost.of(in_force.named()[choice % in_force.named().len()].policy.limit());
             let operation = limiter.operation(deed, cost, &calls);
             judge(&in_force, &plain, now, &operation)?;
             // When the numbers end is told all the same.
             let (expected, mut states) = tried(&in_force, &kept, now, &operation);
-            let performed = all(policies, &mut kept, now, &operation);
+            let executed = all(policies, &mut kept, now, &operation);
             match operation {
                 // These change which numbers are in force.
                 Operation::Override { lasting, .. } => {
@@ -278,7 +280,7 @@ proptest! {
                 Operation::ClearOverride => {
                     prop_assert!(kept.iter().all(|(_, extras)| extras.numbers.is_none()));
                 }
-                _ => prop_assert_eq!(&performed, &expected),
+                _ => prop_assert_eq!(&executed, &expected),
             }
             if matches!(operation, Operation::Override { .. } | Operation::ClearOverride) {
                 // What lies too far ahead for the numbers that are in force now is moved.
@@ -291,10 +293,10 @@ proptest! {
                 let same = |((state, _), (expected, _)): (&Kept, &Kept)| state == expected;
                 prop_assert!(kept.iter().zip(&states).all(same), "{:?}", operation);
             }
-            if takes(&operation) && performed.units > 0 {
-                calls.push(taken(policies, &kept, performed.told.decision));
+            if takes(&operation) && executed.units > 0 {
+                calls.push(taken(policies, &kept, executed.response.decision));
             }
-            retry_at = now + performed.told.decision.retry_after_ms * 1_000;
+            retry_at = now + executed.response.decision.retry_after_ms * 1_000;
         }
     }
 
@@ -318,7 +320,7 @@ proptest! {
                 sweeper.take(Key::new("sweeper").unwrap(), 1, &now);
             }
             let (text, kept) = (["one", "two"][choice / 9 % 2], &mut all_kept[choice / 9 % 2]);
-            now = time.onward_from(now, settled_at(&*kept), retry_at);
+            now = time.onward_from(now, reset_at(&*kept), retry_at);
             let cost = cost.of(policies.named()[choice % policies.named().len()].policy.limit());
             let operation = limiter.operation(deed, cost, &calls);
             let expected = all(policies, kept, now, &operation);
@@ -326,21 +328,21 @@ proptest! {
             let quick = choice % 2 == 0;
             match operation {
                 Operation::Take { cost } if quick => {
-                    prop_assert_eq!(ledger.take_told(key, cost, &now), expected.told.clone());
+                    prop_assert_eq!(ledger.take_told(key, cost, &now), expected.response.clone());
                 }
                 Operation::Peek { cost } if quick => {
-                    prop_assert_eq!(ledger.peek(key, cost, &now), expected.told.decision);
+                    prop_assert_eq!(ledger.peek(key, cost, &now), expected.response.decision);
                 }
                 _ => {
                     let keys = vec![Some(key); limiter.subjects];
-                    let performed = ledger.perform(&keys, &operation, &now).unwrap();
-                    prop_assert_eq!(&performed, &expected, "{:?}", operation);
+                    let executed = ledger.execute(&keys, &operation, &now).unwrap();
+                    prop_assert_eq!(&executed, &expected, "{:?}", operation);
                 }
             }
             if takes(&operation) && expected.units > 0 {
-                calls.push(taken(policies, kept, expected.told.decision));
+                calls.push(taken(policies, kept, expected.response.decision));
             }
-            retry_at = now + expected.told.decision.retry_after_ms * 1_000;
+            retry_at = now + expected.response.decision.retry_after_ms * 1_000;
         }
     }
 }

@@ -112,12 +112,12 @@ proptest! {
             let keys = [Some(Key::new(&text).unwrap())];
             if deed == 0 {
                 let block = Operation::Block { lasting: SECOND };
-                if ledger.perform(&keys, &block, &now).is_ok() {
+                if ledger.execute(&keys, &block, &now).is_ok() {
                     blocked.insert(key, now + SECOND);
                 }
             }
             let take = Operation::Take { cost };
-            let decision = ledger.perform(&keys, &take, &now).unwrap().told.decision;
+            let decision = ledger.execute(&keys, &take, &now).unwrap().response.decision;
             let is_blocked = blocked.get(&key).is_some_and(|&until| now < until);
             prop_assert_eq!(decision.status == Status::Blocked, is_blocked);
             if matches!(decision.status, Status::Allowed | Status::AllowedLast) {

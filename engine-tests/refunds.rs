@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, State as _, Taken};
+use tollgate::algorithm::{Algorithm as _, ChargeRecord, State as _};
 use tollgate::decision::{self, Status};
 use tollgate::policy::{Policy, State};
 
@@ -26,7 +26,7 @@ struct Event {
 }
 
 /// What a step of a trace does: one in three gives back units of one of the last calls admitted.
-fn refund_of(step: &Step, taken: &[(Taken, u64)]) -> Option<(Taken, u64)> {
+fn refund_of(step: &Step, taken: &[(ChargeRecord, u64)]) -> Option<(ChargeRecord, u64)> {
     let (which, gives_back) = (step.choice / 24, (step.choice / 8).is_multiple_of(3));
     let (call, cost) = taken.iter().rev().nth(which * which)?;
     // Some callers ask for more than they had.
@@ -42,12 +42,12 @@ fn run(
     mut judge: impl FnMut(&Policy, &State, &State, Event) -> TestCaseResult,
 ) -> Result<Vec<Event>, TestCaseError> {
     let (mut now, mut retry_at) = (START, START);
-    let mut state = policies[0].unused();
+    let mut state = policies[0].initial_state();
     let (mut taken, mut events) = (Vec::new(), Vec::new());
     for step in trace {
         let policy = &policies[step.choice % policies.len()];
-        now = step.time.onward_from(now, state.settled_at(), retry_at);
-        policy.meet(&mut state, now);
+        now = step.time.onward_from(now, state.reset_at(), retry_at);
+        policy.normalize(&mut state, now);
         let before = state.clone();
         let units = if let Some((call, units)) = refund_of(step, &taken) {
             let given = policy.refund(&mut state, now, units, call);
@@ -60,7 +60,7 @@ fn run(
             let reset_at = now + decision.reset_after_ms * 1_000;
             retry_at = now + decision.retry_after_ms * 1_000;
             if matches!(decision.status, Status::Allowed | Status::AllowedLast) {
-                taken.push((Taken { at: now, reset_at }, cost));
+                taken.push((ChargeRecord { at: now, reset_at }, cost));
                 i128::from(cost)
             } else {
                 0
@@ -180,11 +180,11 @@ proptest! {
         policies in any_policies(),
         trace in any_trace(laws::STEPS),
     ) {
-        let mut taken: Vec<(Taken, u64)> = Vec::new();
-        let (mut now, mut state) = (START, policies[0].unused());
+        let mut taken: Vec<(ChargeRecord, u64)> = Vec::new();
+        let (mut now, mut state) = (START, policies[0].initial_state());
         for step in trace {
             let policy = &policies[step.choice % policies.len()];
-            now = step.time.onward_from(now, state.settled_at(), now);
+            now = step.time.onward_from(now, state.reset_at(), now);
             let decision = decision::take(policy, &mut state, now, step.cost.of(policy.limit()));
             let reset_at = now + decision.reset_after_ms * 1_000;
             for &(call, cost) in taken.iter().filter(|(call, _)| call.reset_at <= now) {
@@ -192,7 +192,7 @@ proptest! {
                 prop_assert_eq!(policy.refund(&mut state, now, cost, call), 0, "{:?}", call);
             }
             if matches!(decision.status, Status::Allowed | Status::AllowedLast) {
-                taken.push((Taken { at: now, reset_at }, step.cost.of(policy.limit())));
+                taken.push((ChargeRecord { at: now, reset_at }, step.cost.of(policy.limit())));
             }
         }
     }
@@ -207,7 +207,7 @@ proptest! {
             if units > 0 {
                 let mut state = after.clone();
                 let told = decision::peek(policy, after, at, 0);
-                let taken = Taken { at, reset_at: at + told.reset_after_ms * 1_000 };
+                let taken = ChargeRecord { at, reset_at: at + told.reset_after_ms * 1_000 };
                 let cost = u64::try_from(units).unwrap();
                 prop_assert_eq!(policy.refund(&mut state, at, cost, taken), cost);
                 let unused = policy.remaining(before, at) == policy.limit();
@@ -336,9 +336,9 @@ fn units_that_drained_long_ago_do_not_come_back() {
     let rate = RateSpec { units: 10, period: SECOND, burst: 10 };
     let bucket = BucketSpec { rate, initial: 10, debt: 0 };
     for policy in [rate.gcra(), leaky(rate), bucket.continuous(), bucket.interval()] {
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         let first = decision::take(&policy, &mut state, START, 10);
-        let taken = Taken { at: START, reset_at: START + first.reset_after_ms * 1_000 };
+        let taken = ChargeRecord { at: START, reset_at: START + first.reset_after_ms * 1_000 };
         let half = START + SECOND / 2;
         let left = if matches!(state, State::Rate(_)) { 5 } else { 10 };
         assert_eq!(policy.refund(&mut state.clone(), half, 10, taken), left, "{policy:?}");

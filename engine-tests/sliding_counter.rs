@@ -205,7 +205,7 @@ proptest! {
         let spec = |(limit, window_ms)| CounterSpec { limit, window_ms };
         let specs: Vec<CounterSpec> = specs.into_iter().map(spec).collect();
         let policies: Vec<Policy> = specs.iter().map(|spec| spec.policy()).collect();
-        let (mut state, mut now, mut trace) = (policies[0].unused(), START, Vec::new());
+        let (mut state, mut now, mut trace) = (policies[0].initial_state(), START, Vec::new());
         for (pause, cost, version) in calls {
             now += pause;
             let policy = &policies[version % policies.len()];
@@ -224,7 +224,7 @@ proptest! {
     ) {
         let spec = CounterSpec { limit: spec.0, window_ms: spec.1 };
         let (policy, window) = (spec.policy(), spec.window_ms * 1_000);
-        let (mut state, mut now, mut trace) = (policy.unused(), START, Vec::new());
+        let (mut state, mut now, mut trace) = (policy.initial_state(), START, Vec::new());
         for (pause, cost) in calls {
             now += pause;
             let in_two = |call: &&Admitted| call.at / window + 1 >= now / window;
@@ -250,7 +250,7 @@ proptest! {
         let promised = |m: &u64| m + m.div_ceil(window_ms) < limit;
         let Some(units) = (1..limit).rev().find(promised) else { return Ok(()) };
         let pause = (window_ms * 1_000).div_ceil(units);
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         for call in 0..3 * limit {
             prop_assert!(admits(&policy, &mut state, START + start + call * pause), "{}", call);
         }
@@ -259,7 +259,7 @@ proptest! {
     #[test]
     fn an_unused_key_has_the_limit_at_once(spec in any_counter(), late in 0..10 * SECOND) {
         let policy = spec.policy();
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         prop_assert_eq!(policy.charge(&mut state, START + late, spec.limit), Outcome::Admitted);
         prop_assert_eq!(policy.remaining(&state, START + late), 0);
         if spec.limit <= 2_000 {
@@ -297,7 +297,7 @@ proptest! {
 #[test]
 fn less_than_twice_the_limit_in_a_rolling_window_and_no_less() {
     let policy = CounterSpec { limit: 10, window_ms: 1_000 }.policy();
-    let mut state = policy.unused();
+    let mut state = policy.initial_state();
     let last = START + SECOND - 1;
     assert_eq!(policy.charge(&mut state, last, 10), Outcome::Admitted);
     assert_eq!(policy.charge(&mut state, last + SECOND - 1, 10), Outcome::Refused);

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, State as _};
 use tollgate::decision::Status;
+use tollgate::multi_policy;
 use tollgate::policy::{Policy, State};
-use tollgate::several;
 
 use crate::generosity::{admits, burst_at_once};
 use crate::honesty;
@@ -72,7 +72,7 @@ proptest! {
         let (limit, window) = spec.limits[0];
         let policy = spec.policy();
         prop_assert_eq!(burst_at_once(&policy, START).0, limit);
-        let (mut state, mut now, mut due) = (policy.unused(), START, Vec::new());
+        let (mut state, mut now, mut due) = (policy.initial_state(), START, Vec::new());
         for gap in gaps {
             now += gap % window;
             if u64::try_from(due.len()).unwrap() < limit {
@@ -144,14 +144,14 @@ proptest! {
         trace in any_trace(honesty::STEPS),
     ) {
         let (policy, limit) = (spec.policy(), spec.limits[0].0);
-        let (mut state, mut now) = (policy.unused(), START);
+        let (mut state, mut now) = (policy.initial_state(), START);
         for step in trace {
             now = step.time.onward_from(now, now, now);
             let (cost, before) = (step.cost.of(limit), state.clone());
             let left = policy.remaining(&state, now);
-            let told = several::take(&policy, &mut state, now, cost).decision;
+            let told = multi_policy::take(&policy, &mut state, now, cost).decision;
             // What has settled may be dropped.
-            let is_dropped = before.settled_at() <= now && state == policy.unused();
+            let is_dropped = before.reset_at() <= now && state == policy.initial_state();
             prop_assert_eq!(told.status == Status::Impossible, before == state || is_dropped);
             if told.status != Status::Impossible {
                 prop_assert_eq!(told.remaining, left.saturating_sub(cost) * u64::from(cost <= left));
@@ -177,14 +177,14 @@ proptest! {
         trace in any_trace(honesty::STEPS),
     ) {
         let policy = spec.policy();
-        let (mut state, mut now) = (policy.unused(), START);
+        let (mut state, mut now) = (policy.initial_state(), START);
         for step in trace {
             now = step.time.onward_from(now, now, now);
             let cost = step.cost.of(policy.limit());
-            let told = several::take(&policy, &mut state, now, cost);
-            let limits = told.several.unwrap().limits;
+            let told = multi_policy::take(&policy, &mut state, now, cost);
+            let limits = told.limits.unwrap().limits;
             let left = limits.iter().map(|one| one.remaining).min().unwrap();
-            let fits = |cost, now| several::peek(&policy, &state, now, cost).decision.status;
+            let fits = |cost, now| multi_policy::peek(&policy, &state, now, cost).decision.status;
             let allows = |status| matches!(status, Status::Allowed | Status::AllowedLast);
             prop_assert!(left == 0 || allows(fits(left, now)));
             prop_assert!(!allows(fits(left + 1, now)));
@@ -202,19 +202,19 @@ proptest! {
         trace in any_trace(honesty::STEPS),
     ) {
         let policy = spec.policy();
-        let (mut state, mut now) = (policy.unused(), START);
+        let (mut state, mut now) = (policy.initial_state(), START);
         for step in trace {
             now = step.time.from(now, now, now);
             let cost = step.cost.of(policy.limit());
             let (before, at) = (state.clone(), now);
-            let peeked = several::peek(&policy, &state, now, cost);
+            let peeked = multi_policy::peek(&policy, &state, now, cost);
             prop_assert_eq!(&before, &state);
             let mut copy = state.clone();
-            let stands = several::take(&policy, &mut copy, now, 0).several.unwrap();
-            let would = several::take(&policy, &mut state, now, cost);
+            let stands = multi_policy::take(&policy, &mut copy, now, 0).limits.unwrap();
+            let would = multi_policy::take(&policy, &mut state, now, cost);
             prop_assert_eq!(peeked.decision.status, would.decision.status);
             prop_assert_eq!((peeked.decision.at, peeked.decision.retry_after_ms), (at, would.decision.retry_after_ms));
-            let (peeked, would) = (peeked.several.unwrap(), would.several.unwrap());
+            let (peeked, would) = (peeked.limits.unwrap(), would.limits.unwrap());
             for ((peeked, stands), would) in peeked.limits.iter().zip(&stands.limits).zip(&would.limits) {
                 prop_assert_eq!(peeked.remaining, stands.remaining);
                 prop_assert_eq!(peeked.reset_after_ms, stands.reset_after_ms);
@@ -249,12 +249,12 @@ proptest! {
         trace in any_trace(twins::STEPS),
     ) {
         let (policy, mut oracle) = (spec.policy(), LogOracle::new());
-        let (mut state, mut now) = (policy.unused(), START);
+        let (mut state, mut now) = (policy.initial_state(), START);
         for step in trace {
             now = step.time.from(now, now, now);
             let cost = step.cost.of(policy.limit());
-            let told = several::take(&policy, &mut state, now, cost);
-            prop_assert_eq!(*told.several.unwrap(), oracle.take_all(spec, now, cost).1);
+            let told = multi_policy::take(&policy, &mut state, now, cost);
+            prop_assert_eq!(*told.limits.unwrap(), oracle.take_all(spec, now, cost).1);
         }
     }
 }

@@ -270,7 +270,7 @@ proptest! {
         times in prop::collection::vec(0..25_u64, 200),
     ) {
         let policy = spec.list();
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         let (mut now, mut admitted) = (START, Vec::new());
         for forward in times {
             now += forward;
@@ -313,7 +313,7 @@ proptest! {
         trace in any_dense_trace(),
         steps_back in prop::collection::vec(0..120_u64, laws::STEPS),
     ) {
-        let mut state = specs[0].list().unused();
+        let mut state = specs[0].list().initial_state();
         let mut now = START;
         for (step, back) in trace.iter().zip(steps_back) {
             let policy = specs[step.choice % specs.len()].list();
@@ -332,5 +332,5 @@ proptest! {
 }
 
 fn state_end(state: &tollgate::policy::State) -> u64 {
-    tollgate::algorithm::State::settled_at(state)
+    tollgate::algorithm::State::reset_at(state)
 }

@@ -60,19 +60,19 @@ proptest! {
         let store = MemoryStore::new(1, seed);
         let ledger = store.open("rates", rate.gcra()).unwrap();
         let mut oracle = RateOracle::new();
-        let (mut now, mut latest, mut settled_at) = (START, START, START);
+        let (mut now, mut latest, mut reset_at) = (START, START, START);
         for Step { time, cost, .. } in trace {
-            now = time.from(now, settled_at, now);
+            now = time.from(now, reset_at, now);
             latest = latest.max(now);
             let units = cost.of(rate.burst);
             let expected = oracle.take(rate, now, units);
             let found = take(&ledger, 0, units, now);
             if found != expected {
-                prop_assert!(settled_at <= latest, "dropped too early");
+                prop_assert!(reset_at <= latest, "dropped too early");
                 oracle = RateOracle::new();
                 prop_assert_eq!(found, oracle.take(rate, now, units));
             }
-            settled_at = now + found.reset_after_ms * 1_000;
+            reset_at = now + found.reset_after_ms * 1_000;
             latest = now;
         }
     }

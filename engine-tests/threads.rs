@@ -87,9 +87,9 @@ fn three_subjects() -> Ledger {
     MemoryStore::new(100_000, (5, 6)).open("hot", policies).unwrap()
 }
 
-fn perform(ledger: &Ledger, texts: &[String; 3], operation: &Operation) -> u64 {
+fn execute(ledger: &Ledger, texts: &[String; 3], operation: &Operation) -> u64 {
     let keys = texts.each_ref().map(|text| Some(Key::new(text).unwrap()));
-    ledger.perform(&keys, operation, &START).unwrap().units
+    ledger.execute(&keys, operation, &START).unwrap().units
 }
 
 /// Each takes the locks of three keys, in whatever order they lie: all are charged or none, and what is
@@ -110,11 +110,11 @@ fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
                     1 => Operation::Peek { cost: units },
                     _ => Operation::Take { cost: units },
                 };
-                *taken.entry(texts.clone()).or_default() += perform(&ledger, &texts, &operation);
+                *taken.entry(texts.clone()).or_default() += execute(&ledger, &texts, &operation);
                 if call % 97 == thread {
                     let elsewhere = keys_of(user, address).map(|text| format!("elsewhere {text}"));
-                    perform(&ledger, &elsewhere, &Operation::Block { lasting: SECOND });
-                    perform(&ledger, &elsewhere, &Operation::Unblock);
+                    execute(&ledger, &elsewhere, &Operation::Block { lasting: SECOND });
+                    execute(&ledger, &elsewhere, &Operation::Unblock);
                 }
             }
             taken
@@ -132,7 +132,7 @@ fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
     let left = |subject: usize, text: &String| {
         let mut keys = [None; 3];
         keys[subject] = Some(Key::new(text).unwrap());
-        let told = ledger.perform(&keys, &Operation::Peek { cost: 0 }, &START).unwrap().told;
+        let told = ledger.execute(&keys, &Operation::Peek { cost: 0 }, &START).unwrap().response;
         told.decision.remaining
     };
     for ((subject, text), units) in &used {
@@ -143,6 +143,6 @@ fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
     {
         let texts = keys_of(user, address);
         let some_left = texts.iter().enumerate().all(|(subject, text)| left(subject, text) > 0);
-        assert_eq!(perform(&ledger, &texts, &Operation::TakeUpTo { units: 1 }) > 0, some_left);
+        assert_eq!(execute(&ledger, &texts, &Operation::TakeUpTo { units: 1 }) > 0, some_left);
     }
 }

@@ -52,21 +52,21 @@ impl Cost {
 
 impl Move {
     /// The time after the move.
-    pub(crate) fn from(self, now: u64, settled_at: u64, retry_at: u64) -> u64 {
+    pub(crate) fn from(self, now: u64, reset_at: u64, retry_at: u64) -> u64 {
         let moved = match self {
             Self::Forward(by) => now.saturating_add(by),
             Self::Back(by) => now.saturating_sub(by),
-            Self::ToSettled(off) => settled_at.saturating_add_signed(off),
+            Self::ToSettled(off) => reset_at.saturating_add_signed(off),
             Self::ToRetry(off) => retry_at.saturating_add_signed(off),
         };
         moved.min(MAX_TIME)
     }
 
     /// The time after the move for a clock that never goes back.
-    pub(crate) fn onward_from(self, now: u64, settled_at: u64, retry_at: u64) -> u64 {
+    pub(crate) fn onward_from(self, now: u64, reset_at: u64, retry_at: u64) -> u64 {
         match self {
-            Self::Back(by) => Self::Forward(by % HOUR).from(now, settled_at, retry_at),
-            _ => self.from(now, settled_at, retry_at).max(now),
+            Self::Back(by) => Self::Forward(by % HOUR).from(now, reset_at, retry_at),
+            _ => self.from(now, reset_at, retry_at).max(now),
         }
     }
 }

@@ -36,12 +36,12 @@ pub(crate) fn equals<O: Oracle>(
 ) -> TestCaseResult {
     let policies: Vec<Policy> = specs.iter().map(|&spec| policy(spec)).collect();
     let (mut current, mut now, mut retry_at) = (0, START, START);
-    let mut state: State = policies[0].unused();
+    let mut state: State = policies[0].initial_state();
     for (index, step) in trace.iter().enumerate() {
         if step.choice == 0 {
             current = (current + 1) % specs.len();
         }
-        now = step.time.from(now, state.settled_at(), retry_at);
+        now = step.time.from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policies[current].limit());
         let decision = decision::take(&policies[current], &mut state, now, cost);
         let expected = oracle.take(specs[current], now, cost);

@@ -1,9 +1,9 @@
-//! What a caller is told.
+//! The decision on a call, as callers see it.
 
-use crate::algorithm::{Algorithm, Look, Outcome, Standing};
+use crate::algorithm::{Algorithm, LimitStatus, Outcome, Preview};
 use crate::time::{Micros, whole_millis};
 
-/// What became of a call, as callers see it.
+/// The outcome of a call, as callers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Admitted, and at least one unit is left.
@@ -18,7 +18,7 @@ pub enum Status {
     Blocked,
 }
 
-/// As callers see it before they know what is left.
+/// The status before the remaining units are known.
 impl From<Outcome> for Status {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -29,10 +29,10 @@ impl From<Outcome> for Status {
     }
 }
 
-/// The answer to one call under one policy.
+/// The decision on one call under one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
-    /// What became of the call.
+    /// The outcome of the call.
     pub status: Status,
     /// The largest cost that a call can ever have.
     pub limit: u64,
@@ -41,7 +41,7 @@ pub struct Decision {
     /// Milliseconds, rounded up, after which the same cost would be admitted if nobody else came.
     /// 0 if it was admitted or never can be.
     pub retry_after_ms: u64,
-    /// Milliseconds, rounded up, until the key is as if never used.
+    /// Milliseconds, rounded up, until the key is fresh.
     pub reset_after_ms: u64,
     /// The time of the decision.
     pub at: Micros,
@@ -51,19 +51,19 @@ pub struct Decision {
 #[inline]
 pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u64) -> Decision {
     let outcome = policy.charge(state, now, cost);
-    describe(policy, state, now, cost, outcome)
+    to_decision(policy, state, now, cost, outcome)
 }
 
-/// What [`take`] would answer, but that the numbers are those of the state as it stands.
+/// Decides as [`take`] would, and charges nothing. The numbers are those before the call.
 ///
-/// `cost` may be 0. Nothing is charged; a state that a clock step left behind is seen repaired.
+/// `cost` may be 0. A state that lies too far ahead after a clock step is decided as if repaired.
 pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Decision {
-    tell_peek(&policy.look(state, now, cost), now)
+    decision_of_preview(&policy.preview(state, now, cost), now)
 }
 
-/// Tells of an outcome, by the state that the call left.
+/// Makes the decision of an outcome and the state after the call.
 #[inline]
-pub fn describe<A: Algorithm>(
+pub fn to_decision<A: Algorithm>(
     policy: &A,
     state: &A::State,
     now: Micros,
@@ -71,14 +71,14 @@ pub fn describe<A: Algorithm>(
     outcome: Outcome,
 ) -> Decision {
     if policy.named_limits() > 0 {
-        return tell(&policy.standings(state, now, cost, outcome), now, outcome);
+        return decision_of_limits(&policy.limit_statuses(state, now, cost, outcome), now, outcome);
     }
     let decision = Decision {
         status: Status::Allowed,
         limit: policy.limit(),
         remaining: policy.remaining(state, now),
         retry_after_ms: 0,
-        reset_after_ms: millis_until(policy.settled_at(state), now),
+        reset_after_ms: millis_until(policy.reset_at(state), now),
         at: now,
     };
     match outcome {
@@ -92,47 +92,52 @@ pub fn describe<A: Algorithm>(
     }
 }
 
-/// Tells of an outcome, by how each of the policy's limits stands after the call.
+/// Makes the decision of an outcome and the status of each limit after the call.
 ///
-/// It speaks of one of them: of the one with the longest retry if the call was refused, of the
-/// smallest if it can never fit, of the one with the least remaining otherwise; of the first where
-/// several are equal.
+/// The decision has the numbers of one limit, the *reported* one: of a refused call the limit with the
+/// longest retry, of an impossible call the smallest limit, otherwise the limit with the fewest
+/// remaining units. Among equals it is the first.
 #[must_use]
-pub fn tell(standings: &[Standing], now: Micros, outcome: Outcome) -> Decision {
-    tell_as(standings, now, outcome.into())
+pub fn decision_of_limits(statuses: &[LimitStatus], now: Micros, outcome: Outcome) -> Decision {
+    decision_of_status(statuses, now, outcome.into())
 }
 
-/// [`tell`] for what may be blocked, too. Whether an allowed call took the last unit is seen by what
-/// remains.
-pub(crate) fn tell_as(standings: &[Standing], now: Micros, status: Status) -> Decision {
-    let told = standings.get(speaker(standings, status)).copied().unwrap_or_default();
+/// [`decision_of_limits`] by a status, which may be [`Status::Blocked`]. The remaining units tell whether
+/// an allowed call took the last unit.
+pub(crate) fn decision_of_status(
+    statuses: &[LimitStatus],
+    now: Micros,
+    status: Status,
+) -> Decision {
+    let limit = statuses.get(reported_limit(statuses, status)).copied().unwrap_or_default();
     let (status, retry_after_ms) = match status {
-        Status::Allowed | Status::AllowedLast if told.remaining > 0 => (Status::Allowed, 0),
+        Status::Allowed | Status::AllowedLast if limit.remaining > 0 => (Status::Allowed, 0),
         Status::Allowed | Status::AllowedLast => (Status::AllowedLast, 0),
-        Status::Refused | Status::Blocked => (status, millis_until(told.retry_at, now)),
+        Status::Refused | Status::Blocked => (status, millis_until(limit.retry_at, now)),
         Status::Impossible => (status, 0),
     };
-    let settled_at = standings.iter().map(|standing| standing.settled_at).max().unwrap_or_default();
+    let reset_at = statuses.iter().map(|limit| limit.reset_at).max().unwrap_or_default();
     Decision {
         status,
-        limit: told.limit,
-        remaining: told.remaining,
+        limit: limit.limit,
+        remaining: limit.remaining,
         retry_after_ms,
-        reset_after_ms: millis_until(settled_at, now),
+        reset_after_ms: millis_until(reset_at, now),
         at: now,
     }
 }
 
-/// [`tell`] of what would become of a call.
+/// Makes the decision of a preview.
 #[must_use]
-pub fn tell_peek(look: &Look, now: Micros) -> Decision {
-    tell(&look.standings, now, look.outcome).foreseen(look.takes_last)
+pub fn decision_of_preview(preview: &Preview, now: Micros) -> Decision {
+    let decision = decision_of_limits(&preview.statuses, now, preview.outcome);
+    decision.with_takes_last(preview.takes_last)
 }
 
 impl Decision {
-    /// The same, if it tells of a call that has not been made: what remains says nothing of whether an
-    /// allowed one would take the last unit.
-    pub(crate) fn foreseen(self, takes_last: bool) -> Self {
+    /// The decision on a call that has not been made. Its remaining units do not tell whether the call
+    /// would take the last unit.
+    pub(crate) fn with_takes_last(self, takes_last: bool) -> Self {
         let status = match self.status {
             Status::Allowed | Status::AllowedLast if takes_last => Status::AllowedLast,
             Status::Allowed | Status::AllowedLast => Status::Allowed,
@@ -142,14 +147,14 @@ impl Decision {
     }
 }
 
-/// The number of the limit that a decision speaks of: see [`tell`].
-pub(crate) fn speaker(standings: &[Standing], status: Status) -> usize {
-    let rank = |(_, standing): &(usize, &Standing)| match status {
-        Status::Allowed | Status::AllowedLast => standing.remaining,
-        Status::Refused | Status::Blocked => u64::MAX - standing.retry_at,
-        Status::Impossible => standing.limit,
+/// The index of the limit whose numbers a decision has: see [`decision_of_limits`].
+pub(crate) fn reported_limit(statuses: &[LimitStatus], status: Status) -> usize {
+    let rank = |(_, limit): &(usize, &LimitStatus)| match status {
+        Status::Allowed | Status::AllowedLast => limit.remaining,
+        Status::Refused | Status::Blocked => u64::MAX - limit.retry_at,
+        Status::Impossible => limit.limit,
     };
-    standings.iter().enumerate().min_by_key(rank).map_or(0, |(index, _)| index)
+    statuses.iter().enumerate().min_by_key(rank).map_or(0, |(index, _)| index)
 }
 
 pub(crate) fn millis_until(time: Micros, now: Micros) -> u64 {
@@ -168,7 +173,7 @@ mod tests {
     #[test]
     fn the_statuses_in_order() {
         let policy = two_per_second();
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         let statuses = [3, 1, 1, 1].map(|cost| {
             let decision = take(&policy, &mut state, 500, cost);
             (decision.status, decision.remaining, decision.retry_after_ms)
@@ -187,7 +192,7 @@ mod tests {
     #[test]
     fn a_peek_answers_as_take_would_with_the_numbers_as_they_stand() {
         let policy = two_per_second();
-        let mut state = policy.unused();
+        let mut state = policy.initial_state();
         take(&policy, &mut state, 0, 1);
         let one = peek(&policy, &state, 0, 1);
         assert_eq!((one.status, one.remaining), (Status::AllowedLast, 1));
@@ -202,7 +207,7 @@ mod tests {
     #[test]
     fn an_unused_key_needs_no_reset() {
         let policy = two_per_second();
-        let decision = peek(&policy, &policy.unused(), 9, 0);
+        let decision = peek(&policy, &policy.initial_state(), 9, 0);
         assert_eq!((decision.remaining, decision.reset_after_ms, decision.at), (2, 0, 9));
     }
 }

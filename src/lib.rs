@@ -7,9 +7,9 @@
 //! 2. [`policy`]: one type for any algorithm's numbers, and one for any algorithm's state.
 //! 3. [`policies`]: what a limiter enforces: one policy, or several that decide together.
 //! 4. [`operation`]: what can be asked of a key.
-//! 5. [`decision`]: what a caller is told, computed from a policy, a state and a time.
-//! 6. [`several`]: the same where limits have names.
-//! 7. [`perform`]: what an operation does to the states of several policies.
+//! 5. [`decision`]: the decision on a call, computed from a policy, a state and a time.
+//! 6. [`multi_policy`]: decisions that report several limits by name.
+//! 7. [`execute`]: executes an operation on the states of several policies.
 //! 8. [`store`]: where states live and what makes a decision atomic.
 //! 9. `face`: what is asked and answered, as numbers.
 //! 10. `binding` (feature `node`): the thin face towards Node.
@@ -23,12 +23,12 @@ pub mod algorithm;
 pub mod calendar;
 pub mod clock;
 pub mod decision;
+pub mod execute;
 pub mod key;
+pub mod multi_policy;
 pub mod operation;
-pub mod perform;
 pub mod policies;
 pub mod policy;
-pub mod several;
 pub mod short_list;
 pub mod store;
 pub mod time;

@@ -1,17 +1,17 @@
-//! What can be asked of a key.
+//! The operations on a key.
 
 use std::sync::Arc;
 
-use crate::algorithm::{Booking, RateState, Taken};
+use crate::algorithm::{Booking, ChargeRecord, RateState};
 use crate::policy::Policy;
 use crate::time::Micros;
 
-/// Slots that were booked together, by policy; none for those that had no say.
+/// The bookings of one call, by policy; `None` for a policy without a key.
 pub type Bookings = Vec<Option<Booking<RateState>>>;
-/// What sets a reservation apart from all others: random bytes.
+/// The identifier of a reservation: random bytes.
 pub type HoldId = [u8; 16];
 
-/// What is asked of a key, or of several that are decided together.
+/// An operation on a key, or on several keys that are decided together.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     /// Takes units, if all of them fit.
@@ -19,88 +19,87 @@ pub enum Operation {
         /// The units.
         cost: u64,
     },
-    /// Takes as many units as fit, at most so many.
+    /// Takes as many units as fit, at most `units`.
     TakeUpTo {
         /// The most units.
         units: u64,
     },
-    /// Takes units that are an estimate, as [`Take`](Self::Take) does, under a hold that is settled later.
+    /// Takes an estimate of units, as [`Take`](Self::Take) does, under a hold that is settled later.
     ///
-    /// A store of which the answer may be lost keeps the hold until it is settled or has expired. A hold that
-    /// has expired is gone; its units stay spent.
+    /// A store whose answer may be lost keeps the hold until it is settled or expires. The units of a hold that
+    /// expires stay charged.
     Reserve {
         /// The units.
         cost: u64,
         /// The hold.
         hold: HoldId,
-        /// How long it may be settled.
+        /// How long the hold may be settled.
         lasting: Micros,
     },
-    /// Settles a hold: what was taken beyond the actual units is given back as by [`Refund`](Self::Refund), and
-    /// what they are beyond it is charged as by [`Penalize`](Self::Penalize).
+    /// Settles a hold. A surplus of the estimate is refunded as by [`Refund`](Self::Refund); a deficit is charged
+    /// as by [`Penalize`](Self::Penalize).
     ///
-    /// Nothing happens at the hold's end or later, or if a store that keeps holds has it no longer.
+    /// Nothing happens at the hold's end or later, or if a store that keeps holds has dropped it.
     Settle {
         /// The hold.
         hold: HoldId,
-        /// The units that were taken under it.
+        /// The units taken under the hold.
         units: u64,
-        /// The units that it came to in the end.
+        /// The actual units.
         actual: u64,
-        /// The reservation's call, by policy.
-        taken: Vec<Taken>,
+        /// The charge of the reservation, by policy.
+        taken: Vec<ChargeRecord>,
         /// The hold's end.
         expires_at: Micros,
     },
-    /// Tells what would become of a cost, which may be 0.
+    /// Previews a cost, which may be 0.
     Peek {
         /// The units.
         cost: u64,
     },
-    /// Takes units whether or not they fit: under each policy as many as are left, at most so many.
+    /// Charges units whether or not they fit: under each policy as many as remain, at most `units`.
     Penalize {
         /// The units.
         units: u64,
     },
-    /// Gives back units of an earlier call, under each policy as many as are still on the books.
+    /// Refunds units of an earlier call, under each policy as many as are still charged.
     Refund {
         /// The units.
         units: u64,
-        /// The call, by policy.
-        taken: Vec<Taken>,
+        /// The charge of the call, by policy.
+        taken: Vec<ChargeRecord>,
     },
-    /// Takes units as of the first time at which they fit under all policies, if that is near enough, and
-    /// tells how far away it is: see [`Bookable`](crate::algorithm::Bookable). All policies must be rates:
-    /// under any other nothing can ever be booked.
+    /// Takes units as of the first time at which they fit under all policies, if that is within `max_wait`, and
+    /// returns how far away it is: see [`Bookable`](crate::algorithm::Bookable). All policies must be rates;
+    /// other policies cannot book.
     Book {
         /// The units, at least 1.
         cost: u64,
-        /// So far away it may be; at most [`MAX_WAIT`](crate::algorithm::MAX_WAIT) counts.
+        /// The longest wait, capped at [`MAX_WAIT`](crate::algorithm::MAX_WAIT).
         max_wait: Micros,
     },
-    /// Gives slots back that were booked together, if under all of the policies nobody has booked or taken
-    /// anything behind them, and what was booked has not drained.
+    /// Cancels the bookings of one call, if under every policy nothing was booked or taken after them, and
+    /// their units have not drained.
     Unbook {
-        /// What the booking left behind it.
+        /// The bookings.
         bookings: Bookings,
     },
-    /// Makes the key as if never used, but for the numbers of its own. Its holds are forgotten where they are
-    /// kept.
+    /// Makes the key fresh; an override stays. A store that keeps holds drops those of the key.
     Reset,
-    /// Refuses all calls for so long.
+    /// Refuses all calls for a time.
     Block {
         /// How long.
         lasting: Micros,
     },
     /// Ends a block.
     Unblock,
-    /// Gives the key numbers of its own for so long; policies without an entry keep theirs.
+    /// Overrides the limiter's numbers for the key for a time. A policy without an entry keeps its numbers.
     Override {
-        /// By policy: an algorithm of the same kind.
+        /// The overriding policies, by policy: each of the same algorithm.
         policies: Vec<Option<Arc<Policy>>>,
         /// How long.
         lasting: Micros,
     },
-    /// Takes the numbers of its own from the key.
+    /// Ends an override.
     ClearOverride,
 }

@@ -1,10 +1,10 @@
 //! Any algorithm with its numbers, and any algorithm's state: what stores and bindings handle.
 
 use crate::algorithm::{
-    self, Algorithm, BucketLayout, CalendarWindow, CounterState, FixedWindow, Gcra, IntervalBucket,
-    IntervalState, LeakyBucket, LogState, Look, Outcome, Rate, RateBased as _, RateState,
-    SlidingCounter, SlidingLog, SlidingState, SlidingWindow, Standings, Taken, TokenBucket,
-    WindowState, look_at_copy, stand_alone,
+    self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, CounterState, FixedWindow, Gcra,
+    IntervalBucket, IntervalState, LeakyBucket, LimitStatuses, LogState, Outcome, Preview, Rate,
+    RateBased as _, RateState, SlidingCounter, SlidingLog, SlidingState, SlidingWindow,
+    TokenBucket, WindowState, preview_of_copy, single_limit_status,
 };
 use crate::time::Micros;
 
@@ -134,8 +134,8 @@ macro_rules! ask {
 
 impl algorithm::State for State {
     #[inline]
-    fn settled_at(&self) -> Micros {
-        ask!(self, state => state.settled_at())
+    fn reset_at(&self) -> Micros {
+        ask!(self, state => state.reset_at())
     }
 
     fn drains(&self) -> bool {
@@ -169,17 +169,17 @@ impl Algorithm for Policy {
     type State = State;
 
     #[inline]
-    fn unused(&self) -> State {
+    fn initial_state(&self) -> State {
         match self {
-            Self::FixedWindow(algorithm) => State::Window(algorithm.unused()),
-            Self::CalendarWindow(algorithm) => State::Window(algorithm.unused()),
-            Self::Gcra(algorithm) => State::Rate(algorithm.unused()),
-            Self::TokenBucket(algorithm) => State::Rate(algorithm.unused()),
-            Self::LeakyBucket(algorithm) => State::Rate(algorithm.unused()),
-            Self::IntervalBucket(algorithm) => State::Interval(algorithm.unused()),
-            Self::SlidingCounter(algorithm) => State::Counter(Box::new(algorithm.unused())),
-            Self::SlidingWindow(algorithm) => State::Sliding(algorithm.unused()),
-            Self::SlidingLog(algorithm) => State::Log(Box::new(algorithm.unused())),
+            Self::FixedWindow(algorithm) => State::Window(algorithm.initial_state()),
+            Self::CalendarWindow(algorithm) => State::Window(algorithm.initial_state()),
+            Self::Gcra(algorithm) => State::Rate(algorithm.initial_state()),
+            Self::TokenBucket(algorithm) => State::Rate(algorithm.initial_state()),
+            Self::LeakyBucket(algorithm) => State::Rate(algorithm.initial_state()),
+            Self::IntervalBucket(algorithm) => State::Interval(algorithm.initial_state()),
+            Self::SlidingCounter(algorithm) => State::Counter(Box::new(algorithm.initial_state())),
+            Self::SlidingWindow(algorithm) => State::Sliding(algorithm.initial_state()),
+            Self::SlidingLog(algorithm) => State::Log(Box::new(algorithm.initial_state())),
         }
     }
 
@@ -201,24 +201,24 @@ impl Algorithm for Policy {
     #[inline]
     fn charge(&self, state: &mut State, now: Micros, cost: u64) -> Outcome {
         decide!(self, &mut *state, algorithm, own => algorithm.charge(own, now, cost), else {
-            *state = self.unused();
+            *state = self.initial_state();
             self.charge(state, now, cost)
         })
     }
 
-    fn meet(&self, state: &mut State, now: Micros) {
-        decide!(self, &mut *state, algorithm, own => algorithm.meet(own, now), else {
-            *state = self.unused();
+    fn normalize(&self, state: &mut State, now: Micros) {
+        decide!(self, &mut *state, algorithm, own => algorithm.normalize(own, now), else {
+            *state = self.initial_state();
         });
     }
 
     fn outcome(&self, state: &State, now: Micros, cost: u64) -> Outcome {
         decide!(self, state, algorithm, own => algorithm.outcome(own, now, cost), else {
-            self.charge(&mut self.unused(), now, cost)
+            self.charge(&mut self.initial_state(), now, cost)
         })
     }
 
-    fn refund(&self, state: &mut State, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(&self, state: &mut State, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         // Nothing of the call is left, though under a longer window its units may count again.
         if taken.reset_at <= now {
             return 0;
@@ -237,9 +237,9 @@ impl Algorithm for Policy {
     }
 
     #[inline]
-    fn settled_at(&self, state: &State) -> Micros {
-        decide!(self, state, algorithm, own => algorithm.settled_at(own), else {
-            algorithm::State::settled_at(state)
+    fn reset_at(&self, state: &State) -> Micros {
+        decide!(self, state, algorithm, own => algorithm.reset_at(own), else {
+            algorithm::State::reset_at(state)
         })
     }
 
@@ -251,18 +251,24 @@ impl Algorithm for Policy {
         }
     }
 
-    fn standings(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> Standings {
+    fn limit_statuses(
+        &self,
+        state: &State,
+        now: Micros,
+        cost: u64,
+        outcome: Outcome,
+    ) -> LimitStatuses {
         match (self, state) {
-            (Self::SlidingLog(log), State::Log(own)) => log.standings(own, now, cost, outcome),
+            (Self::SlidingLog(log), State::Log(own)) => log.limit_statuses(own, now, cost, outcome),
             // The others are one limit each: one copy of this serves them all.
-            _ => stand_alone(self, state, now, cost, outcome),
+            _ => single_limit_status(self, state, now, cost, outcome),
         }
     }
 
-    fn look(&self, state: &State, now: Micros, cost: u64) -> Look {
+    fn preview(&self, state: &State, now: Micros, cost: u64) -> Preview {
         match (self, state) {
-            (Self::SlidingLog(log), State::Log(own)) => log.look(own, now, cost),
-            _ => look_at_copy(self, state, now, cost),
+            (Self::SlidingLog(log), State::Log(own)) => log.preview(own, now, cost),
+            _ => preview_of_copy(self, state, now, cost),
         }
     }
 }
@@ -309,20 +315,20 @@ mod tests {
     #[test]
     fn every_algorithm_is_reached_with_its_own_state() {
         for policy in policies() {
-            let mut state = policy.unused();
+            let mut state = policy.initial_state();
             assert_eq!(policy.charge(&mut state, 0, 3), Outcome::Admitted, "{policy:?}");
             assert_eq!(policy.limit(), 3);
             assert_eq!(policy.remaining(&state, 0), 0);
             assert_eq!(policy.charge(&mut state, 0, 1), Outcome::Refused, "{policy:?}");
             let retry_at = policy.retry_at(&state, 0, 1);
-            assert!(retry_at > 0 && retry_at <= state.settled_at());
+            assert!(retry_at > 0 && retry_at <= state.reset_at());
         }
     }
 
     #[test]
     fn a_state_of_another_algorithm_counts_as_unused() {
         let [window, _, gcra, ..] = policies();
-        let mut state = window.unused();
+        let mut state = window.initial_state();
         window.charge(&mut state, 0, 3);
         assert_eq!(gcra.remaining(&state, 0), 3);
         assert_eq!(gcra.charge(&mut state, 0, 3), Outcome::Admitted);

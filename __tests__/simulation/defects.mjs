@@ -66,14 +66,14 @@ const DEFECTS = {
   ],
   'a shorter window moves later in memory': [
     [
-      'src/perform.rs',
-      `override_until(&mut seats, policies, end_of(now, *lasting));
-            seats.iter_mut().for_each(|seat| seat.repair(now));`,
-      'override_until(&mut seats, policies, end_of(now, *lasting));',
+      'src/execute.rs',
+      `override_until(&mut entries, policies, end_of(now, *lasting));
+            entries.iter_mut().for_each(|entry| entry.repair(now));`,
+      'override_until(&mut entries, policies, end_of(now, *lasting));',
     ],
   ],
   'a settled log counts until it is dropped': [
-    ['src/algorithm/sliding_log.rs', 'log.settled_at() <= now && log.entries() > 0', 'false'],
+    ['src/algorithm/sliding_log.rs', 'log.reset_at() <= now && log.entries() > 0', 'false'],
   ],
   'a peek at a blocked log counts the call': [
     [
@@ -83,7 +83,7 @@ const DEFECTS = {
     ],
   ],
   "a retry beyond the end of a key's own numbers": [
-    ['src/several.rs', 'standing.retry_at.min(changes_at).max(until)', 'standing.retry_at.max(until)'],
+    ['src/multi_policy.rs', 'limit.retry_at.min(changes_at).max(until)', 'limit.retry_at.max(until)'],
   ],
   'a shorter window is full': [
     ['lua/fixed_window.lua', 'window_end = new_end\n', 'window_end, count = new_end, math.max(count, limit)\n'],

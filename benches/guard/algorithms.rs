@@ -50,7 +50,7 @@ pub(crate) fn count_all() {
 }
 
 fn admitted(name: &str, policy: &Policy) {
-    let (mut state, mut now) = (policy.unused(), START);
+    let (mut state, mut now) = (policy.initial_state(), START);
     let mut take = |expected: bool| {
         now += PACE;
         let decision = decision::take(black_box(policy), &mut state, now, black_box(1));
@@ -63,7 +63,7 @@ fn admitted(name: &str, policy: &Policy) {
 }
 
 fn refused(name: &str, policy: &Policy) {
-    let (mut state, mut now) = (policy.unused(), START);
+    let (mut state, mut now) = (policy.initial_state(), START);
     let mut take = || {
         now += 1;
         decision::take(black_box(policy), &mut state, now, black_box(1)).status

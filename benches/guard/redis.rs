@@ -65,8 +65,8 @@ fn answer(state: &[f64], outcome: Option<u8>) -> Vec<Answer> {
 
 fn read(round: &Round, answers: &[Answer], expected: impl Fn(&Decision) -> bool) {
     let mut told = 0;
-    round.settle(black_box(answers), |performed| {
-        let decision = performed.expect("a readable answer").told.decision;
+    round.settle(black_box(answers), |executed| {
+        let decision = executed.expect("a readable answer").response.decision;
         assert!(expected(&decision), "{decision:?}");
         told += 1;
     });

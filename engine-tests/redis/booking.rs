@@ -1,5 +1,5 @@
 //! Booking ahead: under rates of all kinds, in several versions, among all other operations and with clock
-//! steps the Lua script does what [`tollgate::perform`] does, to the last field.
+//! steps the Lua script does what [`tollgate::execute`] does, to the last field.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, MAX_WAIT};
 use tollgate::key::Key;
+use tollgate::multi_policy::Response;
 use tollgate::operation::{Bookings, Operation};
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
-use tollgate::several::Told;
 use tollgate::store::redis::{Batch, Names};
 
 use super::operations::{KEYS, Model, in_memory, taken};
@@ -62,7 +62,7 @@ fn operation(
     step: Step,
     (kind, number): Deed,
     policies: &Policies,
-    told: &[Told],
+    told: &[Response],
     booked: &[Booked],
     steps_back: bool,
 ) -> Operation {
@@ -113,14 +113,14 @@ fn equal(
     let script = lasting();
     let names = Names::new("twins", &versions[0]);
     let (mut model, mut told, mut booked) =
-        (Model::default(), Vec::<Told>::new(), Vec::<Booked>::new());
+        (Model::default(), Vec::<Response>::new(), Vec::<Booked>::new());
     let mut log: Vec<String> = Vec::new();
-    let (mut now, mut settled_at, mut retry_at) = (START, START, START);
+    let (mut now, mut reset_at, mut retry_at) = (START, START, START);
     for steps in trace.chunk_by(|_, (next, _)| !next.choice.is_multiple_of(3)) {
         let (first, (_, version)) = steps[0];
         now = match steps_back {
-            true => first.time.from(now, settled_at, retry_at),
-            false => first.time.onward_from(now, settled_at, retry_at),
+            true => first.time.from(now, reset_at, retry_at),
+            false => first.time.onward_from(now, reset_at, retry_at),
         };
         let policies = &versions[usize::from(version == 0)];
         let (mut batch, mut expected) = (Batch::new(), Vec::new());
@@ -145,23 +145,23 @@ fn equal(
                 texts.iter().map(|text| text.as_deref().map(|text| Key::new(text).unwrap()));
             let named: Vec<_> = named.collect();
             batch.push_operation(&names, &named, None, asked.clone());
-            let performed = in_memory(&mut model, policies, &keys, now, &asked);
-            if !performed.bookings.is_empty() {
-                booked.push((keys.clone(), performed.bookings.clone()));
+            let executed = in_memory(&mut model, policies, &keys, now, &asked);
+            if !executed.bookings.is_empty() {
+                booked.push((keys.clone(), executed.bookings.clone()));
             }
             if matches!(asked, Operation::Take { .. } | Operation::Book { .. }) {
-                told.push(performed.told.clone());
+                told.push(executed.response.clone());
             }
             let millis = |after: u64| now + after * 1_000;
-            retry_at = millis(performed.told.decision.retry_after_ms) + performed.units % 2;
-            settled_at = millis(performed.told.decision.reset_after_ms);
-            let (decision, units) = (performed.told.decision, performed.units);
+            retry_at = millis(executed.response.decision.retry_after_ms) + executed.units % 2;
+            reset_at = millis(executed.response.decision.reset_after_ms);
+            let (decision, units) = (executed.response.decision, executed.units);
             log.push(format!("{now}: {keys:?} {asked:?}: {decision:?} {units}"));
-            expected.push((asked, performed));
+            expected.push((asked, executed));
         }
         let more = [String::new(), now.to_string()];
-        let performed = server.perform(script, policies, &batch, &more);
-        for (one, (asked, expected)) in performed.into_iter().zip(expected) {
+        let executed = server.execute(script, policies, &batch, &more);
+        for (one, (asked, expected)) in executed.into_iter().zip(expected) {
             let last = &log[log.len().saturating_sub(12)..];
             prop_assert_eq!(one, Ok(expected), "{:?} at {}, after {:#?}", asked, now, last);
         }
@@ -205,8 +205,8 @@ fn nothing_is_booked_under_what_is_no_rate() {
         batch.push_operation(&names, &keys, None, asked.clone());
     }
     let more = [String::new(), START.to_string()];
-    let performed = server.perform(lasting(), &policies, &batch, &more);
-    for (one, asked) in performed.into_iter().zip(&asked) {
+    let executed = server.execute(lasting(), &policies, &batch, &more);
+    for (one, asked) in executed.into_iter().zip(&asked) {
         assert_eq!(one, Ok(in_memory(&mut model, &policies, &[Some(0)], START, asked)));
     }
 }

@@ -169,19 +169,19 @@ fn with_ttls_from_start() -> Script {
 fn lives_until_settled(server: &mut Server, policies: &[Policy], trace: &[Step]) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let (script, began) = (with_ttls_from_start(), Instant::now());
-    let (mut now, mut settled_at, mut retry_at) = (START, START, START);
+    let (mut now, mut reset_at, mut retry_at) = (START, START, START);
     for step in trace {
-        now = step.time.onward_from(now, settled_at, retry_at);
+        now = step.time.onward_from(now, reset_at, retry_at);
         let policy = &policies[step.choice % policies.len()];
         let mut batch = Batch::new();
         batch.push(&names(policy), Key::new("a").unwrap(), step.cost.of(policy.limit()));
         let more = [String::new(), now.to_string()];
         let decision = server.decide(&script, policy, &batch, &more).remove(0).unwrap();
         let Decision { reset_after_ms, retry_after_ms, .. } = decision;
-        (settled_at, retry_at) = (now + reset_after_ms * 1_000, now + retry_after_ms * 1_000);
+        (reset_at, retry_at) = (now + reset_after_ms * 1_000, now + retry_after_ms * 1_000);
         let ttl: i64 = server.run(&[b"PTTL", &name(policy, "a")]);
         let lived = i64::try_from(began.elapsed().as_millis()).unwrap();
-        let needed = i64::try_from((settled_at - START) / 1_000).unwrap();
+        let needed = i64::try_from((reset_at - START) / 1_000).unwrap();
         prop_assert!(
             reset_after_ms == 0 || ttl - 1_000_000 + lived >= needed,
             "{} of {}",

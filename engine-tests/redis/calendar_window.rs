@@ -80,7 +80,7 @@ impl Client {
         let deadline = Instant::now() + Duration::from_secs(5);
         self.connection.decide(round, self.clock(), deadline, |round, answers| {
             let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
-            round.settle(answers, |one| decisions.push(one.map(|one| one.told.decision)));
+            round.settle(answers, |one| decisions.push(one.map(|one| one.response.decision)));
             told.send(decisions.into_iter().map(Result::unwrap).collect()).unwrap();
         });
         hears
@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Performs operations on keys in one round.
-    fn perform(&self, policies: &Arc<Policies>, calls: &[(&str, Operation)]) -> Vec<Decision> {
+    fn execute(&self, policies: &Arc<Policies>, calls: &[(&str, Operation)]) -> Vec<Decision> {
         let (names, mut batch) = (Names::new("several", policies), Batch::new());
         for (key, operation) in calls {
             let key = Some(Key::new(key).unwrap());
@@ -218,11 +218,11 @@ fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
     ];
     for (key, operation, units, status) in cases {
         let right = Client::new(&server, 0);
-        right.perform(&policies(20), &[(key, operation)]);
+        right.execute(&policies(20), &[(key, operation)]);
         let wrong = Client::new(&server, 400 * DAY.cast_signed());
         // The general way through the script reads the policies before the calendar first.
         let calls = [(key, Operation::TakeUpTo { units: 1 }), ("other", take.clone())];
-        let decisions = wrong.perform(&policies(units), &calls);
+        let decisions = wrong.execute(&policies(units), &calls);
         let statuses: Vec<Status> = decisions.iter().map(|decision| decision.status).collect();
         assert_eq!(statuses, [status, Status::Allowed], "{key}");
     }

@@ -105,7 +105,7 @@ pub(super) fn decide(
             let mut calls = calls.expect("parts say whose they are").iter();
             round.settle(answers, |one| {
                 let call = *calls.next().unwrap() as usize;
-                let told = one.map(|one| one.told.decision.remaining);
+                let told = one.map(|one| one.response.decision.remaining);
                 // A test that has seen enough does not listen any more.
                 let _unheard = sender.send(Outcome { call, after: begun.elapsed(), told });
             });

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
+use tollgate::execute::Execution;
 use tollgate::key::Key;
 use tollgate::operation::Operation;
-use tollgate::perform::Performed;
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
 use tollgate::store::redis::{Batch, Names, Part, Round, Unanswered, slot_of};
@@ -108,7 +108,7 @@ impl Call {
     }
 }
 
-type Told = Vec<Result<Performed, Unanswered>>;
+type Told = Vec<Result<Execution, Unanswered>>;
 
 fn decided(server: &mut Server, round: &Round, now: u64) -> Told {
     let answers: Vec<_> = round.jobs().iter().map(|job| run(server, job, now)).collect();

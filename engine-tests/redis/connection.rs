@@ -67,7 +67,7 @@ fn decided(
         deadline,
         |round, answers| {
             let mut decisions = Vec::new();
-            round.settle(answers, |one| decisions.push(one.map(|one| one.told.decision)));
+            round.settle(answers, |one| decisions.push(one.map(|one| one.response.decision)));
             // Nobody waits any more if this fails.
             let _unheard = told.send(decisions);
         },

@@ -1,10 +1,10 @@
 //! Holds in Redis: they are there if, and only if, what they are about was charged; and none stays.
 
-use tollgate::algorithm::Taken;
+use tollgate::algorithm::ChargeRecord;
 use tollgate::decision::Status;
+use tollgate::execute::Execution;
 use tollgate::key::Key;
 use tollgate::operation::{HoldId, Operation};
-use tollgate::perform::Performed;
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::store::redis::{Batch, CallError, Names, Script};
 
@@ -34,24 +34,24 @@ fn reserve(hold: u8, lasting: u64) -> Operation {
 }
 
 fn settle(hold: u8, actual: u64, at: u64) -> Operation {
-    let taken = vec![Taken { at, reset_at: at + HOUR }; 3];
+    let taken = vec![ChargeRecord { at, reset_at: at + HOUR }; 3];
     Operation::Settle { hold: [hold; 16], units: 4, actual, taken, expires_at: u64::MAX >> 11 }
 }
 
-fn perform(
+fn execute(
     server: &mut Server,
     operations: &[Operation],
     now: Option<u64>,
-) -> Vec<Result<Performed, CallError>> {
+) -> Vec<Result<Execution, CallError>> {
     let policies = policies();
     let (names, mut batch) = (Names::new("api", &policies), Batch::new());
     for operation in operations {
         batch.push_operation(&names, &[Some(Key::new(KEY).unwrap())], None, operation.clone());
     }
     match now {
-        None => server.perform(Script::deciding(), &policies, &batch, &[]),
+        None => server.execute(Script::deciding(), &policies, &batch, &[]),
         Some(now) => {
-            server.perform(lasting(), &policies, &batch, &[String::new(), now.to_string()])
+            server.execute(lasting(), &policies, &batch, &[String::new(), now.to_string()])
         }
     }
 }
@@ -60,13 +60,13 @@ fn one(
     server: &mut Server,
     operation: &Operation,
     now: Option<u64>,
-) -> Result<Performed, CallError> {
-    perform(server, std::slice::from_ref(operation), now).pop().unwrap()
+) -> Result<Execution, CallError> {
+    execute(server, std::slice::from_ref(operation), now).pop().unwrap()
 }
 
 fn remaining(server: &mut Server) -> Vec<u64> {
     let peeked = one(server, &Operation::Unblock, None).unwrap();
-    peeked.told.several.unwrap().limits.iter().map(|limit| limit.remaining).collect()
+    peeked.response.limits.unwrap().limits.iter().map(|limit| limit.remaining).collect()
 }
 
 fn held(server: &mut Server) -> Vec<Vec<u8>> {
@@ -89,15 +89,15 @@ fn the_set_expires_with_the_last_hold_and_not_before() {
 fn a_refused_reservation_leaves_no_hold() {
     let mut server = Server::start();
     let made =
-        perform(&mut server, &[reserve(1, SECOND), reserve(2, SECOND), reserve(3, SECOND)], None);
+        execute(&mut server, &[reserve(1, SECOND), reserve(2, SECOND), reserve(3, SECOND)], None);
     let statuses: Vec<_> =
-        made.iter().map(|one| one.as_ref().unwrap().told.decision.status).collect();
+        made.iter().map(|one| one.as_ref().unwrap().response.decision.status).collect();
     assert_eq!(statuses, [Status::Allowed, Status::Allowed, Status::Refused]);
     assert_eq!(held(&mut server).len(), 2);
     one(&mut server, &Operation::Reset, None).unwrap();
     one(&mut server, &Operation::Block { lasting: HOUR }, None).unwrap();
     let blocked = one(&mut server, &reserve(4, SECOND), None).unwrap();
-    assert_eq!((blocked.told.decision.status, blocked.units), (Status::Blocked, 0));
+    assert_eq!((blocked.response.decision.status, blocked.units), (Status::Blocked, 0));
     assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
 }
 
@@ -115,11 +115,11 @@ fn a_hold_is_settled_once_also_within_a_batch() {
         settle(2, 0, now),
     ];
     let units: Vec<_> =
-        perform(&mut server, &all, Some(now)).into_iter().map(|one| one.unwrap().units).collect();
+        execute(&mut server, &all, Some(now)).into_iter().map(|one| one.unwrap().units).collect();
     assert_eq!(units, [4, 4, 0, 0, 4, 3, 0]);
     assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
     let refused = one(&mut server, &reserve(3, SECOND), Some(now)).unwrap();
-    assert_eq!(refused.told.decision.status, Status::Refused);
+    assert_eq!(refused.response.decision.status, Status::Refused);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn where_holds_cannot_be_kept_nothing_is_charged() {
     one(&mut server, &Operation::Take { cost: 1 }, None).unwrap();
     let _: u64 = server.run(&[b"RPUSH", HOLDS, b"x"]);
     let all = [reserve(1, SECOND), Operation::Take { cost: 1 }, settle(1, 0, 0), settle(1, 9, 0)];
-    let [reserved, taken, settled, more] = perform(&mut server, &all, None).try_into().unwrap();
+    let [reserved, taken, settled, more] = execute(&mut server, &all, None).try_into().unwrap();
     assert_eq!(reserved, Err(CallError::Unreadable));
     assert_eq!(taken.unwrap().units, 1, "others are not concerned");
     assert_eq!((settled, more), (Err(CallError::Unreadable), Err(CallError::Unreadable)));
@@ -158,7 +158,7 @@ fn without_memory_there_is_neither_hold_nor_charge() {
     let mut server = Server::start();
     one(&mut server, &Operation::Take { cost: 1 }, None).unwrap();
     let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
-    for reserved in perform(&mut server, &[reserve(1, SECOND), reserve(2, SECOND)], None) {
+    for reserved in execute(&mut server, &[reserve(1, SECOND), reserve(2, SECOND)], None) {
         let Err(CallError::Unwritten(why)) = reserved else {
             panic!("{reserved:?} without memory")
         };
@@ -193,7 +193,7 @@ fn a_reset_forgets_the_holds_and_others_keep_theirs() {
     let _: u64 = server.run(&[b"ZADD", b"api:~holds:{b}", b"9000000000000000", &[1; 16]]);
     let all = [Operation::Reset, settle(1, 0, 0), reserve(2, SECOND)];
     let units: Vec<_> =
-        perform(&mut server, &all, None).into_iter().map(|one| one.unwrap().units).collect();
+        execute(&mut server, &all, None).into_iter().map(|one| one.unwrap().units).collect();
     assert_eq!(units, [0, 0, 4]);
     assert_eq!(held(&mut server), [[2; 16]]);
     let others: u64 = server.run(&[b"ZCARD", b"api:~holds:{b}"]);

@@ -89,14 +89,14 @@ impl<'a> Watched<'a> {
     }
 
     /// Performs an operation under a policy, and tells whether the key lives for long enough.
-    fn perform(&mut self, policy: &Policy, operation: Operation, now: u64) -> (Status, bool) {
+    fn execute(&mut self, policy: &Policy, operation: Operation, now: u64) -> (Status, bool) {
         let policies: Policies = policy.clone().into();
         let (names, key) = (Names::new("api", &policies), Key::new("a").unwrap());
         let mut batch = Batch::new();
         batch.push_operation(&names, &[Some(key)], None, operation);
         let more = [String::new(), now.to_string()];
-        let performed = self.server.perform(&self.script, &policies, &batch, &more).remove(0);
-        (performed.unwrap().told.decision.status, self.lives(&names.of(key)))
+        let executed = self.server.execute(&self.script, &policies, &batch, &more).remove(0);
+        (executed.unwrap().response.decision.status, self.lives(&names.of(key)))
     }
 
     fn lives(&mut self, name: &[u8]) -> bool {
@@ -132,7 +132,7 @@ fn lives(server: &mut Server, kind: Kind, specs: &[BucketSpec], trace: &[Step]) 
         let policy = &policies[step.choice % policies.len()];
         let other = &policies[(step.choice + 1) % policies.len()];
         let operation = operation(step, policy, other);
-        let (_, lives) = key.perform(policy, operation.clone(), now);
+        let (_, lives) = key.execute(policy, operation.clone(), now);
         prop_assert!(lives, "after {operation:?} under {policy:?}");
     }
     Ok(())
@@ -173,13 +173,13 @@ fn what_was_charged_outlives_an_override_with_a_shorter_horizon() {
         ];
         for change in changes {
             let mut key = Watched::new(&mut server, kind);
-            let mut perform = |operation, now| key.perform(&policy, operation, now);
-            assert_eq!(perform(Operation::Take { cost: 5 }, now), (Status::Allowed, true));
+            let mut execute = |operation, now| key.execute(&policy, operation, now);
+            assert_eq!(execute(Operation::Take { cost: 5 }, now), (Status::Allowed, true));
             for operation in change {
-                assert!(perform(operation, now).1);
+                assert!(execute(operation, now).1);
             }
             assert_eq!(
-                perform(Operation::Take { cost: 50 }, now),
+                execute(Operation::Take { cost: 50 }, now),
                 (Status::Allowed, true),
                 "{kind:?}"
             );

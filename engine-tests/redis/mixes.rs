@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::State as _;
+use tollgate::execute::Execution;
 use tollgate::key::Key;
 use tollgate::operation::Operation;
-use tollgate::perform::Performed;
 use tollgate::policies::Policies;
 use tollgate::policy::State;
 use tollgate::store::memory::MemoryStore;
@@ -18,7 +18,7 @@ use super::server::Server;
 use super::twins::{lasting, proven};
 use crate::calendar_window::CalendarSpec;
 use crate::compound_oracle::{CompoundOracle, Mix, Pair, Spec, any_mix};
-use crate::compounds::{Deed, Kept, any_deeds, judge, on, operation, settled_at, takes, unused};
+use crate::compounds::{Deed, Kept, any_deeds, judge, on, operation, reset_at, takes, unused};
 use crate::policies::WindowSpec;
 use crate::sliding_counter::CounterSpec;
 use crate::sliding_window::SlidingSpec;
@@ -38,19 +38,19 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    fn perform(
+    fn execute(
         &mut self,
         keys: &[Option<Key<'_>>],
         operation: &Operation,
         now: u64,
         expected: bool,
-    ) -> Performed {
+    ) -> Execution {
         let mut batch = Batch::new();
         batch.expect(expected);
         batch.push_operation(&self.names, keys, None, operation.clone());
         let mode = if matches!(operation, Operation::Peek { .. }) { "peek" } else { "" };
         let more = [mode.to_owned(), now.to_string()];
-        self.server.perform(self.script, &self.policies, &batch, &more).remove(0).unwrap()
+        self.server.execute(self.script, &self.policies, &batch, &more).remove(0).unwrap()
     }
 
     fn values(&mut self) -> Values {
@@ -105,7 +105,7 @@ fn is_of(name: &[u8], number: usize) -> bool {
 
 /// Whether a state is a log that has settled: any call may drop that.
 fn is_settled_log(now: u64) -> impl Fn(&(usize, &Kept)) -> bool {
-    move |(_, (state, _))| matches!(state, State::Log(_)) && state.settled_at() <= now
+    move |(_, (state, _))| matches!(state, State::Log(_)) && state.reset_at() <= now
 }
 
 /// Whether a policy notes a key at first sight, also if it refuses the call.
@@ -132,7 +132,7 @@ fn equal(
     let (mut kept, mut oracle) = (unused(&policies), CompoundOracle::new(mix));
     let (mut now, mut retry_at) = (START, START);
     for (&Step { time, cost, choice }, &deed) in trace.iter().zip(deeds) {
-        now = time.onward_from(now, settled_at(&kept), retry_at);
+        now = time.onward_from(now, reset_at(&kept), retry_at);
         let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
         let operation = operation(mix, deed, cost);
         let named = |subject| takes(&operation) || deed.concerns(subject);
@@ -146,25 +146,25 @@ fn equal(
         let before = shared.values();
         if takes(&operation) {
             let peek = Operation::Peek { cost: if choice % 5 == 0 { 0 } else { cost } };
-            let peeked = shared.perform(&keys, &peek, now, choice % 2 == 0);
-            prop_assert_eq!(peeked, ledger.perform(&keys, &peek, &now).unwrap(), "at {}", now);
+            let peeked = shared.execute(&keys, &peek, now, choice % 2 == 0);
+            prop_assert_eq!(peeked, ledger.execute(&keys, &peek, &now).unwrap(), "at {}", now);
             prop_assert_eq!(&shared.values(), &before, "after {:?} at {}", peek, now);
         }
-        let performed = shared.perform(&keys, &operation, now, choice % 2 == 0);
-        let in_memory = ledger.perform(&keys, &operation, &now).unwrap();
-        prop_assert_eq!(&performed, &in_memory, "{:?} at {}", operation, now);
-        judge(&mut oracle, which, now, &operation, &performed)?;
+        let executed = shared.execute(&keys, &operation, now, choice % 2 == 0);
+        let in_memory = ledger.execute(&keys, &operation, &now).unwrap();
+        prop_assert_eq!(&executed, &in_memory, "{:?} at {}", operation, now);
+        judge(&mut oracle, which, now, &operation, &executed)?;
         let settled_logs = (0..).zip(&kept).filter(is_settled_log(now));
         let settled_logs: Vec<usize> = settled_logs.map(|(number, _)| number).collect();
         let may_change = |name: &[u8]| settled_logs.iter().any(|&number| is_of(name, number));
         on(&policies, &mut kept, which, now, &operation);
-        if takes(&operation) && performed.units == 0 && keeps_values && !notes_first_sight(mix) {
+        if takes(&operation) && executed.units == 0 && keeps_values && !notes_first_sight(mix) {
             let (mut before, mut after) = (before, shared.values());
             before.retain(|name, _| !may_change(name));
             after.retain(|name, _| !may_change(name));
             prop_assert_eq!(after, before, "after {:?} at {}", operation, now);
         }
-        retry_at = now + performed.told.decision.retry_after_ms * 1_000;
+        retry_at = now + executed.response.decision.retry_after_ms * 1_000;
     }
     Ok(())
 }

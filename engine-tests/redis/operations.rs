@@ -1,19 +1,19 @@
 //! Several policies and all operations: the Lua script on a real server does what
-//! [`tollgate::perform`] does, to the last field, and leaves the same behind.
+//! [`tollgate::execute`] does, to the last field, and leaves the same behind.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, FixedWindow, LogLimit, SlidingLog, Taken};
+use tollgate::algorithm::{Algorithm as _, ChargeRecord, FixedWindow, LogLimit, SlidingLog};
 use tollgate::calendar::Every;
+use tollgate::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::key::Key;
+use tollgate::multi_policy::Response;
 use tollgate::operation::{HoldId, Operation};
-use tollgate::perform::{Extras, Part, Performed, perform};
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::{Policy, State};
-use tollgate::several::Told;
 use tollgate::store::redis::{Batch, Names, Script};
 
 use super::server::Server;
@@ -104,7 +104,7 @@ fn any_choices(steps: usize) -> impl Strategy<Value = Vec<Step>> {
 /// What is kept of a policy's key.
 pub(super) struct Kept {
     state: State,
-    extras: Extras,
+    extras: KeyMetadata,
 }
 
 /// Keys by policy and number, as memory would keep them; and the holds that Redis keeps.
@@ -118,7 +118,7 @@ pub(super) struct Model {
 /// A call that has taken units.
 struct Call {
     keys: Vec<Option<usize>>,
-    told: Told,
+    told: Response,
     units: u64,
     /// Its hold and the end of that, if it was a reservation.
     hold: Option<(HoldId, u64)>,
@@ -180,16 +180,16 @@ fn settle(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Opera
 }
 
 /// A decision's call, by policy.
-pub(super) fn taken(policies: &Policies, told: &Told) -> Vec<Taken> {
+pub(super) fn taken(policies: &Policies, told: &Response) -> Vec<ChargeRecord> {
     let at = told.decision.at;
-    let resets = match &told.several {
+    let resets = match &told.limits {
         None => vec![told.decision.reset_after_ms],
         Some(several) => several.limits.iter().map(|limit| limit.reset_after_ms).collect(),
     };
     let mut resets = resets.into_iter();
     let taken = policies.named().iter().map(|named| {
         let own: Vec<_> = resets.by_ref().take(named.policy.named_limits().max(1)).collect();
-        Taken { at, reset_at: at + own.into_iter().max().unwrap_or(0) * 1_000 }
+        ChargeRecord { at, reset_at: at + own.into_iter().max().unwrap_or(0) * 1_000 }
     });
     taken.collect()
 }
@@ -210,17 +210,18 @@ pub(super) fn in_memory(
     keys: &[Option<usize>],
     now: u64,
     operation: &Operation,
-) -> Performed {
+) -> Execution {
     for (index, named) in policies.named().iter().enumerate() {
         if let Some(key) = keys[named.subject] {
-            let unused = || Kept { state: named.policy.unused(), extras: Extras::default() };
+            let unused =
+                || Kept { state: named.policy.initial_state(), extras: KeyMetadata::default() };
             model.kept.entry((index, key)).or_insert_with(unused);
         }
     }
     let mut kept: Vec<_> = (0..policies.named().len()).map(|_| None).collect();
     for (&(index, key), one) in &mut model.kept {
         if keys[policies.named()[index].subject] == Some(key) {
-            kept[index] = Some(Part { state: &mut one.state, extras: &mut one.extras });
+            kept[index] = Some(KeyEntry { state: &mut one.state, metadata: &mut one.extras });
         }
     }
     let mut operation = operation.clone();
@@ -235,13 +236,13 @@ pub(super) fn in_memory(
         }
         _ => {}
     }
-    let performed = perform(policies, &mut kept, now, &operation);
+    let executed = execute(policies, &mut kept, now, &operation);
     if let Operation::Reserve { hold, lasting, .. } = operation
-        && performed.units > 0
+        && executed.units > 0
     {
         model.holds.insert(hold, (keys[0], now + lasting));
     }
-    performed
+    executed
 }
 
 /// The keys of a reservation.
@@ -274,11 +275,11 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
     let mut model = Model::default();
     let mut calls: Vec<Call> = Vec::new();
     let mut log: Vec<String> = Vec::new();
-    let (mut now, mut settled_at, mut retry_at) = (START, START, START);
+    let (mut now, mut reset_at, mut retry_at) = (START, START, START);
     for steps in trace.chunk_by(|_, next| !next.choice.is_multiple_of(3)) {
         now = match kind {
-            Kind::Onward => steps[0].time.onward_from(now, settled_at, retry_at),
-            Kind::Stepping | Kind::Units => steps[0].time.from(now, settled_at, retry_at),
+            Kind::Onward => steps[0].time.onward_from(now, reset_at, retry_at),
+            Kind::Stepping | Kind::Units => steps[0].time.from(now, reset_at, retry_at),
         };
         let mut batch = Batch::new();
         let mut expected = Vec::new();
@@ -301,28 +302,28 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
                 .map(|text| text.as_deref().map(|text| Key::new(text).unwrap()))
                 .collect();
             batch.push_operation(&names, &texts, None, asked.clone());
-            let performed = in_memory(&mut model, policies, &keys, now, &asked);
-            if is_take && performed.units > 0 {
+            let executed = in_memory(&mut model, policies, &keys, now, &asked);
+            if is_take && executed.units > 0 {
                 let hold = match &asked {
                     Operation::Reserve { hold, lasting, .. } => Some((*hold, now + lasting)),
                     _ => None,
                 };
-                let (told, units) = (performed.told.clone(), performed.units);
+                let (told, units) = (executed.response.clone(), executed.units);
                 calls.push(Call { keys: keys.clone(), told, units, hold });
             }
             let millis = |after: u64| now + after * 1_000;
-            retry_at = millis(performed.told.decision.retry_after_ms);
-            settled_at = millis(performed.told.decision.reset_after_ms);
+            retry_at = millis(executed.response.decision.retry_after_ms);
+            reset_at = millis(executed.response.decision.reset_after_ms);
             log.push(format!(
                 "{now}: {keys:?} {asked:?}: {:?} {}",
-                performed.told.decision, performed.units
+                executed.response.decision, executed.units
             ));
-            expected.push((asked, performed));
+            expected.push((asked, executed));
         }
         batch.expect(steps[0].choice % 2 == 0);
         let more = [String::new(), now.to_string()];
-        let performed = server.perform(script, policies, &batch, &more);
-        for (one, (asked, expected)) in performed.into_iter().zip(expected) {
+        let executed = server.execute(script, policies, &batch, &more);
+        for (one, (asked, expected)) in executed.into_iter().zip(expected) {
             prop_assert_eq!(one, Ok(expected), "{:?} at {}, after {:#?}", asked, now, log);
         }
     }
@@ -336,17 +337,17 @@ fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
     for kind in 0..12 {
         let policies = Policies::one(policy(kind, 10));
         let names = Names::new(&format!("own-{kind}"), &policies);
-        let mut perform = |operation: Operation| {
+        let mut execute = |operation: Operation| {
             let mut batch = Batch::new();
             batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
-            server.perform(Script::deciding(), &policies, &batch, &[]).remove(0).unwrap()
+            server.execute(Script::deciding(), &policies, &batch, &[]).remove(0).unwrap()
         };
-        perform(Operation::Take { cost: 2 });
+        execute(Operation::Take { cost: 2 });
         let own = vec![Some(Arc::new(renumbered(&policies.named()[0].policy, 19)))];
-        perform(Operation::Override { policies: own, lasting: HOUR });
+        execute(Operation::Override { policies: own, lasting: HOUR });
         for _ in 0..4 {
-            let taken = perform(Operation::Take { cost: 1 });
-            assert_eq!((taken.units, taken.told.decision.limit >= 19), (1, true), "{kind}");
+            let taken = execute(Operation::Take { cost: 1 });
+            assert_eq!((taken.units, taken.response.decision.limit >= 19), (1, true), "{kind}");
         }
     }
 }

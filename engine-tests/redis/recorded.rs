@@ -70,20 +70,20 @@ impl<'a> Recorder<'a> {
         Self { server, policies, names, script }
     }
 
-    fn perform(&mut self, operation: Operation, now: u64) -> Decision {
+    fn execute(&mut self, operation: Operation, now: u64) -> Decision {
         let mut batch = Batch::new();
         let key = Key::new("a").unwrap();
         batch.push_operation(&self.names, &[Some(key)], None, operation);
         let more = [String::new(), now.to_string()];
-        let performed = self.server.perform(&self.script, &self.policies, &batch, &more).remove(0);
-        performed.unwrap().told.decision
+        let executed = self.server.execute(&self.script, &self.policies, &batch, &more).remove(0);
+        executed.unwrap().response.decision
     }
 
     /// What a second after the start is told of a call, made or only looked at.
     fn told(&mut self) -> String {
         let now = START + SECOND;
-        let peeked = in_words(self.perform(Operation::Peek { cost: 1 }, now));
-        let taken = in_words(self.perform(Operation::Take { cost: 2 }, now));
+        let peeked = in_words(self.execute(Operation::Peek { cost: 1 }, now));
+        let taken = in_words(self.execute(Operation::Take { cost: 2 }, now));
         format!("{peeked}; {taken}")
     }
 
@@ -169,7 +169,7 @@ fn record(server: &mut Server) -> Records {
         for (name, operations) in scenarios(&policy, &other) {
             let mut key = Recorder::new(server, &policy);
             for (operation, step) in operations.into_iter().zip(0..) {
-                key.perform(operation, START + step * 100 * MILLI);
+                key.execute(operation, START + step * 100 * MILLI);
             }
             let commands = key.commands();
             let told = key.told();

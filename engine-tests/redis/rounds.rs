@@ -82,7 +82,7 @@ fn holds(
             let mut batch = Batch::new();
             for &(_, key, cost) in steps.iter().filter(|step| step.0 == limiter) {
                 batch.push(&names, Key::new(&format!("key {key}")).unwrap(), cost);
-                let state = states.entry((limiter, key)).or_insert_with(|| policy.unused());
+                let state = states.entry((limiter, key)).or_insert_with(|| policy.initial_state());
                 expected.push(decision::take(policy, state, now, cost));
             }
             if !batch.is_empty() {
@@ -93,7 +93,7 @@ fn holds(
         prop_assert_eq!(jobs.len(), 1);
         let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
         let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
-        round.settle(&answers, |one| decisions.push(one.map(|one| one.told.decision)));
+        round.settle(&answers, |one| decisions.push(one.map(|one| one.response.decision)));
         let expected: Vec<_> = expected.into_iter().map(Ok).collect();
         prop_assert_eq!(decisions, expected);
     }

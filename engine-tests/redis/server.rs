@@ -12,10 +12,10 @@ use redis::{Client, Connection, Value as RedisReply};
 use tokio::runtime::Runtime;
 use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::decision::Decision;
-use tollgate::perform::Performed;
+use tollgate::execute::Execution;
+use tollgate::multi_policy::Response;
 use tollgate::policies::Policies;
 use tollgate::policy::Policy;
-use tollgate::several::Told;
 use tollgate::store::redis::{
     Access, Address, Batch, CallError, Connection as StoreConnection, Credentials, Login, Patience,
     Reply, Route, Script, Value,
@@ -199,19 +199,19 @@ impl Server {
         policy: &Policy,
         batch: &Batch,
         more: &[String],
-    ) -> Vec<Result<Told, CallError>> {
-        let performed = self.perform(script, &policy.clone().into(), batch, more).into_iter();
-        performed.map(|one| one.map(|one| one.told)).collect()
+    ) -> Vec<Result<Response, CallError>> {
+        let executed = self.execute(script, &policy.clone().into(), batch, more).into_iter();
+        executed.map(|one| one.map(|one| one.response)).collect()
     }
 
     /// What becomes of the calls of a batch, by a script, with what more arguments it takes.
-    pub(crate) fn perform(
+    pub(crate) fn execute(
         &mut self,
         script: &Script,
         policies: &Policies,
         batch: &Batch,
         more: &[String],
-    ) -> Vec<Result<Performed, CallError>> {
+    ) -> Vec<Result<Execution, CallError>> {
         let (mut batch, mut request) = (batch.clone(), Vec::new());
         batch.set_time(more.get(1).map_or_else(|| SystemClock.now(), |now| now.parse().unwrap()));
         batch.write(policies, &mut request);
@@ -225,7 +225,7 @@ impl Server {
             panic!("a script answers with a list");
         };
         let values: Vec<Value> = values.into_iter().map(value).collect();
-        batch.performed(policies, &mut Reply::new(&values)).collect()
+        batch.executed(policies, &mut Reply::new(&values)).collect()
     }
 }
 

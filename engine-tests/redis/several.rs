@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use tollgate::decision::Status;
+use tollgate::execute::Execution;
 use tollgate::key::Key;
 use tollgate::operation::Operation;
-use tollgate::perform::Performed;
 use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::store::redis::{Batch, CallError, Names, Script};
 
@@ -15,11 +15,11 @@ use super::server::Server;
 
 const HOUR: u64 = 3_600_000_000;
 
-fn perform(
+fn execute(
     server: &mut Server,
     policies: &Policies,
     operation: Operation,
-) -> Result<Performed, CallError> {
+) -> Result<Execution, CallError> {
     perform_as(server, policies, operation, false)
 }
 
@@ -29,12 +29,12 @@ fn perform_as(
     policies: &Policies,
     operation: Operation,
     expected: bool,
-) -> Result<Performed, CallError> {
+) -> Result<Execution, CallError> {
     let mut batch = Batch::new();
     batch.expect(expected);
     let key = Some(Key::new("a").unwrap());
     batch.push_operation(&Names::new("api", policies), &[key], None, operation);
-    server.perform(Script::deciding(), policies, &batch, &[]).remove(0)
+    server.execute(Script::deciding(), policies, &batch, &[]).remove(0)
 }
 
 /// The milliseconds that the only key has to live; nothing if there is none.
@@ -53,7 +53,7 @@ fn a_key_lives_as_long_as_its_block_and_its_own_numbers_last_and_not_for_ever() 
             let policies = Policies::one(policy(kind, 10));
             let mut done = |operation| {
                 let asked = format!("{operation:?}");
-                perform(&mut server, &policies, operation)
+                execute(&mut server, &policies, operation)
                     .unwrap_or_else(|error| panic!("{error}: {asked}, kind {kind}"));
                 ttl(&mut server)
             };
@@ -99,7 +99,7 @@ fn a_key_that_cannot_be_read_fails_the_call_and_no_policy_is_charged() {
             let policies = three(kinds);
             // Twice, so that all keys are known.
             for _ in 0..2 {
-                perform(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
+                execute(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
             }
             let mut names: Vec<Vec<u8>> = server.run(&[b"KEYS", b"*"]);
             names.sort();
@@ -127,7 +127,7 @@ fn without_memory_no_policy_is_charged_and_the_caller_hears_why() {
             let _: () = server.run(&[b"FLUSHALL"]);
             let policies = three(kinds);
             if used {
-                perform(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
+                execute(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
             }
             let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
             for operation in [
@@ -144,9 +144,9 @@ fn without_memory_no_policy_is_charged_and_the_caller_hears_why() {
                 }
             }
             let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
-            let performed = perform(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
-            assert_eq!(performed.told.decision.status, Status::Allowed);
-            let limits = performed.told.several.unwrap().limits;
+            let executed = execute(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
+            assert_eq!(executed.response.decision.status, Status::Allowed);
+            let limits = executed.response.limits.unwrap().limits;
             let spent = u64::from(used) + 1;
             assert!(limits.iter().all(|one| one.remaining + spent >= 9), "{limits:?}");
             // A rate gains a unit every 70 milliseconds or more.

@@ -5,11 +5,11 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::algorithm::{Algorithm as _, Look};
+use tollgate::algorithm::{Algorithm as _, Preview};
 use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
+use tollgate::multi_policy;
 use tollgate::policy::{Policy, State};
-use tollgate::several;
 use tollgate::store::redis::{Batch, CallError, Names, Script};
 
 use super::server::Server;
@@ -106,15 +106,18 @@ fn what_is_told_of_each_limit_and_what_a_peek_tells_equal_memory() {
             now = step.time.from(now, now, now);
             let cost = step.cost.of(policy.limit());
             let (batch, _) = batch(&policy, &[("a", cost)]);
-            let state = states.entry(policy.tag()).or_insert_with(|| policy.unused());
+            let state = states.entry(policy.tag()).or_insert_with(|| policy.initial_state());
             let peek = [String::from("peek"), now.to_string()];
-            let Look { outcome, standings, .. } = policy.look(state, now, cost);
+            let Preview { outcome, statuses, .. } = policy.preview(state, now, cost);
             let peeked = server.tell(lasting(), &policy, &batch, &peek).remove(0).unwrap();
             let named = policy.named_limits() > 0;
-            prop_assert_eq!(peeked, several::Told::of(named, &standings, now, cost, outcome));
+            prop_assert_eq!(
+                peeked,
+                multi_policy::Response::of(named, &statuses, now, cost, outcome)
+            );
             let more = [String::new(), now.to_string()];
             let told = server.tell(lasting(), &policy, &batch, &more).remove(0).unwrap();
-            prop_assert_eq!(told, several::take(&policy, state, now, cost));
+            prop_assert_eq!(told, multi_policy::take(&policy, state, now, cost));
         }
         Ok(())
     });
@@ -336,14 +339,14 @@ fn pushing_out_removes_no_more_than_a_hundred_entries_either() {
     for _ in 0..5 {
         server.decide(lasting(), &policy, &fill, &[String::new(), START.to_string()]);
     }
-    let mut state = policy.unused();
+    let mut state = policy.initial_state();
     for _ in 0..5_000 {
         policy.charge(&mut state, START, 1);
     }
     for call in 1..=60 {
         let now = START + call;
         let told = take_at(&mut server, &policy, 5_000, now);
-        assert_eq!(several::take(&policy, &mut state, now, 5_000), told.into());
+        assert_eq!(multi_policy::take(&policy, &mut state, now, 5_000), told.into());
         let entries: u64 = server.run(&[b"ZCARD", &name(&policy, "a")]);
         let State::Log(log) = &state else { panic!("{state:?} is no log") };
         assert_eq!(entries, u64::try_from(log.entries()).unwrap());

@@ -101,10 +101,10 @@ fn peeks_equal(
 ) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let (mut now, mut retry_at) = (START, START);
-    let mut state = layout(specs[0]).unused();
+    let mut state = layout(specs[0]).initial_state();
     for step in trace {
         let policy = layout(specs[step.choice % specs.len()]);
-        now = step.time.from(now, state.settled_at(), retry_at);
+        now = step.time.from(now, state.reset_at(), retry_at);
         let cost = step.cost.of(policy.limit());
         let before = stored(server, &policy, "a");
         for cost in [cost, 0, 1] {
@@ -315,7 +315,7 @@ fn running_totals_begin_anew_before_they_pass_what_a_double_holds() {
     let mut server = Server::start();
     let limit = (1 << 53) - 1;
     let policy = SlidingSpec { limit, window: SECOND, buckets: 4 }.list();
-    let mut state = policy.unused();
+    let mut state = policy.initial_state();
     let mut restarts = 0;
     let mut last = 0;
     for call in 0..400 {
@@ -387,19 +387,19 @@ fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
         let policies: Policies = layout(numbers(SECOND)).into();
         let own = Arc::new(layout(numbers(500 * MILLI)));
         let names = Names::new("blocked", &policies);
-        let mut perform = |operation, now: u64| {
+        let mut execute = |operation, now: u64| {
             let mut batch = Batch::new();
             batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
             let more = [String::new(), now.to_string()];
-            server.perform(lasting(), &policies, &batch, &more).remove(0).unwrap().told.decision
+            server.execute(lasting(), &policies, &batch, &more).remove(0).unwrap().response.decision
         };
-        perform(Operation::Take { cost: 7 }, START);
-        perform(Operation::Override { policies: vec![Some(own)], lasting: HOUR }, START);
+        execute(Operation::Take { cost: 7 }, START);
+        execute(Operation::Override { policies: vec![Some(own)], lasting: HOUR }, START);
         let later = START + 700 * MILLI;
-        perform(Operation::Block { lasting: SECOND }, later);
-        perform(Operation::Unblock, later);
-        perform(Operation::ClearOverride, later);
-        assert_eq!(perform(Operation::Peek { cost: 0 }, later).remaining, 3);
+        execute(Operation::Block { lasting: SECOND }, later);
+        execute(Operation::Unblock, later);
+        execute(Operation::ClearOverride, later);
+        assert_eq!(execute(Operation::Peek { cost: 0 }, later).remaining, 3);
         let _: () = server.run(&[b"FLUSHALL"]);
     }
 }
@@ -414,15 +414,15 @@ fn a_settled_key_is_dropped_by_what_writes_it() {
         let names = Names::new("settled", &policies);
         let key = Key::new("a").unwrap();
         let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
-        let mut perform = |operation, now: u64| {
+        let mut execute = |operation, now: u64| {
             let mut batch = Batch::new();
             batch.push_operation(&names, &[Some(key)], None, operation);
-            server.perform(&script, &policies, &batch, &[String::new(), now.to_string()]).remove(0)
+            server.execute(&script, &policies, &batch, &[String::new(), now.to_string()]).remove(0)
         };
         let start = START.next_multiple_of(SECOND);
-        perform(Operation::Take { cost: 7 }, start).unwrap();
-        perform(Operation::Block { lasting: SECOND }, start).unwrap();
-        perform(Operation::Unblock, start + 3 * SECOND + 500).unwrap();
+        execute(Operation::Take { cost: 7 }, start).unwrap();
+        execute(Operation::Block { lasting: SECOND }, start).unwrap();
+        execute(Operation::Unblock, start + 3 * SECOND + 500).unwrap();
         let exists: i64 = server.run(&[b"EXISTS", &names.of(key)]);
         assert_eq!(exists, 0);
     }

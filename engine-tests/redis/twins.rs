@@ -65,9 +65,9 @@ fn check_expiries<'a>(
     now: u64,
 ) -> TestCaseResult {
     let expiries: HashMap<Vec<u8>, u64> = server.run(&[b"HGETALL", b"expiries"]);
-    for (key, state) in states.filter(|(_, state)| state.settled_at() > now) {
+    for (key, state) in states.filter(|(_, state)| state.reset_at() > now) {
         let expires_at = expiries.get(&names.of(Key::new(&key.to_string()).unwrap()));
-        let ends_at = state.settled_at();
+        let ends_at = state.reset_at();
         prop_assert!(
             expires_at.is_some_and(|at| *at >= ends_at),
             "{:?} of {}",
@@ -97,9 +97,9 @@ pub(crate) fn equal<O: Oracle>(
     let names = Names::new("twins", &policies[0].clone().into());
     let mut states: HashMap<usize, State> = HashMap::new();
     let mut oracles: HashMap<usize, O> = HashMap::new();
-    let (mut now, mut settled_at, mut retry_at) = (START, START, START);
+    let (mut now, mut reset_at, mut retry_at) = (START, START, START);
     for steps in batches(trace) {
-        now = steps[0].time.from(now, settled_at, retry_at);
+        now = steps[0].time.from(now, reset_at, retry_at);
         let version = steps[0].choice / 16 % specs.len();
         let policy = &policies[version];
         let calls: Vec<_> =
@@ -112,11 +112,11 @@ pub(crate) fn equal<O: Oracle>(
         let decisions = server.decide(script, policy, &batch, &[String::new(), now.to_string()]);
         for ((key, cost), decision) in calls.into_iter().zip(decisions) {
             let decision = decision.unwrap();
-            let state = states.entry(key).or_insert_with(|| policy.unused());
+            let state = states.entry(key).or_insert_with(|| policy.initial_state());
             prop_assert_eq!(decision, decision::take(policy, state, now, cost), "memory");
             let oracle = oracles.entry(key).or_insert_with(new_oracle);
             prop_assert_eq!(told(decision), oracle.take(specs[version], now, cost), "oracle");
-            (settled_at, retry_at) = (state.settled_at(), now + decision.retry_after_ms * 1_000);
+            (reset_at, retry_at) = (state.reset_at(), now + decision.retry_after_ms * 1_000);
         }
         check_expiries(server, &names, states.iter().map(|(key, state)| (*key, state)), now)?;
     }

@@ -155,9 +155,9 @@ impl RateState {
 }
 
 impl State for RateState {
-    fn settled_at(&self) -> Micros {
+    fn reset_at(&self) -> Micros {
         let full_at = self.arrival.micros + u64::from(self.arrival.part > 0);
-        levels::settled_at(full_at, self.numbers.lingers)
+        levels::reset_at(full_at, self.numbers.lingers)
     }
 
     fn drains(&self) -> bool {

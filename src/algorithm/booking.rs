@@ -1,14 +1,13 @@
-//! Booking ahead: a caller who would be refused gets the time at which it may go on.
+//! Booking ahead: a call that would be refused gets the time at which it may proceed.
 //!
-//! A *slot* is the first whole microsecond at which a cost would be admitted if nobody else came. To book
-//! it is to charge the cost as of that time. Slots are given in the order in which they are asked for,
-//! and until the last one has come nobody is admitted before it; so slots obey the law of the rate
-//! as calls do.
+//! A *slot* is the first whole microsecond at which a cost would be admitted if no other call came. To book
+//! a slot is to charge the cost as of that time. Slots are assigned in call order, and until the last slot
+//! has come no call is admitted before it. So slots obey the law of the rate as calls do.
 //!
-//! Whoever decides by several policies books the latest of their slots under each of them.
+//! Under several policies a call books the latest of their slots under each of them.
 //!
-//! Source: the pacer whose `Take` blocks until its slot. Unlike there, a slot is known at once and
-//! can be given back, and a wait can be refused because it would be too long.
+//! Source: the pacer whose `Take` blocks until its slot. Unlike there, a slot is known at once and can be
+//! cancelled, and a wait can be refused because it would be too long.
 
 use std::sync::Arc;
 
@@ -17,23 +16,23 @@ use super::rate::RateBased;
 use super::{Algorithm, Outcome, State};
 use crate::time::Micros;
 
-/// A slot that was booked: what [`Bookable::unbook`] gives back.
+/// A booked slot, which [`Bookable::unbook`] cancels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Booking<S> {
-    /// The state as it was.
+    /// The state before the booking.
     pub before: S,
-    /// The state that the booking left.
+    /// The state after the booking.
     pub left: S,
 }
 
-/// The numbers of a rate's state.
+/// How many numbers a rate's state has.
 const STATE_LENGTH: usize = 7;
 
-/// The numbers of a booking under a rate: those of the state as it was, and of the state that it left.
+/// How many numbers a booking under a rate has: those of the states before and after it.
 pub const BOOKING_LENGTH: usize = 2 * STATE_LENGTH;
 
 impl RateState {
-    /// The state as numbers below 2^53, to be kept elsewhere.
+    /// The state as numbers below 2^53.
     #[must_use]
     pub fn to_numbers(&self) -> [u64; STATE_LENGTH] {
         let RateNumbers { period, units, burst, lingers, booked_until } = *self.numbers;
@@ -41,7 +40,7 @@ impl RateState {
         [micros, part, period, units, burst, u64::from(lingers), booked_until]
     }
 
-    /// The state of these numbers; `None` if they are none of a state.
+    /// The state of these numbers; `None` if they are invalid.
     #[must_use]
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         let &[micros, part, period, units, burst, lingers, booked_until] = numbers else {
@@ -56,7 +55,7 @@ impl RateState {
 }
 
 impl Booking<RateState> {
-    /// The booking as [`BOOKING_LENGTH`] numbers below 2^53, to be kept elsewhere.
+    /// The booking as [`BOOKING_LENGTH`] numbers below 2^53.
     #[must_use]
     pub fn to_numbers(&self) -> [u64; BOOKING_LENGTH] {
         let mut numbers = [0; BOOKING_LENGTH];
@@ -65,7 +64,7 @@ impl Booking<RateState> {
         numbers
     }
 
-    /// The booking of these numbers; `None` if they are none of a booking.
+    /// The booking of these numbers; `None` if they are invalid.
     #[must_use]
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
         let (before, left) = numbers.split_at_checked(STATE_LENGTH)?;
@@ -76,16 +75,18 @@ impl Booking<RateState> {
     }
 }
 
-/// An algorithm under which slots can be booked ahead.
+/// An algorithm that can book slots.
 pub trait Bookable: Algorithm<State: State> {
-    /// The first whole microsecond, `now` or later, at which `cost` units, at least 1, would be admitted if
-    /// nobody else came; `None` if they can never be. The state has been [met](Algorithm::meet) at `now`.
+    /// The first whole microsecond from `now` on at which `cost` units, at least 1, would be admitted if no
+    /// other call came; `None` if they never fit. The state has been [normalized](Algorithm::normalize) at
+    /// `now`.
     ///
-    /// Whether that is too long to wait is for the caller to say: nothing is booked yet.
+    /// It books nothing: the caller decides whether the wait is too long.
     fn slot(&self, state: &Self::State, now: Micros, cost: u64) -> Option<Micros>;
 
-    /// Charges `cost` units, at least 1, as of `slot`: its own slot or a later one, at most [`MAX_WAIT`]
-    /// after `now`. `None` for any other, and then nothing is charged. The state has been met at `now`.
+    /// Charges `cost` units, at least 1, as of `slot`: the call's slot or a later time, at most [`MAX_WAIT`]
+    /// after `now`. For any other time it charges nothing, and returns `None`. The state has been normalized
+    /// at `now`.
     fn book(
         &self,
         state: &mut Self::State,
@@ -94,8 +95,8 @@ pub trait Bookable: Algorithm<State: State> {
         slot: Micros,
     ) -> Option<Booking<Self::State>>;
 
-    /// Gives a slot back, and tells whether it did: only if the state is still what the booking left, so if
-    /// nobody has booked or taken anything behind it. All is then as if it had never been booked.
+    /// Cancels a booking, and returns whether it did. It does so only if the state is still that after the
+    /// booking: nothing was booked or taken since. The state is then that before the booking.
     fn unbook(&self, state: &mut Self::State, booking: &Booking<Self::State>) -> bool {
         let is_last = *state == booking.left;
         if is_last {
@@ -138,7 +139,7 @@ impl<T: RateBased> Bookable for T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{Arrival, Gcra, Levels, Taken, TokenBucket};
+    use crate::algorithm::{Arrival, ChargeRecord, Gcra, Levels, TokenBucket};
 
     const SECOND: Micros = 1_000_000;
 
@@ -148,7 +149,7 @@ mod tests {
 
     /// Waits as long as it takes.
     fn wait(gcra: &Gcra, state: &mut RateState, now: Micros, cost: u64) -> Micros {
-        gcra.meet(state, now);
+        gcra.normalize(state, now);
         let slot = gcra.slot(state, now, cost).unwrap();
         assert!(gcra.book(state, now, cost, slot).is_some());
         slot
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn slots_follow_each_other_at_the_interval() {
         let ten = per_second(10, 2);
-        let mut state = ten.unused();
+        let mut state = ten.initial_state();
         let slots = [0; 5].map(|now| wait(&ten, &mut state, now, 1));
         assert_eq!(slots, [0, 0, 100_000, 200_000, 300_000]);
         assert_eq!(wait(&ten, &mut state, 250_000, 2), 500_000);
@@ -166,8 +167,8 @@ mod tests {
     #[test]
     fn nobody_overtakes_those_who_wait() {
         let ten = per_second(10, 10);
-        let mut state = ten.unused();
-        ten.meet(&mut state, 0);
+        let mut state = ten.initial_state();
+        ten.normalize(&mut state, 0);
         // Another policy's slot is later than this one's own.
         ten.book(&mut state, 0, 1, SECOND).unwrap();
         assert_eq!(
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn only_its_own_slot_or_a_later_one_can_be_booked_and_none_beyond_an_hour() {
         let one = per_second(1, 1);
-        let mut state = one.unused();
+        let mut state = one.initial_state();
         one.charge(&mut state, 0, 1);
         let before = state.clone();
         for (cost, slot) in [(1, SECOND - 1), (1, MAX_WAIT + 1), (2, SECOND), (0, SECOND)] {
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn a_slot_is_given_back_only_if_nobody_is_behind_it() {
         let one = per_second(1, 1);
-        let mut state = one.unused();
+        let mut state = one.initial_state();
         one.charge(&mut state, 0, 1);
         let before = state.clone();
         let first = one.book(&mut state, 0, 1, SECOND).unwrap();
@@ -213,8 +214,8 @@ mod tests {
     fn a_booking_is_known_by_its_numbers() {
         let levels = Levels { capacity: 3, initial: 1, debt: 2 };
         let bucket = TokenBucket::with_levels(levels, 7, SECOND).unwrap();
-        let mut state = bucket.unused();
-        bucket.meet(&mut state, 7);
+        let mut state = bucket.initial_state();
+        bucket.normalize(&mut state, 7);
         let booking = bucket.book(&mut state, 7, 2, SECOND).unwrap();
         let numbers: Vec<_> = booking.to_numbers().into();
         assert_eq!(numbers.len(), BOOKING_LENGTH);
@@ -227,10 +228,10 @@ mod tests {
     #[test]
     fn nothing_comes_back_while_somebody_waits() {
         let one = per_second(1, 1);
-        let mut state = one.unused();
+        let mut state = one.initial_state();
         one.charge(&mut state, 0, 1);
         let slots = [0; 2].map(|now| wait(&one, &mut state, now, 1));
-        let taken = Taken { at: 0, reset_at: 4 * SECOND };
+        let taken = ChargeRecord { at: 0, reset_at: 4 * SECOND };
         assert_eq!(one.refund(&mut state, SECOND / 2, 1, taken), 0);
         assert_eq!((slots, wait(&one, &mut state, 0, 1)), ([SECOND, 2 * SECOND], 3 * SECOND));
         assert_eq!(one.refund(&mut state, 3 * SECOND, 1, taken), 1);
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn another_version_books_behind_those_who_wait() {
         let (slow, fast) = (per_second(1, 1), per_second(10, 1));
-        let mut state = slow.unused();
+        let mut state = slow.initial_state();
         let slots = [0; 11].map(|now| wait(&slow, &mut state, now, 1));
         assert_eq!(slots[10], 10 * SECOND);
         // The unit of the last slot is still on the books then, and drains at the new rate.
@@ -253,11 +254,11 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_far_ahead_and_back_locks_a_key_for_no_longer_than_the_horizon() {
         let ten = per_second(10, 10);
-        let mut state = ten.unused();
+        let mut state = ten.initial_state();
         let day = 86_400 * SECOND;
         ten.charge(&mut state, day, 10);
         wait(&ten, &mut state, day, 1);
-        ten.meet(&mut state, 0);
+        ten.normalize(&mut state, 0);
         assert_eq!(state.arrival, Arrival { micros: SECOND, part: 0 });
         assert_eq!(ten.charge(&mut state, SECOND, 10), Outcome::Admitted);
         // A short step is no such jump: those who wait keep their slots.
@@ -270,8 +271,8 @@ mod tests {
     fn a_bucket_that_begins_low_is_booked_from_its_first_call() {
         let levels = Levels { capacity: 3, initial: 0, debt: 0 };
         let bucket = TokenBucket::with_levels(levels, 1, SECOND).unwrap();
-        let mut state = bucket.unused();
-        bucket.meet(&mut state, 7);
+        let mut state = bucket.initial_state();
+        bucket.normalize(&mut state, 7);
         let slot = bucket.slot(&state, 7, 2).unwrap();
         assert_eq!(slot, 2 * SECOND + 7);
         assert!(bucket.book(&mut state, 7, 2, slot).is_some());

@@ -1,7 +1,7 @@
-//! What the sliding window remembers of a key: units by bucket, as running totals.
+//! The state of the sliding window: units by bucket, as running totals.
 //!
-//! Totals make what counts a difference of two numbers, and what has expired a search by halving:
-//! no call walks over the buckets, and each is dropped once.
+//! With totals the units that count are a difference of two numbers, and the expired buckets are found by
+//! binary search: no call visits all buckets, and each bucket is dropped once.
 
 use std::collections::VecDeque;
 
@@ -9,23 +9,23 @@ use super::State;
 use super::entry::Entry;
 use crate::time::Micros;
 
-/// What is remembered of a key: nothing, or the units that were admitted, by bucket.
+/// The state of a key: nothing, or the admitted units by bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlidingState(pub(super) Option<Box<Buckets>>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Buckets {
-    /// By their ends, which increase.
+    /// The buckets, by increasing ends.
     pub(super) entries: VecDeque<Entry>,
     /// The running total before the oldest entry.
     pub(super) before: u64,
-    /// When no entry counts any more, under the numbers that wrote last.
-    pub(super) settled_at: Micros,
+    /// When no bucket counts any more, under the numbers that wrote last.
+    pub(super) reset_at: Micros,
 }
 
 impl State for SlidingState {
-    fn settled_at(&self) -> Micros {
-        self.0.as_ref().map_or(0, |buckets| buckets.settled_at)
+    fn reset_at(&self) -> Micros {
+        self.0.as_ref().map_or(0, |buckets| buckets.reset_at)
     }
 
     fn drains(&self) -> bool {
@@ -33,13 +33,13 @@ impl State for SlidingState {
     }
 }
 
-/// The entries that count.
+/// The buckets that count.
 #[derive(Clone, Copy)]
 pub(super) struct Counted<'a> {
     buckets: &'a Buckets,
-    /// So many at the old end do not.
+    /// The number of the oldest buckets that do not count.
     pub(super) gone: usize,
-    /// The running total before the first that does.
+    /// The running total before the first bucket that counts.
     pub(super) before: u64,
 }
 
@@ -54,7 +54,7 @@ impl Counted<'_> {
         }
     }
 
-    /// The end of the first entry with which at least so many units will have ceased to count.
+    /// The end of the bucket after whose expiry at least `units` units no longer count.
     pub(super) fn end_with(self, units: u64) -> Option<Micros> {
         let Buckets { entries, before, .. } = self.buckets;
         let units = units + self.before.wrapping_sub(*before);
@@ -64,11 +64,11 @@ impl Counted<'_> {
 }
 
 impl Buckets {
-    /// What counts at the time `now` of what ends later than `horizon`.
+    /// The buckets that count at the time `now`: those that end later than `horizon`.
     pub(super) fn counted(&self, now: Micros, horizon: Micros) -> Counted<'_> {
         let counts = |entry: &Entry| entry.time > horizon;
         let gone = match self.entries.front() {
-            _ if now >= self.settled_at => self.entries.len(),
+            _ if now >= self.reset_at => self.entries.len(),
             Some(oldest) if counts(oldest) => 0,
             _ => self.entries.partition_point(|entry| !counts(entry)),
         };
@@ -77,7 +77,7 @@ impl Buckets {
         Counted { buckets: self, gone, before }
     }
 
-    /// Takes up to so many units out of the entry that ends at `end`, if it counts, and tells how many.
+    /// Removes up to `units` units from the bucket that ends at `end`, if it counts, and returns how many.
     pub(super) fn give_back(&mut self, units: u64, now: Micros, end: Micros) -> u64 {
         let Counted { gone, before, .. } = self.counted(now, end.saturating_sub(1));
         let Some(entry) = self.entries.get(gone).filter(|entry| entry.time == end) else {

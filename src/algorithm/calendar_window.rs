@@ -26,7 +26,9 @@
 
 use std::sync::Arc;
 
-use super::{Algorithm, InvalidNumber, Outcome, State as _, Taken, WindowState, checked_units};
+use super::{
+    Algorithm, ChargeRecord, InvalidNumber, Outcome, State as _, WindowState, checked_units,
+};
 use crate::calendar::Calendar;
 #[cfg(feature = "zones")]
 use crate::calendar::Every;
@@ -80,7 +82,7 @@ impl Algorithm for CalendarWindow {
     type State = WindowState;
 
     #[inline]
-    fn unused(&self) -> WindowState {
+    fn initial_state(&self) -> WindowState {
         WindowState { ends_ms: 0, count: 0 }
     }
 
@@ -99,7 +101,7 @@ impl Algorithm for CalendarWindow {
         state.outcome(self.limit, now, cost)
     }
 
-    fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         state.refund(now, units, taken)
     }
 
@@ -110,7 +112,7 @@ impl Algorithm for CalendarWindow {
 
     #[inline]
     fn retry_at(&self, state: &WindowState, now: Micros, _cost: u64) -> Micros {
-        state.settled_at().max(now)
+        state.reset_at().max(now)
     }
 }
 
@@ -132,7 +134,7 @@ mod tests {
     fn a_window_ends_at_the_boundary_whenever_it_was_opened() {
         let two = daily(2);
         let midnight = NOON + 12 * HOUR;
-        let mut state = two.unused();
+        let mut state = two.initial_state();
         assert_eq!(two.charge(&mut state, NOON, 1), Outcome::Admitted);
         assert_eq!(state, WindowState { ends_ms: midnight / 1_000, count: 1 });
         assert_eq!(two.charge(&mut state, midnight - 1, 1), Outcome::Admitted);
@@ -145,16 +147,16 @@ mod tests {
     #[test]
     fn a_call_that_can_never_fit_opens_nothing() {
         let two = daily(2);
-        let mut state = two.unused();
+        let mut state = two.initial_state();
         assert_eq!(two.charge(&mut state, NOON, 3), Outcome::Impossible);
-        assert_eq!(state, two.unused());
+        assert_eq!(state, two.initial_state());
     }
 
     #[test]
     fn an_open_window_keeps_its_end_whatever_the_calendar_says() {
         let [utc, berlin] =
             ["UTC", "Europe/Berlin"].map(|zone| CalendarWindow::new(10, Every::Day, zone).unwrap());
-        let mut state = utc.unused();
+        let mut state = utc.initial_state();
         utc.charge(&mut state, NOON, 9);
         let ends_ms = state.ends_ms;
         // 23:00 UTC is 01:00 of the next day in Berlin.
@@ -192,9 +194,9 @@ mod tests {
     fn units_come_back_until_the_boundary() {
         let ten = daily(10);
         let midnight = NOON + 12 * HOUR;
-        let mut state = ten.unused();
+        let mut state = ten.initial_state();
         ten.charge(&mut state, NOON, 10);
-        let taken = Taken { at: NOON, reset_at: midnight };
+        let taken = ChargeRecord { at: NOON, reset_at: midnight };
         assert_eq!(ten.refund(&mut state, midnight - 1, 4, taken), 4);
         assert_eq!(state.count, 6);
         assert_eq!(ten.refund(&mut state, midnight, 4, taken), 0);

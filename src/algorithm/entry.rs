@@ -1,12 +1,13 @@
-//! Units by time, as running totals: what the log and the buckets are made of.
+//! Units by time, as running totals: the entries of logs and of sliding windows.
 
 use crate::time::Micros;
 
 /// Units of one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Of a log: when they were used, or the next multiple of its precision. Of buckets: the end of theirs.
+    /// In a log the time of the call, or the next multiple of the precision. In a sliding window the end of the
+    /// bucket.
     pub(super) time: Micros,
-    /// The running total of units, these included. That of buckets may wrap: only differences matter.
+    /// The running total of units, including these. In a sliding window it may wrap: only differences matter.
     pub(super) after: u64,
 }

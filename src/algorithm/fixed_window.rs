@@ -27,7 +27,9 @@
 //! refused call counts nothing unless that is asked for, the cost is added before it is compared,
 //! and no window depends on a key's expiry having been set.
 
-use super::{Algorithm, InvalidNumber, Outcome, State, Taken, checked_length, checked_units};
+use super::{
+    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+};
 use crate::time::{MICROS_PER_MILLI, Micros, whole_millis};
 
 /// What is remembered of a key: its window's end and what was admitted in it.
@@ -89,7 +91,7 @@ impl WindowState {
     ///
     /// A window that has given all back is as if never opened. Were it to run on, two windows' units
     /// could meet: 1 taken and given back, the limit at the window's end and the limit again.
-    pub(super) fn refund(&mut self, now: Micros, units: u64, taken: Taken) -> u64 {
+    pub(super) fn refund(&mut self, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         // The decision told its end in whole milliseconds from `taken.at`, rounded up.
         let is_same = self.ends_ms == taken.reset_at / MICROS_PER_MILLI;
         let given = if is_same { units.min(self.used(now)) } else { 0 };
@@ -102,7 +104,7 @@ impl WindowState {
 }
 
 impl State for WindowState {
-    fn settled_at(&self) -> Micros {
+    fn reset_at(&self) -> Micros {
         self.ends()
     }
 
@@ -158,7 +160,7 @@ impl Algorithm for FixedWindow {
     type State = WindowState;
 
     #[inline]
-    fn unused(&self) -> WindowState {
+    fn initial_state(&self) -> WindowState {
         WindowState { ends_ms: 0, count: 0 }
     }
 
@@ -182,7 +184,7 @@ impl Algorithm for FixedWindow {
         state.outcome(self.limit, now, cost)
     }
 
-    fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(&self, state: &mut WindowState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         state.refund(now, units, taken)
     }
 
@@ -208,7 +210,7 @@ mod tests {
     #[test]
     fn the_first_admitted_call_opens_the_window() {
         let two = window(2, 1_000_000);
-        let mut state = two.unused();
+        let mut state = two.initial_state();
         assert_eq!(two.charge(&mut state, 123_000, 1), Outcome::Admitted);
         assert_eq!(state, WindowState { ends_ms: 1_123, count: 1 });
         assert_eq!(two.charge(&mut state, 1_122_999, 1), Outcome::Admitted);
@@ -220,15 +222,15 @@ mod tests {
     #[test]
     fn a_call_that_can_never_fit_opens_nothing() {
         let two = window(2, 1_000_000);
-        let mut state = two.unused();
+        let mut state = two.initial_state();
         assert_eq!(two.charge(&mut state, 0, 3), Outcome::Impossible);
-        assert_eq!(state, two.unused());
+        assert_eq!(state, two.initial_state());
     }
 
     #[test]
     fn a_window_is_never_shorter_than_asked() {
         let one = window(1, 1_000_000);
-        let mut state = one.unused();
+        let mut state = one.initial_state();
         one.charge(&mut state, 1, 1);
         assert_eq!(state.ends_ms, 1_001);
     }
@@ -285,10 +287,10 @@ mod tests {
     #[test]
     fn units_come_back_only_into_the_window_that_they_were_taken_from() {
         let ten = window(10, 1_000_000);
-        let mut state = ten.unused();
+        let mut state = ten.initial_state();
         ten.charge(&mut state, 1, 4);
         // A decision tells its end in whole milliseconds from its time, rounded up.
-        let taken = Taken { at: 1, reset_at: 1_001_001 };
+        let taken = ChargeRecord { at: 1, reset_at: 1_001_001 };
         assert_eq!(ten.refund(&mut state, 500_000, 3, taken), 3);
         assert_eq!(state, WindowState { ends_ms: 1_001, count: 1 });
         assert_eq!(ten.refund(&mut state.clone(), 1_001_000, 1, taken), 0, "it is closed");
@@ -301,11 +303,11 @@ mod tests {
     #[test]
     fn a_window_that_has_given_all_back_is_as_if_never_opened() {
         let ten = window(10, 1_000_000);
-        let mut state = ten.unused();
+        let mut state = ten.initial_state();
         ten.charge(&mut state, 0, 2);
-        let taken = Taken { at: 0, reset_at: 1_000_000 };
+        let taken = ChargeRecord { at: 0, reset_at: 1_000_000 };
         assert_eq!(ten.refund(&mut state, 0, 3, taken), 2);
-        assert_eq!(state, ten.unused());
+        assert_eq!(state, ten.initial_state());
         ten.charge(&mut state, 999_000, 10);
         assert_eq!(ten.charge(&mut state, 1_998_000, 1), Outcome::Refused);
     }

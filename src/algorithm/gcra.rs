@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn the_burst_is_exact_and_then_a_unit_each_interval() {
         let gcra = Gcra::new(10, 1_000_000, 3).unwrap();
-        let mut state = gcra.unused();
+        let mut state = gcra.initial_state();
         let mut admitted = Vec::new();
         for now in (0..=300_000).step_by(50_000) {
             for _ in 0..5 {

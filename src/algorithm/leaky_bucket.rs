@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn what_leaks_makes_room() {
         let bucket = LeakyBucket::new(3, 2, 1_000_000).unwrap();
-        let mut state = bucket.unused();
+        let mut state = bucket.initial_state();
         assert_eq!(bucket.charge(&mut state, 0, 3), Outcome::Admitted);
         assert_eq!(bucket.charge(&mut state, 499_999, 1), Outcome::Refused);
         assert_eq!(bucket.retry_at(&state, 499_999, 1), 500_000);
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_funnel_takes_weights_while_they_fit() {
         let funnel = LeakyBucket::new(15, 1, 2_000_000).unwrap();
-        let mut state = funnel.unused();
+        let mut state = funnel.initial_state();
         let poured = [7, 7, 2, 1].map(|quota| funnel.charge(&mut state, 0, quota));
         let [fits, too_much] = [Outcome::Admitted, Outcome::Refused];
         assert_eq!(poured, [fits, fits, too_much, fits]);

@@ -1,43 +1,43 @@
-//! The levels of a bucket: what it holds, what it has at first, and how far it may be overdrawn.
+//! The levels of a bucket: its capacity, its initial level, and its debt.
 //!
 //! A bucket's level is its capacity less the units used. A call is admitted if the level is at
 //! least 1 and stays at −debt or above; so the largest cost that a call can have is capacity +
 //! debt, and a bucket in debt admits nothing until it has a whole token again.
 //!
-//! A bucket that begins with less than its capacity must remember that it has begun. So its first
-//! call is recorded even if it is refused, and such a key counts as seen until it has been full
-//! for 24 hours ([`LINGER`]). Then it is as if never seen: dropping it changes nothing. The mark
-//! for this is part of each state, because what a store may drop must not depend on who reads it.
+//! A bucket that begins with less than its capacity must remember that it has begun. So its first call is
+//! recorded even if it is refused, and the key is kept until it has been full for 24 hours ([`LINGER`]).
+//! Then it is fresh, and may be dropped. Each state has a mark for this, because a store drops a state
+//! without knowing its readers.
 
 use super::InvalidNumber;
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
-/// So long after it is full a key that began with less is still known.
+/// How long a key that began with less than its capacity is kept after it is full.
 pub const LINGER: Micros = 24 * 60 * 60 * 1_000 * MICROS_PER_MILLI;
 
-/// The rule that a bucket breaks that does not begin full and takes too long to fill.
+/// The rule for a bucket that does not begin full and takes too long to fill.
 pub(super) const LINGERS_TOO_LONG: &str = "can be below the capacity only if the bucket refills \
                                            within 2^52 µs (142 years) less a day";
 
-/// What a bucket holds, what it has at first, and how far it may be overdrawn.
+/// The levels of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels {
-    /// Units that a full bucket has.
+    /// The units of a full bucket.
     pub capacity: u64,
-    /// Units that a bucket has when it is first seen.
+    /// The units at the first call.
     pub initial: u64,
-    /// Units below 0 that a single call may take it to.
+    /// How many units below 0 a call may take the bucket.
     pub debt: u64,
 }
 
 impl Levels {
-    /// A bucket that is full at first and is never overdrawn.
+    /// A bucket that begins full and has no debt.
     #[must_use]
     pub fn full(capacity: u64) -> Self {
         Self { capacity, initial: capacity, debt: 0 }
     }
 
-    /// Checks what does not depend on how fast the bucket fills; the capacity is checked already.
+    /// Checks the levels that do not depend on the refill; the capacity has been checked.
     pub(super) fn check(self) -> Result<(), InvalidNumber> {
         if self.initial > self.capacity {
             return Err(InvalidNumber { option: "initial", rule: "must be at most the capacity" });
@@ -49,21 +49,21 @@ impl Levels {
         Ok(())
     }
 
-    /// The most units that may be used at a time, and so the largest cost.
+    /// The most units that may be used at once, which is the largest cost.
     #[inline]
     #[must_use]
     pub fn most(self) -> u64 {
         self.capacity + self.debt
     }
 
-    /// Whether a key's first call must be remembered.
+    /// Whether the first call of a key must be recorded.
     #[inline]
     #[must_use]
     pub fn begins_low(self) -> bool {
         self.initial < self.capacity
     }
 
-    /// Units that count as used when a key is first seen.
+    /// The units that are used at the first call.
     #[inline]
     #[must_use]
     pub fn used_at_first(self) -> u64 {
@@ -89,9 +89,9 @@ impl Levels {
     }
 }
 
-/// When a key is as if never seen, by when it is full; at the time 0 it was never used.
+/// When a key is fresh, by the time at which it is full; 0 is a key that was never used.
 #[inline]
-pub(super) fn settled_at(full_at: Micros, lingers: bool) -> Micros {
+pub(super) fn reset_at(full_at: Micros, lingers: bool) -> Micros {
     if lingers && full_at > 0 { full_at + LINGER } else { full_at }
 }
 

@@ -1,7 +1,7 @@
-//! What the sliding logs remember of a key: its calls in order of time, with cumulative units.
+//! The state of the sliding logs: the calls of a key in order of time, with cumulative units.
 //!
-//! An entry keeps the units counted up to its end, so the units of any window are one subtraction
-//! once its first entry is found, and that takes O(log n). 16 bytes per entry.
+//! The units of any window are one subtraction once its first entry is found, in O(log n). An entry takes
+//! 16 bytes.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::State;
 use super::entry::Entry;
 use crate::time::Micros;
 
-/// Above this an array with four times more room than entries gives memory back.
+/// An array with more room than this, and four times more room than entries, is shrunk.
 const SMALL: usize = 64;
 
 /// The calls of a key.
@@ -18,13 +18,13 @@ pub struct LogState {
     entries: VecDeque<Entry>,
     /// The units before the first entry.
     before: u64,
-    /// The latest time at which an entry was written: at most the newest entry's time, which may be
-    /// rounded up. No later call is judged by an earlier time.
+    /// The latest time at which an entry was written. The newest entry's time may be later, because it is
+    /// rounded up. No later call is decided at an earlier time.
     pub(super) seen: Micros,
-    /// How many of the newest units are kept, if refused attempts push out older ones; otherwise 0.
+    /// How many of the newest units are kept, if refused calls push out older ones; otherwise 0.
     pub(super) keep: u64,
-    /// When the windows of all who wrote here will have passed; 0 without entries.
-    pub(super) settled_at: Micros,
+    /// When the windows of all writers have passed; 0 without entries.
+    pub(super) reset_at: Micros,
 }
 
 /// A length of time rounded up by less than a quarter: to 4 to 7 times a power of two, and at least 4.
@@ -37,18 +37,18 @@ pub(super) const fn span_of(length: Micros) -> Micros {
 }
 
 impl State for LogState {
-    fn settled_at(&self) -> Micros {
-        self.settled_at
+    fn reset_at(&self) -> Micros {
+        self.reset_at
     }
 
     fn drains(&self) -> bool {
-        // A settled log's units lie a window's length back: no rolling window holds them.
+        // The units of a log that is fresh again lie a window's length back: no rolling window holds them.
         true
     }
 }
 
 impl LogState {
-    /// A log of so many units at one time, or of nothing.
+    /// A log of `units` units at one time; empty without units.
     pub(super) fn of(units: u64, time: Micros) -> Self {
         let mut log = Self::default();
         if units > 0 {
@@ -57,7 +57,7 @@ impl LogState {
         log
     }
 
-    /// How many entries there are, those included that have expired and are still to be dropped.
+    /// The number of entries, including expired ones that have not been dropped.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries.len()
@@ -68,26 +68,25 @@ impl LogState {
         self.entries.back().map(|entry| entry.time)
     }
 
-    /// All units ever counted.
+    /// The cumulative units.
     pub(super) fn after(&self) -> u64 {
         self.entries.back().map_or(self.before, |entry| entry.after)
     }
 
-    /// The units that a window of this length holds at a time: those of entries for less than a
-    /// window ago.
+    /// The units in a window of this length at a time: those of entries less than a window old.
     pub(super) fn used(&self, at: Micros, window: Micros) -> u64 {
         let first = self.entries.partition_point(|entry| entry.time + window <= at);
         let before = if first == 0 { self.before } else { self.entries[first - 1].after };
         self.after() - before
     }
 
-    /// The time of the entry that holds the unit of this number, counted from 1.
+    /// The time of the entry with the unit of this cumulative number, from 1.
     pub(super) fn time_of_unit(&self, number: u64) -> Option<Micros> {
         let index = self.entries.partition_point(|entry| entry.after < number);
         self.entries.get(index).map(|entry| entry.time)
     }
 
-    /// Adds units; to the newest entry if entries of one time are shared.
+    /// Adds units, to the newest entry if it has the same time and `shared` is set.
     pub(super) fn push(&mut self, units: u64, time: Micros, shared: bool) {
         let after = self.after() + units;
         match self.entries.back_mut() {
@@ -96,8 +95,8 @@ impl LogState {
         }
     }
 
-    /// Drops the oldest entries, at most so many: those of up to a time, and those of up to a
-    /// cumulative number of units.
+    /// Drops the oldest entries, at most `most`: those up to a time, and those up to a cumulative number of
+    /// units.
     pub(super) fn drop_oldest(&mut self, most: usize, up_to: Option<Micros>, units: u64) {
         for _ in 0..most {
             match self.entries.front() {
@@ -111,7 +110,7 @@ impl LogState {
         self.give_memory_back();
     }
 
-    /// Forgets the units up to this cumulative number; a log of which nothing is left is a new one.
+    /// Removes the units up to this cumulative number. An empty log becomes a new one.
     pub(super) fn forget_up_to(&mut self, units: u64) {
         if units >= self.after() {
             *self = Self::default();
@@ -129,7 +128,7 @@ impl LogState {
         }
     }
 
-    /// The same log, whose cumulative numbers stand so much higher.
+    /// The same log with cumulative numbers that are higher by `by`.
     #[cfg(test)]
     pub(super) fn raised(mut self, by: u64) -> Self {
         self.before += by;

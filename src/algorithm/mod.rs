@@ -4,9 +4,9 @@
 //! file's head states the algorithm's *admission law*: the most it admits in any window of the
 //! deciding clock. Nothing here reads a clock, holds a lock or knows where a state is kept.
 //!
-//! The twin of an algorithm is its [`Algorithm::charge`] alone. What a caller is told
-//! ([`Algorithm::remaining`], [`Algorithm::retry_at`]) is computed from the state that `charge`
-//! leaves, in Rust only, because it needs divisions that Lua's doubles cannot do exactly.
+//! The twin of an algorithm is its [`Algorithm::charge`] alone. The numbers of a decision
+//! ([`Algorithm::remaining`], [`Algorithm::retry_at`]) are computed in Rust only, from the state after
+//! `charge`: they need divisions that Lua's doubles cannot do exactly.
 
 mod arrival;
 mod booking;
@@ -46,10 +46,10 @@ use std::fmt;
 use crate::short_list::ShortList;
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
-/// What became of a call.
+/// The outcome of a call under one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The cost fits and is on the books.
+    /// The cost fits and has been charged.
     Admitted,
     /// The cost does not fit now; nothing was charged.
     Refused,
@@ -57,21 +57,21 @@ pub enum Outcome {
     Impossible,
 }
 
-/// What is remembered of one key.
+/// The state of one key.
 pub trait State: Clone + PartialEq + fmt::Debug {
-    /// From this time on the key is as if never used: dropping the state changes no decision.
-    fn settled_at(&self) -> Micros;
+    /// From this time on the key is fresh: dropping its state changes no decision.
+    fn reset_at(&self) -> Micros;
 
-    /// Whether a settled key has nothing left that a rolling window could still hold.
+    /// Whether no rolling window can hold units of a key that is fresh again.
     ///
-    /// So it is with rates: what they count has drained. A window that has ended has not: its
-    /// units lie within a window's length of those that follow.
+    /// That is so of rates, whose units have drained. It is not so of a window that has ended: its units
+    /// lie within a window's length of those that follow.
     fn drains(&self) -> bool;
 }
 
-/// How one of a policy's limits stands after a call.
+/// The status of one limit of a policy after a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct LimitStatus {
     /// The largest cost that a call can ever have.
     pub limit: u64,
     /// The largest cost that would be admitted now.
@@ -79,41 +79,40 @@ pub struct Standing {
     /// The first time at which the cost would be admitted, if this limit refused it; otherwise any
     /// time up to now.
     pub retry_at: Micros,
-    /// From this time on the key is as if never used.
-    pub settled_at: Micros,
-}
-
-/// How each of a policy's limits stands: nearly all policies are one limit.
-pub type Standings = ShortList<Standing, 1>;
-
-/// When units were taken that are to be given back, by the decision on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
-    /// The time of the decision.
-    pub at: Micros,
-    /// When the key was to be as if never used, by the policy's numbers in that decision: `at` and its
-    /// `reset_after_ms`.
+    /// From this time on the key is fresh.
     pub reset_at: Micros,
 }
 
-/// What would become of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
-    /// What would become of it.
-    pub outcome: Outcome,
-    /// Whether nothing would be left.
-    pub takes_last: bool,
-    /// How each limit stands without it; when it would be admitted, if it would be refused.
-    pub standings: Standings,
+/// The status of each limit of a policy. Nearly all policies have one limit.
+pub type LimitStatuses = ShortList<LimitStatus, 1>;
+
+/// When units were charged that are to be refunded, by the decision on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChargeRecord {
+    /// The time of the decision.
+    pub at: Micros,
+    /// When the key was to be fresh by that decision: `at` plus its `reset_after_ms`.
+    pub reset_at: Micros,
 }
 
-impl Look {
-    /// A look by limits each of which admits what it has remaining, and then has nothing.
+/// The outcome that a call would have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// Whether the call would take the last unit.
+    pub takes_last: bool,
+    /// The status of each limit without the call; `retry_at` is that of the call, if it would be refused.
+    pub statuses: LimitStatuses,
+}
+
+impl Preview {
+    /// A preview by limits, each of which admits its remaining units and then has none.
     #[must_use]
-    pub fn at(standings: Standings, cost: u64, outcome: Outcome) -> Self {
-        let least = standings.iter().map(|standing| standing.remaining).min();
+    pub fn at(statuses: LimitStatuses, cost: u64, outcome: Outcome) -> Self {
+        let least = statuses.iter().map(|limit| limit.remaining).min();
         let takes_last = outcome == Outcome::Admitted && cost > 0 && least == Some(cost);
-        Self { outcome, takes_last, standings }
+        Self { outcome, takes_last, statuses }
     }
 }
 
@@ -124,49 +123,49 @@ impl Look {
 ///
 /// - **Admission.** The bound in the head of its file, under any order of calls.
 /// - **Generosity.** A lone caller gets exactly what is promised.
-/// - **No charge for refusal.** Unless the outcome is [`Outcome::Admitted`], the state is left as
-///   it was, but for the repair below, and for what a bucket that begins with less than its capacity
-///   records at first sight (see [`Levels`]).
+/// - **No charge for refusal.** Unless the outcome is [`Outcome::Admitted`], the state does not change.
+///   Two changes are no charge: the repair below, and the first call on a bucket that begins with less
+///   than its capacity (see [`Levels`]).
 /// - **Honesty.** [`remaining`](Self::remaining) is the largest cost that would be admitted now;
 ///   [`retry_at`](Self::retry_at) is the first microsecond at which the refused cost would be.
 /// - **Repair.** After a step back of the clock a state may lie further ahead than the algorithm
 ///   can have put it (its horizon: the time to full, or the window). It is then moved to within the
-///   horizon, and this is kept even when the call is refused: so a clock that jumps far forward and
-///   back locks a key for no longer than the horizon. Windows keep their counts; what drains, and a
-///   log, is fully used at `now`.
+///   horizon, also when the call is refused: so a clock that jumps far forward and back locks a key for
+///   no longer than the horizon. Windows keep their counts. Rates, buckets and logs are fully used at
+///   `now`.
 pub trait Algorithm {
-    /// What is remembered of one key.
+    /// The state of one key.
     type State: State;
 
-    /// The state of a key that was never used.
-    fn unused(&self) -> Self::State;
+    /// The state of a fresh key.
+    fn initial_state(&self) -> Self::State;
 
     /// The largest cost that a single call can ever have.
     fn limit(&self) -> u64;
 
-    /// Tries to put `cost` units on the books at the time `now`.
+    /// Charges `cost` units at the time `now`, if they fit.
     ///
-    /// A cost of 0 asks for nothing: it is admitted, and only repairs the state.
+    /// A cost of 0 is admitted, and only repairs the state.
     fn charge(&self, state: &mut Self::State, now: Micros, cost: u64) -> Outcome;
 
-    /// Does what every call with a cost does, whatever becomes of it: repairs the state, and records the
-    /// first sight of a bucket that begins low. Nothing is charged.
-    fn meet(&self, state: &mut Self::State, now: Micros) {
+    /// Brings the state up to date for a call with a cost, whatever its outcome: repairs it, and records
+    /// the first call on a bucket that begins low. Nothing is charged.
+    fn normalize(&self, state: &mut Self::State, now: Micros) {
         self.charge(state, now, 0);
     }
 
-    /// What would become of a cost, by a state that has been [met](Self::meet) at `now`: to meet it and,
-    /// if this admits the cost, to charge it, is what [`charge`](Self::charge) does.
+    /// The outcome that a cost would have. The state has been [normalized](Self::normalize) at `now`.
+    /// [`charge`](Self::charge) is to normalize and, if this admits the cost, to charge it.
     fn outcome(&self, state: &Self::State, now: Micros, cost: u64) -> Outcome {
         self.charge(&mut state.clone(), now, cost)
     }
 
-    /// Gives back up to so many units of a call that was [taken](Taken) earlier, and tells how many were
-    /// still on the books and so came back: if none, nothing is changed.
+    /// Refunds up to `units` units of an earlier call, and returns how many were still charged and so came
+    /// back. If none were, the state does not change.
     ///
-    /// The state has been [met](Self::meet) at `now`. Nothing ends above full. The law then holds of what
-    /// is admitted less what came back in the same window.
-    fn refund(&self, state: &mut Self::State, now: Micros, units: u64, taken: Taken) -> u64;
+    /// The state has been [normalized](Self::normalize) at `now`. No level ends above full. The law then
+    /// holds of the units admitted less those that came back in the same window.
+    fn refund(&self, state: &mut Self::State, now: Micros, units: u64, taken: ChargeRecord) -> u64;
 
     /// The largest cost that would be admitted at the time `now`.
     fn remaining(&self, state: &Self::State, now: Micros) -> u64;
@@ -176,77 +175,76 @@ pub trait Algorithm {
     /// Asked only after a call was [`Outcome::Refused`] at `now`, with the state that it left.
     fn retry_at(&self, state: &Self::State, now: Micros, cost: u64) -> Micros;
 
-    /// From this time on the key is as if never used by this policy, and it is so by no other's
-    /// numbers later than [`State::settled_at`].
+    /// From this time on the key is fresh under this policy. Under no other numbers is it so later than
+    /// [`State::reset_at`].
     #[inline]
-    fn settled_at(&self, state: &Self::State) -> Micros {
-        state.settled_at()
+    fn reset_at(&self, state: &Self::State) -> Micros {
+        state.reset_at()
     }
 
-    /// How many limits decisions tell of by name; 0 for a policy that is one limit.
+    /// How many limits decisions name; 0 for a policy with one limit.
     #[inline]
     fn named_limits(&self) -> usize {
         0
     }
 
-    /// How each limit stands after a call, by the state that it left, in the order in which they
-    /// were declared.
-    fn standings(
+    /// The status of each limit after a call, in the order of declaration. `state` is that after the call.
+    fn limit_statuses(
         &self,
         state: &Self::State,
         now: Micros,
         cost: u64,
         outcome: Outcome,
-    ) -> Standings {
-        stand_alone(self, state, now, cost, outcome)
+    ) -> LimitStatuses {
+        single_limit_status(self, state, now, cost, outcome)
     }
 
-    /// What would become of a call, and how each limit stands without it: nothing is charged.
+    /// The outcome that a call would have, and the status of each limit without it. Nothing is charged.
     ///
-    /// A state that a clock step left behind is seen repaired.
-    fn look(&self, state: &Self::State, now: Micros, cost: u64) -> Look {
-        look_at_copy(self, state, now, cost)
+    /// A state that lies too far ahead after a clock step is previewed as if repaired.
+    fn preview(&self, state: &Self::State, now: Micros, cost: u64) -> Preview {
+        preview_of_copy(self, state, now, cost)
     }
 }
 
-/// [`Algorithm::standings`] of a policy that is one limit.
-pub(crate) fn stand_alone<A: Algorithm + ?Sized>(
+/// [`Algorithm::limit_statuses`] of a policy with one limit.
+pub(crate) fn single_limit_status<A: Algorithm + ?Sized>(
     algorithm: &A,
     state: &A::State,
     now: Micros,
     cost: u64,
     outcome: Outcome,
-) -> Standings {
+) -> LimitStatuses {
     let refused = outcome == Outcome::Refused;
-    let alone = Standing {
+    let alone = LimitStatus {
         limit: algorithm.limit(),
         remaining: algorithm.remaining(state, now),
         retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },
-        settled_at: algorithm.settled_at(state),
+        reset_at: algorithm.reset_at(state),
     };
-    Standings::from_iter([alone])
+    LimitStatuses::from_iter([alone])
 }
 
-/// [`Algorithm::look`] for a state that is small.
-pub(crate) fn look_at_copy<A: Algorithm + ?Sized>(
+/// [`Algorithm::preview`] of a small state.
+pub(crate) fn preview_of_copy<A: Algorithm + ?Sized>(
     algorithm: &A,
     state: &A::State,
     now: Micros,
     cost: u64,
-) -> Look {
+) -> Preview {
     let mut repaired = state.clone();
     algorithm.charge(&mut repaired, now, 0);
     let mut charged = repaired.clone();
     let outcome = algorithm.charge(&mut charged, now, cost);
-    let mut standings = algorithm.standings(&repaired, now, cost, Outcome::Admitted);
-    // When the cost would be admitted is told from the state that the call leaves.
-    let then = algorithm.standings(&charged, now, cost, outcome);
-    for (standing, then) in standings.iter_mut().zip(&then) {
+    let mut statuses = algorithm.limit_statuses(&repaired, now, cost, Outcome::Admitted);
+    // `retry_at` follows from the state after the call.
+    let then = algorithm.limit_statuses(&charged, now, cost, outcome);
+    for (standing, then) in statuses.iter_mut().zip(&then) {
         standing.retry_at = then.retry_at;
     }
-    let none_left = then.iter().any(|standing| standing.remaining == 0);
+    let none_left = then.iter().any(|limit| limit.remaining == 0);
     let takes_last = outcome == Outcome::Admitted && cost > 0 && none_left;
-    Look { outcome, takes_last, standings }
+    Preview { outcome, takes_last, statuses }
 }
 
 /// A number that a policy cannot have.

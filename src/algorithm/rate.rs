@@ -39,7 +39,9 @@ use std::sync::Arc;
 
 use super::arrival::{Arrival, RateNumbers, RateState};
 use super::levels::{self, LINGER, Levels};
-use super::{Algorithm, InvalidNumber, Outcome, State, Taken, checked_length, checked_units};
+use super::{
+    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+};
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
 /// A rate with a burst, ready to decide.
@@ -198,7 +200,7 @@ impl Rate {
     /// Sees to it that the key is known for as long as it must be when the bucket begins low: if it
     /// was never seen, it begins; if the state is of a policy that begins full, it is kept longer.
     fn begin(&self, start: Arrival, state: &mut RateState, now: Micros) {
-        if state.settled_at() <= now {
+        if state.reset_at() <= now {
             state.arrival = start.after(now);
             state.numbers = Arc::clone(&self.shared);
         } else if !state.numbers.lingers {
@@ -209,7 +211,7 @@ impl Rate {
     /// Units on the books, rounded up.
     #[inline]
     fn used(&self, state: &RateState, now: Micros) -> u64 {
-        if self.start.is_some() && state.settled_at() <= now {
+        if self.start.is_some() && state.reset_at() <= now {
             return self.levels.used_at_first();
         }
         state.numbers.used(state.arrival, now)
@@ -276,7 +278,7 @@ impl<T: RateBased> Algorithm for T {
     type State = RateState;
 
     #[inline]
-    fn unused(&self) -> RateState {
+    fn initial_state(&self) -> RateState {
         RateState { arrival: Arrival::at(0), numbers: Arc::clone(&self.rate().shared) }
     }
 
@@ -306,7 +308,7 @@ impl<T: RateBased> Algorithm for T {
         Outcome::Admitted
     }
 
-    fn meet(&self, state: &mut RateState, now: Micros) {
+    fn normalize(&self, state: &mut RateState, now: Micros) {
         let rate = self.rate();
         rate.repair(state, now);
         if let Some(start) = rate.start {
@@ -324,7 +326,7 @@ impl<T: RateBased> Algorithm for T {
 
     /// The arrival moves back by the time of the units, in the numbers that it was written with, and by
     /// at most the time until those of the call have drained.
-    fn refund(&self, state: &mut RateState, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(&self, state: &mut RateState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         let numbers = &state.numbers;
         let lingering = if self.rate().numbers.lingers { LINGER } else { 0 };
         let drained_at = Arrival::at(taken.reset_at.saturating_sub(lingering));

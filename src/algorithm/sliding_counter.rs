@@ -47,7 +47,9 @@
 //! capable of scaling to millions of domains", 2017) and many have taken up. Unlike there, nothing
 //! is a float, the cost is added before it is compared, and a refused call counts nothing.
 
-use super::{Algorithm, InvalidNumber, Outcome, State, Taken, checked_length, checked_units};
+use super::{
+    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+};
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
 /// What is remembered of a key: what was admitted in a window and in the one before.
@@ -99,7 +101,7 @@ impl CounterState {
 }
 
 impl State for CounterState {
-    fn settled_at(&self) -> Micros {
+    fn reset_at(&self) -> Micros {
         let settled_ms = match (self.current, self.previous) {
             (0, 0) => 0,
             (0, _) => self.ends_ms,
@@ -169,7 +171,7 @@ impl Algorithm for SlidingCounter {
     type State = CounterState;
 
     #[inline]
-    fn unused(&self) -> CounterState {
+    fn initial_state(&self) -> CounterState {
         CounterState { ends_ms: 0, current: 0, previous: 0, window_ms: self.window_ms }
     }
 
@@ -208,7 +210,13 @@ impl Algorithm for SlidingCounter {
 
     /// Only while the window of the grid is open that the units were taken in: those of the window
     /// before have begun to fade.
-    fn refund(&self, state: &mut CounterState, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(
+        &self,
+        state: &mut CounterState,
+        now: Micros,
+        units: u64,
+        taken: ChargeRecord,
+    ) -> u64 {
         let end = |at: Micros| CounterState::end_of_window(self.window_ms, at / MICROS_PER_MILLI);
         let counts_in = (state.window_ms, state.ends_ms);
         if counts_in != (self.window_ms, end(now)) || end(now) != end(taken.at) {

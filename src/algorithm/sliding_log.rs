@@ -42,7 +42,8 @@ use std::borrow::Cow;
 
 use super::log::{LogState, span_of};
 use super::{
-    Algorithm, InvalidNumber, Look, Outcome, Standing, Standings, State as _, Taken, checked_length,
+    Algorithm, ChargeRecord, InvalidNumber, LimitStatus, LimitStatuses, Outcome, Preview,
+    State as _, checked_length,
 };
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
@@ -164,7 +165,7 @@ impl SlidingLog {
     /// Whether the log has settled: a store may have dropped it, so it is as nothing. Without entries
     /// there is nothing to forget.
     fn has_settled(log: &LogState, now: Micros) -> bool {
-        log.settled_at() <= now && log.entries() > 0
+        log.reset_at() <= now && log.entries() > 0
     }
 
     /// The units that the longest window holds, without those that refused attempts have pushed out
@@ -181,8 +182,8 @@ impl SlidingLog {
         let mut full = LogState::of(units, time);
         full.seen = now;
         full.keep = if self.count_refused { units } else { 0 };
-        let span = log.newest().map_or(0, |newest| log.settled_at - newest);
-        full.settled_at = time + span.max(self.span);
+        let span = log.newest().map_or(0, |newest| log.reset_at - newest);
+        full.reset_at = time + span.max(self.span);
         full
     }
 
@@ -207,7 +208,7 @@ impl SlidingLog {
     fn record(&self, log: &mut LogState, at: Micros, cost: u64) {
         let newest = log.newest().unwrap_or(0);
         let time = at.next_multiple_of(self.precision).max(newest);
-        let needed_until = time + self.span.max(log.settled_at - newest);
+        let needed_until = time + self.span.max(log.reset_at - newest);
         let used = log.used(at, self.longest);
         if log.after() + cost > MAX_SAFE {
             // The cumulative numbers end: what counts begins anew, as of now.
@@ -223,7 +224,7 @@ impl SlidingLog {
         };
         let due = self.precision > 1 || log.after() % DROP_EVERY + cost >= DROP_EVERY;
         log.push(cost, time, self.precision > 1);
-        (log.seen, log.settled_at) = (at, needed_until);
+        (log.seen, log.reset_at) = (at, needed_until);
         if due {
             let pushed_out = if log.keep > 0 { log.after().saturating_sub(log.keep) } else { 0 };
             log.drop_oldest(MOST_DROPPED, at.checked_sub(self.longest), pushed_out);
@@ -236,40 +237,47 @@ impl SlidingLog {
         // Once this unit has left, and all older ones, the cost fits.
         let last = (log.after() + more).saturating_sub(one.limit.saturating_sub(cost));
         let time = log.time_of_unit(last).unwrap_or_else(|| self.time_of_new(log, at));
-        if more > 0 { time + one.window } else { (time + one.window).min(log.settled_at()) }
+        if more > 0 { time + one.window } else { (time + one.window).min(log.reset_at()) }
     }
 
     /// From when on nothing counts in a window.
     fn settled_under(&self, log: &LogState, window: Micros) -> Micros {
-        log.newest().map_or(0, |newest| (newest + window).min(log.settled_at()))
+        log.newest().map_or(0, |newest| (newest + window).min(log.reset_at()))
     }
 
     /// How each limit stands, if a refused call of `more` units is still to be written down.
-    fn stand(&self, log: &LogState, now: Micros, cost: u64, refused: bool, more: u64) -> Standings {
+    fn stand(
+        &self,
+        log: &LogState,
+        now: Micros,
+        cost: u64,
+        refused: bool,
+        more: u64,
+    ) -> LimitStatuses {
         let at = now.max(log.seen);
         let stand = |&one: &LogLimit| {
             let used = log.used(at, one.window);
             let refuses = refused && used + cost > one.limit;
-            Standing {
+            LimitStatus {
                 limit: one.limit,
                 remaining: one.limit.saturating_sub(used),
                 retry_at: if refuses { self.frees_at(log, at, one, cost, more) } else { 0 },
-                settled_at: self.settled_under(log, one.window),
+                reset_at: self.settled_under(log, one.window),
             }
         };
-        let standings = self.limits.iter().map(stand);
+        let statuses = self.limits.iter().map(stand);
         if self.limits.len() == 1 {
-            return standings.collect();
+            return statuses.collect();
         }
         // A list that has no room for all takes an eighth more to be filled.
-        standings.collect::<Vec<_>>().into()
+        statuses.collect::<Vec<_>>().into()
     }
 }
 
 impl Algorithm for SlidingLog {
     type State = LogState;
 
-    fn unused(&self) -> LogState {
+    fn initial_state(&self) -> LogState {
         LogState::default()
     }
 
@@ -297,7 +305,7 @@ impl Algorithm for SlidingLog {
     }
 
     /// The oldest units that count in the longest window leave the log, and all that is older.
-    fn refund(&self, log: &mut LogState, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(&self, log: &mut LogState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         if taken.at.saturating_add(self.longest) <= now {
             return 0;
         }
@@ -316,11 +324,11 @@ impl Algorithm for SlidingLog {
     }
 
     fn retry_at(&self, log: &LogState, now: Micros, cost: u64) -> Micros {
-        let standings = self.stand(log, now, cost, true, 0);
-        standings.iter().map(|one| one.retry_at).max().unwrap_or(0).max(now)
+        let statuses = self.stand(log, now, cost, true, 0);
+        statuses.iter().map(|one| one.retry_at).max().unwrap_or(0).max(now)
     }
 
-    fn settled_at(&self, log: &LogState) -> Micros {
+    fn reset_at(&self, log: &LogState) -> Micros {
         self.settled_under(log, self.longest)
     }
 
@@ -328,12 +336,18 @@ impl Algorithm for SlidingLog {
         if self.named { self.limits.len() } else { 0 }
     }
 
-    fn standings(&self, log: &LogState, now: Micros, cost: u64, outcome: Outcome) -> Standings {
+    fn limit_statuses(
+        &self,
+        log: &LogState,
+        now: Micros,
+        cost: u64,
+        outcome: Outcome,
+    ) -> LimitStatuses {
         self.stand(log, now, cost, outcome == Outcome::Refused, 0)
     }
 
     /// A log may be long, so nothing is copied.
-    fn look(&self, log: &LogState, now: Micros, cost: u64) -> Look {
+    fn preview(&self, log: &LogState, now: Micros, cost: u64) -> Preview {
         let log = match self.is_ahead(log, now) {
             true => Cow::Owned(self.full(log, now)),
             false if Self::has_settled(log, now) => Cow::Owned(LogState::default()),
@@ -342,7 +356,7 @@ impl Algorithm for SlidingLog {
         let outcome = self.judge(&log, now.max(log.seen), cost);
         let refused = outcome == Outcome::Refused;
         let more = if refused && self.count_refused { cost } else { 0 };
-        Look::at(self.stand(&log, now, cost, refused, more), cost, outcome)
+        Preview::at(self.stand(&log, now, cost, refused, more), cost, outcome)
     }
 }
 

@@ -39,7 +39,7 @@ use std::collections::VecDeque;
 
 use super::buckets::{Buckets, Counted, SlidingState};
 use super::entry::Entry;
-use super::{Algorithm, InvalidNumber, Outcome, Taken, checked_length, checked_units};
+use super::{Algorithm, ChargeRecord, InvalidNumber, Outcome, checked_length, checked_units};
 use crate::time::Micros;
 
 /// The most buckets that a window can have.
@@ -137,8 +137,8 @@ impl SlidingWindow {
         if buckets.entries.back().is_some_and(|newest| newest.time > own_end + self.span) {
             let used = buckets.counted(now, self.horizon(now)).used();
             let entry = Entry { time: own_end, after: used };
-            let settled_at = self.ceases_at(own_end);
-            *buckets = Buckets { entries: VecDeque::from([entry]), before: 0, settled_at };
+            let reset_at = self.ceases_at(own_end);
+            *buckets = Buckets { entries: VecDeque::from([entry]), before: 0, reset_at };
         }
     }
 
@@ -160,7 +160,7 @@ impl SlidingWindow {
                 own_end
             }
         };
-        buckets.settled_at = self.ceases_at(end);
+        buckets.reset_at = self.ceases_at(end);
     }
 }
 
@@ -168,7 +168,7 @@ impl Algorithm for SlidingWindow {
     type State = SlidingState;
 
     #[inline]
-    fn unused(&self) -> SlidingState {
+    fn initial_state(&self) -> SlidingState {
         SlidingState(None)
     }
 
@@ -199,7 +199,13 @@ impl Algorithm for SlidingWindow {
 
     /// The oldest bucket that ends after the units were taken gives back at most what it holds. A key
     /// of which nothing counts any more is as if never used.
-    fn refund(&self, state: &mut SlidingState, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(
+        &self,
+        state: &mut SlidingState,
+        now: Micros,
+        units: u64,
+        taken: ChargeRecord,
+    ) -> u64 {
         let Some(buckets) = &mut state.0 else { return 0 };
         // What stands in another entry than its own bucket's may have ceased to count already.
         let (horizon, end) = (self.horizon(now), self.start(taken.at) + self.width);
@@ -224,7 +230,7 @@ impl Algorithm for SlidingWindow {
         // Neither the units used nor the cost pass 2^53.
         let short = (counted.used() + cost).saturating_sub(self.limit);
         let ceases_at = counted.end_with(short).map_or(now, |end| self.ceases_at(end));
-        ceases_at.min(buckets.settled_at).max(now)
+        ceases_at.min(buckets.reset_at).max(now)
     }
 }
 

@@ -34,7 +34,9 @@
 use std::sync::Arc;
 
 use super::levels::{self, LINGER, Levels};
-use super::{Algorithm, InvalidNumber, Outcome, State, Taken, checked_length, checked_units};
+use super::{
+    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+};
 use crate::time::{MAX_TIME, Micros};
 
 /// The numbers that a state is written with.
@@ -101,8 +103,8 @@ impl IntervalState {
 }
 
 impl State for IntervalState {
-    fn settled_at(&self) -> Micros {
-        levels::settled_at(self.full_at(), self.numbers.lingers)
+    fn reset_at(&self) -> Micros {
+        levels::reset_at(self.full_at(), self.numbers.lingers)
     }
 
     /// A full bucket that another takes the place of may be refilled out of step with it.
@@ -165,7 +167,7 @@ impl IntervalBucket {
     /// Sees to it that the key is known for as long as it must be when the bucket begins low: if it
     /// was never seen, it begins; if the state is of a policy that begins full, it is kept longer.
     fn begin(&self, state: &mut IntervalState, now: Micros) {
-        if state.settled_at() <= now {
+        if state.reset_at() <= now {
             let used = self.levels.used_at_first();
             *state = IntervalState { anchor: now, used, numbers: self.numbers() };
         } else if !state.numbers.lingers {
@@ -200,7 +202,7 @@ impl Algorithm for IntervalBucket {
     type State = IntervalState;
 
     #[inline]
-    fn unused(&self) -> IntervalState {
+    fn initial_state(&self) -> IntervalState {
         IntervalState { anchor: 0, used: 0, numbers: self.numbers() }
     }
 
@@ -232,7 +234,7 @@ impl Algorithm for IntervalBucket {
         Outcome::Admitted
     }
 
-    fn meet(&self, state: &mut IntervalState, now: Micros) {
+    fn normalize(&self, state: &mut IntervalState, now: Micros) {
         Self::repair(state, now);
         if self.levels.begins_low() {
             self.begin(state, now);
@@ -245,7 +247,13 @@ impl Algorithm for IntervalBucket {
 
     /// The refills up to now are counted first; the interval runs on, unless the bucket is full. Of the
     /// call's units at most those come back that the refills until its reset are for.
-    fn refund(&self, state: &mut IntervalState, now: Micros, units: u64, taken: Taken) -> u64 {
+    fn refund(
+        &self,
+        state: &mut IntervalState,
+        now: Micros,
+        units: u64,
+        taken: ChargeRecord,
+    ) -> u64 {
         let (anchor, used) = state.at(now);
         let lingering = if self.numbers.lingers { LINGER } else { 0 };
         let reset_at = taken.reset_at.saturating_sub(lingering);
@@ -262,7 +270,7 @@ impl Algorithm for IntervalBucket {
 
     #[inline]
     fn remaining(&self, state: &IntervalState, now: Micros) -> u64 {
-        let unseen = self.levels.begins_low() && state.settled_at() <= now;
+        let unseen = self.levels.begins_low() && state.reset_at() <= now;
         let used = if unseen { self.levels.used_at_first() } else { state.at(now).1 };
         self.levels.remaining(used)
     }

@@ -20,8 +20,8 @@ use super::key::{KeyBuffer, number};
 use super::{micros, whole};
 use crate::clock::Clock;
 use crate::decision::Decision;
+use crate::execute::Execution;
 use crate::key::Key;
-use crate::perform::Performed;
 use crate::store::memory::Ledger;
 use crate::time::Micros;
 
@@ -94,8 +94,8 @@ impl Question for TakeNamed {
         key: Key<'_>,
         cost: u64,
         clock: &impl Clock,
-    ) -> Answered<Performed> {
-        Ok(Performed::new(ledger.take_told(key, cost, clock), 0))
+    ) -> Answered<Execution> {
+        Ok(Execution::new(ledger.take_told(key, cost, clock), 0))
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn perform(
     hot::answer(place, || {
         let (keys, operation) = (keys?, operation.ok_or(Failure::Panicked)?);
         let keys = &keys[..ledger.policies().subjects()];
-        ledger.perform(keys, operation, time).map_err(Failure::from)
+        ledger.execute(keys, operation, time).map_err(Failure::from)
     });
 }
 

@@ -5,11 +5,11 @@
 
 use crate::algorithm::{BOOKING_LENGTH, Booking, RateState};
 use crate::decision::{Decision, Status};
+use crate::execute::Execution;
 use crate::key::KeyError;
+use crate::multi_policy::{LimitReport, LimitReports, Response};
 use crate::operation::Bookings;
-use crate::perform::Performed;
-use crate::several::{LimitNumbers, Several, Told};
-use crate::store::memory::Unperformed;
+use crate::store::memory::OperationError;
 use crate::time::Micros;
 
 /// Doubles per answer: code, time, limit, remaining, retry after, reset after.
@@ -76,13 +76,13 @@ impl From<KeyError> for Failure {
     }
 }
 
-impl From<Unperformed> for Failure {
-    fn from(unperformed: Unperformed) -> Self {
+impl From<OperationError> for Failure {
+    fn from(unperformed: OperationError) -> Self {
         match unperformed {
-            Unperformed::SharedCell => Self::SharedCell,
-            Unperformed::NoRoom => Self::NoRoom,
+            OperationError::SharedCell => Self::SharedCell,
+            OperationError::NoRoom => Self::NoRoom,
             // TypeScript makes them of the limiter's own.
-            Unperformed::OtherNumbers => Self::Panicked,
+            OperationError::OtherNumbers => Self::Panicked,
         }
     }
 }
@@ -154,18 +154,18 @@ impl Place for Answer {
 
 /// A place for the limits' numbers, too.
 impl Place for [f64] {
-    type Told = Performed;
+    type Told = Execution;
 
     fn in_front_of(array: &mut [f64]) -> Option<&mut Self> {
         (array.len() >= length_of(1)).then_some(array)
     }
 
-    fn write(&mut self, answer: Result<Performed, Failure>) {
+    fn write(&mut self, answer: Result<Execution, Failure>) {
         let Some((head, details)) = self.split_first_chunk_mut() else { return };
         match answer {
             Ok(answer) => {
                 let (several, bookings);
-                (*head, several, bookings) = performed(answer, LENGTH);
+                (*head, several, bookings) = executed(answer, LENGTH);
                 let (limits, booked) = details.split_at_mut(several.limits.len() * LIMIT_LENGTH);
                 lay(limits, several.limits.iter().map(doubles_of_limit));
                 lay(booked, bookings.iter().map(doubles_of_booking));
@@ -176,11 +176,11 @@ impl Place for [f64] {
 }
 
 /// The numbers of a single limit.
-fn alone(decision: &Decision) -> Several {
+fn alone(decision: &Decision) -> LimitReports {
     let &Decision { status, limit, remaining, retry_after_ms, reset_after_ms, .. } = decision;
     let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-    let numbers = LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms };
-    Several { speaker: 0, limits: [numbers].into_iter().collect() }
+    let numbers = LimitReport { limit, remaining, retry_after_ms, reset_after_ms };
+    LimitReports { reported: 0, limits: [numbers].into_iter().collect() }
 }
 
 /// A number of the engine's: they are all below 2^53, so doubles are exact.
@@ -216,16 +216,16 @@ pub(crate) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure
 
 /// The six doubles of what was performed; the limits, whose numbers stand so much further on; and what was
 /// booked, which stands behind those.
-pub(crate) fn performed(
-    performed: Performed,
+pub(crate) fn executed(
+    executed: Execution,
     details_from: usize,
-) -> (Answer, Box<Several>, Bookings) {
-    let Performed { told: Told { decision, several }, units, bookings } = performed;
+) -> (Answer, Box<LimitReports>, Bookings) {
+    let Execution { response: Response { decision, limits: several }, units, bookings } = executed;
     let several = several.unwrap_or_else(|| Box::new(alone(&decision)));
     let code = SEVERAL + status_code(decision.status);
-    let (from, speaker) = (double(details_from as u64), double(several.speaker as u64));
+    let (from, reported) = (double(details_from as u64), double(several.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    ([code, epoch_ms(decision.at), from, speaker, units, reset_after], several, bookings)
+    ([code, epoch_ms(decision.at), from, reported, units, reset_after], several, bookings)
 }
 
 /// Says that the numbers of several limits, if the answer has them, stand so much further on.
@@ -243,8 +243,8 @@ fn lay<const N: usize>(places: &mut [f64], parts: impl Iterator<Item = [f64; N]>
     }
 }
 
-fn doubles_of_limit(numbers: &LimitNumbers) -> [f64; LIMIT_LENGTH] {
-    let &LimitNumbers { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
+fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
+    let &LimitReport { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
     let retry_after = retry_after_ms.map_or(NEVER, double);
     [double(limit), double(remaining), retry_after, double(reset_after_ms)]
 }
@@ -255,7 +255,7 @@ fn doubles_of_booking(booking: &Option<Booking<RateState>>) -> [f64; BOOKING_LEN
 
 /// The numbers of several limits.
 #[cfg(any(feature = "redis", feature = "wasm-redis", test))]
-pub(crate) fn details_of(several: &Several) -> impl Iterator<Item = f64> {
+pub(crate) fn details_of(several: &LimitReports) -> impl Iterator<Item = f64> {
     several.limits.iter().flat_map(doubles_of_limit)
 }
 

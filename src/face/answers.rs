@@ -1,8 +1,8 @@
 //! The wire form of a round's answers: doubles, and the texts of failures.
 
 use super::answer::{self, Failure};
-use crate::perform::Performed;
-use crate::several::Told;
+use crate::execute::Execution;
+use crate::multi_policy::Response;
 use crate::store::redis::{self, CallError, Unanswered};
 
 /// What became of calls.
@@ -25,19 +25,19 @@ impl Answers {
     /// without.
     pub(crate) fn push(
         &mut self,
-        performed: Result<Performed, Unanswered>,
+        executed: Result<Execution, Unanswered>,
         takes: bool,
         details: &mut Vec<f64>,
     ) {
         let mut place = [0.0; answer::LENGTH];
-        match performed {
-            Ok(Performed { told: Told { decision, several: None }, .. }) if takes => {
+        match executed {
+            Ok(Execution { response: Response { decision, limits: None }, .. }) if takes => {
                 answer::write(&mut place, Ok(Some(decision)));
             }
-            Ok(performed) => {
+            Ok(executed) => {
                 // From the end of the answers, until that is known.
                 let (several, bookings);
-                (place, several, bookings) = answer::performed(performed, details.len());
+                (place, several, bookings) = answer::executed(executed, details.len());
                 details.extend(answer::details_of(&several));
                 details.extend(answer::doubles_of(&bookings));
             }

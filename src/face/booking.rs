@@ -28,7 +28,7 @@ mod tests {
     #[test]
     fn bookings_come_back_as_they_were() {
         let gcra = Gcra::new(7, 1_000_000, 2).unwrap();
-        let mut state = gcra.unused();
+        let mut state = gcra.initial_state();
         let booking = gcra.book(&mut state, 5, 2, 1_000);
         let bookings = vec![booking, None];
         let doubles: Vec<_> = doubles_of(&bookings).collect();

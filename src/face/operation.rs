@@ -1,7 +1,7 @@
 //! Operations as JavaScript asks for them, by numbers.
 
 use super::whole;
-use crate::algorithm::Taken;
+use crate::algorithm::ChargeRecord;
 use crate::operation::Operation;
 
 /// The operation of this number, if it needs no more than an amount beside its keys. `ts/operation.ts` has
@@ -24,7 +24,7 @@ pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
 /// if never used, in whole microseconds.
 pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
     let (at, resets) = taken.split_first().unwrap_or((&0.0, &[]));
-    let taken = |&reset: &f64| Taken { at: whole(*at), reset_at: whole(reset) };
+    let taken = |&reset: &f64| ChargeRecord { at: whole(*at), reset_at: whole(reset) };
     Operation::Refund { units: whole(units), taken: resets.iter().map(taken).collect() }
 }
 

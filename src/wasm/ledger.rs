@@ -7,9 +7,9 @@ use super::asked::asked;
 use super::clock::TimeOf;
 use super::desk::at_desk;
 use super::whole;
+use crate::execute::Execution;
 use crate::key::Key;
 use crate::operation::Operation;
-use crate::perform::Performed;
 use crate::store::memory;
 
 /// The states of one limiter's keys. The keys of a call lie on the desk, and so does its answer.
@@ -30,8 +30,8 @@ impl Ledger {
         keys: &[Option<Key<'_>>],
         operation: &Operation,
         time: &TimeOf,
-    ) -> Result<Performed, Failure> {
-        Ok(self.inner.perform(keys, operation, time)?)
+    ) -> Result<Execution, Failure> {
+        Ok(self.inner.execute(keys, operation, time)?)
     }
 }
 

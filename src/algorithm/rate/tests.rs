@@ -10,7 +10,7 @@ fn rate(units: u64, period: Micros, burst: u64) -> Rate {
 
 /// Charges an unused key, or one with the state given.
 fn charged(rate: &Rate, state: Option<RateState>, now: Micros, cost: u64) -> RateState {
-    let mut state = state.unwrap_or(rate.unused());
+    let mut state = state.unwrap_or(rate.initial_state());
     assert_eq!(rate.charge(&mut state, now, cost), Outcome::Admitted);
     state
 }
@@ -23,7 +23,7 @@ fn refused(rate: &Rate, mut state: RateState, now: Micros, cost: u64) -> RateSta
 #[test]
 fn seven_per_second_drain_without_drift() {
     let rate = rate(7, 1_000_000, 7);
-    let state = (0..7).fold(rate.unused(), |state, _| charged(&rate, Some(state), 9, 1));
+    let state = (0..7).fold(rate.initial_state(), |state, _| charged(&rate, Some(state), 9, 1));
     // Seven sevenths of a second are a second: no part is left over.
     assert_eq!(state.arrival, Arrival { micros: 1_000_009, part: 0 });
 }
@@ -32,7 +32,8 @@ fn seven_per_second_drain_without_drift() {
 fn a_cost_is_as_many_units_one_by_one() {
     let rate = rate(1_001, 1_000_000, 500);
     let at_once = charged(&rate, None, 5, 77);
-    let one_by_one = (0..77).fold(rate.unused(), |state, _| charged(&rate, Some(state), 5, 1));
+    let one_by_one =
+        (0..77).fold(rate.initial_state(), |state, _| charged(&rate, Some(state), 5, 1));
     assert_eq!(at_once, one_by_one);
 }
 
@@ -81,8 +82,8 @@ fn changed_numbers_keep_the_used_units_rounded_up() {
 
 /// What comes back of a call that left the key as it is.
 fn refunded(rate: &Rate, state: &mut RateState, now: Micros, units: u64) -> u64 {
-    let reset_at = state.settled_at();
-    rate.refund(state, now, units, Taken { at: 0, reset_at })
+    let reset_at = state.reset_at();
+    rate.refund(state, now, units, ChargeRecord { at: 0, reset_at })
 }
 
 #[test]
@@ -100,7 +101,7 @@ fn at_most_what_has_not_drained_comes_back() {
     let mut state = charged(&rate, None, 0, 4);
     // 2.5 have drained: of the 1.5 that are left two come back, one of them in part.
     assert_eq!(refunded(&rate, &mut state, 250_000, 4), 2);
-    assert_eq!((state.settled_at(), rate.remaining(&state, 250_000)), (250_000, 10));
+    assert_eq!((state.reset_at(), rate.remaining(&state, 250_000)), (250_000, 10));
     assert_eq!(refunded(&rate, &mut state, 250_000, 1), 0);
 }
 
@@ -109,7 +110,7 @@ fn at_most_what_has_not_drained_comes_back() {
 fn at_most_the_calls_own_units_come_back() {
     let rate = rate(10, 1_000_000, 10);
     let state = charged(&rate, Some(charged(&rate, None, 0, 5)), 0, 5);
-    let first = Taken { at: 0, reset_at: 500_000 };
+    let first = ChargeRecord { at: 0, reset_at: 500_000 };
     let refunded = |now| {
         let mut state = state.clone();
         (rate.refund(&mut state, now, 5, first), state.arrival.micros)
@@ -126,10 +127,10 @@ fn at_most_the_calls_own_units_come_back() {
 fn what_lingers_gives_nothing_back_once_it_has_drained() {
     let levels = Levels { capacity: 10, initial: 0, debt: 0 };
     let rate = Rate::with_levels(&NAMES, 10, 1_000_000, levels).unwrap();
-    let mut begun = rate.unused();
-    rate.meet(&mut begun, 0);
+    let mut begun = rate.initial_state();
+    rate.normalize(&mut begun, 0);
     let state = charged(&rate, Some(begun), 2_000_000, 5);
-    let taken = Taken { at: 2_000_000, reset_at: state.settled_at() };
+    let taken = ChargeRecord { at: 2_000_000, reset_at: state.reset_at() };
     assert_eq!(taken.reset_at, 2_500_000 + LINGER);
     assert_eq!(rate.refund(&mut state.clone(), 2_400_000, 5, taken), 1);
     assert_eq!(rate.refund(&mut state.clone(), 2_500_000, 5, taken), 0);

@@ -13,7 +13,7 @@ fn state(ends_ms: u64, current: u64, previous: u64, window_ms: u64) -> CounterSt
 #[test]
 fn windows_are_those_of_the_epochs_grid() {
     let two = counter(2, 1_000);
-    let mut kept = two.unused();
+    let mut kept = two.initial_state();
     assert_eq!(two.charge(&mut kept, 1_999_999, 2), Outcome::Admitted);
     assert_eq!(kept, state(2_000, 2, 0, 1_000));
     assert_eq!(two.charge(&mut kept, 1_999_999, 1), Outcome::Refused);
@@ -46,9 +46,9 @@ fn the_older_window_fades_and_is_rounded_up() {
 #[test]
 fn after_two_windows_a_key_is_as_if_never_used() {
     let ten = counter(10, 1_000);
-    let mut kept = ten.unused();
+    let mut kept = ten.initial_state();
     ten.charge(&mut kept, 1_500_000, 10);
-    assert_eq!(kept.settled_at(), 3_000_000);
+    assert_eq!(kept.reset_at(), 3_000_000);
     assert_eq!(ten.remaining(&kept, 2_999_999), 9);
     assert_eq!(ten.remaining(&kept, 3_000_000), 10);
 }
@@ -127,7 +127,7 @@ fn errors_name_the_option_and_the_rule() {
 #[test]
 fn units_come_back_within_the_window_that_they_were_taken_in() {
     let ten = counter(10, 1_000);
-    let taken = |at| Taken { at, reset_at: 0 };
+    let taken = |at| ChargeRecord { at, reset_at: 0 };
     let mut kept = state(2_000, 6, 4, 1_000);
     assert_eq!(ten.refund(&mut kept, 1_500_000, 3, taken(1_000_000)), 3);
     assert_eq!(kept, state(2_000, 3, 4, 1_000));

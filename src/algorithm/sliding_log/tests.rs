@@ -22,21 +22,21 @@ fn several(limits: &[(u64, Micros)], precision: Option<Micros>) -> SlidingLog {
 #[test]
 fn an_entry_counts_for_exactly_a_window() {
     let two = log(2, 100);
-    let mut state = two.unused();
+    let mut state = two.initial_state();
     assert_eq!(two.charge(&mut state, 10, 1), Admitted);
     assert_eq!(two.charge(&mut state, 60, 1), Admitted);
     assert_eq!(two.charge(&mut state, 109, 1), Refused);
     assert_eq!((two.retry_at(&state, 109, 1), two.retry_at(&state, 109, 2)), (110, 160));
     assert_eq!(two.charge(&mut state, 110, 1), Admitted);
     assert_eq!((two.remaining(&state, 159), two.remaining(&state, 160)), (0, 1));
-    assert_eq!((two.settled_at(&state), state.settled_at()), (210, 110 + 112));
+    assert_eq!((two.reset_at(&state), state.reset_at()), (210, 110 + 112));
 }
 
 /// In logs keyed by their timestamp the second call took the place of the first.
 #[test]
 fn two_calls_in_one_microsecond_both_count() {
     let three = log(3, 100);
-    let mut state = three.unused();
+    let mut state = three.initial_state();
     let outcomes = [1, 1, 1, 1].map(|cost| three.charge(&mut state, 10, cost));
     assert_eq!(outcomes, [Admitted, Admitted, Admitted, Refused]);
     assert_eq!(state.entries(), 3);
@@ -45,7 +45,7 @@ fn two_calls_in_one_microsecond_both_count() {
 #[test]
 fn a_refused_or_impossible_call_writes_nothing() {
     let two = log(2, 100);
-    let mut state = two.unused();
+    let mut state = two.initial_state();
     two.charge(&mut state, 10, 2);
     let before = state.clone();
     assert_eq!(two.charge(&mut state, 50, 1), Refused);
@@ -56,7 +56,7 @@ fn a_refused_or_impossible_call_writes_nothing() {
 #[test]
 fn refused_attempts_count_if_asked_for_and_push_out_the_oldest_units() {
     let three = counting_refused(3, 100);
-    let mut state = three.unused();
+    let mut state = three.initial_state();
     assert_eq!(three.charge(&mut state, 0, 2), Admitted);
     assert_eq!(three.charge(&mut state, 10, 2), Refused);
     assert_eq!(three.charge(&mut state, 10, 4), Impossible);
@@ -73,7 +73,7 @@ fn refused_attempts_count_if_asked_for_and_push_out_the_oldest_units() {
 #[test]
 fn a_smaller_limits_attempts_do_not_push_out_what_a_larger_one_counts() {
     let (ten, hundred) = (counting_refused(10, SECOND), counting_refused(100, SECOND));
-    let mut state = hundred.unused();
+    let mut state = hundred.initial_state();
     assert_eq!(hundred.charge(&mut state, START, 100), Admitted);
     for now in START..START + 500 {
         assert_eq!(ten.charge(&mut state, now, 1), Refused);
@@ -85,25 +85,25 @@ fn a_smaller_limits_attempts_do_not_push_out_what_a_larger_one_counts() {
 #[test]
 fn each_limit_holds_in_its_own_window() {
     let both = several(&[(2, 10), (3, 100)], None);
-    let mut state = both.unused();
+    let mut state = both.initial_state();
     let outcomes = [0, 0, 0, 10, 20].map(|now| both.charge(&mut state, now, 1));
     assert_eq!(outcomes, [Admitted, Admitted, Refused, Admitted, Refused]);
-    let standings = both.standings(&state, 10, 1, Refused);
-    assert_eq!(standings.iter().map(|one| one.remaining).collect::<Vec<_>>(), [1, 0]);
-    assert_eq!(standings.iter().map(|one| one.retry_at).collect::<Vec<_>>(), [0, 100]);
-    assert_eq!(standings.iter().map(|one| one.settled_at).collect::<Vec<_>>(), [20, 110]);
+    let statuses = both.limit_statuses(&state, 10, 1, Refused);
+    assert_eq!(statuses.iter().map(|one| one.remaining).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(statuses.iter().map(|one| one.retry_at).collect::<Vec<_>>(), [0, 100]);
+    assert_eq!(statuses.iter().map(|one| one.reset_at).collect::<Vec<_>>(), [20, 110]);
     assert_eq!((both.limit(), both.charge(&mut state, 20, 3)), (2, Impossible));
 }
 
 #[test]
 fn calls_of_one_multiple_of_the_precision_share_an_entry() {
     let logs = several(&[(5, 100), (1_000, 1_000)], Some(50));
-    let mut state = logs.unused();
+    let mut state = logs.initial_state();
     for now in 0..5_000 {
         logs.charge(&mut state, now, 1);
         assert!(state.entries() <= 1_000 / 50 + 2, "{} at {now}", state.entries());
     }
-    let mut state = logs.unused();
+    let mut state = logs.initial_state();
     assert_eq!(logs.charge(&mut state, 1, 5), Admitted);
     // It counts as one at 50, so until 150.
     assert_eq!((logs.remaining(&state, 149), logs.remaining(&state, 150)), (0, 5));
@@ -113,7 +113,7 @@ fn calls_of_one_multiple_of_the_precision_share_an_entry() {
 #[test]
 fn a_step_back_within_the_window_refills_nothing() {
     let two = log(2, 100);
-    let mut state = two.unused();
+    let mut state = two.initial_state();
     two.charge(&mut state, 1_000, 1);
     assert_eq!(two.charge(&mut state, 950, 1), Admitted);
     assert_eq!((two.remaining(&state, 1_099), two.remaining(&state, 1_100)), (0, 2));
@@ -122,18 +122,18 @@ fn a_step_back_within_the_window_refills_nothing() {
 #[test]
 fn a_far_step_back_locks_a_key_for_no_longer_than_a_window() {
     let two = log(2, 100);
-    let mut state = two.unused();
+    let mut state = two.initial_state();
     two.charge(&mut state, 1_000_000, 1);
     assert_eq!(two.charge(&mut state, 500, 1), Refused);
-    assert_eq!((two.retry_at(&state, 500, 1), two.settled_at(&state)), (600, 600));
-    assert_eq!(state.settled_at(), 500 + 112);
+    assert_eq!((two.retry_at(&state, 500, 1), two.reset_at(&state)), (600, 600));
+    assert_eq!(state.reset_at(), 500 + 112);
     assert_eq!(two.charge(&mut state, 600, 2), Admitted);
 }
 
 #[test]
 fn one_call_drops_no_more_than_a_hundred_of_100_000_entries_that_expire_at_once() {
     let most = log(MOST_LOGGED, SECOND);
-    let mut state = most.unused();
+    let mut state = most.initial_state();
     for _ in 0..MOST_LOGGED {
         assert_eq!(most.charge(&mut state, START, 1), Admitted);
     }
@@ -151,7 +151,7 @@ fn one_call_drops_no_more_than_a_hundred_of_100_000_entries_that_expire_at_once(
 #[test]
 fn cumulative_numbers_begin_anew_before_they_lose_their_last_bit() {
     let ten = log(10, 100);
-    let mut state = ten.unused();
+    let mut state = ten.initial_state();
     ten.charge(&mut state, 0, 6);
     let mut state = state.raised(MAX_SAFE - 8);
     assert_eq!(ten.charge(&mut state, 50, 2), Admitted);
@@ -165,28 +165,28 @@ fn cumulative_numbers_begin_anew_before_they_lose_their_last_bit() {
 #[test]
 fn other_numbers_count_the_same_entries() {
     let (ten, three) = (log(10, 1_000), log(3, 100));
-    let mut state = ten.unused();
+    let mut state = ten.initial_state();
     ten.charge(&mut state, 0, 10);
     assert_eq!(three.charge(&mut state, 50, 1), Refused);
     assert_eq!((three.remaining(&state, 99), three.remaining(&state, 100)), (0, 3));
     // The log is needed for the longest window, rounded up.
-    assert_eq!((three.settled_at(&state), state.settled_at()), (100, 1_024));
+    assert_eq!((three.reset_at(&state), state.reset_at()), (100, 1_024));
 }
 
 /// What counts must not depend on whether a store has dropped the log.
 #[test]
 fn a_log_that_has_settled_counts_for_nobody() {
     let (short, long) = (log(3, 100), log(3, 1_000));
-    let mut state = short.unused();
+    let mut state = short.initial_state();
     assert_eq!(short.charge(&mut state, 0, 3), Admitted);
-    assert_eq!(state.settled_at(), 112);
+    assert_eq!(state.reset_at(), 112);
     assert_eq!(long.charge(&mut state.clone(), 111, 1), Refused);
-    assert_eq!(long.look(&state, 112, 3).outcome, Admitted);
+    assert_eq!(long.preview(&state, 112, 3).outcome, Admitted);
     assert_eq!(long.charge(&mut state, 112, 3), Admitted);
-    assert_eq!(state.settled_at(), 112 + 1_024);
+    assert_eq!(state.reset_at(), 112 + 1_024);
     // Those who wrote it while it was needed are remembered until it has settled.
     assert_eq!(short.charge(&mut state, 900, 3), Admitted);
-    assert_eq!(state.settled_at(), 900 + 1_024);
+    assert_eq!(state.reset_at(), 900 + 1_024);
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn errors_name_the_option() {
 #[test]
 fn the_oldest_units_leave_the_log() {
     let ten = log(10, 100);
-    let taken = |at| Taken { at, reset_at: 0 };
-    let mut state = ten.unused();
+    let taken = |at| ChargeRecord { at, reset_at: 0 };
+    let mut state = ten.initial_state();
     for now in [0, 50, 60] {
         ten.charge(&mut state, now, 3);
     }
@@ -223,20 +223,20 @@ fn the_oldest_units_leave_the_log() {
     assert_eq!((ten.remaining(&state, 149), ten.remaining(&state, 150)), (5, 7));
     assert_eq!((ten.refund(&mut state, 150, 9, taken(50)), ten.remaining(&state, 150)), (0, 7));
     assert_eq!(ten.refund(&mut state, 150, 9, taken(60)), 3);
-    assert_eq!(state, ten.unused(), "a log of which nothing is left is a new one");
+    assert_eq!(state, ten.initial_state(), "a log of which nothing is left is a new one");
 }
 
 /// Those that newer attempts have pushed out are not given back, whether or not they are dropped.
 #[test]
 fn of_refused_attempts_at_most_the_limit_comes_back() {
     let three = counting_refused(3, 100);
-    let mut state = three.unused();
+    let mut state = three.initial_state();
     three.charge(&mut state, 0, 3);
     for now in 1..=4 {
         assert_eq!(three.charge(&mut state, now, 1), Refused);
     }
     assert_eq!(state.entries(), 5);
-    let taken = Taken { at: 0, reset_at: 0 };
+    let taken = ChargeRecord { at: 0, reset_at: 0 };
     assert_eq!((three.refund(&mut state, 10, 1, taken), three.remaining(&state, 10)), (1, 1));
     assert_eq!(three.refund(&mut state, 10, 9, taken), 2);
 }

@@ -31,14 +31,14 @@ fn refused(policy: &SlidingWindow, state: &mut SlidingState, now: Micros, cost: 
 #[test]
 fn a_bucket_counts_until_the_window_has_left_it() {
     let ten = sliding(10, 100, 10);
-    let mut state = ten.unused();
+    let mut state = ten.initial_state();
     admitted(&ten, &mut state, 1_009, 4);
     admitted(&ten, &mut state, 1_010, 6);
     assert_eq!(entries(&state), [(1_010, 4), (1_020, 6)]);
     refused(&ten, &mut state, 1_109, 1);
     assert_eq!((ten.retry_at(&state, 1_109, 4), ten.retry_at(&state, 1_109, 5)), (1_110, 1_120));
     assert_eq!((ten.remaining(&state, 1_109), ten.remaining(&state, 1_110)), (0, 4));
-    assert_eq!(state.settled_at(), 1_120);
+    assert_eq!(state.reset_at(), 1_120);
     admitted(&ten, &mut state, 1_110, 4);
     assert_eq!(entries(&state), [(1_020, 6), (1_120, 4)]);
 }
@@ -48,7 +48,7 @@ fn a_bucket_counts_until_the_window_has_left_it() {
 #[test]
 fn the_bucket_that_the_window_partly_covers_counts_in_full() {
     let two = sliding(10, 20, 2);
-    let mut state = two.unused();
+    let mut state = two.initial_state();
     admitted(&two, &mut state, 1_009, 10);
     // [1_009, 1_029) holds both calls, and three buckets.
     refused(&two, &mut state, 1_028, 1);
@@ -61,7 +61,7 @@ fn the_bucket_that_the_window_partly_covers_counts_in_full() {
 #[test]
 fn all_that_has_expired_is_dropped_at_once() {
     let ten = sliding(10, 100, 10);
-    let mut state = ten.unused();
+    let mut state = ten.initial_state();
     for bucket in 0..10 {
         admitted(&ten, &mut state, 1_000 + 10 * bucket, 1);
     }
@@ -83,7 +83,7 @@ fn a_window_that_does_not_divide_is_rounded_up() {
 #[test]
 fn a_step_back_is_no_refill_and_keeps_the_entries_in_order() {
     let ten = sliding(10, 100, 10);
-    let mut state = ten.unused();
+    let mut state = ten.initial_state();
     admitted(&ten, &mut state, 1_000, 5);
     admitted(&ten, &mut state, 1_050, 2);
     admitted(&ten, &mut state, 960, 3);
@@ -97,12 +97,12 @@ fn what_lies_too_far_ahead_keeps_its_units_and_counts_for_a_window_and_a_bucket(
     let ten = sliding(10, 100, 10);
     // As a clock that has jumped leaves it, or a window of a day.
     for other in [ten, sliding(10, 1_000_000, 10)] {
-        let mut state = other.unused();
+        let mut state = other.initial_state();
         admitted(&other, &mut state, 1_000_000, 3);
         let now = if other == ten { 1_000 } else { 1_000_000 };
         assert_eq!(ten.charge(&mut state, now, 8), Outcome::Refused);
         assert_eq!(entries(&state), [(now + 10, 3)]);
-        assert_eq!((ten.retry_at(&state, now, 8), state.settled_at()), (now + 110, now + 110));
+        assert_eq!((ten.retry_at(&state, now, 8), state.reset_at()), (now + 110, now + 110));
         admitted(&ten, &mut state, now, 7);
         refused(&ten, &mut state, now + 109, 1);
         admitted(&ten, &mut state, now + 110, 10);
@@ -112,7 +112,7 @@ fn what_lies_too_far_ahead_keeps_its_units_and_counts_for_a_window_and_a_bucket(
 #[test]
 fn a_key_that_settled_under_the_numbers_that_wrote_it_counts_for_nobody() {
     let (short, long) = (sliding(10, 100, 10), sliding(10, 1_000, 10));
-    let mut state = short.unused();
+    let mut state = short.initial_state();
     admitted(&short, &mut state, 1_000, 10);
     refused(&long, &mut state, 1_109, 1);
     assert_eq!(long.retry_at(&state, 1_109, 1), 1_110);
@@ -125,7 +125,7 @@ fn a_key_that_settled_under_the_numbers_that_wrote_it_counts_for_nobody() {
 #[test]
 fn the_wide_buckets_of_another_version_make_nobody_forget() {
     let (narrow, wide) = (sliding(10, 100, 10), sliding(11, 1_200, 10));
-    let mut state = narrow.unused();
+    let mut state = narrow.initial_state();
     admitted(&narrow, &mut state, 1_200, 10);
     admitted(&wide, &mut state, 1_200, 1);
     assert_eq!(narrow.remaining(&state, 1_201), 0);
@@ -149,8 +149,8 @@ fn errors_name_the_option() {
 #[test]
 fn units_come_back_from_the_bucket_that_they_were_put_into() {
     let ten = sliding(10, 100, 10);
-    let taken = |at| Taken { at, reset_at: 0 };
-    let mut state = ten.unused();
+    let taken = |at| ChargeRecord { at, reset_at: 0 };
+    let mut state = ten.initial_state();
     admitted(&ten, &mut state, 1_009, 4);
     admitted(&ten, &mut state, 1_010, 3);
     assert_eq!(ten.refund(&mut state, 1_050, 2, taken(1_010)), 2);
@@ -161,5 +161,5 @@ fn units_come_back_from_the_bucket_that_they_were_put_into() {
     assert_eq!(ten.refund(&mut state.clone(), 1_050, 9, taken(1_020)), 0, "nothing was taken then");
     assert_eq!(ten.refund(&mut state.clone(), 1_120, 9, taken(1_010)), 0, "it counts no more");
     assert_eq!(ten.refund(&mut state, 1_050, 9, taken(1_010)), 1);
-    assert_eq!(state, ten.unused());
+    assert_eq!(state, ten.initial_state());
 }

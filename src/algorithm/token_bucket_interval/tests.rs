@@ -21,7 +21,7 @@ fn refused(bucket: &IntervalBucket, state: &mut IntervalState, now: Micros, cost
 #[test]
 fn tokens_come_at_once_at_the_end_of_each_interval() {
     let bucket = bucket(5, 2, SECOND);
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     admitted(&bucket, &mut state, 100, 5);
     refused(&bucket, &mut state, SECOND + 99, 1);
     assert_eq!(bucket.retry_at(&state, SECOND + 99, 1), SECOND + 100);
@@ -30,16 +30,13 @@ fn tokens_come_at_once_at_the_end_of_each_interval() {
     assert_eq!((state.anchor, state.used), (SECOND + 100, 5));
     assert_eq!(bucket.remaining(&state, 2 * SECOND + 100), 2);
     assert_eq!(bucket.remaining(&state, 3 * SECOND + 100), 4);
-    assert_eq!(
-        (state.settled_at(), bucket.remaining(&state, u64::MAX / 2)),
-        (3_000_100 + SECOND, 5)
-    );
+    assert_eq!((state.reset_at(), bucket.remaining(&state, u64::MAX / 2)), (3_000_100 + SECOND, 5));
 }
 
 #[test]
 fn a_full_bucket_does_not_tick() {
     let bucket = bucket(2, 1, SECOND);
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     admitted(&bucket, &mut state, 0, 1);
     admitted(&bucket, &mut state, 5 * SECOND + 7, 2);
     assert_eq!(state.anchor, 5 * SECOND + 7);
@@ -51,7 +48,7 @@ fn a_full_bucket_does_not_tick() {
 #[test]
 fn ten_per_half_a_second_come_to_the_microsecond() {
     let bucket = bucket(10, 10, SECOND / 2);
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     for interval in 0..7 {
         let begins = 999_999 + interval * SECOND / 2;
         admitted(&bucket, &mut state, begins, 10);
@@ -62,7 +59,7 @@ fn ten_per_half_a_second_come_to_the_microsecond() {
 #[test]
 fn the_cost_is_added_before_it_is_compared() {
     let bucket = bucket(10, 10, SECOND);
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     admitted(&bucket, &mut state, 0, 9);
     refused(&bucket, &mut state, 0, 2);
     admitted(&bucket, &mut state, 0, 1);
@@ -72,7 +69,7 @@ fn the_cost_is_added_before_it_is_compared() {
 fn a_bucket_in_debt_waits_for_a_whole_token() {
     let levels = Levels { capacity: 3, initial: 3, debt: 4 };
     let bucket = IntervalBucket::new(levels, 2, SECOND).unwrap();
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     assert_eq!(bucket.charge(&mut state, 0, 8), Outcome::Impossible);
     admitted(&bucket, &mut state, 0, 2);
     assert_eq!(bucket.remaining(&state, 0), 5);
@@ -87,12 +84,12 @@ fn a_bucket_in_debt_waits_for_a_whole_token() {
 fn a_bucket_that_begins_empty_fills_from_its_first_call() {
     let levels = Levels { capacity: 4, initial: 0, debt: 0 };
     let bucket = IntervalBucket::new(levels, 2, SECOND).unwrap();
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     assert_eq!(bucket.remaining(&state, 7), 0);
     assert_eq!(bucket.charge(&mut state, 7, 1), Outcome::Refused);
     refused(&bucket, &mut state, SECOND + 6, 1);
     let day_later = 2 * SECOND + 7 + LINGER;
-    assert_eq!(state.settled_at(), day_later);
+    assert_eq!(state.reset_at(), day_later);
     assert_eq!(bucket.remaining(&state, day_later - 1), 4);
     assert_eq!(bucket.remaining(&state, day_later), 0);
     assert_eq!(bucket.charge(&mut state, day_later, 5), Outcome::Impossible);
@@ -102,7 +99,7 @@ fn a_bucket_that_begins_empty_fills_from_its_first_call() {
 #[test]
 fn other_numbers_refill_as_they_were_until_a_call_is_admitted() {
     let (slow, fast) = (bucket(10, 1, 10 * SECOND), bucket(4, 2, SECOND));
-    let mut state = slow.unused();
+    let mut state = slow.initial_state();
     admitted(&slow, &mut state, 0, 8);
     refused(&fast, &mut state, 40 * SECOND, 1);
     assert_eq!(fast.retry_at(&state, 40 * SECOND, 1), 50 * SECOND);
@@ -118,7 +115,7 @@ fn other_numbers_refill_as_they_were_until_a_call_is_admitted() {
 #[test]
 fn a_clock_step_back_locks_a_key_for_no_longer_than_the_horizon() {
     let bucket = bucket(4, 2, SECOND);
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     admitted(&bucket, &mut state, 5 * SECOND, 1);
     let mut a_little = state.clone();
     admitted(&bucket, &mut a_little, 5 * SECOND - 10, 1);
@@ -145,14 +142,14 @@ fn illegal_numbers_are_named() {
 #[test]
 fn what_comes_back_is_counted_after_the_refills_and_the_interval_runs_on() {
     let bucket = bucket(10, 2, SECOND);
-    let taken = Taken { at: 100, reset_at: 5 * SECOND + 100 };
-    let mut state = bucket.unused();
+    let taken = ChargeRecord { at: 100, reset_at: 5 * SECOND + 100 };
+    let mut state = bucket.initial_state();
     admitted(&bucket, &mut state, 100, 9);
     assert_eq!(bucket.refund(&mut state, 2 * SECOND + 500, 3, taken), 3);
     assert_eq!((state.anchor, state.used), (2 * SECOND + 100, 2));
     assert_eq!(bucket.remaining(&state, 3 * SECOND + 100), 10);
     assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, taken), 2);
-    assert_eq!(state.settled_at(), 2 * SECOND + 600, "a full bucket does not tick");
+    assert_eq!(state.reset_at(), 2 * SECOND + 600, "a full bucket does not tick");
     assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, taken), 0);
 }
 
@@ -160,9 +157,9 @@ fn what_comes_back_is_counted_after_the_refills_and_the_interval_runs_on() {
 #[test]
 fn at_most_the_calls_own_units_come_back() {
     let bucket = bucket(10, 2, SECOND);
-    let mut state = bucket.unused();
+    let mut state = bucket.initial_state();
     admitted(&bucket, &mut state, 100, 4);
-    let first = Taken { at: 100, reset_at: state.settled_at() };
+    let first = ChargeRecord { at: 100, reset_at: state.reset_at() };
     admitted(&bucket, &mut state, 200, 4);
     let refunded = |now| bucket.refund(&mut state.clone(), now, 4, first);
     assert_eq!((refunded(SECOND + 99), refunded(SECOND + 100)), (4, 2));

@@ -2,7 +2,7 @@
 //!
 //! The shards of the keys are locked in ascending order, each once, so that no two callers wait for
 //! each other, and the clock is read when all are locked. Then what is kept of the keys is laid out,
-//! [`perform`] changes it, and it is put back.
+//! [`execute`] changes it, and it is put back.
 
 use std::fmt;
 use std::sync::MutexGuard;
@@ -11,16 +11,16 @@ use super::shard::Shard;
 use super::{MemoryStore, Spot, locked};
 use crate::algorithm::Algorithm as _;
 use crate::clock::Clock;
+use crate::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use crate::key::Key;
 use crate::operation::Operation;
-use crate::perform::{Extras, Part, Performed, perform};
 use crate::policies::{NamedPolicy, Policies};
 use crate::policy::State;
 use crate::time::Micros;
 
 /// Why an operation was not performed. Nothing has been changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unperformed {
+pub enum OperationError {
     /// The store is full and the key shares an overflow cell, which cannot be reset for one alone.
     SharedCell,
     /// The store is full and has no room for a block or an override.
@@ -30,7 +30,7 @@ pub enum Unperformed {
     OtherNumbers,
 }
 
-impl fmt::Display for Unperformed {
+impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SharedCell => "the store is full and the key shares its count with others",
@@ -40,7 +40,7 @@ impl fmt::Display for Unperformed {
     }
 }
 
-impl std::error::Error for Unperformed {}
+impl std::error::Error for OperationError {}
 
 /// The keys of a call under the locks of their shards.
 pub(super) struct Desk<'a> {
@@ -58,7 +58,7 @@ struct Slot<'a> {
     /// Where its shard is among those that are locked.
     shard: usize,
     spot: Spot<'a>,
-    extras: Extras,
+    extras: KeyMetadata,
     /// Whether room for extras has been claimed.
     claimed: bool,
     laid_out: Option<LaidOut>,
@@ -111,22 +111,25 @@ impl<'a> Desk<'a> {
     }
 
     /// Performs any operation.
-    pub(super) fn try_perform(mut self, operation: &Operation) -> Result<Performed, Unperformed> {
+    pub(super) fn try_execute(
+        mut self,
+        operation: &Operation,
+    ) -> Result<Execution, OperationError> {
         match operation {
             Operation::Reset => self.check_own()?,
             Operation::Block { .. } => self.claim(|_| true)?,
             Operation::Override { policies, .. } => {
                 let checked = self.policies.check_override(policies);
-                checked.map_err(|_| Unperformed::OtherNumbers)?;
+                checked.map_err(|_| OperationError::OtherNumbers)?;
                 self.claim(|number| policies[number].is_some())?;
             }
             _ => {}
         }
-        Ok(self.perform(operation))
+        Ok(self.execute(operation))
     }
 
     /// Performs an operation that needs no room for extras and cannot fail.
-    pub(super) fn perform(mut self, operation: &Operation) -> Performed {
+    pub(super) fn execute(mut self, operation: &Operation) -> Execution {
         let changes = !matches!(operation, Operation::Peek { .. });
         if changes {
             for (_, shard) in &mut self.shards {
@@ -134,11 +137,11 @@ impl<'a> Desk<'a> {
             }
         }
         self.lay_out();
-        let performed = match operation {
+        let executed = match operation {
             _ if gives_back(operation) => {
                 // From a count that is shared, nothing is given back.
                 let units = self.on(|laid_out| !laid_out.is_shared(), operation).units;
-                Performed { units, ..self.on(|_| true, &Operation::Peek { cost: 0 }) }
+                Execution { units, ..self.on(|_| true, &Operation::Peek { cost: 0 }) }
             }
             _ => self.on(|_| true, operation),
         };
@@ -146,22 +149,22 @@ impl<'a> Desk<'a> {
         if changes {
             self.keep();
         }
-        performed
+        executed
     }
 
     /// Sees to it that no key shares its count: that could not be reset for one alone.
-    fn check_own(&mut self) -> Result<(), Unperformed> {
+    fn check_own(&mut self) -> Result<(), OperationError> {
         for Slot { shard, spot, .. } in self.slots.iter().flatten() {
             let shard = &self.shards[*shard].1;
             if !shard.has_entry(*spot) && shard.cell(*spot, self.now).is_some() {
-                return Err(Unperformed::SharedCell);
+                return Err(OperationError::SharedCell);
             }
         }
         Ok(())
     }
 
     /// Claims room for the extras of some policies' keys, if they have none yet: for all or for none.
-    fn claim(&mut self, of: impl Fn(usize) -> bool) -> Result<(), Unperformed> {
+    fn claim(&mut self, of: impl Fn(usize) -> bool) -> Result<(), OperationError> {
         let (room, now) = (&self.store.room, self.now);
         for (number, slot) in self.slots.iter_mut().enumerate() {
             let Some(slot) = slot.as_mut().filter(|_| of(number)) else { continue };
@@ -171,7 +174,7 @@ impl<'a> Desk<'a> {
                 if !slot.claimed {
                     let claimed = self.slots.iter().flatten().filter(|slot| slot.claimed);
                     room.give_back(claimed.count());
-                    return Err(Unperformed::NoRoom);
+                    return Err(OperationError::NoRoom);
                 }
             }
         }
@@ -188,7 +191,7 @@ impl<'a> Desk<'a> {
                 None => {
                     let cell = shard.cell(slot.spot, self.now);
                     let shared = cell.is_some();
-                    let before = cell.unwrap_or_else(|| named.policy.unused());
+                    let before = cell.unwrap_or_else(|| named.policy.initial_state());
                     LaidOut { state: before.clone(), home: Home::Newcomer { before, shared } }
                 }
             });
@@ -196,17 +199,17 @@ impl<'a> Desk<'a> {
     }
 
     /// Performs an operation on what is laid out, or on some of it.
-    fn on(&mut self, which: impl Fn(&LaidOut) -> bool, operation: &Operation) -> Performed {
+    fn on(&mut self, which: impl Fn(&LaidOut) -> bool, operation: &Operation) -> Execution {
         let mut parts = Vec::with_capacity(self.slots.len());
         for slot in &mut self.slots {
             parts.push(match slot {
                 Some(Slot { laid_out: Some(laid_out), extras, .. }) if which(laid_out) => {
-                    Some(Part { state: &mut laid_out.state, extras })
+                    Some(KeyEntry { state: &mut laid_out.state, metadata: extras })
                 }
                 _ => None,
             });
         }
-        perform(self.policies, &mut parts, self.now, operation)
+        execute(self.policies, &mut parts, self.now, operation)
     }
 
     /// Puts the states back that were taken out of entries.

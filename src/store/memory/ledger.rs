@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-use super::desk::{Desk, Unperformed};
+use super::desk::{Desk, OperationError};
 use super::shard::{Held, Shard};
 use super::{MemoryStore, Spot};
 use crate::algorithm::Algorithm as _;
 use crate::clock::Clock;
 use crate::decision::{self, Decision};
+use crate::execute::Execution;
 use crate::key::Key;
+use crate::multi_policy::{self, Response, States};
 use crate::operation::Operation;
-use crate::perform::Performed;
 use crate::policies::{ByPolicy, Policies};
 use crate::policy::{Layout, Policy, State};
-use crate::several::{self, States, Told};
 use crate::time::Micros;
 
 /// The states of one limiter's keys: its policies and a prefix on a store.
@@ -62,13 +62,13 @@ impl Ledger {
     }
 
     /// [`take`](Self::take), and how each limit stands where limits have names.
-    pub fn take_told(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
+    pub fn take_told(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Response {
         let decide = || self.decide(key, &Operation::Take { cost }, clock);
         // WebAssembly is downloaded, and has one way for all.
         if self.is_several && !cfg!(target_arch = "wasm32") {
             return self.take_all(key, cost, clock).unwrap_or_else(decide);
         }
-        let take = |policy: &_, state: &mut _, now| several::take(policy, state, now, cost);
+        let take = |policy: &_, state: &mut _, now| multi_policy::take(policy, state, now, cost);
         self.change(key, clock, take, decide)
     }
 
@@ -79,8 +79,8 @@ impl Ledger {
     }
 
     /// [`peek`](Self::peek), and how each limit stands where limits have names.
-    pub fn peek_told(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Told {
-        self.look(key, clock, |policy, state, now| several::peek(policy, state, now, cost))
+    pub fn peek_told(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Response {
+        self.look(key, clock, |policy, state, now| multi_policy::peek(policy, state, now, cost))
             .unwrap_or_else(|| self.decide(key, &Operation::Peek { cost }, clock))
     }
 
@@ -91,15 +91,15 @@ impl Ledger {
     /// and for peeks every subject should have one.
     ///
     /// # Errors
-    /// [`Unperformed`] if the store is too full for it, or if numbers cannot decide in place of the
+    /// [`OperationError`] if the store is too full for it, or if numbers cannot decide in place of the
     /// limiter's: only where the operation is a reset, a block or an override.
-    pub fn perform(
+    pub fn execute(
         &self,
         keys: &[Option<Key<'_>>],
         operation: &Operation,
         clock: &impl Clock,
-    ) -> Result<Performed, Unperformed> {
-        self.desk(keys, clock).try_perform(operation)
+    ) -> Result<Execution, OperationError> {
+        self.desk(keys, clock).try_execute(operation)
     }
 
     /// What the ledger enforces.
@@ -126,7 +126,7 @@ impl Ledger {
 
     /// Takes units from a key that all policies count by, if it has a state under each of them and nothing beside: those
     /// are then changed where they are. Otherwise nothing has happened, nor where the visit is one that sweeps.
-    fn take_all(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Told> {
+    fn take_all(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Option<Response> {
         if self.policies.subjects() > 1 {
             return None;
         }
@@ -144,14 +144,14 @@ impl Ledger {
             return None;
         }
         let mut states = Own { indices, shard };
-        Some(several::take_all(&self.policies, &mut states, now, cost))
+        Some(multi_policy::take_all(&self.policies, &mut states, now, cost))
     }
 
     /// Performs an operation that cannot fail on a key that all policies count by.
     #[cold]
-    fn decide(&self, key: Key<'_>, operation: &Operation, clock: &impl Clock) -> Told {
+    fn decide(&self, key: Key<'_>, operation: &Operation, clock: &impl Clock) -> Response {
         let keys = vec![Some(key); self.policies.subjects()];
-        self.desk(&keys, clock).perform(operation).told
+        self.desk(&keys, clock).execute(operation).response
     }
 
     /// Lets `take` change the state of a key; if there are several policies, or if the key has more than a
@@ -179,7 +179,7 @@ impl Ledger {
         match shard.find(spot, guess, now) {
             Held::Own(state) => take(policy, state, now),
             Held::Newcomer(shared) => {
-                let before = shared.unwrap_or_else(|| policy.unused());
+                let before = shared.unwrap_or_else(|| policy.initial_state());
                 let mut state = before.clone();
                 let decision = take(policy, &mut state, now);
                 if state != before {
@@ -210,7 +210,7 @@ impl Ledger {
         Some(match shard.find(spot, guess, now) {
             Held::Own(state) => peek(policy, state, now),
             Held::Newcomer(shared) => {
-                let state = shared.unwrap_or_else(|| policy.unused());
+                let state = shared.unwrap_or_else(|| policy.initial_state());
                 peek(policy, &state, now)
             }
         })
@@ -219,11 +219,11 @@ impl Ledger {
     /// Makes a key as if never used, and ends a block of it.
     ///
     /// # Errors
-    /// [`Unperformed::SharedCell`] if the key has no room of its own and its cell's count still matters.
-    pub fn reset(&self, key: Key<'_>, clock: &impl Clock) -> Result<(), Unperformed> {
+    /// [`OperationError::SharedCell`] if the key has no room of its own and its cell's count still matters.
+    pub fn reset(&self, key: Key<'_>, clock: &impl Clock) -> Result<(), OperationError> {
         // It keeps its entry: a newcomer would take over what its cell has counted.
         let keys = vec![Some(key); self.policies.subjects()];
-        self.perform(&keys, &Operation::Reset, clock).map(drop)
+        self.execute(&keys, &Operation::Reset, clock).map(drop)
     }
 }
 

@@ -13,7 +13,7 @@ mod shard;
 mod slots;
 mod table;
 
-pub use desk::Unperformed;
+pub use desk::OperationError;
 pub use ledger::Ledger;
 pub use named::{NameTaken, open_named};
 

@@ -9,7 +9,7 @@ use std::mem;
 use super::table::{Guess, OwnedKey, Table};
 use super::{Room, Spot};
 use crate::algorithm::{State as _, WindowState};
-use crate::perform::Extras;
+use crate::execute::KeyMetadata;
 use crate::policy::State;
 use crate::time::Micros;
 
@@ -58,7 +58,7 @@ pub(super) struct Shard {
     dues: u32,
     entries: Table<State>,
     /// What few keys have beside a state.
-    extras: Table<Extras>,
+    extras: Table<KeyMetadata>,
     /// In order of their names: they are few, as they are spread over the shards.
     cells: Vec<Cell>,
 }
@@ -122,7 +122,7 @@ impl Shard {
                 index
             });
             let cell = &mut self.cells[index];
-            if cell.state.settled_at() <= now {
+            if cell.state.reset_at() <= now {
                 cell.began = now;
             }
             cell.state = state;
@@ -136,7 +136,7 @@ impl Shard {
     }
 
     /// What a key has beside its state.
-    pub(super) fn extras(&self, spot: Spot<'_>) -> Option<&Extras> {
+    pub(super) fn extras(&self, spot: Spot<'_>) -> Option<&KeyMetadata> {
         self.extras.get(spot)
     }
 
@@ -145,7 +145,7 @@ impl Shard {
     pub(super) fn keep_extras(
         &mut self,
         spot: Spot<'_>,
-        extras: Extras,
+        extras: KeyMetadata,
         claimed: bool,
         room: &Room,
         now: Micros,
@@ -192,7 +192,7 @@ impl Shard {
             return None;
         }
         let cell = &self.cells[find(&self.cells, (space, place.cell())).ok()?];
-        (cell.state.settled_at() > now).then(|| cell.state.clone())
+        (cell.state.reset_at() > now).then(|| cell.state.clone())
     }
 
     /// Claims room for one key more; if there is none, what has ended makes room.
@@ -210,7 +210,7 @@ impl Shard {
         let can_drop = |key: &OwnedKey, state: &State| can_drop(&self.cells, key, state, now);
         let states = self.entries.sweep(steps, can_drop);
         if states.finished {
-            self.cells.retain(|cell| cell.state.settled_at() > now);
+            self.cells.retain(|cell| cell.state.reset_at() > now);
         }
         let extras = self.extras.sweep(steps, |_, extras| extras.end() <= now);
         let dropped = states.dropped + extras.dropped;
@@ -224,9 +224,9 @@ impl Shard {
 /// A key that has no entry may have to share its cell. There a window that was opened before
 /// the key's own one ended would let it take part in three windows within the length of one.
 fn can_drop(cells: &[Cell], key: &OwnedKey, state: &State, now: Micros) -> bool {
-    let settled_at = state.settled_at();
-    let began_earlier = |cell: &Cell| cell.state.settled_at() > now && cell.began < settled_at;
-    settled_at <= now
+    let reset_at = state.reset_at();
+    let began_earlier = |cell: &Cell| cell.state.reset_at() > now && cell.began < reset_at;
+    reset_at <= now
         && (cells.is_empty()
             || state.drains()
             || !find(cells, (key.space, key.cell()))

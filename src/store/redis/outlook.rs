@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::wire::COUNTS;
 use crate::decision::{Decision, Status};
+use crate::multi_policy::Response;
 use crate::policies::Policies;
 use crate::policy::Policy;
-use crate::several::Told;
 
 /// Whether most of a limiter's calls should be admitted in windows that are open already: so it was with
 /// those that were answered last. The script decides the same either way, but not as fast.
@@ -33,12 +33,12 @@ impl Outlook {
 
     /// Whether a call of one unit was decided as expected: admitted, and by windows that had been opened before and are
     /// packed still.
-    pub(super) fn is_met_by(policies: &Policies, told: &Told) -> bool {
+    pub(super) fn is_met_by(policies: &Policies, told: &Response) -> bool {
         let Decision { status, limit, remaining, .. } = told.decision;
         let was_open =
             |remaining: u64, limit: u64| (2..COUNTS).contains(&limit.saturating_sub(remaining));
         matches!(status, Status::Allowed | Status::AllowedLast)
-            && match &told.several {
+            && match &told.limits {
                 Some(several) if policies.alone().is_none() => {
                     let mut limits = several.limits.iter().zip(policies.named());
                     limits.all(|(one, named)| {
@@ -54,9 +54,9 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{FixedWindow, Gcra, Outcome, Standing};
+    use crate::algorithm::{FixedWindow, Gcra, LimitStatus, Outcome};
+    use crate::multi_policy::PolicyOutcome;
     use crate::policies::NamedPolicy;
-    use crate::several::Vote;
 
     fn is_met_by(status: Status, remaining: u64) -> bool {
         is_met_by_limit(5, status, remaining)
@@ -100,14 +100,14 @@ mod tests {
         let policies = [("a", gcra), ("b", window)].map(named);
         let policies = Policies::several(policies.to_vec()).unwrap();
         let told = |remaining: [u64; 2]| {
-            let votes = remaining.map(|remaining| Vote {
+            let votes = remaining.map(|remaining| PolicyOutcome {
                 outcome: Outcome::Admitted,
                 blocked_until: 0,
                 changes_at: None,
-                standings: vec![Standing { limit: 5, remaining, retry_at: 0, settled_at: 0 }]
+                statuses: vec![LimitStatus { limit: 5, remaining, retry_at: 0, reset_at: 0 }]
                     .into(),
             });
-            Told::of_votes(true, &votes, 7, 1)
+            Response::of_policies(true, &votes, 7, 1)
         };
         assert!(Outlook::is_met_by(&policies, &told([4, 3])));
         assert!(!Outlook::is_met_by(&policies, &told([3, 4])));

@@ -1,7 +1,7 @@
 //! What is asked of the script: groups of calls as `lua/batch.lua` and `lua/decide.lua` read them.
 
 use super::wire::{Twin, push_double, wire};
-use crate::algorithm::{Booking, MAX_WAIT, Taken};
+use crate::algorithm::{Booking, ChargeRecord, MAX_WAIT};
 use crate::operation::Operation;
 use crate::policies::{NamedPolicy, Policies};
 use crate::policy::Policy;
@@ -178,11 +178,11 @@ fn push_operation(
 }
 
 /// Appends a call that was taken, by policy.
-fn push_taken(request: &mut Vec<u8>, policies: &Policies, taken: &[Taken]) {
+fn push_taken(request: &mut Vec<u8>, policies: &Policies, taken: &[ChargeRecord]) {
     for index in 0..policies.named().len() {
         // Without such a call there is nothing to give back.
-        let nothing = Taken { at: 0, reset_at: 0 };
-        let Taken { at, reset_at } = taken.get(index).copied().unwrap_or(nothing);
+        let nothing = ChargeRecord { at: 0, reset_at: 0 };
+        let ChargeRecord { at, reset_at } = taken.get(index).copied().unwrap_or(nothing);
         push_double(request, at);
         push_double(request, reset_at);
     }

@@ -9,7 +9,7 @@ use super::noted::Noting;
 use super::outlook::Outlook;
 use super::reply::{CallError, Reply};
 use super::wire::wire;
-use crate::perform::Performed;
+use crate::execute::Execution;
 use crate::policies::Policies;
 use crate::time::Micros;
 
@@ -203,7 +203,7 @@ impl Round {
     }
 
     /// Hands out what became of each call, in order; `answers` are those to all jobs.
-    pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Performed, Unanswered>)) {
+    pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Execution, Unanswered>)) {
         let mut replies: Vec<_> =
             answers.iter().map(|answer| answer.as_ref().map(|values| Reply::new(values))).collect();
         let mut groups = self.groups.iter();
@@ -231,20 +231,20 @@ impl Group {
     fn settle(
         &self,
         replies: &mut [Result<Reply<'_>, &Failure>],
-        each: &mut impl FnMut(Result<Performed, Unanswered>),
+        each: &mut impl FnMut(Result<Execution, Unanswered>),
     ) {
         let Self { policies, batch, job, stale_in, .. } = self;
         for stale in stale_in {
             if let Ok(reply) = &mut replies[*stale] {
-                batch.performed(policies, reply).for_each(drop);
+                batch.executed(policies, reply).for_each(drop);
             }
         }
         match &mut replies[*job] {
             Ok(reply) => {
                 let mut otherwise = 0;
-                for one in batch.performed(policies, reply) {
+                for one in batch.executed(policies, reply) {
                     let is_met =
-                        one.as_ref().is_ok_and(|one| Outlook::is_met_by(policies, &one.told));
+                        one.as_ref().is_ok_and(|one| Outlook::is_met_by(policies, &one.response));
                     otherwise += usize::from(!is_met);
                     each(one.map_err(Unanswered::Call));
                 }
@@ -318,7 +318,9 @@ mod tests {
 
     fn settled(round: &Round, answers: &[Answer]) -> Vec<Result<u64, Unanswered>> {
         let mut remaining = Vec::new();
-        round.settle(answers, |told| remaining.push(told.map(|one| one.told.decision.remaining)));
+        round.settle(answers, |told| {
+            remaining.push(told.map(|one| one.response.decision.remaining));
+        });
         remaining
     }
 

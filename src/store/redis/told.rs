@@ -4,13 +4,13 @@ use super::batch::Batch;
 use super::reply::{CallError, Entry, Reply};
 use super::request::Asked;
 use super::wire::Left;
-use crate::algorithm::{Algorithm as _, BOOKING_LENGTH, Booking, Look, Outcome, RateState};
+use crate::algorithm::{Algorithm as _, BOOKING_LENGTH, Booking, Outcome, Preview, RateState};
 use crate::decision::{self, Decision};
+use crate::execute::Execution;
+use crate::multi_policy::{PolicyOutcome, Response};
 use crate::operation::{Bookings, Operation};
-use crate::perform::Performed;
 use crate::policies::Policies;
 use crate::policy::{Policy, State};
-use crate::several::{Told, Vote};
 use crate::time::Micros;
 
 impl Batch {
@@ -20,21 +20,21 @@ impl Batch {
         policies: &'a Policies,
         reply: &'a mut Reply<'_>,
     ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
-        self.performed(policies, reply).map(|one| one.map(|one| one.told.decision))
+        self.executed(policies, reply).map(|one| one.map(|one| one.response.decision))
     }
 
     /// [`decisions`](Self::decisions), how each limit stands where limits have names, and the units that
     /// operations are about.
-    pub fn performed<'a>(
+    pub fn executed<'a>(
         &'a self,
         policies: &'a Policies,
         reply: &'a mut Reply<'_>,
-    ) -> impl Iterator<Item = Result<Performed, CallError>> + 'a {
+    ) -> impl Iterator<Item = Result<Execution, CallError>> + 'a {
         let alone = policies.alone();
         self.calls().map(move |(asked, numbers)| match (asked, alone) {
             (Asked::Take(cost), Some(policy)) => taken(policies, policy, reply, *cost),
             (Asked::Take(cost), None) => several(policies, numbers, reply, *cost),
-            (Asked::Other(operation), _) => performed(policies, numbers, reply, operation),
+            (Asked::Other(operation), _) => executed(policies, numbers, reply, operation),
         })
     }
 }
@@ -45,19 +45,19 @@ fn taken(
     policy: &Policy,
     reply: &mut Reply<'_>,
     cost: u64,
-) -> Result<Performed, CallError> {
+) -> Result<Execution, CallError> {
     let (entry, now) = (reply.next(policy)?, reply.now());
     let takes = entry.outcome == Outcome::Admitted && entry.blocked_until <= now;
     let units = if takes { cost } else { 0 };
     if let (Entry { left: Left::State(state), own: None, blocked_until: 0, outcome }, 0) =
         (&entry, policies.named_limits())
     {
-        let told = decision::describe(policy, state, now, cost, *outcome).into();
-        return Ok(Performed::new(told, units));
+        let told = decision::to_decision(policy, state, now, cost, *outcome).into();
+        return Ok(Execution::new(told, units));
     }
     let named = policies.named_limits() > 0;
     let vote = vote(policy, entry, now, cost);
-    Ok(Performed::new(Told::of_votes(named, &[vote], now, cost), units))
+    Ok(Execution::new(Response::of_policies(named, &[vote], now, cost), units))
 }
 
 /// A call that takes units under several policies.
@@ -66,25 +66,25 @@ fn several(
     numbers: &[u16],
     reply: &mut Reply<'_>,
     cost: u64,
-) -> Result<Performed, CallError> {
+) -> Result<Execution, CallError> {
     let votes =
         votes(policies, numbers, reply, |policy, entry, now| vote(policy, entry, now, cost))?;
     let admitted = votes
         .iter()
         .all(|vote| vote.outcome == Outcome::Admitted && vote.blocked_until <= reply.now());
-    let told = Told::of_votes(policies.named_limits() > 0, &votes, reply.now(), cost);
-    Ok(Performed::new(told, if admitted { cost } else { 0 }))
+    let told = Response::of_policies(policies.named_limits() > 0, &votes, reply.now(), cost);
+    Ok(Execution::new(told, if admitted { cost } else { 0 }))
 }
 
-fn performed(
+fn executed(
     policies: &Policies,
     numbers: &[u16],
     reply: &mut Reply<'_>,
     operation: &Operation,
-) -> Result<Performed, CallError> {
+) -> Result<Execution, CallError> {
     let named = policies.named_limits() > 0;
     if let Operation::Peek { cost } = *operation {
-        return Ok(Performed::new(peeked(policies, numbers, reply, cost)?, 0));
+        return Ok(Execution::new(peeked(policies, numbers, reply, cost)?, 0));
     }
     if let Operation::Book { cost, .. } = *operation {
         return booked(policies, numbers, reply, cost);
@@ -99,9 +99,9 @@ fn performed(
     if let Some(cost) = taken {
         let vote = |policy: &Policy, entry, now| vote(policy, entry, now, cost);
         let votes = votes(policies, numbers, reply, vote)?;
-        return Ok(Performed::new(Told::of_votes(named, &votes, reply.now(), cost), units));
+        return Ok(Execution::new(Response::of_policies(named, &votes, reply.now(), cost), units));
     }
-    Ok(Performed::new(peeked(policies, numbers, reply, 0)?, units))
+    Ok(Execution::new(peeked(policies, numbers, reply, 0)?, units))
 }
 
 /// What became of a booking: the script tells the microseconds until its slot and one more, or 0 if there is
@@ -111,7 +111,7 @@ fn booked(
     numbers: &[u16],
     reply: &mut Reply<'_>,
     cost: u64,
-) -> Result<Performed, CallError> {
+) -> Result<Execution, CallError> {
     let wait = reply.units()?.checked_sub(1);
     let named = policies.named().iter();
     let concerned: Vec<_> = named.map(|named| numbers[named.subject] > 0).collect();
@@ -134,8 +134,8 @@ fn booked(
         Some(_) => concerned.into_iter().map(&mut booking).collect(),
         None => Bookings::new(),
     };
-    let told = Told::of_votes(policies.named_limits() > 0, &votes, reply.now(), cost);
-    Ok(Performed { told, units: wait.unwrap_or(0), bookings })
+    let response = Response::of_policies(policies.named_limits() > 0, &votes, reply.now(), cost);
+    Ok(Execution { response, units: wait.unwrap_or(0), bookings })
 }
 
 /// What would become of a cost.
@@ -144,22 +144,22 @@ fn peeked(
     numbers: &[u16],
     reply: &mut Reply<'_>,
     cost: u64,
-) -> Result<Told, CallError> {
+) -> Result<Response, CallError> {
     let mut takes_last = false;
     let look = |policy: &Policy, entry: Entry, now| {
         let Entry { outcome, left, own, blocked_until } = entry;
         let changes_at = own.as_ref().map(|(_, ends)| *ends);
         let policy = own.as_ref().map_or(policy, |(own, _)| own);
         let look = match left {
-            Left::State(state) => policy.look(&state, now, cost),
-            Left::Told(standings) => Look::at(standings.into(), cost, outcome),
+            Left::State(state) => policy.preview(&state, now, cost),
+            Left::Statuses(statuses) => Preview::at(statuses.into(), cost, outcome),
         };
         takes_last |= look.takes_last;
-        Vote { outcome: look.outcome, blocked_until, changes_at, standings: look.standings }
+        PolicyOutcome { outcome: look.outcome, blocked_until, changes_at, statuses: look.statuses }
     };
     let votes = votes(policies, numbers, reply, look)?;
     let named = policies.named_limits() > 0;
-    Ok(Told::of_votes(named, &votes, reply.now(), cost).foreseen(takes_last))
+    Ok(Response::of_policies(named, &votes, reply.now(), cost).with_takes_last(takes_last))
 }
 
 /// Reads what each policy says, all of them also if one has failed.
@@ -167,8 +167,8 @@ fn votes(
     policies: &Policies,
     numbers: &[u16],
     reply: &mut Reply<'_>,
-    mut vote: impl FnMut(&Policy, Entry, Micros) -> Vote,
-) -> Result<Vec<Vote>, CallError> {
+    mut vote: impl FnMut(&Policy, Entry, Micros) -> PolicyOutcome,
+) -> Result<Vec<PolicyOutcome>, CallError> {
     let concerned = policies.named().iter().filter(|named| numbers[named.subject] > 0);
     let entries: Vec<_> =
         concerned.map(|named| (&named.policy, reply.next(&named.policy))).collect();
@@ -177,13 +177,13 @@ fn votes(
 }
 
 /// What a policy says, by the state that the call left.
-fn vote(policy: &Policy, entry: Entry, now: Micros, cost: u64) -> Vote {
+fn vote(policy: &Policy, entry: Entry, now: Micros, cost: u64) -> PolicyOutcome {
     let Entry { outcome, left, own, blocked_until } = entry;
     let changes_at = own.as_ref().map(|(_, ends)| *ends);
     let policy = own.as_ref().map_or(policy, |(own, _)| own);
-    let standings = match left {
-        Left::State(state) => policy.standings(&state, now, cost, outcome),
-        Left::Told(standings) => standings.into(),
+    let statuses = match left {
+        Left::State(state) => policy.limit_statuses(&state, now, cost, outcome),
+        Left::Statuses(statuses) => statuses.into(),
     };
-    Vote { outcome, blocked_until, changes_at, standings }
+    PolicyOutcome { outcome, blocked_until, changes_at, statuses }
 }

@@ -86,7 +86,7 @@ mod tests {
 
     fn remaining(round: &Round, answers: &[Answer]) -> Vec<u64> {
         let mut all = Vec::new();
-        round.settle(answers, |one| all.push(one.unwrap().told.decision.remaining));
+        round.settle(answers, |one| all.push(one.unwrap().response.decision.remaining));
         all
     }
 

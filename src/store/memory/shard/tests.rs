@@ -100,7 +100,7 @@ fn a_rate_has_drained_and_may_join_any_cell() {
     let (mut shard, room) = (Shard::default(), room(1));
     let gcra = Policy::Gcra(Gcra::new(1, 10_000, 1).unwrap());
     let charged = |now| {
-        let mut state = gcra.unused();
+        let mut state = gcra.initial_state();
         gcra.charge(&mut state, now, 1);
         state
     };
@@ -121,8 +121,8 @@ fn a_newcomer_takes_the_room_of_what_is_settled() {
     assert_eq!(own(&mut shard, "resident", 1), None);
 }
 
-fn blocked_until(end: Micros) -> Extras {
-    Extras { blocked_until: end, numbers: None }
+fn blocked_until(end: Micros) -> KeyMetadata {
+    KeyMetadata { blocked_until: end, numbers: None }
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn rate(mut state: &[u8], now: Micros) -> Option<Facts> {
         used: state.used(now),
         most: Some(burst),
         rate: Some((units, period)),
-        settles_at: Some(state.settled_at()),
+        settles_at: Some(state.reset_at()),
         booked_until: (booked_until > now).then_some(booked_until),
         ..Facts::default()
     })
@@ -99,7 +99,7 @@ fn interval(mut state: &[u8], now: Micros) -> Option<Facts> {
         used: state.used_at(now),
         most: Some(most),
         rate: Some((tokens, every)),
-        settles_at: Some(state.settled_at()),
+        settles_at: Some(state.reset_at()),
         ..Facts::default()
     })
 }
@@ -114,7 +114,7 @@ fn counter(mut state: &[u8], now: Micros) -> Option<Facts> {
     Some(Facts {
         used: state.used_at(now),
         window: Some(window_ms * MICROS_PER_MILLI),
-        settles_at: Some(state.settled_at()),
+        settles_at: Some(state.reset_at()),
         ..Facts::default()
     })
 }

@@ -1,7 +1,7 @@
 //! The other end of `lua/sliding_log.lua`.
 
 use super::{Left, Twin, Wire, push_double};
-use crate::algorithm::{Algorithm as _, LogLimit, SlidingLog, Standing};
+use crate::algorithm::{Algorithm as _, LimitStatus, LogLimit, SlidingLog};
 use crate::policy::Policy;
 
 /// Doubles of how a limit stands.
@@ -50,13 +50,13 @@ impl Wire for SlidingLog {
     }
 
     fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
-        let (standings, rest) = state.as_chunks::<STANDING>();
-        let standing = |&[limit, remaining, retry_at, settled_at]: &[u64; STANDING]| Standing {
+        let (statuses, rest) = state.as_chunks::<STANDING>();
+        let standing = |&[limit, remaining, retry_at, reset_at]: &[u64; STANDING]| LimitStatus {
             limit,
             remaining,
             retry_at,
-            settled_at,
+            reset_at,
         };
-        rest.is_empty().then(|| Left::Told(standings.iter().map(standing).collect()))
+        rest.is_empty().then(|| Left::Statuses(statuses.iter().map(standing).collect()))
     }
 }

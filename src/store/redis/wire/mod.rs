@@ -11,7 +11,7 @@ mod window;
 
 pub(super) use window::{COUNTS, EPOCH_MS};
 
-use crate::algorithm::Standing;
+use crate::algorithm::LimitStatus;
 use crate::policy::{Layout, Policy, State};
 use crate::time::{MAX_SAFE, Micros};
 
@@ -21,7 +21,7 @@ pub enum Left {
     /// The state itself: what a caller is told is computed from it.
     State(State),
     /// How each of the policy's limits stands, where the state is too large to be sent.
-    Told(Vec<Standing>),
+    Statuses(Vec<LimitStatus>),
 }
 
 /// An algorithm's file in `lua/`, by the number that a request gives it.

@@ -1,7 +1,7 @@
 //! The other end of `lua/sliding_window.lua`, in both layouts.
 
 use super::{Left, Twin, Wire, push_double};
-use crate::algorithm::{Algorithm as _, BucketLayout, SlidingWindow, Standing};
+use crate::algorithm::{Algorithm as _, BucketLayout, LimitStatus, SlidingWindow};
 use crate::policy::Policy;
 
 impl Wire for SlidingWindow {
@@ -37,7 +37,7 @@ impl Wire for SlidingWindow {
     }
 
     fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
-        let &[limit, remaining, retry_at, settled_at] = state else { return None };
-        Some(Left::Told(vec![Standing { limit, remaining, retry_at, settled_at }]))
+        let &[limit, remaining, retry_at, reset_at] = state else { return None };
+        Some(Left::Statuses(vec![LimitStatus { limit, remaining, retry_at, reset_at }]))
     }
 }

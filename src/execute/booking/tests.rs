@@ -9,12 +9,15 @@ const SECOND: Micros = 1_000_000;
 /// One key of a limiter.
 struct Kept {
     policies: Policies,
-    kept: Vec<(State, Extras)>,
+    kept: Vec<(State, KeyMetadata)>,
 }
 
 impl Kept {
     fn of(policies: Vec<Policy>) -> Self {
-        let kept = policies.iter().map(|policy| (policy.unused(), Extras::default())).collect();
+        let kept = policies
+            .iter()
+            .map(|policy| (policy.initial_state(), KeyMetadata::default()))
+            .collect();
         let named = |(number, policy): (usize, Policy)| NamedPolicy {
             name: number.to_string().into(),
             policy,
@@ -24,20 +27,20 @@ impl Kept {
         Self { policies: Policies::several(named).unwrap(), kept }
     }
 
-    fn perform(&mut self, now: Micros, operation: &Operation) -> Performed {
-        let part = |(state, extras)| Some(Part { state, extras });
+    fn execute(&mut self, now: Micros, operation: &Operation) -> Execution {
+        let part = |(state, extras)| Some(KeyEntry { state, metadata: extras });
         let kept = self.kept.iter_mut().map(|(state, extras)| (state, extras));
         let mut parts: Vec<_> = kept.map(part).collect();
-        perform(&self.policies, &mut parts, now, operation)
+        execute(&self.policies, &mut parts, now, operation)
     }
 
-    fn book(&mut self, now: Micros, cost: u64) -> Performed {
-        self.perform(now, &Operation::Book { cost, max_wait: u64::MAX })
+    fn book(&mut self, now: Micros, cost: u64) -> Execution {
+        self.execute(now, &Operation::Book { cost, max_wait: u64::MAX })
     }
 
-    fn unbook(&mut self, now: Micros, booked: &Performed) -> u64 {
+    fn unbook(&mut self, now: Micros, booked: &Execution) -> u64 {
         let bookings = booked.bookings.clone();
-        self.perform(now, &Operation::Unbook { bookings }).units
+        self.execute(now, &Operation::Unbook { bookings }).units
     }
 
     fn states(&self) -> Vec<State> {
@@ -61,9 +64,9 @@ fn the_latest_slot_is_booked_under_all_policies() {
     assert_eq!(waits, [0, 100_000, SECOND, 2 * SECOND]);
     let booked = kept.book(0, 1);
     assert_eq!((booked.units, booked.bookings.len()), (3 * SECOND, 2));
-    let decision = booked.told.decision;
+    let decision = booked.response.decision;
     assert_eq!((decision.status, decision.remaining), (Status::AllowedLast, 0));
-    let several = booked.told.several.unwrap();
+    let several = booked.response.limits.unwrap();
     assert!(several.limits.iter().all(|limit| limit.remaining == 0), "those who wait go first");
 }
 
@@ -75,12 +78,12 @@ fn a_wait_that_would_be_too_long_is_refused_uncharged_and_tells_how_long() {
     }
     let before = kept.states();
     let near = Operation::Book { cost: 1, max_wait: SECOND - 1 };
-    let refused = kept.perform(0, &near);
+    let refused = kept.execute(0, &near);
     assert_eq!((refused.units, refused.bookings.len()), (0, 0));
-    let decision = refused.told.decision;
+    let decision = refused.response.decision;
     assert_eq!((decision.status, decision.retry_after_ms), (Status::Refused, 1_000));
     assert_eq!(kept.states(), before);
-    assert_eq!(kept.perform(1, &near).units, SECOND - 1);
+    assert_eq!(kept.execute(1, &near).units, SECOND - 1);
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn nobody_waits_for_more_than_an_hour() {
     let hourly = Policy::Gcra(Gcra::new(1, MAX_WAIT + 1, 1).unwrap());
     let mut kept = Kept::of(vec![hourly]);
     kept.book(0, 1);
-    assert_eq!(kept.book(0, 1).told.decision.status, Status::Refused);
+    assert_eq!(kept.book(0, 1).response.decision.status, Status::Refused);
     assert_eq!(kept.book(1, 1).units, MAX_WAIT);
 }
 
@@ -96,16 +99,16 @@ fn nobody_waits_for_more_than_an_hour() {
 fn what_is_blocked_or_impossible_books_nothing() {
     let mut kept = fast_and_slow();
     let impossible = kept.book(0, 2);
-    assert_eq!((impossible.told.decision.status, impossible.units), (Status::Impossible, 0));
-    kept.perform(0, &Operation::Block { lasting: SECOND });
+    assert_eq!((impossible.response.decision.status, impossible.units), (Status::Impossible, 0));
+    kept.execute(0, &Operation::Block { lasting: SECOND });
     let blocked = kept.book(0, 1);
-    assert_eq!((blocked.told.decision.status, blocked.bookings.len()), (Status::Blocked, 0));
-    assert_eq!(kept.book(SECOND, 1).told.decision.remaining, 0);
+    assert_eq!((blocked.response.decision.status, blocked.bookings.len()), (Status::Blocked, 0));
+    assert_eq!(kept.book(SECOND, 1).response.decision.remaining, 0);
 
     let window = FixedWindow::new(5, SECOND).unwrap();
     let mut kept = Kept::of(vec![gcra(1, 1), Policy::FixedWindow(window)]);
     let booked = kept.book(0, 1);
-    assert_eq!((booked.told.decision.status, booked.bookings.len()), (Status::Impossible, 0));
+    assert_eq!((booked.response.decision.status, booked.bookings.len()), (Status::Impossible, 0));
     assert_eq!(kept.unbook(0, &booked), 0);
 }
 
@@ -126,8 +129,8 @@ fn slots_are_given_back_under_all_policies_or_none() {
     assert_eq!(kept.states(), before);
     let again = kept.book(0, 1);
     let in_part = Bookings::from([again.bookings[0].clone(), None]);
-    assert_eq!(kept.perform(0, &Operation::Unbook { bookings: in_part }).units, 0);
-    assert_eq!(kept.perform(0, &Operation::Unbook { bookings: Vec::new() }).units, 0);
+    assert_eq!(kept.execute(0, &Operation::Unbook { bookings: in_part }).units, 0);
+    assert_eq!(kept.execute(0, &Operation::Unbook { bookings: Vec::new() }).units, 0);
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn what_has_drained_is_not_given_back() {
 fn numbers_of_a_keys_own_tell_the_slot() {
     let mut kept = Kept::of(vec![gcra(1, 1)]);
     let own = vec![Some(Arc::new(gcra(10, 1)))];
-    kept.perform(0, &Operation::Override { policies: own, lasting: SECOND });
+    kept.execute(0, &Operation::Override { policies: own, lasting: SECOND });
     assert_eq!([0; 3].map(|now| kept.book(now, 1).units), [0, 100_000, 200_000]);
     assert_eq!(kept.book(SECOND, 1).units, 0);
 }

@@ -76,10 +76,10 @@ impl fmt::Debug for Settle {
 struct Open {
     request: Request,
     /// By job: its answer, or how it is to be sent (again).
-    jobs: Vec<Standing>,
+    jobs: Vec<JobState>,
 }
 
-enum Standing {
+enum JobState {
     Settled(Answer),
     /// To be sent as the script's digest.
     Digest,
@@ -92,8 +92,8 @@ enum Standing {
 impl Open {
     fn new(request: Request) -> Self {
         let standing = |job: &Job| match job.script.is_rare() {
-            true => Standing::Source,
-            false => Standing::Digest,
+            true => JobState::Source,
+            false => JobState::Digest,
         };
         let jobs = request.jobs.iter().map(standing).collect();
         Self { request, jobs }
@@ -112,8 +112,8 @@ impl Open {
     /// Settles all jobs that are open.
     fn fail(mut self, failure: &Failure) -> Option<Self> {
         for job in &mut self.jobs {
-            if !matches!(job, Standing::Settled(_)) {
-                *job = Standing::Settled(Err(failure.clone()));
+            if !matches!(job, JobState::Settled(_)) {
+                *job = JobState::Settled(Err(failure.clone()));
             }
         }
         self.answer()
@@ -121,11 +121,11 @@ impl Open {
 
     /// Answers, unless a job is to be sent again. What the answers lead to is sent as the same request.
     fn answer(mut self) -> Option<Self> {
-        if self.jobs.iter().any(|job| !matches!(job, Standing::Settled(_))) {
+        if self.jobs.iter().any(|job| !matches!(job, JobState::Settled(_))) {
             return Some(self);
         }
         let settled = self.jobs.into_iter().filter_map(|job| match job {
-            Standing::Settled(answer) => Some(answer),
+            JobState::Settled(answer) => Some(answer),
             _ => None,
         });
         let next = self.request.settle.with(settled.collect());
@@ -144,9 +144,9 @@ impl Open {
         let mut pipeline = redis::pipe();
         for (job, standing) in self.request.jobs.iter().zip(&self.jobs) {
             let command = match standing {
-                Standing::Settled(_) => continue,
-                Standing::Source => command("EVAL", job.script.source(), job),
-                Standing::Digest | Standing::Paused(_) => {
+                JobState::Settled(_) => continue,
+                JobState::Source => command("EVAL", job.script.source(), job),
+                JobState::Digest | JobState::Paused(_) => {
                     command("EVALSHA", job.script.sha1(), job)
                 }
             };
@@ -206,7 +206,7 @@ pub(super) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut link
         if under_way.is_empty() && !again.is_empty() {
             if again
                 .iter()
-                .any(|open| open.jobs.iter().any(|job| matches!(job, Standing::Paused(_))))
+                .any(|open| open.jobs.iter().any(|job| matches!(job, JobState::Paused(_))))
             {
                 sleep(PAUSE).await;
             }
@@ -274,24 +274,24 @@ fn settled(done: Done, links: &mut Links) -> Option<Open> {
         }
     };
     let late = Instant::now() + PAUSE >= open.request.deadline;
-    let waiting = open.jobs.iter_mut().filter(|job| !matches!(job, Standing::Settled(_)));
+    let waiting = open.jobs.iter_mut().filter(|job| !matches!(job, JobState::Settled(_)));
     for (job, reply) in waiting.zip(replies) {
         *job = match read(reply) {
-            Standing::Paused(why) if late => Standing::Settled(Err(Failure::Unavailable(why))),
+            JobState::Paused(why) if late => JobState::Settled(Err(Failure::Unavailable(why))),
             standing => standing,
         };
     }
-    if open.jobs.iter().any(|job| matches!(job, Standing::Paused(_))) {
+    if open.jobs.iter().any(|job| matches!(job, JobState::Paused(_))) {
         links.suspect();
     }
     open.answer()
 }
 
-fn read(reply: Reply) -> Standing {
+fn read(reply: Reply) -> JobState {
     match verdict(reply) {
-        Verdict::Answer(answer) => Standing::Settled(answer),
-        Verdict::Unknown => Standing::Source,
-        Verdict::NotNow(why) | Verdict::Torn(why) => Standing::Paused(why),
-        Verdict::Elsewhere(error) => Standing::Settled(refused(&error)),
+        Verdict::Answer(answer) => JobState::Settled(answer),
+        Verdict::Unknown => JobState::Source,
+        Verdict::NotNow(why) | Verdict::Torn(why) => JobState::Paused(why),
+        Verdict::Elsewhere(error) => JobState::Settled(refused(&error)),
     }
 }

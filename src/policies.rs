@@ -1,4 +1,4 @@
-//! What a limiter enforces: one policy, or several that decide together.
+//! The policies of a limiter: one, or several that decide together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::short_list::ShortList;
 /// The most policies of a limiter.
 pub const MOST_POLICIES: usize = 8;
 
-/// Something of each policy of a limiter, or of each kind of key that a call names: mostly there are few.
+/// A list by policy of a limiter, or by subject of a call: mostly short.
 pub(crate) type ByPolicy<T> = ShortList<T, 4>;
 
-/// The rule that a policy breaks which counts refused calls and is not alone.
+/// The rule for a policy that counts refused calls among several.
 const COUNTS_REFUSED: &str = "countRefused cannot be used among several policies";
 
 /// One policy, or several by name: a call is charged by all of them or by none.
@@ -29,20 +29,20 @@ pub struct Policies {
 /// One of a limiter's policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPolicy {
-    /// What decisions and stored keys call it.
+    /// The name in decisions and in stored keys.
     pub name: Box<str>,
     /// The algorithm with its numbers.
     pub policy: Policy,
-    /// The number of the subject that it counts by, from 0.
+    /// The index of its subject.
     pub subject: usize,
 }
 
-/// Policies that cannot decide together.
+/// The error for policies that cannot decide together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidPolicies(&'static str);
 
 impl InvalidPolicies {
-    /// What they must be.
+    /// The rule that they break.
     #[must_use]
     pub fn rule(self) -> &'static str {
         self.0
@@ -58,7 +58,7 @@ impl fmt::Display for InvalidPolicies {
 impl std::error::Error for InvalidPolicies {}
 
 impl Policies {
-    /// One policy, which stored keys call `default`.
+    /// One policy, named `default` in stored keys.
     #[must_use]
     pub fn one(policy: Policy) -> Self {
         let named = NamedPolicy { name: "default".into(), policy, subject: 0 };
@@ -68,10 +68,9 @@ impl Policies {
     /// Several policies by name.
     ///
     /// # Errors
-    /// [`InvalidPolicies`] if there is none, or more than [`MOST_POLICIES`]; if two have the same name, and
-    /// so would count on the same keys; if one of several counts
-    /// refused calls, since a call that another one refuses is charged by none; or if a subject below the
-    /// largest has no policy.
+    /// [`InvalidPolicies`] in four cases: there is no policy, or more than [`MOST_POLICIES`]; two policies have
+    /// the same name, and so would use the same keys; one of several counts refused calls, although a call that
+    /// another one refuses is charged by none; a subject below the largest has no policy.
     pub fn several(named: Vec<NamedPolicy>) -> Result<Self, InvalidPolicies> {
         if named.is_empty() || named.len() > MOST_POLICIES {
             return Err(InvalidPolicies("must be 1 to 8 policies"));
@@ -93,13 +92,13 @@ impl Policies {
         Ok(Self { named: named.into(), subjects })
     }
 
-    /// The policies, in the order in which they were declared.
+    /// The policies, in the order of declaration.
     #[must_use]
     pub fn named(&self) -> &[NamedPolicy] {
         &self.named
     }
 
-    /// The kinds of keys that a call may name.
+    /// The number of subjects.
     #[must_use]
     pub fn subjects(&self) -> usize {
         self.subjects
@@ -114,11 +113,10 @@ impl Policies {
         }
     }
 
-    /// Checks that a key may be decided by these numbers instead, for a while; policies without an entry
-    /// keep theirs.
+    /// Checks the policies of an override. A policy without an entry keeps its numbers.
     ///
     /// # Errors
-    /// [`InvalidPolicies`] if there is not one entry for each policy, if one is of another kind or tells of
+    /// [`InvalidPolicies`] if there is not one entry for each policy, if an entry has another algorithm or
     /// another number of limits, or if one of several counts refused calls.
     pub fn check_override(&self, by: &[Option<Arc<Policy>>]) -> Result<(), InvalidPolicies> {
         if by.len() != self.named.len() {

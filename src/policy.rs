@@ -1,4 +1,4 @@
-//! Any algorithm with its numbers, and any algorithm's state: what stores and bindings handle.
+//! A policy of any algorithm, and a state of any algorithm, as stores and bindings handle them.
 
 use crate::algorithm::{
     self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, CounterState, FixedWindow, Gcra,
@@ -31,7 +31,7 @@ pub enum Policy {
     SlidingLog(SlidingLog),
 }
 
-/// What stands behind algorithms whose states are laid out alike.
+/// The algorithms by the layout of their states.
 #[derive(Debug, Clone, Copy)]
 pub enum Layout<'a> {
     /// The rate algorithms.
@@ -50,7 +50,7 @@ pub enum Layout<'a> {
     Log(&'a SlidingLog),
 }
 
-/// What is remembered of one key under one policy.
+/// The state of one key under one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// The state of the window algorithms.
@@ -59,11 +59,11 @@ pub enum State {
     Rate(RateState),
     /// The state of the token bucket refilled at intervals.
     Interval(IntervalState),
-    /// The state of the sliding counter; in a box, so that others need not have room for it.
+    /// The state of the sliding counter, in a box: it would make all states larger.
     Counter(Box<CounterState>),
     /// The state of the sliding window.
     Sliding(SlidingState),
-    /// The state of the sliding logs, which is large.
+    /// The state of the sliding logs, in a box: it is large.
     Log(Box<LogState>),
 }
 

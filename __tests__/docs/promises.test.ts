@@ -1,4 +1,4 @@
-/** docs/promises.md: what it quotes stands where it says, so that no promise or test is changed without its row. */
+/** docs/promises.md: every quote stands in the file that it links to, so a promise or a test changes only with its row. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { pages, ROOT } from './pages.js'
@@ -23,7 +23,7 @@ function quotesIn(text: string): { readonly quote: string; readonly file: string
   }))
 }
 
-/** A text without what is no word of it: emphasis, and where its lines, or those of a comment, end. */
+/** A text without emphasis, comment marks and line ends. */
 function plain(text: string): string {
   return text.replace(/\*\*/g, '').replace(/\s*\n\s*(?:\* |\/\/[/!] )?\s*/g, ' ')
 }

@@ -275,7 +275,7 @@ test('a function of another kind is neither a message nor told of refusals', () 
     forExpress({ limiter: plain, message: told })
     forExpress({ limiter: plain, message: [told] })
     forExpress({ limiter: plain, message: async (_request, _response, { policy }) => ({ policy }) })
-    // @ts-expect-error what it returns is no message
+    // @ts-expect-error a number is no message
     forExpress({ limiter: plain, message: () => 5 })
     // @ts-expect-error the limiter has another limit, too
     forExpress({ limiter: plain, message: (_request, _response, { policy }: NotAllowed<'burst'>) => policy })

@@ -73,7 +73,7 @@ test.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))(
       const remaining = async () => (await limiter.peek(`${name} ann`)).remaining
       await withFakedTimers(async () => {
         expect([await get('/missing'), await get('/')]).toEqual([404, 200])
-        // The units of the first come back when its response has ended, which nobody is told of.
+        // The units of the first request come back when its response has ended; no event tells that.
         for (let time = 0; time < 100 && (await remaining()) !== 1; time++) {
           await new Promise<void>((resolve) => timers.setTimeout(resolve, 20))
         }

@@ -1,4 +1,4 @@
-/** Limiters that share a prefix and have other policies are told of each other; nothing waits for that, or fails by it. */
+/** Limiters that share a prefix and have other policies learn of each other, without delaying or failing a call. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -62,7 +62,8 @@ test('other numbers under the same prefix are told to both, once, with what they
       message: `prefix numbers is used here with "${ours}", and elsewhere within 90 minutes with "${theirs}": both count on the same states (default: gcra), as after a change of numbers; expected while a change is rolled out; otherwise give one of them another prefix`,
     },
   ])
-  // The same policies, by another store: nothing new to those who know, and the old one is told by whoever comes.
+  // Another store has the same policies. Stores that know them get no second warning; the new store gets one for the old
+  // policies.
   const same = opened(gcra({ limit: 100, period: '1m' }), 'numbers')
   await noted(same)
   await heard(same.warnings)

@@ -35,7 +35,7 @@ export interface RedisServerOptions {
   readonly tls?: ServerTls
   /** With a clock of its own, which {@link RedisServer.stepClock} sets. */
   readonly hasOwnClock?: boolean
-  /** With a clock that stands still at so many microseconds since the Unix epoch until {@link RedisServer.setTime}. */
+  /** The time of a clock that stands still until {@link RedisServer.setTime}, in microseconds since the Unix epoch. */
   readonly timeUs?: number
   /** A sentinel, and no server. */
   readonly isSentinel?: boolean

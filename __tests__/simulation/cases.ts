@@ -1,4 +1,4 @@
-/** What is limited in simulations: every policy, alone and among several, with numbers that keys have of their own. */
+/** The limiters of simulations: every policy, alone and among several, with overrides for keys. */
 import type { Policies, Policy } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
 
@@ -15,7 +15,7 @@ export interface Case {
   readonly most: number
   /** Numbers that a key may have of its own; of a compound by policy. */
   readonly numbers: readonly object[]
-  /** How long it takes until a key is as if never used, about, in milliseconds. */
+  /** The approximate time until a used key is fresh again, in milliseconds. */
   readonly horizonMs: number
   /** Whether slots can be waited for. */
   readonly waits?: boolean

@@ -12,8 +12,8 @@ const LIFETIMES = `
   return told`
 
 /**
- * Every key in Redis lives at least until what it counts has ended, which the embedded store tells. One that does not would
- * be forgotten, and what it counted admitted again.
+ * Checks that every key in Redis lives at least until its units no longer count, by the reset time of the embedded store.
+ * Redis would drop a key that expires earlier, and its units would be admitted again.
  */
 export async function checkLifetimes(world: World, limiters: readonly Simulated[]): Promise<void> {
   const told = await world.server.command<(string | number)[]>('EVAL', LIFETIMES, 0)

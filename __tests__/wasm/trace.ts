@@ -55,7 +55,7 @@ export interface Asking {
   readonly most: number
   /** Numbers that a key may have of its own. */
   readonly numbers: readonly unknown[]
-  /** How long it takes until a key is as if never used, about, in milliseconds. */
+  /** The approximate time until a used key is fresh again, in milliseconds. */
   readonly horizonMs: number
 }
 

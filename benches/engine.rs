@@ -13,10 +13,10 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
 use tollgate::algorithm::{Algorithm as _, FixedWindow, Gcra, InvalidNumber, TokenBucket};
 use tollgate::clock::{Clock, SystemClock};
-use tollgate::decision::{self, Status};
 use tollgate::key::Key;
+use tollgate::memory::{Ledger, MemoryStore};
 use tollgate::policy::Policy;
-use tollgate::store::memory::{Ledger, MemoryStore};
+use tollgate::policy::decision::{self, Status};
 use tollgate::time::Micros;
 
 const KEYS: usize = 10_000;

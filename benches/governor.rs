@@ -19,10 +19,10 @@ use governor::state::keyed::KeyedStateStore;
 use governor::{NotUntil, Quota, RateLimiter};
 use tollgate::algorithm::{Algorithm as _, Gcra, Outcome};
 use tollgate::clock::SystemClock;
-use tollgate::decision::{self, Status};
 use tollgate::key::Key;
+use tollgate::memory::MemoryStore;
 use tollgate::policy::Policy;
-use tollgate::store::memory::MemoryStore;
+use tollgate::policy::decision::{self, Status};
 use tollgate::time::{Micros, whole_millis};
 
 const MAX_KEYS: usize = 1_000_000;

@@ -7,7 +7,7 @@
 use num_rational::BigRational;
 use num_traits::{One as _, Zero as _};
 use tollgate::algorithm::Levels;
-use tollgate::decision::Status;
+use tollgate::policy::decision::Status;
 
 use crate::buckets::BucketSpec;
 use crate::oracle::{Expected, Oracle, floor, millis_up, status, whole};

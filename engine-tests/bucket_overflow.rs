@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tollgate::decision::Status;
 use tollgate::key::Key;
-use tollgate::store::memory::MemoryStore;
+use tollgate::memory::MemoryStore;
+use tollgate::policy::decision::Status;
 
 use crate::buckets::{BucketSpec, excess_over_interval};
 use crate::policies::{RateSpec, SECOND};

@@ -6,8 +6,8 @@ use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{
     Algorithm as _, IntervalBucket, LeakyBucket, Levels, Outcome, State as _, TokenBucket,
 };
-use tollgate::decision::{self, Decision, Status};
 use tollgate::policy::Policy;
+use tollgate::policy::decision::{self, Decision, Status};
 
 use crate::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::generosity::{admits, burst_at_once};

@@ -9,10 +9,10 @@ use jiff::{Timestamp, ToSpan as _};
 use proptest::prelude::*;
 use tollgate::algorithm::{Algorithm as _, CalendarWindow, Outcome, State as _};
 use tollgate::calendar::Every;
-use tollgate::decision::Status;
 use tollgate::key::Key;
+use tollgate::memory::MemoryStore;
+use tollgate::policy::decision::Status;
 use tollgate::policy::{Policy, State};
-use tollgate::store::memory::MemoryStore;
 
 use crate::generosity::admits;
 use crate::honesty::{is_honest, retry_after_is_exact};

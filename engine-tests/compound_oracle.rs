@@ -2,10 +2,10 @@
 //! before one of them is charged.
 
 use proptest::prelude::*;
-use tollgate::decision::Status;
-use tollgate::multi_policy::{LimitReport, LimitReports};
-use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
+use tollgate::policy::decision::Status;
+use tollgate::policy::multi_policy::{LimitReport, LimitReports};
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
 
 use crate::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::buckets::{BucketSpec, leaky};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate::algorithm::{Algorithm as _, State as _};
-use tollgate::decision::Status;
-use tollgate::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::Policies;
+use tollgate::memory::MemoryStore;
+use tollgate::policy::decision::Status;
+use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::Policies;
 use tollgate::policy::{Policy, State};
-use tollgate::store::memory::MemoryStore;
 
 use crate::compound_oracle::{CompoundOracle, Mix, any_mix};
 use crate::policies::SECOND;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, FixedWindow, Outcome, State as _};
-use tollgate::decision::Status;
+use tollgate::policy::decision::Status;
 use tollgate::policy::{Policy, State};
 
 use crate::honesty;

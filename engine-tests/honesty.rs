@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, State as _};
-use tollgate::decision::{self, Decision, Status};
+use tollgate::policy::decision::{self, Decision, Status};
 use tollgate::policy::{Policy, State};
 
 use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use tollgate::algorithm::{LogLimit, SlidingLog};
-use tollgate::decision::Status;
-use tollgate::multi_policy::{LimitReport, LimitReports};
 use tollgate::policy::Policy;
+use tollgate::policy::decision::Status;
+use tollgate::policy::multi_policy::{LimitReport, LimitReports};
 
 use crate::oracle::{Expected, Oracle};
 use crate::policies::any_window;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, ChargeRecord, Outcome};
-use tollgate::decision::{Decision, Status};
-use tollgate::execute::{Execution, KeyMetadata};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
+use tollgate::memory::MemoryStore;
 use tollgate::policy::Policy;
-use tollgate::store::memory::MemoryStore;
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::execute::{Execution, KeyMetadata};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
 
 use crate::compounds::{Deed, Kept, any_deeds, on, reset_at, takes, unused};
 use crate::every_policy::any_policies;

@@ -7,7 +7,7 @@
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{ToPrimitive as _, Zero as _};
-use tollgate::decision::Status;
+use tollgate::policy::decision::Status;
 
 use crate::policies::{RateSpec, WindowSpec};
 

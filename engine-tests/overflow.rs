@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tollgate::decision::Status;
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
-use tollgate::store::memory::{Ledger, MemoryStore};
+use tollgate::memory::{Ledger, MemoryStore};
+use tollgate::policy::decision::Status;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
 
 use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
 use crate::trace::{Admitted, START, excess_over_rate, most_in_any_window};

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, ChargeRecord, State as _};
-use tollgate::decision::{self, Status};
+use tollgate::policy::decision::{self, Status};
 use tollgate::policy::{Policy, State};
 
 use crate::buckets::{BucketSpec, any_full_bucket, any_versions, leaky};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, Outcome, SlidingCounter};
-use tollgate::decision::Status;
 use tollgate::key::Key;
+use tollgate::memory::MemoryStore;
 use tollgate::policy::Policy;
-use tollgate::store::memory::MemoryStore;
-use tollgate::store::redis::{Batch, CallError, Names, Script};
+use tollgate::policy::decision::Status;
+use tollgate::redis::{Batch, CallError, Names, Script};
 use tollgate::time::MAX_SAFE;
 
 use crate::generosity::{admits, burst_at_once};

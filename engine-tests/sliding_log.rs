@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, State as _};
-use tollgate::decision::Status;
-use tollgate::multi_policy;
+use tollgate::policy::decision::Status;
+use tollgate::policy::multi_policy;
 use tollgate::policy::{Policy, State};
 
 use crate::generosity::{admits, burst_at_once};

@@ -5,8 +5,8 @@ use num_rational::Ratio;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, BucketLayout, SlidingWindow};
-use tollgate::decision::Status;
 use tollgate::policy::Policy;
+use tollgate::policy::decision::Status;
 
 use crate::generosity::{admits, burst_at_once};
 use crate::honesty;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tollgate::key::Key;
-use tollgate::store::memory::{Ledger, MemoryStore};
+use tollgate::memory::{Ledger, MemoryStore};
 
 use crate::oracle::{Oracle as _, RateOracle, WindowOracle};
 use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::thread;
 
 use tollgate::clock::{Clock, SystemClock};
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
+use tollgate::memory::{Ledger, MemoryStore};
 use tollgate::policy::Policy;
-use tollgate::store::memory::{Ledger, MemoryStore};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
 
 use crate::policies::{RateSpec, SECOND, WindowSpec};
 use crate::trace::{Admitted, START, excess_over_rate, most_in_any_window};

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, State as _};
-use tollgate::decision::{self, Decision};
+use tollgate::policy::decision::{self, Decision};
 use tollgate::policy::{Policy, State};
 
 use crate::oracle::{Expected, Oracle, RateOracle, WindowOracle};

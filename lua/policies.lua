@@ -1,4 +1,4 @@
--- Notes by which policies calls on a prefix are decided, and tells all that are noted: see src/store/redis/noted.rs.
+-- Notes by which policies calls on a prefix are decided, and tells all that are noted: see src/redis/batch/policy_registry.rs.
 --
 -- KEYS[1]: a sorted set of the policies' texts, by when they are to be forgotten, in milliseconds.
 -- ARGV: the text of the caller's policies; how long it is to be kept, in milliseconds.

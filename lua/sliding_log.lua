@@ -1,4 +1,4 @@
--- The twin of src/algorithm/sliding_log.rs: one limit or several over a log of calls.
+-- The twin of src/algorithm/sliding_log/mod.rs: one limit or several over a log of calls.
 --
 -- A value is a sorted set of entries: the score is the entry's time, the member its cumulative units (7
 -- bytes), so that members differ and equal scores are in order, its own units (4 bytes), and how long after the newest

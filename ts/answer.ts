@@ -5,7 +5,7 @@ import { utf8Length } from './utf8.js'
 
 /**
  * The doubles of one answer: code, time, limit, remaining, retry after, reset after. The other end
- * is `src/face/answer.rs`.
+ * is `src/abi/response.rs`.
  */
 export const ANSWER_LENGTH = 6
 

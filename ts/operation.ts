@@ -53,7 +53,7 @@ export function numbersOfSettle(operation: Settle): Float64Array {
   return Float64Array.of(units, actual, expiresAtUs, atUs, ...resetAtUs)
 }
 
-/** The numbers of operations in `src/face/operation.rs`. */
+/** The numbers of operations in `src/abi/operation.rs`. */
 export const OPERATION_CODES = {
   take: 0,
   takeUpTo: 1,

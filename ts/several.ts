@@ -3,7 +3,7 @@ import type { Decision, PolicyNumbers } from './decision.js'
 import { BOOKING_LENGTH, type Booking, type Performed } from './operation.js'
 
 /**
- * Decisions that tell of several limits by name: `src/face/answer.rs` is the other end.
+ * Decisions that tell of several limits by name: `src/abi/response.rs` is the other end.
  *
  * Such an answer begins with six doubles, too: code, time, how far on the limits' numbers begin, the number of
  * the limit that it speaks of, the units of an operation, reset after. Each limit has four: limit, remaining, retry after (below 0 if it

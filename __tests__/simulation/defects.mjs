@@ -22,20 +22,20 @@ const SEEDS = ['7', '1000']
 const DEFECTS = {
   'TTLs by the numbers that write: rates': [
     [
-      'lua/rate.lua',
+      'lua/rate/general.lua',
       'local step = other and math.max(time_of(other.burst, other.q, other.r, other.units), MIN_TTL_STEP) or ttl_step',
       'local step = ttl_step',
     ],
   ],
   'TTLs by the numbers that write: buckets': [
     [
-      'lua/token_bucket_interval.lua',
+      'lua/token_bucket_interval/general.lua',
       'local step = other and math.max(refills_for(other.most, other.tokens) * other.every, MIN_TTL_STEP) or ttl_step',
       'local step = ttl_step',
     ],
   ],
   'a stale calendar is not recognised beside flags': [
-    ['src/store/redis/reply.rs', 'is_some_and(|code| code % OTHER == STALE)', 'is_some_and(|code| *code == STALE)'],
+    ['src/redis/codec/reply.rs', 'is_some_and(|code| code % OTHER == STALE)', 'is_some_and(|code| *code == STALE)'],
   ],
   'rounds of a client are sent again in any order': [
     [
@@ -46,37 +46,37 @@ const DEFECTS = {
     ],
   ],
   'refunds of units that have drained': [
-    ['src/policy.rs', 'if taken.reset_at <= now {', 'if taken.reset_at == 1 {'],
+    ['src/policy/mod.rs', 'if taken.reset_at <= now {', 'if taken.reset_at == 1 {'],
     [
-      'src/algorithm/rate.rs',
+      'src/algorithm/rate/mod.rs',
       'numbers.used(state.arrival, now).min(numbers.used(drained_at, now))',
       'numbers.used(state.arrival, now)',
     ],
-    ['src/algorithm/rate.rs', '.min(Arrival::at(drained_at.micros - now))', ''],
-    ['src/algorithm/rate.rs', 'state.awaits_slot(now) || drained_at <= Arrival::at(now)', 'state.awaits_slot(now)'],
-    ['lua/operations.lua', ' and reset_at > round.now then', ' then'],
+    ['src/algorithm/rate/mod.rs', '.min(Arrival::at(drained_at.micros - now))', ''],
+    ['src/algorithm/rate/mod.rs', 'state.awaits_slot(now) || drained_at <= Arrival::at(now)', 'state.awaits_slot(now)'],
+    ['lua/executor/operations.lua', ' and reset_at > round.now then', ' then'],
     [
-      'lua/rate.lua',
+      'lua/rate/general.lua',
       'if drained_at <= now or (other and other.booked > now) then',
       'if other and other.booked > now then',
     ],
     [
-      'lua/rate.lua',
+      'lua/rate/general.lua',
       'math.min(units_used(m, part, written_with, now), units_used(drained_at, 0, written_with, now))',
       'units_used(m, part, written_with, now)',
     ],
-    ['lua/rate.lua', 'if back_micros >= drained_at - now then', 'if false then'],
+    ['lua/rate/general.lua', 'if back_micros >= drained_at - now then', 'if false then'],
   ],
   'a shorter window moves later in memory': [
     [
-      'src/execute.rs',
+      'src/policy/execute/mod.rs',
       `override_until(&mut entries, policies, end_of(now, *lasting));
             entries.iter_mut().for_each(|entry| entry.repair(now));`,
       'override_until(&mut entries, policies, end_of(now, *lasting));',
     ],
   ],
   'a settled log counts until it is dropped': [
-    ['src/algorithm/sliding_log.rs', 'log.reset_at() <= now && log.entries() > 0', 'false'],
+    ['src/algorithm/sliding_log/mod.rs', 'log.reset_at() <= now && log.entries() > 0', 'false'],
   ],
   'a peek at a blocked log counts the call': [
     [
@@ -86,14 +86,14 @@ const DEFECTS = {
     ],
   ],
   "a retry beyond the end of a key's own numbers": [
-    ['src/multi_policy.rs', 'limit.retry_at.min(changes_at).max(until)', 'limit.retry_at.max(until)'],
+    ['src/policy/multi_policy.rs', 'limit.retry_at.min(changes_at).max(until)', 'limit.retry_at.max(until)'],
   ],
   'a shorter window is full': [
-    ['lua/fixed_window.lua', 'window_end = new_end\n', 'window_end, count = new_end, math.max(count, limit)\n'],
+    ['lua/fixed_window/general.lua', 'window_end = new_end\n', 'window_end, count = new_end, math.max(count, limit)\n'],
   ],
   'a block forgets what a shorter window does not count': [
     [
-      'lua/sliding_window_list.lua',
+      'lua/sliding_window/list.lua',
       'if window.added[key] == 0 and not window.rebased[key] and window.old_newest[key] > 0 then',
       'if false then',
     ],

@@ -7,8 +7,8 @@ use tollgate::algorithm::{
     Levels, LogLimit, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 use tollgate::calendar::Every;
-use tollgate::decision::{self, Status};
 use tollgate::policy::Policy;
+use tollgate::policy::decision::{self, Status};
 
 use crate::{HOUR, LIMIT, START, count, fixed_window, gcra};
 

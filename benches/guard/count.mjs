@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** What is counted, by the names that callgrind has for functions: see main.rs, and src/binding/hot.rs. */
+/** What is counted, by the names that callgrind has for functions: see main.rs, and src/node/hot.rs. */
 const COUNTED = 'guard::counted'
 const BOUND = 'tollgate::binding::hot::call'
 

@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::policies::{NamedPolicy, Policies};
-use tollgate::store::memory::{Ledger, MemoryStore};
+use tollgate::memory::{Ledger, MemoryStore};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
 use tollgate::time::Micros;
 
 use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};

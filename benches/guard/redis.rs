@@ -5,11 +5,11 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::policies::Policies;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Answer, Batch, Names, Round, Value};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::policy_set::Policies;
+use tollgate::redis::{Answer, Batch, Names, Round, Value};
 use tollgate::time::Micros;
 
 use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};

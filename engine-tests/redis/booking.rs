@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, MAX_WAIT};
 use tollgate::key::Key;
-use tollgate::multi_policy::Response;
-use tollgate::operation::{Bookings, Operation};
-use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Names};
+use tollgate::policy::multi_policy::Response;
+use tollgate::policy::operation::{Bookings, Operation};
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, Names};
 
 use super::operations::{KEYS, Model, in_memory, taken};
 use super::server::Server;

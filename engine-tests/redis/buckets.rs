@@ -7,10 +7,10 @@ use std::time::Instant;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::Algorithm as _;
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Names, Script};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::redis::{Batch, Names, Script};
 
 use super::rounds;
 use super::server::Server;

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use tollgate::algorithm::Algorithm as _;
 use tollgate::calendar::Every;
 use tollgate::clock::{Clock as _, SystemClock};
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Connection, Names, Round, Unanswered};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, Connection, Names, Round, Unanswered};
 
 use super::server::Server;
 use crate::calendar_window::CalendarSpec;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
-use tollgate::store::redis::{Batch, Cluster, Failure, Names, Round, Settled, Unanswered, slot_of};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, Cluster, Failure, Names, Round, Settled, Unanswered, slot_of};
 
 use super::nodes::{Nodes, until};
 use crate::policies::{HOUR, RateSpec, WindowSpec};

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::store::redis::{Failure, Health, Unanswered};
+use tollgate::redis::{Failure, Health, Unanswered};
 
 use super::cluster::{GRACE, LIMIT, Limiter, Outcome, TIMEOUT, decide, numbered, runtime};
 use super::nodes::{Nodes, until};

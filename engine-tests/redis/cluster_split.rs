@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
-use tollgate::execute::Execution;
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Names, Part, Round, Unanswered, slot_of};
+use tollgate::policy::execute::Execution;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, Names, Part, Round, Unanswered, slot_of};
 
 use super::rounds::run;
 use super::server::Server;

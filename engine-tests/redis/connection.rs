@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tollgate::clock::{Clock, SystemClock};
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Connection, Failure, Names, Round, Unanswered};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, Connection, Failure, Names, Round, Unanswered};
 
 use super::server::{Folder, Server, opened};
 use crate::policies::{HOUR, RateSpec, WindowSpec};

@@ -1,12 +1,12 @@
 //! Holds in Redis: they are there if, and only if, what they are about was charged; and none stays.
 
 use tollgate::algorithm::ChargeRecord;
-use tollgate::decision::Status;
-use tollgate::execute::Execution;
 use tollgate::key::Key;
-use tollgate::operation::{HoldId, Operation};
-use tollgate::policies::{NamedPolicy, Policies};
-use tollgate::store::redis::{Batch, CallError, Names, Script};
+use tollgate::policy::decision::Status;
+use tollgate::policy::execute::Execution;
+use tollgate::policy::operation::{HoldId, Operation};
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, CallError, Names, Script};
 
 use super::server::Server;
 use super::twins::lasting;

@@ -1,10 +1,10 @@
 //! In a batch, a key that cannot be read or written fails for its own caller only.
 
 use tollgate::calendar::Every;
-use tollgate::decision::Status;
 use tollgate::key::Key;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, CallError, Names, Script};
+use tollgate::policy::decision::Status;
+use tollgate::redis::{Batch, CallError, Names, Script};
 
 use super::server::Server;
 use crate::buckets::{BucketSpec, leaky};
@@ -80,7 +80,7 @@ fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
 
             let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
             let allowed = |range: &[Result<_, CallError>]| {
-                let of = |one: &Result<tollgate::decision::Decision, _>| {
+                let of = |one: &Result<tollgate::policy::decision::Decision, _>| {
                     is_allowed(one.as_ref().unwrap().status)
                 };
                 range.iter().filter(|one| of(one)).count()

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tollgate::algorithm::Algorithm as _;
 use tollgate::calendar::Every;
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Names, Script};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::operation::Operation;
+use tollgate::redis::{Batch, Names, Script};
 
 use super::server::Server;
 use crate::buckets::{BucketSpec, leaky};

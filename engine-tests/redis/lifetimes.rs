@@ -7,12 +7,12 @@ use std::time::Instant;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::Algorithm as _;
-use tollgate::decision::Status;
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::Policies;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Names, Script};
+use tollgate::policy::decision::Status;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::Policies;
+use tollgate::redis::{Batch, Names, Script};
 
 use super::server::Server;
 use super::twins::proven;
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// A value without a block's end and the key's own numbers: see `lua/extras.lua`.
+/// A value without a block's end and the key's own numbers: see `lua/executor/key_metadata.lua`.
 fn without_extras(value: &[u8]) -> &[u8] {
     match value {
         [.., high, low, b'X'] if value.len() >= 48 => {

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::State as _;
-use tollgate::execute::Execution;
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::Policies;
+use tollgate::memory::MemoryStore;
 use tollgate::policy::State;
-use tollgate::store::memory::MemoryStore;
-use tollgate::store::redis::{Batch, Names, Script};
+use tollgate::policy::execute::Execution;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::Policies;
+use tollgate::redis::{Batch, Names, Script};
 
 use super::server::Server;
 use super::twins::{lasting, proven};

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Client, Cmd, Connection, FromRedisValue, RedisResult};
 use tokio::runtime::Runtime;
-use tollgate::store::redis::{
-    Access, Address, Cluster, Credentials, Login, Patience, SLOTS, slot_of,
-};
+use tollgate::redis::{Access, Address, Cluster, Credentials, Login, Patience, SLOTS, slot_of};
 
 use super::server::{Folder, program};
 

@@ -8,13 +8,13 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, ChargeRecord, FixedWindow, LogLimit, SlidingLog};
 use tollgate::calendar::Every;
-use tollgate::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::key::Key;
-use tollgate::multi_policy::Response;
-use tollgate::operation::{HoldId, Operation};
-use tollgate::policies::{NamedPolicy, Policies};
+use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
+use tollgate::policy::multi_policy::Response;
+use tollgate::policy::operation::{HoldId, Operation};
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
 use tollgate::policy::{Policy, State};
-use tollgate::store::redis::{Batch, Names, Script};
+use tollgate::redis::{Batch, Names, Script};
 
 use super::server::Server;
 use super::twins::{lasting, proven};

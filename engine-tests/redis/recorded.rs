@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::Policies;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Names, Script};
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::Policies;
+use tollgate::redis::{Batch, Names, Script};
 
 use super::operations::{KINDS, policy};
 use super::server::Server;

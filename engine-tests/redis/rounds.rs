@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use redis::Value as RedisReply;
 use tollgate::algorithm::{Algorithm as _, SlidingLog};
-use tollgate::decision::{self, Decision};
 use tollgate::key::Key;
-use tollgate::policies::Policies;
+use tollgate::policy::decision::{self, Decision};
+use tollgate::policy::policy_set::Policies;
 use tollgate::policy::{Policy, State};
-use tollgate::store::redis::{Answer, Batch, Job, Names, Round, Unanswered};
+use tollgate::redis::{Answer, Batch, Job, Names, Round, Unanswered};
 
 use super::server::{Server, value};
 use super::twins::lasting;

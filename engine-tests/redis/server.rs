@@ -11,12 +11,12 @@ use std::{env, fs, process, thread};
 use redis::{Client, Connection, Value as RedisReply};
 use tokio::runtime::Runtime;
 use tollgate::clock::{Clock as _, SystemClock};
-use tollgate::decision::Decision;
-use tollgate::execute::Execution;
-use tollgate::multi_policy::Response;
-use tollgate::policies::Policies;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{
+use tollgate::policy::decision::Decision;
+use tollgate::policy::execute::Execution;
+use tollgate::policy::multi_policy::Response;
+use tollgate::policy::policy_set::Policies;
+use tollgate::redis::{
     Access, Address, Batch, CallError, Connection as StoreConnection, Credentials, Login, Patience,
     Reply, Route, Script, Value,
 };

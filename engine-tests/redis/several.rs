@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use tollgate::decision::Status;
-use tollgate::execute::Execution;
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::{NamedPolicy, Policies};
-use tollgate::store::redis::{Batch, CallError, Names, Script};
+use tollgate::policy::decision::Status;
+use tollgate::policy::execute::Execution;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, CallError, Names, Script};
 
 use super::operations::{KINDS, policy};
 use super::server::Server;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tollgate::algorithm::{Algorithm as _, Preview};
-use tollgate::decision::{Decision, Status};
 use tollgate::key::Key;
-use tollgate::multi_policy;
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::multi_policy;
 use tollgate::policy::{Policy, State};
-use tollgate::store::redis::{Batch, CallError, Names, Script};
+use tollgate::redis::{Batch, CallError, Names, Script};
 
 use super::server::Server;
 use super::twins::{STEPS, equal, lasting, proven};

@@ -7,12 +7,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, State as _};
-use tollgate::decision::{self, Decision, Status};
 use tollgate::key::Key;
-use tollgate::operation::Operation;
-use tollgate::policies::Policies;
 use tollgate::policy::Policy;
-use tollgate::store::redis::{Batch, Names, Script};
+use tollgate::policy::decision::{self, Decision, Status};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::Policies;
+use tollgate::redis::{Batch, Names, Script};
 
 use super::server::Server;
 use super::twins::{STEPS, equal, lasting, proven};

@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use tollgate::algorithm::{Algorithm as _, State as _};
-use tollgate::decision;
 use tollgate::key::Key;
+use tollgate::policy::decision;
 use tollgate::policy::{Policy, State};
-use tollgate::store::redis::{Batch, CLOCK, Names, Script};
+use tollgate::redis::{Batch, CLOCK, Names, Script};
 
 use super::Server;
 use crate::oracle::{Oracle, RateOracle, WindowOracle};

@@ -8,37 +8,29 @@
 //! ([`Algorithm::remaining`], [`Algorithm::retry_at`]) are computed in Rust only, from the state after
 //! `charge`: they need divisions that Lua's doubles cannot do exactly.
 
-mod arrival;
-mod booking;
-mod buckets;
 mod calendar_window;
-mod entry;
 mod fixed_window;
-mod gcra;
-mod leaky_bucket;
-mod levels;
-mod log;
 mod rate;
+mod shared;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
-mod token_bucket;
 mod token_bucket_interval;
 
-pub use arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
-pub use booking::{BOOKING_LENGTH, Bookable, Booking};
-pub use buckets::SlidingState;
 pub use calendar_window::CalendarWindow;
 pub use fixed_window::{FixedWindow, WindowState};
-pub use gcra::Gcra;
-pub use leaky_bucket::LeakyBucket;
-pub use levels::{LINGER, Levels};
-pub use log::LogState;
+pub use rate::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
+pub use rate::gcra::Gcra;
+pub use rate::leaky_bucket::LeakyBucket;
+pub use rate::scheduled::{BOOKING_LENGTH, Bookable, Booking};
+pub use rate::token_bucket::TokenBucket;
 pub use rate::{Rate, RateBased};
+pub use shared::buckets::SlidingState;
+pub use shared::levels::{LINGER, Levels};
 pub use sliding_counter::{CounterState, SlidingCounter};
+pub use sliding_log::log::LogState;
 pub use sliding_log::{DROP_EVERY, LogLimit, MOST_DROPPED, MOST_LIMITS, MOST_LOGGED, SlidingLog};
 pub use sliding_window::{BucketLayout, MAX_BUCKETS, SlidingWindow};
-pub use token_bucket::TokenBucket;
 pub use token_bucket_interval::{IntervalBucket, IntervalNumbers, IntervalState};
 
 use std::fmt;

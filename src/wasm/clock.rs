@@ -5,10 +5,10 @@ use crate::clock::Clock;
 use crate::time::Micros;
 
 /// The time that a call brings: there is no other clock.
-pub(super) struct TimeOf(Micros);
+pub(crate) struct TimeOf(Micros);
 
 impl TimeOf {
-    pub(super) fn call(epoch_ms: f64) -> Self {
+    pub(crate) fn call(epoch_ms: f64) -> Self {
         Self(micros(epoch_ms).unwrap_or(0))
     }
 }

@@ -3,7 +3,7 @@
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::calendar::Zone;
-use crate::store::memory::Seed;
+use crate::memory::Seed;
 
 #[wasm_bindgen(raw_module = "./host.js")]
 extern "C" {
@@ -17,14 +17,14 @@ extern "C" {
 }
 
 /// The keys of a hash function.
-pub(super) fn seed() -> Seed {
+pub(crate) fn seed() -> Seed {
     let half = || u64::from(random_bits()) << 32 | u64::from(random_bits());
     (half(), half())
 }
 
 /// A zone by the number that JavaScript gave it.
 #[derive(Debug)]
-pub(super) struct NumberedZone(pub(super) u32);
+pub(crate) struct NumberedZone(pub(super) u32);
 
 impl Zone for NumberedZone {
     #[expect(clippy::cast_precision_loss, reason = "the engine's times are below 2^53")]

@@ -13,25 +13,25 @@
 
 #![allow(unreachable_pub, reason = "wasm-bindgen gives JavaScript only what is public")]
 
-mod asked;
+mod builder;
 #[cfg(feature = "wasm")]
 mod clock;
-mod desk;
-mod draft;
 mod host;
 #[cfg(feature = "wasm")]
-mod ledger;
+mod limiter;
+mod operation_reader;
 mod policy;
 #[cfg(feature = "wasm-redis")]
-mod redis;
+mod redis_flush;
 #[cfg(feature = "wasm-redis")]
-mod redis_round;
+mod redis_store;
+mod scratch;
 #[cfg(feature = "wasm")]
 mod store;
 
 #[cfg(feature = "wasm")]
-use crate::face::micros;
-use crate::face::{answer, booking, operation, whole};
+use crate::abi::micros;
+use crate::abi::{operation, reservation, response, whole};
 
 /// Any allocation takes the same short time, and the allocator is small.
 #[global_allocator]

@@ -2,13 +2,13 @@
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::desk::{Desk, at_desk};
 use super::host::NumberedZone;
 use super::whole;
+use crate::abi::policy::{self, Made, levels};
 use crate::algorithm::{CalendarWindow, InvalidNumber};
 use crate::calendar::Calendar;
-use crate::face::policy::{self, Made, levels};
 use crate::policy::Policy;
+use crate::wasm::scratch::{Desk, at_desk};
 
 /// Whether the policy that lies on the desk can be counted with: see [`on_desk`]. If not, the reason is said.
 #[wasm_bindgen(js_name = checkPolicy)]
@@ -20,7 +20,7 @@ pub fn check(kind: u32, count: usize) -> bool {
 }
 
 /// The policy whose numbers are the question. `ts/wasm/policies.ts` has the same kinds.
-pub(super) fn on_desk(desk: &Desk, kind: u32, count: usize) -> Made {
+pub(crate) fn on_desk(desk: &Desk, kind: u32, count: usize) -> Made {
     match (kind, desk.question(count)) {
         (0, &[limit, window, refused]) => policy::fixed_window(limit, window, refused > 0.0),
         (1, &[limit, window]) => policy::sliding_counter(limit, window),

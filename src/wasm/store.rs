@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::desk::at_desk;
-use super::draft;
+use super::builder;
 use super::host::seed;
-use super::ledger::Ledger;
 use super::whole;
-use crate::store::{PrefixTaken, memory};
+use crate::memory;
+use crate::prefixes::PrefixTaken;
+use crate::wasm::limiter::Ledger;
+use crate::wasm::scratch::at_desk;
 
 /// A store in this instance's memory.
 #[wasm_bindgen]
@@ -29,7 +30,7 @@ impl MemoryStore {
     /// while the prefix is open with other policies: the reason is said.
     pub fn open(&self, is_single: bool) -> Option<Ledger> {
         let prefix = at_desk(|desk| desk.text(0).to_owned());
-        let reason = match draft::take(is_single) {
+        let reason = match builder::take(is_single) {
             Ok(policies) => {
                 let is_named = !is_single || policies.named_limits() > 0;
                 match self.0.open(&prefix, policies) {

@@ -1,6 +1,6 @@
 import { OPERATION_CODES } from '../operation.js'
 
-/** The numbers of operations in `src/wasm/asked.rs`. */
+/** The numbers of operations in `src/wasm/operation_reader.rs`. */
 export const CODES = {
   ...OPERATION_CODES,
   refund: 8,

@@ -1,10 +1,10 @@
 import { isWellFormed } from '../utf8.js'
 
-/** The places for texts, and the bytes of each: `src/wasm/desk.rs` has the same. */
+/** The places for texts, and the bytes of each: `src/wasm/scratch.rs` has the same. */
 const PLACES = 8
 const ROOM = 1_024
 
-/** The codes of failures in `src/face/answer.rs` that are seen here. */
+/** The codes of failures in `src/abi/response.rs` that are seen here. */
 const NOT_A_STRING = -1
 const TOO_LONG = -3
 const ILL_FORMED = -4

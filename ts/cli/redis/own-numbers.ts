@@ -29,7 +29,7 @@ const log: Read = ([, , , ...words]) => {
   return limits.length === 1 ? { ...(limits[0] as OwnLimit) } : { limits }
 }
 
-/** By the tag of algorithm and layout: the numbers as `push_policy` in src/store/redis/wire/ puts them. */
+/** By the tag of algorithm and layout: the numbers as `push_policy` in src/redis/codec/ puts them. */
 const READ: Readonly<Record<string, Read>> = {
   gcra: rate,
   tb: ([period = 0, units = 0, burst = 0, capacity = 0, initial = 0]) => ({

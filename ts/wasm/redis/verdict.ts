@@ -13,7 +13,7 @@ export interface Verdict {
   readonly why: string
 }
 
-/** The numbers of failures in `src/wasm/redis_round.rs`. */
+/** The numbers of failures in `src/wasm/redis_flush.rs`. */
 export const FAILURES = { unavailable: 0, broken: 1, timedOut: 2, refused: 3 } as const
 
 const NOT_NOW = ['BUSY', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'READONLY', 'TRYAGAIN']

@@ -1,0 +1,337 @@
+-- The twin of src/algorithm/rate/mod.rs: GCRA, the token bucket and the leaky bucket.
+--
+-- A value is five doubles: the arrival (whole microseconds, and a part in N'-ths of one), and the
+-- numbers it was written with (P', N', burst). All are whole and below 2^53; times are added with
+-- a carry, and what divides here divides whole numbers below 2^53, where rounding down is exact.
+-- One byte more marks a value that lingers: its key is known for a day after it is full. If a slot was booked, the latest
+-- of them stands before that byte, which there is always then.
+--
+-- A policy is P', N', burst, the capacity (burst less the debt), the units at first, one unit's time, the
+-- time to full, and how far TTLs reach. A state's two numbers are the arrival's; those of one in other numbers
+-- are P', N', burst, 1 if it lingers, and the latest slot that was booked.
+
+local function rate(round, source, at)
+  local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+  local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
+  local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, after =
+    unpack_struct('>dddddddddd', source, at)
+  -- The numbers as they stand in a value, and its length.
+  local numbers = string.sub(source, at, at + 23)
+  local lingers = initial < capacity
+  local length = lingers and 41 or 40
+  -- As far ahead as this policy can put an arrival.
+  local far_micros = now + full_micros
+  local dirty, how, mark = new_marks()
+
+  -- By key: the arrival. Nil is a value that cannot be read.
+  local micros, parts = {}, {}
+  -- By key: whether there is a value; the numbers that the arrival is counted in, where they are not this policy's, or
+  -- where a slot is booked.
+  local stored, others = {}, {}
+  -- What the call that was admitted last leaves.
+  local next_micros, next_part
+
+  -- Units not yet drained of an arrival ahead of a time, rounded up: a long division in binary, whose
+  -- steps are times of 2^k units.
+  local function units_used(arrival_micros, arrival_part, other, as_of)
+    local left_micros, left_part = arrival_micros - as_of, arrival_part
+    if left_micros < 0 or (left_micros == 0 and left_part == 0) then
+      return 0
+    end
+    local n = other.units
+    local step_micros, step_parts, top = { other.q }, { other.r }, 1
+    while step_micros[top] < left_micros or (step_micros[top] == left_micros and step_parts[top] <= left_part) do
+      local part = step_parts[top] * 2
+      local carry = part >= n and 1 or 0
+      step_micros[top + 1] = step_micros[top] * 2 + carry
+      step_parts[top + 1] = part - carry * n
+      top = top + 1
+    end
+    local used = 0
+    for k = top, 1, -1 do
+      if step_micros[k] < left_micros or (step_micros[k] == left_micros and step_parts[k] <= left_part) then
+        left_micros = left_micros - step_micros[k]
+        left_part = left_part - step_parts[k]
+        if left_part < 0 then
+          left_part = left_part + n
+          left_micros = left_micros - 1
+        end
+        used = used + 2 ^ (k - 1)
+      end
+    end
+    if left_micros > 0 or left_part > 0 then
+      used = used + 1
+    end
+    return used
+  end
+
+  -- Reads a state in other numbers, or refuses what is none.
+  local function read_other(key, m, part, text, is_lingering, booked)
+    local p, n, b = unpack_struct('>ddd', text)
+    if not (whole(m) and whole(part) and whole(p) and whole(n) and whole(b) and whole(booked)) then
+      return
+    end
+    if p == 0 or n == 0 or b == 0 or part >= n then
+      return
+    end
+    local r = p % n
+    local q = (p - r) / n
+    if b * r + n >= LIMIT or b * (q + 1) >= LIMIT then
+      return
+    end
+    local far_m, far_p = time_of(b, q, r, n)
+    local is_left = booked > now + MAX_WAIT
+    if is_left then
+      booked = 0
+    end
+    far_m = math.max(now, booked) + far_m
+    if is_left or m > far_m or (m == far_m and part > far_p) then
+      -- Left by a clock that has stepped back: as fully used now.
+      m, part = far_m, far_p
+      mark(key, 2)
+    end
+    micros[key], parts[key] = m, part
+    others[key] = nil
+    if booked > 0 or text ~= numbers or is_lingering ~= lingers then
+      others[key] = { units = n, q = q, r = r, burst = b, numbers = text, lingers = is_lingering, booked = booked }
+    end
+  end
+
+  local function read(key, value)
+    stored[key] = value
+    if not value then
+      micros[key], parts[key] = 0, 0
+    elseif #value == length and string.find(value, numbers, 17, true) == 17 then
+      local m, part = unpack_struct('>dd', value)
+      if whole(m) and whole(part) and part < units then
+        if m > far_micros or (m == far_micros and part > far_part) then
+          m, part = far_micros, far_part
+          mark(key, 2)
+        end
+        micros[key], parts[key] = m, part
+      end
+    elseif #value == 40 or #value == 41 or #value == 49 then
+      local m, part = unpack_struct('>dd', value)
+      local booked = #value == 49 and unpack_struct('>d', value, 41) or 0
+      local is_lingering = #value == 41 or string.sub(value, 49) == 'B'
+      read_other(key, m, part, string.sub(value, 17, 40), is_lingering, booked)
+    end
+  end
+
+  -- Sees to it that a key of a bucket that begins low is known for a day after it is full: if it was never seen, it
+  -- begins; if the value is of a policy that begins full, it is kept longer.
+  local function meet(key)
+    local other = others[key]
+    local full_at = micros[key] + (parts[key] > 0 and 1 or 0)
+    local is_lingering = not other or other.lingers
+    if full_at == 0 or full_at <= (is_lingering and now - DAY or now) then
+      local start_micros, start_part = time_of(capacity - initial, unit_micros, unit_part, units)
+      micros[key], parts[key], others[key] = now + start_micros, start_part, nil
+      mark(key, stored[key] and 2 or 3)
+    elseif not is_lingering then
+      other.lingers = true
+      if other.numbers == numbers and other.booked == 0 then
+        others[key] = nil
+      end
+      mark(key, 2)
+    end
+  end
+
+  -- As of now; or as of a slot that is booked, when the key has been met already.
+  local function admits(key, cost, slot)
+    local as_of = slot or now
+    if not micros[key] then
+      return UNREADABLE
+    end
+    if cost == 0 then
+      return ADMITTED
+    end
+    if lingers and not slot then
+      meet(key)
+    end
+    if cost > burst then
+      return IMPOSSIBLE
+    end
+    local other, m, part = others[key], micros[key], parts[key]
+    if other and other.booked > as_of then
+      return REFUSED
+    end
+    if other and (other.numbers ~= numbers or other.lingers ~= lingers) then
+      local used = units_used(m, part, other, as_of)
+      if used >= capacity or used + cost > burst then
+        return REFUSED
+      end
+      m, part = time_of(used, unit_micros, unit_part, units)
+      m = m + as_of
+    else
+      if m < as_of then
+        m, part = as_of, 0
+      end
+      if capacity < burst then
+        -- There is a debt: a whole unit must be left before it is used.
+        local unit_m, unit_p = m + unit_micros, part + unit_part
+        if unit_p >= units then
+          unit_m, unit_p = unit_m + 1, unit_p - units
+        end
+        local gate_m, gate_p = time_of(capacity, unit_micros, unit_part, units)
+        gate_m = as_of + gate_m
+        if unit_m > gate_m or (unit_m == gate_m and unit_p > gate_p) then
+          return REFUSED
+        end
+      end
+    end
+    local cost_micros, cost_part = time_of(cost, unit_micros, unit_part, units)
+    m, part = m + cost_micros, part + cost_part
+    if part >= units then
+      m, part = m + 1, part - units
+    end
+    local far_m = as_of + full_micros
+    if m > far_m or (m == far_m and part > far_part) then
+      return REFUSED
+    end
+    next_micros, next_part = m, part
+    return ADMITTED
+  end
+
+  local function charge(key)
+    local old, m = micros[key], next_micros
+    if not stored[key] then
+      mark(key, 3)
+    elseif others[key] or m - m % ttl_step ~= old - old % ttl_step then
+      -- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be set
+      -- anew until the arrival passes a multiple, and never ends early.
+      mark(key, 2)
+    else
+      mark(key, 1)
+    end
+    micros[key], parts[key], others[key] = m, next_part, nil
+  end
+
+  local function refund(key, given, _, reset_at)
+    local other = others[key]
+    local drained_at = reset_at - (lingers and DAY or 0)
+    if drained_at <= now or (other and other.booked > now) then
+      -- The call's units have drained; or those who wait have their slots already, which nothing may come between.
+      return 0
+    end
+    local q, r, n = (period - period % units) / units, period % units, units
+    if other then
+      q, r, n = other.q, other.r, other.units
+    end
+    local m, part, written_with = micros[key], parts[key], other or { q = q, r = r, units = n }
+    local left = math.min(units_used(m, part, written_with, now), units_used(drained_at, 0, written_with, now))
+    local back = math.min(given, left)
+    if back == 0 then
+      return 0
+    end
+    local back_micros, back_part = time_of(back, q, r, n)
+    if back_micros >= drained_at - now then
+      -- The last of them have drained in part.
+      back_micros, back_part = drained_at - now, 0
+    end
+    m, part = m - back_micros, part - back_part
+    if part < 0 then
+      m, part = m - 1, part + n
+    end
+    if m < now then
+      m, part = now, 0
+    end
+    micros[key], parts[key] = m, part
+    mark(key, 1)
+    return back
+  end
+
+  local function touch(key)
+    mark(key, stored[key] and 2 or 3)
+  end
+
+  local function tell(key)
+    local other = others[key]
+    return pack('>dd', micros[key] or 0, parts[key] or 0),
+      other and other.numbers .. pack('>dd', other.lingers and 1 or 0, other.booked)
+  end
+
+  local function save_rate(key)
+    local m, other, is_lingering, booked, flag = micros[key], others[key], lingers, '', ''
+    if other then
+      is_lingering = other.lingers
+    end
+    if other and other.booked > 0 then
+      booked, flag = pack('>d', other.booked), is_lingering and 'B' or 'b'
+    elseif is_lingering then
+      flag = 'l'
+    end
+    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. booked .. flag
+    -- The step follows from the numbers in the value, not from those of the policy that writes it: a policy with the
+    -- numbers in the value takes the TTL for one of its own step, and leaves it as it is.
+    local step = other and math.max(time_of(other.burst, other.q, other.r, other.units), MIN_TTL_STEP) or ttl_step
+    local dies_at = m - m % step + 2 * step + (is_lingering and DAY or 0)
+    return save(round, key, how[key], value, math.ceil((dies_at - now) / 1000))
+  end
+
+  -- What booking ahead takes (src/algorithm/rate/scheduled.rs), of keys that have been met.
+  local function bookings()
+    -- The first microsecond at which a cost would be admitted that is refused now.
+    local function slot(key, cost)
+      local other, m, part = others[key], micros[key], parts[key]
+      local room = math.min(burst - cost, capacity - 1)
+      local fits_at = now
+      if not other or room < other.burst then
+        -- Otherwise it would fit, but for those who wait.
+        local q, r, n = unit_micros, unit_part, units
+        if other then
+          q, r, n = other.q, other.r, other.units
+        end
+        local lead_m, lead_p = time_of(room, q, r, n)
+        fits_at = m + (part > lead_p and 1 or 0) - lead_m
+      end
+      return math.max(now, fits_at, other and other.booked or 0)
+    end
+
+    -- A state in full: the arrival's two numbers, P', N', burst, 1 if it lingers, and the latest slot. What has
+    -- drained is none: Redis may have dropped it, or not.
+    local function text_of(key)
+      local m, part, other, is_lingering = micros[key], parts[key], others[key], lingers
+      if other then
+        is_lingering = other.lingers
+      end
+      if m + (part > 0 and 1 or 0) + (is_lingering and DAY or 0) <= now then
+        m, part, other, is_lingering = 0, 0, nil, lingers
+      end
+      return pack('>dd', m, part) .. (other and other.numbers or numbers)
+        .. pack('>dd', is_lingering and 1 or 0, other and other.booked or 0)
+    end
+
+    local function book(key, cost, slot)
+      admits(key, cost, slot)
+      charge(key)
+      if slot > now then
+        others[key] = {
+          units = units, q = unit_micros, r = unit_part, burst = burst, numbers = numbers, lingers = lingers,
+          booked = slot,
+        }
+        touch(key)
+      end
+    end
+
+    local function restore(key, text)
+      local m, part = unpack_struct('>dd', text)
+      local is_lingering, booked = unpack_struct('>dd', text, 41)
+      read_other(key, m, part, string.sub(text, 17, 40), is_lingering > 0, booked)
+      if micros[key] + (parts[key] > 0 and 1 or 0) + (is_lingering > 0 and DAY or 0) <= now then
+        micros[key], parts[key], others[key] = 0, 0, nil
+      end
+      touch(key)
+      -- The clock may have stepped back since it was booked.
+      admits(key, 1)
+    end
+
+    return { slot = slot, text_of = text_of, book = book, restore = restore }
+  end
+
+  return {
+    after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
+    charge = charge, refund = refund, tell = tell, touch = touch, save = save_rate, bookings = bookings,
+  }
+end

@@ -1,0 +1,158 @@
+//! The state of the sliding logs: the calls of a key in order of time, with cumulative units.
+//!
+//! The units of any window are one subtraction once its first entry is found, in O(log n). An entry takes
+//! 16 bytes.
+
+use std::collections::VecDeque;
+
+use crate::algorithm::State;
+use crate::algorithm::shared::entry::Entry;
+use crate::time::Micros;
+
+/// An array with more room than this, and four times more room than entries, is shrunk.
+const SMALL: usize = 64;
+
+/// The calls of a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogState {
+    entries: VecDeque<Entry>,
+    /// The units before the first entry.
+    before: u64,
+    /// The latest time at which an entry was written. The newest entry's time may be later, because it is
+    /// rounded up. No later call is decided at an earlier time.
+    pub(crate) seen: Micros,
+    /// How many of the newest units are kept, if refused calls push out older ones; otherwise 0.
+    pub(crate) keep: u64,
+    /// When the windows of all writers have passed; 0 without entries.
+    pub(crate) reset_at: Micros,
+}
+
+/// A length of time rounded up by less than a quarter: to 4 to 7 times a power of two, and at least 4.
+///
+/// Over Redis each entry says in one byte how long the log is needed: 12 bytes take no more room than 11.
+pub(crate) const fn span_of(length: Micros) -> Micros {
+    let length = if length < 4 { 4 } else { length };
+    let step = 1 << (length.ilog2() - 2);
+    length.div_ceil(step) * step
+}
+
+impl State for LogState {
+    fn reset_at(&self) -> Micros {
+        self.reset_at
+    }
+
+    fn drains(&self) -> bool {
+        // The units of a log that is fresh again lie a window's length back: no rolling window holds them.
+        true
+    }
+}
+
+impl LogState {
+    /// A log of `units` units at one time; empty without units.
+    pub(crate) fn of(units: u64, time: Micros) -> Self {
+        let mut log = Self::default();
+        if units > 0 {
+            log.entries.push_back(Entry { time, after: units });
+        }
+        log
+    }
+
+    /// The number of entries, including expired ones that have not been dropped.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The time of the newest entry.
+    pub(crate) fn newest(&self) -> Option<Micros> {
+        self.entries.back().map(|entry| entry.time)
+    }
+
+    /// The cumulative units.
+    pub(crate) fn after(&self) -> u64 {
+        self.entries.back().map_or(self.before, |entry| entry.after)
+    }
+
+    /// The units in a window of this length at a time: those of entries less than a window old.
+    pub(crate) fn used(&self, at: Micros, window: Micros) -> u64 {
+        let first = self.entries.partition_point(|entry| entry.time + window <= at);
+        let before = if first == 0 { self.before } else { self.entries[first - 1].after };
+        self.after() - before
+    }
+
+    /// The time of the entry with the unit of this cumulative number, from 1.
+    pub(crate) fn time_of_unit(&self, number: u64) -> Option<Micros> {
+        let index = self.entries.partition_point(|entry| entry.after < number);
+        self.entries.get(index).map(|entry| entry.time)
+    }
+
+    /// Adds units, to the newest entry if it has the same time and `shared` is set.
+    pub(crate) fn push(&mut self, units: u64, time: Micros, shared: bool) {
+        let after = self.after() + units;
+        match self.entries.back_mut() {
+            Some(newest) if shared && newest.time == time => newest.after = after,
+            _ => self.entries.push_back(Entry { time, after }),
+        }
+    }
+
+    /// Drops the oldest entries, at most `most`: those up to a time, and those up to a cumulative number of
+    /// units.
+    pub(crate) fn drop_oldest(&mut self, most: usize, up_to: Option<Micros>, units: u64) {
+        for _ in 0..most {
+            match self.entries.front() {
+                Some(old) if Some(old.time) <= up_to || old.after <= units => {
+                    self.before = old.after;
+                    self.entries.pop_front();
+                }
+                _ => break,
+            }
+        }
+        self.give_memory_back();
+    }
+
+    /// Removes the units up to this cumulative number. An empty log becomes a new one.
+    pub(crate) fn forget_up_to(&mut self, units: u64) {
+        if units >= self.after() {
+            *self = Self::default();
+            return;
+        }
+        let gone = self.entries.partition_point(|entry| entry.after <= units);
+        self.entries.drain(..gone);
+        self.before = units;
+        self.give_memory_back();
+    }
+
+    fn give_memory_back(&mut self) {
+        if self.entries.capacity() > SMALL.max(4 * self.entries.len()) {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
+    }
+
+    /// The same log with cumulative numbers that are higher by `by`.
+    #[cfg(test)]
+    pub(crate) fn raised(mut self, by: u64) -> Self {
+        self.before += by;
+        self.entries.iter_mut().for_each(|entry| entry.after += by);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::MAX_TIME;
+
+    #[test]
+    fn a_span_is_rounded_up_by_less_than_a_quarter() {
+        for exponent in 0..52 {
+            for length in [1, 3, 4, 5, 6, 7].map(|times| (times << exponent).min(MAX_TIME)) {
+                for length in [length.saturating_sub(1).max(1), length, (length + 1).min(MAX_TIME)]
+                {
+                    let span = span_of(length);
+                    assert!(length <= span && span < length + length / 4 + 4, "{length}");
+                    assert_eq!(span_of(span), span, "{length}");
+                }
+            }
+        }
+    }
+}

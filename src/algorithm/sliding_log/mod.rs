@@ -1,0 +1,366 @@
+//! The sliding logs: every call is remembered, and so the windows that roll are counted exactly.
+//!
+//! **Law:** for each limit at most `limit` units in any rolling window [s, s + window), exactly: an
+//! entry of the time t counts while now < t + window. With a precision, times are rounded up to its
+//! multiples: never more is admitted, and a caller waits up to a precision longer. Several limits
+//! share one log, and a call is admitted if it fits all of them. A lone caller gets all units of the
+//! smallest window at once, and each unit back when a window has passed since.
+//!
+//! **Refused attempts** count nothing, unless the policy asks for it. Then they are written down,
+//! too, and the log keeps at most `limit` units: the newest ones, an entry in part if need be.
+//!
+//! **Refunds.** While a call is in the longest window its units may come back: the oldest units that count
+//! there leave the log, at most as many as there are, and so the later ones stay for their whole time.
+//! Of what is admitted in a window less what came back in it the law holds as it is.
+//!
+//! **Time.** A call is judged at max(now, the latest time seen by an entry), so a clock that steps
+//! back refills nothing; and what had expired when an entry was written is expired for good, so it
+//! can be dropped at any time without a decision depending on it. A log that has seen a time
+//! further ahead than the longest window is one entry from now, fully used. So a step back locks a
+//! key for a window if it is longer than one, else for at most two.
+//!
+//! **Size.** At most `limit` entries count (with a precision: window / precision + 2). Those that do
+//! not count any more are dropped by calls that are written down, at most [`MOST_DROPPED`] by one:
+//! after 100,000 have expired at once no call is slow, and later ones find fewer. Without a
+//! precision that is done when the cumulative units pass a multiple of [`DROP_EVERY`], because it
+//! takes a quarter of Redis's time for a call.
+//!
+//! **Changed numbers.** Entries carry times and units and no numbers of a policy, so any version
+//! counts them by its own windows and limits. Across a change, several versions side by side
+//! included, at most the larger limit is admitted in any window of the shorter length: whoever has
+//! the shorter window drops what the longer one would still count. A log of refused attempts keeps
+//! as many units as the largest limit that wrote to it, so that a smaller limit's attempts do not
+//! push out what a larger one counts. A log also carries how long after its newest entry it is needed:
+//! for the longest window of those who wrote it while it was, rounded up by less than a quarter. From
+//! then on it counts for nobody, because a store may have dropped it.
+//!
+//! Source: the sorted-set limiters, and the sliding log with strategies of the Go + Redis limiter.
+//! Unlike there, two calls of one microsecond both count, refused requests count only if asked for,
+//! and a window's units are one subtraction of cumulative numbers and no scan.
+
+pub(crate) mod log;
+
+use std::borrow::Cow;
+
+use crate::algorithm::sliding_log::log::{LogState, span_of};
+use crate::algorithm::{
+    Algorithm, ChargeRecord, InvalidNumber, LimitStatus, LimitStatuses, Outcome, Preview,
+    State as _, checked_length,
+};
+use crate::time::{MAX_SAFE, MAX_TIME, Micros};
+
+/// The largest limit of a log: it may remember so many calls of each key.
+pub const MOST_LOGGED: u64 = 100_000;
+
+/// The most limits that share a log.
+pub const MOST_LIMITS: usize = 8;
+
+/// The most entries that a call drops: one call must not hold a store for long.
+pub const MOST_DROPPED: usize = 100;
+
+/// Without a precision old entries are dropped once for so many units.
+pub const DROP_EVERY: u64 = 16;
+
+/// At most `limit` units in any rolling `window`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLimit {
+    /// The units.
+    pub limit: u64,
+    /// The length of the window.
+    pub window: Micros,
+}
+
+/// One limit, or several, over a log of calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlidingLog {
+    limits: Box<[LogLimit]>,
+    /// Whether decisions tell of the limits by name.
+    named: bool,
+    /// 1 if times are exact.
+    precision: Micros,
+    count_refused: bool,
+    longest: Micros,
+    /// How long after its newest entry a log of these windows is needed.
+    span: Micros,
+    least: u64,
+    most: u64,
+}
+
+impl SlidingLog {
+    /// At most `limit` units in any rolling `window`; `count_refused`: refused attempts count, too.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a limit that is not from 1 to [`MOST_LOGGED`], or a window that is 0 or
+    /// too long to count exactly.
+    pub fn new(limit: u64, window: Micros, count_refused: bool) -> Result<Self, InvalidNumber> {
+        let log = Self::with([LogLimit { limit, window }].into(), 1)?;
+        Ok(Self { count_refused, ..log })
+    }
+
+    /// Several limits over one log, whose times are rounded up to multiples of the precision.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] unless there are 1 to [`MOST_LIMITS`] limits as for [`SlidingLog::new`],
+    /// smaller windows have smaller limits, and the precision is at most the smallest window.
+    pub fn several(limits: &[LogLimit], precision: Option<Micros>) -> Result<Self, InvalidNumber> {
+        if !(1..=MOST_LIMITS).contains(&limits.len()) {
+            return Err(InvalidNumber { option: "limits", rule: "must be 1 to 8" });
+        }
+        let log = Self::with(limits.into(), precision.unwrap_or(1))?;
+        Ok(Self { named: true, ..log })
+    }
+
+    fn with(limits: Box<[LogLimit]>, precision: Micros) -> Result<Self, InvalidNumber> {
+        let wrong = |option, rule| Err(InvalidNumber { option, rule });
+        for one in &limits {
+            if !(1..=MOST_LOGGED).contains(&one.limit) {
+                return wrong("limit", "must be a whole number from 1 to 100000");
+            }
+            checked_length("window", one.window)?;
+        }
+        let mut by_window = Vec::with_capacity(limits.len());
+        for one in &limits {
+            match by_window.binary_search_by_key(&one.window, |other: &&LogLimit| other.window) {
+                Ok(_) => return wrong("window", "must not be the same for two limits"),
+                Err(index) => by_window.insert(index, one),
+            }
+        }
+        if by_window.windows(2).any(|two| two[0].limit >= two[1].limit) {
+            return wrong("limit", "must be smaller for a smaller window");
+        }
+        let (shortest, longest) = (by_window[0], by_window[by_window.len() - 1]);
+        if !(1..=shortest.window).contains(&precision) {
+            return wrong("precision", "must be longer than 0 and at most the smallest window");
+        }
+        if precision > 1 && longest.window + precision > MAX_TIME {
+            return wrong("precision", "and the longest window must be below 2^52 µs together");
+        }
+        let (longest, least, most) = (longest.window, shortest.limit, longest.limit);
+        let (named, count_refused) = (false, false);
+        let span = span_of(longest);
+        Ok(Self { limits, named, precision, count_refused, longest, span, least, most })
+    }
+
+    /// The limits, in the order in which they were declared.
+    #[must_use]
+    pub fn limits(&self) -> &[LogLimit] {
+        &self.limits
+    }
+
+    /// What times are rounded up to multiples of; 1 if they are exact.
+    #[must_use]
+    pub fn precision(&self) -> Micros {
+        self.precision
+    }
+
+    /// Whether refused attempts count.
+    #[must_use]
+    pub fn counts_refused(&self) -> bool {
+        self.count_refused
+    }
+
+    /// Whether a clock step left the log further ahead than it can be.
+    fn is_ahead(&self, log: &LogState, now: Micros) -> bool {
+        log.seen > now + self.longest
+    }
+
+    /// Whether the log has settled: a store may have dropped it, so it is as nothing. Without entries
+    /// there is nothing to forget.
+    fn has_settled(log: &LogState, now: Micros) -> bool {
+        log.reset_at() <= now && log.entries() > 0
+    }
+
+    /// The units that the longest window holds, without those that refused attempts have pushed out
+    /// and that are still to be dropped.
+    fn kept(&self, log: &LogState, at: Micros) -> u64 {
+        let used = log.used(at, self.longest);
+        if log.keep > 0 { used.min(log.keep) } else { used }
+    }
+
+    /// The log as fully used at `now`; what a larger limit has counted is not forgotten.
+    fn full(&self, log: &LogState, now: Micros) -> LogState {
+        let kept = self.kept(log, log.seen);
+        let (units, time) = (kept.max(self.most), now.next_multiple_of(self.precision));
+        let mut full = LogState::of(units, time);
+        full.seen = now;
+        full.keep = if self.count_refused { units } else { 0 };
+        let span = log.newest().map_or(0, |newest| log.reset_at - newest);
+        full.reset_at = time + span.max(self.span);
+        full
+    }
+
+    /// The time of an entry that is written now.
+    fn time_of_new(&self, log: &LogState, at: Micros) -> Micros {
+        at.next_multiple_of(self.precision).max(log.newest().unwrap_or(0))
+    }
+
+    /// What would become of a call.
+    fn judge(&self, log: &LogState, at: Micros, cost: u64) -> Outcome {
+        if cost == 0 {
+            return Outcome::Admitted;
+        }
+        if cost > self.least {
+            return Outcome::Impossible;
+        }
+        let fits = |one: &LogLimit| log.used(at, one.window) + cost <= one.limit;
+        if self.limits.iter().all(fits) { Outcome::Admitted } else { Outcome::Refused }
+    }
+
+    /// Writes a call down, and drops some of what does not count any more.
+    fn record(&self, log: &mut LogState, at: Micros, cost: u64) {
+        let newest = log.newest().unwrap_or(0);
+        let time = at.next_multiple_of(self.precision).max(newest);
+        let needed_until = time + self.span.max(log.reset_at - newest);
+        let used = log.used(at, self.longest);
+        if log.after() + cost > MAX_SAFE {
+            // The cumulative numbers end: what counts begins anew, as of now.
+            let keep = log.keep;
+            *log = LogState::of(used, time);
+            log.keep = keep;
+        }
+        log.keep = match (self.count_refused, used, log.keep) {
+            (false, ..) => 0,
+            (true, 0, _) => self.most,
+            (true, used, 0) => used.max(self.most),
+            (true, _, keep) => keep.max(self.most),
+        };
+        let due = self.precision > 1 || log.after() % DROP_EVERY + cost >= DROP_EVERY;
+        log.push(cost, time, self.precision > 1);
+        (log.seen, log.reset_at) = (at, needed_until);
+        if due {
+            let pushed_out = if log.keep > 0 { log.after().saturating_sub(log.keep) } else { 0 };
+            log.drop_oldest(MOST_DROPPED, at.checked_sub(self.longest), pushed_out);
+        }
+    }
+
+    /// The first time at which a limit that refuses a cost would not, if a call of `more` units is
+    /// still written down.
+    fn frees_at(&self, log: &LogState, at: Micros, one: LogLimit, cost: u64, more: u64) -> Micros {
+        // Once this unit has left, and all older ones, the cost fits.
+        let last = (log.after() + more).saturating_sub(one.limit.saturating_sub(cost));
+        let time = log.time_of_unit(last).unwrap_or_else(|| self.time_of_new(log, at));
+        if more > 0 { time + one.window } else { (time + one.window).min(log.reset_at()) }
+    }
+
+    /// From when on nothing counts in a window.
+    fn settled_under(&self, log: &LogState, window: Micros) -> Micros {
+        log.newest().map_or(0, |newest| (newest + window).min(log.reset_at()))
+    }
+
+    /// How each limit stands, if a refused call of `more` units is still to be written down.
+    fn stand(
+        &self,
+        log: &LogState,
+        now: Micros,
+        cost: u64,
+        refused: bool,
+        more: u64,
+    ) -> LimitStatuses {
+        let at = now.max(log.seen);
+        let stand = |&one: &LogLimit| {
+            let used = log.used(at, one.window);
+            let refuses = refused && used + cost > one.limit;
+            LimitStatus {
+                limit: one.limit,
+                remaining: one.limit.saturating_sub(used),
+                retry_at: if refuses { self.frees_at(log, at, one, cost, more) } else { 0 },
+                reset_at: self.settled_under(log, one.window),
+            }
+        };
+        let statuses = self.limits.iter().map(stand);
+        if self.limits.len() == 1 {
+            return statuses.collect();
+        }
+        // A list that has no room for all takes an eighth more to be filled.
+        statuses.collect::<Vec<_>>().into()
+    }
+}
+
+impl Algorithm for SlidingLog {
+    type State = LogState;
+
+    fn initial_state(&self) -> LogState {
+        LogState::default()
+    }
+
+    fn limit(&self) -> u64 {
+        self.least
+    }
+
+    fn charge(&self, log: &mut LogState, now: Micros, cost: u64) -> Outcome {
+        if self.is_ahead(log, now) {
+            *log = self.full(log, now);
+        } else if Self::has_settled(log, now) {
+            *log = LogState::default();
+        }
+        let at = now.max(log.seen);
+        let outcome = self.judge(log, at, cost);
+        let counts = outcome == Outcome::Admitted && cost > 0;
+        if counts || (self.count_refused && outcome == Outcome::Refused) {
+            self.record(log, at, cost);
+        }
+        outcome
+    }
+
+    fn outcome(&self, log: &LogState, now: Micros, cost: u64) -> Outcome {
+        self.judge(log, now.max(log.seen), cost)
+    }
+
+    /// The oldest units that count in the longest window leave the log, and all that is older.
+    fn refund(&self, log: &mut LogState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
+        if taken.at.saturating_add(self.longest) <= now {
+            return 0;
+        }
+        let used = self.kept(log, now.max(log.seen));
+        let given = units.min(used);
+        if given > 0 {
+            log.forget_up_to(log.after() - used + given);
+        }
+        given
+    }
+
+    fn remaining(&self, log: &LogState, now: Micros) -> u64 {
+        let at = now.max(log.seen);
+        let left = |one: &LogLimit| one.limit.saturating_sub(log.used(at, one.window));
+        self.limits.iter().map(left).min().unwrap_or(0)
+    }
+
+    fn retry_at(&self, log: &LogState, now: Micros, cost: u64) -> Micros {
+        let statuses = self.stand(log, now, cost, true, 0);
+        statuses.iter().map(|one| one.retry_at).max().unwrap_or(0).max(now)
+    }
+
+    fn reset_at(&self, log: &LogState) -> Micros {
+        self.settled_under(log, self.longest)
+    }
+
+    fn named_limits(&self) -> usize {
+        if self.named { self.limits.len() } else { 0 }
+    }
+
+    fn limit_statuses(
+        &self,
+        log: &LogState,
+        now: Micros,
+        cost: u64,
+        outcome: Outcome,
+    ) -> LimitStatuses {
+        self.stand(log, now, cost, outcome == Outcome::Refused, 0)
+    }
+
+    /// A log may be long, so nothing is copied.
+    fn preview(&self, log: &LogState, now: Micros, cost: u64) -> Preview {
+        let log = match self.is_ahead(log, now) {
+            true => Cow::Owned(self.full(log, now)),
+            false if Self::has_settled(log, now) => Cow::Owned(LogState::default()),
+            false => Cow::Borrowed(log),
+        };
+        let outcome = self.judge(&log, now.max(log.seen), cost);
+        let refused = outcome == Outcome::Refused;
+        let more = if refused && self.count_refused { cost } else { 0 };
+        Preview::at(self.stand(&log, now, cost, refused, more), cost, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests;

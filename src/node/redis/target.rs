@@ -1,0 +1,163 @@
+//! Where Redis is and how it is reached, as JavaScript says it.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::time::Duration;
+
+use napi::bindgen_prelude::{Result, Uint8Array};
+use napi::{Error, Status};
+use napi_derive::napi;
+use tokio::runtime::Handle;
+
+use crate::node::whole;
+use crate::redis::{
+    Access, Address, Cluster, Connection, Credentials, Identity, Login, Logins, Patience, Reader,
+    Remote, Route, Sentinels, Tls, Warning,
+};
+
+/// Where Redis is, and how it is reached. TypeScript has checked it.
+#[napi(object)]
+pub struct RedisTarget {
+    /// The server; or the sentinels; or nodes of the cluster.
+    pub addresses: Vec<RedisAddress>,
+    /// Whether the addresses are those of nodes of a cluster.
+    pub cluster: bool,
+    /// How many hash tags the keys share that have none of their own.
+    pub tags: Option<u16>,
+    /// The name of the master, if the addresses are those of sentinels.
+    pub master: Option<String>,
+    /// How servers are reached.
+    pub access: RedisAccess,
+    /// How sentinels are reached.
+    pub sentinel_access: Option<RedisAccess>,
+    /// How long one attempt to connect may take.
+    pub connect_timeout_ms: f64,
+    /// How long a call may take.
+    pub command_timeout_ms: f64,
+}
+
+/// Where a server is: a host and a port, or the path of a unix socket.
+#[napi(object)]
+pub struct RedisAddress {
+    pub host: String,
+    pub port: f64,
+    pub path: Option<String>,
+}
+
+/// What servers ask of those who come.
+#[napi(object)]
+pub struct RedisAccess {
+    pub username: Option<String>,
+    pub password: Option<String>,
+    /// Whether the user and the password are to be asked for each time.
+    pub asks: bool,
+    pub database: f64,
+    pub tls: Option<RedisTls>,
+}
+
+/// Certificates in PEM.
+#[napi(object)]
+pub struct RedisTls {
+    pub ca: Option<Uint8Array>,
+    pub cert: Option<Uint8Array>,
+    pub key: Option<Uint8Array>,
+    pub server_name: Option<String>,
+}
+
+impl RedisTarget {
+    /// How many hash tags the keys share that have none of their own.
+    pub(crate) fn tags(&self) -> Option<NonZeroU16> {
+        self.tags.and_then(NonZeroU16::new)
+    }
+
+    /// Begins to connect. Throws what is wrong with the certificates.
+    pub(crate) fn open(
+        self,
+        logins: impl Logins + 'static,
+        runtime: &Handle,
+        warn: impl Fn(Warning) + Send + Sync + 'static,
+    ) -> Result<Remote> {
+        let patience = self.patience();
+        if !self.cluster {
+            let route = self.route(logins)?;
+            return Ok(Remote::Server(Connection::open(route, patience, runtime, warn)));
+        }
+        let (seeds, access) = self.seeds(logins)?;
+        Ok(Remote::Cluster(Cluster::open(seeds, access, patience, runtime, warn)))
+    }
+
+    /// A reader of what is there, which connects when it is asked. Throws what is wrong with the certificates.
+    pub(crate) fn reader(self, logins: impl Logins + 'static) -> Result<Reader> {
+        if !self.cluster {
+            return self.route(logins).map(Reader::by_route);
+        }
+        let (seeds, access) = self.seeds(logins)?;
+        Ok(Reader::of_cluster(seeds, access))
+    }
+
+    /// The nodes of the cluster, and how they are reached.
+    fn seeds(self, logins: impl Logins + 'static) -> Result<(Vec<Address>, Access)> {
+        let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
+        let access = self.access.access(timeout, Arc::new(logins))?;
+        Ok((self.addresses.into_iter().map(RedisAddress::address).collect(), access))
+    }
+
+    /// The way to the server.
+    fn route(self, logins: impl Logins + 'static) -> Result<Route> {
+        let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
+        let logins = Arc::new(logins);
+        let access = self.access.access(timeout, logins.clone())?;
+        let mut addresses = self.addresses.into_iter().map(RedisAddress::address);
+        if let Some(master) = self.master {
+            let of_sentinels = match self.sentinel_access {
+                Some(own) => own.access(timeout, logins)?,
+                None => access.clone(),
+            };
+            let sentinels = Sentinels::new(addresses.collect(), master, of_sentinels);
+            return Ok(Route::master(sentinels, access));
+        }
+        let address =
+            addresses.next().ok_or_else(|| Error::new(Status::InvalidArg, "has no address"))?;
+        Ok(Route::direct(address, access))
+    }
+
+    /// How long a server may be away or silent. A call that began with the outage has then had its time.
+    fn patience(&self) -> Patience {
+        let call = Duration::from_millis(whole(self.command_timeout_ms));
+        let connect = Duration::from_millis(whole(self.connect_timeout_ms));
+        Patience { away: call, silent: call, dead: call.max(connect) }
+    }
+}
+
+impl RedisAddress {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a port")]
+    fn address(self) -> Address {
+        match self.path {
+            Some(path) => Address::Unix(path.into()),
+            None => Address::Tcp(self.host, self.port as u16),
+        }
+    }
+}
+
+impl RedisAccess {
+    #[allow(clippy::cast_possible_truncation, reason = "a small whole number")]
+    fn access(self, timeout: Duration, logins: Arc<dyn Logins>) -> Result<Access> {
+        let credentials = if self.asks {
+            Credentials::Asked(logins)
+        } else {
+            Credentials::Fixed(Login { username: self.username, password: self.password })
+        };
+        let tls = self.tls.map(RedisTls::tls).transpose()?;
+        Ok(Access { credentials, tls, database: self.database as i64, timeout })
+    }
+}
+
+impl RedisTls {
+    fn tls(self) -> Result<Tls> {
+        let Self { ca, cert, key, server_name } = self;
+        let client = cert.as_deref().zip(key.as_deref());
+        let client = client.map(|(chain, key)| Identity { chain, key });
+        Tls::new(ca.as_deref(), client.as_ref(), server_name.as_deref())
+            .map_err(|why| Error::new(Status::InvalidArg, format!("tls: {why}")))
+    }
+}

@@ -1,0 +1,58 @@
+//! The embedded store.
+
+#![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use napi::bindgen_prelude::Result;
+use napi::{Error, Status};
+use napi_derive::napi;
+
+use super::whole;
+use crate::memory::{self, Seed, open_named};
+use crate::node::limiter::Ledger;
+use crate::node::policy_set::Policies;
+
+/// A store in this process's memory.
+#[napi]
+#[derive(Debug)]
+pub struct MemoryStore(Arc<memory::MemoryStore>);
+
+#[napi]
+impl MemoryStore {
+    /// A store of its own, or the process's store of that name. Throws if that store has other
+    /// options.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(max_keys: f64, name: Option<String>, own_clock: bool) -> Result<Self> {
+        let max_keys = usize::try_from(whole(max_keys)).unwrap_or(usize::MAX);
+        let Some(name) = name else {
+            return Ok(Self(memory::MemoryStore::new(max_keys, random_seed())));
+        };
+        match open_named(&name, max_keys, own_clock, random_seed) {
+            Ok(store) => Ok(Self(store)),
+            Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
+        }
+    }
+
+    /// Opens a limiter's ledger. Throws while the prefix is open with other policies.
+    #[napi(catch_unwind)]
+    pub fn open(&self, prefix: String, policies: &Policies) -> Result<Ledger> {
+        match self.0.open(&prefix, policies.inner()) {
+            Ok(ledger) => Ok(Ledger::new(ledger, policies.is_named())),
+            Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
+        }
+    }
+
+    /// The number of keys that are held apart now.
+    #[napi(getter, catch_unwind)]
+    #[allow(clippy::cast_precision_loss, reason = "fewer keys than 2^53")]
+    pub fn held_keys(&self) -> f64 {
+        self.0.held_keys() as f64
+    }
+}
+
+/// The standard library draws the keys of a `RandomState` from the operating system.
+fn random_seed() -> Seed {
+    (RandomState::new().hash_one(0), RandomState::new().hash_one(1))
+}

@@ -1,0 +1,369 @@
+//! Executes an operation on a key, or on several keys that are decided together.
+//!
+//! Pure, like the algorithms: a store calls it under its locks, and the Lua scripts are tested against it.
+//!
+//! **Several policies** charge a call all or none. Each policy normalizes its state and decides by itself.
+//! If all admit the cost and no key is blocked, all charge it; otherwise none does.
+//!
+//! **A block** refuses every call until it ends. Charged units stay charged, drain, and may be refunded or
+//! added to meanwhile. A call that a block refuses is not counted, also where refused calls count.
+//!
+//! **An override** replaces the limiter's numbers until it ends. Both read the state as changed numbers do.
+//!
+//! A block and an override end at a time. A clock that steps back makes them last longer by the step: their
+//! length is the caller's choice, so nothing shows that their end is too far away.
+
+use std::sync::Arc;
+
+use crate::algorithm::{Algorithm as _, ChargeRecord, LimitStatuses, Outcome, Preview};
+use crate::policy::multi_policy::{PolicyOutcome, Response};
+use crate::policy::operation::{Bookings, Operation};
+use crate::policy::policy_set::{NamedPolicy, Policies};
+use crate::policy::{Policy, State};
+use crate::time::{MAX_SAFE, Micros};
+
+mod scheduled;
+
+/// The block and the override of a key under one policy. A key that has only these is fresh.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyMetadata {
+    /// The end of the block; any time up to now if there is none.
+    pub blocked_until: Micros,
+    /// The override, which may have ended.
+    pub numbers: Option<Override>,
+}
+
+/// Numbers that decide on one key in place of the limiter's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// The policy with these numbers, of the limiter's algorithm.
+    pub policy: Arc<Policy>,
+    /// The end: the limiter's numbers decide from then on.
+    pub until: Micros,
+}
+
+impl KeyMetadata {
+    /// The later of both ends.
+    #[must_use]
+    pub fn end(&self) -> Micros {
+        self.numbers.as_ref().map_or(0, |numbers| numbers.until).max(self.blocked_until)
+    }
+
+    /// The policy that decides at the time `now`: that of the override, or else the limiter's.
+    #[must_use]
+    pub fn in_force<'a>(&'a self, limiters: &'a Policy, now: Micros) -> &'a Policy {
+        match &self.numbers {
+            Some(numbers) if numbers.until > now => &numbers.policy,
+            _ => limiters,
+        }
+    }
+}
+
+/// A key under one policy, to be changed in place.
+#[derive(Debug)]
+pub struct KeyEntry<'a> {
+    /// The state.
+    pub state: &'a mut State,
+    /// The block and the override.
+    pub metadata: &'a mut KeyMetadata,
+}
+
+/// The result of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// The decision: of a call that takes units, or of a peek. Of all other operations it is that of a peek of
+    /// no units afterwards.
+    pub response: Response,
+    /// The units that were charged or refunded; under several policies the most under one of them. Of a
+    /// booking the microseconds until its slot; of a booking that is cancelled 1 if it was.
+    ///
+    /// Of [`Operation::Settle`] it is one more, at most 2^53 − 1; 0 if nothing was settled.
+    pub units: u64,
+    /// The bookings, for cancelling.
+    pub bookings: Bookings,
+}
+
+impl Execution {
+    /// The result of an operation that books nothing.
+    #[must_use]
+    pub fn new(response: Response, units: u64) -> Self {
+        Self { response, units, bookings: Bookings::new() }
+    }
+}
+
+/// Executes an operation on the keys of the policies, in their order, at the time `now`.
+///
+/// At least one policy has a key. A policy without a key has no say. What an operation has for each policy
+/// ([`ChargeRecord`] and numbers) is by the policy's number, whether or not it has a key. Without it nothing
+/// is refunded or changed. Numbers of another algorithm are ignored: see [`Policies::check_override`].
+pub fn execute(
+    policies: &Policies,
+    parts: &mut [Option<KeyEntry<'_>>],
+    now: Micros,
+    operation: &Operation,
+) -> Execution {
+    let mut entries = entries(policies, parts);
+    let named = policies.named_limits() > 0;
+    let units = match operation {
+        Operation::Take { cost } | Operation::Reserve { cost, .. } => {
+            return take(named, &mut entries, now, *cost);
+        }
+        Operation::TakeUpTo { units } => return take_up_to(named, &mut entries, now, *units),
+        Operation::Peek { cost } => {
+            return Execution::new(peek(named, &entries, now, *cost), 0);
+        }
+        Operation::Settle { expires_at, .. } if *expires_at <= now => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            0
+        }
+        Operation::Settle { units, actual, taken, .. } => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            let moved = match units.checked_sub(*actual) {
+                None => penalize(&mut entries, now, *actual - *units),
+                Some(0) => 0,
+                Some(surplus) => refund(&mut entries, now, surplus, taken),
+            };
+            (1 + moved).min(MAX_SAFE)
+        }
+        Operation::Penalize { units } => penalize(&mut entries, now, *units),
+        Operation::Refund { units, taken } => refund(&mut entries, now, *units, taken),
+        Operation::Book { cost, max_wait } => {
+            return scheduled::book(policies, &mut entries, now, *cost, *max_wait);
+        }
+        Operation::Unbook { bookings } => scheduled::unbook(&mut entries, now, bookings),
+        Operation::Reset => {
+            for PolicyEntry { own, part, .. } in &mut entries {
+                *part.state = own.initial_state();
+                part.metadata.blocked_until = 0;
+            }
+            0
+        }
+        Operation::Block { lasting } => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            block_until(&mut entries, end_of(now, *lasting));
+            0
+        }
+        Operation::Unblock => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            block_until(&mut entries, 0);
+            0
+        }
+        Operation::Override { policies, lasting } => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            override_until(&mut entries, policies, end_of(now, *lasting));
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            0
+        }
+        Operation::ClearOverride => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            entries.iter_mut().for_each(|entry| entry.part.metadata.numbers = None);
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            0
+        }
+    };
+    Execution::new(peek(named, &entries, now, 0), units)
+}
+
+/// A policy and its key.
+struct PolicyEntry<'s, 'a> {
+    number: usize,
+    /// The limiter's numbers.
+    own: &'s Policy,
+    part: &'s mut KeyEntry<'a>,
+}
+
+impl PolicyEntry<'_, '_> {
+    /// The policy in force.
+    fn policy(&self, now: Micros) -> &Policy {
+        self.part.metadata.in_force(self.own, now)
+    }
+
+    /// The policy in force, and the state for it to change.
+    fn policy_and_state(&mut self, now: Micros) -> (&Policy, &mut State) {
+        (self.part.metadata.in_force(self.own, now), self.part.state)
+    }
+
+    fn normalize(&mut self, now: Micros) {
+        let (policy, state) = self.policy_and_state(now);
+        policy.normalize(state, now);
+    }
+
+    /// Repairs the state, as every operation but a peek does. A window that an override shortens so ends one
+    /// window after the override, and not after the next call.
+    fn repair(&mut self, now: Micros) {
+        self.charge(now, 0);
+    }
+
+    /// Charges a cost, if it fits.
+    fn charge(&mut self, now: Micros, cost: u64) -> Outcome {
+        let (policy, state) = self.policy_and_state(now);
+        policy.charge(state, now, cost)
+    }
+
+    fn is_blocked(&self, now: Micros) -> bool {
+        self.part.metadata.blocked_until > now
+    }
+
+    /// The outcome that a cost would have. The state has been normalized.
+    fn outcome(&self, now: Micros, cost: u64) -> Outcome {
+        self.policy(now).outcome(self.part.state, now, cost)
+    }
+
+    /// The largest cost that the policy would admit. The state has been normalized.
+    fn remaining(&self, now: Micros) -> u64 {
+        self.policy(now).remaining(self.part.state, now)
+    }
+
+    /// The policy's outcome, with the status of its limits now.
+    fn policy_outcome(&self, now: Micros, cost: u64, outcome: Outcome) -> PolicyOutcome {
+        self.outcome_by(self.part.state, now, cost, outcome)
+    }
+
+    fn outcome_by(&self, state: &State, now: Micros, cost: u64, outcome: Outcome) -> PolicyOutcome {
+        let statuses = self.policy(now).limit_statuses(state, now, cost, outcome);
+        self.outcome_of(now, outcome, statuses)
+    }
+
+    fn outcome_of(&self, now: Micros, outcome: Outcome, statuses: LimitStatuses) -> PolicyOutcome {
+        let KeyMetadata { blocked_until, ref numbers } = *self.part.metadata;
+        let own = numbers.as_ref().filter(|own| own.until > now);
+        PolicyOutcome { outcome, blocked_until, changes_at: own.map(|own| own.until), statuses }
+    }
+}
+
+fn entries<'s, 'a>(
+    policies: &'s Policies,
+    parts: &'s mut [Option<KeyEntry<'a>>],
+) -> Vec<PolicyEntry<'s, 'a>> {
+    let numbered = policies.named().iter().zip(parts).enumerate();
+    let entry = |(number, (NamedPolicy { policy, .. }, part)): (usize, (&'s NamedPolicy, _))| {
+        let part: &'s mut Option<KeyEntry<'a>> = part;
+        part.as_mut().map(|part| PolicyEntry { number, own: policy, part })
+    };
+    numbered.filter_map(entry).collect()
+}
+
+/// The end of what lasts for a time, at most what a double represents exactly.
+fn end_of(now: Micros, lasting: Micros) -> Micros {
+    now.saturating_add(lasting).min(MAX_SAFE)
+}
+
+fn take(named: bool, entries: &mut [PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Execution {
+    let blocked = entries.iter().any(|entry| entry.is_blocked(now));
+    if let ([entry], false) = (&mut *entries, blocked) {
+        // Also where refused calls count: such a policy is the only one.
+        let outcome = entry.charge(now, cost);
+        let units = if outcome == Outcome::Admitted { cost } else { 0 };
+        return Execution::new(
+            response(named, &[entry.policy_outcome(now, cost, outcome)], now, cost),
+            units,
+        );
+    }
+    entries.iter_mut().for_each(|entry| entry.normalize(now));
+    take_normalized(named, entries, now, cost, !blocked)
+}
+
+/// Charges units under policies whose states have been normalized, if all admit them and `may` allows it.
+fn take_normalized(
+    named: bool,
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    cost: u64,
+    may: bool,
+) -> Execution {
+    let outcomes: Vec<_> = entries.iter().map(|entry| entry.outcome(now, cost)).collect();
+    let takes = may && outcomes.iter().all(|&outcome| outcome == Outcome::Admitted);
+    if takes {
+        for entry in &mut *entries {
+            entry.charge(now, cost);
+        }
+    }
+    let votes = entries
+        .iter()
+        .zip(outcomes)
+        .map(|(entry, outcome)| entry.policy_outcome(now, cost, outcome));
+    let votes: Vec<_> = votes.collect();
+    Execution::new(response(named, &votes, now, cost), if takes { cost } else { 0 })
+}
+
+fn response(named: bool, votes: &[PolicyOutcome], now: Micros, cost: u64) -> Response {
+    Response::of_policies(named, votes, now, cost)
+}
+
+fn take_up_to(
+    named: bool,
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    units: u64,
+) -> Execution {
+    entries.iter_mut().for_each(|entry| entry.normalize(now));
+    let blocked = entries.iter().any(|entry| entry.is_blocked(now));
+    let most = if blocked { 0 } else { units };
+    let granted = entries.iter().map(|entry| entry.remaining(now)).fold(most, u64::min);
+    // If nothing fits, the response is that of a call for one unit, which is not counted.
+    take_normalized(named, entries, now, granted.max(units.min(1)), granted > 0)
+}
+
+fn peek(named: bool, entries: &[PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Response {
+    let mut takes_last = false;
+    let mut vote = |entry: &PolicyEntry<'_, '_>| {
+        let (policy, state) = (entry.policy(now), &*entry.part.state);
+        if entry.is_blocked(now) && policy.counts_refused() {
+            // A blocked call is not counted, but a preview would count it.
+            let mut met = state.clone();
+            policy.normalize(&mut met, now);
+            let outcome = policy.outcome(&met, now, cost);
+            return entry.outcome_by(&met, now, cost, outcome);
+        }
+        let Preview { outcome, takes_last: last, statuses } = policy.preview(state, now, cost);
+        takes_last |= last;
+        entry.outcome_of(now, outcome, statuses)
+    };
+    let votes: Vec<_> = entries.iter().map(&mut vote).collect();
+    response(named, &votes, now, cost).with_takes_last(takes_last)
+}
+
+fn penalize(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: u64) -> u64 {
+    let penalty = |entry: &mut PolicyEntry<'_, '_>| {
+        entry.normalize(now);
+        let most = entry.remaining(now).min(units);
+        // A cost of 0 would only repair, which has been done.
+        if most > 0 {
+            entry.charge(now, most);
+        }
+        most
+    };
+    entries.iter_mut().map(penalty).max().unwrap_or(0)
+}
+
+fn refund(
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    units: u64,
+    taken: &[ChargeRecord],
+) -> u64 {
+    let given_back = |entry: &mut PolicyEntry<'_, '_>| {
+        entry.normalize(now);
+        let number = entry.number;
+        let (policy, state) = entry.policy_and_state(now);
+        taken.get(number).map_or(0, |&taken| policy.refund(state, now, units, taken))
+    };
+    entries.iter_mut().map(given_back).max().unwrap_or(0)
+}
+
+fn block_until(entries: &mut [PolicyEntry<'_, '_>], end: Micros) {
+    entries.iter_mut().for_each(|entry| entry.part.metadata.blocked_until = end);
+}
+
+fn override_until(entries: &mut [PolicyEntry<'_, '_>], by: &[Option<Arc<Policy>>], until: Micros) {
+    for PolicyEntry { number, own, part } in entries {
+        if let Some(Some(policy)) = by.get(*number)
+            && policy.tag() == own.tag()
+        {
+            part.metadata.numbers = Some(Override { policy: Arc::clone(policy), until });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

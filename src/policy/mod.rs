@@ -1,0 +1,342 @@
+//! A policy of any algorithm, and a state of any algorithm, as stores and bindings handle them.
+
+pub mod decision;
+pub mod execute;
+pub mod multi_policy;
+pub mod operation;
+pub mod policy_set;
+
+use crate::algorithm::{
+    self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, CounterState, FixedWindow, Gcra,
+    IntervalBucket, IntervalState, LeakyBucket, LimitStatuses, LogState, Outcome, Preview, Rate,
+    RateBased as _, RateState, SlidingCounter, SlidingLog, SlidingState, SlidingWindow,
+    TokenBucket, WindowState, preview_of_copy, single_limit_status,
+};
+use crate::time::Micros;
+
+/// One algorithm with its numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Policy {
+    /// See [`FixedWindow`].
+    FixedWindow(FixedWindow),
+    /// See [`TokenBucket`].
+    TokenBucket(TokenBucket),
+    /// See [`Gcra`].
+    Gcra(Gcra),
+    /// See [`LeakyBucket`].
+    LeakyBucket(LeakyBucket),
+    /// See [`IntervalBucket`].
+    IntervalBucket(IntervalBucket),
+    /// See [`SlidingCounter`].
+    SlidingCounter(SlidingCounter),
+    /// See [`SlidingWindow`].
+    SlidingWindow(SlidingWindow),
+    /// See [`CalendarWindow`].
+    CalendarWindow(CalendarWindow),
+    /// See [`SlidingLog`].
+    SlidingLog(SlidingLog),
+}
+
+/// The algorithms by the layout of their states.
+#[derive(Debug, Clone, Copy)]
+pub enum Layout<'a> {
+    /// The rate algorithms.
+    Rate(&'a Rate),
+    /// The window algorithms.
+    Window(&'a FixedWindow),
+    /// The token bucket refilled at intervals.
+    Interval(&'a IntervalBucket),
+    /// The sliding counter.
+    Counter(&'a SlidingCounter),
+    /// The sliding window.
+    Sliding(&'a SlidingWindow),
+    /// The calendar's windows.
+    Calendar(&'a CalendarWindow),
+    /// The sliding logs.
+    Log(&'a SlidingLog),
+}
+
+/// The state of one key under one policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// The state of the window algorithms.
+    Window(WindowState),
+    /// The state of the rate algorithms.
+    Rate(RateState),
+    /// The state of the token bucket refilled at intervals.
+    Interval(IntervalState),
+    /// The state of the sliding counter, in a box: it would make all states larger.
+    Counter(Box<CounterState>),
+    /// The state of the sliding window.
+    Sliding(SlidingState),
+    /// The state of the sliding logs, in a box: it is large.
+    Log(Box<LogState>),
+}
+
+impl Policy {
+    /// The algorithm, by the layout of its state.
+    #[must_use]
+    pub fn layout(&self) -> Layout<'_> {
+        match self {
+            Self::FixedWindow(window) => Layout::Window(window),
+            Self::TokenBucket(bucket) => Layout::Rate(bucket.rate()),
+            Self::Gcra(gcra) => Layout::Rate(gcra.rate()),
+            Self::LeakyBucket(bucket) => Layout::Rate(bucket.rate()),
+            Self::IntervalBucket(bucket) => Layout::Interval(bucket),
+            Self::SlidingCounter(counter) => Layout::Counter(counter),
+            Self::SlidingWindow(window) => Layout::Sliding(window),
+            Self::CalendarWindow(window) => Layout::Calendar(window),
+            Self::SlidingLog(log) => Layout::Log(log),
+        }
+    }
+
+    /// Whether refused calls are charged, too.
+    #[must_use]
+    pub fn counts_refused(&self) -> bool {
+        match self {
+            Self::FixedWindow(window) => window.counts_refused(),
+            Self::SlidingLog(log) => log.counts_refused(),
+            _ => false,
+        }
+    }
+
+    /// Names the algorithm and the layout of its state.
+    ///
+    /// It is part of every stored key, so that a policy that changes its algorithm never meets a
+    /// state of the old one.
+    #[must_use]
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Self::FixedWindow(_) => "fw",
+            Self::TokenBucket(_) => "tb",
+            Self::Gcra(_) => "gcra",
+            Self::LeakyBucket(_) => "lb",
+            Self::IntervalBucket(_) => "tbi",
+            Self::SlidingCounter(_) => "sc",
+            Self::SlidingWindow(window) => match window.layout() {
+                BucketLayout::List => "swl",
+                BucketLayout::Hash => "swh",
+            },
+            Self::CalendarWindow(_) => "cw",
+            Self::SlidingLog(log) if log.named_limits() == 0 => "sl",
+            Self::SlidingLog(_) => "sls",
+        }
+    }
+}
+
+/// Asks a state, whichever it is.
+macro_rules! ask {
+    ($state:expr, $name:ident => $answer:expr) => {
+        match $state {
+            State::Window($name) => $answer,
+            State::Rate($name) => $answer,
+            State::Interval($name) => $answer,
+            State::Counter($name) => $answer,
+            State::Sliding($name) => $answer,
+            State::Log($name) => $answer,
+        }
+    };
+}
+
+impl algorithm::State for State {
+    #[inline]
+    fn reset_at(&self) -> Micros {
+        ask!(self, state => state.reset_at())
+    }
+
+    fn drains(&self) -> bool {
+        ask!(self, state => state.drains())
+    }
+}
+
+/// Asks an algorithm, whichever it is, about a state of its own kind.
+macro_rules! decide {
+    ($policy:expr, $state:expr, $algorithm:ident, $own:ident => $answer:expr, else $other:expr) => {
+        match ($policy, $state) {
+            (Policy::FixedWindow($algorithm), State::Window($own)) => $answer,
+            (Policy::CalendarWindow($algorithm), State::Window($own)) => $answer,
+            (Policy::Gcra($algorithm), State::Rate($own)) => $answer,
+            (Policy::TokenBucket($algorithm), State::Rate($own)) => $answer,
+            (Policy::LeakyBucket($algorithm), State::Rate($own)) => $answer,
+            (Policy::IntervalBucket($algorithm), State::Interval($own)) => $answer,
+            (Policy::SlidingCounter($algorithm), State::Counter($own)) => $answer,
+            (Policy::SlidingWindow($algorithm), State::Sliding($own)) => $answer,
+            (Policy::SlidingLog($algorithm), State::Log($own)) => $answer,
+            _ => $other,
+        }
+    };
+}
+
+/// Hands each call to the algorithm.
+///
+/// A state of another algorithm cannot be met, because [`Policy::tag`] keeps them apart; it counts
+/// as that of an unused key.
+impl Algorithm for Policy {
+    type State = State;
+
+    #[inline]
+    fn initial_state(&self) -> State {
+        match self {
+            Self::FixedWindow(algorithm) => State::Window(algorithm.initial_state()),
+            Self::CalendarWindow(algorithm) => State::Window(algorithm.initial_state()),
+            Self::Gcra(algorithm) => State::Rate(algorithm.initial_state()),
+            Self::TokenBucket(algorithm) => State::Rate(algorithm.initial_state()),
+            Self::LeakyBucket(algorithm) => State::Rate(algorithm.initial_state()),
+            Self::IntervalBucket(algorithm) => State::Interval(algorithm.initial_state()),
+            Self::SlidingCounter(algorithm) => State::Counter(Box::new(algorithm.initial_state())),
+            Self::SlidingWindow(algorithm) => State::Sliding(algorithm.initial_state()),
+            Self::SlidingLog(algorithm) => State::Log(Box::new(algorithm.initial_state())),
+        }
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        match self {
+            Self::FixedWindow(algorithm) => algorithm.limit(),
+            Self::CalendarWindow(algorithm) => algorithm.limit(),
+            Self::Gcra(algorithm) => algorithm.limit(),
+            Self::TokenBucket(algorithm) => algorithm.limit(),
+            Self::LeakyBucket(algorithm) => algorithm.limit(),
+            Self::IntervalBucket(algorithm) => algorithm.limit(),
+            Self::SlidingCounter(algorithm) => algorithm.limit(),
+            Self::SlidingWindow(algorithm) => algorithm.limit(),
+            Self::SlidingLog(algorithm) => algorithm.limit(),
+        }
+    }
+
+    #[inline]
+    fn charge(&self, state: &mut State, now: Micros, cost: u64) -> Outcome {
+        decide!(self, &mut *state, algorithm, own => algorithm.charge(own, now, cost), else {
+            *state = self.initial_state();
+            self.charge(state, now, cost)
+        })
+    }
+
+    fn normalize(&self, state: &mut State, now: Micros) {
+        decide!(self, &mut *state, algorithm, own => algorithm.normalize(own, now), else {
+            *state = self.initial_state();
+        });
+    }
+
+    fn outcome(&self, state: &State, now: Micros, cost: u64) -> Outcome {
+        decide!(self, state, algorithm, own => algorithm.outcome(own, now, cost), else {
+            self.charge(&mut self.initial_state(), now, cost)
+        })
+    }
+
+    fn refund(&self, state: &mut State, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
+        // Nothing of the call is left, though under a longer window its units may count again.
+        if taken.reset_at <= now {
+            return 0;
+        }
+        decide!(self, state, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
+    }
+
+    #[inline]
+    fn remaining(&self, state: &State, now: Micros) -> u64 {
+        decide!(self, state, algorithm, own => algorithm.remaining(own, now), else self.limit())
+    }
+
+    #[inline]
+    fn retry_at(&self, state: &State, now: Micros, cost: u64) -> Micros {
+        decide!(self, state, algorithm, own => algorithm.retry_at(own, now, cost), else now)
+    }
+
+    #[inline]
+    fn reset_at(&self, state: &State) -> Micros {
+        decide!(self, state, algorithm, own => algorithm.reset_at(own), else {
+            algorithm::State::reset_at(state)
+        })
+    }
+
+    #[inline]
+    fn named_limits(&self) -> usize {
+        match self {
+            Self::SlidingLog(algorithm) => algorithm.named_limits(),
+            _ => 0,
+        }
+    }
+
+    fn limit_statuses(
+        &self,
+        state: &State,
+        now: Micros,
+        cost: u64,
+        outcome: Outcome,
+    ) -> LimitStatuses {
+        match (self, state) {
+            (Self::SlidingLog(log), State::Log(own)) => log.limit_statuses(own, now, cost, outcome),
+            // The others are one limit each: one copy of this serves them all.
+            _ => single_limit_status(self, state, now, cost, outcome),
+        }
+    }
+
+    fn preview(&self, state: &State, now: Micros, cost: u64) -> Preview {
+        match (self, state) {
+            (Self::SlidingLog(log), State::Log(own)) => log.preview(own, now, cost),
+            _ => preview_of_copy(self, state, now, cost),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::algorithm::{Levels, State as _};
+    use crate::calendar::Every;
+
+    fn sliding(layout: BucketLayout) -> Policy {
+        Policy::SlidingWindow(SlidingWindow::new(3, 1_000_000, 10, layout).unwrap())
+    }
+
+    #[test]
+    fn layouts_of_buckets_have_tags_of_their_own_and_states_are_small() {
+        let tags = [BucketLayout::List, BucketLayout::Hash].map(|layout| sliding(layout).tag());
+        assert_eq!(tags, ["swl", "swh"]);
+        assert!(size_of::<State>() <= 32);
+    }
+
+    fn policies() -> [Policy; 9] {
+        [
+            Policy::FixedWindow(FixedWindow::new(3, 1_000_000).unwrap()),
+            Policy::TokenBucket(TokenBucket::new(3, 3, 1_000_000).unwrap()),
+            Policy::Gcra(Gcra::new(3, 1_000_000, 3).unwrap()),
+            Policy::LeakyBucket(LeakyBucket::new(3, 3, 1_000_000).unwrap()),
+            Policy::IntervalBucket(IntervalBucket::new(Levels::full(3), 3, 1_000_000).unwrap()),
+            Policy::SlidingCounter(SlidingCounter::new(3, 1_000_000).unwrap()),
+            Policy::SlidingWindow(SlidingWindow::new(3, 1_000_000, 4, BucketLayout::List).unwrap()),
+            Policy::CalendarWindow(CalendarWindow::new(3, Every::Day, "UTC").unwrap()),
+            Policy::SlidingLog(SlidingLog::new(3, 1_000_000, false).unwrap()),
+        ]
+    }
+
+    #[test]
+    fn tags_differ() {
+        let tags: HashSet<_> = policies().iter().map(Policy::tag).collect();
+        assert_eq!(tags.len(), policies().len());
+    }
+
+    #[test]
+    fn every_algorithm_is_reached_with_its_own_state() {
+        for policy in policies() {
+            let mut state = policy.initial_state();
+            assert_eq!(policy.charge(&mut state, 0, 3), Outcome::Admitted, "{policy:?}");
+            assert_eq!(policy.limit(), 3);
+            assert_eq!(policy.remaining(&state, 0), 0);
+            assert_eq!(policy.charge(&mut state, 0, 1), Outcome::Refused, "{policy:?}");
+            let retry_at = policy.retry_at(&state, 0, 1);
+            assert!(retry_at > 0 && retry_at <= state.reset_at());
+        }
+    }
+
+    #[test]
+    fn a_state_of_another_algorithm_counts_as_unused() {
+        let [window, _, gcra, ..] = policies();
+        let mut state = window.initial_state();
+        window.charge(&mut state, 0, 3);
+        assert_eq!(gcra.remaining(&state, 0), 3);
+        assert_eq!(gcra.charge(&mut state, 0, 3), Outcome::Admitted);
+    }
+}

@@ -1,0 +1,198 @@
+//! Responses that name several limits: those of a policy whose limits have names, and those of several
+//! policies that decide together.
+
+use crate::algorithm::{Algorithm, LimitStatus, LimitStatuses, Outcome, Preview};
+use crate::policy::decision::{self, Decision, Status, millis_until, reported_limit};
+use crate::policy::policy_set::{ByPolicy, Policies};
+use crate::policy::{Policy, State};
+use crate::short_list::ShortList;
+use crate::time::Micros;
+
+/// A decision, with a report of each limit if limits have names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The decision. Its numbers are those of one limit.
+    pub decision: Decision,
+    /// Reports of all limits; `None` for a single policy with one limit.
+    pub limits: Option<Box<LimitReports>>,
+}
+
+/// Reports of all limits after a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitReports {
+    /// The index of the limit whose numbers the decision has.
+    pub reported: usize,
+    /// A report of each limit, in the order of declaration. A policy among several is one limit, or in its
+    /// place all of its limits that have names. A policy without a key in this call has none.
+    pub limits: ShortList<LimitReport, 4>,
+}
+
+/// The numbers of one limit after a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitReport {
+    /// The largest cost that this limit can ever admit.
+    pub limit: u64,
+    /// The largest cost that this limit would admit now, after the call.
+    pub remaining: u64,
+    /// Milliseconds, rounded up, after which this limit would admit the cost if no other call came. 0 if it
+    /// admits the cost and its key is not blocked, `None` if it can never admit it.
+    pub retry_after_ms: Option<u64>,
+    /// Milliseconds, rounded up, until the key is fresh under this limit.
+    pub reset_after_ms: u64,
+}
+
+/// The outcome of a call under one of several policies by itself, and the status of its limits after the
+/// call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyOutcome {
+    /// The outcome under this policy alone.
+    pub outcome: Outcome,
+    /// The end of the key's block; any time up to now if there is none.
+    pub blocked_until: Micros,
+    /// The end of the override in force.
+    pub changes_at: Option<Micros>,
+    /// The status of the limits by this outcome, without the block and the end of the override.
+    pub statuses: LimitStatuses,
+}
+
+impl PolicyOutcome {
+    /// The status of the limits. A blocked key admits no call, and is not fresh, before the block's end. When
+    /// an override ends, the limiter's numbers may admit the call at once, so no retry is later.
+    fn limit_statuses(&self, now: Micros) -> impl Iterator<Item = LimitStatus> {
+        let until = if self.blocked_until > now { self.blocked_until } else { 0 };
+        let changes_at = self.changes_at.unwrap_or(Micros::MAX);
+        self.statuses.iter().map(move |limit| LimitStatus {
+            retry_at: limit.retry_at.min(changes_at).max(until),
+            reset_at: limit.reset_at.max(until),
+            ..*limit
+        })
+    }
+}
+
+/// The status of a call: allowed if all policies admit it and no key is blocked. `says` tells whether one of them has
+/// an outcome.
+fn joint_status(says: impl Fn(Outcome) -> bool, blocked: bool) -> Status {
+    match blocked {
+        _ if says(Outcome::Impossible) => Status::Impossible,
+        true => Status::Blocked,
+        false if says(Outcome::Refused) => Status::Refused,
+        false => Status::Allowed,
+    }
+}
+
+impl LimitReports {
+    fn of(statuses: &[LimitStatus], now: Micros, cost: u64, status: Status) -> Self {
+        let numbers = |limit: &LimitStatus| LimitReport {
+            limit: limit.limit,
+            remaining: limit.remaining,
+            retry_after_ms: (cost <= limit.limit).then(|| millis_until(limit.retry_at, now)),
+            reset_after_ms: millis_until(limit.reset_at, now),
+        };
+        Self {
+            reported: reported_limit(statuses, status),
+            limits: statuses.iter().map(numbers).collect(),
+        }
+    }
+}
+
+impl Response {
+    /// The response to an outcome by the status of the limits. It reports each limit if `named`.
+    #[must_use]
+    pub fn of(
+        named: bool,
+        statuses: &[LimitStatus],
+        now: Micros,
+        cost: u64,
+        outcome: Outcome,
+    ) -> Self {
+        Self::of_status(named, statuses, now, cost, outcome.into())
+    }
+
+    fn of_status(
+        named: bool,
+        statuses: &[LimitStatus],
+        now: Micros,
+        cost: u64,
+        status: Status,
+    ) -> Self {
+        let limits = || Box::new(LimitReports::of(statuses, now, cost, status));
+        let decision = decision::decision_of_status(statuses, now, status);
+        Self { decision, limits: named.then(limits) }
+    }
+
+    /// The response to a call under policies that decide together. It reports each limit if `named`.
+    ///
+    /// The call is impossible if one policy finds it so, otherwise blocked if one of the keys is, otherwise
+    /// refused if one policy refuses it. [`decision::decision_of_limits`] chooses the reported limit among
+    /// all; of a blocked call it is the one with the longest retry.
+    #[must_use]
+    pub fn of_policies(named: bool, outcomes: &[PolicyOutcome], now: Micros, cost: u64) -> Self {
+        let statuses: ByPolicy<_> =
+            outcomes.iter().flat_map(|one| one.limit_statuses(now)).collect();
+        let blocked = outcomes.iter().any(|one| one.blocked_until > now);
+        let status =
+            joint_status(|outcome| outcomes.iter().any(|one| one.outcome == outcome), blocked);
+        Self::of_status(named, &statuses, now, cost, status)
+    }
+
+    /// The response to a preview.
+    #[must_use]
+    pub fn of_peek(named: bool, preview: &Preview, now: Micros, cost: u64) -> Self {
+        Self::of(named, &preview.statuses, now, cost, preview.outcome)
+            .with_takes_last(preview.takes_last)
+    }
+
+    /// The response to a call that has not been made. If it is allowed, `takes_last` tells whether it would
+    /// take the last unit.
+    #[must_use]
+    pub fn with_takes_last(self, takes_last: bool) -> Self {
+        Self { decision: self.decision.with_takes_last(takes_last), ..self }
+    }
+}
+
+impl From<Decision> for Response {
+    fn from(decision: Decision) -> Self {
+        Self { decision, limits: None }
+    }
+}
+
+/// [`decision::take`], with a report of each limit.
+pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u64) -> Response {
+    let outcome = policy.charge(state, now, cost);
+    let statuses = policy.limit_statuses(state, now, cost, outcome);
+    Response::of(policy.named_limits() > 0, &statuses, now, cost, outcome)
+}
+
+/// The states of a key under several policies.
+pub trait States {
+    /// The state under the policy of this number.
+    fn of(&mut self, number: usize) -> &mut State;
+}
+
+/// Takes `cost` units under several policies that all count by the same key: all charge it, or none.
+///
+/// [`execute`](crate::policy::execute::execute) does the same to a key without a block or an override.
+pub fn take_all(policies: &Policies, states: &mut impl States, now: Micros, cost: u64) -> Response {
+    let policies = || policies.named().iter().map(|named| &named.policy).enumerate();
+    let outcome = |(number, policy): (usize, &Policy)| {
+        let state = states.of(number);
+        policy.normalize(state, now);
+        policy.outcome(state, now, cost)
+    };
+    let outcomes: ByPolicy<_> = policies().map(outcome).collect();
+    let status = joint_status(|outcome| outcomes.contains(&outcome), false);
+    let mut statuses = ByPolicy::new();
+    for ((number, policy), outcome) in policies().zip(outcomes) {
+        let state = states.of(number);
+        if status == Status::Allowed {
+            policy.charge(state, now, cost);
+        }
+        statuses.extend(policy.limit_statuses(state, now, cost, outcome));
+    }
+    Response::of_status(true, &statuses, now, cost, status)
+}
+
+/// [`decision::peek`], with a report of each limit.
+pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Response {
+    Response::of_peek(policy.named_limits() > 0, &policy.preview(state, now, cost), now, cost)
+}

@@ -1,0 +1,11 @@
+//! Batches of calls: how they are collected, sent together and decoded.
+
+pub(crate) mod call_batch;
+pub(crate) mod deduplicate;
+pub(crate) mod flush;
+pub(crate) mod hit_predictor;
+pub(crate) mod partition;
+pub(crate) mod policy_registry;
+pub(crate) mod response_decoder;
+pub(crate) mod script_call;
+pub(crate) mod subset;

@@ -1,0 +1,92 @@
+//! The other end of `lua/fixed_window/general.lua`.
+
+use super::{Left, Twin, Wire, doubles, push_double};
+use crate::algorithm::{Algorithm as _, FixedWindow, WindowState};
+use crate::policy::{Policy, State};
+
+/// Packed windows count their ends, in milliseconds, from 2020: times so much, and the count is added.
+pub(crate) const EPOCH_MS: u64 = 1_577_836_800_000;
+pub(crate) const COUNTS: u64 = 8_192;
+
+/// Takes a window's end and count from the front: two doubles; or a packed window, as one that is negative.
+pub(crate) fn take_window<'p>(states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {
+    let places = places.get_mut(..2)?;
+    let (first, rest) = states.split_first_chunk::<8>()?;
+    let window = -f64::from_be_bytes(*first);
+    if window <= 0.0 {
+        return doubles(states, places);
+    }
+    *states = rest;
+    let mut packed = [0];
+    doubles(&mut &window.to_be_bytes()[..], &mut packed)?;
+    places.copy_from_slice(&[packed[0] / COUNTS + EPOCH_MS, packed[0] % COUNTS]);
+    Some(places)
+}
+
+impl Wire for FixedWindow {
+    fn twin(&self) -> Twin {
+        Twin::FixedWindow
+    }
+
+    fn push_policy(&self, request: &mut Vec<u8>) {
+        push_double(request, self.limit());
+        push_double(request, self.window());
+        push_double(request, u64::from(self.counts_refused()));
+    }
+
+    fn own_numbers(&self) -> usize {
+        2
+    }
+
+    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+        let &[limit, window] = numbers else { return None };
+        let own = Self::new(limit, window).ok()?.counting_refused(self.counts_refused());
+        Some(Policy::FixedWindow(own))
+    }
+
+    fn width(&self) -> usize {
+        2
+    }
+
+    fn take_state<'p>(&self, states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {
+        take_window(states, places)
+    }
+
+    fn others_width(&self) -> usize {
+        0
+    }
+
+    fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
+        let &[ends_ms, count] = state else { return None };
+        Some(Left::State(State::Window(WindowState { ends_ms, count })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(numbers: &[f64]) -> (Option<Vec<u64>>, usize) {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
+        let mut rest = &bytes[..];
+        let mut places = [7; 4];
+        (take_window(&mut rest, &mut places).map(<[u64]>::to_vec), rest.len())
+    }
+
+    #[test]
+    fn a_window_is_two_doubles_or_a_packed_one() {
+        let ends_ms = EPOCH_MS + 200_000_000_000;
+        assert_eq!(taken(&[1_777_836_800_000.0, 9.0, 1.0]), (Some(vec![ends_ms, 9]), 8));
+        assert_eq!(taken(&[0.0, 0.0]), (Some(vec![0, 0]), 0));
+        let packed = 200_000_000_000.0 * 8_192.0 + 8_191.0;
+        assert_eq!(taken(&[-packed, 9.0]), (Some(vec![ends_ms, 8_191]), 8));
+    }
+
+    #[test]
+    fn what_is_no_window_is_none() {
+        for numbers in [&[f64::NAN, 1.0][..], &[-1.5, 1.0], &[-1e300, 1.0], &[1.0]] {
+            assert_eq!(taken(numbers).0, None, "{numbers:?}");
+        }
+        assert_eq!(taken(&[]).0, None);
+    }
+}

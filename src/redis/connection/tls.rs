@@ -1,0 +1,126 @@
+//! TLS: which certificates are trusted, and which are shown.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// How TLS is spoken. The server's certificate is always verified.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+/// A certificate with those between it and one that is trusted, and its key; in PEM.
+pub struct Identity<'a> {
+    /// The certificates.
+    pub chain: &'a [u8],
+    /// The key of the first of them.
+    pub key: &'a [u8],
+}
+
+impl Tls {
+    /// TLS that trusts the certificates of `ca` (PEM), by default those that Mozilla trusts, and shows a client's
+    /// own. `server_name` is the name that the server must prove, in place of its host.
+    ///
+    /// # Errors
+    /// What is wrong with them; no text of theirs.
+    pub fn new(
+        ca: Option<&[u8]>,
+        client: Option<&Identity<'_>>,
+        server_name: Option<&str>,
+    ) -> Result<Self, String> {
+        let roots = match ca {
+            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+            Some(pem) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates("ca", pem)? {
+                    roots.add(certificate).map_err(|error| format!("ca: {error}"))?;
+                }
+                roots
+            }
+        };
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots);
+        let config = match client {
+            None => config.with_no_client_auth(),
+            Some(Identity { chain, key }) => {
+                let chain = certificates("cert", chain)?;
+                let key = PrivateKeyDer::from_pem_slice(key)
+                    .map_err(|_| "key holds no private key in PEM")?;
+                let config = config.with_client_auth_cert(chain, key);
+                config.map_err(|error| format!("cert and key: {error}"))?
+            }
+        };
+        let named = |name: &str| ServerName::try_from(name.to_owned());
+        let server_name = server_name.map(named).transpose();
+        let server_name = server_name.map_err(|_| "serverName is no name of a host")?;
+        Ok(Self { config: Arc::new(config), server_name })
+    }
+
+    /// Speaks TLS over a connection to this host.
+    pub(crate) async fn over<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        host: &str,
+        stream: S,
+    ) -> Result<TlsStream<S>, String> {
+        let name = match &self.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?,
+        };
+        let connecting = TlsConnector::from(Arc::clone(&self.config)).connect(name, stream);
+        connecting.await.map_err(|error| error.to_string())
+    }
+}
+
+/// The certificates of a PEM text, of which there is at least one.
+fn certificates(option: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(format!("{option} holds no certificate in PEM")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_certificate_is_named_and_not_shown() {
+        for pem in [&b""[..], b"secret"] {
+            let error = Tls::new(Some(pem), None, None).unwrap_err();
+            assert_eq!(error, "ca holds no certificate in PEM");
+            let client = Identity { chain: pem, key: pem };
+            let error = Tls::new(None, Some(&client), None).unwrap_err();
+            assert_eq!(error, "cert holds no certificate in PEM");
+        }
+        let other = b"-----BEGIN CERTIFICATE-----\nc2VjcmV0\n-----END CERTIFICATE-----\n";
+        let error = Tls::new(Some(other), None, None).unwrap_err();
+        assert!(error.starts_with("ca: ") && !error.contains("c2VjcmV0"), "{error}");
+        let error = Tls::new(None, Some(&Identity { chain: other, key: other }), None).unwrap_err();
+        assert_eq!(error, "key holds no private key in PEM");
+        let error = Tls::new(None, None, Some("no host")).unwrap_err();
+        assert_eq!(error, "serverName is no name of a host");
+    }
+
+    #[test]
+    fn without_a_ca_mozillas_are_trusted() {
+        assert!(Tls::new(None, None, Some("redis.example")).is_ok());
+    }
+}

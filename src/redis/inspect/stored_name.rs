@@ -1,0 +1,144 @@
+//! The names of keys, read.
+
+use std::num::NonZeroU16;
+
+use super::shape_of;
+use crate::redis::key_name::{holds_head, push_name};
+
+/// What a key's name says, as [`Names`](crate::redis::Names) writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredName {
+    /// The policy's name.
+    pub policy: String,
+    /// The tag of the algorithm and the layout of its state.
+    pub tag: String,
+    /// The user's key.
+    pub key: String,
+    /// The call's own hash tag, if it had one.
+    pub own_tag: Option<String>,
+    /// Whether its hash tag is one of those that keys share.
+    pub shares_tag: bool,
+}
+
+impl StoredName {
+    /// Takes apart the name of a policy's key under a prefix; `None` for any other.
+    #[must_use]
+    pub fn read(prefix: &str, name: &[u8]) -> Option<Self> {
+        let (_, policy, tag, rest) = parts(name).filter(|(own, ..)| *own == prefix)?;
+        let (hash_tag, behind) = rest.split_once('}')?;
+        let (key, own_tag, shares_tag) = match (hash_tag, behind) {
+            (key, "") => (key, None, false),
+            (shared, key) if shared.starts_with("%~") => (key, None, true),
+            (own, key) => (key, Some(unescaped(own)?), false),
+        };
+        let key = unescaped(key).filter(|key| !key.is_empty())?;
+        Some(Self { policy: policy.to_owned(), tag: tag.to_owned(), key, own_tag, shares_tag })
+    }
+
+    /// The prefix of the name of any limiter's key; `None` for any other name.
+    #[must_use]
+    pub fn prefix(name: &[u8]) -> Option<&str> {
+        parts(name).map(|(prefix, ..)| prefix)
+    }
+
+    /// The name under a prefix, where so many hash tags are shared, as [`Names`](crate::redis::Names) writes it.
+    #[must_use]
+    pub fn write(&self, prefix: &str, tags: Option<NonZeroU16>) -> Vec<u8> {
+        let mut name = Vec::new();
+        let head = format!("{prefix}:{}:{}:{{", self.policy, self.tag);
+        push_name(&head, &self.key, self.own_tag.as_deref(), tags, &mut name);
+        name
+    }
+
+    /// The name of the key that keeps the holds of this key.
+    #[must_use]
+    pub fn write_holds(&self, prefix: &str, tags: Option<NonZeroU16>) -> Vec<u8> {
+        let mut name = Vec::new();
+        push_name(&holds_head(prefix), &self.key, self.own_tag.as_deref(), tags, &mut name);
+        name
+    }
+}
+
+/// The prefix, the policy's name, the tag of its algorithm, and what stands behind the brace. No prefix has a colon.
+fn parts(name: &[u8]) -> Option<(&str, &str, &str, &str)> {
+    let (prefix, rest) = str::from_utf8(name).ok()?.split_once(':')?;
+    let (policy, rest) = rest.split_once(':')?;
+    let (tag, rest) = rest.split_once(":{")?;
+    shape_of(tag)?;
+    Some((prefix, policy, tag, rest))
+}
+
+/// What was written for a text, by `push_escaped`; `None` if it cannot have been.
+fn unescaped(text: &str) -> Option<String> {
+    if !text.contains(['%', '{', '}']) {
+        return Some(text.to_owned());
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['%', '{', '}']) {
+        plain.push_str(&rest[..at]);
+        plain.push(match rest.get(at..at + 3)? {
+            "%25" => '%',
+            "%7B" => '{',
+            "%7D" => '}',
+            _ => return None,
+        });
+        rest = &rest[at + 3..];
+    }
+    plain.push_str(rest);
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::algorithm::Gcra;
+    use crate::key::Key;
+    use crate::policy::Policy;
+    use crate::policy::policy_set::Policies;
+    use crate::redis::Names;
+
+    #[test]
+    fn a_name_is_read_as_it_was_written() {
+        let text = "[%~{}2aö:0-9]{1,6}";
+        let tags = prop_oneof![Just(None), (1_u16..=3).prop_map(NonZeroU16::new)];
+        let names = Names::new("api", &Policies::one(Policy::Gcra(Gcra::new(1, 1, 1).unwrap())));
+        proptest!(|(key in text, own_tag in prop::option::of(text), tags in tags)| {
+            let mut name = Vec::new();
+            let names = names.clone().with_tags(tags);
+            names.write(0, Key::new(&key).unwrap(), own_tag.as_deref(), &mut name);
+            let mut holds = Vec::new();
+            names.write_holds(Key::new(&key).unwrap(), own_tag.as_deref(), &mut holds);
+            let (policy, tag) = ("default".to_owned(), "gcra".to_owned());
+            let shares_tag = tags.is_some() && own_tag.is_none();
+            let read = StoredName { policy, tag, key, own_tag, shares_tag };
+            prop_assert_eq!(StoredName::read("ap", &name), None);
+            prop_assert_eq!(StoredName::read("api", &name), Some(read.clone()));
+            prop_assert_eq!(StoredName::prefix(&name), Some("api"));
+            prop_assert_eq!(StoredName::prefix(&holds), None);
+            prop_assert_eq!(read.write("api", tags), name);
+            prop_assert_eq!(read.write_holds("api", tags), holds);
+        });
+    }
+
+    #[test]
+    fn what_no_limiter_writes_is_no_name() {
+        for name in [
+            "api:default:gcra:user:42",
+            "api:default:gcra:{user:42",
+            "api:default:gcra:{}",
+            "api:default:gcra:{a{b}",
+            "api:default:gcra:{a%7}",
+            "api:default:gcra:{é%é}",
+            "api:default:other:{a}",
+            "api:~holds:{a}",
+            "other:default:gcra:{a}",
+            "api",
+        ] {
+            assert_eq!(StoredName::read("api", name.as_bytes()), None, "{name}");
+        }
+        assert_eq!(StoredName::read("api", b"api:default:gcra:{\xff}"), None);
+    }
+}

@@ -19,7 +19,7 @@ export declare class Ledger {
    */
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /**
-   * The function that performs operations on keys, by the numbers of `ts/operation.ts`, and answers
+   * The function that performs operations on keys, by the numbers of `ts/backends/operation.ts`, and answers
    * into `answer`. Keys are those of the limiter's subjects in order; undefined are left out.
    */
   bindPerform(answer: Float64Array): (operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void
@@ -117,7 +117,7 @@ export declare class RedisLedger {
    */
   bindNote(answer: Float64Array): (key: string, cost: number) => void
   /**
-   * Notes an operation, by the numbers of `ts/operation.ts`, on the keys of the limiter's subjects;
+   * Notes an operation, by the numbers of `ts/backends/operation.ts`, on the keys of the limiter's subjects;
    * undefined are left out. Answers 0, or with a failure's code.
    */
   note(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number): number

@@ -1,5 +1,5 @@
-import { Events } from '../ts/events.js'
-import { timers } from '../ts/timers.js'
+import { Events } from '../ts/platform/events.js'
+import { timers } from '../ts/platform/timers.js'
 
 interface Heard {
   readonly said: string

@@ -48,7 +48,8 @@ describe('the engine', () => {
 
   test('decides in src/algorithm/ without clock, thread, lock or store', () => {
     const pure = engine.filter((file) => file.startsWith('src/algorithm/'))
-    const impure = /\b(std::(time|thread|io|env)|Instant|SystemTime|Mutex|RwLock|Atomic\w*|crate::(clock|memory|redis))\b/
+    const impure =
+      /\b(std::(time|thread|io|env)|Instant|SystemTime|Mutex|RwLock|Atomic\w*|crate::(clock|memory|redis))\b/
     expect(offenders(pure, code, impure)).toEqual([])
   })
 

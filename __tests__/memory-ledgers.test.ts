@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { engine } from '../ts/addon.js'
+import { engine } from '../ts/backends/addon.js'
 import { fixedWindow, MemoryStore, RateLimiter, slidingLogs } from '../ts/index.js'
 
 test('each limiter answers by its own numbers, whoever was asked before', async () => {

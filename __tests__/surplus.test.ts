@@ -1,11 +1,11 @@
 /** Arguments that a function does not take are errors: they were meant to do something. */
 
-import * as expressRateLimit from '../ts/express-rate-limit.js'
-import { TollgateStore } from '../ts/express-rate-limit.js'
 import * as core from '../ts/index.js'
 import { gcra, RateLimiter, RedisStore } from '../ts/index.js'
 import * as metrics from '../ts/metrics/index.js'
 import * as express from '../ts/middleware/express.js'
+import * as expressRateLimit from '../ts/middleware/express-rate-limit.js'
+import { TollgateStore } from '../ts/middleware/express-rate-limit.js'
 import * as fastify from '../ts/middleware/fastify.js'
 import * as fetch from '../ts/middleware/fetch.js'
 import * as hono from '../ts/middleware/hono.js'

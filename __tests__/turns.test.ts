@@ -1,4 +1,4 @@
-import { Turns } from '../ts/turns.js'
+import { Turns } from '../ts/platform/yield-tick.js'
 
 test('answers are given at once, but for one in 64, which lets the event loop turn', async () => {
   const turns = new Turns()

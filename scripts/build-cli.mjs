@@ -45,8 +45,8 @@ chmodSync(join(FOLDER, 'main.js'), 0o755)
 const page = await build({
   ...common,
   entryPoints: {
-    report: join(SOURCES, 'cli', 'page', 'plots.ts'),
-    'report-style': join(SOURCES, 'cli', 'page', 'report.css'),
+    report: join(SOURCES, 'cli', 'simulate', 'report', 'plots.ts'),
+    'report-style': join(SOURCES, 'cli', 'simulate', 'report', 'report.css'),
   },
   outdir: FOLDER,
   platform: 'browser',

@@ -67,8 +67,11 @@ async function check(files) {
     const modules = files.map((file) => file.replace(/^engine-tests\/|\.rs$/g, '').replaceAll('/', '::'))
     return run('cargo', ['test', '--quiet', '--test', 'engine', '--', ...modules])
   }
-  // Through ts/addon.ts TypeScript loads the engine.
-  const sources = [...files.filter((file) => /^(ts|__tests__)\//.test(file)), ...(isEngine ? ['ts/addon.ts'] : [])]
+  // Through ts/backends/addon.ts TypeScript loads the engine.
+  const sources = [
+    ...files.filter((file) => /^(ts|__tests__)\//.test(file)),
+    ...(isEngine ? ['ts/backends/addon.ts'] : []),
+  ]
   const chosen = patterns.length > 0 ? patterns : ['--quick', '--findRelatedTests', ...sources]
   return run(process.execPath, [join(ROOT, 'scripts', 'jest.mjs'), ...chosen])
 }

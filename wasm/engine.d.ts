@@ -17,7 +17,7 @@ export class Ledger {
      */
     isSingle(): boolean;
     /**
-     * Performs an operation: by its number in `ts/operation.ts`, or one that [`asked`] knows, of the question's numbers.
+     * Performs an operation: by its number in `ts/backends/operation.ts`, or one that [`asked`] knows, of the question's numbers.
      */
     perform(code: number, count: number, epoch_ms: number): void;
     /**

@@ -18,7 +18,7 @@ export class RedisLedger {
      */
     noteTake(length: number, cost: number): number;
     /**
-     * Notes an operation on the keys on the desk: by its number in `ts/operation.ts`, or one that [`asked`] knows, of
+     * Notes an operation on the keys on the desk: by its number in `ts/backends/operation.ts`, or one that [`asked`] knows, of
      * the question's numbers.
      */
     note(tag: string | null | undefined, code: number, count: number): number;
@@ -44,7 +44,7 @@ export class RedisRound {
      */
     arguments(job: number): string[];
     /**
-     * Takes why the next job has no reply: `ts/wasm/redis/verdict.ts` has the same numbers.
+     * Takes why the next job has no reply: `ts/wasm/redis/retry-method.ts` has the same numbers.
      */
     fail(kind: number, why: string): void;
     /**
@@ -69,7 +69,7 @@ export class RedisRound {
      */
     push(ledger: RedisLedger): void;
     /**
-     * What became of the calls, once all jobs have been answered: as `ts/redis/answer.ts` reads it.
+     * What became of the calls, once all jobs have been answered: as `ts/backends/redis/batching/response-decoder.ts` reads it.
      */
     settle(): Float64Array;
     /**

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { textOfPolicy } from '../../ts/cli/policy-text.js'
-import type { Look } from '../../ts/cli/redis/look.js'
+import type { Look } from '../../ts/cli/redis/inspect.js'
 import {
   calendarWindow,
   type Decision,

@@ -1,6 +1,6 @@
 /** Lines of logs, as servers write them: what is read of each, and what is not. */
-import { FIELDS, Line } from '../../ts/cli/simulate/line.js'
-import { clfTime, shownSpan, timeOfField } from '../../ts/cli/simulate/times.js'
+import { FIELDS, Line } from '../../ts/cli/simulate/log/line.js'
+import { clfTime, shownSpan, timeOfField } from '../../ts/cli/simulate/log/times.js'
 
 const TIME = '10/Oct/2000:13:55:36 -0700'
 const MILLIS = Date.UTC(2000, 9, 10, 20, 55, 36)

@@ -1,5 +1,5 @@
 /** The order in which requests are replayed, and the timeline that counts them: both take the same memory for any log. */
-import { Order } from '../../ts/cli/simulate/order.js'
+import { Order } from '../../ts/cli/simulate/log/reorder-buffer.js'
 import { Timeline } from '../../ts/cli/simulate/timeline.js'
 
 /** Whole numbers, the same for the same seed. */

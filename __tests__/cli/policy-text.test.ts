@@ -2,7 +2,7 @@
 
 import { policyFromText, textOfPolicy } from '../../ts/cli/policy-text.js'
 import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLogs, tokenBucket } from '../../ts/index.js'
-import type { Policy } from '../../ts/policy.js'
+import type { Policy } from '../../ts/policies/policy.js'
 
 const POLICIES: readonly (readonly [string, Policy])[] = [
   ['gcra limit=100 period=1m burst=20', gcra({ limit: 100, period: '1m', burst: 20 })],

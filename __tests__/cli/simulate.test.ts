@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
-import type { Report } from '../../ts/cli/simulate/report.js'
+import type { Report } from '../../ts/cli/simulate/report/report.js'
 import { type Surroundings, tollgate } from './command.js'
 
 const ROOT = join(__dirname, '..', '..')

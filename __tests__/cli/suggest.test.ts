@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Report } from '../../ts/cli/simulate/report.js'
+import type { Report } from '../../ts/cli/simulate/report/report.js'
 import { tollgate } from './command.js'
 
 let folder: string

@@ -1,7 +1,7 @@
 /** `tollgate top` against a real Redis: the hottest keys, by SCAN, for no longer and no further than it is told. */
 
 import { textOfPolicy } from '../../ts/cli/policy-text.js'
-import { Connection } from '../../ts/cli/redis/connection.js'
+import { Connection } from '../../ts/cli/redis/connect/connection.js'
 import { type Hot, hottest, type Sample } from '../../ts/cli/redis/hottest.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, slidingLog } from '../../ts/index.js'
 import { openedRedis } from '../redis/opened.js'

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Look } from '../../ts/cli/redis/look.js'
+import type { Look } from '../../ts/cli/redis/inspect.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, slidingWindow } from '../../ts/index.js'
 import { openedRedis } from '../redis/opened.js'
 import { RedisCluster } from '../servers/cluster.js'

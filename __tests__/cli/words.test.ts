@@ -1,5 +1,5 @@
+import { lengthInWords, number, rateInWords, shareInWords, timeInWords } from '../../ts/cli/redis/format.js'
 import { lookInWords } from '../../ts/cli/redis/print.js'
-import { lengthInWords, number, rateInWords, shareInWords, timeInWords } from '../../ts/cli/redis/words.js'
 import { pages } from '../docs/pages.js'
 
 test.each([

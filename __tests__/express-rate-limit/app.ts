@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import express, { type RequestHandler } from 'express'
 import { type Options, rateLimit } from 'express-rate-limit'
 import { rateLimit as rateLimit7 } from 'express-rate-limit-7'
-import type { TollgateStore } from '../../ts/express-rate-limit.js'
+import type { TollgateStore } from '../../ts/middleware/express-rate-limit.js'
 
 /** The versions of express-rate-limit that the store is for: what a test uses of them is the same. */
 export const VERSIONS = { 8: rateLimit, 7: rateLimit7 as unknown as typeof rateLimit }

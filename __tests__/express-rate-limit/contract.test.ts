@@ -1,8 +1,8 @@
 /** The clauses of express-rate-limit's documented `Store`, each on the store itself, and on every place. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Options, rateLimit, type Store, MemoryStore as TheirStore } from 'express-rate-limit'
-import { type ClientHits, TollgateStore } from '../../ts/express-rate-limit.js'
 import { fixedWindow, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { type ClientHits, TollgateStore } from '../../ts/middleware/express-rate-limit.js'
 import { FakeClock } from '../clock.js'
 import { warningsOf } from '../middleware/warnings.js'
 import { until } from '../servers/until.js'

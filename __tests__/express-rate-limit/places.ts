@@ -1,4 +1,4 @@
-import { TollgateStore } from '../../ts/express-rate-limit.js'
+import { TollgateStore } from '../../ts/middleware/express-rate-limit.js'
 import { openedRedis } from '../redis/opened.js'
 
 /** Where hits are counted. */

@@ -1,8 +1,7 @@
 /** The share of a policy: exact, never more, and hardly less. */
 import fc from 'fast-check'
-import { engine } from '../../ts/addon.js'
-import { compoundOf } from '../../ts/compound.js'
-import { fractionOf, shareOf } from '../../ts/fallback/share.js'
+import { engine } from '../../ts/backends/addon.js'
+import { fractionOf, shareOf } from '../../ts/backends/fallback/share.js'
 import {
   calendarWindow,
   fixedWindow,
@@ -16,6 +15,7 @@ import {
   TollgateError,
   tokenBucket,
 } from '../../ts/index.js'
+import { compoundOf } from '../../ts/policies/policy-set.js'
 
 /** A single policy's share. */
 function shared<P extends Policy>(policy: P, share: number): P {

@@ -15,8 +15,8 @@ import {
   tokenBucket,
   windowMsOf,
 } from '../../ts/index.js'
-import { headerFieldsOf } from '../../ts/middleware/headers.js'
-import type { HeaderForm } from '../../ts/middleware/options.js'
+import { headerFieldsOf } from '../../ts/middleware/shared/headers.js'
+import type { HeaderForm } from '../../ts/middleware/shared/options.js'
 import { FakeClock } from '../clock.js'
 
 const second = (tokens: number) => ({ tokens, every: '1s' }) as const

@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import fc from 'fast-check'
-import { ipKey } from '../../ts/middleware/ip-key.js'
+import { ipKey } from '../../ts/middleware/shared/ip-key.js'
 
 const address = fc.ipV6()
 const ipv4 = fc.ipV4()

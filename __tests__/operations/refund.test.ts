@@ -1,3 +1,4 @@
+import { stamped } from '../../ts/api/decision-metadata.js'
 import {
   calendarWindow,
   type Decision,
@@ -11,7 +12,6 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
-import { stamped } from '../../ts/receipt.js'
 import { anything } from '../failure.js'
 import { PLACES } from './places.js'
 

@@ -13,7 +13,7 @@ import {
   type WaitedOrRefused,
   type Waits,
 } from '../../ts/index.js'
-import { timers } from '../../ts/timers.js'
+import { timers } from '../../ts/platform/timers.js'
 import { FakeClock } from '../clock.js'
 import { anything, rejectionOf } from '../failure.js'
 import { until } from '../servers/until.js'

@@ -1,7 +1,7 @@
 /** What is in the packages, and what the tools say of them that publishers ask. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PLATFORMS } from '../../ts/addon.js'
+import { PLATFORMS } from '../../ts/backends/addon.js'
 import { MAIN, npx, type Packed, Release, ROOT, run } from './release.js'
 
 let release: Release

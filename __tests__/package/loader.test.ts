@@ -1,7 +1,7 @@
 /** What a program is told where the addon is missing, or cannot be loaded, and what works without it. */
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PLATFORMS } from '../../ts/addon.js'
+import { PLATFORMS } from '../../ts/backends/addon.js'
 import { copyPrograms, link, Release, run, told } from './release.js'
 
 let release: Release

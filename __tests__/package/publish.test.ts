@@ -1,7 +1,7 @@
 /** The order of a release, as scripts/publish.mjs would publish it. */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { PLATFORMS } from '../../ts/addon.js'
+import { PLATFORMS } from '../../ts/backends/addon.js'
 import { MAIN, Release, ROOT, run } from './release.js'
 
 let release: Release

@@ -5,7 +5,7 @@ import { optionsFrom, type Values } from '../../playground/model/fields.js'
 import { policyOf as typedPolicy } from '../../playground/model/state.js'
 import type { Traffic } from '../../playground/model/trace.js'
 import { MemoryStore, type Policy, RateLimiter } from '../../ts/index.js'
-import { policyOf } from '../../ts/policy.js'
+import { policyOf } from '../../ts/policies/policy.js'
 
 /** How many calls a policy admits and refuses. */
 export interface Counts {

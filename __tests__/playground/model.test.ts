@@ -11,7 +11,7 @@ import type { Traffic } from '../../playground/model/trace.js'
 import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
 import { type Admitted, rollingOf, worstOf } from '../../playground/model/windows.js'
 import type { Policy } from '../../ts/index.js'
-import { policyOf as checked } from '../../ts/policy.js'
+import { policyOf as checked } from '../../ts/policies/policy.js'
 import { complaintsAbout } from '../docs/compile.js'
 import { nativePolicy } from './addon.js'
 

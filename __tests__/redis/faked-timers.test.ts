@@ -1,6 +1,6 @@
 /** A test that fakes timers, as users of this package write them: calls go on, and keep their deadlines. */
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
-import { timers } from '../../ts/timers.js'
+import { timers } from '../../ts/platform/timers.js'
 import { FRAMEWORKS } from '../middleware/frameworks.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { openedRedis } from './opened.js'

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
+import { deferred } from '../../ts/backends/redis/batching/deferred.js'
 import {
   calendarWindow,
   fixedWindow,
@@ -17,7 +18,6 @@ import {
   tokenBucket,
   type Waits,
 } from '../../ts/index.js'
-import { deferred } from '../../ts/redis/deferred.js'
 import { anything } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 

@@ -39,7 +39,7 @@ const DEFECTS = {
   ],
   'rounds of a client are sent again in any order': [
     [
-      'ts/wasm/redis/remote.ts',
+      'ts/wasm/redis/flush-transport.ts',
       'const isHalted = this.#unanswered.some(({ sent }) => sent.haltsOthers)',
       `for (const one of this.#unanswered) if (one.sent.state === 'again') void this.#send(one)
     const isHalted = false`,

@@ -12,7 +12,7 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 const forTheWeb = {
   name: 'for-the-web',
   setup(build) {
-    build.onResolve({ filter: /^\.\/(pace|root-context)\.js$/ }, ({ path, resolveDir }) => ({
+    build.onResolve({ filter: /^\.\.?\/(.*\/)?(scheduler|root-context)\.js$/ }, ({ path, resolveDir }) => ({
       path: join(resolveDir, path.replace('.js', '.web.ts')),
     }))
   },

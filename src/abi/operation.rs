@@ -4,7 +4,7 @@ use super::whole;
 use crate::algorithm::ChargeRecord;
 use crate::policy::operation::Operation;
 
-/// The operation of this number, if it needs no more than an amount beside its keys. `ts/operation.ts` has
+/// The operation of this number, if it needs no more than an amount beside its keys. `ts/backends/operation.ts` has
 /// the same numbers.
 pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
     Some(match code {

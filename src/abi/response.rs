@@ -1,7 +1,7 @@
 //! The wire form of an answer: six doubles in an array that JavaScript reads; and four more for each
 //! limit, if the limits have names or if an operation is answered.
 //!
-//! `ts/answer.ts` and `ts/several.ts` are the other end.
+//! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` are the other end.
 
 use crate::algorithm::{BOOKING_LENGTH, Booking, RateState};
 use crate::key::KeyError;

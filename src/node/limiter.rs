@@ -84,7 +84,7 @@ impl Ledger {
         hot::function::<TakeNamed>(env, Arc::clone(&self.inner), answer)
     }
 
-    /// The function that performs operations on keys, by the numbers of `ts/operation.ts`, and answers
+    /// The function that performs operations on keys, by the numbers of `ts/backends/operation.ts`, and answers
     /// into `answer`. Keys are those of the limiter's subjects in order; undefined are left out.
     #[napi(
         catch_unwind,

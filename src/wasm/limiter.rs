@@ -57,7 +57,7 @@ impl Ledger {
         });
     }
 
-    /// Performs an operation: by its number in `ts/operation.ts`, or one that [`asked`] knows, of the question's numbers.
+    /// Performs an operation: by its number in `ts/backends/operation.ts`, or one that [`asked`] knows, of the question's numbers.
     pub fn perform(&self, code: u32, count: usize, epoch_ms: f64) {
         at_desk(|desk| {
             let operation = asked(desk, code, count);

@@ -1,4 +1,4 @@
-//! The face of the engine as WebAssembly: the only code that knows wasm-bindgen. `ts/wasm/engine.ts` is its other
+//! The face of the engine as WebAssembly: the only code that knows wasm-bindgen. `ts/wasm/engine/engine.ts` is its other
 //! end.
 //!
 //! It stays thin and small, as it is downloaded. Numbers are all that passes; texts, keys and answers lie on the

@@ -4,7 +4,7 @@ use super::{builder, operation, reservation, whole};
 use crate::policy::operation::{HoldId, Operation};
 use crate::wasm::scratch::Desk;
 
-/// The operation of this number, with what else it needs, in so many numbers on the desk. `ts/wasm/asked.ts` has the
+/// The operation of this number, with what else it needs, in so many numbers on the desk. `ts/wasm/engine/operation-numbers.ts` has the
 /// same.
 pub(crate) fn asked(desk: &Desk, code: u32, count: usize) -> Option<Operation> {
     match (code, desk.question(count)) {

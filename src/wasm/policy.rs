@@ -19,7 +19,7 @@ pub fn check(kind: u32, count: usize) -> bool {
     })
 }
 
-/// The policy whose numbers are the question. `ts/wasm/policies.ts` has the same kinds.
+/// The policy whose numbers are the question. `ts/wasm/engine/policies.ts` has the same kinds.
 pub(crate) fn on_desk(desk: &Desk, kind: u32, count: usize) -> Made {
     match (kind, desk.question(count)) {
         (0, &[limit, window, refused]) => policy::fixed_window(limit, window, refused > 0.0),

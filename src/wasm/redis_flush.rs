@@ -72,7 +72,7 @@ impl RedisRound {
         self.answers.push(Ok(values_of(reply).unwrap_or_default()));
     }
 
-    /// Takes why the next job has no reply: `ts/wasm/redis/verdict.ts` has the same numbers.
+    /// Takes why the next job has no reply: `ts/wasm/redis/retry-method.ts` has the same numbers.
     pub fn fail(&mut self, kind: u32, why: &str) {
         self.answers.push(Err(match kind {
             0 => Failure::Unavailable(why.into()),
@@ -97,7 +97,7 @@ impl RedisRound {
         self.jobs.len()
     }
 
-    /// What became of the calls, once all jobs have been answered: as `ts/redis/answer.ts` reads it.
+    /// What became of the calls, once all jobs have been answered: as `ts/backends/redis/batching/response-decoder.ts` reads it.
     pub fn settle(&mut self) -> Vec<f64> {
         let Self { round, answers, .. } = self;
         let (mut told, mut details) = (Answers::with_room_for(round.len()), Vec::new());

@@ -140,7 +140,7 @@ impl RedisLedger {
         noted.map_or_else(Failure::code, |()| 0.0)
     }
 
-    /// Notes an operation on the keys on the desk: by its number in `ts/operation.ts`, or one that [`asked`] knows, of
+    /// Notes an operation on the keys on the desk: by its number in `ts/backends/operation.ts`, or one that [`asked`] knows, of
     /// the question's numbers.
     pub fn note(&self, tag: Option<String>, code: u32, count: usize) -> f64 {
         let noted = at_desk(|desk| {

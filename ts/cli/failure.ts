@@ -1,4 +1,4 @@
-import { TollgateError } from '../error.js'
+import { TollgateError } from '../api/error.js'
 import { EXIT, type ExitCode } from './exit-codes.js'
 
 /** A failure that is the user's to mend: its message is all that is printed, without a stack. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import type { Policies } from '../compound.js'
-import { isPolicyLike, type Policy, policyOf } from '../policy.js'
-import { RateLimiter } from '../rate-limiter.js'
+import { RateLimiter } from '../api/rate-limiter.js'
+import { isPolicyLike, type Policy, policyOf } from '../policies/policy.js'
+import type { Policies } from '../policies/policy-set.js'
 import { checked, failedOutside, wrongUsage } from './failure.js'
 import { optionsFromText, textOfPolicy } from './policy-text.js'
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import { warnOfShorts } from '../duration.js'
-import { type Policy, policyOf } from '../policy.js'
-import { optionInWords, RATES } from '../policy-words.js'
+import { warnOfShorts } from '../input/duration.js'
+import { optionInWords, RATES } from '../input/policy-text.js'
+import { type Policy, policyOf } from '../policies/policy.js'
 import { checked, wrongUsage } from './failure.js'
 
 /** Reads like the call in a program: `gcra({ limit: 100, period: '1m', burst: 20 })`. */

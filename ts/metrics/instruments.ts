@@ -1,7 +1,7 @@
 import { type Attributes, type Counter, type Histogram, type Meter, metrics } from '@opentelemetry/api'
-import type { Decision } from '../decision.js'
-import { TollgateError } from '../error.js'
-import { invalid, nameOf, optionsOf } from '../options.js'
+import type { Decision } from '../api/decision.js'
+import { TollgateError } from '../api/error.js'
+import { invalid, nameOf, optionsOf } from '../input/options.js'
 
 /** How metrics are to be made. */
 export interface InstrumentOptions {

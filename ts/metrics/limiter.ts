@@ -1,9 +1,9 @@
-import type { Decision } from '../decision.js'
-import { TollgateError } from '../error.js'
-import { checkCount, invalid } from '../options.js'
-import type { RateLimiter } from '../rate-limiter.js'
-import type { Reservation } from '../reservation.js'
-import type { WaitedOrRefused } from '../wait.js'
+import type { Decision } from '../api/decision.js'
+import { TollgateError } from '../api/error.js'
+import type { RateLimiter } from '../api/rate-limiter.js'
+import type { Reservation } from '../api/reservation.js'
+import type { WaitedOrRefused } from '../api/wait.js'
+import { checkCount, invalid } from '../input/options.js'
 import { type InstrumentOptions, optionsFor, Recorder } from './instruments.js'
 
 /** Any limiter, whatever its keys, its policies and its store. */

@@ -1,5 +1,5 @@
-import { checkCount, invalid } from '../options.js'
-import type { RedisStore } from '../redis/store.js'
+import type { RedisStore } from '../backends/redis/redis-store.js'
+import { checkCount, invalid } from '../input/options.js'
 import { ATTRIBUTES, type InstrumentOptions, optionsFor } from './instruments.js'
 
 /**

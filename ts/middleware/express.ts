@@ -4,14 +4,14 @@
  * @module tollgate/express
  */
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import type { Decision } from '../decision.js'
-import { checkCount } from '../options.js'
-import { Gate, type Host, withStatus } from './gate.js'
-import { follow, isForwarded, readTogether } from './node-response.js'
-import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './options.js'
+import type { Decision } from '../api/decision.js'
+import { checkCount } from '../input/options.js'
+import { follow, isForwarded, readTogether } from './shared/node-response.js'
+import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './shared/options.js'
+import { Gate, type Host, withStatus } from './shared/request-limiter.js'
 
-export { type IpKeyOptions, ipKey } from './ip-key.js'
-export type * from './options.js'
+export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
+export type * from './shared/options.js'
 
 declare global {
   namespace Express {

@@ -4,15 +4,15 @@
  *
  * @module tollgate/fetch
  */
-import type { Decision } from '../decision.js'
-import { TollgateError } from '../error.js'
-import { checkCount } from '../options.js'
-import { Gate, type Host } from './gate.js'
-import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './options.js'
-import { follow, invalidResponse, refusal, withFields } from './web-response.js'
+import type { Decision } from '../api/decision.js'
+import { TollgateError } from '../api/error.js'
+import { checkCount } from '../input/options.js'
+import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
+import { Gate, type Host } from './shared/request-limiter.js'
+import { follow, invalidResponse, refusal, withFields } from './shared/web-response.js'
 
-export { type IpKeyOptions, ipKey } from './ip-key.js'
-export type * from './options.js'
+export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
+export type * from './shared/options.js'
 
 /** A request with the decision on it. */
 export type LimitedRequest<N extends string = string, P extends string = 'rateLimit'> = Request & {

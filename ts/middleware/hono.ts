@@ -4,14 +4,14 @@
  * @module tollgate/hono
  */
 import type { Context, MiddlewareHandler, Next } from 'hono'
-import type { Decision } from '../decision.js'
-import { checkCount } from '../options.js'
-import { Gate, type Host, withStatus } from './gate.js'
-import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './options.js'
-import { follow, invalidResponse, refusal, withFields } from './web-response.js'
+import type { Decision } from '../api/decision.js'
+import { checkCount } from '../input/options.js'
+import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
+import { Gate, type Host, withStatus } from './shared/request-limiter.js'
+import { follow, invalidResponse, refusal, withFields } from './shared/web-response.js'
 
-export { type IpKeyOptions, ipKey } from './ip-key.js'
-export type * from './options.js'
+export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
+export type * from './shared/options.js'
 
 type Args = [context: Context]
 

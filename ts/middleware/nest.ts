@@ -3,7 +3,7 @@
  *
  * @module tollgate/nest
  */
-export { type IpKeyOptions, ipKey } from './ip-key.js'
+
 export { RateLimit } from './nest/decorator.js'
 export { RateLimitGuard } from './nest/guard.js'
 export { RateLimitModule } from './nest/module.js'
@@ -15,4 +15,5 @@ export {
   type NestRateLimitOptions,
   RATE_LIMIT_OPTIONS,
 } from './nest/options.js'
-export type * from './options.js'
+export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
+export type * from './shared/options.js'

@@ -1,6 +1,6 @@
-import { type Duration, millisOf } from '../duration.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
-import { perOf } from './per.js'
+import { type Duration, millisOf } from '../input/duration.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { perOf } from './key-dimension.js'
 
 /** The windows of a calendar that have a name. A week begins on Monday (ISO 8601). */
 export type CalendarUnit = 'hour' | 'day' | 'week' | 'month'

@@ -1,6 +1,6 @@
-import { type Duration, spanOf } from '../duration.js'
-import { checkCount, optionsOf, trueOrFalse, wholeNumber } from '../options.js'
-import { perOf } from './per.js'
+import { type Duration, spanOf } from '../input/duration.js'
+import { checkCount, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
+import { perOf } from './key-dimension.js'
 
 /** A fixed window; made by {@link fixedWindow}. Lengths of time are in milliseconds. */
 export interface FixedWindowPolicy<S extends string = string> {

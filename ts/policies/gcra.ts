@@ -1,6 +1,6 @@
-import { type Duration, spanOf } from '../duration.js'
-import { checkCount, optionsOf, wholeNumber } from '../options.js'
-import { perOf } from './per.js'
+import { type Duration, spanOf } from '../input/duration.js'
+import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
+import { perOf } from './key-dimension.js'
 
 /** The generic cell rate algorithm; made by {@link gcra}. Lengths of time are in milliseconds. */
 export interface GcraPolicy<S extends string = string> {

@@ -1,6 +1,6 @@
-import { type Duration, spanOf } from '../duration.js'
-import { checkCount, optionsOf, wholeNumber } from '../options.js'
-import { perOf } from './per.js'
+import { type Duration, spanOf } from '../input/duration.js'
+import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
+import { perOf } from './key-dimension.js'
 
 /** A leaky bucket; made by {@link leakyBucket}. Lengths of time are in milliseconds. */
 export interface LeakyBucketPolicy<S extends string = string> {

@@ -1,7 +1,7 @@
-import { type Duration, microsOf, millisOf, spanOf } from '../duration.js'
-import { TollgateError } from '../error.js'
-import { checkCount, invalid, nameOf, optionsOf, shown, wholeNumber } from '../options.js'
-import { perOf } from './per.js'
+import { TollgateError } from '../api/error.js'
+import { type Duration, microsOf, millisOf, spanOf } from '../input/duration.js'
+import { checkCount, invalid, nameOf, optionsOf, shown, wholeNumber } from '../input/options.js'
+import { perOf } from './key-dimension.js'
 
 /** A sliding log; made by {@link slidingLog}. Lengths of time are in milliseconds. */
 export interface SlidingLogPolicy<S extends string = string> {

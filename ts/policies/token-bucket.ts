@@ -1,6 +1,6 @@
-import { type Duration, spanOf } from '../duration.js'
-import { checkCount, invalid, optionsOf, wholeNumber } from '../options.js'
-import { perOf } from './per.js'
+import { type Duration, spanOf } from '../input/duration.js'
+import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { perOf } from './key-dimension.js'
 
 /** A token bucket; made by {@link tokenBucket}. Lengths of time are in milliseconds. */
 export interface TokenBucketPolicy<S extends string = string, M extends RefillMode = RefillMode> {

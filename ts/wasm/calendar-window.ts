@@ -1,5 +1,5 @@
 import { calendarWindowIn, type MakeCalendarWindow } from '../policies/calendar-window.js'
-import { isTimeZone } from './host.js'
+import { isTimeZone } from './engine/host.js'
 
 /**
  * At most `limit` units per window of the calendar, as the `calendarWindow` of `tollgate`. Time zones are those of the

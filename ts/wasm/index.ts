@@ -13,8 +13,7 @@
  *
  * @module tollgate/wasm
  */
-export type { KeyOptions, OverrideOptions, TakeOptions } from '../arguments.js'
-export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from '../compound.js'
+export type { KeyOptions, OverrideOptions, TakeOptions } from '../api/call-options.js'
 export type {
   Allowed,
   Applied,
@@ -24,16 +23,30 @@ export type {
   Impossible,
   PolicyNumbers,
   Refused,
-} from '../decision.js'
-export type { Duration, DurationUnit } from '../duration.js'
-export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from '../error.js'
-export type { OnStoreFailure } from '../fallback/on-store-failure.js'
-export type { MemoryStoreOptions } from '../memory/embedded-store.js'
-export type { Override, PolicyOverride } from '../override.js'
+} from '../api/decision.js'
+export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from '../api/error.js'
+export type { Override, PolicyOverride } from '../api/override.js'
+export type { EmbeddedRateLimiter, Enforcing, RateLimiterOptions, SomeOf } from '../api/rate-limiter.js'
+export type {
+  NotReserved,
+  Reservation,
+  Reserved,
+  ReserveOptions,
+  Reserving,
+  ReservingFor,
+  Settlement,
+} from '../api/reservation.js'
+export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from '../api/wait.js'
+export type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
+export type { MemoryStoreOptions } from '../backends/memory/embedded-store.js'
+export type { PoliciesWarning } from '../backends/redis/health.js'
+export type { Duration, DurationUnit } from '../input/duration.js'
 export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from '../policies/calendar-window.js'
 export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from '../policies/fixed-window.js'
 export { type GcraOptions, type GcraPolicy, gcra } from '../policies/gcra.js'
 export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from '../policies/leaky-bucket.js'
+export type { Policy } from '../policies/policy.js'
+export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from '../policies/policy-set.js'
 export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from '../policies/sliding-counter.js'
 export {
   type SlidingLogOptions,
@@ -55,22 +68,9 @@ export {
   type TokenBucketPolicy,
   tokenBucket,
 } from '../policies/token-bucket.js'
-export type { Policy } from '../policy.js'
-export type { EmbeddedRateLimiter, Enforcing, RateLimiterOptions, SomeOf } from '../rate-limiter.js'
-export type { PoliciesWarning } from '../redis/health.js'
-export type {
-  NotReserved,
-  Reservation,
-  Reserved,
-  ReserveOptions,
-  Reserving,
-  ReservingFor,
-  Settlement,
-} from '../reservation.js'
-export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from '../wait.js'
-export { windowMsOf } from '../window.js'
+export { windowMsOf } from '../policies/window.js'
 export { calendarWindow } from './calendar-window.js'
 export { MemoryStore } from './memory-store.js'
 export { RateLimiter, type RateLimiterConstructor, type RedisRateLimiterOptions } from './rate-limiter.js'
 export type { IoredisClient, NodeRedisClient, RedisClient, RunCommand, ScriptClient } from './redis/clients.js'
-export { RedisStore, type RedisStoreFromOptions } from './redis/store.js'
+export { RedisStore, type RedisStoreFromOptions } from './redis/redis-store.js'

@@ -1,6 +1,6 @@
-import { EmbeddedStore, type MemoryStoreOptions } from '../memory/embedded-store.js'
-import { checkCount } from '../options.js'
-import { engine } from './engine.js'
+import { EmbeddedStore, type MemoryStoreOptions } from '../backends/memory/embedded-store.js'
+import { checkCount } from '../input/options.js'
+import { engine } from './engine/engine.js'
 
 /**
  * Keeps the counts in the engine's memory: as the `MemoryStore` of `tollgate`, and with these differences.

@@ -1,6 +1,6 @@
 /** A test that fakes timers, over a client of its own: calls go on, and keep their deadlines. */
 import { createClient } from 'redis'
-import { timers } from '../../../ts/timers.js'
+import { timers } from '../../../ts/platform/timers.js'
 import { gcra, RateLimiter, RedisStore } from '../../../ts/wasm/index.js'
 import { withFakedTimers } from '../../redis/with-faked-timers.js'
 import { aServer, WAYS } from './places.js'

@@ -119,7 +119,7 @@ impl RedisLedger {
         hot::function::<Note>(env, Arc::clone(&self.noted), answer)
     }
 
-    /// Notes an operation, by the numbers of `ts/operation.ts`, on the keys of the limiter's subjects;
+    /// Notes an operation, by the numbers of `ts/backends/operation.ts`, on the keys of the limiter's subjects;
     /// undefined are left out. Answers 0, or with a failure's code.
     #[napi(
         catch_unwind,

@@ -1,11 +1,11 @@
 import { Command, Option } from 'commander'
-import { quietly } from '../../duration.js'
+import { quietly } from '../../input/duration.js'
 import type { ExitCode } from '../exit-codes.js'
-import { type ActOptions, act, withAct } from '../redis/act.js'
-import type { AnyLimiter } from '../redis/connection.js'
+import type { AnyLimiter } from '../redis/connect/connection.js'
+import { lengthOfTime, parsed } from '../redis/connect/options.js'
 import type { Before } from '../redis/expected.js'
-import { lengthOfTime, parsed } from '../redis/options.js'
-import { lengthInWords } from '../redis/words.js'
+import { lengthInWords } from '../redis/format.js'
+import { type ActOptions, act, withAct } from '../redis/mutate.js'
 import type { Terminal } from '../terminal.js'
 
 interface BlockOptions extends ActOptions {

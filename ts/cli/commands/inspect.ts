@@ -1,9 +1,7 @@
 import { Command, Option } from 'commander'
 import { EXIT, type ExitCode } from '../exit-codes.js'
 import { wrongUsage } from '../failure.js'
-import { withRedis } from '../redis/connection.js'
-import { usageInWords } from '../redis/expected.js'
-import { look, mismatches } from '../redis/look.js'
+import { withRedis } from '../redis/connect/connection.js'
 import {
   type CommonOptions,
   collected,
@@ -12,7 +10,9 @@ import {
   withKey,
   withPlace,
   withPolicies,
-} from '../redis/options.js'
+} from '../redis/connect/options.js'
+import { usageInWords } from '../redis/expected.js'
+import { look, mismatches } from '../redis/inspect.js'
 import { enforcedOf, type PolicyOptions } from '../redis/policies.js'
 import { lookInWords } from '../redis/print.js'
 import type { Terminal } from '../terminal.js'

@@ -1,8 +1,8 @@
 import { Command } from 'commander'
 import type { ExitCode } from '../exit-codes.js'
-import { type ActOptions, act, withAct } from '../redis/act.js'
-import type { AnyLimiter } from '../redis/connection.js'
+import type { AnyLimiter } from '../redis/connect/connection.js'
 import type { Before } from '../redis/expected.js'
+import { type ActOptions, act, withAct } from '../redis/mutate.js'
 import type { Terminal } from '../terminal.js'
 
 const HELP = `

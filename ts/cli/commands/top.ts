@@ -1,11 +1,18 @@
 import { Command, Option } from 'commander'
 import { EXIT, type ExitCode } from '../exit-codes.js'
-import { type Connection, withRedis } from '../redis/connection.js'
+import { type Connection, withRedis } from '../redis/connect/connection.js'
+import {
+  type CommonOptions,
+  lengthOfTime,
+  parsed,
+  wholeFrom,
+  withPlace,
+  withPolicies,
+} from '../redis/connect/options.js'
+import { lengthInWords, number, shareInWords } from '../redis/format.js'
 import { byHeat, type Hot, hottest, type Sample } from '../redis/hottest.js'
-import { type CommonOptions, lengthOfTime, parsed, wholeFrom, withPlace, withPolicies } from '../redis/options.js'
 import { type Enforced, enforcedOf, type PolicyOptions } from '../redis/policies.js'
 import { noKeysInWords, policiesInWords, policyInWords, type Usage, usageOf, usedPolicyOf } from '../redis/usage.js'
-import { lengthInWords, number, shareInWords } from '../redis/words.js'
 import { printable, shortened, type Terminal, table } from '../terminal.js'
 
 interface TopOptions extends CommonOptions, PolicyOptions {

@@ -1,6 +1,6 @@
 import { wrongUsage } from '../failure.js'
-import type { Connection } from './connection.js'
-import { keysOf, type Look, statesOf, type Wanted } from './look.js'
+import type { Connection } from './connect/connection.js'
+import { keysOf, type Look, statesOf, type Wanted } from './inspect.js'
 import { type Enforced, keyOf } from './policies.js'
 import { keyInWords } from './print.js'
 import { counts, type KeyState } from './state.js'

@@ -1,5 +1,5 @@
-import type { Connection } from './connection.js'
-import { limitOf } from './own-numbers.js'
+import type { Connection } from './connect/connection.js'
+import { limitOf } from './override-numbers.js'
 import type { Enforced } from './policies.js'
 import { type KeyState, keyStateOf, layoutOf } from './state.js'
 

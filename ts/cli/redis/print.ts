@@ -1,9 +1,9 @@
-import type { Decision } from '../../decision.js'
+import type { Decision } from '../../api/decision.js'
 import { printable } from '../terminal.js'
-import type { Look } from './look.js'
-import { limitOf, type OwnLimit, type OwnNumbers } from './own-numbers.js'
+import { lengthInWords, number, rateInWords, shareInWords, timeInWords } from './format.js'
+import type { Look } from './inspect.js'
+import { limitOf, type OwnLimit, type OwnNumbers } from './override-numbers.js'
 import type { KeyState } from './state.js'
-import { lengthInWords, number, rateInWords, shareInWords, timeInWords } from './words.js'
 
 /** What was seen of a key, in words. */
 export function lookInWords(look: Look): string {

@@ -1,6 +1,6 @@
 import type * as native from '../../../native.js'
-import type { Policy } from '../../policy.js'
-import { type OwnNumbers, ownNumbers } from './own-numbers.js'
+import type { Policy } from '../../policies/policy.js'
+import { type OwnNumbers, ownNumbers } from './override-numbers.js'
 
 /** What is known of a key without its policy, as `--format json` shows it. Times are in milliseconds. */
 export interface KeyState {

@@ -1,6 +1,6 @@
 import type * as native from '../../../native.js'
 import { printable } from '../terminal.js'
-import type { Connection } from './connection.js'
+import type { Connection } from './connect/connection.js'
 import type { Enforced } from './policies.js'
 import { type KeyState, keyStateOf, layoutOf } from './state.js'
 

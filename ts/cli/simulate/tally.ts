@@ -1,4 +1,4 @@
-import { minuteOf } from './times.js'
+import { minuteOf } from './log/times.js'
 
 /** Refusals over time; times must not go back. */
 export class Refusals {

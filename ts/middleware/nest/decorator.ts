@@ -1,5 +1,5 @@
 import { type CustomDecorator, SetMetadata } from '@nestjs/common'
-import { checkCount } from '../../options.js'
+import { checkCount } from '../../input/options.js'
 import type { AnyKey, NestOwnOptions } from './options.js'
 
 /** Where {@link RateLimit} leaves what it says. */

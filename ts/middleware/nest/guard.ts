@@ -1,10 +1,10 @@
 import { type CanActivate, type ExecutionContext, HttpException, Inject, Injectable, Optional } from '@nestjs/common'
 import { Reflector } from '@nestjs/core'
-import { TollgateError } from '../../error.js'
-import { Gate } from '../gate.js'
-import { follow, headersOf, type NodeReply, type NodeResponse } from '../node-response.js'
+import { TollgateError } from '../../api/error.js'
+import { follow, headersOf, type NodeReply, type NodeResponse } from '../shared/node-response.js'
+import { Gate } from '../shared/request-limiter.js'
+import { HOST } from './adapter.js'
 import { METADATA } from './decorator.js'
-import { HOST } from './host.js'
 import { type AnyOptions, type Args, RATE_LIMIT_OPTIONS } from './options.js'
 
 /** Lets requests through that their limiter allows. `RateLimitModule` sets it before all routes. */

@@ -1,6 +1,6 @@
 import type { DynamicModule } from '@nestjs/common'
 import { APP_GUARD } from '@nestjs/core'
-import { checkCount } from '../../options.js'
+import { checkCount } from '../../input/options.js'
 import { RateLimitGuard } from './guard.js'
 import { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_OPTIONS } from './options.js'
 

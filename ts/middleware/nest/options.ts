@@ -1,5 +1,5 @@
 import type { ExecutionContext, FactoryProvider, ModuleMetadata } from '@nestjs/common'
-import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from '../options.js'
+import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from '../shared/options.js'
 
 /** What the middleware is told of a request. */
 export type Args = [context: ExecutionContext]

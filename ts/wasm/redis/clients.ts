@@ -1,5 +1,5 @@
-import { TollgateError } from '../../error.js'
-import { invalid } from '../../options.js'
+import { TollgateError } from '../../api/error.js'
+import { invalid } from '../../input/options.js'
 
 /**
  * Runs a command, such as `['EVALSHA', …]`, and resolves to what Redis answers. Redis must get commands in the order of

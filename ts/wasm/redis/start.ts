@@ -1,7 +1,7 @@
 import * as glue from '../../../wasm/redis-engine.js'
-import { Desk } from '../desk.js'
-import * as host from '../host.js'
-import { checkRandom } from '../random.js'
+import * as host from '../engine/host.js'
+import { checkRandom } from '../engine/random.js'
+import { Desk } from '../engine/scratch.js'
 import { moduleOf } from './module.js'
 
 /** What is for Redis, once it has been started. */

@@ -92,7 +92,7 @@ test('the committed figures are of the compiler that CI has', () => {
 
 test('each algorithm has figures for a call that is admitted and for one that is refused', () => {
   const cases = Object.keys(committed().instructions)
-  const source = readFileSync(join(ROOT, 'src', 'policy.rs'), 'utf8')
+  const source = readFileSync(join(ROOT, 'src', 'policy', 'mod.rs'), 'utf8')
   const variants = /pub enum Policy \{(.*?)\n\}/s.exec(source)?.[1]?.match(/^ {4}\w+\(/gm)
   // The sliding log has two: of one limit, and of several.
   const algorithms = (variants?.length ?? 0) + 1

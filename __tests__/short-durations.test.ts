@@ -77,7 +77,7 @@ test('what tells its unit, is a fraction, a second or more, or wrong is not warn
     }
     slidingLogs({ limits: { a: { limit: 1, window: '1s' } }, precision: 100 })
     for (const period of [0, -5, NaN]) try { gcra({ limit: 1, period }) } catch {}
-    const { TollgateStore } = require(${ROOT} + '/express-rate-limit.js')
+    const { TollgateStore } = require(${ROOT} + '/middleware/express-rate-limit.js')
     new TollgateStore().init({ windowMs: 60 })`
   expect(await warned(program)).toEqual([])
 })

@@ -1,6 +1,7 @@
 //! The number of cases that a property test runs.
 
 use proptest::prelude::ProptestConfig;
+use proptest::test_runner::FileFailurePersistence;
 
 /// `count` cases, or the percentage of them that `TOLLGATE_CASES` names: 10 for a quick run, 1000 for
 /// a long one; at least one case.
@@ -16,5 +17,10 @@ pub(crate) fn cases(count: u32) -> ProptestConfig {
         Err(_) => 100,
     };
     let scaled = (u64::from(count) * percent).div_ceil(100);
-    ProptestConfig::with_cases(u32::try_from(scaled).unwrap_or(u32::MAX))
+    // A failing case is kept beside its test: `buckets.regressions` for `buckets.rs`.
+    let kept = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig {
+        failure_persistence: Some(Box::new(kept)),
+        ..ProptestConfig::with_cases(u32::try_from(scaled).unwrap_or(u32::MAX))
+    }
 }

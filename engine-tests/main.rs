@@ -6,31 +6,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod booking;
-mod bucket_oracle;
-mod bucket_overflow;
-mod buckets;
-mod calendar_window;
+mod algorithm;
 mod cases;
-mod compound_oracle;
-mod compounds;
-mod count_refused;
-mod every_policy;
-mod generosity;
-mod honesty;
 mod laws;
-mod logs;
-mod meeting;
-mod operations;
-mod oracle;
-mod overflow;
-mod policies;
+mod memory;
+mod policy;
 mod redis;
-mod refunds;
-mod sliding_counter;
-mod sliding_log;
-mod sliding_window;
-mod store;
-mod threads;
-mod trace;
-mod twins;

@@ -12,14 +12,14 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::redis::{Batch, Names, Script};
 
-use super::rounds;
-use super::server::Server;
-use super::twins::{STEPS, equal, proven};
-use crate::bucket_oracle::{ContinuousOracle, IntervalOracle};
-use crate::buckets::{BucketSpec, any_versions, leaky};
-use crate::oracle::RateOracle;
-use crate::policies::{DAY, HOUR, RateSpec, SECOND, any_rate};
-use crate::trace::{Cost, Move, START, Step, any_trace};
+use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
+use crate::algorithm::buckets::{BucketSpec, any_versions, leaky};
+use crate::algorithm::window_oracle::RateOracle;
+use crate::laws::trace::{Cost, Move, START, Step, any_trace};
+use crate::policy::specs::{DAY, HOUR, RateSpec, SECOND, any_rate};
+use crate::redis::flushes;
+use crate::redis::server::Server;
+use crate::redis::twins::{STEPS, equal, proven};
 
 #[test]
 fn leaky_bucket_in_lua_equals_rust_and_the_oracle() {
@@ -59,7 +59,7 @@ fn buckets_that_go_together_are_decided_as_if_each_went_alone() {
         bucket(9, SECOND, 5, 0, 2).interval(),
         bucket(1, SECOND / 5, 20, 20, 4).interval(),
     ];
-    rounds::proven(&policies.map(|policy| Arc::new(policy.into())));
+    flushes::proven(&policies.map(|policy| Arc::new(policy.into())));
 }
 
 fn names(policy: &Policy) -> Names {

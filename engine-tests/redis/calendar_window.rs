@@ -18,9 +18,9 @@ use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
 use tollgate::redis::{Batch, Connection, Names, Round, Unanswered};
 
-use super::server::Server;
-use crate::calendar_window::CalendarSpec;
-use crate::policies::{DAY, HOUR, RateSpec, SECOND, WindowSpec};
+use crate::algorithm::calendar_window::CalendarSpec;
+use crate::policy::specs::{DAY, HOUR, RateSpec, SECOND, WindowSpec};
+use crate::redis::server::Server;
 
 /// How far a client's clock is ahead, or behind.
 const SKEWS: [i64; 7] = [

@@ -13,8 +13,8 @@ use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
 use tollgate::redis::{Batch, Connection, Failure, Names, Round, Unanswered};
 
-use super::server::{Folder, Server, opened};
-use crate::policies::{HOUR, RateSpec, WindowSpec};
+use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
+use crate::redis::server::{Folder, Server, opened};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 

@@ -8,10 +8,10 @@ use tollgate::policy::operation::{HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
 use tollgate::redis::{Batch, CallError, Names, Script};
 
-use super::server::Server;
-use super::twins::lasting;
-use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
-use crate::sliding_window::SlidingSpec;
+use crate::algorithm::sliding_window::SlidingSpec;
+use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
+use crate::redis::server::Server;
+use crate::redis::twins::lasting;
 
 const KEY: &str = "a";
 const HOLDS: &[u8] = b"api:~holds:{a}";

@@ -6,12 +6,12 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::Status;
 use tollgate::redis::{Batch, CallError, Names, Script};
 
-use super::server::Server;
-use crate::buckets::{BucketSpec, leaky};
-use crate::calendar_window::CalendarSpec;
-use crate::policies::{HOUR, RateSpec, WindowSpec};
-use crate::sliding_counter::CounterSpec;
-use crate::sliding_window::SlidingSpec;
+use crate::algorithm::buckets::{BucketSpec, leaky};
+use crate::algorithm::calendar_window::CalendarSpec;
+use crate::algorithm::sliding_counter::CounterSpec;
+use crate::algorithm::sliding_window::SlidingSpec;
+use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
+use crate::redis::server::Server;
 
 fn policies() -> Vec<Policy> {
     let rate = RateSpec { units: 10, period: HOUR, burst: 10 };

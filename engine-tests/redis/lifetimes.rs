@@ -14,11 +14,11 @@ use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
 use tollgate::redis::{Batch, Names, Script};
 
-use super::server::Server;
-use super::twins::proven;
-use crate::buckets::{BucketSpec, any_versions};
-use crate::policies::{DAY, HOUR, RateSpec, SECOND};
-use crate::trace::{START, Step, any_trace};
+use crate::algorithm::buckets::{BucketSpec, any_versions};
+use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::specs::{DAY, HOUR, RateSpec, SECOND};
+use crate::redis::server::Server;
+use crate::redis::twins::proven;
 
 /// Added to each TTL, so that no key expires before it has been looked at.
 const MARGIN_MS: i64 = 1_000_000;

@@ -14,15 +14,17 @@ use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
 use tollgate::redis::{Batch, Names, Script};
 
-use super::server::Server;
-use super::twins::{lasting, proven};
-use crate::calendar_window::CalendarSpec;
-use crate::compound_oracle::{CompoundOracle, Mix, Pair, Spec, any_mix};
-use crate::compounds::{Deed, Kept, any_deeds, judge, on, operation, reset_at, takes, unused};
-use crate::policies::WindowSpec;
-use crate::sliding_counter::CounterSpec;
-use crate::sliding_window::SlidingSpec;
-use crate::trace::{START, Step, any_trace};
+use crate::algorithm::calendar_window::CalendarSpec;
+use crate::algorithm::sliding_counter::CounterSpec;
+use crate::algorithm::sliding_window::SlidingSpec;
+use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::multi_policy::{
+    Deed, Kept, any_deeds, judge, on, operation, reset_at, takes, unused,
+};
+use crate::policy::multi_policy_oracle::{CompoundOracle, Mix, Pair, Spec, any_mix};
+use crate::policy::specs::WindowSpec;
+use crate::redis::server::Server;
+use crate::redis::twins::{lasting, proven};
 
 const STEPS: usize = 100;
 

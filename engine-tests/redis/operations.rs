@@ -16,14 +16,14 @@ use tollgate::policy::policy_set::{NamedPolicy, Policies};
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{Batch, Names, Script};
 
-use super::server::Server;
-use super::twins::{lasting, proven};
-use crate::buckets::{BucketSpec, leaky};
-use crate::calendar_window::CalendarSpec;
-use crate::policies::{HOUR, RateSpec, SECOND, WindowSpec};
-use crate::sliding_counter::CounterSpec;
-use crate::sliding_window::SlidingSpec;
-use crate::trace::{START, Step, any_trace};
+use crate::algorithm::buckets::{BucketSpec, leaky};
+use crate::algorithm::calendar_window::CalendarSpec;
+use crate::algorithm::sliding_counter::CounterSpec;
+use crate::algorithm::sliding_window::SlidingSpec;
+use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
+use crate::redis::server::Server;
+use crate::redis::twins::{lasting, proven};
 
 /// Keys of each subject.
 pub(super) const KEYS: usize = 2;

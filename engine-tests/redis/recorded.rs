@@ -15,10 +15,10 @@ use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
 use tollgate::redis::{Batch, Names, Script};
 
-use super::operations::{KINDS, policy};
-use super::server::Server;
-use crate::policies::{HOUR, MILLI, SECOND};
-use crate::trace::START;
+use crate::laws::trace::START;
+use crate::policy::specs::{HOUR, MILLI, SECOND};
+use crate::redis::operations::{KINDS, policy};
+use crate::redis::server::Server;
 
 const RECORDED: &str = include_str!("recorded.txt");
 

@@ -12,11 +12,11 @@ use tollgate::policy::multi_policy;
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{Batch, CallError, Names, Script};
 
-use super::server::Server;
-use super::twins::{STEPS, equal, lasting, proven};
-use crate::logs::{LogOracle, LogSpec, any_logs, any_one};
-use crate::policies::{DAY, HOUR, MILLI, SECOND};
-use crate::trace::{START, any_trace};
+use crate::algorithm::log_oracle::{LogOracle, LogSpec, any_logs, any_one};
+use crate::laws::trace::{START, any_trace};
+use crate::policy::specs::{DAY, HOUR, MILLI, SECOND};
+use crate::redis::server::Server;
+use crate::redis::twins::{STEPS, equal, lasting, proven};
 
 const MOST: u64 = 100_000;
 

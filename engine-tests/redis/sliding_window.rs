@@ -14,11 +14,13 @@ use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
 use tollgate::redis::{Batch, Names, Script};
 
-use super::server::Server;
-use super::twins::{STEPS, equal, lasting, proven};
-use crate::policies::{DAY, HOUR, MILLI, SECOND};
-use crate::sliding_window::{SlidingOracle, SlidingSpec, any_close, any_dense_trace, any_sliding};
-use crate::trace::{START, Step, any_trace};
+use crate::algorithm::sliding_window::{
+    SlidingOracle, SlidingSpec, any_close, any_dense_trace, any_sliding,
+};
+use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::specs::{DAY, HOUR, MILLI, SECOND};
+use crate::redis::server::Server;
+use crate::redis::twins::{STEPS, equal, lasting, proven};
 
 const LAYOUTS: [fn(SlidingSpec) -> Policy; 2] = [SlidingSpec::list, SlidingSpec::hash];
 

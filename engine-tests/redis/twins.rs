@@ -13,11 +13,11 @@ use tollgate::policy::decision;
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{Batch, CLOCK, Names, Script};
 
-use super::Server;
-use crate::oracle::{Oracle, RateOracle, WindowOracle};
-use crate::policies::{RateSpec, WindowSpec, any_rate, any_window};
-use crate::trace::{START, Step, any_trace};
-use crate::twins::told;
+use crate::algorithm::window_oracle::{Oracle, RateOracle, WindowOracle};
+use crate::laws::trace::{START, Step, any_trace};
+use crate::laws::twins::told;
+use crate::policy::specs::{RateSpec, WindowSpec, any_rate, any_window};
+use crate::redis::Server;
 
 /// 80 traces of 300 steps: 24,000 steps for each algorithm.
 const TRACES: u32 = 80;

@@ -1,0 +1,4 @@
+//! The embedded store.
+
+pub(crate) mod store;
+pub(crate) mod threads;

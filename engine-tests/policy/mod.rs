@@ -1,0 +1,11 @@
+//! Policy sets and operations, for every policy.
+
+pub(crate) mod count_refused;
+pub(crate) mod every_policy;
+pub(crate) mod multi_policy;
+pub(crate) mod multi_policy_oracle;
+pub(crate) mod normalize;
+pub(crate) mod operations;
+pub(crate) mod refunds;
+pub(crate) mod scheduled;
+pub(crate) mod specs;

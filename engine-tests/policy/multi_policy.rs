@@ -1,0 +1,227 @@
+//! Several policies together: random mixes of all kinds equal the oracle, on their states and in the
+//! embedded store, under all operations that oracles know.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tollgate::algorithm::{Algorithm as _, State as _};
+use tollgate::key::Key;
+use tollgate::memory::MemoryStore;
+use tollgate::policy::decision::Status;
+use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::Policies;
+use tollgate::policy::{Policy, State};
+
+use crate::laws::trace::{START, Step, any_trace};
+use crate::laws::twins::told;
+use crate::policy::multi_policy_oracle::{CompoundOracle, Mix, any_mix};
+use crate::policy::specs::SECOND;
+
+const TRACES: u32 = 400;
+const STEPS: usize = 100;
+
+/// What is kept of one key under one policy.
+pub(crate) type Kept = (State, KeyMetadata);
+
+/// What is kept of unused keys.
+pub(crate) fn unused(policies: &Policies) -> Vec<Kept> {
+    let unused = |policy: &Policy| (policy.initial_state(), KeyMetadata::default());
+    policies.named().iter().map(|named| unused(&named.policy)).collect()
+}
+
+/// Performs an operation on the keys of some policies.
+pub(crate) fn on(
+    policies: &Policies,
+    kept: &mut [Kept],
+    which: impl Fn(usize) -> bool,
+    now: u64,
+    operation: &Operation,
+) -> Execution {
+    let part =
+        |(number, (state, extras))| which(number).then_some(KeyEntry { state, metadata: extras });
+    let kept = kept.iter_mut().map(|(state, extras)| (state, extras));
+    let mut parts: Vec<_> = kept.enumerate().map(part).collect();
+    execute(policies, &mut parts, now, operation)
+}
+
+/// What is done, and for how long; and of which subjects, where some may be left out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deed {
+    pub(crate) kind: usize,
+    pub(crate) lasting: u64,
+    pub(crate) subjects: usize,
+}
+
+impl Deed {
+    pub(crate) fn concerns(self, subject: usize) -> bool {
+        self.subjects & (1 << subject) > 0
+    }
+}
+
+pub(crate) fn any_deeds(steps: usize) -> impl Strategy<Value = Vec<Deed>> {
+    let lasting = prop_oneof![Just(0), 1..5_000_u64, 1..9 * SECOND];
+    let deed = (0..24_usize, lasting, 1..16_usize);
+    let deed = deed.prop_map(|(kind, lasting, subjects)| Deed { kind, lasting, subjects });
+    prop::collection::vec(deed, steps)
+}
+
+/// The operation of a deed.
+pub(crate) fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
+    let own = || mix.pairs.iter().map(|pair| Some(Arc::new(pair.1.policy()))).collect();
+    match deed.kind {
+        0 | 1 => Operation::TakeUpTo { units: cost },
+        2 => Operation::Penalize { units: cost },
+        3 => Operation::Reset,
+        4 => Operation::Block { lasting: deed.lasting },
+        5 => Operation::Unblock,
+        6 => Operation::Override { policies: own(), lasting: deed.lasting },
+        7 => Operation::ClearOverride,
+        _ => Operation::Take { cost },
+    }
+}
+
+/// Whether an operation needs the keys of all subjects.
+pub(crate) fn takes(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Take { .. } | Operation::TakeUpTo { .. } | Operation::Peek { .. }
+    )
+}
+
+/// The oracle does it, and what was done is compared.
+pub(crate) fn judge(
+    oracle: &mut CompoundOracle,
+    which: impl Fn(usize) -> bool,
+    now: u64,
+    operation: &Operation,
+    executed: &Execution,
+) -> Result<(), TestCaseError> {
+    let numbers: Vec<usize> = (0..oracle.own_until.len()).filter(|&number| which(number)).collect();
+    let admitted = |status| matches!(status, Status::Allowed | Status::AllowedLast);
+    match operation {
+        Operation::Take { cost } => {
+            let (expected, several) = oracle.take(now, *cost);
+            prop_assert_eq!(told(executed.response.decision), expected);
+            prop_assert_eq!(executed.response.limits.as_deref(), Some(&several));
+            let units = if admitted(expected.status) { *cost } else { 0 };
+            prop_assert_eq!(executed.units, units);
+        }
+        Operation::TakeUpTo { units } => {
+            let (granted, expected, several) = oracle.take_up_to(now, *units);
+            prop_assert_eq!(executed.units, granted);
+            prop_assert_eq!(told(executed.response.decision), expected);
+            prop_assert_eq!(executed.response.limits.as_deref(), Some(&several));
+        }
+        Operation::Penalize { units } => {
+            let penalize = |&number: &usize| oracle.penalize(number, now, *units);
+            prop_assert_eq!(Some(executed.units), numbers.iter().map(penalize).max());
+        }
+        Operation::Reset => numbers.iter().for_each(|&number| oracle.reset(number)),
+        Operation::Block { lasting } => oracle.change(&numbers, now, |oracle, number| {
+            oracle.blocked_until[number] = now + lasting;
+        }),
+        Operation::Unblock => oracle.change(&numbers, now, |oracle, number| {
+            oracle.blocked_until[number] = 0;
+        }),
+        Operation::Override { lasting, .. } => oracle.change(&numbers, now, |oracle, number| {
+            oracle.own_until[number] = now + lasting;
+        }),
+        Operation::ClearOverride => oracle.change(&numbers, now, |oracle, number| {
+            oracle.own_until[number] = 0;
+        }),
+        Operation::Peek { .. }
+        | Operation::Refund { .. }
+        | Operation::Book { .. }
+        | Operation::Unbook { .. }
+        | Operation::Reserve { .. }
+        | Operation::Settle { .. } => unreachable!("oracles know none of these"),
+    }
+    Ok(())
+}
+
+/// When all is as if never used.
+pub(crate) fn reset_at<'a>(kept: impl IntoIterator<Item = &'a Kept>) -> u64 {
+    let reset_at = |(state, extras): &Kept| state.reset_at().max(extras.end());
+    kept.into_iter().map(reset_at).max().unwrap_or(0)
+}
+
+/// What a refusal leaves: what every policy's meeting does to its state, and nothing else.
+fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
+    let meet = |((state, extras), pair): (&Kept, &crate::policy::multi_policy_oracle::Pair)| {
+        let (mut state, policy) = (state.clone(), pair.0.policy());
+        extras.in_force(&policy, now).normalize(&mut state, now);
+        (state, extras.clone())
+    };
+    kept.iter().zip(&mix.pairs).map(meet).collect()
+}
+
+proptest! {
+    #![proptest_config(crate::cases::cases(TRACES))]
+
+    /// With clock steps both ways; and what a refused call changes is repairs.
+    #[test]
+    fn performing_on_states_equals_the_oracle(
+        mix in any_mix(),
+        trace in any_trace(STEPS),
+        deeds in any_deeds(STEPS),
+    ) {
+        let policies = mix.policies();
+        let (mut kept, mut oracle) = (unused(&policies), CompoundOracle::new(&mix));
+        let (mut now, mut retry_at) = (START, START);
+        for (index, (Step { time, cost, choice }, deed)) in trace.into_iter().zip(deeds).enumerate() {
+            now = time.from(now, reset_at(&kept), retry_at);
+            let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
+            let operation = operation(&mix, deed, cost);
+            let which = |number| takes(&operation) || deed.concerns(mix.subject(number));
+            if (0..mix.pairs.len()).any(which) {
+                let before = met(&mix, &kept, now);
+                let executed = on(&policies, &mut kept, which, now, &operation);
+                let step = format!("step {index}: {operation:?} at {now}");
+                judge(&mut oracle, which, now, &operation, &executed)
+                    .map_err(|why| TestCaseError::fail(format!("{step}: {why}")))?;
+                if takes(&operation) && executed.units == 0 {
+                    prop_assert_eq!(&kept, &before, "{} left more than repairs", step);
+                }
+                retry_at = now + executed.response.decision.retry_after_ms * 1_000;
+            }
+        }
+    }
+
+    /// By a clock that never goes back, so that it cannot be seen what has been dropped.
+    #[test]
+    fn the_embedded_store_equals_states_and_the_oracle(
+        mix in any_mix(),
+        seed in any::<(u64, u64)>(),
+        trace in any_trace(STEPS),
+        deeds in any_deeds(STEPS),
+    ) {
+        let policies = mix.policies();
+        let store = MemoryStore::new(100_000, seed);
+        let ledger = store.open("mix", policies.clone()).unwrap();
+        // All subjects have a key of the same number, so that one oracle decides about them.
+        let mut keys: HashMap<usize, (Vec<Kept>, CompoundOracle)> = HashMap::new();
+        let (mut now, mut retry_at) = (START, START);
+        for (Step { time, cost, choice }, deed) in trace.into_iter().zip(deeds) {
+            let (kept, oracle) = keys
+                .entry(choice / 7 % 3)
+                .or_insert_with(|| (unused(&policies), CompoundOracle::new(&mix)));
+            now = time.onward_from(now, reset_at(&*kept), retry_at);
+            let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
+            let operation = operation(&mix, deed, cost);
+            let text = |subject| format!("{}-{subject}", choice / 7 % 3);
+            let texts: Vec<_> = (0..mix.subjects).map(text).collect();
+            let named = |subject| takes(&operation) || deed.concerns(subject);
+            let key = |(subject, text)| Some(Key::new(text).unwrap()).filter(|_| named(subject));
+            let keys: Vec<_> = texts.iter().map(String::as_str).enumerate().map(key).collect();
+            let which = |number| named(mix.subject(number));
+            if (0..mix.pairs.len()).any(which) {
+                let executed = ledger.execute(&keys, &operation, &now).unwrap();
+                prop_assert_eq!(&executed, &on(&policies, kept, which, now, &operation));
+                judge(oracle, which, now, &operation, &executed)?;
+                retry_at = now + executed.response.decision.retry_after_ms * 1_000;
+            }
+        }
+    }
+}

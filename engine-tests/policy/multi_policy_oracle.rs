@@ -1,0 +1,432 @@
+//! Mixes of policies of all kinds, and their oracle: the oracles of single policies, tried on copies
+//! before one of them is charged.
+
+use proptest::prelude::*;
+use tollgate::policy::Policy;
+use tollgate::policy::decision::Status;
+use tollgate::policy::multi_policy::{LimitReport, LimitReports};
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+
+use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
+use crate::algorithm::buckets::{BucketSpec, leaky};
+use crate::algorithm::calendar_window::{CalendarOracle, CalendarSpec, any_calendar};
+use crate::algorithm::log_oracle::{LogOracle, LogSpec};
+use crate::algorithm::sliding_counter::{CounterOracle, CounterSpec};
+use crate::algorithm::sliding_window::{SlidingOracle, SlidingSpec};
+use crate::algorithm::window_oracle::{Expected, Oracle as _, RateOracle, WindowOracle};
+use crate::policy::specs::{RateSpec, SECOND, WindowSpec, any_rate, any_window};
+
+/// A policy of any kind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Spec {
+    Gcra(RateSpec),
+    Leaky(RateSpec),
+    Continuous(BucketSpec),
+    Interval(BucketSpec),
+    Window(WindowSpec),
+    Counter(CounterSpec),
+    Sliding(SlidingSpec),
+    Calendar(CalendarSpec),
+    Log(LogSpec),
+}
+
+impl Spec {
+    pub(crate) fn policy(self) -> Policy {
+        match self {
+            Self::Gcra(spec) => spec.gcra(),
+            Self::Leaky(spec) => leaky(spec),
+            Self::Continuous(spec) => spec.continuous(),
+            Self::Interval(spec) => spec.interval(),
+            Self::Window(spec) => spec.policy(),
+            Self::Counter(spec) => spec.policy(),
+            Self::Sliding(spec) => spec.list(),
+            Self::Calendar(spec) => spec.policy(),
+            Self::Log(spec) => spec.policy(),
+        }
+    }
+
+    /// The largest cost that a call can have.
+    pub(crate) fn limit(self) -> u64 {
+        match self {
+            Self::Gcra(spec) | Self::Leaky(spec) => spec.burst,
+            Self::Continuous(spec) | Self::Interval(spec) => spec.rate.burst + spec.debt,
+            Self::Window(spec) => spec.limit,
+            Self::Counter(spec) => spec.limit,
+            Self::Sliding(spec) => spec.limit,
+            Self::Calendar(spec) => spec.limit,
+            Self::Log(spec) => spec.limits().iter().map(|limit| limit.0).min().unwrap(),
+        }
+    }
+}
+
+/// A policy, and one of the same kind that may decide about a key in its place.
+pub(crate) type Pair = (Spec, Spec);
+
+fn pairs<S: Clone + std::fmt::Debug + 'static>(
+    any: impl Strategy<Value = S> + 'static,
+    spec: fn(S) -> Spec,
+) -> BoxedStrategy<Pair> {
+    prop::collection::vec(any, 2)
+        .prop_map(move |two| (spec(two[0].clone()), spec(two[1].clone())))
+        .boxed()
+}
+
+/// Small limits over times of seconds, so that each policy of a mix refuses now and then.
+fn any_pair() -> impl Strategy<Value = Pair> {
+    let time = || prop_oneof![1..3_000_u64, 1_000..3 * SECOND];
+    let rate = || {
+        (1..20_u64, time(), 1..12_u64).prop_map(|(units, period, burst)| RateSpec {
+            units,
+            period,
+            burst,
+        })
+    };
+    let window = || (1..12_u64, time()).prop_map(|(limit, window)| WindowSpec { limit, window });
+    let bucket = || {
+        let levels = (rate(), 0..12_u64, prop_oneof![Just(0), 1..4_u64]);
+        levels.prop_map(|(rate, initial, debt)| BucketSpec {
+            rate,
+            initial: initial.min(rate.burst),
+            debt,
+        })
+    };
+    let counter =
+        (1..12_u64, 1..3_000_u64).prop_map(|(limit, window_ms)| CounterSpec { limit, window_ms });
+    let sliding = (window(), 1..12_u64)
+        .prop_map(|(WindowSpec { limit, window }, buckets)| SlidingSpec { limit, window, buckets });
+    let calendar =
+        (any_calendar(), 1..40_u64).prop_map(|(spec, limit)| CalendarSpec { limit, ..spec });
+    let log = (1..12_u64, time()).prop_map(|(limit, window)| LogSpec::one(limit, window, false));
+    let shape = (1..12_u64, 1..12_u64, time(), 2..9_u64, any::<bool>(), 1..9_u64);
+    let logs = shape.prop_map(|(limit, more, window, times, turned, precision)| {
+        let mut limits = [(limit, window), (limit + more, window * times)];
+        if turned {
+            limits.reverse();
+        }
+        LogSpec::several(&limits, precision.min(window))
+    });
+    prop_oneof![
+        pairs(rate(), Spec::Gcra),
+        pairs(rate(), Spec::Leaky),
+        pairs(bucket(), Spec::Continuous),
+        pairs(bucket(), Spec::Interval),
+        pairs(window(), Spec::Window),
+        pairs(counter, Spec::Counter),
+        pairs(sliding, Spec::Sliding),
+        pairs(calendar, Spec::Calendar),
+        pairs(log, Spec::Log),
+        pairs(logs, Spec::Log),
+        pairs(any_rate(), Spec::Gcra),
+        pairs(any_window(), Spec::Window),
+    ]
+}
+
+/// Two to five policies, and how many subjects they count by.
+#[derive(Debug, Clone)]
+pub(crate) struct Mix {
+    pub(crate) pairs: Vec<Pair>,
+    pub(crate) subjects: usize,
+}
+
+pub(crate) fn any_mix() -> impl Strategy<Value = Mix> {
+    (prop::collection::vec(any_pair(), 2..=5), 1..=3_usize)
+        .prop_map(|(pairs, subjects)| Mix { subjects: subjects.min(pairs.len()), pairs })
+}
+
+impl Mix {
+    pub(crate) fn subject(&self, policy: usize) -> usize {
+        policy % self.subjects
+    }
+
+    pub(crate) fn policies(&self) -> Policies {
+        let named = |(number, pair): (usize, &Pair)| NamedPolicy {
+            name: format!("policy-{number}").into(),
+            policy: pair.0.policy(),
+            subject: self.subject(number),
+        };
+        Policies::several(self.pairs.iter().enumerate().map(named).collect()).unwrap()
+    }
+}
+
+/// The oracle of a policy of any kind.
+#[derive(Clone)]
+enum AnyOracle {
+    Rate(RateOracle),
+    Continuous(ContinuousOracle),
+    Interval(IntervalOracle),
+    Window(WindowOracle),
+    Counter(CounterOracle),
+    Sliding(SlidingOracle),
+    Calendar(CalendarOracle),
+    Log(LogOracle),
+}
+
+/// What one policy says by itself.
+#[derive(Debug, Clone)]
+struct Alone {
+    status: Status,
+    /// One, or all with names.
+    several: LimitReports,
+}
+
+impl From<Expected> for Alone {
+    fn from(expected: Expected) -> Self {
+        let Expected { status, limit, remaining, retry_after_ms, reset_after_ms } = expected;
+        let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
+        let limits = vec![LimitReport { limit, remaining, retry_after_ms, reset_after_ms }];
+        Self { status, several: LimitReports { reported: 0, limits: limits.into() } }
+    }
+}
+
+impl AnyOracle {
+    fn new(spec: Spec) -> Self {
+        match spec {
+            Spec::Gcra(_) | Spec::Leaky(_) => Self::Rate(RateOracle::new()),
+            Spec::Continuous(_) => Self::Continuous(ContinuousOracle::new()),
+            Spec::Interval(_) => Self::Interval(IntervalOracle::new()),
+            Spec::Window(_) => Self::Window(WindowOracle::new()),
+            Spec::Counter(_) => Self::Counter(CounterOracle::new()),
+            Spec::Sliding(_) => Self::Sliding(SlidingOracle::new()),
+            Spec::Calendar(_) => Self::Calendar(CalendarOracle::new()),
+            Spec::Log(_) => Self::Log(LogOracle::new()),
+        }
+    }
+
+    fn take(&mut self, spec: Spec, now: u64, cost: u64) -> Alone {
+        match (self, spec) {
+            (Self::Rate(oracle), Spec::Gcra(spec) | Spec::Leaky(spec)) => {
+                oracle.take(spec, now, cost).into()
+            }
+            (Self::Continuous(oracle), Spec::Continuous(spec)) => {
+                oracle.take(spec, now, cost).into()
+            }
+            (Self::Interval(oracle), Spec::Interval(spec)) => oracle.take(spec, now, cost).into(),
+            (Self::Window(oracle), Spec::Window(spec)) => oracle.take(spec, now, cost).into(),
+            (Self::Counter(oracle), Spec::Counter(spec)) => oracle.take(spec, now, cost).into(),
+            (Self::Sliding(oracle), Spec::Sliding(spec)) => oracle.take(spec, now, cost).into(),
+            (Self::Calendar(oracle), Spec::Calendar(spec)) => oracle.take(spec, now, cost).into(),
+            (Self::Log(oracle), Spec::Log(spec)) => {
+                let (expected, several) = oracle.take_all(spec, now, cost);
+                Alone { status: expected.status, several }
+            }
+            (_, other) => panic!("{other:?} is of another kind"),
+        }
+    }
+
+    /// Meets the state, and tells how it stands: a cost that can never be is charged by nobody.
+    fn normalize(&mut self, spec: Spec, now: u64) -> LimitReports {
+        let mut several = self.take(spec, now, spec.limit() + 1).several;
+        several.limits.iter_mut().for_each(|limit| limit.retry_after_ms = Some(0));
+        several
+    }
+
+    /// Moves what lies too far ahead for the numbers of a spec.
+    fn repair(&mut self, spec: Spec, now: u64) {
+        match self {
+            Self::Rate(oracle) => oracle.repair(now),
+            Self::Continuous(oracle) => oracle.repair(now),
+            Self::Interval(oracle) => oracle.repair(now),
+            _ => {
+                self.normalize(spec, now);
+            }
+        }
+    }
+
+    fn admits(&self, spec: Spec, now: u64, cost: u64) -> bool {
+        matches!(self.clone().take(spec, now, cost).status, Status::Allowed | Status::AllowedLast)
+    }
+}
+
+/// The oracle of a mix, for one key of each subject.
+#[derive(Clone)]
+pub(crate) struct CompoundOracle {
+    pairs: Vec<Pair>,
+    singles: Vec<AnyOracle>,
+    /// Until when the second of a pair decides, and until when the key is blocked.
+    pub(crate) own_until: Vec<u64>,
+    pub(crate) blocked_until: Vec<u64>,
+}
+
+impl CompoundOracle {
+    pub(crate) fn new(mix: &Mix) -> Self {
+        let Mix { pairs, .. } = mix.clone();
+        let singles = pairs.iter().map(|pair| AnyOracle::new(pair.0)).collect();
+        let never = vec![0; pairs.len()];
+        Self { pairs, singles, own_until: never.clone(), blocked_until: never }
+    }
+
+    /// The policy whose numbers are in force.
+    pub(crate) fn spec(&self, number: usize, now: u64) -> Spec {
+        let (limiters, own) = self.pairs[number];
+        if now < self.own_until[number] { own } else { limiters }
+    }
+
+    /// Changes what is beside the states of some policies; before and after that what lies too far ahead
+    /// is moved.
+    pub(crate) fn change(
+        &mut self,
+        numbers: &[usize],
+        now: u64,
+        change: impl Fn(&mut Self, usize),
+    ) {
+        for &number in numbers {
+            let spec = self.spec(number, now);
+            self.singles[number].repair(spec, now);
+            change(self, number);
+            let spec = self.spec(number, now);
+            self.singles[number].repair(spec, now);
+        }
+    }
+
+    pub(crate) fn reset(&mut self, number: usize) {
+        self.singles[number] = AnyOracle::new(self.pairs[number].0);
+        self.blocked_until[number] = 0;
+    }
+
+    fn numbers(&self) -> std::ops::Range<usize> {
+        0..self.singles.len()
+    }
+
+    /// The largest number of units up to `most` that one policy would admit.
+    fn fits(&self, number: usize, now: u64, most: u64) -> u64 {
+        let spec = self.spec(number, now);
+        let (mut fits, mut too_many) = (0, most.min(spec.limit()) + 1);
+        while too_many - fits > 1 {
+            let middle = u64::midpoint(fits, too_many);
+            if self.singles[number].admits(spec, now, middle) {
+                fits = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        fits
+    }
+
+    /// As many units as one policy would admit, whatever others say.
+    pub(crate) fn penalize(&mut self, number: usize, now: u64, units: u64) -> u64 {
+        let (spec, fits) = (self.spec(number, now), self.fits(number, now, units));
+        self.singles[number].normalize(spec, now);
+        if fits > 0 {
+            self.singles[number].take(spec, now, fits);
+        }
+        fits
+    }
+
+    pub(crate) fn take_up_to(&mut self, now: u64, units: u64) -> (u64, Expected, LimitReports) {
+        let blocked = self.blocked_until.iter().any(|&until| now < until);
+        let most = if blocked { 0 } else { units };
+        let granted = self.numbers().map(|number| self.fits(number, now, most)).min().unwrap();
+        let (expected, several) = self.take(now, granted.max(1));
+        (granted, expected, several)
+    }
+
+    pub(crate) fn take(&mut self, now: u64, cost: u64) -> (Expected, LimitReports) {
+        let mut tried = self.singles.clone();
+        for (number, single) in tried.iter_mut().enumerate() {
+            if let AnyOracle::Log(oracle) = single {
+                oracle.changes_at = self.changes_at(number, now);
+            }
+        }
+        let specs: Vec<_> = self.numbers().map(|number| self.spec(number, now)).collect();
+        let take = |(single, &spec): (&mut AnyOracle, &Spec)| single.take(spec, now, cost);
+        let mut alone: Vec<_> = tried.iter_mut().zip(&specs).map(take).collect();
+        let says = |status| alone.iter().any(|alone: &Alone| alone.status == status);
+        let blocked = self.blocked_until.iter().any(|&until| now < until);
+        let status = match says(Status::Impossible) {
+            true => Status::Impossible,
+            false if blocked => Status::Blocked,
+            false if says(Status::Refused) => Status::Refused,
+            false => Status::Allowed,
+        };
+        // When each policy would admit the cost, for those that tell the same millisecond.
+        let exact = |number| self.retry_at(number, &tried[number], now, cost, &alone[number]);
+        let retry_at: Vec<u64> = match status {
+            Status::Refused | Status::Blocked => self.numbers().map(exact).collect(),
+            _ => Vec::new(),
+        };
+        for (number, one) in alone.iter_mut().enumerate() {
+            let admits = matches!(one.status, Status::Allowed | Status::AllowedLast);
+            if status != Status::Allowed && admits {
+                one.several = LimitReports {
+                    reported: 0,
+                    ..self.singles[number].normalize(specs[number], now)
+                };
+            } else {
+                self.singles[number] = tried[number].clone();
+            }
+            let block_ms = self.blocked_until[number].saturating_sub(now).div_ceil(1_000);
+            let change_ms = (self.changes_at(number, now) - now).div_ceil(1_000);
+            for limit in &mut one.several.limits {
+                let retry = |retry: u64| retry.min(change_ms).max(block_ms);
+                limit.retry_after_ms = limit.retry_after_ms.map(retry);
+                limit.reset_after_ms = limit.reset_after_ms.max(block_ms);
+            }
+        }
+        self.tell(&alone, &retry_at, status)
+    }
+
+    /// The first microsecond at which one policy would admit the cost, by what it left, if it is not
+    /// blocked then.
+    fn retry_at(&self, number: usize, left: &AnyOracle, now: u64, cost: u64, alone: &Alone) -> u64 {
+        let Alone { status, several } = alone;
+        let free_at = self.blocked_until[number].max(now);
+        let longest = several.limits.iter().filter_map(|limit| limit.retry_after_ms).max();
+        if *status != Status::Refused {
+            return free_at;
+        }
+        let spec = self.spec(number, now);
+        let (mut early, mut enough) = (now, now + longest.unwrap() * 1_000);
+        early = early.max(enough - 1_000);
+        while enough - early > 1 {
+            let middle = u64::midpoint(early, enough);
+            if left.admits(spec, middle, cost) {
+                enough = middle;
+            } else {
+                early = middle;
+            }
+        }
+        enough.min(self.changes_at(number, now)).max(free_at)
+    }
+
+    /// When other numbers come into force, if those of the key's own are.
+    fn changes_at(&self, number: usize, now: u64) -> u64 {
+        if now < self.own_until[number] { self.own_until[number] } else { u64::MAX }
+    }
+
+    /// Of what all limits tell, what the decision speaks of.
+    fn tell(&self, alone: &[Alone], retry_at: &[u64], status: Status) -> (Expected, LimitReports) {
+        let limits: Vec<_> = alone.iter().flat_map(|one| one.several.limits.clone()).collect();
+        let place = |(number, limit): (usize, usize)| {
+            let before = alone[..number].iter().map(|one| one.several.limits.len()).sum::<usize>();
+            before + limit
+        };
+        let least = |value: fn(&LimitReport) -> u64| {
+            let least = limits.iter().map(value).min().unwrap();
+            limits.iter().position(|limit| value(limit) == least).unwrap()
+        };
+        let reported = match status {
+            Status::Impossible => least(|limit| limit.limit),
+            Status::Refused | Status::Blocked => {
+                let latest = retry_at.iter().max().unwrap();
+                let number = retry_at.iter().position(|retry_at| retry_at == latest).unwrap();
+                // Of one policy's limits the one that it would speak of itself; of a block, the first.
+                let blocks = self.blocked_until[number] >= *latest;
+                place((number, if blocks { 0 } else { alone[number].several.reported }))
+            }
+            _ => least(|limit| limit.remaining),
+        };
+        let told = limits[reported];
+        let refused = matches!(status, Status::Refused | Status::Blocked);
+        let expected = Expected {
+            status: match (status, told.remaining) {
+                (Status::Allowed, 0) => Status::AllowedLast,
+                (status, _) => status,
+            },
+            limit: told.limit,
+            remaining: told.remaining,
+            retry_after_ms: if refused { told.retry_after_ms.unwrap() } else { 0 },
+            reset_after_ms: limits.iter().map(|limit| limit.reset_after_ms).max().unwrap(),
+        };
+        (expected, LimitReports { reported, limits: limits.into() })
+    }
+}

@@ -1,0 +1,348 @@
+//! What each operation does, by what simpler ones do: on the states of one to five policies of any kind,
+//! some under numbers of a key's own; and the embedded store does the same.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use tollgate::algorithm::{Algorithm as _, ChargeRecord, Outcome};
+use tollgate::key::Key;
+use tollgate::memory::MemoryStore;
+use tollgate::policy::Policy;
+use tollgate::policy::decision::{Decision, Status};
+use tollgate::policy::execute::{Execution, KeyMetadata};
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+
+use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::every_policy::any_policies;
+use crate::policy::multi_policy::{Deed, Kept, any_deeds, on, reset_at, takes, unused};
+
+const TRACES: u32 = 400;
+const STEPS: usize = 100;
+
+/// A limiter's policies, and for each another that may decide in its place.
+#[derive(Debug, Clone)]
+struct Limiter {
+    policies: Policies,
+    others: Vec<Option<Arc<Policy>>>,
+    subjects: usize,
+}
+
+fn named(policies: impl IntoIterator<Item = Policy>, subjects: usize) -> Policies {
+    let named = |(number, policy)| NamedPolicy {
+        name: format!("policy-{number}").into(),
+        policy,
+        subject: number % subjects,
+    };
+    Policies::several(policies.into_iter().enumerate().map(named).collect()).unwrap()
+}
+
+fn any_limiter() -> impl Strategy<Value = Limiter> {
+    let versions = prop::collection::vec(any_policies(), 1..=5);
+    (versions, 1..=3_usize).prop_map(|(mut versions, subjects)| {
+        let counts = |versions: &Vec<Policy>| versions.iter().any(Policy::counts_refused);
+        if versions.iter().any(counts) {
+            // Such a policy decides alone.
+            versions.sort_by_key(|versions| !counts(versions));
+            versions.truncate(1);
+        }
+        let other = |versions: &Vec<Policy>| {
+            let (first, last) = (versions.first().unwrap(), versions.last().unwrap());
+            (first.named_limits() == last.named_limits()).then(|| Arc::new(last.clone()))
+        };
+        let others = versions.iter().map(other).collect();
+        let subjects = subjects.min(versions.len());
+        let policies = named(versions.into_iter().map(|mut versions| versions.remove(0)), subjects);
+        Limiter { policies, others, subjects }
+    })
+}
+
+/// A call that was admitted, for refunds: when, and when each policy was to be as if never used.
+fn taken(policies: &Policies, kept: &[Kept], Decision { at, .. }: Decision) -> Vec<ChargeRecord> {
+    let taken = |(named, (state, extras)): (&NamedPolicy, &Kept)| {
+        let reset_at = extras.in_force(&named.policy, at).reset_at(state);
+        let reset_at = at + reset_at.saturating_sub(at).div_ceil(1_000) * 1_000;
+        ChargeRecord { at, reset_at }
+    };
+    policies.named().iter().zip(kept).map(taken).collect()
+}
+
+impl Limiter {
+    fn operation(&self, deed: Deed, cost: u64, calls: &[Vec<ChargeRecord>]) -> Operation {
+        let call = calls.iter().rev().nth(deed.subjects % 3).or(calls.last());
+        match (deed.kind, call) {
+            (0..=2, _) => Operation::TakeUpTo { units: cost },
+            (3, _) => Operation::Penalize { units: cost },
+            (4, _) => Operation::Reset,
+            (5, _) => Operation::Block { lasting: deed.lasting },
+            (6, _) => Operation::Unblock,
+            (7, _) => Operation::Override { policies: self.others.clone(), lasting: deed.lasting },
+            (8, _) => Operation::ClearOverride,
+            (9..=11, _) => Operation::Peek { cost: cost % 5 * cost },
+            (12..=14, Some(taken)) => Operation::Refund { units: cost, taken: taken.clone() },
+            _ => Operation::Take { cost },
+        }
+    }
+
+    /// The numbers in force, as a limiter that has no others.
+    fn in_force(&self, kept: &[Kept], now: u64) -> (Policies, Vec<Kept>) {
+        let in_force = |(named, (_, extras)): (&NamedPolicy, &Kept)| {
+            extras.in_force(&named.policy, now).clone()
+        };
+        let policies = self.policies.named().iter().zip(kept).map(in_force);
+        let policies = named(policies, self.subjects);
+        let plain = |(state, extras): &Kept| {
+            (state.clone(), KeyMetadata { numbers: None, ..extras.clone() })
+        };
+        (policies, kept.iter().map(plain).collect())
+    }
+}
+
+fn all(policies: &Policies, kept: &mut [Kept], now: u64, operation: &Operation) -> Execution {
+    on(policies, kept, |_| true, now, operation)
+}
+
+fn tried(
+    policies: &Policies,
+    kept: &[Kept],
+    now: u64,
+    operation: &Operation,
+) -> (Execution, Vec<Kept>) {
+    let mut copy = kept.to_vec();
+    (all(policies, &mut copy, now, operation), copy)
+}
+
+fn allowed(executed: &Execution) -> bool {
+    matches!(executed.response.decision.status, Status::Allowed | Status::AllowedLast)
+}
+
+fn met(policies: &Policies, kept: &[Kept], now: u64) -> Vec<Kept> {
+    let mut kept = kept.to_vec();
+    for ((state, _), named) in kept.iter_mut().zip(policies.named()) {
+        named.policy.normalize(state, now);
+    }
+    kept
+}
+
+/// What was done to `before`, under policies without others, is what simpler operations do.
+fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) -> TestCaseResult {
+    let (executed, after) = tried(policies, before, now, operation);
+    let decision = executed.response.decision;
+    let blocked = before.iter().any(|(_, extras)| extras.blocked_until > now);
+    let take = |cost| tried(policies, before, now, &Operation::Take { cost });
+    let stands = tried(policies, &after, now, &Operation::Peek { cost: 0 }).0.response;
+    match operation {
+        Operation::Take { cost } if blocked => {
+            let impossible = policies.named().iter().any(|named| named.policy.limit() < *cost);
+            let status = if impossible { Status::Impossible } else { Status::Blocked };
+            prop_assert_eq!((decision.status, executed.units), (status, 0));
+            prop_assert_eq!(&after, &met(policies, before, now));
+            let retry_at = |((state, extras), named): (&Kept, &NamedPolicy)| {
+                let refused = named.policy.outcome(state, now, *cost) == Outcome::Refused;
+                let retry_at = if refused { named.policy.retry_at(state, now, *cost) } else { 0 };
+                retry_at.max(extras.blocked_until)
+            };
+            let retry_at = after.iter().zip(policies.named()).map(retry_at).max().unwrap();
+            let retry_after_ms = if impossible { 0 } else { (retry_at - now).div_ceil(1_000) };
+            prop_assert_eq!(decision.retry_after_ms, retry_after_ms);
+        }
+        Operation::Take { cost } => {
+            let mut charged = before.to_vec();
+            let charge = |((state, _), named): (&mut Kept, &NamedPolicy)| {
+                named.policy.charge(state, now, *cost) == Outcome::Admitted
+            };
+            let each: Vec<_> = charged.iter_mut().zip(policies.named()).map(charge).collect();
+            let all = each.iter().all(|&admitted| admitted);
+            prop_assert_eq!(
+                (allowed(&executed), executed.units),
+                (all, if all { *cost } else { 0 })
+            );
+            let alone = policies.alone().is_some();
+            prop_assert_eq!(after, if all || alone { charged } else { met(policies, before, now) });
+        }
+        Operation::TakeUpTo { units } => {
+            let (mut fits, mut too_many) = (0, units + 1);
+            while too_many - fits > 1 {
+                let middle = u64::midpoint(fits, too_many);
+                if allowed(&take(middle).0) { fits = middle } else { too_many = middle }
+            }
+            prop_assert_eq!(executed.units, fits);
+            if fits > 0 {
+                prop_assert_eq!((executed, after), take(fits));
+            } else {
+                prop_assert_eq!(decision.status, take(1).0.response.decision.status);
+                prop_assert_eq!(after, met(policies, before, now));
+            }
+        }
+        Operation::Peek { cost } => {
+            prop_assert_eq!(&after, before);
+            let (taken, _) = take(*cost);
+            let limits = |executed: &Execution| -> Vec<_> {
+                let several = executed.response.limits.iter();
+                several.flat_map(|several| several.limits.clone()).collect()
+            };
+            if *cost > 0 {
+                prop_assert_eq!(decision.status, taken.response.decision.status);
+                prop_assert_eq!(decision.retry_after_ms, taken.response.decision.retry_after_ms);
+            }
+            for ((peeked, taken), stands) in limits(&executed)
+                .iter()
+                .zip(limits(&taken))
+                .zip(stands.limits.iter().flat_map(|several| several.limits.clone()))
+            {
+                prop_assert_eq!(peeked.retry_after_ms, taken.retry_after_ms);
+                prop_assert_eq!(peeked.remaining, stands.remaining);
+                prop_assert_eq!(peeked.reset_after_ms, stands.reset_after_ms);
+            }
+        }
+        Operation::Penalize { units } => {
+            let mut most = 0;
+            for ((named, kept), (state, _)) in policies.named().iter().zip(before).zip(&after) {
+                let one = Policies::one(named.policy.clone());
+                let unblocked = [(kept.0.clone(), KeyMetadata::default())];
+                let up_to = Operation::TakeUpTo { units: *units };
+                let (alone, left) = tried(&one, &unblocked, now, &up_to);
+                most = most.max(alone.units);
+                prop_assert_eq!(&left[0].0, state);
+            }
+            prop_assert_eq!((executed.units, executed.response), (most, stands));
+        }
+        Operation::Refund { units, taken } => {
+            let mut refunded = met(policies, before, now);
+            let refund =
+                |(((state, _), named), taken): ((&mut Kept, &NamedPolicy), &ChargeRecord)| {
+                    named.policy.refund(state, now, *units, *taken)
+                };
+            let each = refunded.iter_mut().zip(policies.named()).zip(taken).map(refund);
+            prop_assert_eq!((executed.units, executed.response), (each.max().unwrap(), stands));
+            prop_assert_eq!(after, refunded);
+        }
+        _ => {
+            prop_assert_eq!((executed.units, executed.response), (0, stands));
+            for (((state, extras), (old, _)), named) in
+                after.iter().zip(before).zip(policies.named())
+            {
+                let until = match operation {
+                    Operation::Block { lasting } => Some(now + lasting),
+                    Operation::Unblock | Operation::Reset => Some(0),
+                    _ => None,
+                };
+                prop_assert!(until.is_none_or(|until| extras.blocked_until == until));
+                // What lies too far ahead is moved, under the numbers before and those after.
+                let mut expected = old.clone();
+                named.policy.charge(&mut expected, now, 0);
+                if let Some(own) = extras.numbers.as_ref().filter(|own| own.until > now) {
+                    own.policy.charge(&mut expected, now, 0);
+                }
+                if *operation == Operation::Reset {
+                    expected = named.policy.initial_state();
+                }
+                prop_assert_eq!(state, &expected);
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(crate::cases::cases(TRACES))]
+
+    /// With clock steps both ways.
+    #[test]
+    fn operations_do_what_simpler_ones_do(
+        limiter in any_limiter(),
+        trace in any_trace(STEPS),
+        deeds in any_deeds(STEPS),
+    ) {
+        let policies = &limiter.policies;
+        let (mut kept, mut calls) = (unused(policies), Vec::new());
+        let (mut now, mut retry_at) = (START, START);
+        for (Step { time, cost, choice }, deed) in trace.into_iter().zip(deeds) {
+            now = time.from(now, reset_at(&kept), retry_at);
+            let (in_force, plain) = limiter.in_force(&kept, now);
+            let cost = cost.of(in_force.named()[choice % in_force.named().len()].policy.limit());
+            let operation = limiter.operation(deed, cost, &calls);
+            judge(&in_force, &plain, now, &operation)?;
+            // When the numbers end is told all the same.
+            let (expected, mut states) = tried(&in_force, &kept, now, &operation);
+            let executed = all(policies, &mut kept, now, &operation);
+            match operation {
+                // These change which numbers are in force.
+                Operation::Override { lasting, .. } => {
+                    for ((_, extras), other) in kept.iter().zip(&limiter.others) {
+                        let numbers = extras.numbers.as_ref();
+                        let until = numbers.map(|numbers| (&numbers.policy, numbers.until));
+                        let other = other.as_ref().map(|other| (other, now + lasting));
+                        prop_assert!(other.is_none() || until == other);
+                    }
+                }
+                Operation::ClearOverride => {
+                    prop_assert!(kept.iter().all(|(_, extras)| extras.numbers.is_none()));
+                }
+                _ => prop_assert_eq!(&executed, &expected),
+            }
+            if matches!(operation, Operation::Override { .. } | Operation::ClearOverride) {
+                // What lies too far ahead for the numbers that are in force now is moved.
+                let each = states.iter_mut().zip(&kept).zip(policies.named());
+                for (((state, _), (_, extras)), named) in each {
+                    extras.in_force(&named.policy, now).charge(state, now, 0);
+                }
+            }
+            if operation != Operation::Reset {
+                let same = |((state, _), (expected, _)): (&Kept, &Kept)| state == expected;
+                prop_assert!(kept.iter().zip(&states).all(same), "{:?}", operation);
+            }
+            if takes(&operation) && executed.units > 0 {
+                calls.push(taken(policies, &kept, executed.response.decision));
+            }
+            retry_at = now + executed.response.decision.retry_after_ms * 1_000;
+        }
+    }
+
+    /// By a clock that never goes back; some of a single policy's calls go the quick way.
+    #[test]
+    fn the_embedded_store_performs_what_is_performed_on_states(
+        limiter in any_limiter(),
+        seed in any::<(u64, u64)>(),
+        trace in any_trace(STEPS),
+        deeds in any_deeds(STEPS),
+    ) {
+        let policies = &limiter.policies;
+        let store = MemoryStore::new(1_000, seed);
+        let ledger = store.open("operations", policies.clone()).unwrap();
+        // Its calls have all sweeps done that there can be.
+        let sweeper = store.open("sweeper", policies.named()[0].policy.clone()).unwrap();
+        let mut all_kept = vec![unused(policies); 2];
+        let (mut calls, mut now, mut retry_at) = (Vec::new(), START, START);
+        for (Step { time, cost, choice }, deed) in trace.into_iter().zip(deeds) {
+            for _ in 0..choice {
+                sweeper.take(Key::new("sweeper").unwrap(), 1, &now);
+            }
+            let (text, kept) = (["one", "two"][choice / 9 % 2], &mut all_kept[choice / 9 % 2]);
+            now = time.onward_from(now, reset_at(&*kept), retry_at);
+            let cost = cost.of(policies.named()[choice % policies.named().len()].policy.limit());
+            let operation = limiter.operation(deed, cost, &calls);
+            let expected = all(policies, kept, now, &operation);
+            let key = Key::new(text).unwrap();
+            let quick = choice % 2 == 0;
+            match operation {
+                Operation::Take { cost } if quick => {
+                    prop_assert_eq!(ledger.take_told(key, cost, &now), expected.response.clone());
+                }
+                Operation::Peek { cost } if quick => {
+                    prop_assert_eq!(ledger.peek(key, cost, &now), expected.response.decision);
+                }
+                _ => {
+                    let keys = vec![Some(key); limiter.subjects];
+                    let executed = ledger.execute(&keys, &operation, &now).unwrap();
+                    prop_assert_eq!(&executed, &expected, "{:?}", operation);
+                }
+            }
+            if takes(&operation) && expected.units > 0 {
+                calls.push(taken(policies, kept, expected.response.decision));
+            }
+            retry_at = now + expected.response.decision.retry_after_ms * 1_000;
+        }
+    }
+}

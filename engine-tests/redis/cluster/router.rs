@@ -1,0 +1,322 @@
+//! A store over a Redis Cluster that is well, while its slots move.
+
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tollgate::clock::{Clock as _, SystemClock};
+use tollgate::key::Key;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, Cluster, Failure, Names, Round, Settled, Unanswered, slot_of};
+
+use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
+use crate::redis::cluster::nodes::{Nodes, until};
+
+pub(super) const TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// How much later than its deadline a call may be seen to settle on a busy machine: `npm run chaos` looks closely.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+pub(super) const LIMIT: u64 = 100_000;
+
+pub(super) fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) call: usize,
+    pub(super) after: Duration,
+    /// What remains.
+    pub(super) told: Result<u64, Unanswered>,
+}
+
+/// A limiter: a window of an hour, so that what remains tells how many units were taken.
+pub(super) struct Limiter {
+    pub(super) names: Names,
+    pub(super) policies: Arc<Policies>,
+}
+
+impl Limiter {
+    pub(super) fn new(policies: Policies) -> Self {
+        Self { names: Names::new("api", &policies), policies: Arc::new(policies) }
+    }
+
+    pub(super) fn window() -> Self {
+        Self::new(WindowSpec { limit: LIMIT, window: HOUR }.policy().into())
+    }
+
+    /// Three limits on one key.
+    fn compound() -> Self {
+        let window = |limit| WindowSpec { limit, window: HOUR }.policy();
+        let rate = RateSpec { units: LIMIT, period: HOUR, burst: 2 * LIMIT }.gcra();
+        let policies = [("a", window(LIMIT)), ("b", rate), ("c", window(3 * LIMIT))];
+        let named =
+            |(name, policy): (&str, _)| NamedPolicy { name: name.into(), policy, subject: 0 };
+        Self::new(Policies::several(policies.map(named).into()).unwrap())
+    }
+
+    pub(super) fn round(&self, keys: &[String], tag: Option<&str>) -> Round {
+        let (mut batch, mut round) = (Batch::new(), Round::default());
+        for key in keys {
+            let keys = [Some(Key::new(key).unwrap())];
+            batch.push_operation(&self.names, &keys, tag, Operation::Take { cost: 1 });
+        }
+        round.push(Arc::clone(&self.policies), batch);
+        round
+    }
+
+    pub(super) fn decide(
+        &self,
+        cluster: &Cluster,
+        keys: &[String],
+        tag: Option<&str>,
+        timeout: Duration,
+    ) -> mpsc::Receiver<Outcome> {
+        decide(cluster, self.round(keys, tag), timeout)
+    }
+
+    /// Takes one unit of each key; all are decided. Tells what remains.
+    pub(super) fn take(&self, cluster: &Cluster, keys: &[String], tag: Option<&str>) -> Vec<u64> {
+        let mut told = vec![None; keys.len()];
+        for outcome in self.decide(cluster, keys, tag, TIMEOUT) {
+            let remaining =
+                outcome.told.unwrap_or_else(|error| panic!("{error} of {}", keys[outcome.call]));
+            assert!(told[outcome.call].replace(remaining).is_none(), "a call has one answer");
+        }
+        told.into_iter().map(|told| told.expect("each call has an answer")).collect()
+    }
+}
+
+pub(super) fn decide(
+    cluster: &Cluster,
+    round: Round,
+    timeout: Duration,
+) -> mpsc::Receiver<Outcome> {
+    let (sender, outcomes) = mpsc::channel();
+    let begun = Instant::now();
+    let hear = move |parts: &[Settled<'_>]| {
+        for Settled { round, answers, calls } in parts {
+            let mut calls = calls.expect("parts say whose they are").iter();
+            round.settle(answers, |one| {
+                let call = *calls.next().unwrap() as usize;
+                let told = one.map(|one| one.response.decision.remaining);
+                // A test that has seen enough does not listen any more.
+                let _unheard = sender.send(Outcome { call, after: begun.elapsed(), told });
+            });
+        }
+    };
+    let deadline = tokio::time::Instant::now() + timeout;
+    cluster.decide(round, || SystemClock.now(), deadline, hear);
+    outcomes
+}
+
+pub(super) fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("key-{number}")).collect()
+}
+
+fn left(taken: u64) -> u64 {
+    LIMIT - taken
+}
+
+#[test]
+fn rounds_of_keys_of_all_slots_are_decided_as_by_one_server() {
+    let (nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    for round in 1..=10 {
+        let keys = numbered(128);
+        assert_eq!(limiter.take(&cluster, &keys, None), vec![left(round); 128]);
+    }
+    // Equal keys in call order; calls of limiters that have others; and tags of few slots.
+    let hot: Vec<_> = (0..60).map(|number| format!("hot-{}", number % 3)).collect();
+    let expected: Vec<_> = (0..60).map(|number| left(number / 3 + 1)).collect();
+    assert_eq!(limiter.take(&cluster, &hot, None), expected);
+    let names = limiter.names.clone().with_tags(NonZeroU16::new(5));
+    let spread = Limiter { names, policies: Arc::clone(&limiter.policies) };
+    let parts = spread.round(&numbered(128), None).by_slot().parts;
+    assert_eq!(parts.len(), 5, "keys of five tags fall on five slots");
+    for round in 1..=3 {
+        assert_eq!(spread.take(&cluster, &numbered(128), None), vec![left(round); 128]);
+    }
+    assert!(cluster.is_up());
+}
+
+#[test]
+fn a_script_that_a_node_does_not_know_is_sent_to_it_once_not_with_each_part() {
+    let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    assert_eq!(limiter.take(&cluster, &numbered(128), None), vec![left(1); 128]);
+    for node in &mut nodes.masters {
+        let told: String = node.run("INFO commandstats");
+        assert!(told.contains("cmdstat_eval:calls=1,"), "{told}");
+    }
+}
+
+#[test]
+fn a_call_whose_keys_share_no_slot_fails_alone() {
+    let (nodes, runtime) = (Nodes::start(false), runtime());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let named = |name: &str, subject| NamedPolicy {
+        name: name.into(),
+        policy: WindowSpec { limit: LIMIT, window: HOUR }.policy(),
+        subject,
+    };
+    let limiter =
+        Limiter::new(Policies::several(vec![named("ip", 0), named("account", 1)]).unwrap());
+    let (mut batch, mut round) = (Batch::new(), Round::default());
+    for (ip, account, tag) in
+        [("a", "a", None), ("a", "alice", None), ("b", "bob", Some("t")), ("c", "c", None)]
+    {
+        let keys = [ip, account].map(|key| Some(Key::new(key).unwrap()));
+        batch.push_operation(&limiter.names, &keys, tag, Operation::Take { cost: 1 });
+    }
+    round.push(Arc::clone(&limiter.policies), batch);
+    let mut told: Vec<_> = decide(&cluster, round, TIMEOUT).into_iter().collect();
+    told.sort_by_key(|outcome| outcome.call);
+    let [first, crossing, tagged, last] = told.try_into().unwrap();
+    for outcome in [first, tagged, last] {
+        assert_eq!(outcome.told, Ok(left(1)), "{}", outcome.call);
+    }
+    let Err(Unanswered::Job(Failure::Refused(why))) = crossing.told else { panic!("{crossing:?}") };
+    assert!(why.contains("share a slot") && why.contains("tag"), "{why}");
+}
+
+#[test]
+fn a_slot_that_has_moved_is_followed_at_once() {
+    let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let key = ["moved".to_owned()];
+    let (slot, from) = (slot_of(b"{moved}"), Nodes::owner_of("moved"));
+    let places = [from, (from + 1) % 3, (from + 2) % 3, from];
+    assert_eq!(limiter.take(&cluster, &key, None), [left(1)]);
+    for (taken, step) in places.windows(2).enumerate() {
+        nodes.move_slot(slot, step[0], step[1]);
+        let begun = Instant::now();
+        assert_eq!(limiter.take(&cluster, &key, None), [left(taken as u64 + 2)]);
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn while_half_of_a_slot_has_moved_calls_on_all_of_its_keys_are_decided() {
+    let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let tag = Some("tenant");
+    let (slot, from) = (slot_of(b"{tenant}"), Nodes::owner_of("tenant"));
+    let to = (from + 1) % 3;
+    let known = numbered(20);
+    assert_eq!(limiter.take(&cluster, &known, tag), vec![left(1); 20]);
+    nodes.begin_move(slot, from, to);
+    let stored: Vec<String> = nodes.masters[from].run(&format!("CLUSTER GETKEYSINSLOT {slot} 100"));
+    assert_eq!(stored.len(), 20);
+    nodes.move_keys(from, to, &stored[..10]);
+    // Keys that are here, keys that are there, and keys that nobody has; each twice.
+    let all: Vec<_> = numbered(30).into_iter().chain(numbered(30)).collect();
+    let expected: Vec<_> =
+        (0..60).map(|call| left(if call % 30 < 20 { 2 } else { 1 } + call / 30)).collect();
+    assert_eq!(limiter.take(&cluster, &all, tag), expected);
+    assert_eq!(limiter.take(&cluster, &known, tag), vec![left(4); 20]);
+    let rest: Vec<String> = nodes.masters[from].run(&format!("CLUSTER GETKEYSINSLOT {slot} 100"));
+    nodes.move_keys(from, to, &rest);
+    nodes.end_move(slot, from, to);
+    assert_eq!(limiter.take(&cluster, &known, tag), vec![left(5); 20]);
+}
+
+/// Calls without an end on few keys of one tag, while `disturb` runs: all are decided, in call order.
+fn remain_in_order(limiter: &Limiter, nodes: &mut Nodes, disturb: impl FnOnce(&mut Nodes)) {
+    let runtime = runtime();
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let stop = AtomicBool::new(false);
+    let keys = numbered(4);
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| {
+            let (mut taken, mut rounds) = (vec![0; keys.len()], 0);
+            while !stop.load(Ordering::Relaxed) {
+                // Several rounds of one key or more are under way at a time.
+                let sent: Vec<_> = (0..8)
+                    .map(|number| {
+                        let own = &keys[..1 + (rounds + number) % keys.len()];
+                        (own.len(), limiter.decide(&cluster, own, Some("tenant"), TIMEOUT))
+                    })
+                    .collect();
+                for (count, outcomes) in sent {
+                    let mut outcomes: Vec<_> = outcomes.into_iter().collect();
+                    outcomes.sort_by_key(|outcome| outcome.call);
+                    assert_eq!(outcomes.len(), count);
+                    for Outcome { call, told, .. } in outcomes {
+                        taken[call] += 1;
+                        assert_eq!(told, Ok(left(taken[call])), "{call}");
+                    }
+                }
+                rounds += 1;
+            }
+            taken[0]
+        });
+        thread::sleep(Duration::from_millis(100));
+        disturb(nodes);
+        stop.store(true, Ordering::Relaxed);
+        let taken = calling.join().unwrap();
+        assert!(taken > 200, "{taken} calls only");
+    });
+}
+
+fn move_around(nodes: &mut Nodes) {
+    let slot = slot_of(b"{tenant}");
+    let mut from = Nodes::owner_of("tenant");
+    for _ in 0..20 {
+        let to = (from + 1) % 3;
+        nodes.begin_move(slot, from, to);
+        let stored: Vec<String> =
+            nodes.masters[from].run(&format!("CLUSTER GETKEYSINSLOT {slot} 100"));
+        for key in &stored {
+            nodes.move_keys(from, to, std::slice::from_ref(key));
+            thread::sleep(Duration::from_millis(3));
+        }
+        nodes.end_move(slot, from, to);
+        from = to;
+        thread::sleep(Duration::from_millis(15));
+    }
+}
+
+#[test]
+fn calls_on_a_slot_that_moves_to_and_fro_are_decided_in_their_order() {
+    remain_in_order(&Limiter::window(), &mut Nodes::start(false), move_around);
+}
+
+#[test]
+fn so_are_calls_with_several_limits_whose_keys_are_at_two_nodes_for_a_while() {
+    remain_in_order(&Limiter::compound(), &mut Nodes::start(false), move_around);
+}
+
+#[test]
+fn so_are_calls_to_nodes_that_forget_their_scripts() {
+    remain_in_order(&Limiter::window(), &mut Nodes::start(false), |nodes| {
+        for _ in 0..50 {
+            for node in &mut nodes.masters {
+                let _: () = node.run("SCRIPT FLUSH");
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+#[test]
+fn what_waits_when_the_store_is_dropped_is_closed() {
+    let (nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    until("the cluster", || cluster.is_up().then_some(()));
+    nodes.masters[1].signal("STOP");
+    let sent = limiter.decide(&cluster, &numbered(50), None, Duration::from_secs(60));
+    let paused = (0..50).filter(|number| Nodes::owner_of(&format!("key-{number}")) == 1).count();
+    let decided: Vec<_> = sent.iter().take(50 - paused).collect();
+    assert!(decided.iter().all(|outcome| outcome.told == Ok(left(1))), "{decided:?}");
+    drop(cluster);
+    let closed: Vec<_> = sent.into_iter().map(|outcome| outcome.told).collect();
+    assert_eq!(closed, vec![Err(Unanswered::Job(Failure::Closed)); paused]);
+    nodes.masters[1].signal("CONT");
+}

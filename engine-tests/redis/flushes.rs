@@ -1,0 +1,117 @@
+//! The calls of several limiters that go together are decided as if each went alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{TestCaseResult, TestRunner};
+use redis::Value as RedisReply;
+use tollgate::algorithm::{Algorithm as _, SlidingLog};
+use tollgate::key::Key;
+use tollgate::policy::decision::{self, Decision};
+use tollgate::policy::policy_set::Policies;
+use tollgate::policy::{Policy, State};
+use tollgate::redis::{Answer, Batch, Job, Names, Round, Unanswered};
+
+use crate::algorithm::sliding_counter::CounterSpec;
+use crate::algorithm::sliding_window::SlidingSpec;
+use crate::laws::trace::START;
+use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
+use crate::redis::server::{Server, value};
+use crate::redis::twins::lasting;
+
+const KEYS: usize = 3;
+
+fn policies() -> Vec<Arc<Policies>> {
+    let rate = |units, period, burst| RateSpec { units, period, burst };
+    let window = |limit, window| WindowSpec { limit, window }.policy();
+    let policies = vec![
+        rate(7, SECOND, 3).gcra(),
+        window(4, SECOND),
+        rate(1_001, SECOND, 20).gcra(),
+        rate(5, SECOND, 5).token_bucket(),
+        window(20_000, HOUR),
+        window(2, 10_000),
+        CounterSpec { limit: 5, window_ms: 1_000 }.policy(),
+        SlidingSpec { limit: 6, window: SECOND, buckets: 10 }.list(),
+        SlidingSpec { limit: 900, window: 60_000, buckets: 100 }.list(),
+        SlidingSpec { limit: 6, window: SECOND, buckets: 5 }.hash(),
+        Policy::SlidingLog(SlidingLog::new(7, SECOND, false).unwrap()),
+        CounterSpec { limit: 900, window_ms: 60 }.policy(),
+    ];
+    policies.into_iter().map(|policy| Arc::new(policy.into())).collect()
+}
+
+/// One call: its limiter, its key and its cost.
+type Step = (usize, usize, u64);
+
+/// How long after the round before, and the calls.
+fn any_round(limiters: usize) -> impl Strategy<Value = (u64, Vec<Step>)> {
+    let cost = prop_oneof![8 => Just(1_u64), 1 => 2_u64..25];
+    let step = (0..limiters, 0..KEYS, cost);
+    (0_u64..400_000, prop::collection::vec(step, 1..40))
+}
+
+pub(super) fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
+    let mut command = redis::cmd("EVAL");
+    command.arg(lasting().source()).arg(job.keys.len());
+    for name in job.keys.iter() {
+        command.arg(name);
+    }
+    command.arg(&job.arguments[0]).arg("").arg(now.to_string());
+    match command.query(&mut server.connection).unwrap() {
+        RedisReply::Array(values) => Ok(values.into_iter().map(value).collect()),
+        other => panic!("a script answers with a list, not {other:?}"),
+    }
+}
+
+fn holds(
+    server: &mut Server,
+    policies: &[Arc<Policies>],
+    rounds: &[(u64, Vec<Step>)],
+) -> TestCaseResult {
+    let _: () = server.run(&[b"FLUSHALL"]);
+    let mut states: HashMap<(usize, usize), State> = HashMap::new();
+    let mut now = START;
+    for (pause, steps) in rounds {
+        now += pause;
+        let (mut round, mut expected) = (Round::default(), Vec::<Decision>::new());
+        for (limiter, policies) in policies.iter().enumerate() {
+            let policy = policies.alone().unwrap();
+            let names = Names::new(&format!("limiter-{limiter}"), policies);
+            let mut batch = Batch::new();
+            for &(_, key, cost) in steps.iter().filter(|step| step.0 == limiter) {
+                batch.push(&names, Key::new(&format!("key {key}")).unwrap(), cost);
+                let state = states.entry((limiter, key)).or_insert_with(|| policy.initial_state());
+                expected.push(decision::take(policy, state, now, cost));
+            }
+            if !batch.is_empty() {
+                round.push(Arc::clone(policies), batch);
+            }
+        }
+        let jobs = round.jobs();
+        prop_assert_eq!(jobs.len(), 1);
+        let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
+        let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
+        round.settle(&answers, |one| decisions.push(one.map(|one| one.response.decision)));
+        let expected: Vec<_> = expected.into_iter().map(Ok).collect();
+        prop_assert_eq!(decisions, expected);
+    }
+    Ok(())
+}
+
+/// Random rounds of calls on limiters of these policies.
+pub(super) fn proven(policies: &[Arc<Policies>]) {
+    let server = std::cell::RefCell::new(Server::start());
+    let mut runner = TestRunner::new(crate::cases::cases(40));
+    let rounds = prop::collection::vec(any_round(policies.len()), 1..30);
+    let outcome = runner.run(&rounds, |rounds| holds(&mut server.borrow_mut(), policies, &rounds));
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn limiters_that_go_together_are_decided_as_if_each_went_alone() {
+    proven(&policies());
+}

@@ -1,0 +1,212 @@
+//! Booking ahead: under rates of all kinds, in several versions, among all other operations and with clock
+//! steps the Lua script does what [`tollgate::execute`] does, to the last field.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use tollgate::algorithm::{Algorithm as _, MAX_WAIT};
+use tollgate::key::Key;
+use tollgate::policy::Policy;
+use tollgate::policy::multi_policy::Response;
+use tollgate::policy::operation::{Bookings, Operation};
+use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::redis::{Batch, Names};
+
+use crate::algorithm::buckets::{BucketSpec, leaky};
+use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
+use crate::redis::operations::{KEYS, Model, in_memory, taken};
+use crate::redis::server::Server;
+use crate::redis::twins::{lasting, proven};
+
+/// One of each kind, by number, with a limit; buckets may begin full.
+fn rate(kind: usize, limit: u64, full: bool) -> Policy {
+    let rate = RateSpec { units: limit, period: SECOND, burst: limit };
+    match kind {
+        0 => RateSpec { units: 7, period: SECOND, burst: limit }.gcra(),
+        1 => RateSpec { units: limit, period: HOUR, burst: 3 }.gcra(),
+        2 => leaky(RateSpec { units: 3, ..rate }),
+        3 => BucketSpec { rate, initial: if full { limit } else { limit / 2 }, debt: limit % 3 }
+            .continuous(),
+        _ => BucketSpec { rate, initial: limit, debt: 2 }.continuous(),
+    }
+}
+
+/// One to three rates, by one or two subjects, in two versions with other numbers.
+fn any_versions() -> impl Strategy<Value = [Policies; 2]> {
+    let named = (0..5_usize, 2_u64..20, 2_u64..20, 0..2_usize);
+    prop::collection::vec(named, 1..4).prop_map(|kinds| {
+        let first = kinds[0].3;
+        let version = |full: bool| {
+            let named = kinds.iter().zip(["a", "b", "c"]).map(|(kind, name)| NamedPolicy {
+                name: name.into(),
+                // Some versions differ in nothing but how full a bucket begins.
+                policy: rate(kind.0, if full && kind.2 > 9 { kind.2 } else { kind.1 }, full),
+                // The first mentioned is number 0.
+                subject: usize::from(kind.3 != first),
+            });
+            Policies::several(named.collect()).unwrap()
+        };
+        [version(false), version(true)]
+    })
+}
+
+/// What is done, and with which of a few numbers.
+type Deed = (usize, usize);
+
+/// What was booked, and of which keys.
+type Booked = (Vec<Option<usize>>, Bookings);
+
+fn operation(
+    step: Step,
+    (kind, number): Deed,
+    policies: &Policies,
+    told: &[Response],
+    booked: &[Booked],
+    steps_back: bool,
+) -> Operation {
+    let units = step.cost.of(policies.named()[0].policy.limit()).max(1);
+    let lasting = [0, 30_000, SECOND, 20 * SECOND][number % 4];
+    match kind {
+        0..=7 => {
+            let max_wait = [MAX_WAIT, MAX_WAIT, 2 * MAX_WAIT, SECOND, 0][number % 5];
+            Operation::Book { cost: units, max_wait }
+        }
+        8..=13 => {
+            let booked = booked.iter().rev().nth(number / 4);
+            Operation::Unbook {
+                bookings: booked.map(|booked| booked.1.clone()).unwrap_or_default(),
+            }
+        }
+        14 if !told.is_empty() => {
+            let told = &told[told.len() - 1 - step.choice % 3 % told.len()];
+            Operation::Refund { units, taken: taken(policies, told) }
+        }
+        15 => Operation::TakeUpTo { units },
+        16 => Operation::Penalize { units },
+        17 if number == 0 => Operation::Reset,
+        18 if !steps_back => Operation::Block { lasting },
+        19 if !steps_back => Operation::Unblock,
+        20 if !steps_back => {
+            let own = |(index, named): (usize, &NamedPolicy)| {
+                let other = (0..5)
+                    .map(|kind| rate(kind, 2 + (units + 3 * lasting) % 9, units.is_multiple_of(2)));
+                let mut other = other.filter(|other| other.tag() == named.policy.tag());
+                (index != number).then(|| Arc::new(other.next().unwrap()))
+            };
+            let own = policies.named().iter().enumerate().map(own).collect();
+            Operation::Override { policies: own, lasting }
+        }
+        21 if !steps_back => Operation::ClearOverride,
+        _ => Operation::Take { cost: units },
+    }
+}
+
+fn equal(
+    server: &mut Server,
+    versions: &[Policies; 2],
+    trace: &[(Step, Deed)],
+    steps_back: bool,
+) -> TestCaseResult {
+    let _: () = server.run(&[b"FLUSHALL"]);
+    let script = lasting();
+    let names = Names::new("twins", &versions[0]);
+    let (mut model, mut told, mut booked) =
+        (Model::default(), Vec::<Response>::new(), Vec::<Booked>::new());
+    let mut log: Vec<String> = Vec::new();
+    let (mut now, mut reset_at, mut retry_at) = (START, START, START);
+    for steps in trace.chunk_by(|_, (next, _)| !next.choice.is_multiple_of(3)) {
+        let (first, (_, version)) = steps[0];
+        now = match steps_back {
+            true => first.time.from(now, reset_at, retry_at),
+            false => first.time.onward_from(now, reset_at, retry_at),
+        };
+        let policies = &versions[usize::from(version == 0)];
+        let (mut batch, mut expected) = (Batch::new(), Vec::new());
+        for &(step, deed) in steps {
+            let asked = operation(step, deed, policies, &told, &booked, steps_back);
+            let mut keys: Vec<_> = (0..policies.subjects())
+                .map(|subject| Some((step.choice >> subject) % KEYS))
+                .collect();
+            if let Operation::Unbook { .. } = asked
+                && deed.1 % 4 > 0
+                && let Some((of, _)) = booked.iter().rev().nth(deed.1 / 4)
+            {
+                keys.clone_from(of);
+            }
+            let books = matches!(asked, Operation::Book { .. } | Operation::Unbook { .. });
+            let whole = policies.subjects() > 1 && keys.iter().all(Option::is_some);
+            if books && deed.1 == 7 && whole {
+                keys[step.choice / 16 % 2] = None;
+            }
+            let texts: Vec<_> = keys.iter().map(|key| key.map(|key| key.to_string())).collect();
+            let named =
+                texts.iter().map(|text| text.as_deref().map(|text| Key::new(text).unwrap()));
+            let named: Vec<_> = named.collect();
+            batch.push_operation(&names, &named, None, asked.clone());
+            let executed = in_memory(&mut model, policies, &keys, now, &asked);
+            if !executed.bookings.is_empty() {
+                booked.push((keys.clone(), executed.bookings.clone()));
+            }
+            if matches!(asked, Operation::Take { .. } | Operation::Book { .. }) {
+                told.push(executed.response.clone());
+            }
+            let millis = |after: u64| now + after * 1_000;
+            retry_at = millis(executed.response.decision.retry_after_ms) + executed.units % 2;
+            reset_at = millis(executed.response.decision.reset_after_ms);
+            let (decision, units) = (executed.response.decision, executed.units);
+            log.push(format!("{now}: {keys:?} {asked:?}: {decision:?} {units}"));
+            expected.push((asked, executed));
+        }
+        let more = [String::new(), now.to_string()];
+        let executed = server.execute(script, policies, &batch, &more);
+        for (one, (asked, expected)) in executed.into_iter().zip(expected) {
+            let last = &log[log.len().saturating_sub(12)..];
+            prop_assert_eq!(one, Ok(expected), "{:?} at {}, after {:#?}", asked, now, last);
+        }
+    }
+    Ok(())
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<(Step, Deed)>> {
+    let deeds = prop::collection::vec((0..28_usize, 0..8_usize), 200);
+    (any_trace(200), deeds).prop_map(|(trace, deeds)| trace.into_iter().zip(deeds).collect())
+}
+
+#[test]
+fn bookings_in_lua_equal_rust() {
+    let cases = (any_versions(), any_steps());
+    proven(cases, |server, (versions, trace)| equal(server, &versions, &trace, false));
+}
+
+#[test]
+fn bookings_in_lua_equal_rust_also_when_the_clock_steps_back() {
+    let cases = (any_versions(), any_steps());
+    proven(cases, |server, (versions, trace)| equal(server, &versions, &trace, true));
+}
+
+#[test]
+fn nothing_is_booked_under_what_is_no_rate() {
+    let mut server = Server::start();
+    let policies = [rate(0, 5, true), WindowSpec { limit: 5, window: SECOND }.policy()];
+    let named = policies.into_iter().zip(["a", "b"]).map(|(policy, name)| NamedPolicy {
+        name: name.into(),
+        policy,
+        subject: 0,
+    });
+    let policies = Policies::several(named.collect()).unwrap();
+    let names = Names::new("twins", &policies);
+    let mut model = Model::default();
+    let mut batch = Batch::new();
+    let keys = [Some(Key::new("0").unwrap())];
+    let asked = [Operation::Book { cost: 1, max_wait: SECOND }, Operation::Take { cost: 2 }];
+    for asked in &asked {
+        batch.push_operation(&names, &keys, None, asked.clone());
+    }
+    let more = [String::new(), START.to_string()];
+    let executed = server.execute(lasting(), &policies, &batch, &more);
+    for (one, asked) in executed.into_iter().zip(&asked) {
+        assert_eq!(one, Ok(in_memory(&mut model, &policies, &[Some(0)], START, asked)));
+    }
+}

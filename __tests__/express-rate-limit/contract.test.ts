@@ -6,7 +6,7 @@ import { type ClientHits, TollgateStore } from '../../ts/middleware/express-rate
 import { FakeClock } from '../clock.js'
 import { warningsOf } from '../middleware/warnings.js'
 import { until } from '../servers/until.js'
-import { describeEach } from './places.js'
+import { describeEach } from './stores.js'
 
 const WINDOW_MS = 60_000
 const OPTIONS = { windowMs: WINDOW_MS } as Options

@@ -11,7 +11,7 @@ import { warningsOf as processWarningsOf } from '../middleware/warnings.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { App } from './app.js'
-import { describeEach } from './places.js'
+import { describeEach } from './stores.js'
 
 /** Answers as the path of the request says. */
 const answers: RequestHandler = async (req, res) => {

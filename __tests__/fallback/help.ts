@@ -1,6 +1,6 @@
 import type { OnStoreFailure, Override, Policies, Policy } from '../../ts/index.js'
 import { type KeyOf, type LimitNames, RateLimiter, RedisStore } from '../../ts/index.js'
-import type { AnyLimiter } from '../operations/places.js'
+import type { AnyLimiter } from '../operations/stores.js'
 import { openedRedis } from '../redis/opened.js'
 import { until } from '../servers/until.js'
 

@@ -3,7 +3,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore } from 'tollgate'
-import { ready } from '../redis/ready.mjs'
+import { ready } from '../redis/programs/ready.mjs'
 
 const { url, policies, share, inFlight, pauseMs, ms, commandTimeoutMs } = JSON.parse(process.argv[2])
 const store = new RedisStore({ url, commandTimeoutMs, connectTimeoutMs: 500 })

@@ -1,6 +1,6 @@
 import { fixedWindow, gcra, slidingLogs } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './places.js'
+import { PLACES } from './stores.js'
 
 describe.each(PLACES)('block: $name', (place) => {
   test('every call is refused until it ends, whatever room there is', async () => {

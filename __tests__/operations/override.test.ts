@@ -11,7 +11,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './places.js'
+import { PLACES } from './stores.js'
 
 const refill = { tokens: 1, every: '1h' } as const
 const logs = slidingLogs({ limits: { short: { limit: 3, window: '1h' }, long: { limit: 9, window: '1d' } } })

@@ -13,7 +13,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './places.js'
+import { PLACES } from './stores.js'
 
 const limits = { all: { limit: 10, window: '1h' } } as const
 const TEN: readonly Policy[] = [

@@ -16,7 +16,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './places.js'
+import { PLACES } from './stores.js'
 
 const TEN: readonly Exclude<Policy<never>, SlidingCounterPolicy>[] = [
   gcra({ limit: 10, period: '1h' }),

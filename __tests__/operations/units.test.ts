@@ -1,6 +1,6 @@
 import { fixedWindow, gcra, type Policy, slidingLog, slidingWindow, tokenBucket } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './places.js'
+import { PLACES } from './stores.js'
 
 const FIVE: readonly Policy[] = [
   gcra({ limit: 5, period: '1h' }),

@@ -17,7 +17,7 @@ import { timers } from '../../ts/platform/timers.js'
 import { FakeClock } from '../clock.js'
 import { anything, rejectionOf } from '../failure.js'
 import { until } from '../servers/until.js'
-import { LIVE_PLACES } from './places.js'
+import { LIVE_PLACES } from './stores.js'
 
 /** A slot every 40 ms. */
 const PACER = gcra({ limit: 25, period: '1s', burst: 1 })

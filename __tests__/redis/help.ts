@@ -63,8 +63,8 @@ export function hammer(work: Work, skewMs = 0): Promise<ChildProcess> {
 
 /** A process of a program beside this file that is ready to begin; its clock is shifted. */
 export async function skewed(program: string, work: unknown, skewMs: number): Promise<ChildProcess> {
-  const child = fork(join(__dirname, program), [JSON.stringify(work)], {
-    execArgv: ['--import', pathToFileURL(join(__dirname, 'skew.mjs')).href],
+  const child = fork(join(__dirname, 'programs', program), [JSON.stringify(work)], {
+    execArgv: ['--import', pathToFileURL(join(__dirname, 'programs', 'skew.mjs')).href],
     env: { ...process.env, SKEW_MS: `${skewMs}` },
   })
   await message(child)

@@ -6,7 +6,7 @@ import { link, Release, ROOT } from '../package/release.js'
 import { freePort } from '../servers/ports.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
-import { Bridge } from '../wasm/redis/places.js'
+import { Bridge } from '../wasm/redis/stores.js'
 import { ADDON_RIGHTS, BUN, DENO, NODE, type Served, serve, serveByWorkerd, told } from './runtime.js'
 
 let release: Release

@@ -1,6 +1,6 @@
 /** Arguments that a function of `tollgate/wasm` does not take are errors. */
 import * as wasm from '../../ts/wasm/index.js'
-import { CORE, functionsOf, refusesSurplus, type Takes } from '../surplus.js'
+import { CORE, functionsOf, refusesSurplus, type Takes } from '../api/surplus.js'
 
 const TAKES: Readonly<Record<string, Takes>> = {
   ...CORE,

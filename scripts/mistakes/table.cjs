@@ -1,6 +1,6 @@
 /**
  * Mistakes that users make naturally, and what the error or the warning of each must tell: the fix.
- * `node scripts/mistakes.mjs` prints them; `__tests__/mistakes.test.ts` holds that each fails or is warned of, and that the
+ * `node scripts/mistakes.mjs` prints them; `__tests__/api/mistakes.test.ts` holds that each fails or is warned of, and that the
  * message names the fix.
  */
 

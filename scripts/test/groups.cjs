@@ -1,6 +1,6 @@
 /**
  * The tests in groups that can run side by side, on machines of their own. Every test file is in exactly one of them:
- * `__tests__/groups.test.ts` holds that.
+ * `__tests__/repository/groups.test.ts` holds that.
  */
 
 /**
@@ -25,11 +25,12 @@ const GROUPS = [
     title: 'the embedded store, options, middleware, the command line: needs nothing but Node.js',
     isQuick: true,
     tests: [
-      '{bad-input,duration,events,limiter,memory-ledgers,memory-store,mistakes,surplus,turns,types,workers}',
-      'cli/{command-line,log-line,order,pages,policy-text,simulate,suggest,words}',
+      'api/{bad-input,duration,events,limiter,mistakes,surplus,types,yield-tick}',
+      'cli/{command-line,format,log-line,pages,policy-text,reorder-buffer,simulate,suggest}',
       'fallback/{options,share}',
+      'memory/{limiters,store,workers}',
       'metrics/limiter',
-      'middleware/{clients,edge,endings,headers,invalid-input,ip-key,options,responses,types}',
+      'middleware/{clients,edge,headers,invalid-input,ip-key,options,request-ends,responses,types}',
       'operations/{bad-input,conditions}',
       'policies/calendar-window',
     ],
@@ -43,14 +44,17 @@ const GROUPS = [
     // For the operations on its store, which `npm test` leaves out.
     wasm: true,
     tests: [
-      '{bench-guard,defects,groups,house,redis-store,short-durations,workflows}',
+      'api/short-durations',
       'express-rate-limit/contract',
       'fallback/modes',
       'metrics/{prometheus,store}',
       'middleware/failures',
-      'operations/{block,override,refund,reserve,several,units,wait}',
+      'operations/{block,many,override,refund,reserve,units,wait}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
-      'redis/{faked-timers,faults,listening,operations,options,repeats,rounds}',
+      'redis/store',
+      'redis/calls/{duplicates,faked-timers,flushes,operations}',
+      'redis/connection/{faults,inline-io,options}',
+      'repository/*',
       'simulation/quick',
     ],
     cargo: ['test --lib'],
@@ -73,24 +77,25 @@ const GROUPS = [
     title: 'Redis: connections, lifetimes, processes, outages; the commands that look into it',
     system: ['ensure-redis'],
     tests: [
-      'cli/{act,inspect,places,redis-pages,top,unused}',
+      'cli/redis/*',
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
       'policies/calendar-processes',
-      'redis/{holds,lifetime,noted-policies,processes,refusals,status,waiting,ways}',
+      'redis/calls/{holds,policy-registry,processes,waiting}',
+      'redis/connection/{connection-options,lifetime,permissions,status}',
     ],
   },
   {
     name: 'cluster',
     title: 'Redis Cluster and Sentinel, TLS, and the servers that the tests start',
     system: ['ensure-redis'],
-    tests: ['redis/{cluster,sentinel}', 'servers/*'],
+    tests: ['redis/connection/{cluster,sentinel}', 'servers/*'],
   },
   {
     name: 'chaos',
     title: 'faults under load, and floods of keys',
     system: ['ensure-redis'],
-    tests: ['chaos/*', 'flood'],
+    tests: ['chaos/*', 'memory/flood'],
   },
   {
     name: 'wasm',
@@ -137,7 +142,7 @@ const GROUPS = [
     system: ['ensure-redis'],
     typed: ['__tests__/docs'],
     wasm: true,
-    tests: ['demo', 'docs/*', 'examples/*'],
+    tests: ['docs/*', 'examples/*'],
   },
 ]
 

@@ -1,7 +1,7 @@
 /** `RedisStore.from` as browsers, Deno and workerd are given it, run where nothing of Node's is, over a real server. */
 import { type Context, runInContext } from 'node:vm'
 import { browser, worker } from '../bundled.js'
-import { aServer, ioredis } from './places.js'
+import { aServer, ioredis } from './stores.js'
 
 const opened = aServer()
 

@@ -2,7 +2,7 @@
 import * as native from '../../../ts/index.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, type Reserved, slidingLog } from '../../../ts/wasm/index.js'
 import { rejectionOf } from '../../failure.js'
-import { aServer, ioredis, WAYS, type Way } from './places.js'
+import { aServer, ioredis, WAYS, type Way } from './stores.js'
 
 const opened = aServer()
 

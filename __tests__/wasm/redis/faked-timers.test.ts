@@ -2,8 +2,8 @@
 import { createClient } from 'redis'
 import { timers } from '../../../ts/platform/timers.js'
 import { gcra, RateLimiter, RedisStore } from '../../../ts/wasm/index.js'
-import { withFakedTimers } from '../../redis/with-faked-timers.js'
-import { aServer, WAYS } from './places.js'
+import { withFakedTimers } from '../../redis/programs/with-faked-timers.js'
+import { aServer, WAYS } from './stores.js'
 
 const over = aServer()
 

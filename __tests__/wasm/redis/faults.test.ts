@@ -4,7 +4,7 @@ import { fixedWindow, RateLimiter, RedisStore, type RunCommand } from '../../../
 import { rejectionOf } from '../../failure.js'
 import { type Outcome, outcome } from '../../redis/help.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { ioredis, WAYS } from './places.js'
+import { ioredis, WAYS } from './stores.js'
 
 const TIMEOUT_MS = 300
 /** What a busy machine may add to a deadline. */

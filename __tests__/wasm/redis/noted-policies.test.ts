@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as native from '../../../ts/index.js'
 import { gcra, type PoliciesWarning, RateLimiter } from '../../../ts/wasm/index.js'
 import { until } from '../../servers/until.js'
-import { aServer, WAYS } from './places.js'
+import { aServer, WAYS } from './stores.js'
 
 const opened = aServer()
 

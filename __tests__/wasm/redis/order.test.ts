@@ -1,7 +1,7 @@
 /** Calls on a key are decided in the order in which they are made, also where rounds are sent again. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { calendarWindow, fixedWindow, RateLimiter, RedisStore, type RunCommand } from '../../../ts/wasm/index.js'
-import { aServer, ioredis } from './places.js'
+import { aServer, ioredis } from './stores.js'
 
 const opened = aServer()
 

@@ -5,7 +5,7 @@ import * as wasm from '../../../ts/wasm/index.js'
 import { atRate, inAnySpan, inEachOpenedWindow, type Law } from '../../redis/laws.js'
 import { CASES } from '../cases.js'
 import { type AnyLimiter, Random, Traced, TracedClock } from '../trace.js'
-import { aServer, ioredis, WAYS } from './places.js'
+import { aServer, ioredis, WAYS } from './stores.js'
 
 const opened = aServer()
 

@@ -1,0 +1,186 @@
+import { fixedWindow, gcra, type Policy, RateLimiter, tokenBucket } from '../../ts/index.js'
+import { limiterOf } from '../clock.js'
+
+const POLICIES: readonly Policy[] = [
+  fixedWindow({ limit: 3, window: '1s' }),
+  tokenBucket({ capacity: 3, refill: { tokens: 3, every: '1s' } }),
+  gcra({ limit: 3, period: '1s' }),
+]
+
+describe.each(POLICIES)('$algorithm', (policy) => {
+  test('a lone caller gets the limit, the last unit is told, then it is refused', async () => {
+    const { limiter } = limiterOf(policy)
+    const statuses = []
+    for (let call = 0; call < 4; call++) {
+      const { status, allowed, remaining } = await limiter.take('user:42')
+      statuses.push([status, allowed, remaining])
+    }
+    expect(statuses).toEqual([
+      ['allowed', true, 2],
+      ['allowed', true, 1],
+      ['allowed-last', true, 0],
+      ['refused', false, 0],
+    ])
+  })
+
+  test('retryAfterMs is exact, to the millisecond', () => {
+    const { limiter, clock } = limiterOf(policy)
+    limiter.takeSync('user:42', 3)
+    const refused = limiter.takeSync('user:42', 2)
+    const wait = refused.retryAfterMs as number
+    expect(wait).toBeGreaterThan(0)
+    clock.advance(wait - 1)
+    expect(limiter.takeSync('user:42', 2).allowed).toBe(false)
+    clock.advance(1)
+    expect(limiter.takeSync('user:42', 2).allowed).toBe(true)
+  })
+
+  test('after resetAfterMs the key is as if never used, and not before', async () => {
+    const { limiter, clock } = limiterOf(policy)
+    const { resetAfterMs } = limiter.takeSync('user:42', 2)
+    clock.advance(resetAfterMs - 1)
+    expect((await limiter.peek('user:42')).resetAfterMs).toBe(1)
+    clock.advance(1)
+    expect(await limiter.peek('user:42')).toMatchObject({ remaining: 3, resetAfterMs: 0 })
+  })
+
+  test('a cost above the limit is impossible: it is refused for good and charges nothing', async () => {
+    const { limiter } = limiterOf(policy)
+    const decision = await limiter.take('user:42', 4)
+    expect(decision).toMatchObject({ allowed: false, status: 'impossible', retryAfterMs: null, remaining: 3 })
+    expect(limiter.takeSync('user:42', 3).status).toBe('allowed-last')
+  })
+})
+
+test('a decision is a plain object with every number, by policy too', async () => {
+  const { limiter, clock } = limiterOf(gcra({ limit: 100, period: '1m', burst: 20 }))
+  const decision = await limiter.take('user:42', { cost: 5 })
+  expect(decision).toEqual({
+    allowed: true,
+    status: 'allowed',
+    policy: 'default',
+    limit: 20,
+    remaining: 15,
+    retryAfterMs: 0,
+    resetAfterMs: 3_000,
+    policies: { default: { limit: 20, remaining: 15, retryAfterMs: 0, resetAfterMs: 3_000 } },
+    at: clock.read(),
+    source: 'store',
+  })
+  expect(Object.getPrototypeOf(decision)).toBe(Object.prototype)
+  expect(JSON.parse(JSON.stringify(decision))).toEqual(decision)
+})
+
+test('refused and impossible decisions have the same shape', () => {
+  const { limiter } = limiterOf(fixedWindow({ limit: 2, window: 1_000 }))
+  const allowed = limiter.takeSync('a', 2)
+  const refused = limiter.takeSync('a')
+  const impossible = limiter.takeSync('a', 3)
+  expect(Object.keys(refused)).toEqual(Object.keys(allowed))
+  expect(Object.keys(impossible)).toEqual(Object.keys(allowed))
+  const numbers = { limit: 2, remaining: 0, resetAfterMs: 1_000 }
+  expect(refused.policies.default).toEqual({ ...numbers, retryAfterMs: 1_000 })
+  expect(impossible.policies.default).toEqual({ ...numbers, retryAfterMs: null })
+})
+
+test('the system clock decides in microseconds, and decisions tell its time', () => {
+  const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }))
+  const before = Date.now()
+  const { at } = limiter.takeSync('a')
+  expect(at).toBeGreaterThanOrEqual(before)
+  expect(at).toBeLessThanOrEqual(Date.now() + 1)
+  const times = Array.from({ length: 50 }, () => limiter.takeSync('b').at)
+  expect(times.some((time) => !Number.isInteger(time))).toBe(true)
+})
+
+test('takeMany decides each key by itself, in order, with one cost or a cost for each', async () => {
+  const { limiter } = limiterOf(fixedWindow({ limit: 2, window: '1s' }))
+  const same = await limiter.takeMany(['a', 'b', 'a', 'a'])
+  expect(same.map((decision) => decision.status)).toEqual(['allowed', 'allowed', 'allowed-last', 'refused'])
+  const costs = await limiter.takeMany(['b', 'c', 'd'], [1, 2, 3])
+  expect(costs.map((decision) => decision.status)).toEqual(['allowed-last', 'allowed-last', 'impossible'])
+  const cost = await limiter.takeMany(['e', 'f'], { cost: 2 })
+  expect(cost.map((decision) => decision.remaining)).toEqual([0, 0])
+  expect(await limiter.takeMany([])).toEqual([])
+})
+
+test('calls made in one go take effect in call order', async () => {
+  const { limiter } = limiterOf(fixedWindow({ limit: 3, window: '1s' }))
+  const calls = [limiter.take('a'), limiter.take('a', 2), limiter.take('a'), limiter.takeMany(['a'])]
+  const [first, second, third] = await Promise.all(calls)
+  expect([first, second, third]).toMatchObject([{ remaining: 2 }, { remaining: 0 }, { status: 'refused' }])
+})
+
+test('peek answers what take would, with the numbers as they stand, and takes nothing', async () => {
+  const { limiter } = limiterOf(fixedWindow({ limit: 3, window: '1s' }))
+  expect(await limiter.peek('a')).toMatchObject({ status: 'allowed', remaining: 3, resetAfterMs: 0 })
+  limiter.takeSync('a', 2)
+  expect(await limiter.peek('a')).toMatchObject({ status: 'allowed-last', remaining: 1, resetAfterMs: 1_000 })
+  expect(await limiter.peek('a', 2)).toMatchObject({ status: 'refused', remaining: 1, retryAfterMs: 1_000 })
+  expect(await limiter.peek('a', 4)).toMatchObject({ status: 'impossible', retryAfterMs: null })
+  expect(await limiter.peek('a', 0)).toMatchObject({ status: 'allowed', remaining: 1, retryAfterMs: 0 })
+  expect(await limiter.peek('a', { cost: 0 })).toMatchObject({ remaining: 1 })
+})
+
+test('reset makes one key as if never used', async () => {
+  const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1s' }))
+  await limiter.takeMany(['a', 'b'])
+  await limiter.reset('a')
+  await limiter.reset('never seen')
+  expect(limiter.takeSync('a').allowed).toBe(true)
+  expect(limiter.takeSync('b').allowed).toBe(false)
+})
+
+test('the policies can be inspected, and not changed', () => {
+  const { limiter } = limiterOf(gcra({ limit: 100, period: '1m' }))
+  expect(limiter.policies).toEqual({ default: { algorithm: 'gcra', limit: 100, period: 60_000, burst: 100 } })
+  expect(Object.isFrozen(limiter.policies)).toBe(true)
+  expect(Object.isFrozen(limiter.policies.default)).toBe(true)
+})
+
+test('a closed limiter refuses calls with CLOSED, and may be closed again', async () => {
+  const { limiter } = limiterOf(gcra({ limit: 1, period: '1s' }))
+  await limiter.ready()
+  await limiter.close()
+  await limiter.close()
+  const closed = expect.objectContaining({ name: 'TollgateError', code: 'CLOSED', charged: false })
+  expect(() => limiter.takeSync('a')).toThrow(closed)
+  await expect(limiter.take('a')).rejects.toEqual(closed)
+  await expect(limiter.takeMany(['a'])).rejects.toEqual(closed)
+  await expect(limiter.peek('a')).rejects.toEqual(closed)
+  await expect(limiter.reset('a')).rejects.toEqual(closed)
+  await expect(limiter.ready()).rejects.toEqual(closed)
+})
+
+test('await using closes it', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }))
+  await limiter[Symbol.asyncDispose]()
+  await expect(limiter.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
+test('each limiter without a store has one of its own', () => {
+  const policy = gcra({ limit: 1, period: '1h' })
+  const [one, other] = [new RateLimiter(policy), new RateLimiter(policy)]
+  expect(one.takeSync('a').allowed).toBe(true)
+  expect(other.takeSync('a').allowed).toBe(true)
+  expect(one).toBeInstanceOf(RateLimiter)
+})
+
+test('a limiter admits exactly its law over a long trace of the real clock', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 1_001, period: '1s', burst: 7 }))
+  const admitted: number[] = []
+  const until = Date.now() + 10_000
+  while (admitted.length < 300 && Date.now() < until) {
+    const decision = await limiter.take('hot')
+    if (decision.allowed) {
+      admitted.push(Math.round(decision.at * 1_000))
+    }
+  }
+  expect(admitted).toHaveLength(300)
+  admitted.forEach((first, index) => {
+    for (let last = index; last < admitted.length; last++) {
+      const bound = 7 * 1_000_000 + ((admitted[last] as number) - first) * 1_001
+      expect((last - index + 1) * 1_000_000).toBeLessThanOrEqual(bound)
+    }
+  })
+})

@@ -1,0 +1,137 @@
+/** Arguments that a function does not take are errors: they were meant to do something. */
+
+import * as core from '../../ts/index.js'
+import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
+import * as metrics from '../../ts/metrics/index.js'
+import * as express from '../../ts/middleware/express.js'
+import * as expressRateLimit from '../../ts/middleware/express-rate-limit.js'
+import { TollgateStore } from '../../ts/middleware/express-rate-limit.js'
+import * as fastify from '../../ts/middleware/fastify.js'
+import * as fetch from '../../ts/middleware/fetch.js'
+import * as hono from '../../ts/middleware/hono.js'
+import * as koa from '../../ts/middleware/koa.js'
+import * as nest from '../../ts/middleware/nest.js'
+import { failureOf } from '../failure.js'
+import { Collector } from '../metrics/collect.js'
+import { CORE, functionsOf, methodsOf, refusesSurplus, type Takes } from './surplus.js'
+
+const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1m' }))
+const options = 'an object of options'
+const middleware = { limiter, key: () => 'a' }
+const ipKey: Takes = [['192.0.2.1', {}], `ipKey takes an address and ${options}`]
+const rateLimit: Takes = [[middleware], `rateLimit takes ${options}`]
+const store = new RedisStore('redis://127.0.0.1:9')
+
+afterAll(() => store.close())
+
+/** The modules, and what their functions take. */
+const MODULES: readonly (readonly [string, object, Readonly<Record<string, Takes>>])[] = [
+  [
+    'tollgate',
+    core,
+    {
+      ...CORE,
+      RedisStore: [['redis://127.0.0.1:9', {}], `RedisStore takes a URL and ${options}`],
+      'RedisStore.on': [['down', () => {}], 'on takes an event and a listener'],
+      'RedisStore.status': [[], 'status takes no arguments'],
+    },
+  ],
+  ['tollgate/express', express, { ipKey, rateLimit }],
+  ['tollgate/fastify', fastify, { ipKey, rateLimit }],
+  ['tollgate/koa', koa, { ipKey, rateLimit }],
+  ['tollgate/hono', hono, { ipKey, rateLimit }],
+  [
+    'tollgate/fetch',
+    fetch,
+    { ipKey, withRateLimit: [[() => new Response(), middleware], `withRateLimit takes a handler and ${options}`] },
+  ],
+  [
+    'tollgate/nest',
+    nest,
+    {
+      ipKey,
+      RateLimit: [[false], `RateLimit takes ${options}, or false`],
+      'RateLimitModule.forRoot': [[middleware], `forRoot takes ${options}`],
+      'RateLimitModule.forRootAsync': [[{ useFactory: () => middleware }], `forRootAsync takes ${options}`],
+    },
+  ],
+  [
+    'tollgate/metrics',
+    metrics,
+    {
+      instrument: [[limiter, { name: 'a' }], `instrument takes a limiter and ${options}`],
+      instrumentStore: [[store, { name: 'a' }], `instrumentStore takes a store and ${options}`],
+    },
+  ],
+  ['tollgate/express-rate-limit', expressRateLimit, { TollgateStore: [[{}], `TollgateStore takes ${options}`] }],
+]
+
+/** What frameworks and libraries call, and may call with more in a later version. */
+const CALLED_BY_OTHERS = [
+  /^default$/,
+  /^RateLimitGuard/,
+  /^RateLimitModule$/,
+  /^TollgateStore\.(init|get|increment|decrement|resetKey)$/,
+]
+
+/** What is an error whatever it is given. */
+const ERRORS = [/^RedisStore\.from$/]
+
+const LENIENT = [...CALLED_BY_OTHERS, ...ERRORS]
+
+describe.each(MODULES)('%s', (_name, module, takes) => {
+  const cases = Object.entries(takes)
+
+  test('all of its functions stand here', () => {
+    const found = functionsOf(module).filter((name) => !LENIENT.some((pattern) => pattern.test(name)))
+    const methods = Object.keys(takes).filter((name) => name.startsWith('Reservation.'))
+    expect([...found, ...methods].sort()).toEqual(Object.keys(takes).sort())
+  })
+
+  test.each(cases)('%s', async (name, expected) => {
+    const [owner, method] = name.split('.') as [string, string | undefined]
+    if (method === undefined) {
+      return refusesSurplus(module, name, expected, false)
+    }
+    const { RateLimitModule } = nest
+    const subjects: Record<string, object> = { RateLimiter: limiter, RedisStore: store, RateLimitModule }
+    const subject = owner === 'Reservation' ? await limiter.reserve('b', 1) : (subjects[owner] as object)
+    const isAsync = owner === 'Reservation' || (owner === 'RateLimiter' && method !== 'takeSync')
+    await refusesSurplus(subject, method, expected, isAsync)
+  })
+})
+
+test('a reservation has no other methods', async () => {
+  const reservation = await limiter.reserve('c', 1)
+  expect(methodsOf(reservation).map((name) => `Reservation.${name}`)).toEqual(
+    Object.keys(CORE).filter((name) => name.startsWith('Reservation.')),
+  )
+})
+
+test('a limiter with metrics refuses what the limiter refuses, and nothing is taken', async () => {
+  const { meter } = new Collector()
+  const own = new RateLimiter(gcra({ limit: 9, period: '1m' }))
+  const recorded = metrics.instrument(own, { name: 'a', meter })
+  for (const [name, takes] of Object.entries(CORE).filter(([name]) => name.startsWith('RateLimiter.'))) {
+    await refusesSurplus(recorded, name.slice('RateLimiter.'.length), takes, name !== 'RateLimiter.takeSync')
+  }
+  expect(own.takeSync('a')).toMatchObject({ status: 'allowed', remaining: 8 })
+})
+
+test('an index that map passes is no cost, nor the whole array an option', async () => {
+  const calls = await Promise.allSettled(['a', 'b'].map(limiter.take, limiter))
+  expect(calls.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  expect(failureOf(() => [{ limit: 1, period: '1s' as const }].map(gcra)).message).toMatch('got 3 arguments')
+})
+
+test('what ends something takes what handlers pass', async () => {
+  const own = new RateLimiter(gcra({ limit: 9, period: '1m' }))
+  const [ready, close] = [own.ready.bind(own), own.close.bind(own)] as ((...args: unknown[]) => Promise<void>)[]
+  await ready?.('SIGTERM', 15)
+  await close?.('SIGTERM', 15)
+  expect(failureOf(() => own.takeSync('a')).code).toBe('CLOSED')
+  const hits = new TollgateStore()
+  hits.init({ windowMs: 1_000 })
+  await (hits.increment as (...args: unknown[]) => Promise<unknown>).call(hits, 'a', {})
+  await (hits.shutdown as (...args: unknown[]) => Promise<unknown>).call(hits, 'SIGTERM')
+})

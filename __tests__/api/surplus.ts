@@ -1,0 +1,102 @@
+/** What every public function takes, for the tests that give it one argument more. */
+import { failureOf, rejectionOf } from '../failure.js'
+
+/** Arguments that a function takes, as many as it can, and how its error says so. */
+export type Takes = readonly [args: readonly unknown[], rule: string]
+
+const policy = { algorithm: 'gcra', limit: 9, period: 60_000, burst: 9 }
+const window = { limit: 1, window: '1s' }
+const options = 'an object of options'
+const duration = '1s'
+
+/** The functions of `tollgate` and `tollgate/wasm`: by their names; constructors and methods by those of their classes. */
+export const CORE: Readonly<Record<string, Takes>> = {
+  gcra: [[{ limit: 1, period: '1s' }], `gcra takes ${options}`],
+  tokenBucket: [[{ capacity: 1, refill: { tokens: 1, every: '1s' } }], `tokenBucket takes ${options}`],
+  leakyBucket: [[{ capacity: 1, leak: { units: 1, every: '1s' } }], `leakyBucket takes ${options}`],
+  fixedWindow: [[window], `fixedWindow takes ${options}`],
+  calendarWindow: [[{ limit: 1, every: 'day' }], `calendarWindow takes ${options}`],
+  slidingWindow: [[window], `slidingWindow takes ${options}`],
+  slidingCounter: [[window], `slidingCounter takes ${options}`],
+  slidingLog: [[window], `slidingLog takes ${options}`],
+  slidingLogs: [[{ limits: { a: window } }], `slidingLogs takes ${options}`],
+  windowMsOf: [[policy, 'a'], 'windowMsOf takes a policy and the name of a limit'],
+  RateLimiter: [[policy, {}], `RateLimiter takes a policy, or policies by name, and ${options}`],
+  'RateLimiter.take': [['a', 1], 'take takes a key and a cost or options'],
+  'RateLimiter.takeSync': [['a', 1], 'takeSync takes a key and a cost or options'],
+  'RateLimiter.takeMany': [[['a'], 1], 'takeMany takes an array of keys, and their costs or options'],
+  'RateLimiter.takeUpTo': [['a', 1, {}], 'takeUpTo takes a key, units and options'],
+  'RateLimiter.peek': [['a', 1], 'peek takes a key and a cost or options'],
+  'RateLimiter.reserve': [['a', 1, {}], 'reserve takes a key, units and options'],
+  'RateLimiter.penalize': [['a', 1, {}], 'penalize takes a key, units and options'],
+  'RateLimiter.refund': [[{}, 1], 'refund takes a decision and units'],
+  'RateLimiter.wait': [['a', {}], 'wait takes a key and options'],
+  'RateLimiter.reset': [['a', {}], 'reset takes a key and options'],
+  'RateLimiter.block': [['a', duration, {}], 'block takes a key, a duration and options'],
+  'RateLimiter.unblock': [['a', {}], 'unblock takes a key and options'],
+  'RateLimiter.override': [['a', { limit: 5 }, { ttl: duration }], 'override takes a key, numbers and options'],
+  'RateLimiter.clearOverride': [['a', {}], 'clearOverride takes a key and options'],
+  'Reservation.commit': [[1], 'commit takes the actual units'],
+  'Reservation.cancel': [[], 'cancel takes no arguments'],
+  MemoryStore: [[{}], `MemoryStore takes ${options}`],
+}
+
+/** What takes whatever it is given, and why. */
+const LENIENT = [
+  // Called by handlers of signals and of promises, which pass arguments, and what it leaves undone is not seen.
+  /\.(close|shutdown|ready|Symbol\(\w+\.asyncDispose\))$/,
+  // A predicate is passed to `filter` and `find`.
+  /^TollgateError(\.is)?$/,
+  // Inner: called by limiters alone.
+  /Store\.open$/,
+]
+
+/** The names of the functions of a module, but for those that take whatever they are given. */
+export function functionsOf(module: object): string[] {
+  const names = Object.entries(module).flatMap(([name, value]) => {
+    if (typeof value !== 'function') {
+      return []
+    }
+    const own = Object.getOwnPropertyNames(value).filter((key) => !['length', 'name', 'prototype'].includes(key))
+    const members = [...own.filter((key) => typeof value[key] === 'function'), ...methodsOf(value.prototype)]
+    return [name, ...members.map((member) => `${name}.${member}`)]
+  })
+  return names.filter((name) => !LENIENT.some((pattern) => pattern.test(name)))
+}
+
+/** The names of the methods that an object has, of itself or of its classes. */
+export function methodsOf(object: object | undefined): string[] {
+  const names = new Set<string>()
+  for (let owner = object; owner && owner !== Object.prototype; owner = Object.getPrototypeOf(owner)) {
+    for (const key of Reflect.ownKeys(owner)) {
+      if (owner === Error.prototype || key === 'constructor') {
+        continue
+      }
+      if (typeof Object.getOwnPropertyDescriptor(owner, key)?.value === 'function') {
+        names.add(String(key))
+      }
+    }
+  }
+  return [...names]
+}
+
+/**
+ * Gives a function one argument more than it takes.
+ *
+ * @param subject - What has the function: a module, a class or an object.
+ */
+export async function refusesSurplus(subject: object, name: string, [args, rule]: Takes, isAsync: boolean) {
+  const call = Reflect.get(subject, name) as (...given: unknown[]) => unknown
+  const isClass = /^class\b/.test(Function.prototype.toString.call(call))
+  const count = args.length + 1
+  for (const surplus of [undefined, {}]) {
+    const given = [...args, surplus]
+    const run = () => (isClass ? Reflect.construct(call, given) : Reflect.apply(call, subject, given))
+    const { code, message } = isAsync ? await rejectionOf(run() as Promise<unknown>) : failureOf(run)
+    // Some say how to mend it, too.
+    expect([code, message.replace(/(?<=got \d+ arguments?): .+$/, '')]).toEqual([
+      'INVALID_OPTION',
+      `${rule}, got ${count} ${count === 1 ? 'argument' : 'arguments'}`,
+    ])
+  }
+}

@@ -1,0 +1,254 @@
+/** `tollgate inspect` against a real Redis: it tells of every algorithm what a limiter says, and writes nothing. */
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { textOfPolicy } from '../../../ts/cli/policy-text.js'
+import type { Look } from '../../../ts/cli/redis/inspect.js'
+import {
+  calendarWindow,
+  type Decision,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  type Policy,
+  RateLimiter,
+  RedisStore,
+  type Reserved,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+} from '../../../ts/index.js'
+import { openedRedis } from '../../redis/opened.js'
+import { RedisServer } from '../../servers/redis-server.js'
+import { tollgate } from '../command.js'
+import { commandsOf, expectQuiet, expectReading, json } from './server.js'
+
+const redis = openedRedis()
+const folder = mkdtempSync(join(tmpdir(), 'tollgate-inspect-'))
+
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** Slow, so that nothing drains while a command begins. */
+const POLICIES = {
+  gcra: gcra({ limit: 20, period: '20d' }),
+  burst: gcra({ limit: 7, period: '7d', burst: 20 }),
+  bucket: tokenBucket({ capacity: 20, refill: { tokens: 1, every: '1d' } }),
+  low: tokenBucket({ capacity: 20, refill: { tokens: 1, every: '1d' }, initial: 15 }),
+  interval: tokenBucket({ capacity: 20, refill: { tokens: 2, every: '1d' }, refillMode: 'interval' }),
+  leaky: leakyBucket({ capacity: 20, leak: { units: 1, every: '1d' } }),
+  window: fixedWindow({ limit: 20, window: '1d' }),
+  large: fixedWindow({ limit: 1_000_000, window: '1d' }),
+  calendar: calendarWindow({ limit: 20, every: 'month', timeZone: 'UTC' }),
+  counter: slidingCounter({ limit: 20, window: '30d' }),
+  list: slidingWindow({ limit: 20, window: '1d' }),
+  hash: slidingWindow({ limit: 20, window: '1d', layout: 'hash' }),
+  log: slidingLog({ limit: 20, window: '1d' }),
+  logs: slidingLogs({ limits: { short: { limit: 20, window: '1h' }, long: { limit: 50, window: '1d' } } }),
+} satisfies Record<string, Policy>
+
+function at(...words: string[]): string[] {
+  return [...words, redis.server.url]
+}
+
+/** What a call of 0 units finds used, under the limit with the longest window. */
+function usedBy({ policies }: Decision): number {
+  const { limit, remaining } = Object.values(policies).at(-1) as { limit: number; remaining: number }
+  return limit - remaining
+}
+
+describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
+  const words = () => at('inspect', '--prefix', name, '--key', 'user:42')
+  const limiter = () => new RateLimiter(policy, { store: redis.store, prefix: name })
+
+  test('is told as a limiter says it, with and without its policy', async () => {
+    await using own = limiter()
+    for (const cost of [3, 1, 5]) {
+      expect(await own.take('user:42', cost)).toMatchObject({ allowed: true })
+    }
+    const peeked = await own.peek('user:42')
+    const plain = await json<Look>(words())
+    expect(plain).toMatchObject({ code: 0, prefix: name, key: 'user:42' })
+    expect(plain.states).toHaveLength(1)
+    const [state] = plain.states
+    expect(state).toMatchObject({ policy: 'default', algorithm: policy.algorithm, isReadable: true })
+    expect(state?.used).toBe(usedBy(peeked))
+    if (state?.most !== undefined) {
+      expect(state.most).toBe(peeked.limit)
+    }
+    for (const ms of [state?.resetInMs, state?.windowEndsInMs]) {
+      expect(Math.abs((ms ?? peeked.resetAfterMs) - peeked.resetAfterMs)).toBeLessThan(10_000)
+    }
+    expect(plain.decision).toBeUndefined()
+    const full = await json<Look>([...words(), '--policy', textOfPolicy(policy)])
+    expect(full.states[0]?.used).toBe(state?.used)
+    const { allowed, remaining, limit, policies } = full.decision as Decision
+    expect({ allowed, remaining, limit }).toEqual({ allowed: true, remaining: peeked.remaining, limit: peeked.limit })
+    expect(Object.keys(policies)).toEqual(Object.keys(peeked.policies))
+  })
+
+  test('a block and numbers of its own are told in words', async () => {
+    await using own = limiter()
+    await own.take('guest')
+    await own.block('guest', '5m')
+    const numbers = NUMBERS[name] ?? NUMBERS[policy.algorithm] ?? { limit: 7 }
+    await own.override('guest', numbers as never, { ttl: '30d' })
+    const { stdout, code } = expectQuiet(await tollgate(at('inspect', '--prefix', name, '--key', 'guest')))
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^ {2}blocked for (5 min|4 min \d+ s), until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC$/m)
+    expect(stdout).toMatch(/^ {2}override: \w+ .*7.*; for (30 d|29 d 2\d h), until /m)
+    expect(stdout).toMatch(/^ {2}used: (at most )?[16]\b/m)
+    await own.reset('guest')
+    const after = await json<Look>(at('inspect', '--prefix', name, '--key', 'guest'))
+    expect(after.states[0]).toMatchObject({ used: expect.any(Number), override: { numbers: expect.anything() } })
+    expect(after.states[0]).not.toHaveProperty('blockedForMs')
+    await own.clearOverride('guest')
+  })
+
+  test('looking writes nothing, not even a TTL', async () => {
+    await using own = limiter()
+    await own.take('user:42')
+    const commands = await commandsOf(redis.server, async () => {
+      expectQuiet(await tollgate(words()))
+      expectQuiet(await tollgate([...words(), '--policy', textOfPolicy(policy)]))
+      expectQuiet(await tollgate(at('top', '--prefix', name)))
+      expectQuiet(await tollgate(at('top', '--prefix', name, '--policy', textOfPolicy(policy))))
+    })
+    expectReading(commands, true)
+  })
+})
+
+/** Numbers of a key's own, by the policy's name or algorithm. */
+const NUMBERS: Readonly<Record<string, object>> = {
+  burst: { burst: 7 },
+  low: { capacity: 7, initial: 7 },
+  tokenBucket: { capacity: 7 },
+  leakyBucket: { capacity: 7 },
+  slidingLogs: { limits: { short: { limit: 7 } } },
+}
+
+test('several policies are found whatever they are called, by their names, and by their file', async () => {
+  const policies = { short: gcra({ limit: 10, period: '10d' }), long: fixedWindow({ limit: 50, window: '1d' }) }
+  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'several' })
+  const key = 'user:42*[x]?{y}%\\'
+  await limiter.take(key, 4)
+  const words = at('inspect', '--prefix', 'several', '--key', key)
+  const found = await json<Look>(words)
+  expect(found.states.map(({ policy, used }) => [policy, used])).toEqual([
+    ['long', 4],
+    ['short', 4],
+  ])
+  expect(found.scan).toMatchObject({ isComplete: true })
+  const named = await json<Look>([...words, '--name', 'short'])
+  expect(named.states.map(({ policy }) => policy)).toEqual(['short'])
+  expect(named.scan).toBeUndefined()
+  const none = await json<Look>([...words, '--no-scan'])
+  expect(none).toMatchObject({ code: 1, states: [] })
+  const file = join(folder, 'several.json')
+  writeFileSync(file, JSON.stringify({ short: 'gcra limit=10 period=10d', long: policies.long }))
+  const full = await json<Look>([...words, '--policies', file])
+  expect(full.decision).toMatchObject({ policies: { short: { remaining: 6 }, long: { remaining: 46 } } })
+})
+
+test('policies with a per are told by the parts of their key', async () => {
+  const policies = {
+    each: gcra({ limit: 10, period: '10d', per: 'ip' }),
+    all: fixedWindow({ limit: 50, window: '1d', per: 'global' }),
+  }
+  const file = join(folder, 'per.json')
+  writeFileSync(file, JSON.stringify(policies))
+  await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'per' })
+  await limiter.take({ ip: '192.0.2.1' }, 4)
+  await limiter.take({ ip: '192.0.2.2' }, 1)
+  const words = [...at('inspect'), '--prefix', 'per', '--policies', file, '--key']
+  const { stdout } = expectQuiet(await tollgate([...words, 'ip=192.0.2.1']))
+  expect(stdout).toMatch(/^ip 192\.0\.2\.1 under per at /)
+  expect(stdout).toMatch(/^all: fixedWindow\n {2}used: 5\n/m)
+  expect(stdout).toMatch(/^each: gcra\n {2}used: 4 of 10 \(40 %\)\n/m)
+  expect(stdout).toContain('allowed; each 6 of 10 left, all 45 of 50 left\n')
+  for (const key of ['ip', 'user=ann', 'global=all']) {
+    const { code, stderr } = await tollgate([...words, key])
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: "tollgate: --key must be one of ip=…, global: the policies' per\n",
+    })
+  }
+})
+
+test('a key that was never used is told so, and ends with 1', async () => {
+  const { code, stdout } = expectQuiet(await tollgate(at('inspect', '--prefix', 'gcra', '--key', 'nobody')))
+  expect(code).toBe(1)
+  expect(stdout).toContain('as if never used')
+})
+
+test('what a key wants of a terminal it does not get', async () => {
+  await using limiter = new RateLimiter(POLICIES.gcra, { store: redis.store, prefix: 'hostile' })
+  const key = 'a\u001b[31mred\u202e{b}%7D\u009b\n'
+  await limiter.take(key, 3)
+  const words = at('inspect', '--prefix', 'hostile', '--key', key)
+  const { stdout } = expectQuiet(await tollgate(words))
+  expect(stdout).toMatch(/^a\\x1b\[31mred\\u202e\{b\}%7D\\x9b\\x0a under hostile at /)
+  expect(stdout).toContain('used: 3 of 20')
+  expect(await json<Look>(words)).toMatchObject({ key, states: [{ key, used: 3 }] })
+})
+
+test('what no limiter has written is told, and is no failure', async () => {
+  await redis.server.command('SET', 'stranger:default:gcra:{user:42}', 'hello')
+  await redis.server.command('LPUSH', 'stranger:default:fw:{user:42}', 'hello')
+  const { code, stdout } = expectQuiet(await tollgate(at('inspect', '--prefix', 'stranger', '--key', 'user:42')))
+  expect(code).toBe(0)
+  expect(stdout.match(/it holds something that no limiter writes/g)).toHaveLength(2)
+})
+
+test('open reservations, and calls that wait for their slots, are told', async () => {
+  await using limiter = new RateLimiter(gcra({ limit: 10, period: '5h', burst: 5 }), {
+    store: redis.store,
+    prefix: 'waits',
+  })
+  const reservation = await limiter.reserve('user:42', 4, { expiresIn: '5m' })
+  const words = at('inspect', '--prefix', 'waits', '--key', 'user:42')
+  const { stdout } = expectQuiet(await tollgate(words))
+  expect(stdout).toMatch(/^1 reservation is open, for (5 min|4 min \d+ s) at most$/m)
+  await (reservation as Reserved).cancel()
+  expect(await json<Look>(words)).not.toHaveProperty('reservations')
+  await limiter.take('user:43', 5)
+  const left = new AbortController()
+  const waiting = limiter.wait('user:43', { signal: left.signal, maxWaitMs: 3_600_000 })
+  const gone = expect(waiting).rejects.toThrow()
+  await limiter.peek('user:43')
+  const { states } = await json<Look>(at('inspect', '--prefix', 'waits', '--key', 'user:43'))
+  expect(states).toMatchObject([{ used: 6, most: 5 }])
+  expect(Math.abs((states[0]?.bookedForMs ?? 0) - 1_800_000)).toBeLessThan(60_000)
+  left.abort()
+  await gone
+})
+
+test('states that other numbers have written, or that the policy given does not decide by, are noted', async () => {
+  await using limiter = new RateLimiter(gcra({ limit: 10, period: '10d' }), { store: redis.store, prefix: 'notes' })
+  await limiter.take('user:42')
+  const words = [...at('inspect'), '--prefix', 'notes', '--key', 'user:42', '--policy']
+  const other = await tollgate([...words, 'gcra limit=20 period=10d'])
+  expect(other.stdout).toContain('Note: its state under default was written with other numbers than those given\n')
+  const wrong = await tollgate([...words, 'fixedWindow limit=20 window=1d'])
+  expect(wrong.stdout).toContain('Note: it also has state under default (gcra), which is not the policy given\n')
+  const same = await tollgate([...words, 'gcra limit=10 period=10d'])
+  expect(same.stdout).not.toContain('Note')
+})
+
+test('what a log has that has expired counts only without its policy, and is told so', async () => {
+  await using server = await RedisServer.start({ hasOwnClock: true })
+  await using store = new RedisStore(server.url)
+  const policy = slidingLog({ limit: 20, window: '1h' })
+  await using limiter = new RateLimiter(policy, { store, prefix: 'log' })
+  await limiter.take('user:42', 3)
+  await server.stepClock(2_400)
+  await limiter.take('user:42', 2)
+  await server.stepClock(4_800)
+  const words = ['inspect', server.url, '--prefix', 'log', '--key', 'user:42']
+  const plain = await tollgate(words)
+  expect(plain.stdout).toMatch(/^ {2}used: at most 5\n {2}2 entries, the oldest 1 h 2[01] min old, the newest 40 min/m)
+  const full = await json<Look>([...words, '--policy', textOfPolicy(policy)])
+  expect(full.decision).toMatchObject({ allowed: true, remaining: 18 })
+})

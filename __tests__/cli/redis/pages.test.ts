@@ -1,0 +1,77 @@
+/** What docs/command-line.md says of the commands that look into Redis: each that it shows is run, each option is told. */
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { programOf } from '../../../ts/cli/run.js'
+import { gcra, RateLimiter } from '../../../ts/index.js'
+import { pages, ROOT } from '../../docs/pages.js'
+import { openedRedis } from '../../redis/opened.js'
+
+const PROGRAM = join(ROOT, 'dist', 'cli', 'main.js')
+const NAMES = ['inspect', 'top', 'reset', 'block', 'unblock', 'override', 'clear-override']
+
+const run = promisify(execFile)
+const redis = openedRedis()
+const { commands: all } = programOf(process, () => {})
+const helps = all.map((command) => {
+  let help = ''
+  command.configureOutput({ writeOut: (text) => (help += text) }).outputHelp()
+  return help
+})
+const shown = [
+  ...pages.flatMap(({ blocks }) => blocks.filter(({ language }) => language === 'sh')),
+  ...helps.map(codeOf),
+]
+const lines = shown.flatMap(({ code }) => code.split('\n')).map((line) => line.trim())
+const commands = lines.filter((line) => NAMES.some((name) => line.startsWith(`npx tollgate ${name} `)))
+const login = {
+  address: gcra({ limit: 10, period: '1h', per: 'ip' }),
+  account: gcra({ limit: 20, period: '1d', per: 'account' }),
+}
+
+let folder: string
+
+function codeOf(code: string) {
+  return { code }
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'tollgate-pages-'))
+  writeFileSync(join(folder, 'login.json'), JSON.stringify(login))
+  const limiter = new RateLimiter(gcra({ limit: 100, period: '1d' }), { store: redis.store, prefix: 'api' })
+  await limiter.take('user:42', 50)
+  await limiter.close()
+  const logins = new RateLimiter(login, { store: redis.store, prefix: 'login' })
+  await logins.take({ ip: '192.0.2.7', account: 'bob' })
+  await logins.close()
+})
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+test('there are commands to be tried', () => {
+  expect(commands.length).toBeGreaterThan(12)
+})
+
+test.each(commands)('%s', async (command) => {
+  const words = command.replace('npx tollgate', '"$NODE" "$PROGRAM"').replace('redis://localhost', redis.server.url)
+  const { PATH = '' } = process.env
+  const env = { PATH, NODE: process.execPath, PROGRAM, REDIS_URL: redis.server.url }
+  const told = run('sh', ['-c', words], { cwd: folder, env })
+  const { code = 0, stderr } = (await told.catch((error: { code: number; stderr: string }) => error)) as {
+    code?: number
+    stderr: string
+  }
+  // Nothing is kept of some of their keys.
+  expect([0, 1]).toContain(code)
+  expect(stderr).toBe('')
+})
+
+test('every option is on the page, but for those that explain themselves', () => {
+  const text = pages.find(({ path }) => path === 'docs/command-line.md')?.text ?? ''
+  const options = all.filter((command) => NAMES.includes(command.name())).flatMap((command) => command.options)
+  const names = new Set(options.map(({ long }) => long ?? ''))
+  expect(names.size).toBeGreaterThan(20)
+  expect([...names].filter((name) => !text.includes(name))).toEqual([])
+})

@@ -1,0 +1,148 @@
+import { fixedWindow, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { FakeClock } from '../clock.js'
+import { failureOf } from '../failure.js'
+
+const perHour = (limit: number) => fixedWindow({ limit, window: '1h' })
+
+describe('several limiters on one store', () => {
+  test('prefixes keep their keys apart', () => {
+    const store = new MemoryStore()
+    const reads = new RateLimiter(perHour(1), { store, prefix: 'reads' })
+    const writes = new RateLimiter(perHour(1), { store, prefix: 'writes' })
+    expect(reads.takeSync('a').allowed).toBe(true)
+    expect(writes.takeSync('a').allowed).toBe(true)
+    expect(store.size).toBe(2)
+  })
+
+  test('equal prefixes with equal policies share their counts', () => {
+    const store = new MemoryStore()
+    const one = new RateLimiter(perHour(1), { store })
+    const other = new RateLimiter(perHour(1), { store })
+    expect(one.takeSync('a').allowed).toBe(true)
+    expect(other.takeSync('a').allowed).toBe(false)
+  })
+
+  test('an equal prefix with another policy is refused until the first limiter is closed', async () => {
+    const store = new MemoryStore()
+    const old = new RateLimiter(perHour(1), { store, prefix: 'api' })
+    old.takeSync('a')
+    const again = () => new RateLimiter(perHour(5), { store, prefix: 'api' })
+    expect(failureOf(again)).toMatchObject({
+      code: 'INVALID_OPTION',
+      message: 'prefix "api" is in use on this store by a limiter with a different policy',
+    })
+    await old.close()
+    const limiter = again()
+    expect(limiter.takeSync('a')).toMatchObject({ limit: 5, remaining: 3 })
+  })
+
+  test('a policy that changes its algorithm never meets the old states', async () => {
+    const store = new MemoryStore()
+    const old = new RateLimiter(perHour(1), { store })
+    old.takeSync('a')
+    await old.close()
+    const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }), { store })
+    expect(limiter.takeSync('a').allowed).toBe(true)
+  })
+
+  test('closing a limiter leaves its store to the others', async () => {
+    const store = new MemoryStore()
+    const one = new RateLimiter(perHour(2), { store })
+    const other = new RateLimiter(perHour(2), { store })
+    one.takeSync('a')
+    await one.close()
+    expect(other.takeSync('a').remaining).toBe(0)
+  })
+})
+
+describe('names', () => {
+  test('stores of one name are one store', () => {
+    const [one, other] = [new MemoryStore({ name: 'shared' }), new MemoryStore({ name: 'shared' })]
+    new RateLimiter(perHour(1), { store: one }).takeSync('a')
+    expect(new RateLimiter(perHour(1), { store: other }).takeSync('a').allowed).toBe(false)
+    expect(other.size).toBe(1)
+  })
+
+  test('a name with other options is refused', () => {
+    new MemoryStore({ name: 'sized', maxKeys: 10 })
+    expect(failureOf(() => new MemoryStore({ name: 'sized', maxKeys: 20 }))).toMatchObject({
+      code: 'INVALID_OPTION',
+      message: 'name "sized" is in use with maxKeys: 10',
+    })
+    expect(failureOf(() => new MemoryStore({ name: 'sized', maxKeys: 10, clock: Date.now }))).toMatchObject({
+      message: 'name "sized" is in use with another clock',
+    })
+  })
+})
+
+describe('maxKeys', () => {
+  test('bounds the keys held, and settled keys make room', () => {
+    const clock = new FakeClock()
+    const store = new MemoryStore({ maxKeys: 10, clock: clock.read })
+    const limiter = new RateLimiter(perHour(1), { store })
+    for (let key = 0; key < 100; key++) {
+      limiter.takeSync(`first ${key}`)
+    }
+    expect(store.size).toBe(10)
+    clock.advance(3_600_000)
+    for (let key = 0; key < 10; key++) {
+      expect(limiter.takeSync(`second ${key}`).allowed).toBe(true)
+    }
+    expect(store.size).toBe(10)
+  })
+
+  test('a key without room shares its count, which cannot be reset for it alone', async () => {
+    const store = new MemoryStore({ maxKeys: 1 })
+    const limiter = new RateLimiter(perHour(1), { store })
+    limiter.takeSync('resident')
+    expect(limiter.takeSync('newcomer').allowed).toBe(true)
+    expect(limiter.takeSync('newcomer').allowed).toBe(false)
+    await expect(limiter.reset('newcomer')).rejects.toMatchObject({
+      code: 'STORE_FULL',
+      charged: false,
+      message: expect.stringContaining('maxKeys'),
+    })
+    await limiter.reset('resident')
+    expect(limiter.takeSync('resident').allowed).toBe(true)
+  })
+
+  test('keys that are no longer used are dropped as others are', () => {
+    const clock = new FakeClock()
+    const store = new MemoryStore({ clock: clock.read })
+    const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }), { store })
+    for (let key = 0; key < 50_000; key++) {
+      limiter.takeSync(`old ${key}`)
+    }
+    expect(store.size).toBe(50_000)
+    clock.advance(1_000)
+    for (let call = 0; call < 200_000; call++) {
+      limiter.takeSync(`new ${call % 10}`)
+    }
+    expect(store.size).toBe(10)
+  })
+})
+
+describe('clock steps', () => {
+  test('a jump far ahead and back locks a key for no longer than its horizon', () => {
+    const clock = new FakeClock()
+    const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }), {
+      store: new MemoryStore({ clock: clock.read }),
+    })
+    clock.advance(365 * 86_400_000)
+    limiter.takeSync('a')
+    clock.advance(-365 * 86_400_000)
+    expect(limiter.takeSync('a')).toMatchObject({ allowed: false, retryAfterMs: 100, resetAfterMs: 1_000 })
+    clock.advance(1_000)
+    expect(limiter.takeSync('a', 10).allowed).toBe(true)
+  })
+
+  test('a step back counts as no refill', () => {
+    const clock = new FakeClock()
+    const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }), {
+      store: new MemoryStore({ clock: clock.read }),
+    })
+    limiter.takeSync('a', 5)
+    clock.advance(-200)
+    expect(limiter.takeSync('a').remaining).toBe(2)
+  })
+})

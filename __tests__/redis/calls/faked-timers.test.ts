@@ -1,0 +1,86 @@
+/** A test that fakes timers, as users of this package write them: calls go on, and keep their deadlines. */
+import { gcra, RateLimiter, RedisStore } from '../../../ts/index.js'
+import { timers } from '../../../ts/platform/timers.js'
+import { FRAMEWORKS } from '../../middleware/frameworks.js'
+import { RedisServer } from '../../servers/redis-server.js'
+import { openedRedis } from '../opened.js'
+import { withFakedTimers } from '../programs/with-faked-timers.js'
+
+const opened = openedRedis()
+
+test('the timers are faked, and those of the package are not', async () => {
+  await withFakedTimers(async () => {
+    let rang = false
+    setTimeout(() => {
+      rang = true
+    }, 1)
+    const [fakeStart, start] = [performance.now(), timers.now()]
+    await new Promise<void>((resolve) => timers.setTimeout(resolve, 20))
+    expect(rang).toBe(false)
+    expect(performance.now()).toBe(fakeStart)
+    expect(timers.now()).toBeGreaterThan(start)
+  })
+})
+
+test('a call is decided', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store: opened.store, prefix: 'faked' })
+  const decisions = await withFakedTimers(async () => [
+    await limiter.take('a'),
+    ...(await limiter.takeMany(['a', 'b'])),
+  ])
+  expect(decisions.map(({ status }) => status)).toEqual(['allowed', 'allowed-last', 'allowed'])
+})
+
+test('a call that Redis does not answer fails by its deadline', async () => {
+  const server = await RedisServer.start()
+  const store = new RedisStore({ url: server.url, commandTimeoutMs: 100 })
+  try {
+    const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'faked' })
+    await limiter.take('a')
+    server.freeze()
+    const error = await withFakedTimers(() => limiter.take('a').catch((error: unknown) => error))
+    expect(error).toMatchObject({ code: 'STORE_TIMEOUT', charged: 'unknown' })
+  } finally {
+    await store.close()
+    await server.stop()
+  }
+})
+
+test('a wait ends when its slot has come', async () => {
+  const pacer = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 1 }))
+  const start = timers.now()
+  const [, { waitedMs }] = await withFakedTimers(() => Promise.all([pacer.wait('a'), pacer.wait('a')]))
+  expect(waitedMs).toBeGreaterThan(0)
+  expect(timers.now() - start).toBeGreaterThanOrEqual(waitedMs)
+})
+
+test.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))(
+  'a middleware decides, refuses, and gives back: %s',
+  async (name, framework) => {
+    const policy = gcra({ limit: 1, period: '1h', burst: 2 })
+    const limiter = new RateLimiter(policy, { store: opened.store, prefix: 'faked-middleware' })
+    const key = (...args: unknown[]) => `${name} ${framework.header(args, 'x-user')}`
+    const served = await framework.serve({
+      options: { limiter, key, refundWhen: 'failed' },
+      route: async (path) => ({ status: path === '/missing' ? 404 : 200, body: path }),
+    })
+    try {
+      const get = async (path: string) => {
+        const response = await fetch(served.url + path, { headers: { 'x-user': 'ann' } })
+        await response.arrayBuffer()
+        return response.status
+      }
+      const remaining = async () => (await limiter.peek(`${name} ann`)).remaining
+      await withFakedTimers(async () => {
+        expect([await get('/missing'), await get('/')]).toEqual([404, 200])
+        // The units of the first request come back when its response has ended; no event tells that.
+        for (let time = 0; time < 100 && (await remaining()) !== 1; time++) {
+          await new Promise<void>((resolve) => timers.setTimeout(resolve, 20))
+        }
+        expect([await get('/'), await get('/')]).toEqual([200, 429])
+      })
+    } finally {
+      await served.close()
+    }
+  },
+)

@@ -1,0 +1,166 @@
+/** Reservations of many processes on one Redis: nothing is charged or given back twice, and nothing is left behind. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  fixedWindow,
+  gcra,
+  RateLimiter,
+  RedisStore,
+  type Reservation,
+  slidingLog,
+  slidingWindow,
+} from '../../../ts/index.js'
+import { allReady, skewed, told } from '../help.js'
+import { openedRedis } from '../opened.js'
+
+const LIMIT = 60
+const SHORT = { limit: 20, window: 200 }
+
+/** Nothing of them comes back by itself while the test lasts. */
+const hour = {
+  window: fixedWindow({ limit: LIMIT, window: '1d' }),
+  rate: gcra({ limit: LIMIT, period: '365d' }),
+  log: slidingLog({ limit: LIMIT, window: '1h' }),
+  buckets: slidingWindow({ limit: LIMIT, window: '1h' }),
+}
+
+/** What a process of `reserving.mjs` tells. */
+interface Told {
+  /** Units of the hour that it has charged and not given back. */
+  readonly spent: number
+  /** The same of the short windows, by their end. */
+  readonly windows: Readonly<Record<string, number>>
+  readonly counts: Readonly<Record<'allowed' | 'refused' | 'settled' | 'again' | 'expired' | 'forgotten', number>>
+}
+
+const redis = openedRedis()
+
+/** How many keys there are whose name matches, and that have a TTL or have none. */
+function keys(pattern: string, hasTtl: boolean): Promise<number> {
+  const script = `
+    local count = 0
+    for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+      if (redis.call('PTTL', key) >= 0) == (ARGV[2] == 'true') then
+        count = count + 1
+      end
+    end
+    return count`
+  return redis.server.command('EVAL', script, '0', pattern, `${hasTtl}`)
+}
+
+describe('three processes that reserve and settle at random', () => {
+  let reports: readonly Told[]
+
+  beforeAll(async () => {
+    const work = { url: redis.server.url, hour, short: fixedWindow(SHORT), inFlight: 6, ms: 3_000 }
+    const children = await allReady([-900, 0, 60_000].map((skew) => skewed('reserving.mjs', work, skew)))
+    reports = await Promise.all(children.map((child) => told<Told>(child)))
+  }, 30_000)
+
+  const count = (what: keyof Told['counts']) => reports.reduce((sum, { counts }) => sum + counts[what], 0)
+
+  test('everything happened, and each was settled once', () => {
+    for (const what of ['allowed', 'refused', 'settled', 'again', 'expired', 'forgotten'] as const) {
+      expect(count(what)).toBeGreaterThan(0)
+    }
+    // Three attempts at each that was not forgotten; one of them settles it unless it has expired.
+    const tried = count('allowed') - count('forgotten')
+    expect(count('settled') + count('again') + count('expired')).toBe(3 * tried)
+    expect(count('settled')).toBeLessThanOrEqual(tried)
+    expect(3 * count('settled')).toBeLessThanOrEqual(3 * tried - count('expired'))
+  })
+
+  test('what is on the books is what was charged and not given back, to the unit', async () => {
+    const limiter = new RateLimiter(hour, { store: redis.store, prefix: 'hour' })
+    const { policies } = await limiter.peek('key', 0)
+    const spent = reports.reduce((sum, report) => sum + report.spent, 0)
+    expect(spent).toBeGreaterThan(0)
+    expect(spent).toBeLessThanOrEqual(LIMIT)
+    expect(Object.values(policies).map(({ remaining }) => LIMIT - remaining)).toEqual([spent, spent, spent, spent])
+  })
+
+  test('no window has more than its limit', () => {
+    const windows = new Map<string, number>()
+    for (const report of reports) {
+      for (const [end, units] of Object.entries(report.windows)) {
+        windows.set(end, (windows.get(end) ?? 0) + units)
+      }
+    }
+    expect(windows.size).toBeGreaterThan(5)
+    expect(Math.max(...windows.values())).toBeLessThanOrEqual(SHORT.limit)
+    expect(Math.min(...windows.values())).toBeGreaterThanOrEqual(0)
+  })
+
+  test('every key has a TTL, and no holds are left', async () => {
+    expect(await keys('*', false)).toBe(0)
+    expect(await keys('hour:*', true)).toBeGreaterThanOrEqual(4)
+    await sleep(900)
+    expect(await keys('*~holds*', true)).toBe(0)
+    // But for what tells by which policies calls were decided.
+    expect(await keys('short:[^~]*', true)).toBe(0)
+  })
+})
+
+describe('a process that is killed', () => {
+  test('has spent what it reserved, which vanishes with its window or by draining', async () => {
+    const policies = [fixedWindow({ limit: 10, window: '2s' }), gcra({ limit: 10, period: '3s' })] as const
+    const work = { url: redis.server.url, policies, units: 5, expiresIn: '500ms' }
+    using child = fork(join(__dirname, '..', 'programs', 'reserve-and-wait.mjs'), [JSON.stringify(work)])
+    const [allowed] = await once(child, 'message')
+    expect(allowed).toEqual([true, true])
+    const start = performance.now()
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    const limiters = policies.map(
+      (policy, index) => new RateLimiter(policy, { store: redis.store, prefix: `killed-${index}` }),
+    )
+    const left = () => Promise.all(limiters.map(async (limiter) => (await limiter.peek('key', 0)).remaining))
+    expect(await keys('killed-*~holds*', true)).toBe(2)
+    await sleep(600 - (performance.now() - start))
+    expect(await keys('killed-*~holds*', true)).toBe(0)
+    const [inWindow, draining] = await left()
+    expect(inWindow).toBe(5)
+    expect(draining).toBeLessThan(10)
+    await sleep(2_100 - (performance.now() - start))
+    expect(await left()).toEqual([10, 10])
+    // TTLs are up to three times as long as the states matter.
+    while ((await keys('killed-*', true)) > 0) {
+      expect(performance.now() - start).toBeLessThan(12_100)
+      await sleep(100)
+    }
+    expect(await keys('killed-*', false)).toBe(0)
+  }, 20_000)
+})
+
+describe('a call whose outcome is unknown', () => {
+  const units = (reservation: Reservation) => (reservation.allowed ? reservation.units : 0)
+
+  test.each([
+    { actual: 1, remaining: 9 },
+    { actual: 6, remaining: 4 },
+  ])('can be made again: $actual units are settled once', async ({ actual, remaining }) => {
+    const impatient = new RedisStore({ url: redis.server.url, commandTimeoutMs: 300 })
+    const limiter = new RateLimiter(fixedWindow({ limit: 10, window: '1h' }), { store: impatient, prefix: 'unknown' })
+    try {
+      await limiter.reset('key')
+      const reservation = await limiter.reserve('key', 4)
+      expect(units(reservation)).toBe(4)
+      if (!reservation.allowed) {
+        return
+      }
+      redis.server.freeze()
+      await expect(reservation.commit(actual)).rejects.toMatchObject({ code: 'STORE_TIMEOUT', charged: 'unknown' })
+      redis.server.thaw()
+      await limiter.ready()
+      expect(await reservation.commit(actual)).toEqual({ settled: false, reason: 'settled-before' })
+      expect((await limiter.peek('key', 0)).remaining).toBe(remaining)
+      expect(await reservation.cancel()).toEqual({ settled: false, reason: 'settled-before' })
+      expect((await limiter.peek('key', 0)).remaining).toBe(remaining)
+    } finally {
+      redis.server.thaw()
+      await impatient.close()
+    }
+  })
+})

@@ -1,0 +1,320 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { deferred } from '../../../ts/backends/redis/batching/deferred.js'
+import {
+  calendarWindow,
+  fixedWindow,
+  gcra,
+  type Policy,
+  RateLimiter,
+  RedisStore,
+  type Reserving,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+  type Waits,
+} from '../../../ts/index.js'
+import { anything } from '../../failure.js'
+import { RedisServer } from '../../servers/redis-server.js'
+
+const run = promisify(execFile)
+
+let server: RedisServer
+let store: RedisStore
+let client: Redis
+
+beforeAll(async () => {
+  server = await RedisServer.start()
+  store = new RedisStore(server.url)
+  client = new Redis(server.url)
+})
+
+afterAll(async () => {
+  await store.close()
+  await client.quit()
+  await server.stop()
+})
+
+/** How often scripts have been called since the last time. */
+async function scriptCalls(): Promise<number> {
+  const info = await client.info('commandstats')
+  await client.config('RESETSTAT')
+  const calls = info.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)
+  return [...calls].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+/** When a key expires. Redis 6.2 has no PEXPIRETIME: there the time and what is left must be of one millisecond. */
+async function expiry(key: string): Promise<unknown> {
+  const script = `
+    local expiry = redis.pcall('PEXPIRETIME', KEYS[1])
+    if type(expiry) == 'number' then return expiry end
+    local function now()
+      local time = redis.call('TIME')
+      return time[1] * 1000 + math.floor(time[2] / 1000)
+    end
+    while true do
+      local before, left = now(), redis.call('PTTL', KEYS[1])
+      if left < 0 then return left end
+      if before == now() then return before + left end
+    end`
+  return client.eval(script, 1, key)
+}
+
+/** Everything that Redis holds, with the time at which each key expires. */
+async function everything(): Promise<unknown[]> {
+  const keys = (await client.keys('*')).sort()
+  return Promise.all(keys.map(async (key) => [key, (await client.dumpBuffer(key))?.toString('hex'), await expiry(key)]))
+}
+
+const POLICIES: Record<string, Policy> = {
+  fixedWindow: fixedWindow({ limit: 9, window: '1h' }),
+  calendarWindow: calendarWindow({ limit: 9, every: 'day', timeZone: 'Asia/Shanghai' }),
+  list: slidingWindow({ limit: 9, window: '1h', buckets: 6, layout: 'list' }),
+  hash: slidingWindow({ limit: 9, window: '1h', buckets: 6, layout: 'hash' }),
+  slidingCounter: slidingCounter({ limit: 9, window: '1h' }),
+  slidingLog: slidingLog({ limit: 9, window: '1h' }),
+  slidingLogs: slidingLogs({ limits: { hour: { limit: 9, window: '1h' }, day: { limit: 20, window: '1d' } } }),
+  gcra: gcra({ limit: 9, period: '1h' }),
+  low: tokenBucket({ capacity: 9, refill: { tokens: 9, every: '1h' }, initial: 5 }),
+  interval: tokenBucket({ capacity: 9, refill: { tokens: 9, every: '1h' }, refillMode: 'interval' }),
+}
+
+/** As many as a limiter can have. */
+const { slidingCounter: _, interval: __, ...EIGHT } = POLICIES
+
+/** Numbers that a key may have of its own, by policy. */
+const OWN: Record<string, object> = {
+  slidingLogs: { limits: { hour: { limit: 8 } } },
+  low: { capacity: 90 },
+  interval: { capacity: 90 },
+}
+
+const own = (name: string) => OWN[name] ?? { limit: 90 }
+
+/** A limiter of whatever policies, with all that some of them cannot do. */
+function limiterOf(policies: unknown, store: RedisStore, prefix: string): RateLimiter & Reserving & Waits {
+  return anything(new RateLimiter(anything(policies), { store, prefix: prefix.replaceAll(' ', '-') }))
+}
+
+/** Pacers, beside which nothing else waits. */
+const RATES = { gcra: gcra({ limit: 9, period: '1h' }), second: gcra({ limit: 90, period: '1h' }) }
+
+const LIMITERS = [
+  ...Object.entries(POLICIES).map(([name, policy]) => [name, policy, own(name)] as const),
+  ['eight policies', EIGHT, Object.fromEntries(Object.keys(EIGHT).map((name) => [name, own(name)]))] as const,
+  ['rates', RATES, { gcra: { limit: 90 } }] as const,
+]
+
+/** A line of MONITOR: who asks, and the command's first two words. */
+const MONITORED = /^\S+ \[\d+ (\S+)\] "([^"]*)"(?: "([^"]*)")?/
+
+/** What the server is asked from outside of scripts during a call, but for that by which the store feels its pulse. */
+async function askedDuring(call: () => Promise<unknown>): Promise<string[]> {
+  // ioredis takes a command that is told together with MONITOR's own answer for a defect.
+  const monitor = await createClient({ url: server.url }).connect()
+  const asked: string[] = []
+  try {
+    const { promise: fence, resolve: heard } = deferred<void>()
+    await monitor.monitor((line) => {
+      const [, source, name = '', word] = MONITORED.exec(String(line)) ?? []
+      if (word === 'the call is over') {
+        heard()
+      } else if (source !== 'lua' && !/^(ping|hello|client|info)$/i.test(name)) {
+        asked.push(name.toLowerCase())
+      }
+    })
+    await call()
+    await client.echo('the call is over')
+    await fence
+    return asked
+  } finally {
+    monitor.destroy()
+  }
+}
+
+test.each(LIMITERS)(
+  '%s: every operation is one call of a script, and nothing else',
+  async (name, policies, numbers) => {
+    const limiter = limiterOf(policies, store, `one-call-${name}`)
+    // The server gets to know the script, and the limiter the server's time.
+    await limiter.take('a')
+    await limiter.peek('a')
+    const isRate = ['gcra', 'low', 'rates'].includes(name)
+    const holds = !['slidingCounter'].includes(name)
+    const decision = await limiter.take('a')
+    const reserved = async () => {
+      const reservation = await limiter.reserve('c', 2)
+      return reservation.allowed ? reservation : undefined
+    }
+    const [held, dropped] = holds ? [await reserved(), await reserved()] : []
+    const operations: Record<string, () => Promise<unknown>> = {
+      take: () => limiter.take('a'),
+      takeUpTo: () => limiter.takeUpTo('a', 2),
+      peek: () => limiter.peek('a'),
+      penalize: () => limiter.penalize('a', 1),
+      refund: () => limiter.refund(decision),
+      block: () => limiter.block('a', '1h'),
+      'take, blocked': () => limiter.take('a'),
+      unblock: () => limiter.unblock('a'),
+      override: () => limiter.override('a', anything(numbers), { ttl: '1h' }),
+      'take by its own numbers': () => limiter.take('a'),
+      clearOverride: () => limiter.clearOverride('a'),
+      reset: () => limiter.reset('a'),
+      takeMany: () => limiter.takeMany(['a', 'b', 'd']),
+      'take, refused': async () => expect((await limiter.take('a', 9)).allowed).toBe(false),
+      ...(holds ? { reserve: () => limiter.reserve('e', 2) } : {}),
+      ...(holds ? { commit: async () => held?.commit(1), cancel: async () => dropped?.cancel() } : {}),
+      ...(isRate ? { wait: () => limiter.wait('f') } : {}),
+    }
+    expect([held, dropped].filter((one) => one !== undefined)).toHaveLength(holds ? 2 : 0)
+    const asked: Record<string, string[]> = {}
+    const calls: Record<string, number> = {}
+    for (const [operation, call] of Object.entries(operations)) {
+      await scriptCalls()
+      asked[operation] = await askedDuring(call)
+      calls[operation] = await scriptCalls()
+    }
+    const each = <T>(what: T) => Object.fromEntries(Object.keys(operations).map((operation) => [operation, what]))
+    expect(asked).toEqual(each(['evalsha']))
+    expect(calls).toEqual(each(1))
+    await limiter.close()
+  },
+)
+
+test('a wait that is aborted is a second one, which gives the slot back', async () => {
+  const limiter = new RateLimiter(gcra({ limit: 9, period: '1h', burst: 1 }), { store, prefix: 'aborted' })
+  await limiter.wait('a')
+  const waits = async () => {
+    const call = limiter.wait('a', { maxWaitMs: 3_600_000, signal: AbortSignal.timeout(50) })
+    await expect(call).rejects.toMatchObject({ code: 'ABORTED' })
+    await limiter.close()
+  }
+  expect(await askedDuring(waits)).toEqual(['evalsha', 'evalsha'])
+})
+
+/** How many changes the server has counted; also those that leave a key as it was. */
+async function changes(): Promise<number> {
+  return Number(/^rdb_changes_since_last_save:(\d+)/m.exec(await client.info('persistence'))?.[1])
+}
+
+test.each(LIMITERS)('%s: a peek changes nothing, not even a TTL', async (name, policies, numbers) => {
+  await client.flushall()
+  const limiter = limiterOf(policies, store, `peek-${name}`)
+  await limiter.take('used', 2)
+  await limiter.penalize('full', 1_000)
+  await limiter.block('blocked', '1h')
+  await limiter.override('own', anything(numbers), { ttl: '1h' })
+  await limiter.take('own')
+  const [before, changed] = [await everything(), await changes()]
+  expect(before.length).toBeGreaterThanOrEqual(4)
+  for (const key of ['used', 'full', 'blocked', 'own', 'never used']) {
+    for (const cost of [0, 1, 9, 100]) {
+      await limiter.peek(key, cost)
+    }
+  }
+  expect(await everything()).toEqual(before)
+  expect(await changes()).toBe(changed)
+  await limiter.close()
+})
+
+test('an override acts in another process on its next decision, and ends for it, too', async () => {
+  const policy = gcra({ limit: 3, period: '1h' })
+  const limiter = new RateLimiter(policy, { store, prefix: 'everywhere' })
+  const elsewhere = async () => {
+    const script = `
+      const { RateLimiter, gcra } = require(${JSON.stringify(require.resolve('../../../dist/index.js'))})
+      const limiter = new RateLimiter(gcra({ limit: 3, period: '1h' }), { store: '${server.url}', prefix: 'everywhere' })
+      limiter.take('vip').then(async ({ limit, remaining }) => {
+        console.log(JSON.stringify({ limit, remaining }))
+        await limiter.close()
+      })`
+    return JSON.parse((await run(process.execPath, ['-e', script])).stdout)
+  }
+  expect(await elsewhere()).toEqual({ limit: 3, remaining: 2 })
+  await limiter.override('vip', { limit: 500 }, { ttl: '1h' })
+  expect(await elsewhere()).toEqual({ limit: 500, remaining: 498 })
+  await limiter.clearOverride('vip')
+  expect(await elsewhere()).toEqual({ limit: 3, remaining: 0 })
+  await limiter.close()
+})
+
+test('a block by one process holds for another, and lasts as long as was asked', async () => {
+  const policy = fixedWindow({ limit: 3, window: '1h' })
+  const limiter = new RateLimiter(policy, { store, prefix: 'blocked' })
+  await limiter.block('a', '1h')
+  const other = new RedisStore(server.url)
+  const same = new RateLimiter(policy, { store: other, prefix: 'blocked' })
+  const decision = await same.take('a')
+  expect(decision.status).toBe('blocked')
+  expect(decision.retryAfterMs).toBeGreaterThan(3_590_000)
+  await same.unblock('a')
+  expect((await limiter.take('a')).allowed).toBe(true)
+  await Promise.all([limiter.close(), same.close()])
+  await other.close()
+})
+
+/** Each policy of {@link POLICIES} with other numbers. */
+const CHANGED: Record<string, Policy> = {
+  fixedWindow: fixedWindow({ limit: 4, window: '2h' }),
+  calendarWindow: calendarWindow({ limit: 4, every: 'day', timeZone: 'Asia/Shanghai' }),
+  list: slidingWindow({ limit: 4, window: '2h', buckets: 6, layout: 'list' }),
+  hash: slidingWindow({ limit: 4, window: '2h', buckets: 6, layout: 'hash' }),
+  slidingCounter: slidingCounter({ limit: 4, window: '1h' }),
+  slidingLog: slidingLog({ limit: 4, window: '2h' }),
+  slidingLogs: slidingLogs({ limits: { hour: { limit: 4, window: '1h' }, day: { limit: 12, window: '1d' } } }),
+  gcra: gcra({ limit: 4, period: '3h', burst: 4 }),
+  low: tokenBucket({ capacity: 4, refill: { tokens: 2, every: '1h' }, initial: 4 }),
+  interval: tokenBucket({ capacity: 4, refill: { tokens: 4, every: '1h' }, refillMode: 'interval' }),
+}
+
+/** The larger burst. A bucket that begins low can give it, too: what the other version used is no first sight. */
+const MOST = 9
+
+/** Policies, what they become, and what each of both admits alone. */
+const VERSIONS = [
+  ...Object.entries(POLICIES).map(([name, policy]) => {
+    return [name, [policy, CHANGED[name]], name === 'low' ? [5, 4] : [MOST, 4]] as const
+  }),
+  ['eight policies', [EIGHT, Object.fromEntries(Object.keys(EIGHT).map((name) => [name, CHANGED[name]]))], [5, 4]],
+] as const
+
+describe.each(VERSIONS)('%s: numbers that change under live keys', (name, versions, limits) => {
+  const stores: RedisStore[] = []
+  let limiters: readonly RateLimiter[]
+  beforeAll(() => {
+    limiters = versions.map((policies) => {
+      const own = new RedisStore(server.url)
+      stores.push(own)
+      return limiterOf(policies, own, `versions-${name}`)
+    })
+  })
+  afterAll(() => Promise.all(stores.map((one) => one.close())))
+
+  test('side by side never fail, and admit what the smaller admits and never more than the larger', async () => {
+    const calls = Array.from({ length: 60 }, (_, call) => (limiters[call % 2] as RateLimiter).take('a'))
+    const admitted = (await Promise.all(calls)).filter(({ allowed }) => allowed).length
+    expect(admitted).toBeGreaterThanOrEqual(Math.min(...limits))
+    expect(admitted).toBeLessThanOrEqual(MOST)
+  })
+
+  test.each([
+    [0, 1],
+    [1, 0],
+  ])('from version %i to %i what was used counts on', async (from, to) => {
+    const [before, after] = [limiters[from], limiters[to]] as [RateLimiter, RateLimiter]
+    const admitted = async (limiter: RateLimiter, key: string) => {
+      const decisions = await Promise.all(Array.from({ length: 20 }, () => limiter.take(key)))
+      return decisions.filter(({ allowed }) => allowed).length
+    }
+    const first = await admitted(before, `from-${from}`)
+    expect(first).toBe(limits[from])
+    // And back again.
+    const more = (await admitted(after, `from-${from}`)) + (await admitted(before, `from-${from}`))
+    expect(first + more).toBeLessThanOrEqual(MOST)
+    expect((await after.peek(`from-${from}`)).allowed).toBe(false)
+  })
+})

@@ -1,0 +1,146 @@
+/** Limiters that share a prefix and have other policies learn of each other, without delaying or failing a call. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import {
+  fixedWindow,
+  gcra,
+  type Policy,
+  RateLimiter,
+  RedisStore,
+  type RedisStoreOptions,
+  type StoreWarning,
+} from '../../../ts/index.js'
+import { RedisCluster } from '../../servers/cluster.js'
+import { until } from '../../servers/until.js'
+import { openedRedis } from '../opened.js'
+
+const redis = openedRedis()
+const run = promisify(execFile)
+
+/** A little longer than after its first answered call a prefix's policies are noted. */
+const NOTED_AFTER_MS = 1_050
+
+/** A store of its own with a limiter, and what the store is warned of. */
+function opened(policy: Policy, prefix: string, options: string | RedisStoreOptions = redis.server.url) {
+  const store = new RedisStore(options)
+  const warnings: StoreWarning[] = []
+  store.on('warning', (warning) => warnings.push(warning))
+  return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }
+}
+
+/** Makes the calls after which policies have been noted. */
+async function noted({ limiter }: { readonly limiter: { take(key: string): Promise<unknown> } }): Promise<void> {
+  await limiter.take('key')
+  await sleep(NOTED_AFTER_MS)
+  await limiter.take('key')
+}
+
+const texts = (prefix: string) => redis.server.command<string[]>('ZRANGE', `${prefix}:~policies`, 0, -1)
+
+async function heard(warnings: readonly StoreWarning[], count = 1): Promise<void> {
+  await until('the warning is there', async () => warnings.length >= count)
+}
+
+test('other numbers under the same prefix are told to both, once, with what they share', async () => {
+  const old = opened(gcra({ limit: 100, period: '1m' }), 'numbers')
+  const next = opened(gcra({ limit: 50, period: '1m', burst: 20 }), 'numbers')
+  await noted(old)
+  await until('it is noted', async () => (await texts('numbers')).length === 1)
+  expect(old.warnings).toEqual([])
+  await noted(next)
+  await heard(next.warnings)
+  const [ours, theirs] = ['default: gcra burst=20 limit=50 period=1m', 'default: gcra burst=100 limit=100 period=1m']
+  expect(next.warnings).toEqual([
+    {
+      code: 'POLICIES_DIFFER',
+      prefix: 'numbers',
+      ours,
+      theirs,
+      sharesStates: true,
+      message: `prefix numbers is used here with "${ours}", and elsewhere within 90 minutes with "${theirs}": both count on the same states (default: gcra), as after a change of numbers; expected while a change is rolled out; otherwise give one of them another prefix`,
+    },
+  ])
+  // Another store has the same policies. Stores that know them get no second warning; the new store gets one for the old
+  // policies.
+  const same = opened(gcra({ limit: 100, period: '1m' }), 'numbers')
+  await noted(same)
+  await heard(same.warnings)
+  expect(same.warnings).toMatchObject([{ ours: theirs, theirs: ours }])
+  expect((await texts('numbers')).sort()).toEqual([theirs, ours].sort())
+  expect([old.warnings.length, next.warnings.length]).toEqual([0, 1])
+  expect(Number(await redis.server.command('PTTL', 'numbers:~policies'))).toBeGreaterThan(5_000_000)
+  await Promise.all([old, next, same].map(({ store }) => store.close()))
+})
+
+test('another algorithm, and several policies', async () => {
+  const one = opened(fixedWindow({ limit: 100, window: '1h' }), 'algorithm')
+  const other = opened(gcra({ limit: 100, period: '1h' }), 'algorithm')
+  await noted(one)
+  await noted(other)
+  await heard(other.warnings)
+  expect(other.warnings).toMatchObject([{ code: 'POLICIES_DIFFER', sharesStates: false }])
+  expect(other.warnings[0]?.message).toContain(
+    'neither sees what the other counts, as after a change of algorithm: a key',
+  )
+  await Promise.all([one, other].map(({ store }) => store.close()))
+})
+
+test('two processes', async () => {
+  const process_ = (limit: number, ms: number) =>
+    run(process.execPath, [join(__dirname, '..', 'programs', 'noted.mjs'), redis.server.url, String(limit), String(ms)])
+  const [first, second] = await Promise.all([process_(100, 1_600), sleep(800).then(() => process_(200, 1_800))])
+  expect(first.stdout).toBe('')
+  expect(JSON.parse(second.stdout)).toMatchObject({ prefix: 'shared', sharesStates: true })
+})
+
+test('what is no decision notes nothing, nor does what ends soon', async () => {
+  const { store, limiter } = opened(gcra({ limit: 100, period: '1m' }), 'looking')
+  await limiter.ready()
+  await limiter.peek('key')
+  await limiter.block('key', '1h')
+  await sleep(NOTED_AFTER_MS)
+  await limiter.unblock('key')
+  await limiter.take('key')
+  await limiter.peek('key')
+  expect(await texts('looking')).toEqual([])
+  const began = performance.now()
+  await store.close()
+  expect(performance.now() - began).toBeLessThan(500)
+})
+
+test('a user who may not note it decides as before', async () => {
+  await redis.server.command('ACL', 'SETUSER', 'few', 'on', '>few', '~few:default:*', '+@all')
+  const url = redis.server.url.replace('//', '//few:few@')
+  const few = opened(gcra({ limit: 100, period: '1h' }), 'few', url)
+  await noted(few)
+  expect(await few.limiter.take('key')).toMatchObject({ allowed: true, remaining: 97 })
+  expect(await texts('few')).toEqual([])
+  expect(few.store.status().state).toBe('up')
+  expect(few.warnings).toEqual([])
+  await few.store.close()
+})
+
+test('a key of somebody else in its place is left alone', async () => {
+  await redis.server.command('SET', 'foreign:~policies', 'mine')
+  const foreign = opened(gcra({ limit: 100, period: '1h' }), 'foreign')
+  await noted(foreign)
+  expect(await foreign.limiter.take('key')).toMatchObject({ allowed: true, remaining: 97 })
+  expect(await redis.server.command('GET', 'foreign:~policies')).toBe('mine')
+  await foreign.store.close()
+})
+
+test('in a cluster', async () => {
+  await using cluster = await RedisCluster.start()
+  const options = { cluster: { nodes: cluster.nodes.map(({ port }) => `127.0.0.1:${port}`) } }
+  for (const prefix of ['a', 'b', 'c', 'd']) {
+    const one = opened(gcra({ limit: 100, period: '1m' }), prefix, options)
+    const other = opened(gcra({ limit: 50, period: '1m' }), prefix, options)
+    await noted(one)
+    await noted(other)
+    await heard(other.warnings)
+    expect(other.warnings).toMatchObject([{ prefix, sharesStates: true }])
+    await Promise.all([one, other].map(({ store }) => store.close()))
+  }
+})

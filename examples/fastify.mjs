@@ -1,4 +1,4 @@
-// A Fastify app: one limit for everything, and a tighter one for a route that is dear.
+// A Fastify app: one limit for all routes, and a tighter one for an expensive route.
 // Run it:  node examples/fastify.mjs   then   curl -i http://localhost:3000   and   curl -i http://localhost:3000/report
 //   REDIS_URL=redis://localhost node examples/fastify.mjs    counts in Redis, for any number of processes
 import fastify from 'fastify'
@@ -7,24 +7,24 @@ import rateLimitPlugin, { rateLimit } from 'tollgate/fastify'
 
 const { PORT = 3000, REDIS_URL } = process.env
 
-// Without Redis each process counts for itself, which is right as long as there is one.
+// Without Redis each process counts for itself, which is correct for a single process.
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 
-// While Redis is away, each process decides by itself, here by half of the numbers as if there were two of them: an
-// outage of Redis is then none of the app.
+// While Redis is away, each process decides by itself, here with half of the limit, for two
+// processes. So an outage of Redis is no outage of the app.
 const onStoreFailure = { embedded: { share: 0.5 } }
 
-// On one store the prefix sets the keys of limiters apart.
+// On one store, the prefix separates the keys of the limiters.
 const limiterOf = (prefix, policy) =>
   store ? new RateLimiter(policy, { store, prefix, onStoreFailure }) : new RateLimiter(policy)
 
 const api = limiterOf('api', gcra({ limit: 100, period: '1m', burst: 50 }))
 const reports = limiterOf('reports', fixedWindow({ limit: 4, window: '1h' }))
 
-// Behind a proxy add `trustProxy`: else all clients have the proxy's address.
+// Behind a proxy, add `trustProxy`: otherwise all clients have the proxy's address.
 const app = fastify()
 
-// The plugin limits each route of the app; it is registered before them.
+// The plugin limits all routes of the app, because it is registered before them.
 await app.register(rateLimitPlugin, {
   limiter: api,
   message: (request, reply, { retryAfterMs }) => ({ error: 'Too many requests', retryAfterMs }),
@@ -32,18 +32,18 @@ await app.register(rateLimitPlugin, {
 
 app.get('/', async () => ({ hello: 'world' }))
 
-// A hook limits one route, in addition. A report that fails is none: its unit comes back.
+// A hook adds a limit to one route. A failed report does not count: its unit is refunded.
 app.get('/report', { onRequest: rateLimit({ limiter: reports, refundWhen: 'failed' }) }, async (request, reply) => {
   const { month } = Object(request.query)
   if (month === undefined) return reply.code(400).send({ error: 'month is missing' })
-  // What the hook decided, or else the plugin, is at hand.
+  // This is the decision of the hook; in routes without a hook, that of the plugin.
   return { month, remaining: request.rateLimit?.remaining }
 })
 
 await app.listen({ port: Number(PORT) })
 console.log(`http://localhost:${app.server.address().port}`)
 
-// In this order: requests under way still need their limiters, and those the store.
+// In this order, because requests in flight need the limiters, and the limiters need the store.
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, async () => {
     await app.close()

@@ -1,4 +1,4 @@
-// A Hono app on Node.js: callers with an API key have a limit of their own, others one for each address.
+// A Hono app on Node.js: each API key has its own limit, and other clients have one per address.
 // Run it:  node examples/hono.mjs   then   curl -i http://localhost:3000/words -H 'x-api-key: secret-of-ann'
 import { serve } from '@hono/node-server'
 import { getConnInfo } from '@hono/node-server/conninfo'
@@ -6,7 +6,7 @@ import { Hono } from 'hono'
 import { gcra, RateLimiter } from 'tollgate'
 import { ipKey, rateLimit } from 'tollgate/hono'
 
-// Stands for your database.
+// Simulates your database.
 const customers = new Map([
   ['secret-of-ann', 'ann'],
   ['secret-of-bob', 'bob'],
@@ -20,7 +20,7 @@ const message = (c, { retryAfterMs }) => ({ error: 'Too many requests', retryAft
 /** @type {Hono<{ Variables: { customer?: string } }>} */
 const app = new Hono()
 
-// Monitoring asks often, and is not limited: what comes before a limiter does not pass it.
+// Monitoring is not limited: this route comes before the limiter.
 app.get('/health', (c) => c.text('ok'))
 
 app.use(async (c, next) => {
@@ -32,9 +32,10 @@ app.use(
   rateLimit({
     limiter: known,
     skip: (c) => c.get('customer') === undefined,
-    // Not the API key as it came: whoever counts by what nobody has checked lets callers choose a new count each time.
+    // Never count by an unchecked API key: clients could send a new one, and get a new count, with
+    // every request.
     key: (c) => c.get('customer'),
-    // One limit for everything, in units: to write costs five times what it costs to read.
+    // One limit for all requests, in units: a write costs five times as much as a read.
     cost: (c) => (c.req.method === 'GET' ? 1 : 5),
     message,
   }),
@@ -43,10 +44,10 @@ app.use(
 app.use(
   rateLimit({
     limiter: unknown,
-    // A wrong API key is counted by address, as none: else keys could be guessed without a limit.
+    // A wrong API key counts by address, like no key: otherwise guessing keys would have no limit.
     skip: (c) => c.get('customer') !== undefined,
-    // Hono runs on many platforms and knows no address; on this one node-server does. Behind a proxy, take what the
-    // proxy writes, and nothing that a client can write itself.
+    // Hono runs on many platforms and does not know the address; here node-server does. Behind a
+    // proxy, use the header that the proxy writes, and none that a client can write.
     key: (c) => ipKey(getConnInfo(c).remote.address),
     message,
   }),

@@ -1,4 +1,4 @@
-// A server that listens on a port has an address with one: so much the examples take for granted.
+// The address of a server that listens on a port has a `port`: the examples assume this.
 import type { AddressInfo } from 'node:net'
 
 declare module 'net' {

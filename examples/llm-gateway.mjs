@@ -1,5 +1,6 @@
-// A gateway to a language model: customers have so many tokens a minute and a month. What an answer takes is known when
-// it is done: an estimate is reserved, the answer is streamed, and the actual number is committed.
+// A gateway to a language model: customers have limits of tokens per minute and per month. The number
+// of tokens is known only after the answer. So the gateway reserves an estimate, streams the answer,
+// and commits the actual number.
 // Run it:  node examples/llm-gateway.mjs
 //   curl -N http://localhost:3000/complete -H 'x-customer: ann' --json '{"prompt":"Say hello.","maxTokens":20}'
 //   curl http://localhost:3000/usage -H 'x-customer: ann'
@@ -11,7 +12,7 @@ import { calendarWindow, gcra, RateLimiter, RedisStore, TollgateError } from 'to
 const { PORT = 3000, REDIS_URL } = process.env
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 
-// Both are charged, or none; the answer to a refusal names the one that refused.
+// Both limits are charged, or none. A refusal names the limit that refused.
 const policies = {
   minute: gcra({ limit: 2_000, period: '1m' }),
   month: calendarWindow({ limit: 10_000, every: 'month', timeZone: 'UTC' }),
@@ -21,7 +22,7 @@ const tokens = new RateLimiter(policies, { store, prefix: 'tokens' })
 const app = express()
 app.use(express.json())
 
-// Stands for your authentication: count by who it proves to be calling.
+// Simulates your authentication: count by the authenticated customer.
 const customerOf = (req) => req.get('x-customer') ?? 'nobody'
 
 app.post('/complete', async (req, res) => {
@@ -30,19 +31,19 @@ app.post('/complete', async (req, res) => {
     return res.status(400).json({ error: 'prompt is a text, maxTokens a whole number from 1' })
   }
 
-  // The most that it can come to. What is reserved counts as taken, so that answers under way at the same time cannot
-  // exceed the limits together. `expiresIn` is longer than any answer takes.
+  // The most tokens that the answer can take. Reserved units count as taken, so parallel answers
+  // cannot exceed the limits together. `expiresIn` is longer than any answer takes.
   const prompted = countTokens(prompt)
   const reservation = await tokens.reserve(customerOf(req), prompted + maxTokens, { expiresIn: '10m' })
   if (!reservation.allowed) {
     const { policy, limit, retryAfterMs } = reservation.decision
-    // Above the limit at any time: waiting does not help.
+    // The request is above the limit at any time: waiting does not help.
     if (retryAfterMs === null) return res.status(413).json({ error: 'Too many tokens', policy, limit })
     res.set('Retry-After', String(Math.ceil(retryAfterMs / 1000)))
     return res.status(429).json({ error: 'No tokens left', policy })
   }
 
-  // A client that hangs up ends the model's work, too.
+  // If the client disconnects, the model stops, too.
   const hungUp = new AbortController()
   res.on('close', () => hungUp.abort())
   let generated = 0
@@ -52,12 +53,12 @@ app.post('/complete', async (req, res) => {
       res.write(token)
     }
   } catch (error) {
-    // Our failure costs the customer nothing. What was generated for one who hung up has to be paid for, though:
-    // otherwise answers would be free for whoever leaves just before the end.
+    // The gateway's failure costs the customer nothing. But a customer who disconnects pays for the
+    // generated tokens: otherwise answers would be free for clients that leave just before the end.
     const isPaid = hungUp.signal.aborted && generated > 0
     await (isPaid ? reservation.commit(prompted + generated) : reservation.cancel()).catch(report)
     if (hungUp.signal.aborted) return
-    // With half an answer sent, a broken connection is the only way to say that it is no whole one.
+    // After a partial answer, only a broken connection can show that the answer is incomplete.
     if (res.headersSent) return res.destroy(error)
     return res.status(502).json({ error: 'The model failed' })
   }
@@ -65,7 +66,7 @@ app.post('/complete', async (req, res) => {
   res.end()
 })
 
-// What cannot be settled counts as spent, as reserved: nobody has to wait for that.
+// A reservation that cannot be settled stays charged in full. No request waits for this.
 const report = ({ code }) => console.error(`a reservation was not settled: ${code}`)
 
 app.get('/usage', async (req, res) => {
@@ -73,14 +74,14 @@ app.get('/usage', async (req, res) => {
   res.json({ minute: policies.minute.remaining, month: policies.month.remaining })
 })
 
-// Without a decision there is no answer: the provider's bill knows no limit of ours. A body that is no JSON and a
-// customer's name that cannot be a key are the caller's mistakes; anything else is ours.
+// Without a decision there is no answer, because the provider bills without our limits. A body that is
+// not JSON and a customer name that is no valid key are client errors; all others are server errors.
 app.use((error, _req, res, _next) => {
   const isTheirs = TollgateError.is(error) ? error.code === 'INVALID_KEY' : error.status < 500
   res.status(isTheirs ? 400 : 503).json({ error: isTheirs ? 'Bad request' : 'Try again later' })
 })
 
-// Stands for a tokenizer, and for the client of a model, which takes an AbortSignal.
+// Simulates a tokenizer, and the client of a model, which takes an AbortSignal.
 const countTokens = (text) => text.split(/\s+/).filter(Boolean).length
 
 async function* model(prompt, maxTokens, signal) {
@@ -88,9 +89,9 @@ async function* model(prompt, maxTokens, signal) {
   for (let count = 0; count < maxTokens; count++) {
     await sleep(5, undefined, { signal })
     const word = words[count % words.length]
-    // To see what becomes of a failure.
+    // Simulates a failure.
     if (word === 'FAIL') throw new Error('the model failed')
-    // It likes to repeat itself, unless it is told to stop.
+    // It repeats itself until it is aborted.
     if (word === 'STOP') return
     yield `${word} `
   }
@@ -103,7 +104,7 @@ const server = app.listen(PORT, (error) => {
 
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => {
-    // Answers under way are streamed to their ends, and committed, before the limiter is closed.
+    // Answers in flight are completed and committed before the limiter is closed.
     server.close(async () => {
       await tokens.close()
       await store?.close()

@@ -1,10 +1,12 @@
-// Free and pro customers, in the two ways that there are.
-//   /reports: one limiter with the numbers of the free tier, and an `override` for each pro customer. The numbers are in
-//     the store: whoever decides need not know the tier, what has been used counts on when it changes, and each customer
-//     can have numbers of their own. But they have to be renewed, since they have a ttl.
-//   /searches: a limiter for each tier. There is nothing to renew, and tiers may differ in more than numbers; but each
-//     request must come with its tier, and who changes it begins anew.
-// So: a limiter for each tier where there are a few and a session or token tells which; `override` for the rest.
+// Free and pro customers, in two ways.
+//   /reports: one limiter with the numbers of the free tier, and an `override` for each pro customer.
+//     The store keeps the numbers, so the caller need not know the tier. Used units stay charged when
+//     the tier changes, and each customer can have individual numbers. But overrides have a ttl, so
+//     they must be renewed.
+//   /searches: one limiter per tier. There is nothing to renew, and tiers may differ in more than
+//     numbers. But the caller must know the tier of each request, and a new tier starts with a fresh key.
+// So use one limiter per tier if there are few tiers and a session or token contains the tier; otherwise
+// use `override`.
 // Run it:  node examples/tiers.mjs
 //   curl -i http://localhost:3000/reports -H 'x-customer: ann'
 //   curl -X PUT http://localhost:3000/customers/ann --json '{"tier":"pro"}'
@@ -16,21 +18,22 @@ import { rateLimit } from 'tollgate/express'
 const { PORT = 3000, REDIS_URL, RENEW_EVERY_MS = 86_400_000 } = process.env
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 
-// Stands for your database.
+// Simulates your database.
 const tiers = new Map([
   ['ann', 'free'],
   ['bob', 'pro'],
 ])
-// Stands for your authentication: count by who it proves to be calling.
+// Simulates your authentication: count by the authenticated customer.
 const customerOf = (req) => req.get('x-customer') ?? 'nobody'
 
-// The first way. A name of its own for each limiter: prefixes set their keys apart.
+// The first way. Each limiter has its own prefix, which separates their keys.
 const reports = new RateLimiter(fixedWindow({ limit: 3, window: '1h' }), { store, prefix: 'reports' })
 const PRO = { limit: 30 }
 
 const applyTier = (customer) =>
   tiers.get(customer) === 'pro'
-    ? // Twice as long as it takes to be renewed: one renewal may fail. If all do, customers are free ones, not unlimited.
+    ? // Twice the renewal interval, so one renewal may fail. If all fail, the customer gets the free
+      // tier, not unlimited use.
       reports.override(customer, PRO, { ttl: Number(RENEW_EVERY_MS) * 2 })
     : reports.clearOverride(customer)
 
@@ -47,7 +50,7 @@ const renewal = setInterval(renewAll, Number(RENEW_EVERY_MS))
 // The second way.
 const searches = {
   free: new RateLimiter(fixedWindow({ limit: 3, window: '1h' }), { store, prefix: 'searches-free' }),
-  // Another algorithm, too: for those who pay no hour is over.
+  // Pro customers also get another algorithm, without a window that ends.
   pro: new RateLimiter(gcra({ limit: 30, period: '1h' }), { store, prefix: 'searches-pro' }),
 }
 const limitSearches = {
@@ -63,7 +66,7 @@ app.get(
   (_req, res) => res.json({ found: [] }),
 )
 
-// Stands for the webhook of whoever takes the money. Both ways follow at once.
+// Simulates the webhook of a payment provider. Both ways react immediately.
 app.put('/customers/:customer', express.json(), async (req, res) => {
   const { tier } = req.body ?? {}
   if (!Object.hasOwn(searches, tier)) return res.status(400).json({ error: 'tier is free or pro' })

@@ -1,4 +1,4 @@
-// npm run demo: ten seconds of real traffic on an Express app that is guarded by tollgate.
+// npm run demo: ten seconds of real traffic on an Express app limited by tollgate.
 //   DEMO_SECONDS=3 npm run demo    a shorter run
 //   NO_COLOR=1 npm run demo        without colours
 //   REDIS_URL=redis://localhost npm run demo    two server processes that share Redis
@@ -24,12 +24,13 @@ const run = {
   signal: stop.signal,
   startedAt: performance.now(),
   endedAt: undefined,
-  /** Seconds since the start, or from start to end. */
+  /** Seconds since the start; at the end, the total. */
   elapsed: () => ((run.endedAt ?? performance.now()) - run.startedAt) / 1000,
 }
 
-// Ctrl-C ends the run early, and in order; pressed again, it ends the process. Not `once`: what
-// restores the cursor (log-update's signal-exit) kills the process if it finds no other listener.
+// Ctrl-C ends the run early, with the summary; pressed again, it ends the process. This is not
+// `once`: log-update's signal-exit, which restores the cursor, kills the process if it finds no
+// other listener.
 process.on('SIGINT', () => {
   if (stop.signal.aborted) process.exit(130)
   stop.abort()

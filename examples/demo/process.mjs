@@ -1,5 +1,5 @@
-// With REDIS_URL the demo runs its app in processes of their own, which share nothing but Redis. This is
-// both ends: run as a child it is the server, and imported it starts one.
+// With REDIS_URL the demo runs its app in separate processes, which share only Redis. This file is
+// both ends: as a child process it is the server; imported, it starts one.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -8,10 +8,10 @@ import { startServer } from './server.mjs'
 const SELF = fileURLToPath(import.meta.url)
 
 /**
- * Starts a server in a process of its own.
+ * Starts a server in its own process.
  *
- * @param redis - `{ store, prefix }`: the URL of Redis, and what sets this run's keys apart.
- * @returns Its URL, and a function that ends it.
+ * @param redis - `{ store, prefix }`: the URL of Redis, and the prefix of this run's keys.
+ * @returns Its URL, and a function that stops it.
  */
 export async function startProcess(redis) {
   const child = fork(SELF, [redis.store, redis.prefix])
@@ -34,7 +34,7 @@ export async function startProcess(redis) {
 if (process.argv[1] === SELF) {
   const [, , store, prefix] = process.argv
   const server = await startServer({ store, prefix })
-  // The parent ends the run; Ctrl-C reaches all processes of a terminal.
+  // The parent ends the run. Ctrl-C reaches all processes of a terminal, so ignore it here.
   process.on('SIGINT', () => {})
   process.once('disconnect', () => server.close())
   process.send({ url: server.url })

@@ -1,28 +1,28 @@
-// Draws the run: live on a terminal, a plain line per client and second anywhere else.
+// Draws the run: live on a terminal, otherwise one plain line per client and second.
 import { stdout } from 'node:process'
 import { styleText } from 'node:util'
 import logUpdate from 'log-update'
 import { bound, LAW, POLICY } from './server.mjs'
 import { COLUMN_MS } from './traffic.mjs'
 
-// A terminal that does not tell its size, such as that of script(1), has 0 rows: nothing fits.
+// A terminal that does not report its size, such as that of script(1), has 0 rows: nothing fits.
 const LIVE = stdout.isTTY && stdout.rows > 0 && process.env.TERM !== 'dumb'
-// hasColors knows of NO_COLOR and its kin.
+// hasColors respects NO_COLOR and similar variables.
 const COLOURS = stdout.isTTY && stdout.hasColors()
 const BLOCKS = '▁▂▃▄▅▆▇█'
 const MARGIN = 17
 const COLUMNS_PER_LABEL = 10
 
-/** Text in a style of node:util, where the terminal has colours and the user wants them. */
+/** Text in a style of node:util, if the terminal has colours and the user wants them. */
 export function paint(style, text) {
-  // Whether to colour has just been decided: styleText is not to decide again.
+  // hasColors has decided already: styleText must not decide again.
   return COLOURS ? styleText(style, text, { validateStream: false }) : text
 }
 
 /**
- * Shows the run from now on.
+ * Starts to show the run.
  *
- * @returns A function that ends it, on a terminal with the last state.
+ * @returns A function that stops it, and on a terminal draws the last state.
  */
 export function startScreen(clients, run) {
   const draw = LIVE ? () => logUpdate(frame(clients, run)) : () => console.log(lines(clients, run))
@@ -65,7 +65,7 @@ function count(outcome, number) {
 function frame(clients, run) {
   const total = Math.ceil((run.seconds * 1000) / COLUMN_MS)
   const now = Math.min(Math.floor((run.elapsed() * 1000) / COLUMN_MS), total - 1)
-  // A line that just fits must not wrap: the terminal's last column stays free.
+  // The last column stays free, because a full line could wrap.
   const room = Math.max(stdout.columns - MARGIN - 1, 1)
   const first = Math.max(now + 1 - room, 0)
   const strip = (client, outcome, colour) => {
@@ -86,7 +86,7 @@ function frame(clients, run) {
   ].join('\n')
 }
 
-/** A count as a block; logarithmic, so that 2 and 50 can both be seen. */
+/** A count as a block, on a logarithmic scale that shows both 2 and 50. */
 function block(number, colour) {
   if (number === 0) return paint('dim', '·')
   return paint(colour, BLOCKS[Math.min(Math.floor(Math.log2(number)), BLOCKS.length - 1)])
@@ -96,7 +96,7 @@ function legend() {
   return [...BLOCKS.slice(0, 7)].map((shape, i) => `${shape} ${2 ** i}`).join('  ')
 }
 
-/** The seconds under the columns from `first` on, as far as there is room. */
+/** The seconds below the columns from `first` on, as far as they fit. */
 function axis(first, room, total) {
   let text = ''
   const start = Math.ceil(first / COLUMNS_PER_LABEL) * COLUMNS_PER_LABEL

@@ -9,11 +9,11 @@ const options = { limit: 10, period: '1s', burst: 20 }
 const policy = gcra(options)
 const perSecond = (policy.limit * 1000) / policy.period
 
-/** The limit and its law, for people. */
+/** The limit and its law, as text. */
 export const POLICY = `gcra(${inspect(options)})`
 export const LAW = `at most ${policy.burst} + ${perSecond} per second`
 
-/** The law in numbers: the most that one client can get in any span of so many seconds. */
+/** The law in numbers: the most units that a client can get in any span of `seconds`. */
 export function bound(seconds) {
   return Math.floor(policy.burst + perSecond * seconds)
 }
@@ -21,22 +21,22 @@ export function bound(seconds) {
 /** The app, behind a limiter. */
 export function createApp(limiter) {
   const app = express()
-  // A real service would take the key from something proven, such as a session or an API key.
+  // A real service would take the key from verified data, such as a session or an API key.
   app.use(rateLimit({ limiter, key: (req) => req.get('x-client') ?? req.ip, message }))
   app.get('/', (_req, res) => res.json({ hello: 'world' }))
   return app
 }
 
-// What a refused client is told, beside the RateLimit and Retry-After fields.
+// The response to a refused client, in addition to the RateLimit and Retry-After headers.
 function message(_req, _res, { retryAfterMs }) {
   return { error: 'Too many requests', retryAfterMs }
 }
 
 /**
- * Starts the app on a free port of this machine only.
+ * Starts the app on a free port of the loopback interface.
  *
- * @param redis - Where its limiter keeps the counts: `{ store, prefix }`; in this process if not given.
- * @returns Its URL, and a function that ends it.
+ * @param redis - `{ store, prefix }` for the limiter's counts; without it, this process keeps them.
+ * @returns Its URL, and a function that stops it.
  */
 export async function startServer(redis) {
   const limiter = new RateLimiter(policy, redis)
@@ -46,7 +46,7 @@ export async function startServer(redis) {
     url: `http://127.0.0.1:${server.address().port}`,
     async close() {
       server.close()
-      // fetch keeps its connections open for a next request, which will not come.
+      // fetch keeps its connections open for further requests, which will not come.
       server.closeAllConnections()
       await once(server, 'close')
       await limiter.close()

@@ -1,10 +1,10 @@
-// What the run came to: the table, the check against the law, and one refusal in full.
+// The result of the run: the table, the check against the law, and one complete refusal.
 import { paint } from './screen.mjs'
 import { bound, LAW } from './server.mjs'
 
 /**
- * What went against the promises, in words: nobody gets more than the law's bound, and whoever
- * keeps below the limit is never refused.
+ * Broken promises, as sentences: no client gets more than the law's bound, and a client that stays
+ * below the limit is never refused.
  */
 function violations(clients, most) {
   const found = []
@@ -39,7 +39,7 @@ export function printSummary(clients, run) {
   return found.length === 0
 }
 
-/** Prints a 429 as it came over the wire; the fields that concern the limit stand out. */
+/** Prints a 429 as it came over the wire, with highlighted rate limit headers. */
 export function printRefusal(clients) {
   const client = clients.findLast(({ refusal }) => refusal !== undefined)
   if (client === undefined) return

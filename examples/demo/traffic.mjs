@@ -1,17 +1,17 @@
-// The client side of the demo: three callers of different manners, over real HTTP.
+// The client side of the demo: three clients with different behaviour, over real HTTP.
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Requests are counted by columns of this length, as the screen draws them. */
+/** Length of a column. Requests are counted by column, as the screen draws them. */
 export const COLUMN_MS = 200
 
-/** One caller, and what became of its requests. */
+/** One client, and the results of its requests. */
 class Client {
   sent = 0
   allowed = 0
   refused = 0
   /** The same, by column of time. */
   columns = []
-  /** The first refusal that it met, whole. */
+  /** The first refusal, complete. */
   refusal = undefined
 
   constructor(name, manner, behave) {
@@ -22,7 +22,7 @@ class Client {
 
   /** Sends one request and counts its answer. */
   async request({ urls, startedAt }) {
-    // With several servers, every client talks to all of them in turn.
+    // With several servers, every client uses all of them in turn.
     const url = urls[this.sent++ % urls.length]
     const response = await fetch(url, { headers: { 'x-client': this.name } })
     const body = await response.text()
@@ -41,7 +41,7 @@ class Client {
   }
 }
 
-/** Keeps a little below the limit, by the clock. It never has two requests under way. */
+/** Stays a little below the limit, by the clock. It never has two requests in flight. */
 async function polite(client, run) {
   while (!run.signal.aborted) {
     const next = performance.now() + 1000 / 9
@@ -50,7 +50,7 @@ async function polite(client, run) {
   }
 }
 
-/** Many at once, then a rest that is long enough for the burst to be whole again. */
+/** Sends many requests at once, and then rests until the whole burst has refilled. */
 async function bursty(client, run) {
   while (!run.signal.aborted) {
     await Promise.all(Array.from({ length: 30 }, () => client.request(run)))
@@ -58,7 +58,7 @@ async function bursty(client, run) {
   }
 }
 
-/** Several connections that hardly draw breath, and do not care what they are told. */
+/** Uses several connections with hardly any pause, and ignores refusals. */
 async function flood(client, run) {
   const connection = async () => {
     while (!run.signal.aborted) {
@@ -82,7 +82,7 @@ export function makeClients() {
   ]
 }
 
-/** Lets all clients run until the signal; resolves when the last answer is in. */
+/** Runs all clients until the signal. Resolves after the last answer. */
 export async function runTraffic(clients, run) {
   await Promise.all(clients.map((client) => client.behave(client, run)))
 }

@@ -5,7 +5,7 @@ import { WordsController } from './words.controller.js'
 
 @Module({
   imports: [
-    // Its guard stands before all routes of the app; the client's address is the key.
+    // Its guard protects all routes of the app. The key is the client's address.
     RateLimitModule.forRootAsync({
       imports: [LimitsModule],
       inject: [Limits],

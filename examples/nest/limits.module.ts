@@ -3,12 +3,12 @@ import { gcra, RateLimiter, RedisStore } from 'tollgate'
 
 const { REDIS_URL } = process.env
 
-/** The app's limiters and the store behind them: made once, and closed with the app. */
+/** The app's limiters and their store: created once, and closed with the app. */
 @Injectable()
 export class Limits implements OnApplicationShutdown {
   readonly #store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 
-  // Without Redis each process counts for itself, which is right as long as there is one.
+  // Without Redis each process counts for itself, which is correct for a single process.
   readonly api = new RateLimiter(gcra({ limit: 20, period: '1h' }), { store: this.#store, prefix: 'api' })
 
   async onApplicationShutdown(): Promise<void> {

@@ -10,7 +10,7 @@ export class WordsController {
     return { words }
   }
 
-  // Of one limit for everything it takes five units; what was refused by a check of ours is given back.
+  // It takes five units of the limit for all routes. Requests that fail validation are refunded.
   @RateLimit({ cost: 5, refundWhen: 'failed' })
   @Post('words')
   add(@Body() { word }: { readonly word?: string }): { added: string } {
@@ -19,7 +19,7 @@ export class WordsController {
     return { added: word }
   }
 
-  // Monitoring asks often, and is not limited.
+  // Monitoring is not limited.
   @RateLimit(false)
   @Get('health')
   health(): string {

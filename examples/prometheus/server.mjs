@@ -1,6 +1,6 @@
-// An Express app whose limiter is watched by Prometheus.
+// An Express app whose limiter is monitored by Prometheus.
 // Run it:  node examples/prometheus/server.mjs   then   curl http://localhost:3000; curl http://localhost:9464
-//   REDIS_URL=redis://localhost node examples/prometheus/server.mjs    counts in Redis, and shows how Redis is
+//   REDIS_URL=redis://localhost node examples/prometheus/server.mjs    counts in Redis, and shows its health
 import { once } from 'node:events'
 import express from 'express'
 import { fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
@@ -19,13 +19,13 @@ const limiter = instrument(REDIS_URL ? overRedis(REDIS_URL) : new RateLimiter(po
 function overRedis(url) {
   const store = new RedisStore({ url, commandTimeoutMs: 500 })
   instrumentStore(store, { name: 'main' })
-  // One of two processes: while Redis is away, each decides by half of the numbers.
+  // One of two processes: while Redis is away, each decides with half of the limit.
   return new RateLimiter(policies, { store, prefix: 'api', onStoreFailure: { embedded: { share: 0.5 } } })
 }
 
 const app = express()
 
-// A real service would take the key from something proven, such as a session or an API key.
+// A real service would take the key from verified data, such as a session or an API key.
 app.use(async (req, res, next) => {
   const decision = await limiter.take({ client: req.get('x-client') ?? req.ip ?? '' })
   if (decision.allowed) return next()
@@ -35,7 +35,7 @@ app.use(async (req, res, next) => {
 
 app.get('/', (_req, res) => res.json({ hello: 'world' }))
 
-// A failure is no refusal: here it is a key that cannot be one, or Redis.
+// A failure is not a refusal: here, an invalid key, or a failure of Redis.
 app.use((error, _req, res, _next) => {
   res.status(error.code === 'INVALID_KEY' ? 400 : 503).json({ error: error.code })
 })

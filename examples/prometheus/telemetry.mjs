@@ -1,5 +1,5 @@
-// OpenTelemetry for this process, to be imported before anything is instrumented: until a MeterProvider has been set,
-// the global one gives meters that do nothing.
+// OpenTelemetry for this process. Import it before any instrumentation: until a MeterProvider is set,
+// the global one returns meters that do nothing.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { metrics } from '@opentelemetry/api'
@@ -9,7 +9,7 @@ import { MeterProvider } from '@opentelemetry/sdk-metrics'
 const exporter = new PrometheusExporter({ preventServerStart: true })
 metrics.setGlobalMeterProvider(new MeterProvider({ readers: [exporter] }))
 
-/** Serves the metrics on a port of their own, which clients of the app need not reach. */
+/** Serves the metrics on a separate port, which clients of the app need not reach. */
 export async function serveMetrics(port) {
   const server = createServer((req, res) => exporter.getMetricsRequestHandler(req, res)).listen(port)
   await once(server, 'listening')

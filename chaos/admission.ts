@@ -4,29 +4,29 @@ import { RATE, WINDOW } from './traffic.js'
 
 export type Limited = 'window' | 'rate'
 
-/** How much one limiter has admitted on the key that comes nearest to its bound, or exceeds it most. */
+/** Units that a limiter admitted on the key nearest to its bound, or furthest above it. */
 export interface Admission {
   readonly limiter: Limited
   readonly key: string
-  /** Units: in the fullest span of a window's length; or all. */
+  /** For a window, the units in the fullest span of its length; for a rate, all units. */
   readonly admitted: number
-  /** What the law allows for that, and what the design states for what the fault does. */
+  /** The units that the law allows, plus the documented excess under the fault. */
   readonly bound: number
-  /** What is wrong, if something is. */
+  /** The violation, if any. */
   readonly wrong: string | undefined
 }
 
-/** What a fault does to the state and to the clock. */
+/** The documented effect of a fault on the state and on the clock. */
 export interface Excess {
-  /** How often a key's state may be lost, or the clock step ahead: each may cost one limit or one burst more. */
+  /** Losses of a key's state, and steps ahead of the clock: each may admit one extra limit or burst. */
   readonly losses: number | ((limiter: Limited, key: string) => number)
-  /** What is lost is the latest part of a state, as when a replica that lags takes over: its window goes on. */
+  /** The fault loses only the latest part of a state, for example to a lagging replica: the window stays open. */
   readonly isSetBack?: boolean
-  /** When it was by this machine's clock, if the deciding one was stepped. Microseconds. */
+  /** The time by this machine's clock, if the deciding clock was stepped. In microseconds. */
   readonly timeOf?: (unit: Unit) => number
 }
 
-/** What was admitted, by limiter, against its bound. */
+/** The admitted units of each limiter, compared with its bound. */
 export function admissions(reports: readonly LoadReport[], excess: Excess): Admission[] {
   const { losses, isSetBack = false, timeOf = ({ at }) => at } = excess
   return (['window', 'rate'] as const).map((limiter) => {
@@ -62,7 +62,7 @@ const JUDGES: Readonly<Record<Limited, Judge>> = {
       admitted = Math.max(admitted, index - tail + 1)
     }
     const rolling = inAnySpan(bound, WINDOW.window)(trace.map(({ at }) => ({ at, cost: 1 })))
-    // Each window keeps its limit whatever becomes of those before and after it, unless it is set back itself.
+    // A window keeps its own limit, whatever happens to its neighbours, unless its state is set back.
     const limit = WINDOW.limit * (isSetBack ? 1 + losses : 1)
     const windows = new Map<number, number>()
     for (const { windowEnd } of trace) {

@@ -1,10 +1,11 @@
-/** What is promised where a replica takes over that may have missed the latest writes. */
+/** The promise if a replica without the latest writes takes over. */
 import { admissions } from './admission.js'
 import type { LoadScene, Promised } from './scene.js'
 
 /**
- * Redis replicates asynchronously: what it had told callers, and not its replica, is forgotten when that takes over.
- * The state of before and the state of after each keep the law, so a failover costs at most the law once more.
+ * Redis replicates asynchronously: writes that were acknowledged but not replicated are lost when
+ * the replica takes over. The old state and the new state each keep the law, so a failover admits at
+ * most as much again as the law allows.
  */
 export const FAILED_OVER: Promised = {
   errors: ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'],
@@ -13,7 +14,7 @@ export const FAILED_OVER: Promised = {
   losesCount: true,
 }
 
-/** Says how much of that excess there was. */
+/** Notes the actual excess. */
 export function notingLosses(promised: Promised): (scene: LoadScene) => Promise<Promised> {
   return async ({ load, note }) => {
     const { told } = load.report().counted

@@ -1,40 +1,40 @@
 import type { Admission } from './admission.js'
 
-/** How long things last. */
+/** Durations of a row. */
 export interface Pace {
   readonly isShort: boolean
-  /** Before and after a fault, in milliseconds. */
+  /** Time before and after a fault, in milliseconds. */
   readonly calmMs: number
-  /** A fault that can last as long as one likes. */
+  /** Duration of a fault that may have any duration, in milliseconds. */
   readonly faultMs: number
 }
 
-/** What a fault did to callers. */
+/** The effect of a fault on callers. */
 export interface Row {
   readonly calls: number
-  /** The longest that a call was pending, in milliseconds, less what the event loop stood still; and as it was. */
+  /** The longest time that a call was pending, in milliseconds: without stalls of the event loop, and raw. */
   readonly longestMs: number
   readonly longestRawMs: number
-  /** How long the event loop stood still at most, in milliseconds. */
+  /** The longest stall of the event loop, in milliseconds. */
   readonly loopDelayMs: number
   /** Failed calls by code. */
   readonly errors: Readonly<Record<string, number>>
-  /** Milliseconds from the store's health to the calls'. */
+  /** Milliseconds from the store's recovery until no call failed any more. */
   readonly normalMs: number | undefined
   readonly admitted: readonly Admission[]
-  /** What else was seen, in words. */
+  /** Further observations, as text. */
   readonly notes: readonly string[]
   /** The promises that were broken. */
   readonly broken: readonly string[]
 }
 
-/** A way to fail, and what callers are promised while it lasts. */
+/** A fault, and the promises to callers while it lasts. */
 export interface Fault {
-  /** For `--only`, and for docs that refer to it. */
+  /** The name for `--only` and for the docs. */
   readonly name: string
-  /** In a line. */
+  /** A description in one line. */
   readonly title: string
-  /** Not in the short form: it takes long whatever the pace, or another is much like it. */
+  /** Excluded from `--short`: it takes long at any pace, or is much like another fault. */
   readonly isLong?: boolean
   run(pace: Pace): Promise<Row>
 }

@@ -1,4 +1,4 @@
-/** Many calls in one turn of the event loop, on a store that cannot decide them, or is being closed. */
+/** Many calls in one turn of the event loop, on a store that cannot decide them or is being closed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore, type RedisStoreOptions, TollgateError } from 'tollgate'
 import { until } from '../__tests__/servers/until.js'
@@ -8,14 +8,14 @@ import { sockets, socketsSettle } from './resources.js'
 import { GRACE_MS, TIMEOUT_MS } from './scene.js'
 import { POLICIES } from './traffic.js'
 
-/** What calls that were made at once became. */
+/** The result of one call of a flood. */
 export interface Ended {
   readonly start: number
   readonly settled: number
   readonly code: string
 }
 
-/** Makes calls in one turn, and tells what became of each. */
+/** Makes calls in one turn of the event loop, and returns the result of each. */
 export function flood(limiter: RateLimiter, count: number): Promise<Ended[]> {
   const calls = Array.from({ length: count }, async (_, index) => {
     const start = performance.now()
@@ -28,7 +28,7 @@ export function flood(limiter: RateLimiter, count: number): Promise<Ended[]> {
   return Promise.all(calls)
 }
 
-/** A row of calls that were not a load's. */
+/** A row for calls outside of a load. */
 export function rowOf(all: readonly Ended[], delay: LoopDelay, found: Pick<Row, 'normalMs' | 'notes' | 'broken'>): Row {
   const errors: Record<string, number> = {}
   for (const { code } of all.filter(({ code }) => code !== 'settled')) {
@@ -52,10 +52,10 @@ export function rowOf(all: readonly Ended[], delay: LoopDelay, found: Pick<Row, 
 
 const FLOOD = 10_000
 
-/** A machine that is too busy to tell in time that a call was not sent cannot say so. */
+/** On a busy machine, a call that was not sent may time out before its failure is known. */
 const AWAY: readonly string[] = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT']
 
-/** Starts 10,000 calls in one turn while nobody is there; then the store begins, and decides as many. */
+/** Starts 10,000 calls in one turn without a server; then the server starts and decides as many. */
 export async function floodedWhileDown(options: RedisStoreOptions, begin: () => Promise<unknown>): Promise<Row> {
   const broken: string[] = []
   const delay = new LoopDelay()
@@ -67,7 +67,7 @@ export async function floodedWhileDown(options: RedisStoreOptions, begin: () => 
   if (codes.some((code) => !AWAY.includes(code)) || !codes.includes('STORE_UNAVAILABLE')) {
     broken.push(`calls fail with ${AWAY}, not with ${codes}`)
   }
-  // Now it is known.
+  // Now the store is known to be down.
   const second = await flood(limiter, FLOOD)
   if (second.some(({ code }) => code !== 'STORE_UNAVAILABLE')) {
     broken.push('once the store is known to be down all calls fail with STORE_UNAVAILABLE')
@@ -94,7 +94,7 @@ export async function floodedWhileDown(options: RedisStoreOptions, begin: () => 
   }
   const again: Ended[] = []
   let most = 0
-  // On a busy machine they may be too many for their deadline.
+  // On a busy machine there may be too many calls for their deadline.
   for (let tries = 0; tries < 5 && most < FLOOD / 2; tries++) {
     const these = await flood(limiter, FLOOD)
     again.push(...these)
@@ -110,14 +110,14 @@ export async function floodedWhileDown(options: RedisStoreOptions, begin: () => 
   return rowOf([...first, ...second, ...again], delay, { normalMs, notes, broken })
 }
 
-/** A way in which a store is of no use just now: it is made so, and mended. */
+/** A condition that makes a store useless. `begin` causes it, and `end` ends it. */
 export interface Trouble {
   readonly name: string
   begin(): Promise<unknown>
   end(): Promise<unknown>
 }
 
-/** Closes a store with 1,000 calls under way, in each kind of trouble. */
+/** Closes a store with 1,000 calls in flight, under each condition. */
 export async function closedInTrouble(options: RedisStoreOptions, troubles: readonly Trouble[]): Promise<Row> {
   const [broken, notes]: [string[], string[]] = [[], []]
   const all: Ended[] = []
@@ -136,7 +136,7 @@ export async function closedInTrouble(options: RedisStoreOptions, troubles: read
     const late = await flood(limiter, 1)
     await closed
     const settled = performance.now()
-    // So that the last stall has been noticed.
+    // Wait until the last stall has been recorded.
     await sleep(10)
     const ms = delay.net(start, settled, TIMEOUT_MS)
     notes.push(`${name}: ${(settled - start).toFixed()} ms`)

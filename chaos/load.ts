@@ -3,34 +3,34 @@ import { type Decision, RateLimiter, type RedisStore, TollgateError } from 'toll
 import type { LoopDelay } from './loop-delay.js'
 import { COUNTED, KEYS, type LimiterName, POLICIES } from './traffic.js'
 
-/** How a load is made. */
+/** Options of a load. */
 export interface LoadOptions {
-  /** Calls under way at any time. Default: 64. */
+  /** Calls in flight at any time. Default: 64. */
   readonly inFlight?: number
-  /** What the store's calls are given, in milliseconds. */
+  /** The deadline of the store's calls, in milliseconds. */
   readonly timeoutMs: number
 }
 
-/** One unit that was admitted: when, in microseconds of the deciding clock, and until when it counts in a window. */
+/** An admitted unit: its time by the deciding clock, in microseconds, and the end of its window. */
 export interface Unit {
   readonly at: number
   readonly windowEnd: number
-  /** When it was told, by this machine's clock, in microseconds. */
+  /** The time of the answer by this machine's clock, in microseconds. */
   readonly heard: number
 }
 
-/** What became of all calls: plain data, so that a process can send it to another. */
+/** The results of all calls, as plain data that a process can send to another. */
 export interface LoadReport {
   readonly calls: number
-  /** The longest that a call was pending, in milliseconds: less what the event loop stood still, and as it was. */
+  /** The longest time that a call was pending, in milliseconds: without stalls of the event loop, and raw. */
   readonly longest: { readonly net: number; readonly raw: number }
-  /** How many calls have failed, by code. */
+  /** The number of failed calls by code. */
   readonly errors: Readonly<Record<string, number>>
-  /** How many of those may have been charged. */
+  /** The number of failed calls that may have been charged. */
   readonly unknown: number
-  /** What was admitted, by limiter and key, in the order in which it was told. */
+  /** The admitted units by limiter and key, in the order of the answers. */
   readonly admitted: Readonly<Record<'window' | 'rate', Readonly<Record<string, readonly Unit[]>>>>
-  /** Of the limiter that is never full: the units that callers were told of, and those that may have been charged. */
+  /** For the limiter that is never full: units granted to callers, and units that may have been charged. */
   readonly counted: { readonly told: number; readonly unknown: number }
   /** Calls that never settled. */
   readonly lost: number
@@ -39,19 +39,19 @@ export interface LoadReport {
 /** The limiters take turns. */
 const TURNS: readonly LimiterName[] = ['window', 'rate', 'count']
 
-/** Between two calls of a caller: who never pauses has no event loop to measure. */
+/** The pause between two calls of a caller. Without it, the event loop could not be measured. */
 const PAUSE_MS = 1
 
-/** After a failure a caller waits: some failures come at once. */
+/** The pause of a caller after a failure, because some failures are immediate. */
 const PAUSE_AFTER_FAILURE_MS = 5
 
-/** A call that settled late, or is still to. */
+/** A call that settled late, or has not settled. */
 interface Late {
   readonly start: number
   readonly settled: number
 }
 
-/** Callers that take units of a few keys under several policies, one after the other, until they are stopped. */
+/** Callers that take units of a few keys under several policies, one after the other, until stopped. */
 export class Load {
   readonly #limiters: Readonly<Record<LimiterName, RateLimiter>>
   readonly #delay: LoopDelay
@@ -68,7 +68,7 @@ export class Load {
   readonly #late: Late[] = []
   readonly #admitted = { window: emptyTraces(), rate: emptyTraces() }
   readonly #counted = { told: 0, unknown: 0 }
-  /** When calls last failed and first succeeded since a moment, by `performance.now()`. */
+  /** The last failure and the first success since a moment, by `performance.now()`. */
   #since = { moment: Number.POSITIVE_INFINITY, lastFailure: 0, firstSuccess: 0 }
   #waiters: { readonly wants: (name: LimiterName, decision: Decision) => boolean; readonly done: () => void }[] = []
 
@@ -84,7 +84,7 @@ export class Load {
     return this.#calls
   }
 
-  /** How many calls have been admitted. */
+  /** The number of admitted calls. */
   get admitted(): number {
     return this.#allowed
   }
@@ -94,24 +94,24 @@ export class Load {
     this.#callers = Array.from({ length: this.#inFlight }, () => this.#caller())
   }
 
-  /** Ends the load, and waits until the calls under way have settled, or will not. */
+  /** Ends the load, and waits until the calls in flight have settled, or never will. */
   async stop(): Promise<void> {
     this.#running = false
-    // Whoever has not settled by now never will.
+    // A call that has not settled after this time never will.
     const patience = sleep(2 * this.#timeoutMs + 5_000, undefined, { ref: false })
     await Promise.race([Promise.all(this.#callers), patience])
-    // So that the last stall has been noticed.
+    // Wait until the last stall has been recorded.
     await sleep(10)
   }
 
-  /** From now on {@link normalMs} counts. */
+  /** Starts the time for {@link normalMs}. */
   mark(): void {
     this.#since = { moment: performance.now(), lastFailure: 0, firstSuccess: 0 }
   }
 
   /**
-   * Milliseconds from the mark until no call failed any more, less what the event loop stood still; none if no call
-   * has succeeded since.
+   * Milliseconds from the mark until no call failed any more, without stalls of the event loop.
+   * `undefined` if no call has succeeded since.
    */
   get normalMs(): number | undefined {
     const { moment, lastFailure, firstSuccess } = this.#since
@@ -127,18 +127,18 @@ export class Load {
     return performance.now() - start
   }
 
-  /** How many units the store has charged to the limiter that is never full. */
+  /** The units that the store has charged to the limiter that is never full. */
   async charged(): Promise<number> {
     const { limit, remaining } = await this.#limiters.count.peek(COUNTED, 0)
     return limit - remaining
   }
 
-  /** How many units of the limiter that is never full callers were told that they have, and the store has forgotten. */
+  /** Units of the limiter that is never full that were granted to callers, and that the store has lost. */
   async forgotten(): Promise<number> {
     return Math.max(0, this.#counted.told - (await this.charged()))
   }
 
-  /** What one call more is told if it fails; else nothing. */
+  /** Makes one more call. Returns its error message, or an empty string. */
   probe(): Promise<string> {
     return this.#limiters.count.take('probe').then(
       () => '',
@@ -146,7 +146,7 @@ export class Load {
     )
   }
 
-  /** How many seconds this process's clock is ahead of the deciding one. */
+  /** The seconds that this process's clock is ahead of the deciding clock. */
   async skew(): Promise<number> {
     const { at } = await this.#limiters.count.peek(COUNTED, 0)
     return (Date.now() - at) / 1_000
@@ -173,7 +173,7 @@ export class Load {
     }
   }
 
-  /** Makes one call, and notes what becomes of it. */
+  /** Makes one call, and records its result. */
   async #call(): Promise<boolean> {
     const number = this.#calls++
     const name = TURNS[number % TURNS.length] as LimiterName
@@ -210,7 +210,7 @@ export class Load {
     if (name === 'count') {
       this.#counted.told += decision.allowed ? 1 : 0
     } else if (decision.allowed) {
-      // A window ends on a whole millisecond, and its rest is told in whole ones, rounded up.
+      // A window ends on a whole millisecond, and its remaining time is rounded up to one.
       const windowEnd = (Math.floor(decision.at) + decision.resetAfterMs) * 1_000
       this.#admitted[name][key]?.push({ at: Math.round(decision.at * 1_000), windowEnd, heard: Date.now() * 1_000 })
     }

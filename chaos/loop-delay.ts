@@ -1,19 +1,19 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 
-/** How often it is looked whether the event loop turns, in milliseconds. */
+/** The interval of the checks of the event loop, in milliseconds. */
 const TICK_MS = 2
 
-/** Later than this is a stall: timers are never quite on time. */
+/** A timer that is later than this shows a stall; timers are never quite on time. In milliseconds. */
 const LATE_MS = 1
 
-/** A while in which no timer could run, by `performance.now()`. */
+/** A time in which no timer could run, by `performance.now()`. */
 interface Stall {
   readonly from: number
   readonly to: number
 }
 
 /**
- * When the event loop of this process stood still: whatever a call waits then, it does not wait for the limiter.
+ * Records stalls of this process's event loop. A call that waits during a stall does not wait for the limiter.
  */
 export class LoopDelay {
   readonly #stalls: Stall[] = []
@@ -35,31 +35,31 @@ export class LoopDelay {
     return Math.max(0, this.#histogram.max / 1e6 - TICK_MS)
   }
 
-  /** How long a while was, in milliseconds, less what the event loop stood still in it. */
+  /** The length of a span in milliseconds, without the stalls in it. */
   ofWhich(from: number, to: number): number {
     return to - from - [...this.#overlaps(from, to)].reduce((sum, ms) => sum + ms, 0)
   }
 
   /**
-   * How long a call was pending, in milliseconds, less what the event loop stood still when it was to settle, and
-   * when it was made. To be asked a tick after the call has settled.
+   * The time for which a call was pending, in milliseconds, without stalls at its start and after its
+   * deadline. Call this a tick after the call has settled.
    *
-   * @param timeoutMs - By when it was to settle.
+   * @param timeoutMs - The deadline of the call, from its start.
    */
   net(start: number, settled: number, timeoutMs: number): number {
     const deadline = start + timeoutMs
     if (settled <= deadline) {
       return settled - start
     }
-    // A deadline counts from the end of the turn in which the call was made.
+    // The deadline counts from the end of the event loop's turn that made the call.
     const waits = [...this.#overlaps(start, start), ...this.#overlaps(deadline, settled)]
     const stood = waits.reduce((sum, ms) => sum + ms, 0)
     return timeoutMs + Math.max(0, settled - deadline - stood)
   }
 
-  /** What each stall that meets a span has of it; of a moment, what follows it. */
+  /** The overlap of each stall with a span. For a moment, the part of the stall after it. */
   *#overlaps(from: number, to: number): Iterable<number> {
-    // The latest are asked for most.
+    // Search from the end: most spans are recent.
     for (let index = this.#stalls.length - 1; index >= 0; index--) {
       const stall = this.#stalls[index] as Stall
       if (stall.to < from) {

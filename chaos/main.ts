@@ -1,4 +1,4 @@
-/** `npm run chaos`: what callers of the built package see while Redis fails. See README.md beside this file. */
+/** `npm run chaos`: tests the effect of Redis failures on callers of the built package. See README.md. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -13,11 +13,11 @@ import { HEADER, LEGEND, listed, type Result, told } from './report.js'
 const USAGE = `Usage: npm run chaos -- [options]
 
 Options:
-  --only NAME    only this fault; may be given several times
-  --short        the faults that tell most, and short ones
-  --cycles N     each fault so often in one process, which must not leak (default: 1)
+  --only NAME    only this fault; repeatable
+  --short        the most important faults, with short durations
+  --cycles N     each fault N times in one process, which must not leak (default: 1)
   --list         prints the faults' names
-  --json FILE    writes the results to a file, too
+  --json FILE    also writes the results to a file
   --help         prints this`
 
 const OPTIONS = {
@@ -34,10 +34,10 @@ const PACES: Readonly<Record<'full' | 'short', Pace>> = {
   short: { isShort: true, calmMs: 200, faultMs: 800 },
 }
 
-/** A row that takes longer than this has come to a halt. */
+/** A row that takes longer than this hangs. */
 const PATIENCE_MS = 120_000
 
-/** What the user asks for; throws what is wrong with it. */
+/** Parses the command line. Throws an error for invalid options. */
 function requestOf(args: string[]) {
   const { values } = parseArgs({ args, options: OPTIONS })
   const unknown = values.only.filter((name) => FAULTS.every((fault) => fault.name !== name))
@@ -54,7 +54,7 @@ function requestOf(args: string[]) {
   return { ...values, cycles, pace, faults: FAULTS.filter(isAsked) }
 }
 
-/** Lets a fault happen in a process of its own. */
+/** Runs a fault in its own process. */
 async function resultOf({ name, title }: Fault, pace: Pace, cycles: number): Promise<Result> {
   const task: Task = { name, pace, cycles }
   const start = performance.now()
@@ -76,7 +76,7 @@ async function resultOf({ name, title }: Fault, pace: Pace, cycles: number): Pro
   return { ...result, name, title, broken, seconds: (performance.now() - start) / 1_000 }
 }
 
-/** A process that told nothing. */
+/** The row of a process that has not reported a row. */
 const NOTHING: Row = {
   calls: 0,
   longestMs: 0,

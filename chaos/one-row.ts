@@ -1,23 +1,23 @@
-// One fault, in a process of its own: a crash, a rejection that nobody handles or a process that does not end
-// breaks that row's promise, and no other's.
+// Runs one fault in its own process: a crash, an unhandled rejection or a process that cannot exit
+// breaks the promise of that row only.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault, Pace, Row } from './fault.js'
 import { FAULTS } from './faults/all.js'
 import { leaked, type Resources, resources } from './resources.js'
 
-/** What it is told on its command line, as JSON. */
+/** The argument of the process, as JSON. */
 export interface Task {
   readonly name: string
   readonly pace: Pace
-  /** How often the fault is to happen. */
+  /** The number of times to inject the fault. */
   readonly cycles: number
 }
 
-/** After so many cycles a process has what it needs; what it takes from then on is a leak. */
+/** Cycles after which a process holds everything it needs; later growth is a leak. */
 const WARM_CYCLES = 5
 
 async function main(): Promise<void> {
-  // Whoever asked is gone: nobody waits for the row.
+  // The parent process is gone.
   process.once('disconnect', () => process.exit(1))
   const { name, pace, cycles } = JSON.parse(process.argv[2] as string) as Task
   const fault = FAULTS.find((one) => one.name === name) as Fault
@@ -34,13 +34,13 @@ async function main(): Promise<void> {
   process.send?.(summed(rows, leaks), () => process.disconnect())
 }
 
-/** What the process holds when nothing is on its way to its end any more. */
+/** The resources of the process when nothing is being closed. */
 async function settled(): Promise<Resources> {
   await sleep(500)
   return resources()
 }
 
-/** One row of several cycles: the worst of each. */
+/** Merges the rows of several cycles: the worst value of each column. */
 function summed(rows: readonly Row[], leaks: ReturnType<typeof leaked> | undefined): Row {
   const errors: Record<string, number> = {}
   for (const [code, count] of rows.flatMap((row) => Object.entries(row.errors))) {

@@ -1,6 +1,6 @@
 import type { Fault, Row } from './fault.js'
 
-/** A fault with what came of it. */
+/** A fault with its row. */
 export interface Result extends Row {
   readonly name: string
   readonly title: string
@@ -12,11 +12,11 @@ const WIDTHS = [17, 8, 8, 7, 6, 7, 32, 44, 4] as const
 
 export const HEADER = line(COLUMNS)
 
-export const LEGEND = `longest: the longest that a call was pending, in ms, less what the event loop stood still; raw: with that.
-loop: how long the event loop stood still at most, in ms. normal: ms from the store's health until no call failed.
+export const LEGEND = `longest: the longest time that a call was pending, in ms, without stalls of the event loop; raw: with stalls.
+loop: the longest stall of the event loop, in ms. normal: ms from the store's recovery until no call failed.
 admitted of bound: units on the key nearest to its bound: in any span of a window, and all of a rate.`
 
-/** A fault's line, with what is to be said below it. */
+/** The line of a fault, followed by its notes and broken promises. */
 export function told(result: Result): string {
   const { name, calls, longestMs, longestRawMs, loopDelayMs, normalMs, admitted, errors, notes, broken } = result
   const units = admitted.map(({ limiter, admitted, bound }) => `${limiter} ${admitted}/${bound}`)

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-/** What a process holds. */
+/** The resources of a process. */
 export interface Resources {
   readonly sockets: number
   readonly threads: number
@@ -13,13 +13,16 @@ export interface Resources {
   readonly resident: number
 }
 
-/** What a process may come to hold once it has what it needs: sockets and threads must not, memory is never quite the same. In MiB. */
+/**
+ * The allowed growth of heap and resident memory in MiB, because memory is never quite constant. Sockets
+ * and threads must not grow.
+ */
 const [MOST_HEAP, MOST_RESIDENT] = [2, 24]
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-/** What this process holds now. It reads Linux's /proc. */
+/** The current resources of this process. Reads Linux's /proc. */
 export function resources(): Resources {
   collectGarbage()
   const { heapUsed, rss } = process.memoryUsage()
@@ -31,7 +34,7 @@ export function resources(): Resources {
   }
 }
 
-/** What a process holds more than before, and what of that is a leak. */
+/** The growth of the resources, and the leaks in it. */
 export function leaked(
   before: Resources,
   after: Resources,
@@ -47,7 +50,7 @@ export function leaked(
   return { note: `${more('sockets')} sockets, ${more('threads')} threads, ${memory}`, broken }
 }
 
-/** Waits until no more sockets are open than before, or gives up; and tells how many are. */
+/** Waits until no more sockets are open than before, or gives up. Returns the number of open sockets. */
 export async function socketsSettle(before: number): Promise<number> {
   for (let tries = 0; tries < 100 && sockets() > before; tries++) {
     await sleep(20)
@@ -63,7 +66,7 @@ function linkOf(name: string): string {
   try {
     return readlinkSync(`/proc/self/fd/${name}`)
   } catch {
-    // The one that the folder was read with.
+    // The descriptor that read the folder is closed already.
     return ''
   }
 }

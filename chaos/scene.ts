@@ -8,75 +8,75 @@ import { Load } from './load.js'
 import { LoopDelay } from './loop-delay.js'
 import { sockets, socketsSettle } from './resources.js'
 
-/** What calls are given, in milliseconds. */
+/** The deadline of calls, in milliseconds. */
 export const TIMEOUT_MS = 300
 
-/** The same where nothing is to fail: on a busy machine the server itself may take longer than the other. */
+/** The deadline for faults that must not cause failures: a server on a busy machine may be slow. */
 export const LONG_TIMEOUT_MS = 3_000
 
-/** What the limiter may add to a deadline. */
+/** The allowed delay after a deadline, in milliseconds. */
 export const GRACE_MS = 50
 
-/** Within this the calls are well after the store is, in milliseconds. */
+/** Calls succeed again within this time after the store's recovery, in milliseconds. */
 const NORMAL_MS = 1_000
 
-/** How many times that it is waited for: who is too late has broken a promise, and is to say by how much. */
+/** A row waits up to this many times {@link NORMAL_MS}, so that it can report how late the recovery was. */
 const PATIENCE = 4
 
-/** What callers are promised under a fault. */
+/** The promises to callers under a fault. */
 export interface Promised extends Partial<Excess> {
-  /** What calls may fail with. */
+  /** The codes that calls may fail with. */
   readonly errors: readonly TollgateErrorCode[]
-  /** One of these has to be seen, or the fault was none. Default: as `errors`. */
+  /** At least one of these codes must occur, or the fault had no effect. Default: `errors`. */
   readonly mustSee?: readonly TollgateErrorCode[]
-  /** The store's own count is lost with its state: what was charged cannot be told. */
+  /** The store loses its count with its state, so the charged units are unknown. */
   readonly losesCount?: boolean
 }
 
-/** What a fault works with, wherever its store is. */
+/** The tools of a fault, for any kind of store. */
 export interface LoadScene {
   readonly store: RedisStore
   readonly load: Load
   readonly delay: LoopDelay
   readonly pace: Pace
-  /** The store is well from now on: the calls are to be soon. */
+  /** Marks the recovery of the store: calls must succeed again soon. */
   healthy(): void
-  /** Something to be told in the row. */
+  /** Adds a note to the row. */
   note(text: string): void
-  /** A promise of the fault's own that was broken, unless it was kept. */
+  /** Records a broken promise of the fault, unless it was kept. */
   expect(isKept: boolean, promise: string): void
 }
 
-/** What a fault of a single server works with. */
+/** The tools of a fault of a single server. */
 export interface Scene extends LoadScene {
   readonly server: RedisServer
 }
 
-/** How a scene is set, wherever its store is. */
+/** The settings of a scene, for any kind of store. */
 export interface LoadSetting {
-  /** Where the store is, and how it is reached. */
+  /** The options of the store. */
   readonly options: RedisStoreOptions
   /** Default: {@link TIMEOUT_MS}. */
   readonly timeoutMs?: number
-  /** It does not begin calmly: the store cannot be reached. */
+  /** The store is unreachable from the start. */
   readonly isDownAtFirst?: boolean
   readonly promised: Promised | ((scene: LoadScene) => Promised | Promise<Promised>)
 }
 
-/** How a scene with a single server is set. */
+/** The settings of a scene with a single server. */
 export interface Setting extends Omit<LoadSetting, 'options'> {
   readonly server?: RedisServerOptions
-  /** Options of the store, given the server. Default: its URL. */
+  /** Returns options of the store for the server. Default: its URL. */
   readonly store?: (server: RedisServer) => Partial<RedisStoreOptions> | Promise<Partial<RedisStoreOptions>>
 }
 
-/** Lets a load run on a server of its own, does something to it in the middle, and tells what came of it. */
+/** Runs a load on a new server, injects a fault, and returns the row. */
 export async function underLoad(pace: Pace, setting: Setting, inject: (scene: Scene) => Promise<void>): Promise<Row> {
   await using server = await RedisServer.start(setting.server)
   return await onStore(pace, server, setting, inject)
 }
 
-/** {@link underLoad}, on a server that is there. */
+/** {@link underLoad}, on an existing server. */
 export async function onStore(
   pace: Pace,
   server: RedisServer,
@@ -87,7 +87,7 @@ export async function onStore(
   return await withLoad(pace, { ...setting, options }, (scene) => inject({ ...scene, server }))
 }
 
-/** Lets a load run on a store, does something in the middle, and tells what came of it. */
+/** Runs a load on a store, injects a fault, and returns the row. */
 export async function withLoad(
   pace: Pace,
   setting: LoadSetting,
@@ -115,7 +115,7 @@ export async function withLoad(
   expect(isDownAtFirst || load.report().counted.told > 0, 'calls succeed before the fault')
   await inject(scene)
   await sleep(NORMAL_MS + pace.calmMs)
-  // On a busy machine it may have had no time yet to be anything.
+  // On a busy machine, calls may not have succeeded yet.
   for (let more = 0; more < PATIENCE && load.normalMs === undefined; more++) {
     await sleep(NORMAL_MS)
   }
@@ -135,7 +135,7 @@ export async function withLoad(
   return { ...row, notes, broken }
 }
 
-/** What every row is judged by. */
+/** The checks of all rows. */
 function judged(
   load: Load,
   delay: LoopDelay,

@@ -3,10 +3,10 @@ import { RateLimiter, type RedisStore, TollgateError } from 'tollgate'
 import type { LoopDelay } from './loop-delay.js'
 import { POLICIES } from './traffic.js'
 
-/** Between two calls on a key, in milliseconds. */
+/** The pause between two calls on a key, in milliseconds. */
 const PAUSE_MS = 10
 
-/** What became of one call. Times are by `performance.now()`. */
+/** The result of one call. Times are by `performance.now()`. */
 interface Seen {
   readonly key: string
   readonly start: number
@@ -14,18 +14,18 @@ interface Seen {
   readonly code: string | undefined
 }
 
-/** What became of the calls of a while on some keys. */
+/** The results of the calls on some keys during a span. */
 export interface Sight {
   readonly calls: number
-  /** How many failed, by code. */
+  /** The number of failed calls by code. */
   readonly errors: Readonly<Record<string, number>>
   readonly failed: number
-  /** Half of the calls took no longer; and the longest, less what the event loop stood still. Milliseconds. */
+  /** The median and the longest duration of a call, in milliseconds, without stalls of the event loop. */
   readonly medianMs: number
   readonly longestMs: number
 }
 
-/** One caller for each of some keys, beside the load: it tells what becomes of which keys. */
+/** One caller for each of some keys, in addition to the load. Reports results by key. */
 export class Watch {
   readonly #delay: LoopDelay
   readonly #limiter: RateLimiter
@@ -39,14 +39,14 @@ export class Watch {
     this.#callers = keys.map((key) => this.#caller(key))
   }
 
-  /** Ends it. */
+  /** Stops the callers. */
   async stop(): Promise<void> {
     this.#running = false
     await Promise.all(this.#callers)
     await this.#limiter.close()
   }
 
-  /** What became of the calls on these keys that began within a while. */
+  /** The results of the calls on these keys that started within a span. */
   sight(keys: readonly string[], from: number, to: number): Sight {
     const seen = this.#seen.filter(({ key, start }) => keys.includes(key) && start >= from && start < to)
     const times = seen.map(({ start, end }) => this.#delay.ofWhich(start, end)).sort((a, b) => a - b)

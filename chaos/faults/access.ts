@@ -1,4 +1,4 @@
-/** The server is well, and does not let us in: a password that is wrong, that changes, that is no longer known. */
+/** The server is healthy, but rejects the login: a password that is wrong or changes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RedisCredentials } from 'tollgate'
 import type { RedisServer } from '../../__tests__/servers/redis-server.js'
@@ -11,16 +11,16 @@ const PASSWORDS = { first: 'secret-of-the-first-day', second: 'secret-of-the-sec
 
 const SERVER = { config: [`user ${USERNAME} on ~* &* +@all >${PASSWORDS.first}`] }
 
-/** Nobody is there, or somebody was when the call went. */
+/** Codes of calls without a server, and of calls sent just before it went away. */
 const AWAY = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] as const
 
-/** Gives the user another password, and ends the connections that were made with the one before. */
+/** Gives the user another password, and closes the connections made with the previous one. */
 async function rotate(server: RedisServer, password: string): Promise<void> {
   await server.command('ACL', 'SETUSER', USERNAME, 'resetpass', `>${password}`)
   await server.command('CLIENT', 'KILL', 'USER', USERNAME)
 }
 
-/** The store says why it is down, and not with what it came. */
+/** Checks that the store reports why it is down, without its password. */
 export async function saysWhy({ load, store, note, expect }: LoadScene, why: RegExp): Promise<void> {
   const { state, reason = '' } = store.status()
   const told = await load.probe()
@@ -33,7 +33,7 @@ export async function saysWhy({ load, store, note, expect }: LoadScene, why: Reg
 
 const wrongPassword: Fault = {
   name: 'wrong-password',
-  title: 'the password has been wrong from the beginning, until the server takes it',
+  title: 'the password is wrong from the start, until the server accepts it',
   isLong: true,
   run: (pace) =>
     underLoad(
@@ -56,7 +56,7 @@ const wrongPassword: Fault = {
 
 const rotated: Fault = {
   name: 'password-rotated',
-  title: 'the password changes and connections are cut, time and again; `credentials` tells the new one',
+  title: 'the password changes and connections are cut, repeatedly; `credentials` returns the new one',
   isLong: true,
   run: (pace) => {
     let password: string = PASSWORDS.first
@@ -77,7 +77,7 @@ const rotated: Fault = {
       for (; performance.now() < end; times++) {
         const next = `${PASSWORDS.second}-${times}`
         await rotate(scene.server, next)
-        // The vault may know it a moment later.
+        // A vault may return the new password a moment later.
         await sleep(50)
         password = next
         await sleep(450)
@@ -91,7 +91,7 @@ const rotated: Fault = {
 
 const changed: Fault = {
   name: 'password-changed',
-  title: 'the password changes and connections are cut; without `credentials`, until it is the old one again',
+  title: 'the password changes and connections are cut, without `credentials`, until the old password is back',
   isLong: true,
   run: (pace) =>
     underLoad(
@@ -113,7 +113,7 @@ const changed: Fault = {
 
 const stays: Fault = {
   name: 'password-stays',
-  title: 'the password changes, and connections that were made with the old one remain',
+  title: 'the password changes, and connections made with the old one stay open',
   isLong: true,
   run: (pace) =>
     underLoad(

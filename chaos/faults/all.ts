@@ -12,7 +12,7 @@ import { SERVICE_FAULTS } from './service.js'
 import { SEVERAL_FAULTS } from './several.js'
 import { TLS_FAULTS } from './tls.js'
 
-/** Every fault, in the order in which they are told. */
+/** All faults, in the order of the report. */
 export const FAULTS: readonly Fault[] = [
   ...PROCESS_FAULTS,
   ...SERVICE_FAULTS,

@@ -1,4 +1,4 @@
-/** Clocks that are wrong: the server's, which decides, and the clients', which must not matter. */
+/** Wrong clocks: the server's, which decides, and the clients', which must not affect decisions. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -15,14 +15,14 @@ import { HORIZON_MS } from '../traffic.js'
 
 const YEAR = 365 * 86_400
 
-/** How long a clock stays as it is, at least: longer than any decision depends on. */
+/** The least time between two steps of a clock: longer than the horizon of any decision. */
 const STAY_MS = 1.5 * HORIZON_MS
 
-/** Steps the server's clock through so many seconds ahead of this machine's, one after the other. */
+/** Steps the server's clock. Each step is in seconds ahead of this machine's clock. */
 function serverSteps(pace: Pace, steps: readonly number[]): Promise<Row> {
   const promised = {
     errors: [],
-    // A window of a day ends when the clock steps ahead by a year.
+    // The limiter that counts has a window of a day, which ends when the clock steps ahead by a year.
     losesCount: true,
     losses: steps.filter((ahead, index) => ahead > (steps[index - 1] ?? 0)).length,
     timeOf: (unit: Unit) => trueTime(steps, unit),
@@ -37,7 +37,7 @@ function serverSteps(pace: Pace, steps: readonly number[]): Promise<Row> {
   })
 }
 
-/** After a step calls are admitted again within the policy's horizon and a second. */
+/** Checks that calls are admitted again within the policy's horizon and a second after a step. */
 async function admittedAgain({ load, note, expect }: Scene, ahead: number): Promise<void> {
   const most = HORIZON_MS + 1_000
   const late = sleep(10 * most, Number.POSITIVE_INFINITY, { ref: false })
@@ -47,7 +47,7 @@ async function admittedAgain({ load, note, expect }: Scene, ahead: number): Prom
   expect(ms <= most, `after a step to ${ahead} s calls are admitted again within ${most} ms`)
 }
 
-/** When it was by this machine's clock: shortly before it was told, by one of the clocks that there were. */
+/** The time by this machine's clock: of all steps, the one that gives the time closest to the answer. */
 function trueTime(steps: readonly number[], { at, heard }: Unit): number {
   const times = [0, ...steps].map((ahead) => at - ahead * 1e6)
   return times.reduce((best, time) => (Math.abs(time - heard) < Math.abs(best - heard) ? time : best))
@@ -66,7 +66,7 @@ const serverYear: Fault = {
   run: (pace) => serverSteps(pace, [YEAR, 0]),
 }
 
-/** What a process of the load is begun with, and how its clock is then set. Seconds ahead of this machine's. */
+/** The clock of each client at the start, and its steps, in seconds ahead of this machine's clock. */
 const CLIENTS: readonly { readonly ahead: number; readonly steps: readonly number[] }[] = [
   { ahead: 0, steps: [3_600, -3_600, 0] },
   { ahead: -3_600, steps: [] },
@@ -79,7 +79,7 @@ const clients: Fault = {
   title: 'four processes with clocks skewed by up to an hour, two of which step while they run',
   run: async (pace) => {
     await using server = await RedisServer.start()
-    // Long enough that no step of a clock goes unseen on a busy machine.
+    // Long enough to observe each step of a clock on a busy machine.
     const ms = Math.max(2 * pace.calmMs + pace.faultMs, 4_000)
     const reports = await Promise.all(CLIENTS.map((client) => oneClient(server, client, ms)))
     const [broken, notes]: [string[], string[]] = [[], []]
@@ -119,7 +119,7 @@ const clients: Fault = {
   },
 }
 
-/** A process that makes a load by a clock of its own, and what it tells in the end. */
+/** Runs a load in a process with its own clock, and returns its report. */
 async function oneClient(server: RedisServer, client: (typeof CLIENTS)[number], ms: number): Promise<Told> {
   const folder = newFolder('client')
   const clock = new FakeTime(folder)

@@ -1,4 +1,4 @@
-/** A cluster loses a node, or a node's patience, or moves what it has from one to the other. */
+/** A cluster loses a node, has a slow node, or moves slots. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RedisStoreOptions } from 'tollgate'
 import { RedisCluster, type RedisClusterOptions } from '../../__tests__/servers/cluster.js'
@@ -10,19 +10,19 @@ import { LONG_TIMEOUT_MS, type LoadScene, type LoadSetting, type Promised, TIMEO
 import { COUNTED, KEYS } from '../traffic.js'
 import { type Sight, Watch } from '../watch.js'
 
-/** How a store finds the cluster. */
+/** Options of a store for the cluster. */
 export function optionsOf(cluster: RedisCluster, tags?: number): RedisStoreOptions {
   const nodes = cluster.nodes.map(({ port }) => `127.0.0.1:${port}`)
   return { cluster: { nodes, ...(tags === undefined ? {} : { tags }) } }
 }
 
-/** How a scene on a cluster is set. */
+/** The settings of a scene on a cluster. */
 interface Setting extends Omit<LoadSetting, 'options'> {
   readonly nodes?: RedisClusterOptions
   readonly tags?: number
 }
 
-/** Lets a load run on a cluster of its own, does something to it, and tells what came of it. */
+/** Runs a load on a new cluster, injects a fault, and returns the results. */
 async function onCluster(
   pace: Pace,
   { nodes, tags, ...setting }: Setting,
@@ -32,7 +32,7 @@ async function onCluster(
   return await withLoad(pace, { ...setting, options: optionsOf(cluster, tags) }, (scene) => inject(cluster, scene))
 }
 
-/** The slot of a key, with a limiter of any prefix; and who owns it. */
+/** The slot of a key, which is the same for all prefixes, and its owner. */
 async function placeOf(cluster: RedisCluster, key: string): Promise<{ slot: number; owner: RedisServer }> {
   const slot = await cluster.slotOf(`{${key}}`)
   return { slot, owner: await cluster.owner(slot) }
@@ -54,7 +54,7 @@ const WITH_REPLICAS = { replicas: 1 } as const
 
 const kill: Fault = {
   name: 'cluster-kill',
-  title: 'Cluster: a master with a replica is killed, and begins again',
+  title: 'Cluster: a master with a replica is killed, and restarts',
   isLong: true,
   run: (pace) =>
     onCluster(pace, { nodes: WITH_REPLICAS, promised: notingLosses(FAILED_OVER) }, async (cluster, scene) => {
@@ -72,7 +72,7 @@ const kill: Fault = {
 
 const pause: Fault = {
   name: 'cluster-pause',
-  title: 'Cluster: a master with a replica is frozen until that has its slots, and then thawed',
+  title: 'Cluster: a master is frozen until its replica has the slots, and then thawed',
   isLong: true,
   run: (pace) =>
     onCluster(pace, { nodes: WITH_REPLICAS, promised: notingLosses(FAILED_OVER) }, async (cluster, scene) => {
@@ -90,7 +90,7 @@ const pause: Fault = {
 
 const killLone: Fault = {
   name: 'cluster-kill-lone',
-  title: 'Cluster that need not be whole: a master without a replica is killed, and begins again, empty',
+  title: 'Cluster with partial coverage: a master without a replica is killed, and restarts empty',
   isLong: true,
   run: async (pace) => {
     const lost = new Set<string>()
@@ -126,18 +126,18 @@ const killLone: Fault = {
   },
 }
 
-/** Nobody is there, or somebody was when the call went. */
+/** Codes of calls without a server, and of calls sent just before it went away. */
 const AWAY = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] as const
 
 const killWhole: Fault = {
   name: 'cluster-not-whole',
-  title: 'Cluster that must be whole (the default): a master without a replica is killed, and begins again, empty',
+  title: 'Cluster with full coverage (the default): a master without a replica is killed, and restarts empty',
   isLong: true,
   run: (pace) =>
     onCluster(pace, { promised: { errors: AWAY, losses: 1, losesCount: true } }, async (cluster, scene) => {
       const { owner } = await placeOf(cluster, 'hot')
       await owner.kill()
-      // A second until the others miss it, and then for a while.
+      // The others notice the failure after a second; then the fault continues for a while.
       await sleep(2_000 + pace.faultMs)
       const { state, reason } = scene.store.status()
       scene.note(`${state}: ${reason}`)
@@ -148,7 +148,7 @@ const killWhole: Fault = {
     }),
 }
 
-/** Moves each slot that has keys to the next node, key by key, so that callers meet it half moved. */
+/** Moves each slot with keys to the next node, key by key, so that callers use half-moved slots. */
 async function moveAll(cluster: RedisCluster, scene: LoadScene, pace: Pace): Promise<void> {
   const end = performance.now() + pace.faultMs
   let [moves, moved] = [0, 0]
@@ -181,7 +181,7 @@ async function slotsInUse(cluster: RedisCluster): Promise<readonly number[]> {
   return [...new Set(await Promise.all(names.flat().map((name) => cluster.slotOf(name))))]
 }
 
-/** How often the nodes have answered so. */
+/** How often the nodes have answered with this error. */
 async function counted(cluster: RedisCluster, error: string): Promise<number> {
   const told = await Promise.all(cluster.nodes.map((node) => node.info(`errorstat_${error}`)))
   return told.reduce((sum, line) => sum + Number(/count=(\d+)/.exec(line ?? '')?.[1] ?? 0), 0)
@@ -206,7 +206,7 @@ const moveTags: Fault = {
     ),
 }
 
-/** What is added to a round trip to the slow node, in milliseconds. */
+/** The delay added to a round trip to the slow node, in milliseconds. */
 const SLOW_MS = 300
 
 const slowNode: Fault = {
@@ -218,13 +218,13 @@ const slowNode: Fault = {
     const slow = (await placeOf(cluster, 'hot')).owner
     const watched = await keysByOwner(cluster, 4)
     await using proxy = await TcpProxy.start(slow)
-    // All others, and it itself, say that it is there.
+    // All nodes announce the address of the proxy for the slow node.
     await slow.command('CONFIG', 'SET', 'cluster-announce-bus-port', slow.port + 10_000)
     await slow.command('CONFIG', 'SET', 'cluster-announce-port', proxy.port)
     await announced(cluster, proxy.port)
     const nodes = cluster.nodes.map((node) => `127.0.0.1:${node === slow ? proxy.port : node.port}`)
-    // The busiest key is there: its calls go one round after the other, each of which takes 300 ms, and some may
-    // find too many before them.
+    // The busiest key is on the slow node. Its batches are sent one after the other, each takes 300 ms,
+    // and some calls may have too many calls before them.
     const promised: Promised = { errors: AWAY, mustSee: [] }
     const setting = { options: { cluster: { nodes } }, timeoutMs: LONG_TIMEOUT_MS, promised }
     return await withLoad(pace, setting, async (scene) => {
@@ -249,7 +249,7 @@ const slowNode: Fault = {
   },
 }
 
-/** Waits until all nodes say that one of them is at this port. */
+/** Waits until all nodes report one of them at this port. */
 async function announced(cluster: RedisCluster, port: number): Promise<void> {
   for (let known = false; !known; await sleep(20)) {
     const told = await Promise.all(cluster.nodes.map((node) => node.command<string>('CLUSTER', 'NODES')))

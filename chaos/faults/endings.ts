@@ -1,4 +1,4 @@
-/** What ends, or begins, while nothing is as it should be: stores, processes, worker threads, a flood of calls. */
+/** Stores, processes and worker threads end during a fault, and a flood of calls begins. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import type { Fault } from '../fault.js'
 import { closedInTrouble, floodedWhileDown, rowOf } from '../flood.js'
 import { LoopDelay } from '../loop-delay.js'
 
-/** A way in which a store is of no use just now: it is made so, and mended. */
+/** A condition that makes a store useless. `begin` causes it, and `end` ends it. */
 interface Trouble {
   readonly name: string
   begin(server: RedisServer, proxy: TcpProxy): Promise<unknown>
@@ -23,7 +23,7 @@ const TROUBLES: readonly Trouble[] = [
   { name: 'frozen', begin: async (server) => server.freeze(), end: async (server) => server.thaw() },
   { name: 'half-open', begin: async (_, proxy) => proxy.hold(), end: async (_, proxy) => proxy.release() },
   {
-    name: 'silent to whoever connects',
+    name: 'silent to new connections',
     begin: async (_, proxy) => {
       proxy.hold()
       proxy.cut()
@@ -42,7 +42,7 @@ const TROUBLES: readonly Trouble[] = [
 
 const floodWhileDown: Fault = {
   name: 'flood-while-down',
-  title: '10,000 calls started in one turn while nobody is there, then the server begins',
+  title: '10,000 calls in one turn of the event loop without a server; then the server starts',
   run: async () => {
     await using server = await RedisServer.reserve()
     return await floodedWhileDown({ url: server.url }, () => server.begin())
@@ -51,7 +51,7 @@ const floodWhileDown: Fault = {
 
 const closing: Fault = {
   name: 'close',
-  title: 'close() with 1,000 calls under way, in each kind of trouble',
+  title: 'close() with 1,000 calls in flight, under several conditions',
   run: async () => {
     await using server = await RedisServer.start({ config: ['lua-time-limit 50'] })
     await using proxy = await TcpProxy.start(server)
@@ -67,9 +67,9 @@ const closing: Fault = {
   },
 }
 
-/** How a process ends that has calls under way. */
+/** The ways in which a process with calls in flight ends, and the condition of its server. */
 const ENDINGS: readonly (readonly [how: string, trouble: string])[] = [
-  // It is kept until its calls have settled, and no longer.
+  // The process lives until its calls have settled, and no longer.
   ['return', 'none'],
   ['return', 'frozen'],
   ['return', 'killed'],
@@ -81,12 +81,12 @@ const ENDINGS: readonly (readonly [how: string, trouble: string])[] = [
   ['terminate', 'killed'],
 ]
 
-/** Who takes longer hangs: most of it is for a busy machine. */
+/** A process that takes longer hangs. The limit is high because the machine may be busy. */
 const MOST_ENDING_MS = 5_000
 
 const exits: Fault = {
   name: 'exits',
-  title: 'a process returns, calls process.exit(), or terminates its worker threads, in mid-call',
+  title: 'a process returns, calls process.exit(), or terminates its worker threads, with calls in flight',
   run: async () => {
     const [broken, notes]: [string[], string[]] = [[], []]
     await using server = await RedisServer.start()
@@ -98,7 +98,7 @@ const exits: Fault = {
       })
       const errors = text(child.stderr)
       const ended = once(child, 'exit') as Promise<[number | null, string | null]>
-      // It has connected, and waits for a word.
+      // It has connected, and waits for the signal.
       await Promise.race([once(child.stdout, 'data'), ended])
       await trouble.begin(server, proxy)
       const start = performance.now()

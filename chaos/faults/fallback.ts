@@ -1,4 +1,4 @@
-/** What answers while the store is away, in four processes; and how fast. */
+/** `onStoreFailure` while the store is away: in four processes, and its speed. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -13,17 +13,17 @@ import { GRACE_MS, TIMEOUT_MS } from '../scene.js'
 import { BOUND_OF, LAW_OF, LAWS_OF, PROCESSES, type SHARED } from '../shared.js'
 import { POLICIES } from '../traffic.js'
 
-/** How an outage is answered, and what is promised of that. */
+/** A mode of `onStoreFailure`, and its promises. */
 interface Answered {
   readonly onStoreFailure: OnStoreFailure
   readonly errors: readonly TollgateErrorCode[]
-  /** Who else decides. */
+  /** The source of decisions during the outage. */
   readonly source: 'none' | 'fallback' | undefined
-  /** What is admitted while nobody asks the store. */
+  /** Whether calls are admitted during the outage. */
   readonly admits: boolean
 }
 
-/** Four processes call while the server is killed, away, and begins again with what it knew. */
+/** Four processes make calls while the server is killed, stays away, and restarts with its data. */
 async function outage(pace: Pace, { onStoreFailure, errors, source, admits }: Answered): Promise<Row> {
   const awayMs = pace.isShort ? 2_500 : 10_000
   const settleMs = pace.calmMs + 1_500
@@ -64,7 +64,7 @@ async function outage(pace: Pace, { onStoreFailure, errors, source, admits }: An
   expect(during.length > 0 === admits, admits ? 'calls are admitted meanwhile' : 'no call is admitted meanwhile')
   const admitted = (['window', 'rate'] as const).map((limiter) => judged(reports, limiter, source))
   broken.push(...admitted.flatMap(({ limiter, wrong }) => (wrong === undefined ? [] : [`${limiter}: ${wrong}`])))
-  const notes = [`${instead} calls answered otherwise, ${during.length} units of the rate admitted meanwhile`]
+  const notes = [`${instead} calls answered by the fallback, ${during.length} units of the rate admitted meanwhile`]
   return {
     calls: reports.reduce((sum, { calls }) => sum + calls, 0),
     longestMs,
@@ -78,16 +78,19 @@ async function outage(pace: Pace, { onStoreFailure, errors, source, admits }: An
   }
 }
 
-/** After so long a while in which the store has decided all calls it is as before, in milliseconds. */
+/** The store has recovered after it has decided all calls for this long, in milliseconds. */
 const CALM_MS = 300
 
-/** When the store last failed to decide a call before it was calm; what a busy machine keeps from it later is not its. */
+/**
+ * The time of the last call before the recovery that the store did not decide. Later failures come from
+ * a busy machine.
+ */
 function lastOf(without: readonly number[], back: number): number {
   const later = without.filter((at) => at > back).sort((a, b) => a - b)
   return later.reduce((last, at) => (at - last > CALM_MS ? last : at), back)
 }
 
-/** Lets four processes do the same, while something is done to the server. */
+/** Runs the same work in four processes while a fault is injected. */
 async function together(work: Guarded, inject: () => Promise<void>): Promise<GuardedReport[]> {
   const children = Array.from({ length: PROCESSES }, () => {
     const child = fork(join(__dirname, '../programs/guarded.js'), [JSON.stringify(work)])
@@ -119,7 +122,7 @@ function admittedOf(reports: readonly GuardedReport[], limiter: keyof typeof SHA
   return all.filter((each) => source === undefined || each[1] === source).sort((a, b) => a[0] - b[0])
 }
 
-/** The store keeps its law, each share its own, and all together theirs. What nobody counted has none. */
+/** Checks the laws of the store, of each share, and of all together. Uncounted calls have no law. */
 function judged(
   reports: readonly GuardedReport[],
   limiter: keyof typeof SHARED,
@@ -173,7 +176,7 @@ const outages: readonly Fault[] = MODES.map(({ name, title, ...answered }) => ({
   run: (pace) => outage(pace, answered),
 }))
 
-/** The least that calls while the store is down may be of those on the embedded store, by speed. */
+/** The least allowed ratio of the speed while the store is down to the embedded store's speed. */
 const LEAST_SPEED = 0.2
 
 const ROUNDS = 20
@@ -181,7 +184,7 @@ const CALLS = 5_000
 
 const speed: Fault = {
   name: 'fallback-speed',
-  title: 'calls while the store is known to be down, beside those on the embedded store, in turns',
+  title: 'calls while the store is known to be down, compared with the embedded store, in turns',
   isLong: true,
   run: async () => {
     await using server = await RedisServer.reserve()

@@ -1,4 +1,4 @@
-/** The same store lives through the same end twenty times: it must not hold more from time to time. */
+/** One store survives the same failure twenty times: it must not leak. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore, type RedisStoreOptions } from 'tollgate'
 import { RedisCluster } from '../../__tests__/servers/cluster.js'
@@ -15,16 +15,16 @@ import { optionsOf as sentinelOptions } from './sentinel.js'
 
 const CYCLES = 20
 
-/** After so many a process has what it needs; what it takes from then on is a leak. */
+/** Cycles after which a process holds everything it needs; later growth is a leak. */
 const WARM_CYCLES = 5
 
-/** In each cycle: while it is well, while it is not, and when it is well again. */
+/** Calls in each phase of a cycle: before, during and after the failure. */
 const CALLS = 200
 
-/** Within this it is well again after the store is, in milliseconds. */
+/** Calls succeed again within this time after the store's recovery, in milliseconds. */
 const NORMAL_MS = 1_000
 
-/** Kills and restarts under one store; in each cycle calls are made before, meanwhile and after. */
+/** Kills and restarts servers under one store, with calls before, during and after each failure. */
 async function cycled(
   options: RedisStoreOptions,
   kill: () => Promise<unknown>,
@@ -41,7 +41,7 @@ async function cycled(
     all.push(...(await recovered(limiter)))
     await kill()
     all.push(...(await flood(limiter, CALLS)))
-    // It is known to be down by now.
+    // By now the store is known to be down.
     all.push(...(await flood(limiter, CALLS)))
     await begin()
     const begun = performance.now()
@@ -73,7 +73,7 @@ async function recovered(limiter: RateLimiter): Promise<Ended[]> {
   }
 }
 
-/** What the process holds while the store is well and nothing is on its way to its end any more. */
+/** The resources of the process while the store is healthy and nothing is being closed. */
 async function settled(limiter: RateLimiter): Promise<Resources> {
   await recovered(limiter)
   await sleep(1_000)
@@ -82,7 +82,7 @@ async function settled(limiter: RateLimiter): Promise<Resources> {
 
 const single: Fault = {
   name: 'cycles-single',
-  title: 'a server is killed and begins again 20 times under one store',
+  title: 'a server is killed and restarted 20 times under one store',
   isLong: true,
   run: async () => {
     await using server = await RedisServer.start()
@@ -96,10 +96,10 @@ const single: Fault = {
 
 const sentinel: Fault = {
   name: 'cycles-sentinel',
-  title: 'Sentinel: the master and the sentinels are killed and begin again 20 times under one store',
+  title: 'Sentinel: the master and the sentinels are killed and restarted 20 times under one store',
   isLong: true,
   run: async () => {
-    // Nobody else is elected meanwhile: that the old master follows takes ten seconds each time.
+    // No other master is elected, because it takes ten seconds each time until the old master follows.
     await using group = await SentinelGroup.start({ downAfterMs: 60_000 })
     const [master] = group.servers as [RedisServer]
     const all = [master, ...group.sentinels]
@@ -113,7 +113,7 @@ const sentinel: Fault = {
 
 const cluster: Fault = {
   name: 'cycles-cluster',
-  title: 'Cluster: a node is killed and begins again 20 times under one store, each in its turn',
+  title: 'Cluster: one node after the other is killed and restarted, 20 times under one store',
   isLong: true,
   run: async () => {
     await using cluster = await RedisCluster.start()

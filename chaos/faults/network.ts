@@ -1,11 +1,11 @@
-/** The server is well, and the way to it is not. */
+/** The server is healthy, and the network fails. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RedisServer } from '../../__tests__/servers/redis-server.js'
 import { TcpProxy } from '../../__tests__/servers/tcp-proxy.js'
 import type { Fault, Pace, Row } from '../fault.js'
 import { LONG_TIMEOUT_MS, onStore, type Promised, type Scene, TIMEOUT_MS } from '../scene.js'
 
-/** Lets a load run through a proxy, and does something to that. */
+/** Runs a load through a proxy, and injects a fault into the proxy. */
 async function throughProxy(
   pace: Pace,
   promised: Promised,
@@ -27,7 +27,7 @@ const halfOpen: Fault = {
     throughProxy(pace, { errors: AWAY, mustSee: ['STORE_TIMEOUT'] }, async (proxy, scene) => {
       proxy.hold()
       await sleep(pace.faultMs)
-      // Who connects anew meets the same.
+      // New connections get no answer either.
       proxy.cut()
       await sleep(pace.faultMs)
       proxy.release()
@@ -37,7 +37,7 @@ const halfOpen: Fault = {
 
 const oneWay: Fault = {
   name: 'one-way',
-  title: 'commands arrive, and their answers do not',
+  title: 'commands arrive, but their answers do not',
   isLong: true,
   run: (pace) =>
     throughProxy(pace, { errors: AWAY, mustSee: ['STORE_TIMEOUT'] }, async (proxy, scene) => {
@@ -50,7 +50,7 @@ const oneWay: Fault = {
 
 const lostAnswers: Fault = {
   name: 'lost-answers',
-  title: 'commands arrive, and their connections break before their answers come, time and again',
+  title: 'commands arrive, and connections break before the answers, repeatedly',
   run: (pace) =>
     throughProxy(pace, { errors: AWAY, mustSee: ['STORE_UNAVAILABLE'] }, async (proxy, scene) => {
       const end = performance.now() + pace.faultMs
@@ -85,14 +85,14 @@ const latency: Fault = {
   run: (pace) =>
     throughProxy(pace, { errors: [] }, async (proxy, scene) => {
       const before = scene.load.calls
-      // Half of it each way.
+      // Half of the latency in each direction.
       proxy.latencyMs = 25
       await sleep(pace.faultMs)
       const perSecond = ((scene.load.calls - before) * 1_000) / pace.faultMs
       proxy.latencyMs = 0
       scene.healthy()
       scene.note(`${perSecond.toFixed()} calls a second`)
-      // 64 callers, each with less than twenty calls a second.
+      // 64 callers make fewer than twenty calls a second each.
       scene.expect(perSecond < 64 * 20 * 1.5, 'calls are slower')
       scene.expect(perSecond > 64 * 5, 'calls go on')
     }),
@@ -107,7 +107,7 @@ const slow: Fault = {
       proxy.latencyMs = 400
       await sleep(pace.faultMs)
       proxy.latencyMs = 0
-      // What is on its way needs its time.
+      // Data in the proxy still arrives late.
       await sleep(800)
       scene.healthy()
     }),

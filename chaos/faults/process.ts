@@ -1,16 +1,16 @@
-/** The server dies, freezes, or is another when it comes back. */
+/** The server dies, freezes, or is replaced by another server. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RedisServer } from '../../__tests__/servers/redis-server.js'
 import { TcpProxy } from '../../__tests__/servers/tcp-proxy.js'
 import type { Fault } from '../fault.js'
 import { LONG_TIMEOUT_MS, onStore, underLoad } from '../scene.js'
 
-/** Nobody is there, or somebody was when the call went. */
+/** Codes of calls without a server, and of calls sent just before it went away. */
 const AWAY = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] as const
 
 const killEmpty: Fault = {
   name: 'kill-empty',
-  title: 'kill -9; it begins again, empty',
+  title: 'kill -9; the server restarts empty',
   run: (pace) =>
     underLoad(pace, { promised: { errors: AWAY, losses: 1, losesCount: true } }, async (scene) => {
       await scene.server.kill()
@@ -22,7 +22,7 @@ const killEmpty: Fault = {
 
 const killAof: Fault = {
   name: 'kill-aof',
-  title: 'kill -9; it begins again with its append-only file (appendfsync always)',
+  title: 'kill -9; the server restarts with its append-only file (appendfsync always)',
   run: (pace) => {
     const server = { config: ['appendonly yes', 'appendfsync always'] }
     return underLoad(pace, { server, promised: { errors: AWAY } }, async (scene) => {
@@ -48,7 +48,7 @@ const freeze: Fault = {
 
 const flicker: Fault = {
   name: 'flicker',
-  title: 'frozen for 50 ms, time and again: shorter than any deadline',
+  title: 'frozen for 50 ms, repeatedly: shorter than any deadline',
   isLong: true,
   run: (pace) =>
     underLoad(pace, { timeoutMs: LONG_TIMEOUT_MS, promised: { errors: [] } }, async (scene) => {
@@ -65,14 +65,14 @@ const flicker: Fault = {
 
 const replaced: Fault = {
   name: 'replaced',
-  title: 'another server, which is empty, at the same address',
+  title: 'another, empty server at the same address',
   run: async (pace) => {
     await using server = await RedisServer.start()
     await using other = await RedisServer.start()
     await using proxy = await TcpProxy.start(server)
     const setting = {
       store: () => ({ url: proxy.url }),
-      // There may be nothing under way when connections break.
+      // Possibly no call is in flight when connections break.
       promised: { errors: AWAY, mustSee: [], losses: 1, losesCount: true },
     }
     return await onStore(pace, server, setting, async (scene) => {
@@ -87,7 +87,7 @@ const replaced: Fault = {
 
 const flushed: Fault = {
   name: 'flushed',
-  title: 'all keys and scripts are gone, and the connection stays: FLUSHALL, SCRIPT FLUSH',
+  title: 'all keys and scripts are deleted, and the connection stays: FLUSHALL, SCRIPT FLUSH',
   isLong: true,
   run: (pace) =>
     underLoad(

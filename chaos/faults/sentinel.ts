@@ -1,4 +1,4 @@
-/** Sentinels watch the master: it dies, freezes, or hands over; or they die themselves. */
+/** Sentinels watch a master that dies, freezes, or hands over; or the sentinels die. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RedisStoreOptions } from 'tollgate'
 import type { RedisServer } from '../../__tests__/servers/redis-server.js'
@@ -8,12 +8,12 @@ import { FAILED_OVER, notingLosses } from '../failover.js'
 import type { Fault, Pace, Row } from '../fault.js'
 import { LONG_TIMEOUT_MS, type LoadScene, type LoadSetting, withLoad } from '../scene.js'
 
-/** How a store finds the master. */
+/** Options of a store for the group. */
 export function optionsOf(group: SentinelGroup): RedisStoreOptions {
   return { sentinel: { nodes: group.sentinels.map(({ port }) => `127.0.0.1:${port}`), name: group.name } }
 }
 
-/** Lets a load run on a group of its own, does something to it, and tells what came of it. */
+/** Runs a load on a new group, injects a fault, and returns the results. */
 async function onGroup(
   pace: Pace,
   setting: Omit<LoadSetting, 'options'>,
@@ -23,7 +23,7 @@ async function onGroup(
   return await withLoad(pace, { ...setting, options: optionsOf(group) }, (scene) => inject(group, scene))
 }
 
-/** Waits for another master than there was; the store is well from then on. */
+/** Waits for a new master; from then on the store is healthy. */
 async function elected(group: SentinelGroup, before: RedisServer, scene: LoadScene): Promise<RedisServer> {
   const start = performance.now()
   const after = await group.newMaster(before)
@@ -32,7 +32,7 @@ async function elected(group: SentinelGroup, before: RedisServer, scene: LoadSce
   return after
 }
 
-/** Nothing is decided by a server that takes itself for a master, and is none any more. */
+/** Checks that a former master that still considers itself a master decides nothing. */
 async function watchedForScripts(server: RedisServer, scene: LoadScene, when: string, run: () => Promise<unknown>) {
   const before = await scriptsOf(server)
   await run()
@@ -48,14 +48,14 @@ async function scriptsOf(server: RedisServer): Promise<number> {
 
 const kill: Fault = {
   name: 'sentinel-kill',
-  title: 'Sentinel: the master is killed, and later begins again, empty',
+  title: 'Sentinel: the master is killed, and later restarts empty',
   run: (pace) =>
     onGroup(pace, { promised: notingLosses(FAILED_OVER) }, async (group, scene) => {
       const before = await group.master()
       await before.kill()
       await elected(group, before, scene)
       await sleep(1_000)
-      // It takes itself for a master until a sentinel finds it.
+      // It considers itself a master until a sentinel finds it.
       await before.begin()
       await watchedForScripts(before, scene, 'begun again', () => sleep(pace.faultMs))
     }),
@@ -63,7 +63,7 @@ const kill: Fault = {
 
 const pause: Fault = {
   name: 'sentinel-pause',
-  title: 'Sentinel: the master is frozen until there is another, and then thawed',
+  title: 'Sentinel: the master is frozen until another is elected, and then thawed',
   isLong: true,
   run: (pace) =>
     onGroup(pace, { promised: notingLosses(FAILED_OVER) }, async (group, scene) => {
@@ -72,7 +72,8 @@ const pause: Fault = {
       await elected(group, before, scene)
       await sleep(1_000)
       before.thaw()
-      // What it had not read yet when it froze is run now, for nobody; what comes from then on would be a decision.
+      // It now runs the commands that it had not read before the freeze, and nobody reads the results.
+      // Any later command would be a decision.
       await sleep(200)
       const start = performance.now()
       await watchedForScripts(before, scene, 'thawed', () => sleep(pace.faultMs))
@@ -83,7 +84,7 @@ const pause: Fault = {
 
 const handOver: Fault = {
   name: 'sentinel-failover',
-  title: 'Sentinel: the master hands over, as it is told (SENTINEL FAILOVER)',
+  title: 'Sentinel: the master hands over on request (SENTINEL FAILOVER)',
   isLong: true,
   run: (pace) =>
     onGroup(pace, { promised: notingLosses({ ...FAILED_OVER, mustSee: [] }) }, async (group, scene) => {
@@ -95,7 +96,7 @@ const handOver: Fault = {
 
 const gone: Fault = {
   name: 'sentinel-gone',
-  title: 'Sentinel: all sentinels are killed while the master is well, and begin again',
+  title: 'Sentinel: all sentinels are killed while the master is healthy, and restart',
   isLong: true,
   run: (pace) =>
     onGroup(pace, { timeoutMs: LONG_TIMEOUT_MS, promised: { errors: [] } }, async (group, scene) => {
@@ -110,7 +111,7 @@ const gone: Fault = {
 const most: Fault = {
   name: 'sentinel-minority',
   title:
-    'Sentinel: a sentinel is frozen and another killed while the master is killed: nobody can be elected, until they can',
+    'Sentinel: the master and one sentinel are killed, and another sentinel is frozen: too few are left for an election',
   isLong: true,
   run: (pace) =>
     onGroup(pace, { promised: notingLosses(FAILED_OVER) }, async (group, scene) => {

@@ -1,4 +1,4 @@
-/** The server is there, and does not do what it is asked: scripts forgotten, busy, full, loading, forbidden. */
+/** The server is reachable, but does not run scripts: forgotten, busy, full, loading, forbidden. */
 import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { until } from '../../__tests__/servers/until.js'
 import type { Fault, Pace } from '../fault.js'
 import { LONG_TIMEOUT_MS, underLoad } from '../scene.js'
 
-/** Does something time and again while the fault lasts. */
+/** Repeats an action while the fault lasts. */
 async function every(ms: number, pace: Pace, run: () => Promise<unknown>): Promise<number> {
   const end = performance.now() + pace.faultMs
   let times = 0
@@ -41,7 +41,7 @@ const clientKill: Fault = {
   name: 'client-kill',
   title: 'CLIENT KILL of all connections every 200 ms',
   run: (pace) =>
-    // A connection may be killed when everything has been answered: then nobody feels it.
+    // A kill has no effect on callers if all calls of the connection have been answered.
     underLoad(
       pace,
       { timeoutMs: LONG_TIMEOUT_MS, promised: { errors: ['STORE_UNAVAILABLE'], mustSee: [] } },
@@ -59,11 +59,11 @@ const clientKill: Fault = {
 
 const busy: Fault = {
   name: 'busy',
-  title: 'a script that does not end (BUSY), until it is killed',
+  title: 'an endless script (BUSY), until it is killed',
   run: (pace) =>
     underLoad(
       pace,
-      // By the name that every version knows.
+      // The name of the option that all versions accept.
       { server: { config: ['lua-time-limit 50'] }, promised: { errors: ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] } },
       async (scene) => {
         const endless = scene.server.command('EVAL', 'while true do end', 0).catch(() => {})
@@ -94,7 +94,7 @@ const evicting: Fault = {
   title: 'maxmemory reached under allkeys-random: keys vanish',
   run: (pace) => {
     const evicted: string[] = []
-    // A key's name has its limiter's prefix in front, and the user's key in braces.
+    // A key's name starts with the prefix of its limiter, and has the user's key in braces.
     const losses = (limiter: string, key: string) =>
       evicted.filter((name) => name.startsWith(`${limiter}:`) && name.includes(`{${key}}`)).length
     const promised = { errors: [], losses, losesCount: true }
@@ -105,7 +105,7 @@ const evicting: Fault = {
         const { server } = scene
         const unsubscribe = await server.subscribe('__keyevent@0__:evicted', (name) => evicted.push(name))
         await server.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-random')
-        // Room for what is there, and for little more.
+        // Memory for the existing keys, and little more.
         const used = Number(await server.info('used_memory'))
         await server.command('CONFIG', 'SET', 'maxmemory', used + 500_000)
         let round = 0
@@ -123,22 +123,22 @@ const evicting: Fault = {
 
 const loading: Fault = {
   name: 'loading',
-  title: 'kill -9; it begins again, and loads for seconds (LOADING)',
+  title: 'kill -9; the server restarts, and loads data for seconds (LOADING)',
   run: (pace) => {
     const config = [
       'appendonly yes',
       'appendfsync always',
-      // It would be rewritten as a dump, whose keys are loaded faster.
+      // A rewrite would turn the file into a dump, which loads faster.
       'auto-aof-rewrite-percentage 0',
       'aof-use-rdb-preamble no',
-      // Per command, in microseconds; it answers in between.
+      // The delay per command, in microseconds. The server answers commands in between.
       'key-load-delay 500',
       'loading-process-events-interval-bytes 1024',
     ]
     const promised = { errors: ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] as const }
     return underLoad(pace, { server: { config }, promised }, async (scene) => {
       const { server } = scene
-      // Half a millisecond each.
+      // Each key takes half a millisecond to load.
       const commands = pace.isShort ? 2_000 : 6_000
       await server.command('EVAL', `for i = 1, ${commands} do redis.call('SET', 'filler-' .. i, i) end`, 0)
       await server.kill()
@@ -164,7 +164,7 @@ async function isLoaded(server: RedisServer): Promise<boolean> {
 
 const readOnly: Fault = {
   name: 'read-only',
-  title: 'the server becomes a replica of nobody (READONLY, MASTERDOWN), and a master again',
+  title: 'the server becomes a replica without a master (READONLY, MASTERDOWN), and a master again',
   isLong: true,
   run: (pace) =>
     underLoad(pace, { promised: { errors: ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'] } }, async (scene) => {
@@ -179,7 +179,7 @@ const USER = { username: 'limiter', password: 'known-to-both' }
 
 const noPermission: Fault = {
   name: 'no-permission',
-  title: 'the user may not run scripts any more (NOPERM), until it may again',
+  title: 'the ACL forbids scripts (NOPERM), and later allows them again',
   run: (pace) =>
     underLoad(
       pace,
@@ -201,7 +201,7 @@ const noPermission: Fault = {
 
 const noReplicas: Fault = {
   name: 'no-replicas',
-  title: 'the server wants a replica that has what it writes (NOREPLICAS), and has none, until it wants none',
+  title: 'the server requires a replica that it does not have (NOREPLICAS), and later requires none',
   isLong: true,
   run: (pace) =>
     underLoad(pace, { promised: { errors: ['STORE_ERROR'] } }, async (scene) => {
@@ -215,12 +215,12 @@ const noReplicas: Fault = {
 
 const misconf: Fault = {
   name: 'misconf',
-  title: 'the last dump could not be written (MISCONF), until writes are allowed all the same',
+  title: 'the last dump could not be written (MISCONF), until writes are allowed despite that',
   isLong: true,
   run: (pace) => {
     const server = { config: ['save 3600 1', 'dbfilename taken.rdb'] }
     return underLoad(pace, { server, promised: { errors: ['STORE_ERROR'] } }, async (scene) => {
-      // A folder stands where the dump should go.
+      // A folder has the name of the dump file.
       await mkdir(join(dirname(scene.server.socketPath), 'taken.rdb'))
       await scene.server.command('BGSAVE')
       await until('the dump has failed', async () => {

@@ -1,4 +1,4 @@
-/** What ends, or begins, while a store of several servers is not as it should be. */
+/** Stores of several servers are closed during a fault, and floods of calls begin. */
 import { RedisCluster } from '../../__tests__/servers/cluster.js'
 import type { RedisServer } from '../../__tests__/servers/redis-server.js'
 import { SentinelGroup } from '../../__tests__/servers/sentinel.js'
@@ -8,7 +8,7 @@ import { closedInTrouble, floodedWhileDown, type Trouble } from '../flood.js'
 import { optionsOf as clusterOptions } from './cluster.js'
 import { optionsOf as sentinelOptions } from './sentinel.js'
 
-/** No node takes another to be dead while a row lasts. */
+/** No node considers another dead during a row. */
 const PATIENT = { nodeTimeoutMs: 60_000 } as const
 const PATIENT_SENTINELS = { downAfterMs: 60_000 } as const
 
@@ -23,7 +23,7 @@ const thaw = (server: RedisServer) => server.thaw()
 
 const sentinelFlood: Fault = {
   name: 'sentinel-flood',
-  title: 'Sentinel: 10,000 calls started in one turn while neither sentinels nor servers are there, then they begin',
+  title: 'Sentinel: 10,000 calls in one turn of the event loop without sentinels and servers; then all start',
   isLong: true,
   run: async () => {
     await using group = await SentinelGroup.start(PATIENT_SENTINELS)
@@ -37,7 +37,7 @@ const sentinelFlood: Fault = {
 
 const clusterFlood: Fault = {
   name: 'cluster-flood',
-  title: 'Cluster: 10,000 calls started in one turn while no node is there, then all begin',
+  title: 'Cluster: 10,000 calls in one turn of the event loop without a node; then all start',
   isLong: true,
   run: async () => {
     await using cluster = await RedisCluster.start()
@@ -51,7 +51,7 @@ const clusterFlood: Fault = {
 
 const sentinelClose: Fault = {
   name: 'sentinel-close',
-  title: 'Sentinel: close() with 1,000 calls under way, in each kind of trouble',
+  title: 'Sentinel: close() with 1,000 calls in flight, under several conditions',
   isLong: true,
   run: async () => {
     await using group = await SentinelGroup.start(PATIENT_SENTINELS)
@@ -81,7 +81,7 @@ const sentinelClose: Fault = {
 
 const clusterClose: Fault = {
   name: 'cluster-close',
-  title: 'Cluster: close() with 1,000 calls under way, in each kind of trouble',
+  title: 'Cluster: close() with 1,000 calls in flight, under several conditions',
   isLong: true,
   run: async () => {
     await using cluster = await RedisCluster.start(PATIENT)

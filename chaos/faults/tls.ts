@@ -1,4 +1,4 @@
-/** The server shows a certificate that proves nothing: nothing is ever told to it. */
+/** The server has an invalid certificate: the store must not send anything to it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CertificateAuthority, type CertifiedKey } from '../../__tests__/servers/certificates.js'
 import { RedisServer } from '../../__tests__/servers/redis-server.js'
@@ -8,7 +8,7 @@ import { saysWhy } from './access.js'
 
 const PASSWORD = 'a-secret-that-no-impostor-hears'
 
-/** Has the server show a bad certificate for a while, to those who connect anew: all of them. */
+/** Makes the server use a bad certificate for a while, and closes all connections. */
 async function presenting(
   pace: Pace,
   why: RegExp,
@@ -37,12 +37,12 @@ async function presenting(
   })
 }
 
-/** Ends all connections but the one that asks. */
+/** Closes all connections except the one that sends the command. */
 async function cut(server: RedisServer): Promise<void> {
   await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
 }
 
-/** How often somebody has introduced itself to the server: by HELLO, as our client does, and nobody else here. */
+/** The number of HELLO commands that the server has received. Here only the store sends HELLO. */
 async function logins(server: RedisServer): Promise<number> {
   const told = (await server.info('cmdstat_hello')) ?? ''
   return Number(/calls=(\d+)/.exec(told)?.[1] ?? 0)
@@ -50,7 +50,7 @@ async function logins(server: RedisServer): Promise<number> {
 
 const unknownAuthority: Fault = {
   name: 'tls-unknown-ca',
-  title: 'TLS: the certificate becomes one of an authority that nobody trusts, and the right one again',
+  title: 'TLS: the certificate is from an untrusted authority, and later the right one again',
   isLong: true,
   run: (pace) =>
     presenting(pace, /certificate|UnknownIssuer/i, async () => (await CertificateAuthority.make('another')).issue()),
@@ -64,7 +64,7 @@ const expired: Fault = {
 
 const wrongHost: Fault = {
   name: 'tls-wrong-host',
-  title: "TLS: the certificate becomes another host's, and the right one again",
+  title: 'TLS: the certificate is for another host, and later the right one again',
   isLong: true,
   run: (pace) => presenting(pace, /not valid for name/i, (own) => own.issue({ hosts: ['redis.example'] })),
 }

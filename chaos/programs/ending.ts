@@ -1,5 +1,5 @@
-// A process that ends in mid-call, in one of several ways: by itself, by process.exit(), or after its worker
-// threads, which it terminates.
+// A process that ends with calls in flight: by itself, by process.exit(), or after it has terminated
+// its worker threads.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
@@ -13,7 +13,7 @@ const [how, url] = (isMainThread ? process.argv.slice(2) : workerData) as [strin
 
 const WORKERS = 4
 
-/** Starts calls that nobody waits for: whatever becomes of them is no failure. */
+/** Starts calls without waiting for them. Their errors are no failure. */
 function midCall(limiter: RateLimiter): void {
   for (let call = 0; call < 500; call++) {
     void limiter.take(`key-${call}`).catch(() => {})
@@ -23,7 +23,7 @@ function midCall(limiter: RateLimiter): void {
 async function main(): Promise<void> {
   const store = new RedisStore({ url, commandTimeoutMs: TIMEOUT_MS })
   const limiter = new RateLimiter(POLICIES.count, { store, prefix: 'ending' })
-  // The deadline is short, and processes that begin at once are slow.
+  // The deadline is short, and processes that start at the same time are slow.
   await until('the store answers', () => limiter.ready().then(() => true))
   if (!isMainThread) {
     parentPort?.postMessage('ready')
@@ -33,8 +33,8 @@ async function main(): Promise<void> {
       await sleep(1)
     }
   }
-  // It may have waited for the link; the event loop watches the link, by a socket of its own, from the first call that
-  // finds it up.
+  // `ready` may have waited for the connection. The first call on an open connection makes the event
+  // loop watch it, with another socket.
   await until('a call is decided', () => limiter.take('first'))
   const before = sockets()
   const workers = how === 'terminate' ? Array.from({ length: WORKERS }, newWorker) : []
@@ -45,14 +45,14 @@ async function main(): Promise<void> {
   for (const worker of workers) {
     worker.postMessage('go')
   }
-  // The calls have been sent, and most are not answered yet.
+  // The calls have been sent, and most have no answer yet.
   await new Promise((resolve) => setImmediate(resolve))
   if (how === 'exit') {
     process.exit()
   }
   await sleep(workers.length > 0 ? 30 : 0)
   await Promise.all(workers.map((worker) => worker.terminate()))
-  // The connections of the workers have gone with them.
+  // The connections of the workers must be closed with them.
   const left = (await socketsSettle(before)) - before
   if (left > 0) {
     throw new Error(`${left} sockets left open by worker threads`)

@@ -1,4 +1,4 @@
-// A process whose calls are answered in some way while the store is away, and tells what became of them.
+// A process that makes calls with `onStoreFailure` while the store is away, and reports the results.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Decision, type OnStoreFailure, RateLimiter, RedisStore, TollgateError } from 'tollgate'
@@ -6,34 +6,34 @@ import { LoopDelay } from '../loop-delay.js'
 import { TIMEOUT_MS } from '../scene.js'
 import { SHARED } from '../shared.js'
 
-/** What it is to do. */
+/** The task of the process. */
 export interface Guarded {
   readonly url: string
   readonly ms: number
   readonly onStoreFailure: OnStoreFailure
 }
 
-/** A call that was admitted: when, in microseconds of the clock that decided, and by whom. */
+/** An admitted call: its time by the deciding clock, in microseconds, and its source. */
 export type Admitted = readonly [at: number, source: Decision['source']]
 
-/** What it tells. */
+/** The report of the process. */
 export interface GuardedReport {
   readonly calls: number
   readonly longest: { readonly net: number; readonly raw: number }
   readonly loopDelayMs: number
   readonly errors: Readonly<Record<string, number>>
   readonly admitted: Readonly<Record<'window' | 'rate', readonly Admitted[]>>
-  /** Decisions by who made them. */
+  /** The number of decisions by source. */
   readonly sources: Readonly<Record<Decision['source'], number>>
-  /** When the store did not decide a call, by this machine's clock in milliseconds; each once. */
+  /** Distinct times of calls that the store did not decide, by this machine's clock, in milliseconds. */
   readonly without: readonly number[]
 }
 
-/** Under each policy. Who never pauses has no event loop to measure. */
+/** Callers of each policy, and their pause. Without it, the event loop could not be measured. */
 const CALLERS = 8
 const PAUSE_MS = 10
 
-/** One call that is not yet known to be in time. */
+/** A call that took longer than its deadline, possibly because of a stall. */
 interface Late {
   readonly start: number
   readonly settled: number
@@ -87,7 +87,7 @@ async function main(): Promise<void> {
     }
   }
   await Promise.all(Array.from({ length: 2 * CALLERS }, (_, index) => caller((index % 2) as 0 | 1)))
-  // So that the last stall has been noticed.
+  // Wait until the last stall has been recorded.
   await sleep(10)
   delay.stop()
   await store.close()

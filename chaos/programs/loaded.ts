@@ -1,4 +1,4 @@
-// A process that makes a load for a while, and tells what became of it. Its clock may be wrong.
+// A process that runs a load for a while, and reports the results. Its clock may be wrong.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RedisStore } from 'tollgate'
@@ -6,11 +6,11 @@ import { Load, type LoadReport } from '../load.js'
 import { LoopDelay } from '../loop-delay.js'
 import { LONG_TIMEOUT_MS } from '../scene.js'
 
-/** What it tells. */
+/** The report of the process. */
 export interface Told {
   readonly load: LoadReport
   readonly loopDelayMs: number
-  /** How many seconds its clock was ahead of the server's, from time to time. */
+  /** Samples of the seconds that its clock was ahead of the server's. */
   readonly skews: readonly number[]
 }
 

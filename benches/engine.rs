@@ -1,11 +1,12 @@
-//! The engine without Node: what a decision costs before any JavaScript is involved.
+//! The engine without Node: the cost of a decision without any JavaScript.
 //!
-//! - `algorithm`: the pure function on one state, while time moves on.
-//! - `memory_given_time`: the embedded store around it (hash, lock, table), the time given.
+//! - `algorithm`: the pure function on one state, with advancing time.
+//! - `memory_given_time`: the embedded store around it (hash, lock, table), at given times.
 //! - `memory_system_clock`: the same, reading the system's clock for each decision.
-//! - `memory_refused`: one hot key that has nothing left.
+//! - `memory_refused`: one hot key without remaining units.
 //!
-//! `cargo bench -p tollgate-benches --bench engine`; add `-- --quick` for a glance, `-- gcra` for one algorithm.
+//! `cargo bench -p tollgate-benches --bench engine`; add `-- --quick` for rough figures, `-- gcra` for one
+//! algorithm.
 
 use std::hint::black_box;
 
@@ -25,10 +26,10 @@ const MAX_KEYS: usize = 1_000_000;
 const HOUR: Micros = 3_600_000_000;
 const START: Micros = 1_700_000_000_000_000;
 
-/// So many units per hour that nothing is refused.
+/// Units per hour; high enough that no call is refused.
 const LIMIT: u64 = 1_000_000;
 
-/// At this pace a key spends exactly its limit, so a single state lasts for ever.
+/// At this interval a key spends exactly its limit, so a single state lasts for ever.
 const TIME_OF_ONE_UNIT: Micros = HOUR / LIMIT;
 
 fn policies(limit: u64) -> Result<[(&'static str, Policy); 3], InvalidNumber> {
@@ -42,7 +43,7 @@ fn policies(limit: u64) -> Result<[(&'static str, Policy); 3], InvalidNumber> {
     ])
 }
 
-/// A time that is given, and moves on by `step` after each reading.
+/// A clock that advances by `step` after each reading.
 fn moving(step: Micros) -> impl FnMut() -> Micros {
     let mut next = START;
     move || {
@@ -70,7 +71,7 @@ fn algorithms(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Measures [`Ledger::take`], going round the keys.
+/// Measures [`Ledger::take`], visiting the keys round robin.
 fn take<C: Clock>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -88,7 +89,7 @@ fn take<C: Clock>(
     });
 }
 
-/// Measures allowed decisions on every policy; `new_clock` makes what is asked for each time.
+/// Measures allowed decisions on every policy. `new_clock` creates the clock of each policy.
 fn allowed<C: Clock, N: FnMut() -> C>(
     criterion: &mut Criterion,
     title: &str,
@@ -102,7 +103,7 @@ fn allowed<C: Clock, N: FnMut() -> C>(
         let store = MemoryStore::new(MAX_KEYS, (1, 2));
         let ledger = store.open("bench", policy).expect("a new prefix");
         let mut clock = new_clock();
-        // Half spent, a key neither runs out nor settles (and is dropped) while it is measured.
+        // A key that is half used neither runs out nor becomes fresh (and is deleted) during the benchmark.
         for &key in &keys {
             ledger.take(key, LIMIT / 2, &clock());
         }
@@ -129,7 +130,7 @@ fn refused(criterion: &mut Criterion) {
     group.finish();
 }
 
-// A function and not `criterion_main!`, so that plots and their missing tools stay out of it.
+// A function instead of `criterion_main!`, to avoid plots and warnings about their missing tools.
 fn main() {
     let mut criterion = Criterion::default().without_plots().configure_from_args();
     algorithms(&mut criterion);

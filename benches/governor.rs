@@ -1,9 +1,10 @@
-//! The engine beside the crate `governor`, the rate limiter of Rust programs: both decide by GCRA, with the same
-//! numbers, keys and clock.
+//! Compares the engine with the crate `governor`, the usual rate limiter of Rust programs. Both
+//! decide by GCRA, with the same numbers, keys and clock.
 //!
-//! `cargo bench -p tollgate-benches --bench governor`; add `-- --quick` for a glance. Each contender takes a short turn in every
-//! round, in a rotated order; a figure is the median over the rounds, a ratio the median of the rounds' own
-//! ratios. `benches/README.md` says what the two do not do alike.
+//! `cargo bench -p tollgate-benches --bench governor`; add `-- --quick` for rough figures. Each
+//! contender takes a short turn in every round, in a rotated order. A figure is the median over the
+//! rounds, a ratio the median of the rounds' own ratios. `benches/README.md` lists the differences
+//! between the two.
 
 #![allow(clippy::print_stdout, reason = "it prints tables")]
 
@@ -30,22 +31,22 @@ const MAX_KEYS: usize = 1_000_000;
 const HOUR: Micros = 3_600_000_000;
 const START: Micros = 1_700_000_000_000_000;
 
-/// So many units per hour that nothing is refused.
+/// Units per hour; high enough that no call is refused.
 const PLENTY: u32 = 1_000_000;
 
-/// At this pace a key spends exactly [`PLENTY`], so a single state lasts for ever.
+/// At this interval a key spends exactly [`PLENTY`], so a single state lasts for ever.
 const TIME_OF_ONE_UNIT: Micros = HOUR / PLENTY as Micros;
 
-/// The project's own target: a decision of ours takes so many times one of `governor`'s, at most.
+/// The project's target: the largest allowed ratio of tollgate's time to `governor`'s.
 const AT_MOST: f64 = 2.0;
 
-/// What our contenders' names begin with.
+/// The prefix of the names of tollgate's contenders.
 const OURS: &str = "tollgate";
 
-/// Makes calls. The first of a group is ours.
+/// Makes calls. The first contender of a group is tollgate.
 struct Contender {
     name: &'static str,
-    /// The number of the contender of ours that does the same work.
+    /// The index of tollgate's contender that does the same work.
     ours: usize,
     has_target: bool,
     turn: Box<dyn FnMut(usize)>,
@@ -60,7 +61,7 @@ fn contender(name: &'static str, turn: impl FnMut(usize) + 'static) -> Contender
     Contender { name, ours: 0, has_target: !name.starts_with(OURS), turn: Box::new(turn) }
 }
 
-/// Makes one call after the other.
+/// Makes calls one after the other.
 fn each_time<T>(mut call: impl FnMut() -> T) -> impl FnMut(usize) {
     move |calls| {
         for _ in 0..calls {
@@ -69,7 +70,7 @@ fn each_time<T>(mut call: impl FnMut() -> T) -> impl FnMut(usize) {
     }
 }
 
-/// Makes calls on so many keys in turn.
+/// Makes calls on the keys in turn.
 fn each_key<T>(keys: usize, mut call: impl FnMut(&String) -> T) -> impl FnMut(usize) {
     let (keys, mut next) = (names(keys), 0);
     each_time(move || {
@@ -87,14 +88,14 @@ fn gcra(limit: u32) -> Gcra {
     Gcra::new(limit.into(), HOUR, limit.into()).expect("legal numbers")
 }
 
-/// The same numbers.
+/// The same numbers for `governor`.
 fn quota(limit: u32) -> Quota {
     let unit = Duration::from_micros(HOUR) / limit;
     let limit = NonZeroU32::new(limit).expect("a positive limit");
     Quota::with_period(unit).expect("a positive period").allow_burst(limit)
 }
 
-/// The embedded store, each key of which has spent a half.
+/// The embedded store, with half of each key's units used.
 fn ours(limit: u32, keys: usize, expected: Status) -> Contender {
     let store = MemoryStore::new(MAX_KEYS, (1, 2));
     let ledger = store.open("bench", Policy::Gcra(gcra(limit))).expect("a new prefix");
@@ -108,8 +109,8 @@ fn ours(limit: u32, keys: usize, expected: Status) -> Contender {
     contender("tollgate", each_key(keys, move |key| take(key, black_box(1))))
 }
 
-/// `governor`, each key of which has spent a half; it answers whether a unit was admitted, and, if it
-/// `tells`, what remains or when to come again.
+/// `governor`, with half of each key's units used. It returns whether a unit was admitted, and with
+/// `tells` also the remaining units or the time to wait.
 fn theirs<S, C>(
     name: &'static str,
     (limit, keys): (u32, usize),
@@ -135,7 +136,7 @@ where
     }
 }
 
-/// What remains, or the milliseconds to wait, rounded up: as `governor` has its users compute them.
+/// The remaining units, or the milliseconds to wait, rounded up, as users of `governor` compute them.
 fn told<C: Clock>(
     checked: Result<StateSnapshot, NotUntil<C::Instant>>,
     clock: &C,
@@ -145,7 +146,7 @@ fn told<C: Clock>(
     told.map_err(|refused| wait(refused).as_nanos().div_ceil(1_000_000))
 }
 
-/// Calls on keys, by the system's clock.
+/// Calls on keys, with the system's clock.
 fn keyed(title: &'static str, numbers: (u32, usize), expected: Status) -> Group {
     let quota = quota(numbers.0);
     let dashmap = || RateLimiter::dashmap_with_clock(quota, TheirSystemClock);
@@ -165,7 +166,7 @@ fn keyed(title: &'static str, numbers: (u32, usize), expected: Status) -> Group 
     Group { title, contenders }
 }
 
-/// A time that is given, and moves on after each reading.
+/// A clock that advances after each reading.
 struct Moving {
     next: Cell<u64>,
     step: u64,
@@ -190,7 +191,7 @@ impl Clock for Moving {
     }
 }
 
-/// Decisions on a single state, at given times: the pure function beside the limiter that has no keys.
+/// Decisions on a single state, at given times: the pure function, and governor's limiter without keys.
 fn pure(title: &'static str, limit: u32, step: Micros, expected: Status) -> Group {
     let start = || (gcra(limit), Moving::new(step), gcra(limit).initial_state());
     let (policy, clock, mut state) = start();
@@ -259,7 +260,7 @@ fn median(figures: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Prints a group's table, and tells the targets' lines.
+/// Prints the table of a group, and returns the lines of its targets.
 fn report(group: &Group, times: &[Vec<f64>]) -> Vec<String> {
     println!("\n  {:<34}  ns per call    tollgate takes", group.title);
     let mut targets = Vec::new();

@@ -1,4 +1,4 @@
-//! Each algorithm as a pure function on one state, while time moves on.
+//! Each algorithm as a pure function on one state, with advancing time.
 
 use std::hint::black_box;
 
@@ -14,10 +14,10 @@ use crate::{HOUR, LIMIT, START, count, fixed_window, gcra};
 
 const CALLS: usize = 1_000;
 
-/// A steady caller asks for half of what there is.
+/// A steady caller takes half of the limit.
 const PACE: u64 = 2 * HOUR / LIMIT;
 
-/// Every algorithm, with so many units per hour.
+/// Every algorithm, with `limit` units per hour.
 fn policies() -> Result<[(&'static str, Policy); 10], InvalidNumber> {
     let buckets = SlidingWindow::new(LIMIT, HOUR, 10, BucketLayout::List)?;
     let calendar = CalendarWindow::new(LIMIT, Every::HOUR, "Europe/Berlin")?;
@@ -57,7 +57,7 @@ fn admitted(name: &str, policy: &Policy) {
         let admitted = matches!(decision.status, Status::Allowed | Status::AllowedLast);
         assert_eq!(admitted, expected, "{name}");
     };
-    // For two hours, so that windows and logs are as they will remain.
+    // Two hours, so that windows and logs reach their steady state.
     (0..CALLS).for_each(|_| take(true));
     count(&format!("{name}, admitted"), CALLS, || (0..CALLS).for_each(|_| take(true)));
 }

@@ -1,6 +1,6 @@
 /**
- * Makes calls of `takeSync` at a given time, and prints how many. callgrind counts what happens within the bound
- * function: the key is read, the ledger asked, the answer written.
+ * Makes calls of `takeSync` at a given time, and prints their number. callgrind counts the instructions
+ * of the bound function: it reads the key, decides, and writes the response.
  */
 import { gcra, MemoryStore, RateLimiter } from '../../dist/index.mjs'
 

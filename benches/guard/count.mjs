@@ -1,4 +1,4 @@
-/** Builds what is counted, and has callgrind count it. */
+/** Builds the programs, and counts their instructions with callgrind. */
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,11 +7,11 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** What is counted, by the names that callgrind has for functions: see main.rs, and src/node/hot.rs. */
+/** The counted functions, by their names in callgrind: see main.rs, and src/binding/hot.rs. */
 const COUNTED = 'guard::counted'
 const BOUND = 'tollgate::binding::hot::call'
 
-/** The C library copies memory in another way on each kind of processor: let it be the one that all x86-64 have. */
+/** The C library copies memory differently on each kind of processor. This selects the way of all x86-64. */
 const ONE_PROCESSOR = '-AVX2,-AVX,-ERMS,-FSRM,-BMI2,-BMI1,-LZCNT,-MOVBE,-SSE4_2,-SSE4_1,-SSSE3'
 
 /**
@@ -29,12 +29,12 @@ export function countAll() {
   }
 }
 
-/** The compiler's version, as far as the same instructions can be expected of it. */
+/** The part of the compiler's version that determines the instructions. */
 export function compiler() {
   return /^release: (.*)$/m.exec(run('rustc', ['-vV']))?.[1] ?? 'unknown'
 }
 
-/** The benchmark, and the addon of the same build, which has the names of its functions still. */
+/** The benchmark, and the addon of the same build, which still has its function names. */
 function build() {
   const words = ['bench', '--bench', 'guard', '--no-run', '--message-format=json-render-diagnostics']
   const messages = run('cargo', words)
@@ -53,7 +53,7 @@ function build() {
   return { program, addon }
 }
 
-/** callgrind writes a file whenever a case has been counted; the program prints their names in the same order. */
+/** callgrind writes a file after each case. The program prints the names of the cases in the same order. */
 function countEngine(program, folder) {
   const out = join(folder, 'engine')
   const printed = callgrind(out, COUNTED, [`--dump-after=${COUNTED}`, program])
@@ -67,7 +67,7 @@ function countEngine(program, folder) {
   )
 }
 
-/** Calls from JavaScript: the addon's part and the C library's, as every version of Node has other instructions. */
+/** Calls from JavaScript. Counts only the addon and the C library, because Node's part differs by version. */
 function countAddon(addon, folder) {
   const out = join(folder, 'addon')
   const program = fileURLToPath(new URL('calls.mjs', import.meta.url))
@@ -82,7 +82,7 @@ function perCall(counts, calls) {
   return Math.round((whole / Number(calls)) * 10) / 10
 }
 
-/** What a program prints while callgrind counts what happens within a function, the functions that it calls included. */
+/** The output of a program, while callgrind counts a function including the functions that it calls. */
 function callgrind(out, counted, words, environment = {}) {
   const options = ['-q', '--tool=callgrind', `--callgrind-out-file=${out}`, `--toggle-collect=${counted}`]
   const tunables = `glibc.cpu.hwcaps=${ONE_PROCESSOR}`
@@ -90,8 +90,8 @@ function callgrind(out, counted, words, environment = {}) {
 }
 
 /**
- * Reads a file of callgrind's: the instructions in each object, those of the functions that it calls elsewhere not
- * among them. https://valgrind.org/docs/manual/cl-format.html
+ * Reads a callgrind file: the instructions of each object, without those of calls to other objects.
+ * https://valgrind.org/docs/manual/cl-format.html
  */
 function instructions(file) {
   const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
@@ -105,7 +105,7 @@ function instructions(file) {
     const [, id, name] = /^ob=(\(\d+\))(?: (.*))?$/.exec(line) ?? []
     const [, count] = /^[+\-*\d]\S* (\d+)$/.exec(line) ?? []
     if (id !== undefined) {
-      // A name is written out where it is used first, also as that of an object that is called.
+      // A name is written out at its first use, also if that is the name of a called object.
       object = name ?? names.get(id)
       names.set(id, object)
     } else if (count !== undefined && !isOfCall) {
@@ -120,7 +120,7 @@ function instructions(file) {
   return counts
 }
 
-/** What a program prints; a failure ends all, and has been told by the program itself. */
+/** The output of a program. A failure ends this process; the program itself has printed the reason. */
 function run(command, words, environment = {}) {
   const options = { cwd: ROOT, encoding: 'utf8', env: { ...process.env, ...environment }, maxBuffer: 2 ** 28 }
   const { status, signal, error, stdout } = spawnSync(command, words, {

@@ -1,7 +1,7 @@
-/** What is said of counted instructions beside the figures that they are judged by. */
+/** Compares the counted instructions with the committed figures. */
 import { printColumns } from '../node/report.mjs'
 
-/** More than this fails; less, and the figures should be renewed. */
+/** Growth by more than this fails. After a decrease by more, the figures should be updated. */
 export const TOLERANCE = 0.1
 
 /**
@@ -9,14 +9,14 @@ export const TOLERANCE = 0.1
  *
  * @typedef {object} Verdict
  * @property {string} name
- * @property {number} [figure] What was committed.
- * @property {number} [counted] What was counted now.
- * @property {number} [change] A part of the figure: 0.1 is a tenth more.
+ * @property {number} [figure] The committed figure.
+ * @property {number} [counted] The current count.
+ * @property {number} [change] Relative to the figure: 0.1 is a tenth more.
  * @property {'ok' | 'grown' | 'shrunk' | 'without a figure' | 'not counted'} is
  */
 
 /**
- * Judges each case that was counted or that has a figure.
+ * Compares each case that was counted or that has a figure.
  *
  * @param {Figures} figures
  * @param {Figures} counted
@@ -57,10 +57,10 @@ export function printVerdicts(verdicts) {
 }
 
 /**
- * What to do, in sentences; whether all is well.
+ * The instructions to the user, and whether the guard passes.
  *
  * @param {Verdict[]} verdicts
- * @param {string} update The command that renews the figures.
+ * @param {string} update The command that updates the figures.
  * @returns {{ isWell: boolean, told: string[] }}
  */
 export function conclusionOf(verdicts, update) {

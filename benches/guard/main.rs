@@ -1,9 +1,10 @@
-//! What `npm run bench:guard` counts the instructions of: the pure algorithms, the embedded store's ledger, and a round
-//! of calls on its way to Redis and back.
+//! The calls whose instructions `npm run bench:guard` counts: the pure algorithms, the embedded store,
+//! and a batch of calls on its way to Redis and back.
 //!
-//! callgrind counts what happens within [`counted`] and writes it down whenever that returns; this program prints the
-//! names of the cases in the same order, each with the number of calls. Times are given and seeds are fixed. Run by
-//! itself (`cargo bench --bench guard`) it counts nothing, but finds out whether all calls are decided as they should be.
+//! callgrind counts the instructions within [`counted`], and writes a file whenever it returns. This
+//! program prints the names of the cases in the same order, each with the number of calls. Times are
+//! given and seeds are fixed. Without callgrind (`cargo bench --bench guard`) it counts nothing, but
+//! checks the decisions of all calls.
 
 #![allow(clippy::print_stdout, reason = "the names of the cases are what it is asked for")]
 
@@ -17,11 +18,11 @@ use tollgate::algorithm::{FixedWindow, Gcra};
 use tollgate::policy::Policy;
 use tollgate::time::Micros;
 
-/// When all begins: in November 2023, in the middle of an hour.
+/// The first time: in November 2023, in the middle of an hour.
 const START: Micros = 1_700_000_000_000_000;
 const HOUR: Micros = 3_600_000_000;
 
-/// Units per hour, where calls are to be admitted.
+/// Units per hour for calls that must be admitted.
 const LIMIT: u64 = 1_000;
 
 fn gcra(limit: u64) -> Policy {
@@ -36,17 +37,17 @@ fn names() -> Vec<String> {
     (0..1_000).map(|number| format!("user:{number}")).collect()
 }
 
-/// Makes so many calls under callgrind's eyes.
+/// Makes the given number of calls while callgrind counts.
 fn count(name: &str, calls: usize, mut make: impl FnMut()) {
     counted(&mut make);
     println!("{calls} {name}");
 }
 
-/// callgrind knows this function by its name.
+/// callgrind finds this function by its name.
 #[inline(never)]
 fn counted(calls: &mut dyn FnMut()) {
     calls();
-    // Without anything behind the call this function would be left before it.
+    // The code after the call prevents a tail call, which would leave this function early.
     black_box(());
 }
 

@@ -34,7 +34,7 @@ fn take(ledger: &Ledger, key: &str, now: Micros) -> Decision {
     ledger.take(Key::new(black_box(key)).expect("a legal key"), black_box(1), &now)
 }
 
-/// Keys that have an entry already, some of which are swept over in passing.
+/// Keys that already have an entry. Some calls also sweep entries.
 fn known_keys(name: &str, policies: impl Into<Policies>) {
     let (ledger, keys, mut now) = (open(policies), names(), START);
     let mut lap = || {
@@ -59,7 +59,7 @@ fn refused() {
     });
 }
 
-/// Keys that the store has never seen, while its tables grow.
+/// New keys, while the tables grow.
 fn new_keys() {
     let (ledger, keys) = (open(gcra(LIMIT)), names());
     count("memory, gcra, new key", keys.len(), || {

@@ -1,6 +1,7 @@
-//! Rounds of 128 calls: noted one by one, made one script call of, and told out of the script's reply.
+//! Batches of 128 calls: queued one by one, encoded as one script call, and decided from its reply.
 //!
-//! The replies are written by hand, as the scripts would answer; were they misread, decisions would be others.
+//! The replies are hand-written copies of the scripts' replies. A decoding error would change the
+//! decisions.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};
 const ROUNDS: usize = 20;
 const CALLS: usize = 128;
 
-/// What one unit of [`LIMIT`] per hour takes.
+/// The time of one unit at [`LIMIT`] per hour.
 const UNIT: Micros = HOUR / LIMIT;
 
 pub(crate) fn count_all() {
@@ -27,7 +28,7 @@ pub(crate) fn count_all() {
     refusals();
 }
 
-/// Notes calls on each of the keys, over and over, and takes them out as they are sent.
+/// Queues calls on each of the keys repeatedly, and removes them as they are sent.
 fn note(policy: Policy, cost: u64) -> impl FnMut() -> Round {
     let policies = Arc::new(Policies::one(policy));
     let (names, limiter) = (names(), Names::new("guard", &policies));
@@ -44,18 +45,18 @@ fn note(policy: Policy, cost: u64) -> impl FnMut() -> Round {
     }
 }
 
-/// As scripts write numbers.
+/// Encodes a number as the scripts do.
 #[expect(clippy::cast_precision_loss, reason = "all are below 2^53")]
 fn number(number: u64) -> f64 {
     number as f64
 }
 
-/// A window as Redis keeps it, in one number: when it ends, counted from 2020, and its count.
+/// A window as Redis stores it, in one number: its end, counted from 2020, and its count.
 fn packed(ends_ms: u64, count: u64) -> u64 {
     (ends_ms - 1_577_836_800_000) * 8_192 + count
 }
 
-/// A script's answer to calls that all have the same outcome, and left the same state.
+/// A script's reply to calls with the same outcome and the same resulting state.
 fn answer(state: &[f64], outcome: Option<u8>) -> Vec<Answer> {
     let state: Vec<u8> = state.iter().flat_map(|number| number.to_be_bytes()).collect();
     let values = [state.repeat(CALLS), outcome.map_or(vec![], |code| vec![code; CALLS]), vec![]];
@@ -73,12 +74,12 @@ fn read(round: &Round, answers: &[Answer], expected: impl Fn(&Decision) -> bool)
     assert_eq!(told, CALLS);
 }
 
-/// One unit for each key, all admitted: the way that most calls go.
+/// One unit for each key, all admitted: the most common case.
 fn whole_way(name: &str, policy: Policy, left: &[f64]) {
     let (mut note, answers) = (note(policy, 1), answer(left, None));
     let admitted =
         |decision: &Decision| (decision.status, decision.remaining) == (Status::Allowed, LIMIT - 1);
-    // From then on as many calls are expected, and windows to be open.
+    // From now on the batch expects this number of calls, and open windows.
     let first = note();
     assert_eq!(first.jobs().len(), 1);
     read(&first, &answers, admitted);
@@ -93,7 +94,7 @@ fn whole_way(name: &str, policy: Policy, left: &[f64]) {
     });
 }
 
-/// Calls that are not all of one unit.
+/// Calls of different numbers of units.
 fn costs() {
     let mut note = note(gcra(LIMIT), 5);
     let rounds: Vec<_> = (0..ROUNDS).map(|_| note()).collect();

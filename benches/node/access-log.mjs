@@ -1,6 +1,6 @@
 /**
- * An access log in the combined format, like a busy day's: clients of which few make most requests, bursts, lines that stand a few seconds
- * too late, some that stand far too late, and broken ones.
+ * Writes an access log in the combined format, like that of a busy day: few clients make most
+ * requests, with bursts, lines that are a few seconds late, some that are far too late, and broken ones.
  *
  *     node benches/node/access-log.mjs FILE LINES [combined|json]
  *
@@ -10,7 +10,7 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** Where the log begins. */
+/** The time of the first request. */
 const START = Date.UTC(2026, 0, 31)
 
 const CLIENTS = 20_000
@@ -68,7 +68,7 @@ export async function writeLog(file, lines, format = 'combined') {
   await once(stream, 'close')
 }
 
-/** Of all clients, a third of the requests come from a hundredth. */
+/** A third of the requests come from a hundredth of the clients. */
 function clientOf(random) {
   const place = (random % 1_000_000) / 1_000_000
   return Math.floor(CLIENTS * place ** 4)

@@ -1,4 +1,4 @@
-/** Over Redis: what each algorithm costs the server, beside a plain INCR for each key. */
+/** Over Redis: the server's cost for each algorithm, compared with a plain INCR per key. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { RateLimiter, RedisStore } from 'tollgate'
@@ -11,7 +11,7 @@ import { interleave } from './rounds.mjs'
 
 export const title = 'Algorithms over Redis: 512 calls in flight'
 
-/** The packages compared: their versions are reported. */
+/** The packages in the comparison, whose versions are reported. */
 export const peers = ['rate-limiter-flexible', 'ioredis']
 
 export const paces = {
@@ -25,10 +25,10 @@ const LIMIT = 8_000
 
 const INCR = 'INCR in scripts of 128'
 
-/** How much more than an INCR a decision that takes constant time may cost the server. */
+/** The largest allowed ratio of a constant-time decision to an INCR, in CPU of the server. */
 const MOST_TIMES_INCR = 6
 
-/** How much more a list of 1,000 buckets may cost it than one of 10. */
+/** The largest allowed ratio of a list of 1,000 buckets to a list of 10. */
 const MOST_TIMES_SHORT_LIST = 1.5
 
 const [SHORT_LIST, LONG_LIST] = ['slidingWindow, list of 10', 'slidingWindow, list of 1000']
@@ -38,7 +38,7 @@ const [SHORT_LIST, LONG_LIST] = ['slidingWindow, list of 10', 'slidingWindow, li
  * @property {string} title
  * @property {string[]} keys
  * @property {`${number}${'s' | 'h'}`} window
- * @property {number} leadInMs How long calls are made, unmeasured, before a turn.
+ * @property {number} leadInMs Time of unmeasured calls before a turn.
  * @property {boolean} hasPeer Whether rate-limiter-flexible, which counts in fixed windows, is compared.
  * @property {import('./policies.mjs').Contender[]} policies
  * @property {import('./report.mjs').Target[]} targets
@@ -59,7 +59,7 @@ const SCENES = [
     ]),
   },
   {
-    // A thousand buckets of a millisecond each: most of them are in use, and some end before each call.
+    // A thousand buckets of a millisecond each. Most are in use, and some expire before each call.
     title: 'units per second, 512 keys, long lists',
     keys: numbered(IN_FLIGHT),
     window: '1s',
@@ -100,7 +100,7 @@ async function play({ title, keys, window, leadInMs, hasPeer, policies, targets 
       await redis.flush()
       await contender.visit(keys)
       if (leadInMs > 0) await contender.load(keys, leadInMs)
-      // A turn is not to pay for what came before it.
+      // A turn must not pay for earlier work.
       await sleep(100)
       const before = await redis.usage()
       const { calls, callsPerSecond, cpuMicros } = await contender.load(keys, millis)
@@ -144,7 +144,7 @@ async function limiter(name, policy, url) {
   })
 }
 
-/** What a contender does in its turns. */
+/** The turn of a contender. */
 function turns(name, opened) {
   const contender = { name, ...opened }
   return {
@@ -155,12 +155,12 @@ function turns(name, opened) {
   }
 }
 
-/** The least that a decision can cost in a script: the count goes up, and nobody is told. */
+/** The cheapest decision in a script: it increments the count, and returns nothing. */
 async function incr(url) {
   const client = new Redis(url)
   const script = await client.script('LOAD', "for i = 1, #KEYS do redis.call('INCR', KEYS[i]) end")
   const batch = (names) => client.evalsha(script, names.length, ...names)
-  // Names as long as those of the limiters.
+  // Key names as long as those of the limiters.
   const nameOf = (key) => `bench:default:incr:{${key}}`
 
   async function visit(keys) {

@@ -1,4 +1,4 @@
-/** Redis away: what a limiter answers instead, beside the embedded store. */
+/** Redis away: the fallback of a limiter, compared with the embedded store. */
 import { gcra, RateLimiter, RedisStore } from 'tollgate'
 import { timeLaps } from './laps.mjs'
 import { printTable, printTargets, summaryOf, targetsOf } from './report.mjs'
@@ -6,7 +6,7 @@ import { interleave } from './rounds.mjs'
 
 export const title = 'Redis away: onStoreFailure, while the store is known to be down'
 
-/** The packages compared: their versions are reported. */
+/** The packages in the comparison, whose versions are reported. */
 export const peers = []
 
 export const paces = {
@@ -16,7 +16,7 @@ export const paces = {
 
 const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
 
-/** As in the part `embedded`: no key settles while the others have their turns, and none is spent. */
+/** As in the part `embedded`: no key becomes fresh during other turns, and none runs out of units. */
 const POLICY = gcra({ limit: 1_000_000, period: '1w' })
 
 const CONDITIONS = [
@@ -28,21 +28,21 @@ const EMBEDDED = 'embedded store'
 const SHARE = '{ embedded: { share: 0.25 } }'
 const ALLOW = "'allow'"
 
-/** The first is the one that the others are compared to. */
+/** The others are compared with the first. */
 const CONTENDERS = {
   [EMBEDDED]: () => awaited(new RateLimiter(POLICY)),
   [SHARE]: () => away({ embedded: { share: 0.25 } }, 'share'),
   [ALLOW]: () => away('allow', 'allow'),
 }
 
-/** What answers instead is to be of the embedded store's order. */
+/** The fallback must be nearly as fast as the embedded store. */
 const TARGETS = [SHARE, ALLOW].map((of) => ({ of, to: EMBEDDED, atMost: 2 }))
 
-/** Where the last result is kept: making it must not be optimised away. */
+/** Holds the last result, so that the compiler cannot optimise it away. */
 const sink = { last: undefined }
 
 async function away(onStoreFailure, prefix) {
-  // The discard port: nobody is there.
+  // The discard port, where no server listens.
   const store = new RedisStore({ host: '127.0.0.1', port: 9, commandTimeoutMs: 100 })
   await new Promise((resolve) => store.on('down', resolve))
   const contender = awaited(new RateLimiter(POLICY, { store, prefix, onStoreFailure }))

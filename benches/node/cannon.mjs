@@ -1,14 +1,14 @@
-/** Load from autocannon, on connections of its own for each turn. */
+/** Load from autocannon, on new connections for each turn. */
 import autocannon from 'autocannon'
 
-/** The start of a turn, which is not measured: the connections are made, and the server's caches filled. */
+/** The unmeasured start of a turn, which opens the connections and fills the server's caches. */
 const LEAD_IN_MS = 250
 
-/** How often autocannon looks whether its time is over. */
+/** The interval at which autocannon checks whether its time is over. */
 const SAMPLE_MS = 50
 
 /**
- * @typedef {object} Salvo What was measured in one turn.
+ * @typedef {object} Salvo The measurement of one turn.
  * @property {number} requests
  * @property {number} requestsPerSecond
  * @property {number} p50Millis The latency.
@@ -18,11 +18,11 @@ const SAMPLE_MS = 50
  */
 
 /**
- * Keeps one request under way on each connection for a while, and checks that every answer has the status 200.
+ * Keeps one request in flight on each connection for a while, and checks that every status is 200.
  *
  * @param {{ name: string, port: number, cpuMicros(): Promise<number> }} server
  * @param {{ headers: readonly object[], connections: number, millis: number }} options
- *   The headers are those of the requests: each connection sends some of them in turn.
+ *   The headers of the requests; each connection uses some of them in turn.
  * @returns {Promise<Salvo>}
  */
 export async function fire({ name, port, cpuMicros }, { headers, connections, millis }) {

@@ -1,4 +1,4 @@
-/** How near tollgate comes to what the server itself can do with the same script and batch. */
+/** Compares tollgate with the maximum of the server for the same script and batch. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
@@ -22,14 +22,14 @@ export const paces = {
   quick: { rounds: 3, turnMs: 150, warmUpMs: 150 },
 }
 
-/** Twelve digits are what redis-benchmark writes for each of its `__rand_int__`. */
+/** Key names with twelve digits, because redis-benchmark writes twelve for each `__rand_int__`. */
 const KEYS = numbered(10_000).map((key) => key.replace(/\d+$/, (digits) => digits.padStart(12, '0')))
 const LEAD_IN_MS = 100
 
-/** So many decisions on keys that are drawn at random visit nearly all of them. */
+/** This number of decisions on random keys visits nearly all keys. */
 const VISITS = 10 * KEYS.length
 
-/** Connections, and scripts under way on each. The way that is fastest in a trial is the one that is measured. */
+/** Connections, and scripts in flight on each. The fastest pair in a trial is measured. */
 const WAYS = [
   [1, 2],
   [1, 4],
@@ -38,7 +38,7 @@ const WAYS = [
   [4, 4],
 ]
 
-/** No key of the script has more units. */
+/** The most scripts that the units of a key allow. */
 const MOST_SCRIPTS = LIMIT - 500
 
 const SCENES = [
@@ -120,8 +120,8 @@ async function play({ kind, policy, inFlight, atLeast }, pace, redis) {
 }
 
 /**
- * The command for redis-benchmark, whose arguments end at a zero byte: so the script's only one, which is binary,
- * stands in the script.
+ * The command for redis-benchmark, whose arguments end at a zero byte. So the script contains its
+ * only argument, which is binary.
  *
  * @param {import('./tap.mjs').Caught} caught
  */
@@ -131,17 +131,17 @@ async function textual({ body, keys, request }, redis) {
   return ['EVALSHA', hash, `${keys.length}`, ...keys]
 }
 
-/** The same with other keys each time. */
+/** The same with other keys in each request. */
 function drawn(command) {
   return command.map((word) => word.replace(/\d{12}(?=\}$)/, '__rand_int__'))
 }
 
-/** About as many scripts as fit into a turn. */
+/** The approximate number of scripts in a turn. */
 function scriptsIn(millis, batch) {
   return Math.min(MOST_SCRIPTS, Math.ceil((millis * 1_000) / batch))
 }
 
-/** redis-benchmark with a command, in the way that is fastest in a trial. */
+/** redis-benchmark with a command, and the fastest settings of a trial. */
 async function benchmarked(keys, command, batch, redis) {
   const visited = async (way, millis) => {
     await benchmark(command, batch, way, Math.ceil(VISITS / batch), redis)
@@ -157,9 +157,9 @@ async function benchmarked(keys, command, batch, redis) {
   return { name, turn: (millis) => visited(way, millis) }
 }
 
-/** Has redis-benchmark send a command, and counts what it holds as decisions. */
+/** Sends a command with redis-benchmark, and counts the decisions in it. */
 async function benchmark(command, batch, [clients, pipeline], atLeast, redis) {
-  // It sends pipelines, and may take one that is not full for the loss of its clients.
+  // It sends pipelines, and may report a pipeline that is not full as the loss of its clients.
   const scripts = Math.ceil(atLeast / pipeline) * pipeline
   const under = ['-c', `${clients}`, '-P', `${pipeline}`, '-n', `${scripts}`, '-r', `${KEYS.length}`]
   const words = ['-p', `${redis.port}`, ...under, '--csv']

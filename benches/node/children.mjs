@@ -5,7 +5,7 @@ import { constants } from 'node:os'
 const running = new Set()
 
 /**
- * Sees to it that a child ends with this process, on Ctrl-C as well.
+ * Ends a child together with this process, also on Ctrl-C.
  *
  * @template {import('node:child_process').ChildProcess} C
  * @param {C} child
@@ -17,7 +17,7 @@ export function minded(child) {
   return child
 }
 
-/** Ends a child, and waits for it. */
+/** Stops a child, and waits for its exit. */
 export async function end(child) {
   if (running.has(child) && child.pid !== undefined) {
     const exit = once(child, 'exit')
@@ -26,7 +26,7 @@ export async function end(child) {
   }
 }
 
-/** Rejects if a child cannot be started, or exits: for racing against what it is to do. */
+/** Rejects if a child cannot be started, or exits. Race it against the child's task. */
 export async function failureOf(child, what) {
   const cause = await new Promise((resolve) => {
     child.once('error', resolve)
@@ -41,7 +41,7 @@ process.once('exit', () => {
   }
 })
 
-// By default a signal ends the process without 'exit'.
+// By default a signal ends the process without the event 'exit'.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.once(signal, () => process.exit(128 + constants.signals[signal]))
 }

@@ -1,9 +1,9 @@
-/** Laps over given keys, by what is called: for parts whose keys or limiters vary. */
+/** Laps over given keys, by kind of call, for parts whose keys or limiters vary. */
 
-/** Where the last result is kept: making it must not be optimised away. */
+/** Holds the last result, so that the compiler cannot optimise it away. */
 const sink = { last: undefined }
 
-/** Bodies of loops, by what is called: `limiter` and `key` are there, and what is answered is whether it was allowed. */
+/** Loop bodies, by kind of call. They use `limiter` and `key`, and return whether the call was allowed. */
 const CALLS = {
   takeSync: 'sink.last = limiter.takeSync(key); if (sink.last.allowed) allowed++',
   take: 'sink.last = await limiter.take(key); if (sink.last.allowed) allowed++',
@@ -16,7 +16,7 @@ const CALLS = {
 const AWAITED = ['take', 'consume', 'union']
 
 /**
- * A contender for `timeLaps`, with a loop of its own: in a shared one the engine would inline no call.
+ * A contender for `timeLaps`, with its own loop: in a shared loop V8 would inline no call.
  *
  * @param {keyof typeof CALLS} call
  * @param {{ close?: () => unknown }} limiter

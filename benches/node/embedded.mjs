@@ -9,7 +9,7 @@ import { interleave } from './rounds.mjs'
 
 export const title = 'Embedded: one process, no server'
 
-/** The packages compared: their versions are reported. */
+/** The packages in the comparison, whose versions are reported. */
 export const peers = ['rate-limiter-flexible', 'express-rate-limit']
 
 export const paces = {
@@ -20,8 +20,8 @@ export const paces = {
 const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
 
 /**
- * A unit drains in 0.6 s, so no key settles (and is dropped) while the other contenders have their
- * turns; and to spend a key's million would take hours.
+ * A unit drains in 0.6 s, so no key becomes fresh (and is deleted) during the turns of the other
+ * contenders. A key's million units would last for hours.
  */
 const LIMIT = 1_000_000
 const PERIOD_MS = 604_800_000
@@ -31,14 +31,14 @@ const CONDITIONS = [
   '1,000,000 units per key and week: every decision is allowed (this is checked)',
 ]
 
-/** Where the last result is kept: making it must not be optimised away. */
+/** Holds the last result, so that the compiler cannot optimise it away. */
 const sink = { last: undefined }
 
 /**
- * The contenders, by name; the first of a group is the one that the others are compared to.
+ * The contenders by name. The others of a group are compared with its first.
  *
- * Each kind has a loop of its own. In a shared one the engine would see calls to several functions
- * from one place and inline none, which no user's program makes it do.
+ * Each kind has its own loop. In a shared loop V8 would see calls of several functions from one place
+ * and inline none, unlike in a user's program.
  */
 const SYNC = {
   'tollgate takeSync, gcra': () => takeSync(gcra({ limit: LIMIT, period: PERIOD_MS })),
@@ -125,12 +125,12 @@ const AWAITED = {
 
   'express-rate-limit MemoryStore'() {
     const store = new ExpressMemoryStore()
-    // As its middleware does. It starts a timer, which `shutdown` ends.
+    // Its middleware does the same. It starts a timer, which `shutdown` stops.
     store.init({ windowMs: PERIOD_MS })
     const lap = async () => {
       let allowed = 0
       for (const key of KEYS) {
-        // It only counts; comparing is left to the middleware.
+        // It only counts; the middleware compares.
         const client = await store.increment(key)
         if (client.totalHits <= LIMIT) allowed++
         sink.last = client

@@ -1,7 +1,7 @@
 /**
- * An Express server with one limiter, in a process of its own: `express.mjs` starts it.
+ * An Express server with one limiter, in its own process, which `express.mjs` starts.
  *
- * Its arguments are the name of the limiter and Redis's URL.
+ * Arguments: the name of the limiter, and Redis's URL.
  */
 import express from 'express'
 import { rateLimit } from 'express-rate-limit'
@@ -28,7 +28,7 @@ async function limiterNamed(name) {
       windowMs: WINDOW_MS,
       limit: LIMIT,
       keyGenerator: (request) => request.params.user,
-      // The others send no headers either.
+      // The others also send no headers.
       standardHeaders: false,
       legacyHeaders: false,
     })

@@ -1,4 +1,4 @@
-/** Express 5 in a process of its own, under 64 connections from this one: each request is limited by its key. */
+/** Express 5 in its own process, under 64 connections from this process. Each request has a key. */
 import { connectionsTo } from './http-load.mjs'
 import { load } from './load.mjs'
 import { FIXED_WINDOW, GCRA, LIMIT, PEER } from './redis-contenders.mjs'
@@ -9,7 +9,7 @@ import { startServer } from './serving.mjs'
 
 export const title = 'Express: one server process, 64 connections'
 
-/** The packages compared: their versions are reported. */
+/** The packages in the comparison, whose versions are reported. */
 export const peers = ['express', 'rate-limiter-flexible', 'ioredis', 'express-rate-limit']
 
 export const paces = {
@@ -76,7 +76,7 @@ async function turn(server, millis, redis) {
     ...measures,
     clientMicros: cpuMicros,
     serverMicros: serverCpu / measures.calls,
-    // Without Redis there are none.
+    // Without Redis there are no figures for it.
     callsPerScript: scripts === 0 ? 0 : measures.calls / scripts,
   }
 }

@@ -1,13 +1,13 @@
 /**
- * Requests over keep-alive connections, on bare sockets: node:http's client takes more CPU for a request than an
- * Express server does, and would be what is measured.
+ * Requests over keep-alive connections, on raw sockets. node:http's client takes more CPU for a request
+ * than an Express server does, and would determine the figures.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
 /**
- * Opens connections to a server; `ask` resolves to the status of a request's answer. There must be a
- * connection for each request in flight.
+ * Opens connections to a server. `ask` resolves to the status of a request. There must be a connection
+ * for each request in flight.
  *
  * @param {number} port
  * @param {number} connections
@@ -55,7 +55,7 @@ async function connectionTo(port) {
   }
 }
 
-/** The status of a response that is all there, which here has a length, always. */
+/** The status of a complete response. Here every response has a content length. */
 function statusOf(text) {
   const end = text.indexOf('\r\n\r\n')
   if (end < 0) return undefined

@@ -1,20 +1,20 @@
-/** Laps: contenders that answer without leaving the process, timed with tinybench. */
+/** Laps: contenders within this process, timed with tinybench. */
 import { Bench } from 'tinybench'
 
 /**
  * @typedef {object} LapContender
  * @property {string} name
- * @property {() => number | Promise<number>} lap Makes `calls` calls; answers how many were allowed.
+ * @property {() => number | Promise<number>} lap Makes `calls` calls. Returns the number of allowed calls.
  * @property {number} calls
  * @property {boolean} awaited Whether `lap` is an async function.
  * @property {() => unknown} [close]
  */
 
-/** The unmeasured start of a turn: the others have used the processor's caches since the last. */
+/** The unmeasured start of a turn, because other contenders have used the processor's caches. */
 const LEAD_IN_MS = 10
 
 /**
- * One contender's turn: nanoseconds per call.
+ * The turn of one contender. Returns nanoseconds per call.
  *
  * @param {LapContender} contender
  * @param {number} millis
@@ -24,9 +24,9 @@ export async function timeLaps({ name, lap, calls, awaited }, millis) {
   const check = (allowed) => {
     if (allowed !== calls) throw new Error(`${name}: ${calls - allowed} of ${calls} calls were not allowed`)
   }
-  // A whole lap is one sample: reading the time around single calls would cost as much as they do.
+  // A whole lap is one sample, because reading the time around each call would cost as much as the call.
   bench.add(name, awaited ? async () => check(await lap()) : () => check(lap()), { async: awaited })
   const [task] = await bench.run()
-  // The mean, not the median: collecting its garbage is part of what a contender costs.
+  // The mean, not the median: a contender's cost includes its garbage collection.
   return (task.result.latency.mean / calls) * 1e6
 }

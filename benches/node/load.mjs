@@ -1,25 +1,25 @@
-/** A load: so many calls in flight, for so long. */
+/** A load: a number of calls in flight for a time. */
 
 /**
- * @typedef {object} Load What was measured in one turn.
+ * @typedef {object} Load The measurement of one turn.
  * @property {number} calls
  * @property {number} callsPerSecond
  * @property {number} cpuMicros This process's CPU per call, all of its threads: user and system.
- * @property {number} [p50Micros] The latency, with one call in flight or if it is asked for.
+ * @property {number} [p50Micros] The latency, with one call in flight or with `isTimed`.
  * @property {number} [p99Micros]
- * @property {number} [timerP99Ms] How late an unrelated timer was, if it is watched.
+ * @property {number} [timerP99Ms] The delay of an unrelated timer, with `watchesTimer`.
  */
 
 /**
- * Keeps `inFlight` calls under way for a while, and checks that every one is allowed.
+ * Keeps `inFlight` calls in flight for a while, and checks that every call is allowed.
  *
  * @param {{ name: string } & import('./redis-contenders.mjs').Opened} contender
  * @param {object} options
  * @param {readonly string[]} options.keys
  * @param {number} options.inFlight
  * @param {number} options.millis
- * @param {boolean} [options.isTimed] Whether each call's latency is measured: by default that of a lone one.
- * @param {boolean} [options.watchesTimer] Whether it is measured how late a timer of a millisecond is meanwhile.
+ * @param {boolean} [options.isTimed] Whether to measure each call's latency. Default: with one call in flight.
+ * @param {boolean} [options.watchesTimer] Whether to measure the delay of a timer of a millisecond.
  * @returns {Promise<Load>}
  */
 export async function load(contender, { keys, inFlight, millis, isTimed = inFlight === 1, watchesTimer = false }) {
@@ -32,7 +32,7 @@ export async function load(contender, { keys, inFlight, millis, isTimed = inFlig
   async function caller() {
     while (!isOver) {
       const number = made++
-      // Read around a call only where reading costs nothing beside it.
+      // Read the clock around a call only if that costs little compared with the call.
       const start = latencies === undefined ? 0 : performance.now()
       const result = await calls[number % calls.length](keys[number % keys.length])
       latencies?.push(performance.now() - start)
@@ -64,7 +64,7 @@ export async function load(contender, { keys, inFlight, millis, isTimed = inFlig
 }
 
 /**
- * Makes so many calls a second for a while, however many are under way, and measures their latencies.
+ * Makes calls at a constant rate for a while, with any number in flight, and measures their latencies.
  *
  * @param {{ name: string } & import('./redis-contenders.mjs').Opened} contender
  * @param {{ keys: readonly string[], perSecond: number, millis: number }} options
@@ -94,7 +94,7 @@ export async function steady({ name, calls, isAllowed }, { keys, perSecond, mill
   }
 }
 
-/** How late a chain of timers of a millisecond each is, in milliseconds. */
+/** Measures the delays of a chain of timers of a millisecond each, in milliseconds. */
 function watchTimer() {
   const late = []
   let asked = performance.now()
@@ -107,14 +107,14 @@ function watchTimer() {
   return {
     late,
     stop() {
-      // What has not run by now is late by so much at least.
+      // A timer that has not run yet is late by at least this much.
       late.push(Math.max(0, performance.now() - asked - 1))
       clearTimeout(timer)
     },
   }
 }
 
-/** Makes a call for each key, unmeasured: every key is known to Redis then. */
+/** Makes an unmeasured call for each key, so that all keys exist in Redis. */
 export async function visitAll({ calls }, keys, inFlight) {
   let next = 0
   async function caller() {

@@ -4,9 +4,9 @@ import { parseArgs } from 'node:util'
 import { machine, printSurroundings, versions } from './surroundings.mjs'
 
 /**
- * The parts, by name; loaded when they run, because each needs other peers. A part exports `title`,
- * `peers` (the packages that it compares), `paces` (`full` and `quick`), `run(pace)`, which resolves
- * to plain data, and `print(result)`.
+ * The parts by name. They are loaded when they run, because each needs other peers. A part exports
+ * `title`, `peers` (the compared packages), `paces` (`full` and `quick`), `run(pace)`, which resolves to
+ * plain data, and `print(result)`.
  */
 const PARTS = {
   embedded: () => import('./embedded.mjs'),
@@ -29,7 +29,7 @@ const PARTS = {
   'scale-cluster': () => import('./scale-cluster.mjs'),
 }
 
-/** These run only when they are named: they take minutes, or compare nothing. */
+/** These parts run only if they are named: they take minutes, or compare nothing. */
 const ASIDE = ['memory', 'simulate', ...Object.keys(PARTS).filter((name) => name.startsWith('scale-'))]
 
 const PART_NAMES = Object.keys(PARTS).join(', ')
@@ -51,7 +51,7 @@ const OPTIONS = {
   help: { type: 'boolean', default: false },
 }
 
-/** What the user asks for; throws what is wrong with it. */
+/** Parses the command line. Throws an error for invalid options. */
 function requestOf(args) {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const unknown = positionals.filter((name) => !Object.hasOwn(PARTS, name))
@@ -89,7 +89,7 @@ async function bench({ names, speed, rounds, json }) {
   }
 }
 
-/** No timer here is good for more than three places. */
+/** Rounds to three digits, the precision of the timers. */
 function rounded(_name, value) {
   return typeof value === 'number' ? Math.round(value * 1_000) / 1_000 : value
 }
@@ -108,6 +108,6 @@ const request = requested()
 if (request?.help) {
   console.log(USAGE)
 } else if (request !== undefined) {
-  // However slow anything turns out to be, this is no failure: figures are for people to judge.
+  // A slow result is no failure: people judge the figures.
   await bench(request)
 }

@@ -1,15 +1,15 @@
 /**
- * GCRA in a `Map`: what an expert writes by hand instead of taking a dependency.
+ * GCRA in a `Map`, as an expert writes it by hand instead of using a dependency.
  *
- * It is the floor for a limiter in JavaScript, because it leaves out what costs: it never drops a
- * key, counts in whole milliseconds and in doubles, and checks neither keys nor costs.
+ * It is a lower bound for the cost of a limiter in JavaScript, because it omits the expensive parts: it
+ * never deletes a key, counts in whole milliseconds and in doubles, and checks neither keys nor costs.
  */
 export class MapGcra {
-  /** By key, when the units on its books will have drained: epoch milliseconds. */
+  /** The time at which a key's charged units will have drained, in epoch milliseconds. */
   #states = new Map()
 
   /**
-   * @param {number} limit Units per period, and at most so many at once.
+   * @param {number} limit Units per period, and the burst.
    * @param {number} periodMs
    */
   constructor(limit, periodMs) {
@@ -23,7 +23,7 @@ export class MapGcra {
     const now = Date.now()
     let state = this.#states.get(key)
     if (state === undefined) {
-      // An object, changed in place: one look-up per call, where a bare number takes two.
+      // An object that is changed in place needs one look-up per call; a number would need two.
       state = { arrival: now }
       this.#states.set(key, state)
     }

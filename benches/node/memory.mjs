@@ -1,4 +1,4 @@
-/** Memory: what a key takes, in Redis and in the embedded store, and a million of them. Prints tables for docs/algorithms.md. */
+/** Memory of a key in Redis and in the embedded store, and of a million keys. Prints tables for docs/algorithms.md. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,21 +19,21 @@ export const paces = {
   quick: { rounds: 1, keys: 20_000, many: 100_000 },
 }
 
-/** So many calls of one unit are made on each key; evenly over half a window, if they are many. */
+/** Calls of one unit on each key. Many calls are spread evenly over half a window. */
 const USES = [1, 100]
 const LIMIT = 100
 const WINDOW = '2s'
 const HALF_WINDOW_MS = 1_000
 
-/** V8 without its compilers, in one thread and with a small nursery: its own memory would hide that of the keys. */
+/** V8 without compilers, in one thread and with a small nursery: otherwise its memory hides the keys' memory. */
 const QUIET_V8 = ['--expose-gc', '--single-threaded', '--max-semi-space-size=1', '--no-opt', '--no-sparkplug']
 
-/** Keys are asked about one by one in Redis: they differ by the lengths of numbers only. */
+/** Keys measured one by one in Redis. They differ only by the lengths of numbers. */
 const REDIS_KEYS = 20
 
 const KEY_BYTES = 20
 
-/** Those that are given a million keys, and what makes their calls in the process that is measured. */
+/** Contenders with a million keys, and the kind of their calls in the measured process. */
 const MANY = {
   'tollgate, gcra': { policy: gcra({ limit: LIMIT, period: '1h' }) },
   'rate-limiter-flexible memory': { peer: 'rate-limiter-flexible', limit: LIMIT, seconds: 3_600 },
@@ -76,7 +76,7 @@ export async function run({ rounds, keys, many }) {
   }
 }
 
-/** What a key takes of a process's resident memory, V8's heap included, less its own bytes. */
+/** Resident memory of a key, including V8's heap, minus the key's own bytes. */
 async function bytesOfMany(keys, rounds) {
   const figures = new Map()
   for (const [name, contender] of Object.entries(MANY)) {
@@ -114,7 +114,7 @@ async function bytesInRedis(policy, uses, url) {
   }
 }
 
-/** What a key takes `beside` V8's heap, and of all `resident` memory. */
+/** Memory of a key outside of V8's heap (`beside`), and of all `resident` memory. */
 async function bytesEmbedded(work) {
   const program = fileURLToPath(new URL('memory-child.mjs', import.meta.url))
   const child = minded(fork(program, [JSON.stringify(work)], { execArgv: QUIET_V8 }))

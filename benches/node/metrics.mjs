@@ -1,4 +1,4 @@
-/** What `tollgate/metrics` costs a call: embedded, one process, no server, allowed decisions. */
+/** The cost of `tollgate/metrics` per call: embedded, one process, no server, allowed decisions. */
 
 import { PrometheusExporter } from '@opentelemetry/exporter-prometheus'
 import { MeterProvider } from '@opentelemetry/sdk-metrics'
@@ -34,10 +34,10 @@ const WAYS = {
   },
 }
 
-/** Where the last decision is kept: making it must not be optimised away. */
+/** Holds the last decision, so that the compiler cannot optimise it away. */
 const sink = { last: undefined }
 
-// A text, so that each contender has a loop of its own: in a shared one the engine would inline no call.
+// Source text, so that each contender has its own loop: in a shared loop V8 would inline no call.
 const LAPS = {
   takeSync: `return () => {
     let allowed = 0
@@ -59,7 +59,7 @@ const LAPS = {
 
 function contendersOf(call) {
   return Object.entries(WAYS).map(([way, made]) => {
-    // A key's million lasts: a unit drains in 0.6 s.
+    // A key's million units last: a unit drains in 0.6 s.
     const limiter = made(new RateLimiter(gcra({ limit: 1_000_000, period: '7d' })))
     const lap = new Function('limiter', 'KEYS', 'sink', LAPS[call])(limiter, KEYS, sink)
     const close = () => limiter.close()

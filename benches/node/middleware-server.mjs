@@ -1,16 +1,17 @@
 /**
- * An Express server with one middleware for all requests, in a process of its own: `middleware.mjs` starts it.
+ * An Express server with one middleware for all requests, in its own process, which `middleware.mjs`
+ * starts.
  *
- * Its arguments are the name of what limits, and Redis's URL.
+ * Arguments: the name of the middleware, and Redis's URL.
  */
 import express from 'express'
 import { serve } from './serving.mjs'
 
-/** As in `redis-contenders.mjs`: more than all rounds spend on any key. */
+/** As in `redis-contenders.mjs`: more units than all rounds take from any key. */
 const LIMIT = 8_000
 const WINDOW_MS = 3_600_000
 
-/** The middleware by name. Each loads what it needs, and nothing else. */
+/** The middlewares by name. Each loads only its own packages. */
 const MIDDLEWARE = {
   'no limiter': () => undefined,
   'empty middleware': () => (_request, _response, next) => next(),
@@ -48,7 +49,7 @@ async function tollgate({ url, isMetered = false, ...options } = {}) {
   return rateLimit({ key: apiKeyOf, ...options, limiter: instrument(limiter, { name: 'bench' }) })
 }
 
-/** Over Redis if there are options for its store. */
+/** Uses Redis if there are options for its store. */
 async function peer(options = {}, store = undefined) {
   const { rateLimit } = await import('express-rate-limit')
   const all = {
@@ -70,7 +71,7 @@ const app = express()
 app.disable('x-powered-by')
 app.disable('etag')
 if (name.endsWith('by address')) {
-  // The benchmark stands for a proxy that says who its clients are.
+  // The benchmark acts as a proxy that names the addresses of its clients.
   app.set('trust proxy', 1)
 }
 const middleware = await MIDDLEWARE[name](url)

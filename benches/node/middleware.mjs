@@ -1,4 +1,4 @@
-/** Express 5 in processes of their own, under autocannon: what a middleware in front of all requests costs. */
+/** Express 5 in separate processes, under autocannon: the cost of a middleware for all requests. */
 import { fire } from './cannon.mjs'
 import { startRedis } from './redis-server.mjs'
 import { median, printColumns, printTargets, ratioOf, targetsOf } from './report.mjs'
@@ -7,7 +7,7 @@ import { startServer } from './serving.mjs'
 
 export const title = 'Middleware: Express, one server process, 64 connections of autocannon'
 
-/** The packages compared: their versions are reported. */
+/** The packages in the comparison, whose versions are reported. */
 export const peers = ['express', 'autocannon', 'express-rate-limit', 'rate-limit-redis', 'ioredis', 'redis']
 
 export const paces = {
@@ -25,7 +25,7 @@ const BY_ADDRESS = Array.from({ length: KEYS }, (_, number) => {
   return { 'X-Forwarded-For': `10.1.${number >> 8}.${number & 255}` }
 })
 
-/** By the names that `middleware-server.mjs` knows. */
+/** The names in `middleware-server.mjs`. */
 const NONE = 'no limiter'
 const EMBEDDED = 'tollgate'
 const EMBEDDED_PEER = 'express-rate-limit'
@@ -89,7 +89,7 @@ function headersFor(name) {
   return name.endsWith('by address') ? BY_ADDRESS : BY_KEY
 }
 
-/** Throws unless a server sends the fields that it is to send. */
+/** Throws unless a server sends the expected headers. */
 async function checkFields({ name, port }) {
   const { status, headers } = await fetch(`http://127.0.0.1:${port}/`, { headers: headersFor(name)[0] })
   const isLimited = /^"[^"]+"; ?r=7999; ?t=\d+/.test(headers.get('ratelimit') ?? '')

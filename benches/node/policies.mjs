@@ -1,4 +1,4 @@
-/** The algorithms and layouts that are measured, one line each. */
+/** The measured algorithms and layouts, one per line. */
 import {
   calendarWindow,
   fixedWindow,
@@ -16,7 +16,7 @@ import {
  * @property {string} name
  * @property {(limit: number, window: `${number}${'s' | 'h'}`) => import('tollgate').Policy} make About `limit` units
  *   in each `window`.
- * @property {boolean} isConstant Whether a decision takes a time that does not depend on how much is remembered.
+ * @property {boolean} isConstant Whether the time of a decision is independent of the size of the state.
  */
 
 /** @type {Contender[]} */

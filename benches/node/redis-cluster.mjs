@@ -1,4 +1,4 @@
-/** A real Redis Cluster of the benchmark's own: three masters, which keep nothing. */
+/** Starts a real Redis Cluster for the benchmark: three masters without persistence. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { startRedis } from './redis-server.mjs'
 const MASTERS = 3
 const SLOTS = 16_384
 
-/** How long the nodes may take to agree. */
+/** The time limit for the nodes to agree. */
 const FORMING_MS = 15_000
 
 export async function startCluster() {
@@ -32,10 +32,10 @@ export async function startCluster() {
     throw error
   }
   return {
-    /** Where its nodes are. */
+    /** The addresses of its nodes. */
     nodes: nodes.map(({ port }) => ({ host: '127.0.0.1', port })),
     flush: () => Promise.all(nodes.map((node) => node.flush())),
-    /** What all nodes have spent. */
+    /** The usage of all nodes. */
     async usage() {
       const all = await Promise.all(nodes.map((node) => node.usage()))
       const sum = (figure) => all.reduce((total, usage) => total + usage[figure], 0)

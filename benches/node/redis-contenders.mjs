@@ -1,16 +1,16 @@
-/** The limiters over Redis that are compared, each with the settings its users would have. */
+/** The compared limiters over Redis, each with the settings that its users would choose. */
 import { Redis } from 'ioredis'
 import { RateLimiterRedis, RateLimiterUnion } from 'rate-limiter-flexible'
 import { createClient } from 'redis'
 import { calendarWindow, fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
 
 /**
- * So many units an hour: more than a round spends on any key, and few enough for tollgate's usual form of
- * a window in Redis (see lua/fixed_window/general.lua).
+ * Units an hour: more than a round takes from any key, and few enough for tollgate's usual form of a
+ * window in Redis (see lua/fixed_window.lua).
  */
 export const LIMIT = 8_000
 
-/** A call of many units, as of a request's tokens; with these the windows of tollgate soon leave that form. */
+/** Calls of many units, such as tokens. With these, tollgate's windows soon leave the usual form. */
 export const THOUSAND = { limit: 1_000_000, units: 1_000 }
 
 const PERIOD = '1h'
@@ -18,12 +18,12 @@ const PERIOD_SECONDS = 3_600
 
 export const GCRA = 'tollgate gcra'
 export const FIXED_WINDOW = 'tollgate fixedWindow'
-/** The contender that the others are compared to. */
+/** The others are compared with this contender. */
 export const PEER = 'rate-limiter-flexible + ioredis'
 
 /**
- * Opens contenders, by name: each answers its calls, one of each limiter, and how to tell that a result
- * allows. A call is a plain function, so that no contender pays for a promise that is not its own.
+ * Opens contenders by name. Each returns one call per limiter, and a function that checks whether a result
+ * is allowed. A call is a plain function, so that no contender pays for an extra promise.
  *
  * @typedef {object} Opened
  * @property {((key: string) => Promise<unknown>)[]} calls
@@ -40,7 +40,7 @@ export const CONTENDERS = contendersOf({ limit: LIMIT, units: 1 })
 export const OF_THOUSANDS = contendersOf(THOUSAND)
 
 /**
- * @param {{ limit: number, units: number }} numbers The units of an hour, and of a call.
+ * @param {{ limit: number, units: number }} numbers Units an hour, and per call.
  * @returns {Contenders}
  */
 function contendersOf({ limit, units }) {
@@ -64,7 +64,7 @@ function contendersOf({ limit, units }) {
 }
 
 export const THREE = 'tollgate, three policies'
-/** The one that {@link THREE} is compared to. */
+/** {@link THREE} is compared with this contender. */
 export const UNION = 'RateLimiterUnion of three + ioredis'
 
 /** Several limits for each call. */
@@ -83,7 +83,7 @@ export const OF_THREE = {
   [UNION]: async (url) => union([PERIOD_SECONDS, PERIOD_SECONDS, 24 * PERIOD_SECONDS], 'union', url),
 }
 
-/** A `RateLimiterUnion` of a limiter for each duration, in seconds. */
+/** A `RateLimiterUnion` with a limiter for each duration, in seconds. */
 export function union(durations, prefix, url) {
   const { storeClient, close } = ioredis(url)
   const limiters = durations.map((duration, number) => {
@@ -127,7 +127,7 @@ export async function tollgate(policy, prefix, where, count, units = 1) {
  * @param {string} prefix
  * @param {{ storeClient: unknown, close: () => Promise<unknown> }} client
  * @param {number} count
- * @param {number} points Its keys have the same form whatever this is.
+ * @param {number} points Has no effect on the form of the keys.
  * @param {number} units Of each call.
  * @returns {Opened}
  */

@@ -1,4 +1,4 @@
-/** A real Redis server of the benchmark's own, which keeps nothing. */
+/** Starts a real Redis server for the benchmark, without persistence. */
 import { spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
@@ -8,14 +8,14 @@ import { end, failureOf, minded } from './children.mjs'
 
 /** @typedef {Awaited<ReturnType<typeof startRedis>>} RedisServer */
 
-/** @param {readonly string[]} settings Further words of its command line. */
+/** @param {readonly string[]} settings Further command line arguments. */
 export async function startRedis(settings = []) {
   const port = await freePort()
   const plain = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', tmpdir()]
   const words = [...plain, ...settings]
   const child = minded(spawn('redis-server', words, { stdio: ['ignore', 'pipe', 'ignore'] }))
   const failure = failureOf(child, 'redis-server must be installed, and begin (Debian: apt-get install redis-server)')
-  // The race ends with the server ready; that it exits later is no news then.
+  // After the race the server is ready, and its later exit needs no handler.
   failure.catch(() => {})
   try {
     await Promise.race([failure, ready(child)])
@@ -30,7 +30,7 @@ export async function startRedis(settings = []) {
     version: async () => fieldOf(await admin.info('server'), /^redis_version:(\S+)/m),
     // Scripts stay loaded.
     flush: () => admin.flushall(),
-    /** Sends it a command. */
+    /** Sends a command to the server. */
     command: (name, ...args) => admin.call(name, args),
     usage: () => usage(admin),
     async stop() {
@@ -40,7 +40,7 @@ export async function startRedis(settings = []) {
   }
 }
 
-/** What the server has spent so far: `cpuMicros`, and how many scripts it has run. */
+/** The server's usage so far: `cpuMicros`, and the number of scripts. */
 async function usage(admin) {
   const cpu = await admin.info('cpu')
   const seconds = ['user', 'sys'].map((kind) => Number(fieldOf(cpu, new RegExp(`^used_cpu_${kind}:(\\S+)`, 'm'))))
@@ -61,6 +61,6 @@ async function ready(child) {
   for await (const line of lines) {
     if (line.includes('Ready to accept connections')) break
   }
-  // A full pipe would stop the server.
+  // A full pipe would block the server.
   child.stdout.resume()
 }

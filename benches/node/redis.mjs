@@ -19,7 +19,7 @@ import { interleave } from './rounds.mjs'
 
 export const title = 'Redis: one process, one server'
 
-/** The packages compared: their versions are reported. */
+/** The packages in the comparison, whose versions are reported. */
 export const peers = ['rate-limiter-flexible', 'ioredis', 'redis']
 
 export const paces = {
@@ -36,14 +36,14 @@ const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
  * @property {number} limiters
  * @property {import('./report.mjs').Target[]} targets
  * @property {typeof CONTENDERS} contenders
- * @property {string} peer - The contender that the others are compared to.
- * @property {boolean} [watchesTimer] - Whether it is measured how late an unrelated timer is.
+ * @property {string} peer - The others are compared with this contender.
+ * @property {boolean} [watchesTimer] - Whether to measure the delay of an unrelated timer.
  */
 
-/** The fastest contender that is not tollgate: another in each scene. */
+/** The fastest contender that is not tollgate. It differs between scenes. */
 const BEST = 'the best other'
 
-/** Bounds on calls per second, beside the usual peer and beside the best. */
+/** Bounds on calls per second, compared with the usual peer and with the best. */
 const fasterThan = (of, atLeast) => [PEER, BEST].map((to) => ({ of, to, atLeast }))
 
 /** @type {Scene[]} */
@@ -86,10 +86,10 @@ function scene(inFlight, limiters, targets) {
   return { title: `${inFlight} in flight${of}`, inFlight, limiters, targets, contenders: CONTENDERS, peer: PEER }
 }
 
-/** So many calls are under way while the keys are visited, unmeasured, before a turn. */
+/** Calls in flight during the unmeasured visit of the keys before a turn. */
 const VISITORS = 512
 
-/** After that, so long nothing happens: a turn is not to pay for what the visits left to be tidied up. */
+/** The pause after that visit, so that a turn does not pay for its clean-up. */
 const REST_MS = 100
 
 /** @param {import('./rounds.mjs').Pace} pace */
@@ -120,7 +120,7 @@ async function play(scene, pace, redis) {
       contenders.push({ name, ...(await open(redis.url, limiters)) })
     }
     const measured = await interleave(contenders, pace, async (contender, millis) => {
-      // Nobody's keys add up over the rounds, or are in the way of another's.
+      // Keys must not accumulate over the rounds, or affect another contender.
       await redis.flush()
       await visitAll(contender, KEYS, VISITORS)
       await sleep(REST_MS)
@@ -159,7 +159,7 @@ function resultsOf(measured, peer) {
   })
 }
 
-/** The fastest that is not tollgate. */
+/** The fastest contender that is not tollgate. */
 function bestOf(speeds) {
   const others = [...speeds.keys()].filter((name) => !OURS.includes(name))
   return others.reduce((a, b) => (median(speeds.get(a)) >= median(speeds.get(b)) ? a : b))

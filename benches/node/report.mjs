@@ -1,26 +1,26 @@
-/** What is said of the figures: medians, ratios, and how they are printed. */
+/** Medians and ratios of the figures, and their output. */
 
 /**
  * @typedef {object} Result
  * @property {string} name
  * @property {number} nsPerCall The median of the rounds.
  * @property {number} callsPerSecond
- * @property {number} ratio The time as a multiple of that of the group's first: see `ratioOf`.
+ * @property {number} ratio The time as a multiple of the first contender's time: see `ratioOf`.
  * @property {number[]} rounds Nanoseconds per call in each round.
  */
 
 /**
- * @typedef {object} Target A bound on a ratio that the project has set itself.
+ * @typedef {object} Target A bound on a ratio, set by the project.
  * @property {string} of
- * @property {string} [to] Without, the bound is on the figure itself.
- * @property {string} [figure] Which figure of theirs, where there are several.
+ * @property {string} [to] Without it, the bound is on the figure itself.
+ * @property {string} [figure] The compared figure, if there are several.
  * @property {number} [below]
  * @property {number} [atMost]
  * @property {number} [atLeast]
  */
 
 /**
- * Sums up a group of contenders, the first being the one that the others are compared to.
+ * Summarises a group of contenders. The others are compared with the first.
  *
  * @param {string[]} names
  * @param {Map<string, number[]>} times Nanoseconds per call, by contender and round.
@@ -48,14 +48,14 @@ export function targetsOf(targets, figures) {
   })
 }
 
-/** The middle of some numbers. */
+/** The median of some numbers. */
 export function median(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b)
   const middle = sorted.length >> 1
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
 }
 
-/** The median of the rounds' own ratios: the turns of one round met the same weather. */
+/** The median of the rounds' own ratios, because the turns of one round had the same conditions. */
 export function ratioOf(figures, base) {
   return median(figures.map((figure, round) => figure / base[round]))
 }
@@ -75,7 +75,7 @@ export function printTable(title, results) {
   printColumns([title, 'ns per call', 'range', 'calls/s', 'x tollgate'], rows)
 }
 
-/** Prints rows under a head: the first column to the left, the others to the right. */
+/** Prints a table: the first column is left-aligned, the others right-aligned. */
 export function printColumns(head, rows) {
   const widths = head.map((text, column) => Math.max(text.length, ...rows.map((row) => row[column].length)))
   const line = (cells) => {

@@ -1,6 +1,6 @@
 /**
- * Interleaved rounds: every contender takes a short turn in each round, in a rotated order. A
- * machine that slows down for a second slows all of them, and the median forgets that round.
+ * Interleaved rounds: every contender takes a short turn in each round, in a rotated order. A machine
+ * that slows down for a second slows all contenders, and the median ignores that round.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -8,18 +8,18 @@ import { runInNewContext } from 'node:vm'
 /**
  * @typedef {object} Pace
  * @property {number} rounds
- * @property {number} turnMs How long a contender is measured in each round.
- * @property {number} warmUpMs How long each contender runs before the first round.
+ * @property {number} turnMs The measured time of a contender in each round.
+ * @property {number} warmUpMs The time for which each contender runs before the first round.
  */
 
 /**
- * What was measured, by contender and round.
+ * Returns the measurements by contender and round.
  *
  * @template {{ name: string }} C
  * @template M
  * @param {readonly C[]} contenders
  * @param {Pace} pace
- * @param {(contender: C, millis: number) => Promise<M>} turn Measures one contender for so long.
+ * @param {(contender: C, millis: number) => Promise<M>} turn Measures one contender for `millis`.
  * @returns {Promise<Map<string, M[]>>}
  */
 export async function interleave(contenders, { rounds, turnMs, warmUpMs }, turn) {
@@ -29,7 +29,7 @@ export async function interleave(contenders, { rounds, turnMs, warmUpMs }, turn)
   }
   for (let round = 0; round < rounds; round++) {
     for (const contender of rotated(contenders, round)) {
-      // Nobody pays for the garbage of the contender before.
+      // No contender pays for the garbage of the previous one.
       collectGarbage()
       measured.get(contender.name).push(await turn(contender, turnMs))
     }
@@ -42,7 +42,7 @@ function rotated(list, by) {
   return [...list.slice(start), ...list.slice(0, start)]
 }
 
-/** A full collection, without asking the user for a flag on the command line. */
+/** A full garbage collection, without a flag on the command line. */
 const collectGarbage = (() => {
   setFlagsFromString('--expose-gc')
   return runInNewContext('gc')

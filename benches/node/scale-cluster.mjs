@@ -1,4 +1,4 @@
-/** Redis Cluster, beside one server: what batches are worth, and what is left of them where keys lie apart. */
+/** Compares Redis Cluster with one server: the benefit of batches, and its rest when keys are in many slots. */
 import { Cluster, Redis } from 'ioredis'
 import { gcra } from 'tollgate'
 import { load, visitAll } from './load.mjs'
@@ -26,7 +26,7 @@ const POLICY = gcra({ limit: LIMIT, period: '1h' })
 
 const SINGLE = 'one EVALSHA per key, pipelined by ioredis'
 
-/** Contenders, by name: where they run, and what opens them. */
+/** Contenders by name: their servers, and the functions that open them. */
 const CONTENDERS = {
   'tollgate gcra, cluster': ['cluster', ({ nodes }) => tollgate(POLICY, 'apart', { cluster: { nodes } }, 1)],
   'tollgate gcra, cluster, 256 tags': ['cluster', ({ nodes }) => tagged(nodes, 256)],
@@ -46,7 +46,7 @@ async function flexibleCluster({ nodes }) {
   return flexible('cluster', { storeClient: client, close: () => client.quit() }, 1)
 }
 
-/** Our own script for one key at a time, as it must be where keys lie apart; by a client that sends all it has at once. */
+/** tollgate's own script with one key per call, as in a cluster without tags. The client sends all calls at once. */
 async function singleKeys(redis) {
   const { hash, keys, request } = await scriptFor(POLICY, 'single', { keys: ['KEY'], inFlight: 1 }, redis)
   const client = new Redis(redis.url, { enableAutoPipelining: true })

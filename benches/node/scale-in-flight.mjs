@@ -1,11 +1,11 @@
-/** Over Redis, while calls in flight grow from 1 to 4,096. */
+/** Over Redis, with 1 to 4,096 calls in flight. */
 import { CONTENDERS, FIXED_WINDOW, GCRA, LIMIT, PEER } from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
 import { numbered, printSweeps, sweepRedis } from './sweep.mjs'
 
 export const title = 'Scale: calls in flight, over Redis'
 
-/** The packages compared: their versions are reported. */
+/** The packages in the comparison, whose versions are reported. */
 export const peers = ['rate-limiter-flexible', 'ioredis', 'redis']
 
 export const paces = {

@@ -1,4 +1,4 @@
-/** While keys grow from 10 to 1,000,000: over Redis, and embedded. */
+/** With 10 to 1,000,000 keys: over Redis, and embedded. */
 import { RateLimiterMemory } from 'rate-limiter-flexible'
 import { fixedWindow, gcra, RateLimiter } from 'tollgate'
 import { lapsOf } from './embedded-laps.mjs'
@@ -51,12 +51,12 @@ export async function run(pace) {
   }
 }
 
-/** So many keys are drawn at random before, and used round and round. */
+/** The length of the random sequence of keys, which is used repeatedly. */
 const DRAWN = 1_000_000
 
 /**
- * Keys as callers come: evenly, but at random, so that some are called twice in a batch. The numbers are from a
- * generator with a seed (Numerical Recipes): every run has the same.
+ * A uniform random sequence of keys, so that some keys occur twice in a batch. The generator (Numerical
+ * Recipes) has a fixed seed: every run has the same sequence.
  */
 function drawnFrom(keys) {
   let state = 1
@@ -66,7 +66,7 @@ function drawnFrom(keys) {
   })
 }
 
-/** The fewest keys spend 8,000 units in a turn: so they have as many for each stretch that this takes. */
+/** With few keys, calls use up 8,000 units of a key within a turn, so the units refill faster. */
 function periodOf(keys) {
   return keys.length <= 100 ? '50ms' : '1h'
 }
@@ -94,9 +94,9 @@ async function overRedisWith(keys, pace, redis) {
 const WEEK_SECONDS = 604_800
 
 async function embeddedWith(keys, pace) {
-  // The more calls a key has, the more units: no key spends them in its turns, or settles between them.
+  // With fewer keys, each has more units: no key runs out in a turn, or becomes fresh between turns.
   const limit = 1e10 / keys.length
-  // A lap is long enough for its time to be read, and visits every key.
+  // A lap is long enough for precise timing, and visits every key.
   const lap = Array.from({ length: Math.max(keys.length, 10_000) }, (_, call) => keys[call % keys.length])
   const period = `${WEEK_SECONDS}s`
   const at = { x: keys.length }

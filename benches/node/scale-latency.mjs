@@ -1,4 +1,4 @@
-/** Over a Redis that is further and further away: round trips of 0 to 50 ms. */
+/** Over a Redis at growing distance: round trips of 0 to 50 ms. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -19,7 +19,7 @@ export const paces = {
   quick: { rounds: 3, turnMs: 120, warmUpMs: 120 },
 }
 
-/** Milliseconds that are added, by way: timers have no parts of one. */
+/** Whole milliseconds added in each direction: timers have no fractions. */
 const DELAYS = [
   { x: 0, up: 0, down: 0 },
   { x: 1, up: 1, down: 0 },
@@ -31,7 +31,7 @@ const DELAYS = [
 
 const KEYS = numbered(10_000)
 const FEW = 64
-/** Below the 10,000 calls that may wait by default. */
+/** Below the default limit of 10,000 pending calls. */
 const MANY = 8_192
 const PER_SECOND = 2_000
 
@@ -77,7 +77,7 @@ export async function run(pace) {
       const places = contenders.flatMap((contender) => DELAYS.map((delay) => ({ ...contender, delay, x: delay.x })))
       const series = await sweep(places, pace, async ({ delay, ...contender }, millis) => {
         await network.set(delay)
-        // Timed from the first answers on: a turn's first calls go out all at once.
+        // Measured from the first answers on, because a turn's first calls are all sent at once.
         await load(contender, { keys: KEYS, inFlight: FEW, millis: 2 * delay.x + 20 })
         return turn(contender, millis)
       })
@@ -96,7 +96,7 @@ export async function run(pace) {
   }
 }
 
-/** A slow network before a server. */
+/** A slow network in front of a server. */
 async function startNetwork(port) {
   const child = minded(fork(fileURLToPath(new URL('slow-network.mjs', import.meta.url)), [`${port}`]))
   const failure = failureOf(child, 'the slow network')

@@ -1,4 +1,4 @@
-/** Over Redis, while limiters on one store grow from 1 to 64. */
+/** Over Redis, with 1 to 64 limiters on one store. */
 import { CONTENDERS, FIXED_WINDOW, GCRA, PEER } from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
 import { numbered, printSweeps, sweepRedis } from './sweep.mjs'
@@ -16,7 +16,7 @@ const LIMITERS = [1, 2, 4, 8, 16, 32, 64]
 
 const SERIES = [GCRA, FIXED_WINDOW, PEER]
 
-/** A multiple of every number of limiters: each key is one limiter's. */
+/** A multiple of every number of limiters, because each key belongs to one limiter. */
 const KEYS = numbered(10_240)
 
 const IN_FLIGHT = 512

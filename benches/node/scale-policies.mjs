@@ -1,4 +1,4 @@
-/** While the policies of a limiter grow from 1 to 5: over Redis, and embedded. */
+/** With 1 to 5 policies of a limiter: over Redis, and embedded. */
 import { RateLimiterMemory, RateLimiterUnion } from 'rate-limiter-flexible'
 import { fixedWindow, gcra, RateLimiter } from 'tollgate'
 import { lapsOf } from './embedded-laps.mjs'
@@ -20,7 +20,7 @@ const COUNTS = [1, 2, 3, 4, 5]
 const KEYS = numbered(10_000)
 const IN_FLIGHT = 512
 
-/** What each policy's units are counted in, so that no two are alike. */
+/** A different window for each policy. */
 const HOURS = [1, 2, 4, 8, 24]
 
 const KINDS = {
@@ -73,7 +73,7 @@ async function overRedis(pace, redis) {
   }
 }
 
-/** They outlast the rounds; and a unit takes so long to drain that no key settles meanwhile, which would be dropped. */
+/** The units outlast the rounds, and drain so slowly that no key becomes fresh and is deleted. */
 const MANY = 30_000
 
 async function embedded(pace) {

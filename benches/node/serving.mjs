@@ -1,17 +1,17 @@
-/** Servers in processes of their own: the one end is in the server's process, the other in the benchmark's. */
+/** Servers in separate processes: one end is in the server's process, the other in the benchmark's. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { end, failureOf, minded } from './children.mjs'
 
 /**
- * Listens, and tells the benchmark: its port once it does, and this process's CPU so far for each message.
+ * Listens, and sends the port to the benchmark. Answers each message with this process's CPU so far.
  *
  * @param {import('express').Express} app
  */
 export function serve(app) {
   const server = app.listen(0, '127.0.0.1', () => process.send(server.address().port))
-  // No connection is closed for being idle while the other servers have their turns.
+  // Connections stay open while the other servers have their turns.
   server.keepAliveTimeout = 0
   process.on('message', () => {
     const { user, system } = process.cpuUsage()
@@ -23,8 +23,8 @@ export function serve(app) {
 /**
  * Starts a module that calls {@link serve}.
  *
- * @param {string} file Beside this one.
- * @param {string[]} args Its arguments, the first of which is the server's name.
+ * @param {string} file In the same folder.
+ * @param {string[]} args Its arguments. The first is the server's name.
  */
 export async function startServer(file, args) {
   const child = minded(fork(fileURLToPath(new URL(file, import.meta.url)), args))

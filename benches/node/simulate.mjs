@@ -1,4 +1,4 @@
-/** `tollgate simulate` on a generated access log: lines per second of one core, memory, and whether its counts are right. */
+/** `tollgate simulate` on a generated access log: lines per second of one core, memory, and correct counts. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
@@ -24,21 +24,21 @@ const REFERENCE = fileURLToPath(new URL('slow-simulation.mjs', import.meta.url))
 
 const POLICY = ['--policy', 'gcra limit=5 period=1m burst=3']
 
-/** For the comparison of counts: three algorithms that have little in common, and all keys that are refused. */
+/** For the comparison of counts: three different algorithms, and all refused keys. */
 const COMPARED = ['fixedWindow limit=4 window=1m', 'slidingLog limit=4 window=1m'].flatMap((text) => ['--policy', text])
 
-/** The child tells what it took when it ends: on a descriptor of its own, since the others are the command's. */
+/** The child reports its usage at the end, on a separate descriptor, because the command uses the others. */
 const TELLS = `import { writeSync } from 'node:fs'
 process.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())))`
 
-/** Logs of the same kind, and of the same clients: by lines, so that what grows with lines is seen. */
+/** Logs of the same kind and the same clients with different numbers of lines, to show growth with lines. */
 const SCENES = [
   { name: 'combined, a tenth of the lines', part: 10, format: 'combined' },
   { name: 'combined', part: 1, format: 'combined' },
   { name: 'JSON, a tenth of the lines', part: 10, format: 'json' },
 ]
 
-/** The log is read so often for its memory: by then V8's heap has become as large as it wants to be. */
+/** The number of times to read the log for the memory figure. After these, V8's heap has its full size. */
 const TIMES = 3
 
 /** @param {{ rounds: number, lines: number }} pace */
@@ -88,7 +88,7 @@ export async function run({ rounds, lines }) {
   }
 }
 
-/** Runs the command to its end: seconds by the clock, seconds of CPU of all its threads, and its largest memory in MiB. */
+/** Runs the command. Returns seconds of wall time, CPU seconds of all its threads, and its peak memory in MiB. */
 async function timed(words) {
   const preload = ['--import', `data:text/javascript,${encodeURIComponent(TELLS)}`]
   const begin = performance.now()
@@ -103,7 +103,7 @@ async function timed(words) {
   return { seconds, cpu: (userCPUTime + systemCPUTime) / 1e6, memory: maxRSS / 1_024 }
 }
 
-/** Has the slow reference count the same log. */
+/** Counts the same log with the slow reference. */
 async function compare(log, report) {
   const words = [log, ...POLICY, ...COMPARED, '--format', 'json', '--top', '1000000', '--output', report]
   await succeeded(minded(spawn(process.execPath, [PROGRAM, 'simulate', ...words], { stdio: 'inherit' })))

@@ -1,13 +1,13 @@
 /**
- * A network that takes time, in a process of its own: a proxy that delays what goes up to a server and what comes
- * down. Run by `fork`, with the server's port: it tells its own port, and is then told its delays.
+ * A slow network in its own process: a proxy that delays both directions. Run it with `fork` and the
+ * server's port. It sends its own port, and then receives its delays.
  */
 import { connect, createServer } from 'node:net'
 
 const target = Number(process.argv[2])
 const delays = { up: 0, down: 0 }
 
-/** Passes bytes on, in order, each some milliseconds after it came. */
+/** Forwards bytes in order, each after a delay in milliseconds. */
 function forward(from, to, way) {
   const queue = []
   let timer
@@ -22,7 +22,7 @@ function forward(from, to, way) {
     clearTimeout(timer)
     const now = performance.now()
     const ready = queue.findIndex(({ due }) => due > now)
-    // Together, in one write: what is due at once is on the wire at once.
+    // One write for all bytes that are due at the same time.
     const due = queue.splice(0, ready < 0 ? queue.length : ready)
     if (due.length > 0 && !to.destroyed) to.write(Buffer.concat(due.map(({ bytes }) => bytes)))
     if (queue.length > 0) timer = setTimeout(pass, queue[0].due - now)

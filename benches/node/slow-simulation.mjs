@@ -1,10 +1,10 @@
 /**
- * What `tollgate simulate --key ip` must have counted, reckoned slowly and plainly, without the engine: a line at a time by regular
- * expressions, all requests in one array, times in microseconds as BigInt.
+ * A slow reference for `tollgate simulate --key ip`, without the engine: it parses each line by regular
+ * expressions, keeps all requests in one array, and has times in microseconds as BigInt.
  *
  *     node benches/node/slow-simulation.mjs LOG REPORT
  *
- * REPORT is what `--format json` told of LOG. Prints each difference and ends with 1, or says what was compared.
+ * REPORT is the `--format json` report of LOG. Prints each difference and exits with 1, or prints a summary.
  */
 import { createReadStream, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -34,7 +34,7 @@ function read(line) {
   return isDate ? { time: date - zone, ip } : undefined
 }
 
-/** An IPv6 address's first 56 bits, as digits; another address as it is. */
+/** The first 56 bits of an IPv6 address, as digits; other addresses unchanged. */
 function network(ip) {
   if (!ip.includes(':')) {
     return ip
@@ -47,10 +47,10 @@ function network(ip) {
   return `v6 ${(bits >> 72n).toString(16)}`
 }
 
-/** What an algorithm admits: made of its numbers, for one key; asked with times in microseconds. */
+/** Algorithms for one key, created from their numbers. They decide at times in microseconds. */
 const ALGORITHMS = {
   gcra({ limit, period, burst }) {
-    // All times in parts of a microsecond, of which there are `limit`: so an interval is a whole number.
+    // All times are in 1/`limit` of a microsecond, so an interval is a whole number.
     const interval = BigInt(period) * 1_000n
     let arrival = 0n
     return (now) => {
@@ -83,7 +83,7 @@ const ALGORITHMS = {
   },
 }
 
-/** All requests in the order in which they are judged, and what was found on the way. */
+/** All requests in the order of their decisions, and the counts of lines. */
 async function requestsOf(file, windowMs) {
   const requests = []
   const networks = new Map()
@@ -136,7 +136,7 @@ function refusalsOf(requests, policy) {
   return refusals
 }
 
-/** Whatever is not as it must be, in sentences. */
+/** All differences, as sentences. */
 function differences(report, requests, found) {
   const said = []
   const same = (what, told, right) => {

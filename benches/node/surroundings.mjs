@@ -1,11 +1,11 @@
-/** Where figures were measured: without it nobody can compare them. */
+/** The machine and the versions of a measurement, which are needed for comparisons. */
 import { existsSync, readFileSync } from 'node:fs'
 import { arch, cpus, loadavg, platform, release, totalmem } from 'node:os'
 
 const ROOT = new URL('../../', import.meta.url)
 const HERE = new URL('./', import.meta.url)
 
-/** The machine, without its name. */
+/** The machine, without its host name. */
 export function machine() {
   const cores = cpus()
   return {
@@ -28,7 +28,7 @@ export function versions(packages) {
   return { node: process.versions.node, tollgate: versionIn(ROOT), ...Object.fromEntries(others) }
 }
 
-/** Where a package is installed: for the benchmarks, or in the root. */
+/** The folder of a package: that of the benchmarks, or the root. */
 function folderOf(name) {
   const own = new URL(`node_modules/${name}/`, HERE)
   return existsSync(own) ? own : new URL(`node_modules/${name}/`, ROOT)

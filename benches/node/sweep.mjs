@@ -1,4 +1,4 @@
-/** Sweeps: the same contenders while one thing grows, which is the axis. */
+/** Sweeps: the same contenders at several values of one quantity, the axis. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { load, visitAll } from './load.mjs'
 import { median, printColumns } from './report.mjs'
@@ -13,30 +13,30 @@ import { interleave } from './rounds.mjs'
  * @property {string} series
  * @property {number} x
  * @property {import('./redis-contenders.mjs').Opened} opened
- * @property {readonly string[]} keys In the order in which calls name them.
- * @property {readonly string[]} [visits] The keys that are visited before: by default these.
+ * @property {readonly string[]} keys In the order of the calls.
+ * @property {readonly string[]} [visits] The keys to visit before the first round. Default: `keys`.
  * @property {number} inFlight
  *
- * @typedef {object} Point What was measured at a point: medians of the rounds, and the range of the first of them.
+ * @typedef {object} Point The measurement at a point: medians of the rounds, and the range of the first figure.
  * @property {number} x
  * @property {number} low
  * @property {number} high
  *
  * @typedef {object} Sweep
- * @property {string} axis What grows.
+ * @property {string} axis The growing quantity.
  * @property {{ name: string, points: Point[] }[]} series
  */
 
-/** So many calls are under way while keys are visited, unmeasured, before the first round. */
+/** Calls in flight during the unmeasured visit of the keys before the first round. */
 const VISITORS = 512
 
 /**
- * The unmeasured start of a turn: the others have used the processor's caches since the last, and a collection of
- * garbage has made V8 forget some of what it had compiled.
+ * The unmeasured start of a turn: other contenders have used the processor's caches, and the garbage
+ * collection has dropped some of V8's compiled code.
  */
 const LEAD_IN_MS = 100
 
-/** After that, so long nothing happens. */
+/** The pause after that visit. */
 const REST_MS = 100
 
 /**
@@ -58,7 +58,7 @@ export async function sweep(places, pace, turn) {
   }
 }
 
-/** Puts the points of several sweeps together, by series. */
+/** Joins the points of several sweeps by series. */
 export function joined(series) {
   const names = [...new Set(series.map(({ name }) => name))]
   return names.map((name) => ({
@@ -101,7 +101,7 @@ export async function sweepRedis(places, pace, redis) {
   })
 }
 
-/** How the figures of sweeps are called, and printed. */
+/** Names and formats of the figures of sweeps. */
 const FIGURES = {
   callsPerSecond: ['calls/s', (value) => `${(value / 1_000).toFixed(1)}k`],
   nsPerCall: ['ns per call', (value) => value.toFixed(0)],
@@ -113,7 +113,7 @@ const FIGURES = {
   rttMs: ['PING ms', (value) => value.toFixed(2)],
 }
 
-/** Prints a table for each figure: a line for each point, a column for each series. @param {Sweep} sweep */
+/** Prints a table for each figure, with a row for each point and a column for each series. @param {Sweep} sweep */
 export function printSweep({ axis, series }) {
   const xs = [...new Set(series.flatMap(({ points }) => points.map(({ x }) => x)))].sort((a, b) => a - b)
   const figures = Object.keys(series[0].points[0]).filter((figure) => figure in FIGURES)
@@ -138,7 +138,7 @@ export function printSweeps({ conditions, sweeps }) {
   }
 }
 
-/** Keys as all parts have them. */
+/** The keys of all parts. */
 export function numbered(count) {
   return Array.from({ length: count }, (_, number) => `user:${number}`)
 }

@@ -1,10 +1,10 @@
-/** What tollgate sends: the very scripts, with their keys and arguments. */
+/** Captures the scripts that tollgate sends, with their keys and arguments. */
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { load } from './load.mjs'
 import { tollgate } from './redis-contenders.mjs'
 
-/** So long it is listened. */
+/** The time to capture. */
 const MILLIS = 60
 
 /**
@@ -12,11 +12,11 @@ const MILLIS = 60
  * @property {string} hash The script's.
  * @property {string} body The script.
  * @property {string[]} keys
- * @property {Buffer} request Its only argument.
+ * @property {Buffer} request The only argument of the script.
  */
 
 /**
- * Keeps calls in flight, and answers the `EVALSHA` in which most of them went.
+ * Keeps calls in flight, and returns the `EVALSHA` of the most frequent batch size.
  *
  * @param {import('tollgate').Policy} policy
  * @param {string} prefix
@@ -25,7 +25,7 @@ const MILLIS = 60
  * @returns {Promise<Caught>}
  */
 export async function scriptFor(policy, prefix, calls, redis) {
-  // A script that the server does not know is sent as a whole.
+  // A script that the server does not know is sent in full.
   await redis.command('SCRIPT', 'FLUSH')
   const tap = await startTap(redis.port)
   const { close, ...opened } = await tollgate(policy, prefix, tap.url, 1)
@@ -49,7 +49,7 @@ export async function scriptFor(policy, prefix, calls, redis) {
   }
 }
 
-/** A proxy that remembers what clients send. */
+/** A proxy that records the data from clients. */
 async function startTap(port) {
   let sent = []
   const server = createServer((client) => {
@@ -70,7 +70,7 @@ async function startTap(port) {
   }
 }
 
-/** The commands in what a client sent: arrays of bulk strings. */
+/** The commands in the data of a client: arrays of bulk strings. */
 function commandsIn(bytes) {
   const commands = []
   let at = 0

@@ -1,4 +1,4 @@
-/** WebAssembly: the same engine beside the addon and what is written by hand, and what is downloaded of it. */
+/** WebAssembly: compares the engine with the addon and with a hand-written limiter; download sizes. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,7 @@ import { interleave } from './rounds.mjs'
 
 export const title = 'WebAssembly: one process, no server'
 
-/** Nothing but the package itself. */
+/** Only the package itself. */
 export const peers = []
 
 export const paces = {
@@ -28,7 +28,7 @@ const PERIOD_MS = 604_800_000
 
 const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
 
-/** What the encoder writes: longer than what is written character by character, or not of ASCII alone. */
+/** Keys for the text encoder: non-ASCII, or too long to be written character by character. */
 const LONG_KEYS = KEYS.map((key) => `${key}/${'0123456789'.repeat(6)}`)
 const WIDE_KEYS = KEYS.map((key) => `пользователь:${key}`)
 
@@ -39,7 +39,7 @@ const CONDITIONS = [
 
 const sink = { last: undefined }
 
-/** Each contender has a loop of its own: see the part `embedded`. */
+/** Each contender has its own loop: see the part `embedded`. */
 function lapOf(limiter, keys) {
   const run = new Function(
     'limiter',
@@ -96,7 +96,7 @@ export async function run(pace) {
   }
 }
 
-/** In bytes, as they are and gzipped. */
+/** Sizes in bytes, plain and gzipped. */
 function sizes() {
   const files = { 'the engine': 'wasm/tollgate.wasm', 'all for workerd, but the engine': 'dist/wasm/workerd.mjs' }
   const all = { ...files, 'all for the web, in one module': 'dist/wasm/web.mjs' }

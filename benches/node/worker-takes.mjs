@@ -1,4 +1,4 @@
-// A worker thread that calls `takeSync` for as long as it is told, and tells how many calls per second it made.
+// A worker thread that calls `takeSync` for a requested time, and reports its calls per second.
 import { parentPort, workerData } from 'node:worker_threads'
 import { gcra, MemoryStore, RateLimiter } from 'tollgate'
 

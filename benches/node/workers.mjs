@@ -1,4 +1,4 @@
-/** Worker threads on one embedded store: what a second thread adds. */
+/** Worker threads on one embedded store: the gain of a second thread. */
 import { once } from 'node:events'
 import { cpus } from 'node:os'
 import { Worker } from 'node:worker_threads'
@@ -43,21 +43,21 @@ export async function run(pace) {
   }
 }
 
-/** A worker that is ready. */
+/** Starts a worker, and waits until it is ready. */
 async function start(_, index) {
   const worker = new Worker(new URL('worker-takes.mjs', import.meta.url), { workerData: { part: index / MOST } })
   await heard(worker)
   return worker
 }
 
-/** How many calls per second a worker makes for so long. */
+/** The calls per second of a worker during `millis`. */
 function asked(worker, millis) {
   const speed = heard(worker)
   worker.postMessage(millis)
   return speed
 }
 
-/** What a worker says next; its error is thrown. */
+/** The next message of a worker. Throws its error. */
 async function heard(worker) {
   const [said] = await once(worker, 'message')
   return said

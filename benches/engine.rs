@@ -5,8 +5,8 @@
 //! - `memory_system_clock`: the same, reading the system's clock for each decision.
 //! - `memory_refused`: one hot key without remaining units.
 //!
-//! `cargo bench -p tollgate-benches --bench engine`; add `-- --quick` for rough figures, `-- gcra` for one
-//! algorithm.
+//! `cargo bench -p tollgate-benches --bench engine`; add `-- --quick` for rough figures, `-- gcra`
+//! for one algorithm.
 
 use std::hint::black_box;
 
@@ -103,7 +103,8 @@ fn allowed<C: Clock, N: FnMut() -> C>(
         let store = MemoryStore::new(MAX_KEYS, (1, 2));
         let ledger = store.open("bench", policy).expect("a new prefix");
         let mut clock = new_clock();
-        // A key that is half used neither runs out nor becomes fresh (and is deleted) during the benchmark.
+        // A key that is half used neither runs out nor becomes fresh (and is deleted) during the
+        // benchmark.
         for &key in &keys {
             ledger.take(key, LIMIT / 2, &clock());
         }

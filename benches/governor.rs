@@ -136,7 +136,8 @@ where
     }
 }
 
-/// The remaining units, or the milliseconds to wait, rounded up, as users of `governor` compute them.
+/// The remaining units, or the milliseconds to wait, rounded up, as users of `governor` compute
+/// them.
 fn told<C: Clock>(
     checked: Result<StateSnapshot, NotUntil<C::Instant>>,
     clock: &C,
@@ -191,7 +192,7 @@ impl Clock for Moving {
     }
 }
 
-/// Decisions on a single state, at given times: the pure function, and governor's limiter without keys.
+/// Decisions on a single state at given times: the pure function, and `governor` without keys.
 fn pure(title: &'static str, limit: u32, step: Micros, expected: Status) -> Group {
     let start = || (gcra(limit), Moving::new(step), gcra(limit).initial_state());
     let (policy, clock, mut state) = start();

@@ -18,9 +18,14 @@ export interface Admission {
 
 /** The documented effect of a fault on the state and on the clock. */
 export interface Excess {
-  /** Losses of a key's state, and steps ahead of the clock: each may admit one extra limit or burst. */
+  /**
+   * Losses of a key's state, and steps ahead of the clock: each may admit one extra limit or burst.
+   */
   readonly losses: number | ((limiter: Limited, key: string) => number)
-  /** The fault loses only the latest part of a state, for example to a lagging replica: the window stays open. */
+  /**
+   * The fault loses only the latest part of a state, for example to a lagging replica: the window
+   * stays open.
+   */
   readonly isSetBack?: boolean
   /** The time by this machine's clock, if the deciding clock was stepped. In microseconds. */
   readonly timeOf?: (unit: Unit) => number
@@ -62,7 +67,8 @@ const JUDGES: Readonly<Record<Limited, Judge>> = {
       admitted = Math.max(admitted, index - tail + 1)
     }
     const rolling = inAnySpan(bound, WINDOW.window)(trace.map(({ at }) => ({ at, cost: 1 })))
-    // A window keeps its own limit, whatever happens to its neighbours, unless its state is set back.
+    // A window keeps its own limit, whatever happens to its neighbours, unless its state is set
+    // back.
     const limit = WINDOW.limit * (isSetBack ? 1 + losses : 1)
     const windows = new Map<number, number>()
     for (const { windowEnd } of trace) {

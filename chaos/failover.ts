@@ -4,8 +4,8 @@ import type { LoadScene, Promised } from './scene.js'
 
 /**
  * Redis replicates asynchronously: writes that were acknowledged but not replicated are lost when
- * the replica takes over. The old state and the new state each keep the law, so a failover admits at
- * most as much again as the law allows.
+ * the replica takes over. The old state and the new state each keep the law, so a failover admits
+ * at most as much again as the law allows.
  */
 export const FAILED_OVER: Promised = {
   errors: ['STORE_UNAVAILABLE', 'STORE_TIMEOUT'],

@@ -12,7 +12,10 @@ export interface Pace {
 /** The effect of a fault on callers. */
 export interface Row {
   readonly calls: number
-  /** The longest time that a call was pending, in milliseconds: without stalls of the event loop, and raw. */
+  /**
+   * The longest time that a call was pending, in milliseconds: without stalls of the event loop,
+   * and raw.
+   */
   readonly longestMs: number
   readonly longestRawMs: number
   /** The longest stall of the event loop, in milliseconds. */

@@ -1,4 +1,6 @@
-/** Many calls in one turn of the event loop, on a store that cannot decide them or is being closed. */
+/**
+ * Many calls in one turn of the event loop, on a store that cannot decide them or is being closed.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore, type RedisStoreOptions, TollgateError } from 'tollgate'
 import { until } from '../__tests__/servers/until.js'

@@ -22,7 +22,10 @@ export interface Unit {
 /** The results of all calls, as plain data that a process can send to another. */
 export interface LoadReport {
   readonly calls: number
-  /** The longest time that a call was pending, in milliseconds: without stalls of the event loop, and raw. */
+  /**
+   * The longest time that a call was pending, in milliseconds: without stalls of the event loop,
+   * and raw.
+   */
   readonly longest: { readonly net: number; readonly raw: number }
   /** The number of failed calls by code. */
   readonly errors: Readonly<Record<string, number>>
@@ -30,7 +33,10 @@ export interface LoadReport {
   readonly unknown: number
   /** The admitted units by limiter and key, in the order of the answers. */
   readonly admitted: Readonly<Record<'window' | 'rate', Readonly<Record<string, readonly Unit[]>>>>
-  /** For the limiter that is never full: units granted to callers, and units that may have been charged. */
+  /**
+   * For the limiter that is never full: units granted to callers, and units that may have been
+   * charged.
+   */
   readonly counted: { readonly told: number; readonly unknown: number }
   /** Calls that never settled. */
   readonly lost: number
@@ -51,7 +57,9 @@ interface Late {
   readonly settled: number
 }
 
-/** Callers that take units of a few keys under several policies, one after the other, until stopped. */
+/**
+ * Callers that take units of a few keys under several policies, one after the other, until stopped.
+ */
 export class Load {
   readonly #limiters: Readonly<Record<LimiterName, RateLimiter>>
   readonly #delay: LoopDelay
@@ -133,7 +141,10 @@ export class Load {
     return limit - remaining
   }
 
-  /** Units of the limiter that is never full that were granted to callers, and that the store has lost. */
+  /**
+   * Units of the limiter that is never full that were granted to callers, and that the store has
+   * lost.
+   */
   async forgotten(): Promise<number> {
     return Math.max(0, this.#counted.told - (await this.charged()))
   }

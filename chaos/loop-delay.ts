@@ -3,7 +3,9 @@ import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 /** The interval of the checks of the event loop, in milliseconds. */
 const TICK_MS = 2
 
-/** A timer that is later than this shows a stall; timers are never quite on time. In milliseconds. */
+/**
+ * A timer that is later than this shows a stall; timers are never quite on time. In milliseconds.
+ */
 const LATE_MS = 1
 
 /** A time in which no timer could run, by `performance.now()`. */
@@ -13,7 +15,8 @@ interface Stall {
 }
 
 /**
- * Records stalls of this process's event loop. A call that waits during a stall does not wait for the limiter.
+ * Records stalls of this process's event loop. A call that waits during a stall does not wait for
+ * the limiter.
  */
 export class LoopDelay {
   readonly #stalls: Stall[] = []
@@ -41,8 +44,8 @@ export class LoopDelay {
   }
 
   /**
-   * The time for which a call was pending, in milliseconds, without stalls at its start and after its
-   * deadline. Call this a tick after the call has settled.
+   * The time for which a call was pending, in milliseconds, without stalls at its start and after
+   * its deadline. Call this a tick after the call has settled.
    *
    * @param timeoutMs - The deadline of the call, from its start.
    */

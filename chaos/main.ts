@@ -1,4 +1,7 @@
-/** `npm run chaos`: tests the effect of Redis failures on callers of the built package. See README.md. */
+/**
+ * `npm run chaos`: tests the effect of Redis failures on callers of the built package. See
+ * README.md.
+ */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'

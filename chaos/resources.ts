@@ -14,8 +14,8 @@ export interface Resources {
 }
 
 /**
- * The allowed growth of heap and resident memory in MiB, because memory is never quite constant. Sockets
- * and threads must not grow.
+ * The allowed growth of heap and resident memory in MiB, because memory is never quite constant.
+ * Sockets and threads must not grow.
  */
 const [MOST_HEAP, MOST_RESIDENT] = [2, 24]
 
@@ -50,7 +50,10 @@ export function leaked(
   return { note: `${more('sockets')} sockets, ${more('threads')} threads, ${memory}`, broken }
 }
 
-/** Waits until no more sockets are open than before, or gives up. Returns the number of open sockets. */
+/**
+ * Waits until no more sockets are open than before, or gives up. Returns the number of open
+ * sockets.
+ */
 export async function socketsSettle(before: number): Promise<number> {
   for (let tries = 0; tries < 100 && sockets() > before; tries++) {
     await sleep(20)

@@ -20,7 +20,10 @@ export const GRACE_MS = 50
 /** Calls succeed again within this time after the store's recovery, in milliseconds. */
 const NORMAL_MS = 1_000
 
-/** A row waits up to this many times {@link NORMAL_MS}, so that it can report how late the recovery was. */
+/**
+ * A row waits up to this many times {@link NORMAL_MS}, so that it can report how late the recovery
+ * was.
+ */
 const PATIENCE = 4
 
 /** The promises to callers under a fault. */

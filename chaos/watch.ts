@@ -20,7 +20,10 @@ export interface Sight {
   /** The number of failed calls by code. */
   readonly errors: Readonly<Record<string, number>>
   readonly failed: number
-  /** The median and the longest duration of a call, in milliseconds, without stalls of the event loop. */
+  /**
+   * The median and the longest duration of a call, in milliseconds, without stalls of the event
+   * loop.
+   */
   readonly medianMs: number
   readonly longestMs: number
 }

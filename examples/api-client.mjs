@@ -1,5 +1,6 @@
 // A client of an API with a limit of requests per second. It waits for its slots instead of being
-// refused. If the API answers 429 with Retry-After, all processes of the client pause for that time.
+// refused. If the API answers 429 with Retry-After, all processes of the client pause for that
+// time.
 // Run it:  node examples/api-client.mjs    against its own API, which allows less than the client expects
 //   API_URL=https://api.example.com REDIS_URL=redis://localhost node examples/api-client.mjs
 import { once } from 'node:events'
@@ -13,7 +14,9 @@ const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 // A burst of 1 spaces requests evenly. Over Redis, all processes take their slots from one queue.
 const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }), { store, prefix: 'out' })
 
-/** GETs a URL at its slot. Rejects if the slot is beyond `patienceMs`, or if the signal is aborted. */
+/**
+ * GETs a URL at its slot. Rejects if the slot is beyond `patienceMs`, or if the signal is aborted.
+ */
 async function get(url, { patienceMs = 10_000, signal }) {
   const { host } = new URL(url)
   const deadline = performance.now() + patienceMs
@@ -31,12 +34,12 @@ async function get(url, { patienceMs = 10_000, signal }) {
       const response = await fetch(url, { signal })
       if (response.status !== 429) return response
       await response.body?.cancel()
-      // The API names a time, and a block is a time. The units for a `penalize` would be a guess, and
-      // never more than the bucket holds: with a burst of 1, a tenth of a second.
+      // The API names a time, and a block is a time. The units for a `penalize` would be a guess,
+      // and never more than the bucket holds: with a burst of 1, a tenth of a second.
       await pacer.block(host, retryAfterMs(response))
     } else if (turn.status === 'blocked' && turn.retryAfterMs <= maxWaitMs) {
-      // `wait` answers immediately for a blocked key, because a block may be long. This code decides
-      // whether to wait until its end.
+      // `wait` answers immediately for a blocked key, because a block may be long. This code
+      // decides whether to wait until its end.
       await sleep(turn.retryAfterMs, undefined, { signal })
     } else {
       throw new Error(`${host} is busy: try again in ${turn.retryAfterMs} ms`)

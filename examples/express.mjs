@@ -17,8 +17,8 @@ const server = app.listen(process.env.PORT ?? 3000, (error) => {
 // Without `key`, each client's address is its key. Behind a proxy, add app.set('trust proxy', 1):
 // otherwise all clients have the proxy's address, and share one limit.
 
-// Ends after the requests in flight are answered. The counts are in this process, so there is nothing
-// else to close.
+// Ends after the requests in flight are answered. The counts are in this process, so there is
+// nothing else to close.
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => server.close())
 }

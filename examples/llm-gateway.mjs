@@ -1,6 +1,6 @@
-// A gateway to a language model: customers have limits of tokens per minute and per month. The number
-// of tokens is known only after the answer. So the gateway reserves an estimate, streams the answer,
-// and commits the actual number.
+// A gateway to a language model: customers have limits of tokens per minute and per month. The
+// number of tokens is known only after the answer. So the gateway reserves an estimate, streams the
+// answer, and commits the actual number.
 // Run it:  node examples/llm-gateway.mjs
 //   curl -N http://localhost:3000/complete -H 'x-customer: ann' --json '{"prompt":"Say hello.","maxTokens":20}'
 //   curl http://localhost:3000/usage -H 'x-customer: ann'
@@ -74,8 +74,9 @@ app.get('/usage', async (req, res) => {
   res.json({ minute: policies.minute.remaining, month: policies.month.remaining })
 })
 
-// Without a decision there is no answer, because the provider bills without our limits. A body that is
-// not JSON and a customer name that is no valid key are client errors; all others are server errors.
+// Without a decision there is no answer, because the provider bills without our limits. A body that
+// is not JSON and a customer name that is no valid key are client errors; all others are server
+// errors.
 app.use((error, _req, res, _next) => {
   const isTheirs = TollgateError.is(error) ? error.code === 'INVALID_KEY' : error.status < 500
   res.status(isTheirs ? 400 : 503).json({ error: isTheirs ? 'Bad request' : 'Try again later' })

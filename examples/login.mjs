@@ -13,8 +13,9 @@ import { ipKey } from 'tollgate/express'
 const { PORT = 3000, REDIS_URL } = process.env
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 
-// The cost of a wrong password. Of attempts one after another, an account has 5 in any 15 minutes, and
-// an address 10. Parallel attempts cost 1 until they fail, so there are never more than 15 and 30.
+// The cost of a wrong password. Of attempts one after another, an account has 5 in any 15 minutes,
+// and an address 10. Parallel attempts cost 1 until they fail, so there are never more than 15 and
+// 30.
 const FAILURE = 3
 
 const policies = {
@@ -22,8 +23,8 @@ const policies = {
   account: slidingLog({ limit: 5 * FAILURE, window: '15m', per: 'account' }),
 }
 
-// No `onStoreFailure`: without Redis, logins fail (503). The alternative would allow password guessing
-// during an outage.
+// No `onStoreFailure`: without Redis, logins fail (503). The alternative would allow password
+// guessing during an outage.
 const logins = new RateLimiter(policies, { store, prefix: 'logins' })
 
 const app = express()
@@ -47,8 +48,8 @@ app.post('/login', async (req, res) => {
   }
 
   if (await isRight(key.account, password)) {
-    // Refund only this attempt. A `reset` of the address would let an attacker guess for ever, with an
-    // occasional login to their own account.
+    // Refund only this attempt. A `reset` of the address would let an attacker guess for ever, with
+    // an occasional login to their own account.
     await logins.refund(decision)
     return res.json({ welcome: key.account })
   }
@@ -56,8 +57,8 @@ app.post('/login', async (req, res) => {
   await logins.penalize(key, FAILURE - 1)
   const { policies: left } = await logins.peek(key)
   if (left.ip.remaining < FAILURE) {
-    // Block only the address. If accounts were blocked, an attacker could lock out any user, and for
-    // longer than the minutes of the account's limit.
+    // Block only the address. If accounts were blocked, an attacker could lock out any user, and
+    // for longer than the minutes of the account's limit.
     await logins.block({ ip: key.ip }, '1h')
   }
   return res.status(401).json({ error: 'Wrong account or password' })

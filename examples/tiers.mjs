@@ -1,12 +1,12 @@
 // Free and pro customers, in two ways.
-//   /reports: one limiter with the numbers of the free tier, and an `override` for each pro customer.
-//     The store keeps the numbers, so the caller need not know the tier. Used units stay charged when
+// /reports: one limiter with the numbers of the free tier, and an `override` for each pro customer.
+// The store keeps the numbers, so the caller need not know the tier. Used units stay charged when
 //     the tier changes, and each customer can have individual numbers. But overrides have a ttl, so
 //     they must be renewed.
 //   /searches: one limiter per tier. There is nothing to renew, and tiers may differ in more than
-//     numbers. But the caller must know the tier of each request, and a new tier starts with a fresh key.
-// So use one limiter per tier if there are few tiers and a session or token contains the tier; otherwise
-// use `override`.
+// numbers. But the caller must know the tier of each request, and a new tier starts with a fresh
+// key. So use one limiter per tier if there are few tiers and a session or token contains the tier;
+// otherwise use `override`.
 // Run it:  node examples/tiers.mjs
 //   curl -i http://localhost:3000/reports -H 'x-customer: ann'
 //   curl -X PUT http://localhost:3000/customers/ann --json '{"tier":"pro"}'

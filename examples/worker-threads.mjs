@@ -7,9 +7,9 @@ import { fixedWindow, MemoryStore, RateLimiter } from 'tollgate'
 const THREADS = 4
 const CALLS = 1_000
 
-// Each thread creates its own objects; the named counts belong to the process. Without a name, every
-// thread would have its own counts, and admit as much as all threads here. (Processes cannot share a
-// MemoryStore: use Redis for them.)
+// Each thread creates its own objects; the named counts belong to the process. Without a name,
+// every thread would have its own counts, and admit as much as all threads here. (Processes cannot
+// share a MemoryStore: use Redis for them.)
 const store = new MemoryStore({ name: 'shared' })
 
 // All threads must use the same policy for a prefix: another policy throws INVALID_OPTION.

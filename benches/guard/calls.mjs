@@ -1,6 +1,6 @@
 /**
- * Makes calls of `takeSync` at a given time, and prints their number. callgrind counts the instructions
- * of the bound function: it reads the key, decides, and writes the response.
+ * Makes calls of `takeSync` at a given time, and prints their number. callgrind counts the
+ * instructions of the bound function: it reads the key, decides, and writes the response.
  */
 import { gcra, MemoryStore, RateLimiter } from '../../dist/index.mjs'
 

@@ -11,7 +11,10 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const COUNTED = 'guard::counted'
 const BOUND = 'tollgate::binding::hot::call'
 
-/** The C library copies memory differently on each kind of processor. This selects the way of all x86-64. */
+/**
+ * The C library copies memory differently on each kind of processor. This selects the way of all
+ * x86-64.
+ */
 const ONE_PROCESSOR = '-AVX2,-AVX,-ERMS,-FSRM,-BMI2,-BMI1,-LZCNT,-MOVBE,-SSE4_2,-SSE4_1,-SSSE3'
 
 /**
@@ -53,7 +56,10 @@ function build() {
   return { program, addon }
 }
 
-/** callgrind writes a file after each case. The program prints the names of the cases in the same order. */
+/**
+ * callgrind writes a file after each case. The program prints the names of the cases in the same
+ * order.
+ */
 function countEngine(program, folder) {
   const out = join(folder, 'engine')
   const printed = callgrind(out, COUNTED, [`--dump-after=${COUNTED}`, program])
@@ -67,7 +73,10 @@ function countEngine(program, folder) {
   )
 }
 
-/** Calls from JavaScript. Counts only the addon and the C library, because Node's part differs by version. */
+/**
+ * Calls from JavaScript. Counts only the addon and the C library, because Node's part differs by
+ * version.
+ */
 function countAddon(addon, folder) {
   const out = join(folder, 'addon')
   const program = fileURLToPath(new URL('calls.mjs', import.meta.url))
@@ -82,7 +91,9 @@ function perCall(counts, calls) {
   return Math.round((whole / Number(calls)) * 10) / 10
 }
 
-/** The output of a program, while callgrind counts a function including the functions that it calls. */
+/**
+ * The output of a program, while callgrind counts a function including the functions that it calls.
+ */
 function callgrind(out, counted, words, environment = {}) {
   const options = ['-q', '--tool=callgrind', `--callgrind-out-file=${out}`, `--toggle-collect=${counted}`]
   const tunables = `glibc.cpu.hwcaps=${ONE_PROCESSOR}`
@@ -120,7 +131,9 @@ function instructions(file) {
   return counts
 }
 
-/** The output of a program. A failure ends this process; the program itself has printed the reason. */
+/**
+ * The output of a program. A failure ends this process; the program itself has printed the reason.
+ */
 function run(command, words, environment = {}) {
   const options = { cwd: ROOT, encoding: 'utf8', env: { ...process.env, ...environment }, maxBuffer: 2 ** 28 }
   const { status, signal, error, stdout } = spawnSync(command, words, {

@@ -1,4 +1,7 @@
-/** `npm run bench:guard`: compares instructions per call with the committed figures. See ../README.md. */
+/**
+ * `npm run bench:guard`: compares instructions per call with the committed figures. See
+ * ../README.md.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { arch } from 'node:os'
 import { fileURLToPath } from 'node:url'
@@ -26,7 +29,10 @@ const OPTIONS = {
 
 const read = (file) => JSON.parse(readFileSync(file, 'utf8'))
 
-/** Counts the instructions, and returns the compiler. Loaded here, because given figures do not need it. */
+/**
+ * Counts the instructions, and returns the compiler. Loaded here, because given figures do not need
+ * it.
+ */
 async function countedNow() {
   await import('../../scripts/ensure-valgrind.mjs')
   const { compiler, countAll } = await import('./count.mjs')

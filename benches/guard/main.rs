@@ -1,10 +1,10 @@
-//! The calls whose instructions `npm run bench:guard` counts: the pure algorithms, the embedded store,
-//! and a batch of calls on its way to Redis and back.
+//! The calls whose instructions `npm run bench:guard` counts: the pure algorithms, the embedded
+//! store, and a batch of calls on its way to Redis and back.
 //!
-//! callgrind counts the instructions within [`counted`], and writes a file whenever it returns. This
-//! program prints the names of the cases in the same order, each with the number of calls. Times are
-//! given and seeds are fixed. Without callgrind (`cargo bench --bench guard`) it counts nothing, but
-//! checks the decisions of all calls.
+//! callgrind counts the instructions within [`counted`], and writes a file whenever it returns.
+//! This program prints the names of the cases in the same order, each with the number of calls.
+//! Times are given and seeds are fixed. Without callgrind (`cargo bench --bench guard`) it counts
+//! nothing, but checks the decisions of all calls.
 
 #![allow(clippy::print_stdout, reason = "the names of the cases are what it is asked for")]
 

@@ -1,6 +1,7 @@
 /**
  * Writes an access log in the combined format, like that of a busy day: few clients make most
- * requests, with bursts, lines that are a few seconds late, some that are far too late, and broken ones.
+ * requests, with bursts, lines that are a few seconds late, some that are far too late, and broken
+ * ones.
  *
  *     node benches/node/access-log.mjs FILE LINES [combined|json]
  *

@@ -39,7 +39,8 @@ const [SHORT_LIST, LONG_LIST] = ['slidingWindow, list of 10', 'slidingWindow, li
  * @property {string[]} keys
  * @property {`${number}${'s' | 'h'}`} window
  * @property {number} leadInMs Time of unmeasured calls before a turn.
- * @property {boolean} hasPeer Whether rate-limiter-flexible, which counts in fixed windows, is compared.
+ * @property {boolean} hasPeer Whether rate-limiter-flexible, which counts in fixed windows, is
+ *   compared.
  * @property {import('./policies.mjs').Contender[]} policies
  * @property {import('./report.mjs').Target[]} targets
  */

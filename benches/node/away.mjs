@@ -16,7 +16,9 @@ export const paces = {
 
 const KEYS = Array.from({ length: 10_000 }, (_, number) => `user:${number}`)
 
-/** As in the part `embedded`: no key becomes fresh during other turns, and none runs out of units. */
+/**
+ * As in the part `embedded`: no key becomes fresh during other turns, and none runs out of units.
+ */
 const POLICY = gcra({ limit: 1_000_000, period: '1w' })
 
 const CONDITIONS = [

@@ -3,7 +3,9 @@
 /** Holds the last result, so that the compiler cannot optimise it away. */
 const sink = { last: undefined }
 
-/** Loop bodies, by kind of call. They use `limiter` and `key`, and return whether the call was allowed. */
+/**
+ * Loop bodies, by kind of call. They use `limiter` and `key`, and count allowed calls.
+ */
 const CALLS = {
   takeSync: 'sink.last = limiter.takeSync(key); if (sink.last.allowed) allowed++',
   take: 'sink.last = await limiter.take(key); if (sink.last.allowed) allowed++',

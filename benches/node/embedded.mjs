@@ -37,8 +37,8 @@ const sink = { last: undefined }
 /**
  * The contenders by name. The others of a group are compared with its first.
  *
- * Each kind has its own loop. In a shared loop V8 would see calls of several functions from one place
- * and inline none, unlike in a user's program.
+ * Each kind has its own loop. In a shared loop V8 would see calls of several functions from one
+ * place and inline none, unlike in a user's program.
  */
 const SYNC = {
   'tollgate takeSync, gcra': () => takeSync(gcra({ limit: LIMIT, period: PERIOD_MS })),

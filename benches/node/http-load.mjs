@@ -1,13 +1,13 @@
 /**
- * Requests over keep-alive connections, on raw sockets. node:http's client takes more CPU for a request
- * than an Express server does, and would determine the figures.
+ * Requests over keep-alive connections, on raw sockets. node:http's client takes more CPU for a
+ * request than an Express server does, and would determine the figures.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
 /**
- * Opens connections to a server. `ask` resolves to the status of a request. There must be a connection
- * for each request in flight.
+ * Opens connections to a server. `ask` resolves to the status of a request. There must be a
+ * connection for each request in flight.
  *
  * @param {number} port
  * @param {number} connections

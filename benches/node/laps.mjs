@@ -4,7 +4,8 @@ import { Bench } from 'tinybench'
 /**
  * @typedef {object} LapContender
  * @property {string} name
- * @property {() => number | Promise<number>} lap Makes `calls` calls. Returns the number of allowed calls.
+ * @property {() => number | Promise<number>} lap Makes `calls` calls. Returns the number of allowed
+ *   calls.
  * @property {number} calls
  * @property {boolean} awaited Whether `lap` is an async function.
  * @property {() => unknown} [close]
@@ -24,7 +25,8 @@ export async function timeLaps({ name, lap, calls, awaited }, millis) {
   const check = (allowed) => {
     if (allowed !== calls) throw new Error(`${name}: ${calls - allowed} of ${calls} calls were not allowed`)
   }
-  // A whole lap is one sample, because reading the time around each call would cost as much as the call.
+  // A whole lap is one sample, because reading the time around each call would cost as much as the
+  // call.
   bench.add(name, awaited ? async () => check(await lap()) : () => check(lap()), { async: awaited })
   const [task] = await bench.run()
   // The mean, not the median: a contender's cost includes its garbage collection.

@@ -18,7 +18,8 @@
  * @param {readonly string[]} options.keys
  * @param {number} options.inFlight
  * @param {number} options.millis
- * @param {boolean} [options.isTimed] Whether to measure each call's latency. Default: with one call in flight.
+ * @param {boolean} [options.isTimed] Whether to measure each call's latency. Default: with one call
+ *   in flight.
  * @param {boolean} [options.watchesTimer] Whether to measure the delay of a timer of a millisecond.
  * @returns {Promise<Load>}
  */
@@ -64,7 +65,8 @@ export async function load(contender, { keys, inFlight, millis, isTimed = inFlig
 }
 
 /**
- * Makes calls at a constant rate for a while, with any number in flight, and measures their latencies.
+ * Makes calls at a constant rate for a while, with any number in flight, and measures their
+ * latencies.
  *
  * @param {{ name: string } & import('./redis-contenders.mjs').Opened} contender
  * @param {{ keys: readonly string[], perSecond: number, millis: number }} options

@@ -5,8 +5,8 @@ import { machine, printSurroundings, versions } from './surroundings.mjs'
 
 /**
  * The parts by name. They are loaded when they run, because each needs other peers. A part exports
- * `title`, `peers` (the compared packages), `paces` (`full` and `quick`), `run(pace)`, which resolves to
- * plain data, and `print(result)`.
+ * `title`, `peers` (the compared packages), `paces` (`full` and `quick`), `run(pace)`, which
+ * resolves to plain data, and `print(result)`.
  */
 const PARTS = {
   embedded: () => import('./embedded.mjs'),

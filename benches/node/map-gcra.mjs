@@ -1,8 +1,9 @@
 /**
  * GCRA in a `Map`, as an expert writes it by hand instead of using a dependency.
  *
- * It is a lower bound for the cost of a limiter in JavaScript, because it omits the expensive parts: it
- * never deletes a key, counts in whole milliseconds and in doubles, and checks neither keys nor costs.
+ * It is a lower bound for the cost of a limiter in JavaScript, because it omits the expensive
+ * parts: it never deletes a key, counts in whole milliseconds and in doubles, and checks neither
+ * keys nor costs.
  */
 export class MapGcra {
   /** The time at which a key's charged units will have drained, in epoch milliseconds. */

@@ -1,4 +1,7 @@
-/** Memory of a key in Redis and in the embedded store, and of a million keys. Prints tables for docs/algorithms.md. */
+/**
+ * Memory of a key in Redis and in the embedded store, and of a million keys. Prints tables for
+ * docs/algorithms.md.
+ */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -25,7 +28,10 @@ const LIMIT = 100
 const WINDOW = '2s'
 const HALF_WINDOW_MS = 1_000
 
-/** V8 without compilers, in one thread and with a small nursery: otherwise its memory hides the keys' memory. */
+/**
+ * V8 without compilers, in one thread and with a small nursery: otherwise its memory hides the
+ * keys' memory.
+ */
 const QUIET_V8 = ['--expose-gc', '--single-threaded', '--max-semi-space-size=1', '--no-opt', '--no-sparkplug']
 
 /** Keys measured one by one in Redis. They differ only by the lengths of numbers. */

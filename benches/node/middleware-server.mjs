@@ -1,6 +1,6 @@
 /**
- * An Express server with one middleware for all requests, in its own process, which `middleware.mjs`
- * starts.
+ * An Express server with one middleware for all requests, in its own process, which
+ * `middleware.mjs` starts.
  *
  * Arguments: the name of the middleware, and Redis's URL.
  */

@@ -14,9 +14,10 @@ import {
 /**
  * @typedef {object} Contender
  * @property {string} name
- * @property {(limit: number, window: `${number}${'s' | 'h'}`) => import('tollgate').Policy} make About `limit` units
- *   in each `window`.
- * @property {boolean} isConstant Whether the time of a decision is independent of the size of the state.
+ * @property {(limit: number, window: `${number}${'s' | 'h'}`) => import('tollgate').Policy} make
+ *   About `limit` units in each `window`.
+ * @property {boolean} isConstant Whether the time of a decision is independent of the size of the
+ *   state.
  */
 
 /** @type {Contender[]} */

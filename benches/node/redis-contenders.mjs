@@ -5,12 +5,14 @@ import { createClient } from 'redis'
 import { calendarWindow, fixedWindow, gcra, RateLimiter, RedisStore } from 'tollgate'
 
 /**
- * Units an hour: more than a round takes from any key, and few enough for tollgate's usual form of a
- * window in Redis (see lua/fixed_window.lua).
+ * Units an hour: more than a round takes from any key, and few enough for tollgate's usual form of
+ * a window in Redis (see lua/fixed_window.lua).
  */
 export const LIMIT = 8_000
 
-/** Calls of many units, such as tokens. With these, tollgate's windows soon leave the usual form. */
+/**
+ * Calls of many units, such as tokens. With these, tollgate's windows soon leave the usual form.
+ */
 export const THOUSAND = { limit: 1_000_000, units: 1_000 }
 
 const PERIOD = '1h'
@@ -22,8 +24,8 @@ export const FIXED_WINDOW = 'tollgate fixedWindow'
 export const PEER = 'rate-limiter-flexible + ioredis'
 
 /**
- * Opens contenders by name. Each returns one call per limiter, and a function that checks whether a result
- * is allowed. A call is a plain function, so that no contender pays for an extra promise.
+ * Opens contenders by name. Each returns one call per limiter, and a function that checks whether a
+ * result is allowed. A call is a plain function, so that no contender pays for an extra promise.
  *
  * @typedef {object} Opened
  * @property {((key: string) => Promise<unknown>)[]} calls

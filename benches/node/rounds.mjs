@@ -1,6 +1,6 @@
 /**
- * Interleaved rounds: every contender takes a short turn in each round, in a rotated order. A machine
- * that slows down for a second slows all contenders, and the median ignores that round.
+ * Interleaved rounds: every contender takes a short turn in each round, in a rotated order. A
+ * machine that slows down for a second slows all contenders, and the median ignores that round.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'

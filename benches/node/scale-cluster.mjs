@@ -1,4 +1,7 @@
-/** Compares Redis Cluster with one server: the benefit of batches, and its rest when keys are in many slots. */
+/**
+ * Compares Redis Cluster with one server: the benefit of batches, and the remaining benefit when
+ * keys are in many slots.
+ */
 import { Cluster, Redis } from 'ioredis'
 import { gcra } from 'tollgate'
 import { load, visitAll } from './load.mjs'
@@ -46,7 +49,10 @@ async function flexibleCluster({ nodes }) {
   return flexible('cluster', { storeClient: client, close: () => client.quit() }, 1)
 }
 
-/** tollgate's own script with one key per call, as in a cluster without tags. The client sends all calls at once. */
+/**
+ * tollgate's own script with one key per call, as in a cluster without tags. The client sends all
+ * calls at once.
+ */
 async function singleKeys(redis) {
   const { hash, keys, request } = await scriptFor(POLICY, 'single', { keys: ['KEY'], inFlight: 1 }, redis)
   const client = new Redis(redis.url, { enableAutoPipelining: true })

@@ -55,8 +55,8 @@ export async function run(pace) {
 const DRAWN = 1_000_000
 
 /**
- * A uniform random sequence of keys, so that some keys occur twice in a batch. The generator (Numerical
- * Recipes) has a fixed seed: every run has the same sequence.
+ * A uniform random sequence of keys, so that some keys occur twice in a batch. The generator
+ * (Numerical Recipes) has a fixed seed: every run has the same sequence.
  */
 function drawnFrom(keys) {
   let state = 1
@@ -94,7 +94,8 @@ async function overRedisWith(keys, pace, redis) {
 const WEEK_SECONDS = 604_800
 
 async function embeddedWith(keys, pace) {
-  // With fewer keys, each has more units: no key runs out in a turn, or becomes fresh between turns.
+  // With fewer keys, each has more units: no key runs out in a turn, or becomes fresh between
+  // turns.
   const limit = 1e10 / keys.length
   // A lap is long enough for precise timing, and visits every key.
   const lap = Array.from({ length: Math.max(keys.length, 10_000) }, (_, call) => keys[call % keys.length])

@@ -1,11 +1,14 @@
-/** Servers in separate processes: one end is in the server's process, the other in the benchmark's. */
+/**
+ * Servers in separate processes: one end is in the server's process, the other in the benchmark's.
+ */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { end, failureOf, minded } from './children.mjs'
 
 /**
- * Listens, and sends the port to the benchmark. Answers each message with this process's CPU so far.
+ * Listens, and sends the port to the benchmark. Answers each message with this process's CPU so
+ * far.
  *
  * @param {import('express').Express} app
  */

@@ -1,4 +1,7 @@
-/** `tollgate simulate` on a generated access log: lines per second of one core, memory, and correct counts. */
+/**
+ * `tollgate simulate` on a generated access log: lines per second of one core, memory, and correct
+ * counts.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, stat } from 'node:fs/promises'
@@ -27,18 +30,27 @@ const POLICY = ['--policy', 'gcra limit=5 period=1m burst=3']
 /** For the comparison of counts: three different algorithms, and all refused keys. */
 const COMPARED = ['fixedWindow limit=4 window=1m', 'slidingLog limit=4 window=1m'].flatMap((text) => ['--policy', text])
 
-/** The child reports its usage at the end, on a separate descriptor, because the command uses the others. */
+/**
+ * The child reports its usage at the end, on a separate descriptor, because the command uses the
+ * others.
+ */
 const TELLS = `import { writeSync } from 'node:fs'
 process.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())))`
 
-/** Logs of the same kind and the same clients with different numbers of lines, to show growth with lines. */
+/**
+ * Logs of the same kind and the same clients with different numbers of lines, to show growth with
+ * lines.
+ */
 const SCENES = [
   { name: 'combined, a tenth of the lines', part: 10, format: 'combined' },
   { name: 'combined', part: 1, format: 'combined' },
   { name: 'JSON, a tenth of the lines', part: 10, format: 'json' },
 ]
 
-/** The number of times to read the log for the memory figure. After these, V8's heap has its full size. */
+/**
+ * The number of times to read the log for the memory figure. After these, V8's heap has its full
+ * size.
+ */
 const TIMES = 3
 
 /** @param {{ rounds: number, lines: number }} pace */
@@ -88,7 +100,10 @@ export async function run({ rounds, lines }) {
   }
 }
 
-/** Runs the command. Returns seconds of wall time, CPU seconds of all its threads, and its peak memory in MiB. */
+/**
+ * Runs the command. Returns seconds of wall time, CPU seconds of all its threads, and its peak
+ * memory in MiB.
+ */
 async function timed(words) {
   const preload = ['--import', `data:text/javascript,${encodeURIComponent(TELLS)}`]
   const begin = performance.now()

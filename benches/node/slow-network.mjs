@@ -1,6 +1,6 @@
 /**
- * A slow network in its own process: a proxy that delays both directions. Run it with `fork` and the
- * server's port. It sends its own port, and then receives its delays.
+ * A slow network in its own process: a proxy that delays both directions. Run it with `fork` and
+ * the server's port. It sends its own port, and then receives its delays.
  */
 import { connect, createServer } from 'node:net'
 

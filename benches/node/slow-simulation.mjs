@@ -1,10 +1,11 @@
 /**
- * A slow reference for `tollgate simulate --key ip`, without the engine: it parses each line by regular
- * expressions, keeps all requests in one array, and has times in microseconds as BigInt.
+ * A slow reference for `tollgate simulate --key ip`, without the engine: it parses each line by
+ * regular expressions, keeps all requests in one array, and has times in microseconds as BigInt.
  *
  *     node benches/node/slow-simulation.mjs LOG REPORT
  *
- * REPORT is the `--format json` report of LOG. Prints each difference and exits with 1, or prints a summary.
+ * REPORT is the `--format json` report of LOG. Prints each difference and exits with 1, or prints a
+ * summary.
  */
 import { createReadStream, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'

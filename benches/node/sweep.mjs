@@ -17,7 +17,8 @@ import { interleave } from './rounds.mjs'
  * @property {readonly string[]} [visits] The keys to visit before the first round. Default: `keys`.
  * @property {number} inFlight
  *
- * @typedef {object} Point The measurement at a point: medians of the rounds, and the range of the first figure.
+ * @typedef {object} Point The measurement at a point: medians of the rounds, and the range of the
+ *   first figure.
  * @property {number} x
  * @property {number} low
  * @property {number} high
@@ -31,8 +32,8 @@ import { interleave } from './rounds.mjs'
 const VISITORS = 512
 
 /**
- * The unmeasured start of a turn: other contenders have used the processor's caches, and the garbage
- * collection has dropped some of V8's compiled code.
+ * The unmeasured start of a turn: other contenders have used the processor's caches, and the
+ * garbage collection has dropped some of V8's compiled code.
  */
 const LEAD_IN_MS = 100
 
@@ -113,7 +114,11 @@ const FIGURES = {
   rttMs: ['PING ms', (value) => value.toFixed(2)],
 }
 
-/** Prints a table for each figure, with a row for each point and a column for each series. @param {Sweep} sweep */
+/**
+ * Prints a table for each figure, with a row for each point and a column for each series.
+ *
+ * @param {Sweep} sweep
+ */
 export function printSweep({ axis, series }) {
   const xs = [...new Set(series.flatMap(({ points }) => points.map(({ x }) => x)))].sort((a, b) => a - b)
   const figures = Object.keys(series[0].points[0]).filter((figure) => figure in FIGURES)

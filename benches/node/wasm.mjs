@@ -1,4 +1,6 @@
-/** WebAssembly: compares the engine with the addon and with a hand-written limiter; download sizes. */
+/**
+ * WebAssembly: compares the engine with the addon and with a hand-written limiter; download sizes.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -16,7 +16,10 @@ const TEXT = '#333333'
  * @property {Line[]} lines
  */
 
-/** The size of a panel with its margins. A row has two panels: wider pictures are shrunk, with their text. */
+/**
+ * The size of a panel with its margins. A row has two panels: wider pictures are shrunk, with their
+ * text.
+ */
 const PANEL = { width: 450, height: 270 }
 const COLUMNS = 2
 
@@ -150,7 +153,8 @@ function scaleOf(values, log) {
  * @param {{ name: string, value: number, colour?: number }[]} plot.bars From top to bottom.
  * @param {(value: number) => string} plot.text
  * @param {number} [plot.mark] A value to mark with a line through all bars.
- * @param {boolean} [plot.isRatio] Bars begin at 1 on a logarithmic axis, so 2 and 0.5 have the same length.
+ * @param {boolean} [plot.isRatio] Bars begin at 1 on a logarithmic axis, so 2 and 0.5 have the same
+ *   length.
  */
 export function bars({ title, x, bars: shown, text, mark, isRatio = false }) {
   const longest = Math.max(...shown.map(({ name }) => name.length))

@@ -85,7 +85,10 @@ function lostGroups({ groups = {} }) {
   })
 }
 
-/** Losses in sweeps, by series and figure: the points at which others are better, and the largest ratio. */
+/**
+ * Losses in sweeps, by series and figure: the points at which others are better, and the largest
+ * ratio.
+ */
 function lostSweeps({ sweeps = [] }) {
   return sweeps.flatMap(({ axis, series }) => {
     return series.filter(isOurs).flatMap(({ name, points }) => {

@@ -1,4 +1,7 @@
-/** `npm run bench:report`: measures, and generates docs/performance.md and its plots. See ../README.md. */
+/**
+ * `npm run bench:report`: measures, and generates docs/performance.md and its plots. See
+ * ../README.md.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

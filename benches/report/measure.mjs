@@ -1,4 +1,6 @@
-/** Measures each part in its own process, so that no part finds the memory that another has left. */
+/**
+ * Measures each part in its own process, so that no part finds the memory that another has left.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

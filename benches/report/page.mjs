@@ -1,4 +1,6 @@
-/** Fills in the tables of docs/performance.md. All figures are between markers, and none is typed. */
+/**
+ * Fills in the tables of docs/performance.md. All figures are between markers, and none is typed.
+ */
 import { tables } from './tables.mjs'
 
 const MARKED = /^(<!-- figures: ([a-z0-9-]+) -->\n).*?^(<!-- end -->\n)/gms

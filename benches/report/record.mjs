@@ -39,7 +39,12 @@ export function read(file) {
   return { parts: Object.fromEntries(known.map(([name, part]) => [name, slim({ ...shared, ...part })])) }
 }
 
-/** Merges records. If several contain a part, the last one wins. @param {readonly Record_[]} records @returns {Record_} */
+/**
+ * Merges records. If several contain a part, the last one wins.
+ *
+ * @param {readonly Record_[]} records
+ * @returns {Record_}
+ */
 export function merged(records) {
   const parts = Object.assign({}, ...records.map((record) => record.parts))
   return { parts: Object.fromEntries(PARTS.filter((name) => name in parts).map((name) => [name, parts[name]])) }

@@ -22,7 +22,8 @@ const STAY_MS = 1.5 * HORIZON_MS
 function serverSteps(pace: Pace, steps: readonly number[]): Promise<Row> {
   const promised = {
     errors: [],
-    // The limiter that counts has a window of a day, which ends when the clock steps ahead by a year.
+    // The limiter that counts has a window of a day, which ends when the clock steps ahead by a
+    // year.
     losesCount: true,
     losses: steps.filter((ahead, index) => ahead > (steps[index - 1] ?? 0)).length,
     timeOf: (unit: Unit) => trueTime(steps, unit),
@@ -47,7 +48,10 @@ async function admittedAgain({ load, note, expect }: Scene, ahead: number): Prom
   expect(ms <= most, `after a step to ${ahead} s calls are admitted again within ${most} ms`)
 }
 
-/** The time by this machine's clock: of all steps, the one that gives the time closest to the answer. */
+/**
+ * The time by this machine's clock. The step is unknown, so this takes the step that gives the
+ * time closest to the answer.
+ */
 function trueTime(steps: readonly number[], { at, heard }: Unit): number {
   const times = [0, ...steps].map((ahead) => at - ahead * 1e6)
   return times.reduce((best, time) => (Math.abs(time - heard) < Math.abs(best - heard) ? time : best))
@@ -66,7 +70,9 @@ const serverYear: Fault = {
   run: (pace) => serverSteps(pace, [YEAR, 0]),
 }
 
-/** The clock of each client at the start, and its steps, in seconds ahead of this machine's clock. */
+/**
+ * The clock of each client at the start, and its steps, in seconds ahead of this machine's clock.
+ */
 const CLIENTS: readonly { readonly ahead: number; readonly steps: readonly number[] }[] = [
   { ahead: 0, steps: [3_600, -3_600, 0] },
   { ahead: -3_600, steps: [] },

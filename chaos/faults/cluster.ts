@@ -223,8 +223,8 @@ const slowNode: Fault = {
     await slow.command('CONFIG', 'SET', 'cluster-announce-port', proxy.port)
     await announced(cluster, proxy.port)
     const nodes = cluster.nodes.map((node) => `127.0.0.1:${node === slow ? proxy.port : node.port}`)
-    // The busiest key is on the slow node. Its batches are sent one after the other, each takes 300 ms,
-    // and some calls may have too many calls before them.
+    // The busiest key is on the slow node. Its batches are sent one after the other, each takes 300
+    // ms, and some calls may have too many calls before them.
     const promised: Promised = { errors: AWAY, mustSee: [] }
     const setting = { options: { cluster: { nodes } }, timeoutMs: LONG_TIMEOUT_MS, promised }
     return await withLoad(pace, setting, async (scene) => {

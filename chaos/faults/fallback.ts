@@ -82,8 +82,8 @@ async function outage(pace: Pace, { onStoreFailure, errors, source, admits }: An
 const CALM_MS = 300
 
 /**
- * The time of the last call before the recovery that the store did not decide. Later failures come from
- * a busy machine.
+ * The time of the last call that the store did not decide before its recovery. Later failures are
+ * caused by a busy machine.
  */
 function lastOf(without: readonly number[], back: number): number {
   const later = without.filter((at) => at > back).sort((a, b) => a - b)
@@ -122,7 +122,9 @@ function admittedOf(reports: readonly GuardedReport[], limiter: keyof typeof SHA
   return all.filter((each) => source === undefined || each[1] === source).sort((a, b) => a[0] - b[0])
 }
 
-/** Checks the laws of the store, of each share, and of all together. Uncounted calls have no law. */
+/**
+ * Checks the laws of the store, of each share, and of all together. Uncounted calls have no law.
+ */
 function judged(
   reports: readonly GuardedReport[],
   limiter: keyof typeof SHARED,

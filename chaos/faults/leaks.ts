@@ -99,7 +99,8 @@ const sentinel: Fault = {
   title: 'Sentinel: the master and the sentinels are killed and restarted 20 times under one store',
   isLong: true,
   run: async () => {
-    // No other master is elected, because it takes ten seconds each time until the old master follows.
+    // No other master is elected, because it takes ten seconds each time until the old master
+    // follows.
     await using group = await SentinelGroup.start({ downAfterMs: 60_000 })
     const [master] = group.servers as [RedisServer]
     const all = [master, ...group.sentinels]

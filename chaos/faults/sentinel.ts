@@ -72,8 +72,8 @@ const pause: Fault = {
       await elected(group, before, scene)
       await sleep(1_000)
       before.thaw()
-      // It now runs the commands that it had not read before the freeze, and nobody reads the results.
-      // Any later command would be a decision.
+      // It now runs the commands that it had not read before the freeze, and nobody reads the
+      // results. Any later command would be a decision.
       await sleep(200)
       const start = performance.now()
       await watchedForScripts(before, scene, 'thawed', () => sleep(pace.faultMs))

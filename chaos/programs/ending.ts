@@ -1,5 +1,5 @@
-// A process that ends with calls in flight: by itself, by process.exit(), or after it has terminated
-// its worker threads.
+// A process that ends with calls in flight: by itself, by process.exit(), or after it has
+// terminated its worker threads.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
@@ -33,8 +33,8 @@ async function main(): Promise<void> {
       await sleep(1)
     }
   }
-  // `ready` may have waited for the connection. The first call on an open connection makes the event
-  // loop watch it, with another socket.
+  // `ready` may have waited for the connection. The first call on an open connection makes the
+  // event loop watch it, with another socket.
   await until('a call is decided', () => limiter.take('first'))
   const before = sockets()
   const workers = how === 'terminate' ? Array.from({ length: WORKERS }, newWorker) : []

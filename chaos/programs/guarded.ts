@@ -1,4 +1,5 @@
-// A process that makes calls with `onStoreFailure` while the store is away, and reports the results.
+// A process that makes calls with `onStoreFailure` while the store is away, and reports the
+// results.
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Decision, type OnStoreFailure, RateLimiter, RedisStore, TollgateError } from 'tollgate'
@@ -25,7 +26,10 @@ export interface GuardedReport {
   readonly admitted: Readonly<Record<'window' | 'rate', readonly Admitted[]>>
   /** The number of decisions by source. */
   readonly sources: Readonly<Record<Decision['source'], number>>
-  /** Distinct times of calls that the store did not decide, by this machine's clock, in milliseconds. */
+  /**
+   * Distinct times of calls that the store did not decide, by this machine's clock, in
+   * milliseconds.
+   */
   readonly without: readonly number[]
 }
 

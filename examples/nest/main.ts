@@ -1,4 +1,5 @@
-// A Nest app: a guard for all routes, limits from the app's providers, and routes with other options.
+// A Nest app: a guard for all routes, limits from the app's providers, and routes with other
+// options.
 // Run it:  npx tsc -p examples/nest && node target/examples/nest/main.js   then   curl -i http://localhost:3000/words
 //   REDIS_URL=redis://localhost node target/examples/nest/main.js    counts in Redis, for any number of processes
 import 'reflect-metadata'

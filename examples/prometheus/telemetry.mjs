@@ -1,5 +1,5 @@
-// OpenTelemetry for this process. Import it before any instrumentation: until a MeterProvider is set,
-// the global one returns meters that do nothing.
+// OpenTelemetry for this process. Import it before any instrumentation: until a MeterProvider is
+// set, the global one returns meters that do nothing.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { metrics } from '@opentelemetry/api'

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The counted functions, by their names in callgrind: see main.rs, and src/binding/hot.rs. */
+/** The counted functions, by their names in callgrind: see main.rs, and src/node/hot.rs. */
 const COUNTED = 'guard::counted'
 const BOUND = 'tollgate::binding::hot::call'
 

@@ -6,7 +6,7 @@ import { calendarWindow, fixedWindow, gcra, RateLimiter, RedisStore } from 'toll
 
 /**
  * Units an hour: more than a round takes from any key, and few enough for tollgate's usual form of
- * a window in Redis (see lua/fixed_window.lua).
+ * a window in Redis (see lua/fixed_window/general.lua).
  */
 export const LIMIT = 8_000
 

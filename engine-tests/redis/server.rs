@@ -17,8 +17,8 @@ use tollgate::policy::execute::Execution;
 use tollgate::policy::multi_policy::Response;
 use tollgate::policy::policy_set::Policies;
 use tollgate::redis::{
-    Access, Address, Batch, CallError, Connection as StoreConnection, Credentials, Login, Patience,
-    Reply, Route, Script, Value,
+    Address, Batch, CallError, Connection as StoreConnection, Connector, Credentials,
+    CredentialsSource, Endpoint, HealthTimeouts, Reply, Script, Value,
 };
 
 /// Redis 6.2 knows no PEXPIRETIME, and no frozen time in scripts: there the time and what is left are
@@ -61,11 +61,11 @@ impl Folder {
     }
 
     /// The way to the server.
-    pub(crate) fn route(&self) -> Route {
-        let credentials = Credentials::Fixed(Login::default());
+    pub(crate) fn route(&self) -> Endpoint {
+        let credentials = CredentialsSource::Fixed(Credentials::default());
         let timeout = Duration::from_secs(1);
-        let access = Access { credentials, tls: None, database: 0, timeout };
-        Route::direct(Address::Unix(self.socket()), access)
+        let access = Connector { credentials, tls: None, database: 0, timeout };
+        Endpoint::direct(Address::Unix(self.socket()), access)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -243,8 +243,9 @@ pub(crate) fn program() -> OsString {
 }
 
 /// A connection of the store's, which takes a server to be down after half a second.
-pub(crate) fn opened(route: Route, runtime: &Runtime) -> StoreConnection {
-    let patience = Patience { away: PATIENCE, silent: PATIENCE, dead: 4 * PATIENCE };
+pub(crate) fn opened(route: Endpoint, runtime: &Runtime) -> StoreConnection {
+    let patience =
+        HealthTimeouts { disconnected: PATIENCE, unresponsive: PATIENCE, dead: 4 * PATIENCE };
     StoreConnection::open(route, patience, runtime.handle(), |_| {})
 }
 

@@ -29,16 +29,16 @@ pub use batch::partition::{Part, Split};
 pub use batch::policy_registry::noted_name;
 pub use batch::script_call::{Answer, Failure, Job};
 #[cfg(feature = "redis")]
-pub use cluster::{Cluster, Settled};
+pub use cluster::{AnsweredCalls, Cluster};
 pub use codec::reply::{CallError, Entry, Reply, Value};
 pub use codec::{Left, text};
 #[cfg(feature = "redis")]
 pub use connection::{
-    About, Access, Address, Connection, Credentials, Health, Identity, Login, Logins, Patience,
-    Route, Sentinels, Tls, Warning,
+    Address, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource, Endpoint,
+    Health, HealthTimeouts, Identity, SentinelClient, ServerInfo, StoreWarning, Tls,
 };
 #[cfg(feature = "redis")]
-pub use inline_io::socket_handle::LinkSocket;
+pub use inline_io::socket_handle::SocketHandle;
 pub use inspect::{Facts, Raw, Shape, StoredExtras, StoredName, TAGS, shape_of};
 #[cfg(feature = "redis")]
 pub use inspect::{Holds, Read, Reader};

@@ -3,8 +3,8 @@
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::cluster::{Cluster, Settled};
-use super::connection::{Connection, Health, LinkSocket};
+use super::cluster::{AnsweredCalls, Cluster};
+use super::connection::{Connection, Health, SocketHandle};
 use crate::redis::batch::flush::Round;
 use crate::time::Micros;
 
@@ -25,11 +25,11 @@ impl Remote {
         round: Round,
         clock: impl Fn() -> Micros + Send + Sync + 'static,
         deadline: Instant,
-        hear: impl Fn(&[Settled<'_>]) + Send + Sync + 'static,
+        hear: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
     ) {
         match self {
             Self::Server(server) => server.decide(round, clock, deadline, move |round, answers| {
-                hear(&[Settled { round, answers, calls: None }]);
+                hear(&[AnsweredCalls { flush: round, answers, calls: None }]);
             }),
             Self::Cluster(cluster) => cluster.decide(round, clock, deadline, hear),
         }
@@ -44,19 +44,19 @@ impl Remote {
         }
     }
 
-    /// The socket of the link to one server, if there is one that can be watched: see [`Connection::link_socket`].
+    /// The socket of the link to one server, if there is one that can be watched: see [`Connection::socket_handle`].
     #[must_use]
-    pub fn link_socket(&self) -> Option<LinkSocket> {
+    pub fn socket_handle(&self) -> Option<SocketHandle> {
         match self {
-            Self::Server(server) => server.link_socket(),
+            Self::Server(server) => server.socket_handle(),
             Self::Cluster(_) => None,
         }
     }
 
     /// Reads what has come over it, and settles what it answers, on this thread.
-    pub fn look(&self, socket: &LinkSocket) {
+    pub fn read_inline(&self, socket: &SocketHandle) {
         match self {
-            Self::Server(server) => server.look(socket),
+            Self::Server(server) => server.read_inline(socket),
             Self::Cluster(_) => {}
         }
     }

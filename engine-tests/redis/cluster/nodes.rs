@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use redis::{Client, Cmd, Connection, FromRedisValue, RedisResult};
 use tokio::runtime::Runtime;
-use tollgate::redis::{Access, Address, Cluster, Credentials, Login, Patience, SLOTS, slot_of};
+use tollgate::redis::{
+    Address, Cluster, Connector, Credentials, CredentialsSource, HealthTimeouts, SLOTS, slot_of,
+};
 
 use crate::redis::server::{Folder, program};
 
@@ -168,9 +170,13 @@ impl Nodes {
     /// The store, which knows the first node only.
     pub(crate) fn opened(&self, runtime: &Runtime, timeout: Duration) -> Cluster {
         let second = Duration::from_secs(1);
-        let credentials = Credentials::Fixed(Login::default());
-        let access = Access { credentials, tls: None, database: 0, timeout: second };
-        let patience = Patience { away: timeout, silent: timeout, dead: second.max(timeout) };
+        let credentials = CredentialsSource::Fixed(Credentials::default());
+        let access = Connector { credentials, tls: None, database: 0, timeout: second };
+        let patience = HealthTimeouts {
+            disconnected: timeout,
+            unresponsive: timeout,
+            dead: second.max(timeout),
+        };
         Cluster::open(vec![self.masters[0].address()], access, patience, runtime.handle(), |_| {})
     }
 

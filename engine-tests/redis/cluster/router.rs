@@ -11,7 +11,7 @@ use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::key::Key;
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{Batch, Cluster, Failure, Names, Round, Settled, Unanswered, slot_of};
+use tollgate::redis::{AnsweredCalls, Batch, Cluster, Failure, Names, Round, Unanswered, slot_of};
 
 use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
 use crate::redis::cluster::nodes::{Nodes, until};
@@ -100,8 +100,8 @@ pub(super) fn decide(
 ) -> mpsc::Receiver<Outcome> {
     let (sender, outcomes) = mpsc::channel();
     let begun = Instant::now();
-    let hear = move |parts: &[Settled<'_>]| {
-        for Settled { round, answers, calls } in parts {
+    let hear = move |parts: &[AnsweredCalls<'_>]| {
+        for AnsweredCalls { flush: round, answers, calls } in parts {
             let mut calls = calls.expect("parts say whose they are").iter();
             round.settle(answers, |one| {
                 let call = *calls.next().unwrap() as usize;

@@ -11,7 +11,7 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use tokio::sync::{oneshot, watch};
 
 use crate::node::redis::limiter::locked;
-use crate::redis::{Health, Login, Logins, Warning};
+use crate::redis::{Credentials, CredentialsProvider, Health, StoreWarning};
 
 /// JavaScript's function that hears notices: a kind, and words. It does not keep the process alive.
 type Hear = ThreadsafeFunction<Notice, (), NoticeArguments, Status, false, true>;
@@ -34,7 +34,7 @@ pub(crate) struct Notices {
 #[derive(Default)]
 struct Asked {
     next: u32,
-    waiting: HashMap<u32, oneshot::Sender<std::result::Result<Login, String>>>,
+    waiting: HashMap<u32, oneshot::Sender<std::result::Result<Credentials, String>>>,
 }
 
 impl Notices {
@@ -67,9 +67,9 @@ impl Notices {
     }
 
     /// Says what should not remain as it is.
-    pub(crate) fn warn(&self, warning: Warning) {
+    pub(crate) fn warn(&self, warning: StoreWarning) {
         match warning {
-            Warning::Evicting(policy) => self.say("evicting", vec![policy]),
+            StoreWarning::Evicting(policy) => self.say("evicting", vec![policy]),
         }
     }
 
@@ -79,7 +79,7 @@ impl Notices {
     }
 
     /// Takes a login that was asked for, or why there is none.
-    pub(crate) fn answer(&self, number: u32, login: std::result::Result<Login, String>) {
+    pub(crate) fn answer(&self, number: u32, login: std::result::Result<Credentials, String>) {
         if let Some(waiting) = locked(&self.asked).waiting.remove(&number) {
             // Whoever asked has given up.
             let _unheard = waiting.send(login);
@@ -87,8 +87,8 @@ impl Notices {
     }
 }
 
-impl Logins for Notices {
-    fn ask(&self) -> BoxFuture<'static, std::result::Result<Login, String>> {
+impl CredentialsProvider for Notices {
+    fn credentials(&self) -> BoxFuture<'static, std::result::Result<Credentials, String>> {
         let (answer, answered) = oneshot::channel();
         let number = {
             let mut asked = locked(&self.asked);

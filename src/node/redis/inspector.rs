@@ -16,7 +16,9 @@ use tokio::sync::Mutex;
 
 use crate::node::redis::store::runtime;
 use crate::node::redis::target::RedisTarget;
-use crate::redis::{Address, Facts, Login, Logins, Read, Reader, StoredName, TAGS};
+use crate::redis::{
+    Address, Credentials, CredentialsProvider, Facts, Read, Reader, StoredName, TAGS,
+};
 
 type ToldArguments = FnArgs<(u32, RedisRead)>;
 /// Tells JavaScript what was read. It does not keep the process alive: who waits does.
@@ -291,8 +293,8 @@ fn double(number: u64) -> f64 {
 /// Asks nobody who comes: the command line knows.
 struct Nobody;
 
-impl Logins for Nobody {
-    fn ask(&self) -> BoxFuture<'static, std::result::Result<Login, String>> {
+impl CredentialsProvider for Nobody {
+    fn credentials(&self) -> BoxFuture<'static, std::result::Result<Credentials, String>> {
         async { Err("nobody tells the login".to_owned()) }.boxed()
     }
 }

@@ -19,7 +19,7 @@ use crate::node::redis::limiter::locked;
 use crate::node::redis::responses::{Heard, SettleArguments};
 #[cfg(unix)]
 use crate::node::uv::Poll;
-use crate::redis::{LinkSocket, Remote};
+use crate::redis::{Remote, SocketHandle};
 
 thread_local! {
     /// What is heard while this thread looks.
@@ -70,7 +70,7 @@ pub(crate) struct Listener {
 
 /// The socket that is listened to.
 struct Listening {
-    socket: LinkSocket,
+    socket: SocketHandle,
     poll: Poll,
     is_started: Cell<bool>,
 }
@@ -93,11 +93,11 @@ impl Listener {
 
     /// From now on answers are read here, if the link's socket can be watched.
     pub(crate) fn listen(self: &Rc<Self>) {
-        let Some(socket) = locked(&self.remote).as_ref().and_then(Remote::link_socket) else {
+        let Some(socket) = locked(&self.remote).as_ref().and_then(Remote::socket_handle) else {
             return;
         };
         let mut listening = self.listening.borrow_mut();
-        if listening.as_ref().is_none_or(|old| !old.socket.is_of_same_link(&socket)) {
+        if listening.as_ref().is_none_or(|old| !old.socket.is_same_session(&socket)) {
             *listening = None;
             *listening = self.listening_to(socket);
         }
@@ -118,12 +118,12 @@ impl Listener {
     }
 
     #[cfg(not(unix))]
-    fn listening_to(self: &Rc<Self>, _socket: LinkSocket) -> Option<Listening> {
+    fn listening_to(self: &Rc<Self>, _socket: SocketHandle) -> Option<Listening> {
         None
     }
 
     #[cfg(unix)]
-    fn listening_to(self: &Rc<Self>, socket: LinkSocket) -> Option<Listening> {
+    fn listening_to(self: &Rc<Self>, socket: SocketHandle) -> Option<Listening> {
         let duplicate = socket.duplicate().ok()?;
         let hook = Rc::new(Hook::default());
         let (weak, closed) = (Rc::downgrade(self), Rc::clone(&hook));
@@ -153,7 +153,7 @@ impl Listener {
         };
         let heard = heard_in(|| {
             if let Some(remote) = &*locked(&self.remote) {
-                remote.look(&socket);
+                remote.read_inline(&socket);
             }
         });
         for heard in heard {

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::{Float64Array, FnArgs, Uint32Array};
 
 use crate::abi::responses::Answers;
-use crate::redis::Settled;
+use crate::redis::AnsweredCalls;
 
 /// What JavaScript is told of a round: its number, the answers, the texts of failures, and the numbers of the calls, if
 /// these are not all.
@@ -25,10 +25,10 @@ impl Heard {
 }
 
 /// What became of the calls of parts of a round, in order.
-pub(crate) fn of_parts(parts: &[Settled<'_>]) -> Answers {
-    let mut all = Answers::with_room_for(parts.iter().map(|part| part.round.len()).sum());
+pub(crate) fn of_parts(parts: &[AnsweredCalls<'_>]) -> Answers {
+    let mut all = Answers::with_room_for(parts.iter().map(|part| part.flush.len()).sum());
     let mut details = Vec::new();
-    for Settled { round, answers, .. } in parts {
+    for AnsweredCalls { flush: round, answers, .. } in parts {
         let mut takes = round.takes();
         round.settle(answers, |performed| {
             all.push(performed, takes.next() == Some(true), &mut details);

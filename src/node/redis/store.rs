@@ -28,7 +28,7 @@ use crate::node::redis::responses::{self, Heard, SettleArguments};
 use crate::node::redis::target::RedisTarget;
 use crate::node::whole;
 use crate::prefixes::Prefixes;
-use crate::redis::{self, Login, Remote, Round, Settled, Value};
+use crate::redis::{self, AnsweredCalls, Credentials, Remote, Round, Value};
 
 static RUNTIME: OnceCell<Handle> = OnceCell::new();
 
@@ -168,7 +168,7 @@ impl RedisStore {
     pub fn note_policies(&self, prefix: String, text: String, lasting_ms: f64, timeout_ms: f64) {
         let notices = self.notices.clone();
         let round = Round::noting(&prefix, &text, whole(lasting_ms));
-        let hear = move |parts: &[Settled<'_>]| {
+        let hear = move |parts: &[AnsweredCalls<'_>]| {
             let answers = parts.iter().flat_map(|part| part.answers);
             for texts in answers.filter_map(|answer| answer.as_ref().ok()) {
                 notices.noted(prefix.clone(), texts.iter().filter_map(text_of).collect());
@@ -194,7 +194,7 @@ impl RedisStore {
         password: Option<String>,
         failed: Option<String>,
     ) {
-        let login = failed.map_or(Ok(Login { username, password }), Err);
+        let login = failed.map_or(Ok(Credentials { username, password }), Err);
         self.notices.answer(number, login);
     }
 
@@ -209,7 +209,7 @@ impl RedisStore {
 
     fn send(&self, round: u32, calls: Round, timeout_ms: f64) {
         let settle = Arc::clone(&self.settle);
-        let settle = move |parts: &[Settled<'_>]| {
+        let settle = move |parts: &[AnsweredCalls<'_>]| {
             let read = AssertUnwindSafe(|| responses::of_parts(parts));
             // No answers at all say that the engine has a defect.
             let answers = catch_unwind(read).unwrap_or_default();
@@ -229,7 +229,7 @@ impl RedisStore {
             }
             None => {
                 let answers = vec![Err(redis::Failure::Closed); calls.jobs().len()];
-                settle(&[Settled { round: &calls, answers: &answers, calls: None }]);
+                settle(&[AnsweredCalls { flush: &calls, answers: &answers, calls: None }]);
             }
         }
     }

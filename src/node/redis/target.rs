@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 
 use crate::node::whole;
 use crate::redis::{
-    Access, Address, Cluster, Connection, Credentials, Identity, Login, Logins, Patience, Reader,
-    Remote, Route, Sentinels, Tls, Warning,
+    Address, Cluster, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource,
+    Endpoint, HealthTimeouts, Identity, Reader, Remote, SentinelClient, StoreWarning, Tls,
 };
 
 /// Where Redis is, and how it is reached. TypeScript has checked it.
@@ -73,9 +73,9 @@ impl RedisTarget {
     /// Begins to connect. Throws what is wrong with the certificates.
     pub(crate) fn open(
         self,
-        logins: impl Logins + 'static,
+        logins: impl CredentialsProvider + 'static,
         runtime: &Handle,
-        warn: impl Fn(Warning) + Send + Sync + 'static,
+        warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Result<Remote> {
         let patience = self.patience();
         if !self.cluster {
@@ -87,7 +87,7 @@ impl RedisTarget {
     }
 
     /// A reader of what is there, which connects when it is asked. Throws what is wrong with the certificates.
-    pub(crate) fn reader(self, logins: impl Logins + 'static) -> Result<Reader> {
+    pub(crate) fn reader(self, logins: impl CredentialsProvider + 'static) -> Result<Reader> {
         if !self.cluster {
             return self.route(logins).map(Reader::by_route);
         }
@@ -96,14 +96,17 @@ impl RedisTarget {
     }
 
     /// The nodes of the cluster, and how they are reached.
-    fn seeds(self, logins: impl Logins + 'static) -> Result<(Vec<Address>, Access)> {
+    fn seeds(
+        self,
+        logins: impl CredentialsProvider + 'static,
+    ) -> Result<(Vec<Address>, Connector)> {
         let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
         let access = self.access.access(timeout, Arc::new(logins))?;
         Ok((self.addresses.into_iter().map(RedisAddress::address).collect(), access))
     }
 
     /// The way to the server.
-    fn route(self, logins: impl Logins + 'static) -> Result<Route> {
+    fn route(self, logins: impl CredentialsProvider + 'static) -> Result<Endpoint> {
         let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
         let logins = Arc::new(logins);
         let access = self.access.access(timeout, logins.clone())?;
@@ -113,19 +116,19 @@ impl RedisTarget {
                 Some(own) => own.access(timeout, logins)?,
                 None => access.clone(),
             };
-            let sentinels = Sentinels::new(addresses.collect(), master, of_sentinels);
-            return Ok(Route::master(sentinels, access));
+            let sentinels = SentinelClient::new(addresses.collect(), master, of_sentinels);
+            return Ok(Endpoint::master(sentinels, access));
         }
         let address =
             addresses.next().ok_or_else(|| Error::new(Status::InvalidArg, "has no address"))?;
-        Ok(Route::direct(address, access))
+        Ok(Endpoint::direct(address, access))
     }
 
     /// How long a server may be away or silent. A call that began with the outage has then had its time.
-    fn patience(&self) -> Patience {
+    fn patience(&self) -> HealthTimeouts {
         let call = Duration::from_millis(whole(self.command_timeout_ms));
         let connect = Duration::from_millis(whole(self.connect_timeout_ms));
-        Patience { away: call, silent: call, dead: call.max(connect) }
+        HealthTimeouts { disconnected: call, unresponsive: call, dead: call.max(connect) }
     }
 }
 
@@ -141,14 +144,17 @@ impl RedisAddress {
 
 impl RedisAccess {
     #[allow(clippy::cast_possible_truncation, reason = "a small whole number")]
-    fn access(self, timeout: Duration, logins: Arc<dyn Logins>) -> Result<Access> {
+    fn access(self, timeout: Duration, logins: Arc<dyn CredentialsProvider>) -> Result<Connector> {
         let credentials = if self.asks {
-            Credentials::Asked(logins)
+            CredentialsSource::Provider(logins)
         } else {
-            Credentials::Fixed(Login { username: self.username, password: self.password })
+            CredentialsSource::Fixed(Credentials {
+                username: self.username,
+                password: self.password,
+            })
         };
         let tls = self.tls.map(RedisTls::tls).transpose()?;
-        Ok(Access { credentials, tls, database: self.database as i64, timeout })
+        Ok(Connector { credentials, tls, database: self.database as i64, timeout })
     }
 }
 

@@ -1,8 +1,7 @@
-//! Redis Cluster: which node decides, and what to do when that is another.
+//! Redis Cluster: sends calls to the nodes that own their slots, and follows slots that move.
 //!
-//! The router splits rounds by slot and sends the parts to the nodes that own the slots, follows the
-//! slots when they move, and tells what became of the parts as the nodes answer: a slow node delays only
-//! its own keys.
+//! The router splits each flush by slot, sends the parts to the slots' owners, and reports results
+//! as the nodes answer. So a slow node delays only the keys of its own slots.
 
 mod node;
 mod node_request;
@@ -15,5 +14,5 @@ mod topology;
 
 pub(crate) use slot_map::SlotMap;
 
-pub use slot_request::Settled;
+pub use slot_request::AnsweredCalls;
 pub use store::Cluster;

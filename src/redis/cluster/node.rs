@@ -1,4 +1,4 @@
-//! A node of the cluster: the link to it, and how it stands.
+//! A node of the cluster: its connection, and its availability.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,144 +9,146 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::redis::connection::{
-    About, Access, Address, Health, Link, Links, Patience, Route, ServerTime, Warning, keeper,
+    Address, ConnectionState, Connector, Endpoint, Health, HealthTimeouts, ServerInfo, ServerTime,
+    StateSubscriber, StoreWarning, reconnector,
 };
 
-/// A node that has answered nothing for so long, while it was asked, may be away.
-const SILENCE: Duration = Duration::from_millis(250);
+/// After this time without an answer to any request in flight, a node may be unreachable.
+const SILENCE_LIMIT: Duration = Duration::from_millis(250);
 
-/// How nodes are reached, and who hears what should not remain as it is.
+/// The options for connecting to nodes, and the receiver of warnings.
 #[derive(Clone)]
-pub(crate) struct Connector {
-    pub(crate) access: Access,
-    pub(crate) patience: Patience,
-    warn: Arc<dyn Fn(Warning) + Send + Sync>,
+pub(crate) struct NodeConfig {
+    pub(crate) connector: Connector,
+    pub(crate) timeouts: HealthTimeouts,
+    warn: Arc<dyn Fn(StoreWarning) + Send + Sync>,
 }
 
-impl Connector {
-    /// What several nodes have in common is said once.
+impl NodeConfig {
+    /// `warn` is called once for equal warnings of several nodes.
     pub(crate) fn new(
-        access: Access,
-        patience: Patience,
-        warn: impl Fn(Warning) + Send + Sync + 'static,
+        connector: Connector,
+        timeouts: HealthTimeouts,
+        warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Self {
-        let said = Mutex::new(Vec::new());
-        let warn = move |warning: Warning| {
-            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-            if !said.contains(&warning) {
-                said.push(warning.clone());
+        let reported = Mutex::new(Vec::new());
+        let warn = move |warning: StoreWarning| {
+            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if !reported.contains(&warning) {
+                reported.push(warning.clone());
                 warn(warning);
             }
         };
-        Self { access, patience, warn: Arc::new(warn) }
+        Self { connector, timeouts, warn: Arc::new(warn) }
     }
 }
 
-/// Whether a node can be asked.
-pub(crate) enum Reach {
-    /// It can.
+/// Whether requests can be sent to a node, or to the cluster.
+pub(crate) enum Availability {
+    /// Requests can be sent.
     Up,
-    /// It cannot just now, and why.
-    Away(Arc<str>),
-    /// Nothing can be hoped for by waiting, and why.
+    /// Requests must wait, for this reason.
+    Disconnected(Arc<str>),
+    /// Requests fail immediately, for this reason.
     Down(Arc<str>),
 }
 
-/// A node and the link to it, which is kept up until this is dropped.
-pub(crate) struct Node {
-    links: Links,
+/// A node with its connection, which reconnects until this is dropped.
+pub(crate) struct ClusterNode {
+    state: StateSubscriber,
     health: watch::Receiver<Health>,
-    keeper: JoinHandle<()>,
+    reconnector: JoinHandle<()>,
     pub(crate) server_time: ServerTime,
-    /// When it was asked first of what it has not answered, as far as it has answered nothing since.
-    asked_at: Option<Instant>,
-    pub(crate) under_way: usize,
+    /// The time since which requests are in flight without any answer.
+    waiting_since: Option<Instant>,
+    pub(crate) in_flight: usize,
     pub(crate) used_at: Instant,
-    /// Ends with the node: requests do not wait for it then.
-    left: watch::Sender<()>,
+    /// Closes when the node is dropped, which ends the wait of its requests.
+    removed: watch::Sender<()>,
 }
 
-impl Node {
-    /// Begins to connect.
-    pub(crate) fn open(address: &Address, connector: &Connector) -> Self {
-        let Connector { access, patience, warn } = connector.clone();
-        let route = Route::direct(address.clone(), access);
-        let (keeper, links, health) = keeper(route, patience, move |warning| warn(warning));
+impl ClusterNode {
+    /// Starts to connect.
+    pub(crate) fn open(address: &Address, config: &NodeConfig) -> Self {
+        let NodeConfig { connector, timeouts, warn } = config.clone();
+        let endpoint = Endpoint::direct(address.clone(), connector);
+        let (reconnector, state, health) =
+            reconnector(endpoint, timeouts, move |warning| warn(warning));
         Self {
-            links,
+            state,
             health,
-            keeper: tokio::spawn(keeper.run()),
+            reconnector: tokio::spawn(reconnector.run()),
             server_time: ServerTime::default(),
-            asked_at: None,
-            under_way: 0,
+            waiting_since: None,
+            in_flight: 0,
             used_at: Instant::now(),
-            left: watch::Sender::new(()),
+            removed: watch::Sender::new(()),
         }
     }
 
-    /// Ends when the node is dropped.
-    pub(crate) fn left(&self) -> watch::Receiver<()> {
-        self.left.subscribe()
+    /// A channel that closes when the node is dropped.
+    pub(crate) fn removed(&self) -> watch::Receiver<()> {
+        self.removed.subscribe()
     }
 
-    /// Whether it can be asked.
-    pub(crate) fn reach(&self) -> Reach {
-        match self.links.now() {
-            Link::Up(..) => Reach::Up,
-            Link::Away(why) => Reach::Away(why),
-            Link::Down(why) => Reach::Down(why),
+    /// Whether requests can be sent to the node.
+    pub(crate) fn availability(&self) -> Availability {
+        match self.state.current() {
+            ConnectionState::Up(..) => Availability::Up,
+            ConnectionState::Disconnected(why) => Availability::Disconnected(why),
+            ConnectionState::Down(why) => Availability::Down(why),
         }
     }
 
-    /// The link, with its number.
-    pub(crate) fn link(&self) -> Option<(MultiplexedConnection, u64)> {
-        match self.links.now() {
-            Link::Up(line, number) => Some((line.connection, number)),
-            Link::Away(_) | Link::Down(_) => None,
+    /// The session's connection, and its id.
+    pub(crate) fn session(&self) -> Option<(MultiplexedConnection, u64)> {
+        match self.state.current() {
+            ConnectionState::Up(session, id) => Some((session.connection, id)),
+            ConnectionState::Disconnected(_) | ConnectionState::Down(_) => None,
         }
     }
 
-    /// What it tells of itself, if it is up.
-    pub(crate) fn about(&self) -> Option<Arc<About>> {
+    /// The node's address and version, if it is up.
+    pub(crate) fn info(&self) -> Option<Arc<ServerInfo>> {
         match &*self.health.borrow() {
-            Health::Up(about) => Some(Arc::clone(about)),
+            Health::Up(info) => Some(Arc::clone(info)),
             _ => None,
         }
     }
 
-    /// Whether it can be asked, and answers.
-    pub(crate) fn is_well(&self, now: Instant) -> bool {
-        let is_slow = self.asked_at.is_some_and(|asked| now > asked + SILENCE);
-        matches!(self.reach(), Reach::Up) && !is_slow
+    /// Whether the node is up, and has answered recently if requests are in flight.
+    pub(crate) fn is_healthy(&self, now: Instant) -> bool {
+        let is_slow = self.waiting_since.is_some_and(|since| now > since + SILENCE_LIMIT);
+        matches!(self.availability(), Availability::Up) && !is_slow
     }
 
-    pub(crate) fn asked(&mut self, now: Instant) {
-        self.under_way += 1;
+    pub(crate) fn on_request_sent(&mut self, now: Instant) {
+        self.in_flight += 1;
         self.used_at = now;
-        self.asked_at.get_or_insert(now);
+        self.waiting_since.get_or_insert(now);
     }
 
-    /// It has answered, or a request has had all of its time.
-    pub(crate) fn done(&mut self, has_answered: bool) {
-        // It may be another than the one that was asked, at the same address.
-        self.under_way = self.under_way.saturating_sub(1);
-        if self.under_way == 0 {
-            self.asked_at = None;
-        } else if has_answered {
-            self.asked_at = Some(Instant::now());
+    /// A request was answered, has reached its deadline, or failed.
+    pub(crate) fn on_request_done(&mut self, is_answered: bool) {
+        // The request may have been sent to an earlier node with the same address.
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.in_flight == 0 {
+            self.waiting_since = None;
+        } else if is_answered {
+            self.waiting_since = Some(Instant::now());
         }
-        if !has_answered {
-            self.links.suspect();
+        if !is_answered {
+            self.state.request_health_check();
         }
     }
 
-    pub(crate) fn broke(&mut self, link: u64) {
-        self.links.report(link);
+    pub(crate) fn report_broken(&mut self, session_id: u64) {
+        self.state.report_broken(session_id);
     }
 }
 
-impl Drop for Node {
+impl Drop for ClusterNode {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.reconnector.abort();
     }
 }

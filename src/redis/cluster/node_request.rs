@@ -1,4 +1,4 @@
-//! What goes to a node and comes back.
+//! A request to one node of a cluster, and its replies.
 
 use std::sync::Arc;
 
@@ -8,79 +8,81 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::redis::batch::script_call::Answer;
-use crate::redis::cluster::slot_map::told;
-use crate::redis::cluster::slot_request::Piece;
-use crate::redis::connection::{Address, ServerTime, Verdict, command, refused, verdict};
+use crate::redis::cluster::slot_map::parse_address;
+use crate::redis::cluster::slot_request::SlotRequest;
+use crate::redis::connection::{Address, RetryMethod, ServerTime, command, refusal, retry_method};
 
-/// Pieces that go to a node together.
-pub(crate) struct Request {
+/// Slot requests that are sent to a node as one pipeline.
+pub(crate) struct NodeRequest {
     pub(crate) node: Address,
     pub(crate) deadline: Instant,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) slot_requests: Vec<SlotRequest>,
 }
 
-/// A request that has been sent, and what came of it.
-pub(crate) struct Sent {
-    pub(crate) request: Request,
-    pub(crate) link: u64,
-    /// One for each piece.
-    pub(crate) replies: Result<Vec<Reply>, Lost>,
+/// A request that was sent, the id of its session, and the replies.
+pub(crate) struct NodeRequestOutcome {
+    pub(crate) request: NodeRequest,
+    pub(crate) session_id: u64,
+    /// One reply for each slot request.
+    pub(crate) replies: Result<Vec<Reply>, NodeError>,
 }
 
-/// Why there are no replies.
-pub(crate) enum Lost {
-    InTime,
+/// The reason why a request has no replies.
+pub(crate) enum NodeError {
+    TimedOut,
     Broken(Arc<str>),
-    /// Nobody waits for the node any more, which did not answer: another has its slots.
-    Left,
+    /// The node did not answer and was removed, because another node owns its slots now.
+    Removed,
 }
 
-/// What a node says of a piece.
+/// The reply of a node to a slot request.
 #[derive(Debug)]
-pub(crate) enum Said {
-    /// It has run, or never will.
+pub(crate) enum NodeReply {
+    /// The script has run, or never will.
     Answer(Answer),
-    /// It has not run: the node does not know the script.
-    Unknown,
-    /// It has not run: another node owns the slot.
+    /// The script has not run: the node does not know it.
+    UnknownScript,
+    /// The script has not run: another node owns the slot.
     Moved(Address),
-    /// It has not run: another node has the keys, this once.
+    /// The script has not run: another node has the keys, for this request only.
     Ask(Address),
-    /// It has not run: the keys are at two nodes.
-    Torn(Arc<str>),
-    /// It has not run: the node cannot run anything just now.
-    NotNow(Arc<str>),
-    /// It has not run: another that went with it could not be.
-    Held,
+    /// The script has not run: its keys are on two nodes while the slot migrates.
+    SlotMigrating(Arc<str>),
+    /// The script has not run: the node cannot run any script now.
+    Unavailable(Arc<str>),
+    /// The script has not run: another one in its transaction was rejected.
+    TransactionAborted,
 }
 
-impl Request {
-    /// Writes the request; what it gives back sends it, and waits for replies until `left` ends.
+impl NodeRequest {
+    /// Encodes the request. The returned future sends it, and waits for the replies until the
+    /// channel `removed` closes.
     pub(crate) fn send(
         mut self,
         mut connection: MultiplexedConnection,
-        link: u64,
-        mut left: watch::Receiver<()>,
+        session_id: u64,
+        mut removed: watch::Receiver<()>,
         server_time: &ServerTime,
-    ) -> impl Future<Output = Sent> + Send + use<> {
+    ) -> impl Future<Output = NodeRequestOutcome> + Send + use<> {
         let mut pipeline = redis::pipe();
-        // The source is large: it is sent once, and those behind it find the script.
-        let mut is_sent = false;
-        for group in self.pieces.chunk_by_mut(is_together) {
+        // The source is large: it is sent once, and the later script calls find the script.
+        let mut is_source_sent = false;
+        for group in self.slot_requests.chunk_by_mut(is_same_transaction) {
             let is_transaction = group.len() > 1;
             if is_transaction {
                 pipeline.add_command(redis::cmd("MULTI"));
             }
-            for piece in group {
-                if piece.ask.is_some() {
+            for request in group {
+                if request.ask.is_some() {
                     pipeline.add_command(redis::cmd("ASKING"));
                 }
-                let with_source = piece.with_source && !std::mem::replace(&mut is_sent, true);
-                let job = piece.job(server_time);
-                let with_source = with_source || job.script.is_rare();
+                let with_source =
+                    request.with_source && !std::mem::replace(&mut is_source_sent, true);
+                let call = request.script_call(server_time);
+                let with_source = with_source || call.script.is_rare();
                 pipeline.add_command(match with_source {
-                    true => command("EVAL", job.script.source(), job),
-                    false => command("EVALSHA", job.script.sha1(), job),
+                    true => command("EVAL", call.script.source(), call),
+                    false => command("EVALSHA", call.script.sha1(), call),
                 });
             }
             if is_transaction {
@@ -92,21 +94,21 @@ impl Request {
             let replies = tokio::select! {
                 biased;
                 sent = timeout_at(self.deadline, sending) => match sent {
-                    Ok(Ok(replies)) => Ok(self.replies(replies)),
-                    Ok(Err(error)) => Err(Lost::Broken(error.to_string().into())),
-                    Err(_) => Err(Lost::InTime),
+                    Ok(Ok(replies)) => Ok(self.script_replies(replies)),
+                    Ok(Err(error)) => Err(NodeError::Broken(error.to_string().into())),
+                    Err(_) => Err(NodeError::TimedOut),
                 },
-                Err(_) = left.changed() => Err(Lost::Left),
+                Err(_) = removed.changed() => Err(NodeError::Removed),
             };
-            Sent { request: self, link, replies }
+            NodeRequestOutcome { request: self, session_id, replies }
         }
     }
 
-    /// Those to the pieces alone.
-    fn replies(&self, replies: Vec<Reply>) -> Vec<Reply> {
+    /// The replies to the script calls, without those to MULTI, EXEC and ASKING.
+    fn script_replies(&self, replies: Vec<Reply>) -> Vec<Reply> {
         let mut replies = replies.into_iter();
-        let mut own = Vec::with_capacity(self.pieces.len());
-        for group in self.pieces.chunk_by(is_together) {
+        let mut own = Vec::with_capacity(self.slot_requests.len());
+        for group in self.slot_requests.chunk_by(is_same_transaction) {
             if group.len() == 1 && group[0].ask.is_some() {
                 let _asking = replies.next();
             }
@@ -116,47 +118,49 @@ impl Request {
             }
             let _multi = replies.next();
             let queued: Vec<_> = replies.by_ref().take(group.len()).collect();
-            own.extend(of_transaction(queued, replies.next().unwrap_or(Reply::Nil)));
+            own.extend(transaction_replies(queued, replies.next().unwrap_or(Reply::Nil)));
         }
         own
     }
 }
 
-/// Whether pieces go as one transaction: those of one slot run all, or none if the node sends one of them elsewhere.
-/// Otherwise one that shares some keys with an earlier one could be run before it.
-fn is_together(one: &Piece, other: &Piece) -> bool {
+/// Whether two slot requests belong to one transaction. Requests of one slot run all or none, even
+/// if the node redirects one of them. Otherwise a later request could run before an earlier one
+/// that shares keys with it.
+fn is_same_transaction(one: &SlotRequest, other: &SlotRequest) -> bool {
     one.slot == other.slot
 }
 
-/// What became of the commands of a transaction, by what was said when they were queued and then of all.
-fn of_transaction(queued: Vec<Reply>, all: Reply) -> Vec<Reply> {
-    match all {
+/// The replies to the commands of a transaction, from the replies when they were queued and the
+/// reply to EXEC.
+fn transaction_replies(queued: Vec<Reply>, exec: Reply) -> Vec<Reply> {
+    match exec {
         Reply::Array(results) if results.len() == queued.len() => results,
-        all => {
+        exec => {
             let is_queued =
                 |reply: &Reply| matches!(reply, Reply::SimpleString(text) if text == "QUEUED");
-            // Who may open no transaction has had each run by itself.
-            let of = |reply| if is_queued(&reply) { all.clone() } else { reply };
-            queued.into_iter().map(of).collect()
+            // If the user may not open a transaction, each command has run by itself.
+            let own_or_exec = |reply| if is_queued(&reply) { exec.clone() } else { reply };
+            queued.into_iter().map(own_or_exec).collect()
         }
     }
 }
 
-/// Reads what a node says of a piece.
-pub(crate) fn said(reply: Reply, node: &Address) -> Said {
-    let error = match verdict(reply) {
-        Verdict::Answer(answer) => return Said::Answer(answer),
-        Verdict::Unknown => return Said::Unknown,
-        Verdict::NotNow(why) => return Said::NotNow(why),
-        Verdict::Torn(why) => return Said::Torn(why),
-        Verdict::Elsewhere(error) => error,
+/// Classifies the reply of a node to a slot request.
+pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
+    let error = match retry_method(reply) {
+        RetryMethod::NoRetry(answer) => return NodeReply::Answer(answer),
+        RetryMethod::SendSource => return NodeReply::UnknownScript,
+        RetryMethod::WaitAndRetry(why) => return NodeReply::Unavailable(why),
+        RetryMethod::SlotMigrating(why) => return NodeReply::SlotMigrating(why),
+        RetryMethod::Redirect(error) => error,
     };
-    let elsewhere = error.redirect_node().and_then(|(text, _)| told(text, node));
-    match (error.kind(), elsewhere) {
-        (ErrorKind::Server(ServerErrorKind::ExecAbort), _) => Said::Held,
-        (ErrorKind::Server(ServerErrorKind::Moved), Some(address)) => Said::Moved(address),
-        (ErrorKind::Server(ServerErrorKind::Ask), Some(address)) => Said::Ask(address),
-        _ => Said::Answer(refused(&error)),
+    let target = error.redirect_node().and_then(|(text, _)| parse_address(text, node));
+    match (error.kind(), target) {
+        (ErrorKind::Server(ServerErrorKind::ExecAbort), _) => NodeReply::TransactionAborted,
+        (ErrorKind::Server(ServerErrorKind::Moved), Some(address)) => NodeReply::Moved(address),
+        (ErrorKind::Server(ServerErrorKind::Ask), Some(address)) => NodeReply::Ask(address),
+        _ => NodeReply::Answer(refusal(&error)),
     }
 }
 
@@ -164,46 +168,55 @@ pub(crate) fn said(reply: Reply, node: &Address) -> Said {
 mod tests {
     use super::*;
 
-    fn error(line: &str) -> Reply {
-        redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap()
+    fn error(text: &str) -> Reply {
+        redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap()
     }
 
     fn queued() -> Reply {
         Reply::SimpleString("QUEUED".into())
     }
 
-    /// What is said of each of a transaction's commands, shortly.
-    fn of(queued: Vec<Reply>, all: Reply) -> Vec<String> {
+    /// Short texts for the replies to the commands of a transaction.
+    fn texts(queued: Vec<Reply>, exec: Reply) -> Vec<String> {
         let node = Address::Tcp("a".into(), 1);
-        let replies = of_transaction(queued, all).into_iter();
-        let short = |said| match said {
-            Said::Answer(Ok(values)) => format!("{values:?}"),
-            Said::Answer(Err(failure)) => format!("{failure}"),
-            Said::Moved(to) => format!("moved to {to}"),
-            Said::Torn(_) => "torn".into(),
-            Said::Held => "held".into(),
-            Said::Unknown => "unknown".into(),
+        let replies = transaction_replies(queued, exec).into_iter();
+        let short = |reply| match reply {
+            NodeReply::Answer(Ok(values)) => format!("{values:?}"),
+            NodeReply::Answer(Err(failure)) => format!("{failure}"),
+            NodeReply::Moved(to) => format!("moved to {to}"),
+            NodeReply::SlotMigrating(_) => "slot migrating".into(),
+            NodeReply::TransactionAborted => "aborted".into(),
+            NodeReply::UnknownScript => "unknown script".into(),
             other => format!("{other:?}"),
         };
-        replies.map(|reply| short(said(reply, &node))).collect()
+        replies.map(|reply| short(node_reply(reply, &node))).collect()
     }
 
     #[test]
     fn all_of_a_transaction_run_or_none() {
         let ran = Reply::Array(vec![Reply::Array(vec![Reply::Int(1)]), Reply::Array(vec![])]);
-        assert_eq!(of(vec![queued(), queued()], ran), ["[Number(1)]", "[]"]);
+        assert_eq!(texts(vec![queued(), queued()], ran), ["[Number(1)]", "[]"]);
         let aborted = || error("EXECABORT Transaction discarded because of previous errors.");
         let one_moved = vec![queued(), error("MOVED 5 b:2")];
-        assert_eq!(of(one_moved, aborted()), ["held", "moved to b:2"]);
-        let torn = error("TRYAGAIN Multiple keys request during rehashing of slot");
-        assert_eq!(of(vec![queued(), queued()], torn), ["torn", "torn"]);
+        assert_eq!(texts(one_moved, aborted()), ["aborted", "moved to b:2"]);
+        let migrating = error("TRYAGAIN Multiple keys request during rehashing of slot");
+        assert_eq!(
+            texts(vec![queued(), queued()], migrating),
+            ["slot migrating", "slot migrating"]
+        );
         let forgotten = Reply::Array(vec![error("NOSCRIPT No matching script."); 2]);
-        assert_eq!(of(vec![queued(), queued()], forgotten), ["unknown", "unknown"]);
+        assert_eq!(
+            texts(vec![queued(), queued()], forgotten),
+            ["unknown script", "unknown script"]
+        );
     }
 
     #[test]
     fn without_a_transaction_each_has_an_answer_of_its_own() {
         let answers = vec![Reply::Array(vec![Reply::Int(1)]), error("MOVED 5 b:2")];
-        assert_eq!(of(answers, error("ERR EXEC without MULTI")), ["[Number(1)]", "moved to b:2"]);
+        assert_eq!(
+            texts(answers, error("ERR EXEC without MULTI")),
+            ["[Number(1)]", "moved to b:2"]
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Sends the parts of rounds to the nodes that own their slots, and follows the slots.
+//! Sends slot requests to the nodes that own their slots, and follows slots that move.
 //!
-//! One task does it all. What has surely not run goes again, in its slot's order, until its deadline: to
-//! the node that owns the slot then. What may have run is never sent again.
+//! One task does it all. A request that surely has not run is sent again until its deadline, in its
+//! slot's order, to the node that owns the slot then. A request that may have run is never sent
+//! again.
 
 use std::time::Duration;
 
@@ -10,64 +11,68 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::node::Reach;
-use super::topology::{Told, Topology};
+use super::node::Availability;
+use super::topology::{Topology, TopologyReport};
 use crate::redis::batch::script_call::Failure;
-use crate::redis::cluster::node_request::{Lost, Request, Said, Sent, said};
-use crate::redis::cluster::slot_queues::Lanes;
-use crate::redis::cluster::slot_request::{Piece, tell};
+use crate::redis::cluster::node_request::{
+    NodeError, NodeReply, NodeRequest, NodeRequestOutcome, node_reply,
+};
+use crate::redis::cluster::slot_queues::SlotQueues;
+use crate::redis::cluster::slot_request::{SlotRequest, report};
 use crate::redis::connection::{Address, Health};
 use crate::redis::slot::CROSS_SLOT;
 
-/// How long to wait before sending again what could not be run just now.
-const PAUSE: Duration = Duration::from_millis(25);
+/// The pause before a retry of a request that could not run.
+const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
-/// How often the nodes are looked after.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The interval of checks of the topology and of the nodes' health.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A piece that has been sent elsewhere so often has met nodes that do not agree: it pauses.
-const MOST_HOPS: u32 = 5;
+/// After more redirects than this, the nodes disagree about the owner: the request pauses.
+const MAX_REDIRECTS: u32 = 5;
 
-/// What has come about.
-enum Event {
-    Sent(Sent),
-    Told(Option<Told>),
+enum RouterEvent {
+    RequestDone(NodeRequestOutcome),
+    TopologyQueried(Option<TopologyReport>),
 }
 
 pub(crate) struct Router {
     topology: Topology,
-    lanes: Lanes,
-    events: FuturesUnordered<BoxFuture<'static, Event>>,
-    settled: Vec<Piece>,
-    /// What is to be sent.
-    requests: Vec<Request>,
+    queues: SlotQueues,
+    events: FuturesUnordered<BoxFuture<'static, RouterEvent>>,
+    /// The completed requests, which `send_and_report` reports.
+    completed: Vec<SlotRequest>,
+    /// The requests that `send_and_report` sends.
+    requests: Vec<NodeRequest>,
     health: watch::Sender<Health>,
 }
 
 impl Router {
     pub(crate) fn new(topology: Topology, health: watch::Sender<Health>) -> Self {
-        let (lanes, events) = (Lanes::default(), FuturesUnordered::new());
-        Self { topology, lanes, events, settled: Vec::new(), requests: Vec::new(), health }
+        let (queues, events) = (SlotQueues::default(), FuturesUnordered::new());
+        Self { topology, queues, events, completed: Vec::new(), requests: Vec::new(), health }
     }
 
-    /// Routes what comes until nobody sends any more.
-    pub(crate) async fn run(mut self, mut incoming: mpsc::UnboundedReceiver<Piece>) {
-        let mut look_at = Instant::now();
+    /// Routes requests until the sending end of `incoming` is dropped.
+    pub(crate) async fn run(mut self, mut incoming: mpsc::UnboundedReceiver<SlotRequest>) {
+        let mut check_at = Instant::now();
         loop {
             let now = Instant::now();
-            if now >= look_at {
-                self.look_after();
-                look_at = now + if self.lanes.has_parked() { PAUSE } else { LOOK_EVERY };
+            if now >= check_at {
+                self.check_cluster();
+                check_at =
+                    now + if self.queues.has_deferred() { RETRY_PAUSE } else { CHECK_INTERVAL };
             }
-            self.flush();
-            if self.lanes.has_parked() {
-                look_at = look_at.min(now + PAUSE);
+            self.send_and_report();
+            if self.queues.has_deferred() {
+                check_at = check_at.min(now + RETRY_PAUSE);
             }
-            let wake = self.lanes.next_deadline().map_or(look_at, |deadline| deadline.min(look_at));
+            let wake =
+                self.queues.next_deadline().map_or(check_at, |deadline| deadline.min(check_at));
             tokio::select! {
-                Some(event) = self.events.next(), if !self.events.is_empty() => self.happened(event),
-                round = incoming.recv() => match round {
-                    Some(round) => self.begin(round),
+                Some(event) = self.events.next(), if !self.events.is_empty() => self.on_event(event),
+                request = incoming.recv() => match request {
+                    Some(request) => self.accept(request),
                     None => return,
                 },
                 () = sleep_until(wake) => self.expire(),
@@ -75,260 +80,272 @@ impl Router {
         }
     }
 
-    /// Splits a round, and puts its pieces into their lanes.
-    fn begin(&mut self, round: Piece) {
-        let (pieces, crossing) = round.by_slot();
-        if let Some(crossing) = crossing {
-            self.fail(crossing, &Failure::Refused(CROSS_SLOT.into()));
+    /// Splits a request by slot, and adds the parts to the slots' queues.
+    fn accept(&mut self, request: SlotRequest) {
+        let (slot_requests, cross_slot) = request.by_slot();
+        if let Some(cross_slot) = cross_slot {
+            self.fail(cross_slot, &Failure::Refused(CROSS_SLOT.into()));
         }
-        for piece in pieces {
-            let slot = piece.slot;
-            if self.lanes.add(piece) {
+        for request in slot_requests {
+            let slot = request.slot;
+            if self.queues.enqueue(request) {
                 self.advance(slot);
             }
         }
     }
 
-    /// Sends the next pieces of a slot, if they can be sent; or has them wait.
+    /// Sends the next requests of a slot if possible; otherwise defers the slot.
     fn advance(&mut self, slot: u16) {
         let now = Instant::now();
-        if self.lanes.is_paused(slot, now) {
+        if self.queues.is_paused(slot, now) {
             return;
         }
         loop {
-            let mut pieces = self.lanes.start(slot, now);
-            let Some(first) = pieces.first_mut() else { return };
-            let way = self.way(first);
+            let mut requests = self.queues.start_next(slot, now);
+            let Some(first) = requests.first_mut() else { return };
+            let destination = self.destination(first);
             let (mut to_send, mut must_wait) = (Vec::new(), false);
-            for piece in pieces {
-                let is_in_time = now < piece.deadline();
-                let why = match &way {
+            for request in requests {
+                let is_in_time = now < request.deadline();
+                let why = match &destination {
                     Ok(_) if is_in_time => {
-                        to_send.push(piece);
+                        to_send.push(request);
                         continue;
                     }
-                    Err(Reach::Away(_) | Reach::Up) if is_in_time => {
-                        self.lanes.freed(slot, [piece]);
+                    Err(Availability::Disconnected(_) | Availability::Up) if is_in_time => {
+                        self.queues.complete(slot, [request]);
                         must_wait = true;
                         continue;
                     }
                     Ok(_) => "there was no time left to send it".into(),
-                    Err(Reach::Down(why) | Reach::Away(why)) => why.clone(),
-                    Err(Reach::Up) => "no node of the cluster owns the key's slot".into(),
+                    Err(Availability::Down(why) | Availability::Disconnected(why)) => why.clone(),
+                    Err(Availability::Up) => "no node of the cluster owns the key's slot".into(),
                 };
-                self.lanes.freed(slot, []);
-                self.fail(piece, &Failure::Unavailable(why));
+                self.queues.complete(slot, []);
+                self.fail(request, &Failure::Unavailable(why));
             }
             if must_wait {
-                self.lanes.park(slot, None);
+                self.queues.defer(slot, None);
                 return;
             }
-            if let (Ok(node), false) = (way, to_send.is_empty()) {
-                self.put(node, to_send);
+            if let (Ok(node), false) = (destination, to_send.is_empty()) {
+                self.add_to_node_request(node, to_send);
                 return;
             }
         }
     }
 
-    /// The node to which a piece can be sent now, or why there is none.
-    fn way(&mut self, piece: &mut Piece) -> Result<Address, Reach> {
-        // If the other node cannot be asked, the owner may know more by then.
-        if let Some(asked) = piece.ask.take() {
-            return match self.topology.node(&asked).reach() {
-                Reach::Up => {
-                    piece.ask = Some(asked.clone());
-                    Ok(asked)
+    /// The node to which a request can be sent now, or the reason why there is none.
+    /// [`Availability::Up`] means that no node owns the slot.
+    fn destination(&mut self, request: &mut SlotRequest) -> Result<Address, Availability> {
+        // If the node of the ASK redirect is not available, the next attempt goes to the slot's
+        // owner, whose reply may be different by then.
+        if let Some(ask) = request.ask.take() {
+            return match self.topology.node(&ask).availability() {
+                Availability::Up => {
+                    request.ask = Some(ask.clone());
+                    Ok(ask)
                 }
-                Reach::Away(why) | Reach::Down(why) => Err(Reach::Away(why)),
+                Availability::Disconnected(why) | Availability::Down(why) => {
+                    Err(Availability::Disconnected(why))
+                }
             };
         }
-        match self.topology.reach() {
-            Reach::Up => {}
-            away => return Err(away),
+        match self.topology.availability() {
+            Availability::Up => {}
+            unavailable => return Err(unavailable),
         }
-        let Some(owner) = self.topology.owner(piece.slot).cloned() else { return Err(Reach::Up) };
-        match self.topology.node(&owner).reach() {
-            Reach::Up => Ok(owner),
-            away => Err(away),
+        let Some(owner) = self.topology.owner(request.slot).cloned() else {
+            return Err(Availability::Up);
+        };
+        match self.topology.node(&owner).availability() {
+            Availability::Up => Ok(owner),
+            unavailable => Err(unavailable),
         }
     }
 
-    /// Puts pieces of a slot to others that go to the same node until the same time.
-    fn put(&mut self, node: Address, pieces: Vec<Piece>) {
-        let Some(deadline) = pieces.iter().map(Piece::deadline).max() else { return };
-        let same = |request: &&mut Request| request.deadline == deadline && request.node == node;
+    /// Adds requests of one slot to the request with the same node and deadline.
+    fn add_to_node_request(&mut self, node: Address, slot_requests: Vec<SlotRequest>) {
+        let Some(deadline) = slot_requests.iter().map(SlotRequest::deadline).max() else { return };
+        let same =
+            |request: &&mut NodeRequest| request.deadline == deadline && request.node == node;
         match self.requests.iter_mut().find(same) {
-            Some(request) => request.pieces.extend(pieces),
-            None => self.requests.push(Request { node, deadline, pieces }),
+            Some(request) => request.slot_requests.extend(slot_requests),
+            None => self.requests.push(NodeRequest { node, deadline, slot_requests }),
         }
     }
 
-    /// Sends and tells what there is.
-    fn flush(&mut self) {
+    /// Sends the collected requests, and reports the completed ones.
+    fn send_and_report(&mut self) {
         let now = Instant::now();
         for request in std::mem::take(&mut self.requests) {
             let node = self.topology.node(&request.node);
-            match node.link() {
-                Some((connection, link)) => {
-                    node.asked(now);
-                    let sending = request.send(connection, link, node.left(), &node.server_time);
-                    self.events.push(sending.map(Event::Sent).boxed());
+            match node.session() {
+                Some((connection, session_id)) => {
+                    node.on_request_sent(now);
+                    let removed = node.removed();
+                    let sending = request.send(connection, session_id, removed, &node.server_time);
+                    self.events.push(sending.map(RouterEvent::RequestDone).boxed());
                 }
-                // It has gone away this very moment.
+                // The session has broken since the destination was selected.
                 None => {
-                    for piece in request.pieces {
-                        let slot = piece.slot;
-                        self.lanes.freed(slot, [piece]);
-                        self.lanes.park(slot, None);
+                    for request in request.slot_requests {
+                        let slot = request.slot;
+                        self.queues.complete(slot, [request]);
+                        self.queues.defer(slot, None);
                     }
                 }
             }
         }
-        if !self.settled.is_empty() {
-            tell(std::mem::take(&mut self.settled));
+        if !self.completed.is_empty() {
+            report(std::mem::take(&mut self.completed));
         }
     }
 
-    fn happened(&mut self, event: Event) {
+    fn on_event(&mut self, event: RouterEvent) {
         match event {
-            Event::Sent(sent) => self.answered(sent),
-            Event::Told(told) => {
-                self.topology.told(told);
-                self.look_after();
+            RouterEvent::RequestDone(outcome) => self.on_request_done(outcome),
+            RouterEvent::TopologyQueried(report) => {
+                self.topology.apply(report);
+                self.check_cluster();
             }
         }
     }
 
-    /// Takes what came of a request.
-    fn answered(&mut self, sent: Sent) {
-        let Sent { request: Request { node: address, pieces, .. }, link, replies } = sent;
+    fn on_request_done(&mut self, outcome: NodeRequestOutcome) {
+        let NodeRequestOutcome { request, session_id, replies } = outcome;
+        let NodeRequest { node: address, slot_requests, .. } = request;
         if let Some(node) = self.topology.nodes.get_mut(&address) {
-            node.done(replies.is_ok());
-            if let Err(Lost::Broken(_)) = &replies {
-                node.broke(link);
+            node.on_request_done(replies.is_ok());
+            if let Err(NodeError::Broken(_)) = &replies {
+                node.report_broken(session_id);
             }
         }
         let replies = match replies {
             Ok(replies) => replies,
-            Err(lost) => {
-                self.topology.doubt();
-                let failure = match lost {
-                    Lost::InTime => Failure::TimedOut,
-                    Lost::Left => Failure::Broken("another node has taken its slots".into()),
-                    Lost::Broken(why) => Failure::Broken(why),
+            Err(error) => {
+                self.topology.mark_stale();
+                let failure = match error {
+                    NodeError::TimedOut => Failure::TimedOut,
+                    NodeError::Removed => {
+                        Failure::Broken("another node has taken over its slots".into())
+                    }
+                    NodeError::Broken(why) => Failure::Broken(why),
                 };
-                for piece in pieces {
-                    let slot = piece.slot;
-                    self.lanes.freed(slot, []);
-                    self.fail(piece, &failure);
+                for request in slot_requests {
+                    let slot = request.slot;
+                    self.queues.complete(slot, []);
+                    self.fail(request, &failure);
                     self.advance(slot);
                 }
                 return;
             }
         };
-        for (piece, reply) in pieces.into_iter().zip(replies) {
-            let slot = piece.slot;
-            self.heard(piece, said(reply, &address), &address);
+        for (request, reply) in slot_requests.into_iter().zip(replies) {
+            let slot = request.slot;
+            self.on_reply(request, node_reply(reply, &address), &address);
             self.advance(slot);
         }
     }
 
-    /// Takes what a node has said of a piece.
-    fn heard(&mut self, mut piece: Piece, said: Said, node: &Address) {
-        let slot = piece.slot;
+    fn on_reply(&mut self, mut request: SlotRequest, reply: NodeReply, node: &Address) {
+        let slot = request.slot;
         let mut pause = None;
-        match said {
-            Said::Answer(answer) => {
+        match reply {
+            NodeReply::Answer(answer) => {
                 let server_time = &self.topology.node(node).server_time;
-                if piece.hear(answer, server_time) {
-                    self.lanes.freed(slot, []);
-                    self.settled.push(piece);
+                if request.on_answer(answer, server_time) {
+                    self.queues.complete(slot, []);
+                    self.completed.push(request);
                     return;
                 }
             }
-            Said::Unknown => piece.with_source = true,
-            Said::Moved(address) => {
-                self.lanes.moves(slot);
-                self.topology.moved(slot, address);
-                piece.rewind();
-                piece.hops += 1;
+            NodeReply::UnknownScript => request.with_source = true,
+            NodeReply::Moved(address) => {
+                self.queues.mark_migrating(slot);
+                self.topology.set_owner(slot, address);
+                request.reset();
+                request.redirects += 1;
             }
-            Said::Ask(address) => {
-                self.lanes.moves(slot);
-                piece.rewind();
-                piece.ask = Some(address);
-                piece.hops += 1;
+            NodeReply::Ask(address) => {
+                self.queues.mark_migrating(slot);
+                request.reset();
+                request.ask = Some(address);
+                request.redirects += 1;
             }
-            Said::Torn(why) => {
-                self.lanes.moves(slot);
-                piece.rewind();
-                let mut calls = piece.by_call();
-                // A single call whose keys are at two nodes waits until they are at one.
-                let pause = (calls.len() == 1).then_some((PAUSE, why));
-                calls.iter_mut().for_each(|piece| piece.hops = 0);
-                self.lanes.freed(slot, calls);
+            NodeReply::SlotMigrating(why) => {
+                self.queues.mark_migrating(slot);
+                request.reset();
+                let mut calls = request.by_call();
+                // A single call whose keys are on two nodes waits until they are on one.
+                let pause = (calls.len() == 1).then_some((RETRY_PAUSE, why));
+                calls.iter_mut().for_each(|request| request.redirects = 0);
+                self.queues.complete(slot, calls);
                 if pause.is_some() {
-                    self.lanes.park(slot, pause);
+                    self.queues.defer(slot, pause);
                 }
                 return;
             }
-            Said::Held => piece.hops += 1,
-            Said::NotNow(why) => {
-                self.topology.doubt();
-                piece.rewind();
-                pause = Some((PAUSE, why));
+            NodeReply::TransactionAborted => request.redirects += 1,
+            NodeReply::Unavailable(why) => {
+                self.topology.mark_stale();
+                request.reset();
+                pause = Some((RETRY_PAUSE, why));
             }
         }
-        if piece.hops > MOST_HOPS {
-            piece.hops = 0;
-            pause = Some((PAUSE, "the nodes of the cluster do not agree who owns the slot".into()));
+        if request.redirects > MAX_REDIRECTS {
+            request.redirects = 0;
+            let why = "the nodes of the cluster do not agree which node owns the slot";
+            pause = Some((RETRY_PAUSE, why.into()));
         }
-        self.lanes.freed(slot, [piece]);
+        self.queues.complete(slot, [request]);
         if pause.is_some() {
-            self.lanes.park(slot, pause);
+            self.queues.defer(slot, pause);
         }
     }
 
-    fn fail(&mut self, mut piece: Piece, failure: &Failure) {
-        piece.fail(failure);
-        self.settled.push(piece);
+    fn fail(&mut self, mut request: SlotRequest, failure: &Failure) {
+        request.fail(failure);
+        self.completed.push(request);
     }
 
-    /// Settles what has run out of time while it waited, and tries again what waits to be sent again.
+    /// Fails the queued requests whose deadline has passed, and retries the deferred slots.
     fn expire(&mut self) {
-        // Those that could not be sent say why.
-        self.retry();
-        for (piece, why) in self.lanes.expired(Instant::now()) {
+        // The retry comes first: requests that it cannot send fail with a more specific reason.
+        self.retry_deferred();
+        for (request, why) in self.queues.take_expired(Instant::now()) {
             let why = why.unwrap_or_else(|| "earlier calls on its slot were not answered".into());
-            self.fail(piece, &Failure::Unavailable(why));
+            self.fail(request, &Failure::Unavailable(why));
         }
     }
 
-    fn retry(&mut self) {
-        for slot in self.lanes.parked() {
+    fn retry_deferred(&mut self) {
+        for slot in self.queues.deferred() {
             self.advance(slot);
         }
     }
 
-    /// Looks after the nodes.
-    fn look_after(&mut self) {
-        if let Some(asking) = self.topology.ask() {
-            self.events.push(asking.map(Event::Told).boxed());
+    /// Queries the topology if that is due, publishes the cluster's health, and retries the
+    /// deferred slots.
+    fn check_cluster(&mut self) {
+        if let Some(query) = self.topology.query() {
+            self.events.push(query.map(RouterEvent::TopologyQueried).boxed());
         }
         let health = self.topology.health();
-        self.health.send_if_modified(|shown| {
-            // It is the same cluster, whichever node tells of it.
+        self.health.send_if_modified(|published| {
+            // The node that reports the health does not matter. A cluster that is down stays down
+            // until a master is up.
             let is_same = matches!(
-                (&*shown, &health),
+                (&*published, &health),
                 (Health::Connecting, Health::Connecting)
                     | (Health::Up(_), Health::Up(_))
                     | (Health::Down(_), Health::Down(_) | Health::Connecting)
             );
             if !is_same {
-                *shown = health;
+                *published = health;
             }
             !is_same
         });
-        self.retry();
+        self.retry_deferred();
     }
 }

@@ -1,42 +1,42 @@
-//! Which node owns which slot.
+//! The slot map: the owner of each slot.
 
 use redis::Value as Reply;
 
 use crate::redis::connection::Address;
 use crate::redis::slot::SLOTS;
 
-/// Reads `host:port` as a node tells it; without a host it is the host that has been asked.
-pub(crate) fn told(text: &str, asked: &Address) -> Option<Address> {
+/// Parses `host:port` in a reply of the node at `source`. An empty host means the host of `source`.
+pub(crate) fn parse_address(text: &str, source: &Address) -> Option<Address> {
     let (host, port) = text.rsplit_once(':')?;
-    Some(told_as(Some(host), port.parse().ok()?, asked))
+    Some(resolve_host(Some(host), port.parse().ok()?, source))
 }
 
-fn told_as(host: Option<&str>, port: u16, asked: &Address) -> Address {
-    match (host, asked) {
-        // A node that does not know its own name says so.
-        (None | Some("" | "?"), Address::Tcp(asked, _)) => Address::Tcp(asked.clone(), port),
+fn resolve_host(host: Option<&str>, port: u16, source: &Address) -> Address {
+    match (host, source) {
+        // A node that does not know its own host name sends one of these.
+        (None | Some("" | "?"), Address::Tcp(source, _)) => Address::Tcp(source.clone(), port),
         (host, _) => Address::Tcp(host.unwrap_or_default().to_owned(), port),
     }
 }
 
-/// A slot that nobody owns.
-const NOBODY: u16 = u16::MAX;
+/// The index of a slot without an owner.
+const NO_OWNER: u16 = u16::MAX;
 
-/// The owners of all slots, as far as they are known.
+/// The known owners of the slots.
 #[derive(Debug)]
 pub(crate) struct SlotMap {
     masters: Vec<Address>,
     replicas: Vec<Address>,
-    /// By slot: its master's place.
+    /// By slot: the index of its owner in `masters`.
     owners: Vec<u16>,
 }
 
 impl SlotMap {
-    /// Reads what a node that was asked for `CLUSTER SLOTS` has replied. It is nothing if it names no slot:
-    /// then the node belongs to no cluster yet, or not any more.
-    pub(crate) fn read(reply: &Reply, asked: &Address) -> Option<Self> {
+    /// Decodes the reply of the node at `source` to `CLUSTER SLOTS`. Returns `None` if the reply
+    /// contains no slot: then the node does not belong to a cluster.
+    pub(crate) fn read(reply: &Reply, source: &Address) -> Option<Self> {
         let Reply::Array(ranges) = reply else { return None };
-        let owners = vec![NOBODY; usize::from(SLOTS)];
+        let owners = vec![NO_OWNER; usize::from(SLOTS)];
         let mut map = Self { masters: Vec::new(), replicas: Vec::new(), owners };
         for range in ranges {
             let Reply::Array(range) = range else { return None };
@@ -44,9 +44,10 @@ impl SlotMap {
                 return None;
             };
             let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
-            let owner = map.place_of(address(master, asked)?);
+            let owner = map.index_of(node_address(master, source)?);
             map.owners.get_mut(first..=last)?.fill(owner);
-            map.replicas.extend(replicas.iter().filter_map(|replica| address(replica, asked)));
+            map.replicas
+                .extend(replicas.iter().filter_map(|replica| node_address(replica, source)));
         }
         (!map.masters.is_empty()).then_some(map)
     }
@@ -55,31 +56,31 @@ impl SlotMap {
         self.masters.get(usize::from(self.owners[usize::from(slot)]))
     }
 
-    /// A slot has a new owner.
-    pub(crate) fn moved(&mut self, slot: u16, address: Address) {
-        self.owners[usize::from(slot)] = self.place_of(address);
+    /// Sets the owner of a slot.
+    pub(crate) fn set_owner(&mut self, slot: u16, address: Address) {
+        self.owners[usize::from(slot)] = self.index_of(address);
     }
 
     pub(crate) fn masters(&self) -> &[Address] {
         &self.masters
     }
 
-    /// All that may know how the cluster stands.
+    /// All nodes that may know the topology.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Address> {
         self.masters.iter().chain(&self.replicas)
     }
 
-    fn place_of(&mut self, address: Address) -> u16 {
+    fn index_of(&mut self, address: Address) -> u16 {
         let known = self.masters.iter().position(|master| *master == address);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.masters.push(address);
             self.masters.len() - 1
         });
-        u16::try_from(place).unwrap_or(NOBODY)
+        u16::try_from(index).unwrap_or(NO_OWNER)
     }
 }
 
-fn address(node: &Reply, asked: &Address) -> Option<Address> {
+fn node_address(node: &Reply, source: &Address) -> Option<Address> {
     let Reply::Array(node) = node else { return None };
     let [host, Reply::Int(port), ..] = &node[..] else { return None };
     let host = match host {
@@ -88,7 +89,7 @@ fn address(node: &Reply, asked: &Address) -> Option<Address> {
         Reply::SimpleString(host) => Some(host.as_str()),
         _ => return None,
     };
-    Some(told_as(host, u16::try_from(*port).ok()?, asked))
+    Some(resolve_host(host, u16::try_from(*port).ok()?, source))
 }
 
 #[cfg(test)]
@@ -109,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn masters_own_their_ranges_and_a_node_without_a_name_is_where_it_was_asked() {
-        let asked = tcp("seed", 1);
+    fn masters_own_their_ranges_and_a_node_without_a_host_has_the_host_of_the_source() {
+        let source = tcp("seed", 1);
         let reply = Reply::Array(vec![
             range(0, 99, vec![node(Some("a"), 7_000), node(Some("replica"), 7_001)]),
             range(100, 199, vec![node(None, 7_002)]),
             range(300, 16_383, vec![node(Some(""), 7_002)]),
         ]);
-        let mut map = SlotMap::read(&reply, &asked).unwrap();
+        let mut map = SlotMap::read(&reply, &source).unwrap();
         let [a, b] = [tcp("a", 7_000), tcp("seed", 7_002)];
         for (slot, owner) in [
             (0, Some(&a)),
@@ -130,16 +131,16 @@ mod tests {
         }
         assert_eq!(map.masters(), [a.clone(), b.clone()]);
         assert_eq!(map.nodes().last(), Some(&tcp("replica", 7_001)));
-        let c = told("::1:7003", &asked).unwrap();
+        let c = parse_address("::1:7003", &source).unwrap();
         assert_eq!(c, tcp("::1", 7_003));
-        map.moved(50, c.clone());
-        map.moved(51, told(":7002", &asked).unwrap());
+        map.set_owner(50, c.clone());
+        map.set_owner(51, parse_address(":7002", &source).unwrap());
         assert_eq!([map.owner(49), map.owner(50), map.owner(51)], [Some(&a), Some(&c), Some(&b)]);
     }
 
     #[test]
-    fn what_names_no_slot_is_no_map() {
-        let asked = tcp("seed", 1);
+    fn a_reply_without_slots_is_no_map() {
+        let source = tcp("seed", 1);
         for reply in [
             Reply::Nil,
             Reply::Array(vec![]),
@@ -147,7 +148,7 @@ mod tests {
             Reply::Array(vec![range(0, 5, vec![])]),
             Reply::Array(vec![range(0, 5, vec![node(Some("a"), 70_000)])]),
         ] {
-            assert!(SlotMap::read(&reply, &asked).is_none(), "{reply:?}");
+            assert!(SlotMap::read(&reply, &source).is_none(), "{reply:?}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What waits, by slot.
+//! Queues of requests, one for each slot.
 //!
-//! What is under way of a slot was sent as one transaction, and nothing follows until all of it is back. So whatever
-//! has to be sent again, wherever, goes before what is behind it. Where a slot has been seen to move, pieces go
-//! one by one, since keys that are at two nodes cannot be in one transaction.
+//! The requests of a slot that are in flight were sent as one transaction. No other request of the
+//! slot is sent until all of them are back. So a request that must be sent again, to any node, goes
+//! before the requests behind it. While a slot migrates, its requests are sent one at a time: one
+//! transaction cannot span keys on two nodes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -11,150 +12,151 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::redis::cluster::slot_request::Piece;
+use crate::redis::cluster::slot_request::SlotRequest;
 
-/// The pieces of one slot, in their order.
+/// The requests of one slot, in order.
 #[derive(Debug, Default)]
-struct Lane {
-    waiting: VecDeque<Piece>,
-    /// How many were sent together and are not back.
-    under_way: usize,
-    /// Those of them that are to be sent again.
-    again: VecDeque<Piece>,
-    /// When the first may be sent again, and why not before.
+struct SlotQueue {
+    waiting: VecDeque<SlotRequest>,
+    /// The number of requests that were sent together and are not back.
+    in_flight: usize,
+    /// The requests of the last transaction that must be sent again.
+    retries: VecDeque<SlotRequest>,
+    /// The time before which the first request must not be sent, and the reason.
     paused: Option<(Instant, Arc<str>)>,
 }
 
-/// The pieces of all slots.
+/// The queues of all slots.
 #[derive(Debug, Default)]
-pub(crate) struct Lanes {
-    lanes: HashMap<u16, Lane>,
-    /// The slots whose first piece waits to be sent again.
-    parked: HashSet<u16>,
-    /// The deadlines of pieces that have had to wait, and their slots.
-    deadlines: Deadlines,
-    /// The slots that have been seen to move, and until when that is remembered.
-    moving: HashMap<u16, Instant>,
+pub(crate) struct SlotQueues {
+    queues: HashMap<u16, SlotQueue>,
+    /// The slots whose first request waits to be sent again.
+    deferred: HashSet<u16>,
+    /// The deadlines of requests that had to wait, and their slots.
+    deadlines: SlotDeadlines,
+    /// The slots that are migrating, and the time until which they count as migrating.
+    migrating: HashMap<u16, Instant>,
 }
 
-/// So many pieces of a slot go together at most.
-const MOST_TOGETHER: usize = 64;
+/// The maximum number of requests in one transaction.
+const MAX_TRANSACTION: usize = 64;
 
-/// For so long a slot is taken to be moving since it was last seen to.
-const MOVING_FOR: Duration = Duration::from_secs(5);
+/// A slot counts as migrating for this time after the last sign of a migration.
+const MIGRATION_MEMORY: Duration = Duration::from_secs(5);
 
-type Deadlines = BinaryHeap<Reverse<(Instant, u16)>>;
+type SlotDeadlines = BinaryHeap<Reverse<(Instant, u16)>>;
 
-/// Remembers when a piece runs out of time.
-fn watch(deadlines: &mut Deadlines, piece: Option<&mut Piece>) {
-    if let Some(piece) = piece
-        && !std::mem::replace(&mut piece.is_watched, true)
+/// Adds the deadline of a request, unless it is tracked already.
+fn track_deadline(deadlines: &mut SlotDeadlines, request: Option<&mut SlotRequest>) {
+    if let Some(request) = request
+        && !std::mem::replace(&mut request.is_deadline_tracked, true)
     {
-        deadlines.push(Reverse((piece.deadline(), piece.slot)));
+        deadlines.push(Reverse((request.deadline(), request.slot)));
     }
 }
 
-impl Lanes {
-    /// Puts a piece behind the others of its slot. Says whether it might be sent.
-    pub(crate) fn add(&mut self, piece: Piece) -> bool {
-        let lane = self.lanes.entry(piece.slot).or_default();
-        let (is_first, slot) = (lane.waiting.is_empty() && lane.under_way == 0, piece.slot);
-        lane.waiting.push_back(piece);
+impl SlotQueues {
+    /// Adds a request to the end of its slot's queue. Returns whether the slot may be able to send.
+    pub(crate) fn enqueue(&mut self, request: SlotRequest) -> bool {
+        let queue = self.queues.entry(request.slot).or_default();
+        let (is_first, slot) = (queue.waiting.is_empty() && queue.in_flight == 0, request.slot);
+        queue.waiting.push_back(request);
         if !is_first {
-            watch(&mut self.deadlines, lane.waiting.back_mut());
+            track_deadline(&mut self.deadlines, queue.waiting.back_mut());
         }
-        is_first || self.parked.contains(&slot)
+        is_first || self.deferred.contains(&slot)
     }
 
-    /// Takes out the pieces that are to be sent next: they are under way until each is
-    /// [`freed`](Self::freed).
-    pub(crate) fn start(&mut self, slot: u16, now: Instant) -> Vec<Piece> {
-        let Some(lane) = self.lanes.get_mut(&slot).filter(|lane| lane.under_way == 0) else {
+    /// Removes the requests to send next. They are in flight until the caller calls
+    /// [`complete`](Self::complete) for each.
+    pub(crate) fn start_next(&mut self, slot: u16, now: Instant) -> Vec<SlotRequest> {
+        let Some(queue) = self.queues.get_mut(&slot).filter(|queue| queue.in_flight == 0) else {
             return Vec::new();
         };
-        self.parked.remove(&slot);
-        lane.paused = None;
-        let is_moving = self.moving.get(&slot).is_some_and(|until| *until > now);
-        let most = if is_moving { 1 } else { MOST_TOGETHER };
-        let alike = lane.waiting.iter().take_while(|piece| piece.ask.is_none()).count();
-        // One that is to ask another node goes alone.
-        let count = alike.max(1).min(most).min(lane.waiting.len());
-        lane.under_way = count;
-        let pieces: Vec<_> = lane.waiting.drain(..count).collect();
-        if pieces.is_empty() {
-            self.lanes.remove(&slot);
+        self.deferred.remove(&slot);
+        queue.paused = None;
+        let is_migrating = self.migrating.get(&slot).is_some_and(|until| *until > now);
+        let max = if is_migrating { 1 } else { MAX_TRANSACTION };
+        let without_ask = queue.waiting.iter().take_while(|request| request.ask.is_none()).count();
+        // A request with an ASK redirect goes alone.
+        let count = without_ask.max(1).min(max).min(queue.waiting.len());
+        queue.in_flight = count;
+        let requests: Vec<_> = queue.waiting.drain(..count).collect();
+        if requests.is_empty() {
+            self.queues.remove(&slot);
         }
-        if !is_moving {
-            self.moving.remove(&slot);
+        if !is_migrating {
+            self.migrating.remove(&slot);
         }
-        pieces
+        requests
     }
 
-    /// The slot is seen to move.
-    pub(crate) fn moves(&mut self, slot: u16) {
-        self.moving.insert(slot, Instant::now() + MOVING_FOR);
+    /// Records a sign that the slot migrates.
+    pub(crate) fn mark_migrating(&mut self, slot: u16) {
+        self.migrating.insert(slot, Instant::now() + MIGRATION_MEMORY);
     }
 
-    /// Whether the slot's first piece is not to be sent yet.
+    /// Whether the slot's first request must not be sent yet.
     pub(crate) fn is_paused(&self, slot: u16, now: Instant) -> bool {
-        let paused = self.lanes.get(&slot).and_then(|lane| lane.paused.as_ref());
+        let paused = self.queues.get(&slot).and_then(|queue| queue.paused.as_ref());
         paused.is_some_and(|(until, _)| *until > now)
     }
 
-    /// A piece of the slot is back, or will not be sent; these go again, before all that were not sent.
-    pub(crate) fn freed(&mut self, slot: u16, again: impl IntoIterator<Item = Piece>) {
-        let lane = self.lanes.entry(slot).or_default();
-        lane.under_way = lane.under_way.saturating_sub(1);
-        lane.again.extend(again);
-        if lane.under_way == 0 {
-            while let Some(piece) = lane.again.pop_back() {
-                lane.waiting.push_front(piece);
+    /// Records that one request of the slot is back, or will not be sent. `retries` are sent again,
+    /// before all waiting requests.
+    pub(crate) fn complete(&mut self, slot: u16, retries: impl IntoIterator<Item = SlotRequest>) {
+        let queue = self.queues.entry(slot).or_default();
+        queue.in_flight = queue.in_flight.saturating_sub(1);
+        queue.retries.extend(retries);
+        if queue.in_flight == 0 {
+            while let Some(request) = queue.retries.pop_back() {
+                queue.waiting.push_front(request);
             }
         }
     }
 
-    /// The slot's first piece is to wait for so long, or until something has changed.
-    pub(crate) fn park(&mut self, slot: u16, pause: Option<(Duration, Arc<str>)>) {
-        let Some(lane) = self.lanes.get_mut(&slot) else { return };
-        lane.paused = pause.map(|(length, why)| (Instant::now() + length, why));
-        // Those behind it are watched, or have the same deadline.
-        watch(&mut self.deadlines, lane.waiting.front_mut());
-        self.parked.insert(slot);
+    /// Makes the slot's first request wait for this pause, or until the cluster has changed.
+    pub(crate) fn defer(&mut self, slot: u16, pause: Option<(Duration, Arc<str>)>) {
+        let Some(queue) = self.queues.get_mut(&slot) else { return };
+        queue.paused = pause.map(|(length, why)| (Instant::now() + length, why));
+        // The deadlines of the other requests are tracked already, or are the same.
+        track_deadline(&mut self.deadlines, queue.waiting.front_mut());
+        self.deferred.insert(slot);
     }
 
-    /// The slots whose first pieces wait to be sent again.
-    pub(crate) fn parked(&self) -> Vec<u16> {
-        self.parked.iter().copied().collect()
+    /// The slots whose first request waits to be sent again.
+    pub(crate) fn deferred(&self) -> Vec<u16> {
+        self.deferred.iter().copied().collect()
     }
 
-    pub(crate) fn has_parked(&self) -> bool {
-        !self.parked.is_empty()
+    pub(crate) fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
     }
 
-    /// When the next piece that waits runs out of time.
+    /// The earliest deadline of the requests that had to wait.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
-    /// Takes out what waits and has run out of time, with the reason.
-    pub(crate) fn expired(&mut self, now: Instant) -> Vec<(Piece, Option<Arc<str>>)> {
+    /// Removes the waiting requests whose deadline has passed, with the reason for their wait.
+    pub(crate) fn take_expired(&mut self, now: Instant) -> Vec<(SlotRequest, Option<Arc<str>>)> {
         let mut expired = Vec::new();
         while let Some(Reverse((deadline, slot))) = self.deadlines.peek().copied()
             && deadline <= now
         {
             self.deadlines.pop();
-            let Some(lane) = self.lanes.get_mut(&slot) else { continue };
-            let why = lane.paused.as_ref().map(|(_, why)| why);
-            for piece in std::mem::take(&mut lane.waiting) {
-                if piece.deadline() <= now {
-                    expired.push((piece, why.cloned()));
+            let Some(queue) = self.queues.get_mut(&slot) else { continue };
+            let why = queue.paused.as_ref().map(|(_, why)| why);
+            for request in std::mem::take(&mut queue.waiting) {
+                if request.deadline() <= now {
+                    expired.push((request, why.cloned()));
                 } else {
-                    lane.waiting.push_back(piece);
+                    queue.waiting.push_back(request);
                 }
             }
-            if lane.waiting.is_empty() && lane.under_way == 0 {
-                self.parked.remove(&slot);
-                self.lanes.remove(&slot);
+            if queue.waiting.is_empty() && queue.in_flight == 0 {
+                self.deferred.remove(&slot);
+                self.queues.remove(&slot);
             }
         }
         expired
@@ -165,65 +167,65 @@ impl Lanes {
 mod tests {
     use super::*;
     use crate::redis::batch::flush::Round;
-    use crate::redis::cluster::slot_request::Whole;
+    use crate::redis::cluster::slot_request::RequestContext;
     use crate::redis::connection::Address;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A piece of slot 0, which its deadline tells apart.
-    fn piece(second: u32, now: Instant) -> Piece {
-        let whole = Whole {
+    /// A request of slot 0 with this many seconds until its deadline, which identifies it.
+    fn request(second: u32, now: Instant) -> SlotRequest {
+        let context = RequestContext {
             clock: Box::new(|| 0),
-            hear: Box::new(|_| {}),
+            on_results: Box::new(|_| {}),
             deadline: now + SECOND * second,
         };
-        Piece::of_round(Round::default(), Arc::new(whole))
+        SlotRequest::of_flush(Round::default(), Arc::new(context))
     }
 
-    fn seconds(pieces: &[Piece], now: Instant) -> Vec<u64> {
-        pieces.iter().map(|piece| (piece.deadline() - now).as_secs()).collect()
+    fn seconds(requests: &[SlotRequest], now: Instant) -> Vec<u64> {
+        requests.iter().map(|request| (request.deadline() - now).as_secs()).collect()
     }
 
     #[test]
-    fn all_that_waits_goes_together_and_what_goes_again_goes_first_in_its_order() {
-        let (mut lanes, now) = (Lanes::default(), Instant::now());
-        assert!(lanes.add(piece(1, now)));
-        let first = lanes.start(0, now);
+    fn waiting_requests_go_together_and_retries_go_first_in_their_order() {
+        let (mut queues, now) = (SlotQueues::default(), Instant::now());
+        assert!(queues.enqueue(request(1, now)));
+        let first = queues.start_next(0, now);
         for second in 2..=5 {
-            assert!(!lanes.add(piece(second, now)));
+            assert!(!queues.enqueue(request(second, now)));
         }
-        assert!(lanes.start(0, now).is_empty(), "the first is not back");
-        lanes.freed(0, []);
-        let mut rest = lanes.start(0, now);
+        assert!(queues.start_next(0, now).is_empty(), "the first is in flight");
+        queues.complete(0, []);
+        let mut rest = queues.start_next(0, now);
         assert_eq!((seconds(&first, now), seconds(&rest, now)), (vec![1], vec![2, 3, 4, 5]));
-        lanes.add(piece(6, now));
+        queues.enqueue(request(6, now));
         let last = rest.pop();
-        for (index, piece) in rest.into_iter().enumerate() {
-            lanes.freed(0, (index != 1).then_some(piece));
+        for (index, request) in rest.into_iter().enumerate() {
+            queues.complete(0, (index != 1).then_some(request));
         }
-        assert!(lanes.start(0, now).is_empty(), "one is not back");
-        lanes.freed(0, last);
-        assert_eq!(seconds(&lanes.start(0, now), now), [2, 4, 5, 6]);
+        assert!(queues.start_next(0, now).is_empty(), "one is in flight");
+        queues.complete(0, last);
+        assert_eq!(seconds(&queues.start_next(0, now), now), [2, 4, 5, 6]);
     }
 
     #[test]
-    fn pieces_of_a_slot_that_moves_and_those_for_another_node_go_alone() {
-        let (mut lanes, now) = (Lanes::default(), Instant::now());
-        let mut asks = piece(2, now);
-        asks.ask = Some(Address::Tcp("a".into(), 1));
-        for piece in [piece(1, now), asks, piece(3, now), piece(4, now)] {
-            lanes.add(piece);
+    fn requests_of_a_migrating_slot_and_those_with_an_ask_redirect_go_alone() {
+        let (mut queues, now) = (SlotQueues::default(), Instant::now());
+        let mut with_ask = request(2, now);
+        with_ask.ask = Some(Address::Tcp("a".into(), 1));
+        for next in [request(1, now), with_ask, request(3, now), request(4, now)] {
+            queues.enqueue(next);
         }
         for (expected, at) in [(vec![1], now), (vec![2], now), (vec![3], now), (vec![4], now)] {
             if expected == [3] {
-                lanes.moves(0);
+                queues.mark_migrating(0);
             }
-            assert_eq!(seconds(&lanes.start(0, at), now), expected);
-            lanes.freed(0, []);
+            assert_eq!(seconds(&queues.start_next(0, at), now), expected);
+            queues.complete(0, []);
         }
-        lanes.add(piece(5, now));
-        lanes.add(piece(6, now));
-        let later = now + MOVING_FOR + SECOND;
-        assert_eq!(seconds(&lanes.start(0, later), now), [5, 6]);
+        queues.enqueue(request(5, now));
+        queues.enqueue(request(6, now));
+        let later = now + MIGRATION_MEMORY + SECOND;
+        assert_eq!(seconds(&queues.start_next(0, later), now), [5, 6]);
     }
 }

@@ -1,4 +1,4 @@
-//! A part of a round on its way.
+//! The calls of a flush on keys of one slot, on their way to a node.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,160 +11,165 @@ use crate::redis::batch::script_call::{Answer, Failure, Job};
 use crate::redis::connection::{Address, ServerTime};
 use crate::time::Micros;
 
-/// Some of a round's calls, and the answers that settle them.
+/// Some calls of a flush, with the answers that decide them.
 #[derive(Debug)]
-pub struct Settled<'a> {
+pub struct AnsweredCalls<'a> {
     /// The calls.
-    pub round: &'a Round,
-    /// The answers to all its jobs.
+    pub flush: &'a Round,
+    /// The answers to all script calls of [`flush`](Self::flush).
     pub answers: &'a [Answer],
-    /// Which calls of the whole round they are, counted from 0; `None` if they are all.
+    /// The indices of the calls in the original flush, from 0; `None` if these are all its calls.
     pub calls: Option<&'a [u32]>,
 }
 
-type Hear = dyn Fn(&[Settled<'_>]) + Send + Sync;
+type OnResults = dyn Fn(&[AnsweredCalls<'_>]) + Send + Sync;
 
-/// Whoever waits for a round.
-pub(crate) struct Whole {
+/// The caller's side of a flush, shared by its slot requests.
+pub(crate) struct RequestContext {
     pub(crate) clock: Box<dyn Fn() -> Micros + Send + Sync>,
-    pub(crate) hear: Box<Hear>,
+    pub(crate) on_results: Box<OnResults>,
     pub(crate) deadline: Instant,
 }
 
-/// Calls of one slot that are decided by one job. If it is dropped, they are closed.
-pub(crate) struct Piece {
+/// Calls on keys of one slot, sent as one script call. If it is dropped before it is completed,
+/// its calls fail as closed.
+pub(crate) struct SlotRequest {
     pub(crate) slot: u16,
-    pub(crate) whole: Arc<Whole>,
-    round: Round,
+    pub(crate) context: Arc<RequestContext>,
+    flush: Round,
     calls: Vec<u32>,
-    /// Those to earlier jobs, to which some calls were stale.
+    /// The answers to earlier script calls, which left some calls stale.
     answers: Vec<Answer>,
-    job: Option<Job>,
-    /// Whether the server needs the script's source.
+    script_call: Option<Job>,
+    /// Whether the node needs the script's source.
     pub(crate) with_source: bool,
-    /// Who is to be asked in the owner's place, this once.
+    /// The node of an ASK redirect, to be used once in the place of the slot's owner.
     pub(crate) ask: Option<Address>,
-    /// How often it has been sent elsewhere.
-    pub(crate) hops: u32,
-    /// Whether it is noted when it runs out of time while it waits.
-    pub(crate) is_watched: bool,
-    is_settled: bool,
+    /// The number of redirects and aborted transactions since the last pause.
+    pub(crate) redirects: u32,
+    /// Whether the slot queues track the deadline.
+    pub(crate) is_deadline_tracked: bool,
+    is_completed: bool,
 }
 
-impl fmt::Debug for Piece {
+impl fmt::Debug for SlotRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { slot, calls, .. } = self;
-        f.debug_struct("Piece").field("slot", slot).field("calls", calls).finish_non_exhaustive()
+        f.debug_struct("SlotRequest")
+            .field("slot", slot)
+            .field("calls", calls)
+            .finish_non_exhaustive()
     }
 }
 
-impl Piece {
-    pub(crate) fn new(Part { slot, round, calls }: Part, whole: Arc<Whole>) -> Self {
+impl SlotRequest {
+    pub(crate) fn new(Part { slot, round, calls }: Part, context: Arc<RequestContext>) -> Self {
         Self {
             slot,
-            whole,
-            round,
+            context,
+            flush: round,
             calls,
             answers: Vec::new(),
-            job: None,
+            script_call: None,
             with_source: false,
             ask: None,
-            hops: 0,
-            is_watched: false,
-            is_settled: false,
+            redirects: 0,
+            is_deadline_tracked: false,
+            is_completed: false,
         }
     }
 
-    /// A round that is still to be split.
-    pub(crate) fn of_round(round: Round, whole: Arc<Whole>) -> Self {
-        let calls = (0..).take(round.len()).collect();
-        Self::new(Part { slot: 0, round, calls }, whole)
+    /// A request for a whole flush, which the router must split by slot.
+    pub(crate) fn of_flush(flush: Round, context: Arc<RequestContext>) -> Self {
+        let calls = (0..).take(flush.len()).collect();
+        Self::new(Part { slot: 0, round: flush, calls }, context)
     }
 
-    /// Splits it by slot. What nobody can decide is given back last.
+    /// Splits the request by slot. The second value holds the calls whose keys do not share a slot.
     pub(crate) fn by_slot(mut self) -> (Vec<Self>, Option<Self>) {
-        self.is_settled = true;
-        let split = std::mem::take(&mut self.round).by_slot();
-        let piece = |part| Self::new(part, Arc::clone(&self.whole));
-        (split.parts.into_iter().map(piece).collect(), split.crossing.map(piece))
+        self.is_completed = true;
+        let split = std::mem::take(&mut self.flush).by_slot();
+        let request = |part| Self::new(part, Arc::clone(&self.context));
+        (split.parts.into_iter().map(request).collect(), split.crossing.map(request))
     }
 
-    /// Splits it into its calls, in their order; it remains whole if it is a single one, or has been
-    /// decided in part.
+    /// Splits the request into its calls, in order. A request of one call is not split, and neither
+    /// is one that has some of its answers.
     pub(crate) fn by_call(mut self) -> Vec<Self> {
         if self.calls.len() < 2 || !self.answers.is_empty() {
             return vec![self];
         }
-        self.is_settled = true;
+        self.is_completed = true;
         let calls = std::mem::take(&mut self.calls);
-        let piece = |Part { slot, round, calls: own }| {
+        let request = |Part { slot, round, calls: own }| {
             let calls = own.into_iter().map(|call: u32| calls[call as usize]).collect();
-            Self::new(Part { slot, round, calls }, Arc::clone(&self.whole))
+            Self::new(Part { slot, round, calls }, Arc::clone(&self.context))
         };
-        std::mem::take(&mut self.round).by_call(self.slot).into_iter().map(piece).collect()
+        std::mem::take(&mut self.flush).by_call(self.slot).into_iter().map(request).collect()
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.whole.deadline
+        self.context.deadline
     }
 
-    /// The job to be sent to a server of this time.
-    pub(crate) fn job(&mut self, server_time: &ServerTime) -> &Job {
-        let Self { round, whole, answers, job, .. } = self;
-        job.get_or_insert_with(|| {
-            // What is asked again has been told the time.
+    /// The script call to send to a node with this time.
+    pub(crate) fn script_call(&mut self, server_time: &ServerTime) -> &Job {
+        let Self { flush, context, answers, script_call, .. } = self;
+        script_call.get_or_insert_with(|| {
+            // Stale calls have received the node's time with their answer.
             if answers.is_empty() {
-                round.set_time(server_time.at((whole.clock)()));
+                flush.set_time(server_time.at((context.clock)()));
             }
-            round.jobs().pop().unwrap_or_else(Job::deciding)
+            flush.jobs().pop().unwrap_or_else(Job::deciding)
         })
     }
 
-    /// It will be sent to another server, or later.
-    pub(crate) fn rewind(&mut self) {
-        self.job = None;
+    /// Resets the request before it is sent to another node, or later.
+    pub(crate) fn reset(&mut self) {
+        self.script_call = None;
         self.with_source = false;
         self.ask = None;
     }
 
-    /// Takes an answer, and says whether that settles it; otherwise it is to be sent once more.
-    pub(crate) fn hear(&mut self, answer: Answer, server_time: &ServerTime) -> bool {
+    /// Adds an answer, and returns whether the request is complete. If not, it must be sent again.
+    pub(crate) fn on_answer(&mut self, answer: Answer, server_time: &ServerTime) -> bool {
         self.answers.push(answer);
-        let Some(now) = self.round.again(&self.answers) else { return true };
-        server_time.learn(now, (self.whole.clock)());
-        self.rewind();
+        let Some(now) = self.flush.again(&self.answers) else { return true };
+        server_time.learn(now, (self.context.clock)());
+        self.reset();
         false
     }
 
-    fn as_settled(&self) -> Settled<'_> {
-        Settled { round: &self.round, answers: &self.answers, calls: Some(&self.calls) }
+    fn as_answered(&self) -> AnsweredCalls<'_> {
+        AnsweredCalls { flush: &self.flush, answers: &self.answers, calls: Some(&self.calls) }
     }
 
-    /// Settles it without an answer.
+    /// Fills in the missing answers with a failure.
     pub(crate) fn fail(&mut self, failure: &Failure) {
-        let missing = self.round.jobs_in_all().saturating_sub(self.answers.len());
+        let missing = self.flush.jobs_in_all().saturating_sub(self.answers.len());
         self.answers.extend(std::iter::repeat_n(Err(failure.clone()), missing));
     }
 }
 
-impl Drop for Piece {
+impl Drop for SlotRequest {
     fn drop(&mut self) {
-        if !self.is_settled {
-            self.is_settled = true;
+        if !self.is_completed {
+            self.is_completed = true;
             self.fail(&Failure::Closed);
-            (self.whole.hear)(&[self.as_settled()]);
+            (self.context.on_results)(&[self.as_answered()]);
         }
     }
 }
 
-/// Tells of pieces that have their answers: those of one round together.
-pub(crate) fn tell(mut settled: Vec<Piece>) {
-    // When a cluster goes down there may be thousands, of a hundred rounds.
-    let round = |piece: &Piece| (piece.deadline(), Arc::as_ptr(&piece.whole).addr());
-    settled.sort_by_key(round);
-    for own in settled.chunk_by_mut(|one, other| Arc::ptr_eq(&one.whole, &other.whole)) {
-        own.iter_mut().for_each(|piece| piece.is_settled = true);
-        let hear = &own[0].whole.hear;
-        hear(&own.iter().map(Piece::as_settled).collect::<Vec<_>>());
+/// Reports completed requests to their callers: those of one flush together.
+pub(crate) fn report(mut completed: Vec<SlotRequest>) {
+    // When a cluster goes down, there may be thousands of requests, of a hundred flushes. Sorting
+    // puts those of one flush next to each other.
+    let flush = |request: &SlotRequest| (request.deadline(), Arc::as_ptr(&request.context).addr());
+    completed.sort_by_key(flush);
+    for own in completed.chunk_by_mut(|one, other| Arc::ptr_eq(&one.context, &other.context)) {
+        own.iter_mut().for_each(|request| request.is_completed = true);
+        let on_results = &own[0].context.on_results;
+        on_results(&own.iter().map(SlotRequest::as_answered).collect::<Vec<_>>());
     }
 }

@@ -7,74 +7,76 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::node::Connector;
+use super::node::NodeConfig;
 use super::router::Router;
 use super::topology::Topology;
 use crate::redis::batch::flush::Round;
-use crate::redis::cluster::slot_request::{Piece, Settled, Whole};
-use crate::redis::connection::{Access, Address, Health, Patience, Warning};
+use crate::redis::cluster::slot_request::{AnsweredCalls, RequestContext, SlotRequest};
+use crate::redis::connection::{Address, Connector, Health, HealthTimeouts, StoreWarning};
 use crate::time::Micros;
 
-/// Links to the nodes of a cluster that are kept up until it is dropped.
+/// Connections to the nodes of a cluster. They reconnect until this is dropped.
 ///
-/// It sends, settles and resends as a [`Connection`](crate::redis::Connection) does, by node: what
-/// is sent to one does not wait for another. Calls on keys of one slot are decided in their order,
-/// wherever the slot moves.
+/// Each node has the guarantees of a [`Connection`](crate::redis::Connection): requests to one node
+/// do not wait for another node. Calls on keys of one slot are decided in their order, even while
+/// the slot moves.
 #[derive(Debug)]
 pub struct Cluster {
-    rounds: mpsc::UnboundedSender<Piece>,
+    requests: mpsc::UnboundedSender<SlotRequest>,
     router: JoinHandle<()>,
     health: watch::Receiver<Health>,
 }
 
 impl Cluster {
-    /// Starts to connect, on the given runtime, to the nodes that these seeds know of. `warn` hears, on the
-    /// runtime's thread, what should not remain as it is at one of them.
+    /// Starts to connect on the given runtime: to the seeds, and to the nodes that they report.
+    /// `warn` is called on the runtime's thread if the configuration of a node has a problem.
     #[must_use]
     pub fn open(
         seeds: Vec<Address>,
-        access: Access,
-        patience: Patience,
+        connector: Connector,
+        timeouts: HealthTimeouts,
         runtime: &Handle,
-        warn: impl Fn(Warning) + Send + Sync + 'static,
+        warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Self {
-        let (rounds, incoming) = mpsc::unbounded_channel();
-        let (shown, health) = watch::channel(Health::Connecting);
-        let connector = Connector::new(access, patience, warn);
+        let (requests, incoming) = mpsc::unbounded_channel();
+        let (published, health) = watch::channel(Health::Connecting);
+        let config = NodeConfig::new(connector, timeouts, warn);
         let router = runtime.spawn(async move {
-            Router::new(Topology::new(seeds, connector), shown).run(incoming).await;
+            Router::new(Topology::new(seeds, config), published).run(incoming).await;
         });
-        Self { rounds, router, health }
+        Self { requests, router, health }
     }
 
-    /// Whether calls on some keys can be decided, as far as is known.
+    /// Whether at least one master is up, according to the last published health.
     #[must_use]
     pub fn is_up(&self) -> bool {
         matches!(*self.health.borrow(), Health::Up(_))
     }
 
-    /// Watches how the cluster is: it is up while any of its masters is, and down when none is, or when they say
-    /// that they decide nothing.
+    /// Subscribes to the health of the cluster. The cluster is up while any of its masters is up.
+    /// It is down while no master is up, or while the nodes report that the cluster is down.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
     }
 
-    /// Decides a round: calls on keys of one slot in order, after those of earlier rounds. By the deadline
-    /// `hear` has been called, on the runtime's thread, for all calls, perhaps for some at a time.
+    /// Decides a flush: calls on keys of one slot in order, after those of earlier flushes. By the
+    /// deadline, `on_results` is called on the runtime's thread with the results of all calls, at
+    /// once or some at a time.
     ///
-    /// What is [stale](crate::redis::CallError::Stale) is asked again with what is so at the node's
-    /// time, of which `clock` is told apart for each node.
+    /// [Stale](crate::redis::CallError::Stale) calls are sent again with the node's time. The
+    /// difference between that time and `clock` is known for each node.
     pub fn decide(
         &self,
-        round: Round,
+        flush: Round,
         clock: impl Fn() -> Micros + Send + Sync + 'static,
         deadline: Instant,
-        hear: impl Fn(&[Settled<'_>]) + Send + Sync + 'static,
+        on_results: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
     ) {
-        let whole = Whole { clock: Box::new(clock), hear: Box::new(hear), deadline };
-        // If nobody hears rounds any more, this one is dropped, and so settled.
-        let _unheard = self.rounds.send(Piece::of_round(round, Arc::new(whole)));
+        let context =
+            RequestContext { clock: Box::new(clock), on_results: Box::new(on_results), deadline };
+        // If the router has ended, the request is dropped, which completes it as closed.
+        let _sent = self.requests.send(SlotRequest::of_flush(flush, Arc::new(context)));
     }
 }
 

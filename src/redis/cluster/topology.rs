@@ -1,4 +1,4 @@
-//! How the cluster stands: its nodes, and who owns which slot.
+//! The topology of the cluster: its nodes, and the owners of the slots.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,181 +8,191 @@ use redis::Value as Reply;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{Instant, timeout};
 
-use super::node::{Connector, Node, Reach};
+use super::node::{Availability, ClusterNode, NodeConfig};
 use crate::redis::cluster::slot_map::SlotMap;
-use crate::redis::connection::{About, Address, Health};
+use crate::redis::connection::{Address, Health, ServerInfo};
 
-/// How long a node that is asked how the cluster stands may take before another is asked.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// The time limit of a topology query to one node. After it, another node is queried.
+const QUERY_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How often it is asked while all is well.
-const SELDOM: Duration = Duration::from_secs(30);
+/// The interval of topology queries while all masters are healthy.
+const HEALTHY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often it is asked at most.
-const OFTEN: Duration = Duration::from_millis(50);
+/// The minimum interval of topology queries, used while the topology is stale.
+const STALE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often it is asked while a node is away.
-const WHILE_AWAY: Duration = Duration::from_millis(250);
+/// The interval of topology queries while a master is unhealthy.
+const UNHEALTHY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A node that owns no slot is kept for so long after it was last used.
-const UNUSED: Duration = Duration::from_secs(30);
+/// A node without slots is kept for this time after its last use.
+const UNUSED_NODE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// So many nodes are asked, one after the other, before what is known of nodes is looked at again.
-const MOST_ASKED: usize = 4;
+/// The maximum number of nodes that one query tries, one after the other.
+const MAX_QUERIED_NODES: usize = 4;
 
-/// What is known of the cluster.
+/// The known state of the cluster.
 pub(crate) struct Topology {
-    connector: Connector,
+    config: NodeConfig,
     seeds: Vec<Address>,
-    pub(crate) nodes: HashMap<Address, Node>,
+    pub(crate) nodes: HashMap<Address, ClusterNode>,
     map: Option<SlotMap>,
-    /// Since when no node says that the cluster is whole, and why.
-    unwell: Option<(Instant, Arc<str>)>,
-    /// When it was last asked for, and whether that is under way.
-    asked_at: Option<Instant>,
-    is_asking: bool,
-    /// Whether what is known is surely out of date.
+    /// Since when no node has reported that the cluster is complete, and the reason.
+    failing_since: Option<(Instant, Arc<str>)>,
+    /// The time of the last query.
+    queried_at: Option<Instant>,
+    is_query_running: bool,
+    /// Whether the topology is known to be out of date.
     is_stale: bool,
-    /// Counts the questions, so that different nodes are asked.
-    turn: usize,
+    /// The number of queries. It selects the first node of the next query, so that the nodes take
+    /// turns.
+    query_count: usize,
 }
 
-/// What a node tells of the cluster.
-pub(crate) struct Told {
+/// A node's report of the topology.
+pub(crate) struct TopologyReport {
     map: SlotMap,
-    /// Whether the cluster decides nothing just now.
+    /// Whether the cluster's state is `fail`: it runs no scripts.
     is_failing: bool,
 }
 
 impl Topology {
-    pub(crate) fn new(seeds: Vec<Address>, connector: Connector) -> Self {
-        let why = "no node of the cluster has told yet how it stands".into();
+    pub(crate) fn new(seeds: Vec<Address>, config: NodeConfig) -> Self {
+        let why = "no node of the cluster has reported the topology yet".into();
         let mut topology = Self {
-            connector,
+            config,
             seeds,
             nodes: HashMap::new(),
             map: None,
-            unwell: Some((Instant::now(), why)),
-            asked_at: None,
-            is_asking: false,
+            failing_since: Some((Instant::now(), why)),
+            queried_at: None,
+            is_query_running: false,
             is_stale: true,
-            turn: 0,
+            query_count: 0,
         };
-        topology.open_all();
+        topology.open_known_nodes();
         topology
     }
 
-    /// The node that owns a slot, if it is known.
+    /// The owner of a slot, if it is known.
     pub(crate) fn owner(&self, slot: u16) -> Option<&Address> {
         self.map.as_ref()?.owner(slot)
     }
 
-    /// A node by its address, which is opened if it is new.
-    pub(crate) fn node(&mut self, address: &Address) -> &mut Node {
-        let opened = || Node::open(address, &self.connector);
+    /// The node at an address. A new node is opened.
+    pub(crate) fn node(&mut self, address: &Address) -> &mut ClusterNode {
+        let opened = || ClusterNode::open(address, &self.config);
         self.nodes.entry(address.clone()).or_insert_with(opened)
     }
 
-    /// Whether and why nothing can be decided, or be hoped for by waiting.
-    pub(crate) fn reach(&self) -> Reach {
-        match &self.unwell {
-            Some((since, why)) if *since + self.connector.patience.silent <= Instant::now() => {
-                Reach::Down(Arc::clone(why))
+    /// Whether requests can be sent to the cluster, as far as its reports and the slot map are
+    /// concerned.
+    pub(crate) fn availability(&self) -> Availability {
+        match &self.failing_since {
+            Some((since, why)) if *since + self.config.timeouts.unresponsive <= Instant::now() => {
+                Availability::Down(Arc::clone(why))
             }
-            Some((_, why)) if self.map.is_none() => Reach::Away(Arc::clone(why)),
-            _ => Reach::Up,
+            Some((_, why)) if self.map.is_none() => Availability::Disconnected(Arc::clone(why)),
+            _ => Availability::Up,
         }
     }
 
-    /// A node has said that another owns a slot.
-    pub(crate) fn moved(&mut self, slot: u16, address: Address) {
+    /// Sets the owner of a slot that has moved.
+    pub(crate) fn set_owner(&mut self, slot: u16, address: Address) {
         if let Some(map) = &mut self.map {
-            map.moved(slot, address);
+            map.set_owner(slot, address);
         }
         self.is_stale = true;
     }
 
-    /// Something has been seen that it does not explain.
-    pub(crate) fn doubt(&mut self) {
+    /// Marks the topology as stale, after an error that it does not explain.
+    pub(crate) fn mark_stale(&mut self) {
         self.is_stale = true;
     }
 
-    /// How the cluster is as a whole. It is up as long as any of its masters is.
+    /// The health of the cluster. It is up while any of its masters is up.
     pub(crate) fn health(&self) -> Health {
-        if let Reach::Down(why) = self.reach() {
+        if let Availability::Down(why) = self.availability() {
             return Health::Down(why);
         }
         let Some(map) = &self.map else { return Health::Connecting };
         let masters = || map.masters().iter().filter_map(|master| self.nodes.get(master));
-        if let Some(about) = masters().find_map(|node| -> Option<Arc<About>> { node.about() }) {
-            return Health::Up(about);
+        let info = |node: &ClusterNode| -> Option<Arc<ServerInfo>> { node.info() };
+        if let Some(info) = masters().find_map(info) {
+            return Health::Up(info);
         }
-        let down = |node: &Node| match node.reach() {
-            Reach::Down(why) => Some(why),
+        let down = |node: &ClusterNode| match node.availability() {
+            Availability::Down(why) => Some(why),
             _ => None,
         };
-        // All of them are, or it is not known yet of some.
+        // `None` if some masters are not known to be down.
         let all: Option<Vec<_>> = masters().map(down).collect();
         all.and_then(|whys| whys.into_iter().next()).map_or(Health::Connecting, Health::Down)
     }
 
-    /// Whether all that own slots can be asked, and answer.
-    pub(crate) fn is_well(&self) -> bool {
+    /// Whether the cluster is complete and all its masters are healthy.
+    pub(crate) fn is_healthy(&self) -> bool {
         let now = Instant::now();
-        let is_well = |master| self.nodes.get(master).is_some_and(|node: &Node| node.is_well(now));
-        let map = self.map.as_ref().filter(|_| self.unwell.is_none());
-        map.is_some_and(|map| map.masters().iter().all(is_well))
+        let is_healthy =
+            |master| self.nodes.get(master).is_some_and(|node: &ClusterNode| node.is_healthy(now));
+        let map = self.map.as_ref().filter(|_| self.failing_since.is_none());
+        map.is_some_and(|map| map.masters().iter().all(is_healthy))
     }
 
-    /// Asks how the cluster stands, if it is time to.
-    pub(crate) fn ask(&mut self) -> Option<impl Future<Output = Option<Told>> + Send + use<>> {
+    /// Starts a query of the topology, if one is due.
+    pub(crate) fn query(
+        &mut self,
+    ) -> Option<impl Future<Output = Option<TopologyReport>> + Send + use<>> {
         let now = Instant::now();
-        let pause = match (self.is_stale, self.is_well()) {
-            (true, _) => OFTEN,
-            (false, true) => SELDOM,
-            (false, false) => WHILE_AWAY,
+        let interval = match (self.is_stale, self.is_healthy()) {
+            (true, _) => STALE_INTERVAL,
+            (false, true) => HEALTHY_INTERVAL,
+            (false, false) => UNHEALTHY_INTERVAL,
         };
-        if self.is_asking || self.asked_at.is_some_and(|asked| now < asked + pause) {
+        if self.is_query_running || self.queried_at.is_some_and(|last| now < last + interval) {
             return None;
         }
-        let well = self.nodes.iter().filter(|(_, node)| node.is_well(now));
-        let askable = well.filter_map(|(address, node)| Some((address.clone(), node.link()?.0)));
-        let mut askable: Vec<_> = askable.collect();
-        if askable.is_empty() {
-            self.open_all();
+        let healthy = self.nodes.iter().filter(|(_, node)| node.is_healthy(now));
+        let targets =
+            healthy.filter_map(|(address, node)| Some((address.clone(), node.session()?.0)));
+        let mut targets: Vec<_> = targets.collect();
+        if targets.is_empty() {
+            self.open_known_nodes();
             return None;
         }
-        self.turn += 1;
-        let first = self.turn % askable.len();
-        askable.rotate_left(first);
-        askable.truncate(MOST_ASKED);
-        (self.is_asking, self.is_stale, self.asked_at) = (true, false, Some(now));
+        self.query_count += 1;
+        let first = self.query_count % targets.len();
+        targets.rotate_left(first);
+        targets.truncate(MAX_QUERIED_NODES);
+        (self.is_query_running, self.is_stale, self.queried_at) = (true, false, Some(now));
         Some(async move {
-            for (address, connection) in askable {
-                if let Ok(Some(told)) = timeout(PATIENCE, question(&address, connection)).await {
-                    return Some(told);
+            for (address, connection) in targets {
+                if let Ok(Some(report)) =
+                    timeout(QUERY_TIMEOUT, query_node(&address, connection)).await
+                {
+                    return Some(report);
                 }
             }
             None
         })
     }
 
-    /// Takes what was told.
-    pub(crate) fn told(&mut self, told: Option<Told>) {
-        self.is_asking = false;
-        let Some(Told { map, is_failing }) = told else { return };
+    /// Applies the result of a query; `None` if no node has answered.
+    pub(crate) fn apply(&mut self, report: Option<TopologyReport>) {
+        self.is_query_running = false;
+        let Some(TopologyReport { map, is_failing }) = report else { return };
         let now = Instant::now();
         if !is_failing {
-            self.unwell = None;
-        } else if self.unwell.is_none() || self.map.is_none() {
-            self.unwell = Some((now, "CLUSTERDOWN: the cluster is not whole".into()));
+            self.failing_since = None;
+        } else if self.failing_since.is_none() || self.map.is_none() {
+            self.failing_since = Some((now, "CLUSTERDOWN: the cluster is not complete".into()));
         }
         let masters = self.map.as_ref().map_or(&[][..], SlotMap::masters);
         self.nodes.retain(|address, node| {
-            // One that does not answer, and is not to answer any more, is not waited for.
-            let is_succeeded = masters.contains(address) && !node.is_well(now);
+            // An unhealthy node that has lost its slots is removed at once: its requests must not
+            // wait for it.
+            let is_replaced = masters.contains(address) && !node.is_healthy(now);
             map.masters().contains(address)
-                || !is_succeeded && (node.under_way > 0 || now < node.used_at + UNUSED)
+                || !is_replaced && (node.in_flight > 0 || now < node.used_at + UNUSED_NODE_LIFETIME)
         });
         for master in map.masters() {
             self.node(master);
@@ -190,8 +200,8 @@ impl Topology {
         self.map = Some(map);
     }
 
-    /// Opens everybody who may know how the cluster stands.
-    fn open_all(&mut self) {
+    /// Opens all nodes that may know the topology: the seeds, and the nodes of the slot map.
+    fn open_known_nodes(&mut self) {
         let known = self.map.iter().flat_map(SlotMap::nodes);
         let all: Vec<_> = self.seeds.iter().chain(known).cloned().collect();
         for address in all {
@@ -200,17 +210,20 @@ impl Topology {
     }
 }
 
-/// Asks a node who owns which slot, and whether that is enough.
-async fn question(address: &Address, mut connection: MultiplexedConnection) -> Option<Told> {
-    let mut asked = redis::pipe();
-    asked.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
-    let replies = connection.send_packed_commands(&asked, 0, 2).await.ok()?;
+/// Queries the owners of the slots and the cluster's state from one node.
+async fn query_node(
+    address: &Address,
+    mut connection: MultiplexedConnection,
+) -> Option<TopologyReport> {
+    let mut commands = redis::pipe();
+    commands.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
+    let replies = connection.send_packed_commands(&commands, 0, 2).await.ok()?;
     let [slots, info] = &replies[..] else { return None };
-    // Whoever may not ask for it takes the cluster to be well.
+    // Without permission for CLUSTER INFO, the state counts as ok.
     let is_failing = match info {
         Reply::BulkString(info) => info.starts_with(b"cluster_state:fail"),
         Reply::VerbatimString { text, .. } => text.starts_with("cluster_state:fail"),
         _ => false,
     };
-    Some(Told { map: SlotMap::read(slots, address)?, is_failing })
+    Some(TopologyReport { map: SlotMap::read(slots, address)?, is_failing })
 }

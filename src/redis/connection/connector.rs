@@ -1,4 +1,5 @@
-//! How a server is reached: where it is, and what it asks of those who come.
+//! Opens sessions: resolves credentials, connects the socket, performs the TLS handshake and the
+//! Redis handshake.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,17 +16,17 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::tls::Tls;
-use crate::redis::inline_io::inline_task::{Held, Stepped};
-use crate::redis::inline_io::read_ownership::Reading;
+use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
+use crate::redis::inline_io::read_ownership::ReadOwnership;
 #[cfg(unix)]
-use crate::redis::inline_io::socket::Socket;
+use crate::redis::inline_io::socket::InlineSocket;
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A host, by name or IP address, and a port.
+    /// A host (name or IP address) and a port.
     Tcp(String, u16),
-    /// A unix socket.
+    /// The path of a unix socket.
     Unix(PathBuf),
 }
 
@@ -39,110 +40,111 @@ impl fmt::Display for Address {
     }
 }
 
-/// Who comes. Its debug output shows no password.
+/// The username and password of a client. The debug output omits the password.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Login {
-    /// The user; without one it is the server's default user.
+pub struct Credentials {
+    /// The username; `None` means the server's default user.
     pub username: Option<String>,
-    /// The password, if the server asks for one.
+    /// The password, if the server requires one.
     pub password: Option<String>,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
-    }
-}
-
-/// Tells who comes, anew for each attempt to connect: so a password can change.
-pub trait Logins: Send + Sync {
-    /// Asks for it. An error's text is shown to users.
-    fn ask(&self) -> BoxFuture<'static, Result<Login, String>>;
-}
-
-/// How it is known who comes.
-#[derive(Clone)]
-pub enum Credentials {
-    /// Always the same.
-    Fixed(Login),
-    /// Asked for each time.
-    Asked(Arc<dyn Logins>),
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+/// Provides credentials. It is called for each attempt to connect, so a password can change.
+pub trait CredentialsProvider: Send + Sync {
+    /// Returns the current credentials. Users see the text of an error.
+    fn credentials(&self) -> BoxFuture<'static, Result<Credentials, String>>;
+}
+
+/// The source of the credentials.
+#[derive(Clone)]
+pub enum CredentialsSource {
+    /// The same credentials for every attempt to connect.
+    Fixed(Credentials),
+    /// A provider that is called for each attempt to connect.
+    Provider(Arc<dyn CredentialsProvider>),
+}
+
+impl fmt::Debug for CredentialsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fixed(login) => login.fmt(f),
-            Self::Asked(_) => f.write_str("Asked"),
+            Self::Fixed(credentials) => credentials.fmt(f),
+            Self::Provider(_) => f.write_str("Provider"),
         }
     }
 }
 
-/// How servers are reached that belong together.
+/// The options for opening sessions to the servers of one store.
 #[derive(Debug, Clone)]
-pub struct Access {
-    /// Who comes.
-    pub credentials: Credentials,
-    /// Whether and how TLS is spoken; not over unix sockets.
+pub struct Connector {
+    /// The credentials.
+    pub credentials: CredentialsSource,
+    /// The TLS configuration; `None` means plain text. Unix sockets never use TLS.
     pub tls: Option<Tls>,
     /// The number of the database.
     pub database: i64,
-    /// How long one attempt to connect may take.
+    /// The time limit of one attempt to connect.
     pub timeout: Duration,
 }
 
-impl Access {
-    /// Connects; an error says where to, and why not.
-    pub(crate) async fn connect(&self, address: &Address) -> Result<Opened, Arc<str>> {
-        match timeout(self.timeout, self.connected(address)).await {
-            Ok(connected) => connected.map_err(|why| format!("{address}: {why}").into()),
+impl Connector {
+    /// Opens a session. The error names the address and the reason.
+    pub(crate) async fn connect(&self, address: &Address) -> Result<Session, Arc<str>> {
+        match timeout(self.timeout, self.open_session(address)).await {
+            Ok(opened) => opened.map_err(|why| format!("{address}: {why}").into()),
             Err(_) => Err(format!("{address} did not answer in time").into()),
         }
     }
 
-    async fn connected(&self, address: &Address) -> Result<Opened, String> {
-        let login = match &self.credentials {
-            Credentials::Fixed(login) => login.clone(),
-            Credentials::Asked(logins) => logins.ask().await?,
+    async fn open_session(&self, address: &Address) -> Result<Session, String> {
+        let credentials = match &self.credentials {
+            CredentialsSource::Fixed(credentials) => credentials.clone(),
+            CredentialsSource::Provider(provider) => provider.credentials().await?,
         };
-        let settings = self.settings(login);
+        let settings = self.settings(credentials);
         match address {
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(text)?;
                 stream.set_nodelay(true).map_err(text)?;
                 #[cfg(unix)]
-                let stream = Socket::new(stream).map_err(text)?;
+                let stream = InlineSocket::new(stream).map_err(text)?;
                 #[cfg(unix)]
-                let reading = Some(Arc::clone(stream.reading()));
+                let ownership = Some(Arc::clone(stream.read_ownership()));
                 #[cfg(not(unix))]
-                let reading = None;
+                let ownership = None;
                 match &self.tls {
-                    None => Opened::over(stream, reading, &settings).await,
+                    None => Session::start(stream, ownership, &settings).await,
                     Some(tls) => {
-                        Opened::over(tls.over(host, stream).await?, reading, &settings).await
+                        Session::start(tls.handshake(host, stream).await?, ownership, &settings)
+                            .await
                     }
                 }
             }
             #[cfg(unix)]
             Address::Unix(path) => {
                 let stream = tokio::net::UnixStream::connect(path).await.map_err(text)?;
-                let stream = Socket::new(stream).map_err(text)?;
-                let reading = Some(Arc::clone(stream.reading()));
-                Opened::over(stream, reading, &settings).await
+                let stream = InlineSocket::new(stream).map_err(text)?;
+                let ownership = Some(Arc::clone(stream.read_ownership()));
+                Session::start(stream, ownership, &settings).await
             }
             #[cfg(not(unix))]
-            Address::Unix(_) => Err("this system has no unix sockets".into()),
+            Address::Unix(_) => Err("unix sockets are not supported on this system".into()),
         }
     }
 
-    fn settings(&self, login: Login) -> RedisConnectionInfo {
+    fn settings(&self, credentials: Credentials) -> RedisConnectionInfo {
         let mut settings = RedisConnectionInfo::default()
             .set_db(self.database)
             .set_lib_name("tollgate", env!("CARGO_PKG_VERSION"));
-        if let Some(username) = login.username {
+        if let Some(username) = credentials.username {
             settings = settings.set_username(username);
         }
-        if let Some(password) = login.password {
+        if let Some(password) = credentials.password {
             settings = settings.set_password(password);
         }
         settings
@@ -153,66 +155,68 @@ fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-/// What is sent over, and who sends it.
+/// A handle for sending commands on a session. It does not keep the session open.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct SessionHandle {
     pub(crate) connection: MultiplexedConnection,
-    /// It ends with the connection.
-    pub(crate) driver: Weak<Stepped>,
-    /// Who reads, where callers can.
-    pub(crate) reading: Option<Arc<Reading>>,
+    /// The task that reads and writes the socket. It ends with the session.
+    pub(crate) driver: Weak<InlineTask>,
+    /// The read ownership of the socket; `None` on systems without inline I/O.
+    pub(crate) read_ownership: Option<Arc<ReadOwnership>>,
 }
 
-impl Line {
-    /// Reads what has come, on this thread, if it is a caller's to read and the caller may not have come to it.
-    pub(crate) fn catch_up(&self) {
-        let Some(reading) = self.reading.as_ref().filter(|reading| reading.is_claimed()) else {
-            return;
-        };
+impl SessionHandle {
+    /// Reads the available answers on this thread if the event loop owns the socket: the event
+    /// loop may be too busy to read them.
+    pub(crate) fn read_available(&self) {
+        let claimed = self.read_ownership.as_ref().filter(|ownership| ownership.is_claimed());
+        let Some(ownership) = claimed else { return };
         let Some(driver) = self.driver.upgrade() else { return };
-        reading.expect();
-        driver.ring();
-        driver.hold().as_mut().map(Held::step);
+        ownership.mark_readable();
+        driver.wake();
+        driver.try_lock().as_mut().map(PollGuard::poll_while_woken);
     }
 }
 
-/// A connection to a server, which ends when this is dropped.
-pub(crate) struct Opened {
-    pub(crate) line: Line,
+/// One established socket to a server, past the TLS handshake and the Redis handshake. Dropping it
+/// closes the socket.
+pub(crate) struct Session {
+    pub(crate) handle: SessionHandle,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Opened {
-    async fn over<S>(
+impl Session {
+    async fn start<S>(
         stream: S,
-        reading: Option<Arc<Reading>>,
+        read_ownership: Option<Arc<ReadOwnership>>,
         settings: &RedisConnectionInfo,
     ) -> Result<Self, String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // Deadlines are the sender's: a timeout of the client's would break links that are well.
+        // The sender enforces deadlines. A response timeout of the client would break healthy
+        // sessions.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
         let (connection, driver) = made.map_err(text)?;
-        let (stepped, driver) = Stepped::spawn(&Handle::current(), driver);
+        let (inline_task, driver) = InlineTask::spawn(&Handle::current(), driver);
         let mut tasks = vec![driver];
-        if let Some(reading) = &reading {
-            let overseeing = Arc::clone(reading).oversee(Arc::downgrade(&stepped));
-            tasks.push(tokio::spawn(overseeing));
+        if let Some(ownership) = &read_ownership {
+            let watchdog = Arc::clone(ownership).run_watchdog(Arc::downgrade(&inline_task));
+            tasks.push(tokio::spawn(watchdog));
         }
-        let line = Line { connection, driver: Arc::downgrade(&stepped), reading };
-        Ok(Self { line, tasks })
+        let driver = Arc::downgrade(&inline_task);
+        Ok(Self { handle: SessionHandle { connection, driver, read_ownership }, tasks })
     }
 
-    /// Waits until the connection has ended, whoever ended it.
-    pub(crate) async fn ended(&mut self) {
-        // A driver that panicked has ended, too.
+    /// Waits until the session has ended, for whatever reason.
+    pub(crate) async fn closed(&mut self) {
+        // An error means that the driver panicked, which ends the session too.
         let _ended = (&mut self.tasks[0]).await;
     }
 }
 
-impl Drop for Opened {
+impl Drop for Session {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }

@@ -1,88 +1,90 @@
-//! Whether a server is well, as far as is known.
+//! Health of a server: health checks, and their result.
 
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 
-/// Whether a store can be asked.
+/// The health of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// It has not been reached yet.
+    /// The store has not been reached yet.
     Connecting,
-    /// It answers.
-    Up(Arc<About>),
-    /// It has been away, or has not answered, for so long that asking it would be in vain; and why.
+    /// The store answers.
+    Up(Arc<ServerInfo>),
+    /// The store was unreachable or unresponsive for longer than its
+    /// [`HealthTimeouts`](super::HealthTimeouts) allow, for this reason. Calls fail immediately.
     Down(Arc<str>),
 }
 
-/// What a server tells of itself.
+/// A server's address and version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
-    /// Where it is.
+pub struct ServerInfo {
+    /// The address that the session is connected to.
     pub address: String,
-    /// Its version.
+    /// The version; empty if the server does not report it.
     pub version: String,
 }
 
-/// Something that works, and should not remain so.
+/// A problem with a server's configuration. The store works, but an operator should fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Warning {
-    /// The server may drop keys before their time: the policy by which it does.
+pub enum StoreWarning {
+    /// The server may evict keys before they expire. Contains its `maxmemory-policy`.
     Evicting(String),
 }
 
-/// What a server answers to whoever looks after it.
+/// The result of a health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pulse {
-    /// It is well; and its version, if it tells.
-    Well(Option<String>),
-    /// It answers, but can decide nothing just now.
-    Unwell(Arc<str>),
-    /// It is no master (any more).
-    Demoted,
-    /// The link broke.
+pub(crate) enum HealthCheck {
+    /// The server can run scripts. Contains its version, if the server reports it.
+    Healthy(Option<String>),
+    /// The server answers, but cannot run scripts now.
+    Unhealthy(Arc<str>),
+    /// The server is a replica.
+    Replica,
+    /// The session broke.
     Broken(Arc<str>),
 }
 
-/// Asks a server how it is.
-pub(crate) async fn pulse(connection: &mut MultiplexedConnection) -> Pulse {
-    let mut asked = redis::pipe();
-    // HELLO tells its role, also to those who may not ask for INFO; but not whether it is busy.
-    asked.cmd("PING").cmd("HELLO");
-    match connection.send_packed_commands(&asked, 0, 2).await {
+/// Checks the health of a server.
+pub(crate) async fn check_health(connection: &mut MultiplexedConnection) -> HealthCheck {
+    let mut commands = redis::pipe();
+    // HELLO reports the role, even to users without permission for INFO. It does not report BUSY;
+    // PING does.
+    commands.cmd("PING").cmd("HELLO");
+    match connection.send_packed_commands(&commands, 0, 2).await {
         Err(error) if error.is_io_error() || error.is_connection_dropped() => {
-            Pulse::Broken(error.to_string().into())
+            HealthCheck::Broken(error.to_string().into())
         }
-        Err(error) => Pulse::Unwell(error.to_string().into()),
-        Ok(replies) => read(replies),
+        Err(error) => HealthCheck::Unhealthy(error.to_string().into()),
+        Ok(replies) => health_of(replies),
     }
 }
 
-fn read(replies: Vec<Value>) -> Pulse {
+fn health_of(replies: Vec<Value>) -> HealthCheck {
     let mut replies = replies.into_iter();
     if let Some(Value::ServerError(error)) = replies.next() {
         let error = RedisError::from(error);
-        if cannot_decide(&error) {
-            return Pulse::Unwell(error.to_string().into());
+        if cannot_run_scripts(&error) {
+            return HealthCheck::Unhealthy(error.to_string().into());
         }
     }
-    let Some(Value::Array(told)) = replies.next() else { return Pulse::Well(None) };
-    let of = |name: &str| {
-        let pairs = told.as_chunks().0.iter();
+    let Some(Value::Array(fields)) = replies.next() else { return HealthCheck::Healthy(None) };
+    let field = |name: &str| {
+        let pairs = fields.as_chunks().0.iter();
         pairs
             .filter_map(|[key, value]| Some((text(key)?, text(value)?)))
             .find_map(|(key, value)| (key == name).then_some(value))
     };
-    match of("role") {
-        Some("replica" | "slave") => Pulse::Demoted,
-        _ => Pulse::Well(of("version").map(str::to_owned)),
+    match field("role") {
+        Some("replica" | "slave") => HealthCheck::Replica,
+        _ => HealthCheck::Healthy(field("version").map(str::to_owned)),
     }
 }
 
-/// Whether a server that answers a PING so can decide nothing. Who may not ask (NOPERM) is answered all the same, and
-/// one that writes nothing just now (MISCONF) says so to each call.
-fn cannot_decide(error: &RedisError) -> bool {
+/// Whether this answer to PING means that the server cannot run scripts. NOPERM does not: the user
+/// may lack the permission for PING alone. Neither does MISCONF: each call gets that error itself.
+fn cannot_run_scripts(error: &RedisError) -> bool {
     let kind = error.kind();
     matches!(kind, ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown))
         || matches!(error.code(), Some("BUSY" | "NOAUTH"))
@@ -96,18 +98,21 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-/// What is to be said of a server that has just been connected to. One that does not tell is taken to be well.
-pub(crate) async fn warning(connection: &mut MultiplexedConnection) -> Option<Warning> {
-    let mut asked = redis::cmd("INFO");
-    asked.arg("memory");
-    let reply = connection.send_packed_command(&asked).await.ok()?;
-    let told = match &reply {
+/// Checks the configuration of a server that has just been connected to. If the server does not
+/// report it, there is no warning.
+pub(crate) async fn check_configuration(
+    connection: &mut MultiplexedConnection,
+) -> Option<StoreWarning> {
+    let mut command = redis::cmd("INFO");
+    command.arg("memory");
+    let reply = connection.send_packed_command(&command).await.ok()?;
+    let info = match &reply {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
         Value::VerbatimString { text, .. } => text.as_str().into(),
         _ => return None,
     };
-    let policy = told.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"))?.trim();
-    (policy != "noeviction").then(|| Warning::Evicting(policy.to_owned()))
+    let policy = info.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"))?.trim();
+    (policy != "noeviction").then(|| StoreWarning::Evicting(policy.to_owned()))
 }
 
 #[cfg(test)]
@@ -120,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_answers_is_well() {
-        let well = Pulse::Well(Some("7.0.15".into()));
-        assert_eq!(read(vec![Value::SimpleString("PONG".into()), hello("master")]), well);
-        assert_eq!(read(vec![Value::Okay]), Pulse::Well(None));
+    fn a_master_that_answers_is_healthy() {
+        let healthy = HealthCheck::Healthy(Some("7.0.15".into()));
+        assert_eq!(health_of(vec![Value::SimpleString("PONG".into()), hello("master")]), healthy);
+        assert_eq!(health_of(vec![Value::Okay]), HealthCheck::Healthy(None));
     }
 
     #[test]
     fn a_replica_is_no_master() {
-        assert_eq!(read(vec![Value::Okay, hello("replica")]), Pulse::Demoted);
+        assert_eq!(health_of(vec![Value::Okay, hello("replica")]), HealthCheck::Replica);
     }
 }

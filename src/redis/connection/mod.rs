@@ -1,16 +1,50 @@
-//! A connection to one Redis server: it is kept up in the background, sends what it is given in
-//! order, and settles everything by its deadline.
+//! A connection to one Redis server. It reconnects in the background, sends requests in order, and
+//! completes each request by its deadline.
 //!
 //! **At most once.** A script whose outcome is unknown, because its answer did not come in time or
-//! the connection broke after it was sent, is never sent again. What surely has not run is sent
-//! again until the deadline: a script that the server does not know yet (as its source), and one
-//! that the server cannot run just now (LOADING, BUSY, MASTERDOWN, READONLY, TRYAGAIN, CLUSTERDOWN).
+//! the connection broke after it was sent, is never sent again. A script that surely has not run is
+//! sent again until the deadline: one that the server does not know yet (as its source), and one
+//! that the server cannot run now (LOADING, BUSY, MASTERDOWN, READONLY, TRYAGAIN, CLUSTERDOWN).
+//!
+//! A *session* is one established socket to the server. A connection has at most one session at a
+//! time and replaces it when it breaks. Two tasks do the work: the reconnector (`state`) opens
+//! sessions, checks their health and publishes the connection's state; the sender (`sender`) sends
+//! requests and reports broken sessions.
+//!
+//! # States
+//!
+//! ```text
+//!  start
+//!    |
+//!    v             a session opens, the server can run scripts
+//! +--------------+ -----------------------------------------> +----+
+//! | Disconnected |                                            | Up |
+//! +--------------+ <----------------------------------------- +----+
+//!    |             the session broke, the server was silent    |  ^
+//!    |             for `dead`, or the master changed           |  |
+//!    |                                                         |  |
+//!    | no session for                        unresponsive for  |  | a health check succeeds,
+//!    | `disconnected`                        `unresponsive`    |  | or a new session opens
+//!    |                                                         v  |
+//!    |                                                        +------+
+//!    +------------------------------------------------------> | Down |
+//!                                                             +------+
+//! ```
+//!
+//! | State | Requests |
+//! |---|---|
+//! | Up | are sent |
+//! | Disconnected | wait for a session until their deadline |
+//! | Down | fail immediately |
+//!
+//! The times are those of [`HealthTimeouts`]. If the session breaks while the connection is down,
+//! the connection stays down until a new session opens.
 
 mod connector;
+mod endpoint;
 mod health;
 mod request_handler;
 mod retry_method;
-mod route;
 mod sender;
 mod sentinel;
 mod server_time;
@@ -24,125 +58,131 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::sender::{Request, Settle};
+use self::sender::{Completion, PipelineRequest};
 use crate::redis::batch::flush::Round;
 use crate::redis::batch::script_call::Answer;
-use crate::redis::connection::request_handler::Deciding;
-use crate::redis::inline_io::inline_task::{Held, Stepped};
+use crate::redis::connection::request_handler::FlushHandler;
+use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
 use crate::time::Micros;
 
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
-pub(crate) use crate::redis::connection::connector::Opened;
-pub(crate) use crate::redis::connection::retry_method::{Verdict, refused, verdict};
-pub(crate) use crate::redis::connection::state::{Link, Links, keeper};
+pub(crate) use crate::redis::connection::connector::Session;
+pub(crate) use crate::redis::connection::retry_method::{RetryMethod, refusal, retry_method};
+pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber, reconnector};
 
-pub use self::health::{About, Health, Warning};
-pub use self::route::Route;
-pub use self::sentinel::Sentinels;
+pub use self::endpoint::Endpoint;
+pub use self::health::{Health, ServerInfo, StoreWarning};
+pub use self::sentinel::SentinelClient;
 pub use self::tls::{Identity, Tls};
-pub use crate::redis::connection::connector::{Access, Address, Credentials, Login, Logins};
-pub use crate::redis::connection::state::Patience;
-pub(crate) use crate::redis::inline_io::socket_handle::LinkSocket;
+pub use crate::redis::connection::connector::{
+    Address, Connector, Credentials, CredentialsProvider, CredentialsSource,
+};
+pub use crate::redis::connection::state::HealthTimeouts;
+pub(crate) use crate::redis::inline_io::socket_handle::SocketHandle;
 
-/// A connection that is kept up until it is dropped.
+/// A connection to one server. It reconnects until it is dropped.
 #[derive(Debug)]
 pub struct Connection {
-    requests: mpsc::UnboundedSender<Request>,
-    sender: Arc<Stepped>,
+    requests: mpsc::UnboundedSender<PipelineRequest>,
+    sender: Arc<InlineTask>,
     runtime: Handle,
-    link: watch::Receiver<Link>,
+    state: watch::Receiver<ConnectionState>,
     health: watch::Receiver<Health>,
     tasks: [JoinHandle<()>; 2],
     server_time: Arc<ServerTime>,
 }
 
 impl Connection {
-    /// Starts to connect, on the given runtime, and goes on trying as long as this is not dropped. `warn` hears,
-    /// on the runtime's thread, what should not remain as it is.
+    /// Starts to connect on the given runtime, and retries until this is dropped. `warn` is called
+    /// on the runtime's thread if the server's configuration has a problem.
     #[must_use]
     pub fn open(
-        route: Route,
-        patience: Patience,
+        endpoint: Endpoint,
+        timeouts: HealthTimeouts,
         runtime: &Handle,
-        warn: impl Fn(Warning) + Send + Sync + 'static,
+        warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
-        let (keeper, links, health) = keeper(route, patience, warn);
-        let link = links.watch();
-        let keeping = runtime.spawn(keeper.run());
-        let (sender, sending) = Stepped::spawn(runtime, sender::run(incoming, links));
-        let (runtime, tasks) = (runtime.clone(), [keeping, sending]);
-        Self { requests, sender, runtime, link, health, tasks, server_time: Arc::default() }
+        let (reconnector, subscriber, health) = reconnector(endpoint, timeouts, warn);
+        let state = subscriber.subscribe();
+        let reconnecting = runtime.spawn(reconnector.run());
+        let (sender, sending) = InlineTask::spawn(runtime, sender::run(incoming, subscriber));
+        let (runtime, tasks) = (runtime.clone(), [reconnecting, sending]);
+        Self { requests, sender, runtime, state, health, tasks, server_time: Arc::default() }
     }
 
-    /// Whether there is a link, as far as is known.
+    /// Whether the connection is up, according to the last published state.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        matches!(*self.link.borrow(), Link::Up(..))
+        matches!(*self.state.borrow(), ConnectionState::Up(..))
     }
 
-    /// Watches how the server is.
+    /// Subscribes to the health of the server.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
     }
 
-    /// Decides a round, in order, after those of earlier calls: by the deadline `hear` is called, on the
-    /// runtime's thread, with the round and the answers that settle it.
+    /// Decides a flush after those of earlier calls. `on_answers` is called by the deadline, on
+    /// the runtime's thread or inside this call or [`read_inline`](Self::read_inline), with the
+    /// flush and one answer for each of its script calls.
     ///
-    /// What is [stale](super::CallError::Stale) is asked again, in its place, with what is so at the
-    /// server's time; and how far that is from `clock` is remembered for later calls.
+    /// [Stale](super::CallError::Stale) calls are sent again, before later requests, with the
+    /// server's time. The difference between that time and `clock` is used for later calls.
     pub fn decide(
         &self,
-        round: Round,
+        flush: Round,
         clock: impl Fn() -> Micros + Send + 'static,
         deadline: Instant,
-        hear: impl FnOnce(&Round, &[Answer]) + Send + 'static,
+        on_answers: impl FnOnce(&Round, &[Answer]) + Send + 'static,
     ) {
-        let (course, jobs) = Deciding::new(round, clock, Arc::clone(&self.server_time), hear);
-        let settle = Settle::new(jobs.len(), course);
-        self.send(Request { jobs, deadline, settle });
+        let server_time = Arc::clone(&self.server_time);
+        let (handler, script_calls) = FlushHandler::new(flush, clock, server_time, on_answers);
+        let completion = Completion::new(script_calls.len(), handler);
+        self.send(PipelineRequest { script_calls, deadline, completion });
     }
 }
 
 impl Connection {
-    /// The socket of the link, if there is a link whose socket can be watched.
+    /// The handle of the session's socket. `None` if there is no session, or if its socket does
+    /// not support inline I/O.
     #[must_use]
-    pub fn link_socket(&self) -> Option<LinkSocket> {
-        let Link::Up(line, link) = &*self.link.borrow() else { return None };
-        let reading = Arc::clone(line.reading.as_ref()?);
-        Some(LinkSocket { reading, driver: line.driver.clone(), link: *link })
+    pub fn socket_handle(&self) -> Option<SocketHandle> {
+        let ConnectionState::Up(session, id) = &*self.state.borrow() else { return None };
+        let read_ownership = Arc::clone(session.read_ownership.as_ref()?);
+        Some(SocketHandle { read_ownership, driver: session.driver.clone(), session_id: *id })
     }
 
-    /// Reads what has come over a socket, and settles what it answers, on this thread.
-    pub fn look(&self, socket: &LinkSocket) {
+    /// Reads the available answers from a socket on this thread, and completes their requests.
+    pub fn read_inline(&self, socket: &SocketHandle) {
         let Some(driver) = socket.driver.upgrade() else { return };
         let _timers = self.runtime.enter();
-        // If the runtime is at it, there will be another look unless it reads all.
-        let Some(mut driver) = driver.hold() else { return };
-        let mut sender = self.sender.hold();
-        socket.reading.look();
-        driver.ring();
-        driver.step();
-        sender.as_mut().map(Held::step);
-        // What is to be sent again.
-        driver.step();
+        // If the runtime is polling the driver, skip: the event loop calls this again unless the
+        // runtime reads everything.
+        let Some(mut driver) = driver.try_lock() else { return };
+        let mut sender = self.sender.try_lock();
+        socket.read_ownership.on_readable();
+        driver.wake();
+        driver.poll_while_woken();
+        sender.as_mut().map(PollGuard::poll_while_woken);
+        // Write the requests that the sender has sent again.
+        driver.poll_while_woken();
     }
 
-    /// Sends a request as far as that goes at once, on this thread.
-    fn send(&self, request: Request) {
-        let driver = match &*self.link.borrow() {
-            Link::Up(line, _) => line.driver.upgrade(),
-            Link::Away(_) | Link::Down(_) => None,
+    /// Queues a request, and writes it on this thread as far as possible without waiting.
+    fn send(&self, request: PipelineRequest) {
+        let driver = match &*self.state.borrow() {
+            ConnectionState::Up(session, _) => session.driver.upgrade(),
+            ConnectionState::Disconnected(_) | ConnectionState::Down(_) => None,
         };
         let _timers = self.runtime.enter();
-        let mut driver = driver.as_ref().and_then(|driver| driver.hold());
-        let mut sender = self.sender.hold();
-        // If nobody hears requests any more, this one is dropped, and so settled.
-        let _unheard = self.requests.send(request);
-        sender.as_mut().map(Held::step);
-        driver.as_mut().map(Held::step);
+        let mut driver = driver.as_ref().and_then(|driver| driver.try_lock());
+        let mut sender = self.sender.try_lock();
+        // If the sender has ended, the request is dropped, which completes it as closed.
+        let _sent = self.requests.send(request);
+        sender.as_mut().map(PollGuard::poll_while_woken);
+        driver.as_mut().map(PollGuard::poll_while_woken);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is sent, and what follows from its answers: some of it may have to be sent once more.
+//! Callbacks of the sender for one request: refresh it before it is sent, and handle its answers.
 
 use std::sync::Arc;
 
@@ -7,75 +7,78 @@ use crate::redis::batch::flush::Round;
 use crate::redis::batch::script_call::{Answer, Job};
 use crate::time::Micros;
 
-/// The course of a request, as its sender goes along with it.
-pub(crate) trait Course: Send {
-    /// Makes the jobs anew, right before they are first sent, if they have got out of date.
-    fn renewed(&mut self) -> Option<Vec<Job>> {
+/// Handles the answers of one request.
+pub(crate) trait RequestHandler: Send {
+    /// Called right before the request is first sent. Returns new script calls, in the place of
+    /// the request's own, if those are out of date.
+    fn refresh(&mut self) -> Option<Vec<Job>> {
         None
     }
 
-    /// Hears the answers, one for each job. There may be jobs to be sent next, in the request's place, and
-    /// then it hears those to them; otherwise it is over.
-    fn hear(&mut self, answers: Vec<Answer>) -> Vec<Job>;
+    /// Receives the answers, one for each script call. Returns the script calls to send next as
+    /// the same request; their answers come here, too. An empty result completes the request.
+    fn on_answers(&mut self, answers: Vec<Answer>) -> Vec<Job>;
 }
 
-/// A round is made up around a time that differs by so much is out of date. No window is as short.
-const OUT_OF_DATE: Micros = 100_000;
+/// A flush is out of date if it was prepared for a time that differs by this much from the
+/// server's. Every window is longer.
+const REFRESH_THRESHOLD: Micros = 100_000;
 
-/// Decides a round: what is stale is asked again with what is so at the server's time.
-pub(crate) struct Deciding<C, H> {
-    round: Round,
+/// Decides a flush. Stale calls are sent again with the server's time.
+pub(crate) struct FlushHandler<C, H> {
+    flush: Round,
     clock: C,
     server_time: Arc<ServerTime>,
-    /// The server's time, as far as was known, when the jobs were made.
-    about: Micros,
+    /// The estimated server time for which the script calls were prepared.
+    prepared_for: Micros,
     answers: Vec<Answer>,
-    hear: Option<H>,
+    on_answers: Option<H>,
 }
 
-impl<C: Fn() -> Micros, H> Deciding<C, H> {
-    /// The course of a round, and its jobs.
+impl<C: Fn() -> Micros, H> FlushHandler<C, H> {
+    /// The handler of a flush, and the script calls to send.
     pub(crate) fn new(
-        round: Round,
+        flush: Round,
         clock: C,
         server_time: Arc<ServerTime>,
-        hear: H,
+        on_answers: H,
     ) -> (Self, Vec<Job>) {
-        let about = server_time.at(clock());
-        let mut round = round.in_waves();
-        round.set_time(about);
-        let jobs = round.jobs();
-        (Self { round, clock, server_time, about, answers: Vec::new(), hear: Some(hear) }, jobs)
+        let prepared_for = server_time.at(clock());
+        let mut flush = flush.in_waves();
+        flush.set_time(prepared_for);
+        let calls = flush.jobs();
+        let (answers, on_answers) = (Vec::new(), Some(on_answers));
+        (Self { flush, clock, server_time, prepared_for, answers, on_answers }, calls)
     }
 }
 
-impl<C, H> Course for Deciding<C, H>
+impl<C, H> RequestHandler for FlushHandler<C, H>
 where
     C: Fn() -> Micros + Send,
     H: FnOnce(&Round, &[Answer]) + Send,
 {
-    /// Otherwise what was made up before the server's time was known would be stale when what was made up
-    /// right after it is not, and be overtaken.
-    fn renewed(&mut self) -> Option<Vec<Job>> {
-        if !self.round.is_timed() {
+    /// Without a refresh, calls that were prepared before the server's time was known would be
+    /// stale, and calls that were prepared right after that would overtake them.
+    fn refresh(&mut self) -> Option<Vec<Job>> {
+        if !self.flush.is_timed() {
             return None;
         }
-        let about = self.server_time.at((self.clock)());
-        (about.abs_diff(self.about) >= OUT_OF_DATE).then(|| {
-            self.about = about;
-            self.round.set_time(about);
-            self.round.jobs()
+        let server_now = self.server_time.at((self.clock)());
+        (server_now.abs_diff(self.prepared_for) >= REFRESH_THRESHOLD).then(|| {
+            self.prepared_for = server_now;
+            self.flush.set_time(server_now);
+            self.flush.jobs()
         })
     }
 
-    fn hear(&mut self, answers: Vec<Answer>) -> Vec<Job> {
+    fn on_answers(&mut self, answers: Vec<Answer>) -> Vec<Job> {
         self.answers.extend(answers);
-        if let Some(now) = self.round.again(&self.answers) {
+        if let Some(now) = self.flush.again(&self.answers) {
             self.server_time.learn(now, (self.clock)());
-            return self.round.jobs();
+            return self.flush.jobs();
         }
-        if let Some(hear) = self.hear.take() {
-            hear(&self.round, &self.answers);
+        if let Some(on_answers) = self.on_answers.take() {
+            on_answers(&self.flush, &self.answers);
         }
         Vec::new()
     }

@@ -1,4 +1,5 @@
-//! What a server says of a script that it was sent: whether it has run, and if not, whether it may.
+//! Classifies the reply to a script call: whether the script has run, and if not, how to send it
+//! again.
 
 use std::sync::Arc;
 
@@ -8,59 +9,61 @@ use super::super::slot::CROSS_SLOT;
 use crate::redis::batch::script_call::{Answer, Failure};
 use crate::redis::codec::reply::Value;
 
-/// What became of a script.
+/// How to proceed after a reply. Except with `NoRetry`, the script has not run.
 #[derive(Debug)]
-pub(crate) enum Verdict {
-    /// It has run, or never will.
-    Answer(Answer),
-    /// It has not run: the server does not know it.
-    Unknown,
-    /// It has not run: the server cannot run anything just now.
-    NotNow(Arc<str>),
-    /// It has not run: its keys are at two nodes of a cluster just now.
-    Torn(Arc<str>),
-    /// It has not run, for a reason that a cluster's nodes have: another node, or a transaction that is off.
-    Elsewhere(RedisError),
+pub(crate) enum RetryMethod {
+    /// The script has run, or never will.
+    NoRetry(Answer),
+    /// The server does not know the script: send its source.
+    SendSource,
+    /// The server cannot run any script now: wait, then send again.
+    WaitAndRetry(Arc<str>),
+    /// The keys are on two nodes of a cluster while their slot migrates.
+    SlotMigrating(Arc<str>),
+    /// A reply that only a node of a cluster sends: MOVED, ASK, or an aborted transaction.
+    Redirect(RedisError),
 }
 
-/// Reads a reply to a script.
-pub(crate) fn verdict(reply: Reply) -> Verdict {
+/// The retry method for a reply to a script call.
+pub(crate) fn retry_method(reply: Reply) -> RetryMethod {
     let error: RedisError = match reply {
         Reply::ServerError(error) => error.into(),
         Reply::Array(values) => {
-            return Verdict::Answer(Ok(values.into_iter().map(value).collect()));
+            return RetryMethod::NoRetry(Ok(values.into_iter().map(value).collect()));
         }
-        other => return Verdict::Answer(Ok(vec![value(other)])),
+        other => return RetryMethod::NoRetry(Ok(vec![value(other)])),
     };
     let why = || Arc::from(error.to_string());
     let ErrorKind::Server(kind) = error.kind() else {
         return match error.code() {
-            Some("BUSY") => Verdict::NotNow(why()),
-            _ => Verdict::Answer(refused(&error)),
+            Some("BUSY") => RetryMethod::WaitAndRetry(why()),
+            _ => RetryMethod::NoRetry(refusal(&error)),
         };
     };
     match kind {
-        ServerErrorKind::NoScript => Verdict::Unknown,
+        ServerErrorKind::NoScript => RetryMethod::SendSource,
         ServerErrorKind::BusyLoading
         | ServerErrorKind::MasterDown
         | ServerErrorKind::ReadOnly
-        | ServerErrorKind::ClusterDown => Verdict::NotNow(why()),
-        ServerErrorKind::TryAgain => Verdict::Torn(why()),
+        | ServerErrorKind::ClusterDown => RetryMethod::WaitAndRetry(why()),
+        ServerErrorKind::TryAgain => RetryMethod::SlotMigrating(why()),
         ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::ExecAbort => {
-            Verdict::Elsewhere(error)
+            RetryMethod::Redirect(error)
         }
-        ServerErrorKind::CrossSlot => Verdict::Answer(Err(Failure::Refused(CROSS_SLOT.into()))),
-        _ => Verdict::Answer(refused(&error)),
+        ServerErrorKind::CrossSlot => {
+            RetryMethod::NoRetry(Err(Failure::Refused(CROSS_SLOT.into())))
+        }
+        _ => RetryMethod::NoRetry(refusal(&error)),
     }
 }
 
-/// The answer of a script that will not be run, for this reason.
-pub(crate) fn refused(error: &RedisError) -> Answer {
+/// The answer of a script call that the server refused with this error.
+pub(crate) fn refusal(error: &RedisError) -> Answer {
     Err(Failure::Refused(error.to_string().into()))
 }
 
-/// A script answers with numbers and strings; anything else is no answer, and is seen so when it is
-/// read.
+/// Converts a value of a script's reply. The scripts return numbers and strings; another type
+/// becomes text, which the reply decoder rejects.
 fn value(reply: Reply) -> Value {
     match reply {
         Reply::Int(number) => Value::Number(number),

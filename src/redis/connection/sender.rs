@@ -1,8 +1,9 @@
-//! Sends requests in the order in which they come, and settles each by its deadline.
+//! Sends requests in the order of their arrival, and completes each by its deadline.
 //!
-//! One task does it all, so that the order is the task's own. A request goes as one pipeline. What
-//! has surely not run is sent again: then nothing new is sent until all that is under way has been
-//! answered, and what is to be repeated goes again, in its order.
+//! One task sends all requests, so the order is that task's order. A request is sent as one
+//! pipeline. Script calls that surely have not run are sent again. Before that, the sender waits
+//! until every request in flight is answered; it sends new requests only after the retries, and it
+//! sends the retries in their order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,139 +16,141 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::redis::batch::script_call::{Answer, Failure, Job};
-use crate::redis::connection::connector::Line;
-use crate::redis::connection::request_handler::Course;
-use crate::redis::connection::retry_method::{Verdict, refused, verdict};
-use crate::redis::connection::state::Links;
+use crate::redis::connection::connector::SessionHandle;
+use crate::redis::connection::request_handler::RequestHandler;
+use crate::redis::connection::retry_method::{RetryMethod, refusal, retry_method};
+use crate::redis::connection::state::StateSubscriber;
 
-/// How long to wait before sending again what the server could not run just now.
-const PAUSE: Duration = Duration::from_millis(25);
+/// The pause before a retry of script calls that the server could not run.
+const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
-/// As long as it takes to read an answer that has come.
-const MOMENT: Duration = Duration::from_millis(1);
+/// The time that it takes to read an answer that is in the socket already.
+const READ_GRACE: Duration = Duration::from_millis(1);
 
-/// So many requests are under way at most: the client's queue has room for a few more, and one that
-/// found it full would lose its place.
-const MOST_UNDER_WAY: usize = 40;
+/// The maximum number of requests in flight. The client's queue has room for a few more; a request
+/// that found it full would lose its place in the order.
+const MAX_IN_FLIGHT: usize = 40;
 
-/// Jobs that go together.
+/// Script calls that are sent as one pipeline.
 #[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) jobs: Vec<Job>,
+pub(crate) struct PipelineRequest {
+    pub(crate) script_calls: Vec<Job>,
     pub(crate) deadline: Instant,
-    pub(crate) settle: Settle,
+    pub(crate) completion: Completion,
 }
 
-/// Tells a request's course of the answers: one for each job. If nobody does, all is closed.
-pub(crate) struct Settle {
-    jobs: usize,
-    course: Option<Box<dyn Course>>,
+/// Passes the answers to the request's handler, one for each script call. If it is dropped before
+/// that, every answer is [`Failure::Closed`].
+pub(crate) struct Completion {
+    /// The number of script calls.
+    expected: usize,
+    handler: Option<Box<dyn RequestHandler>>,
 }
 
-impl Settle {
-    pub(crate) fn new(jobs: usize, course: impl Course + 'static) -> Self {
-        Self { jobs, course: Some(Box::new(course)) }
+impl Completion {
+    pub(crate) fn new(expected: usize, handler: impl RequestHandler + 'static) -> Self {
+        Self { expected, handler: Some(Box::new(handler)) }
     }
 
-    /// Tells the answers, and gives back the jobs that are to be sent next.
-    fn with(&mut self, answers: Vec<Answer>) -> Vec<Job> {
-        let Some(mut course) = self.course.take() else { return Vec::new() };
-        let next = course.hear(answers);
+    /// Passes the answers to the handler, and returns the script calls to send next.
+    fn resolve(&mut self, answers: Vec<Answer>) -> Vec<Job> {
+        let Some(mut handler) = self.handler.take() else { return Vec::new() };
+        let next = handler.on_answers(answers);
         if !next.is_empty() {
-            (self.jobs, self.course) = (next.len(), Some(course));
+            (self.expected, self.handler) = (next.len(), Some(handler));
         }
         next
     }
 }
 
-impl Drop for Settle {
+impl Drop for Completion {
     fn drop(&mut self) {
-        self.with(vec![Err(Failure::Closed); self.jobs]);
+        self.resolve(vec![Err(Failure::Closed); self.expected]);
     }
 }
 
-impl fmt::Debug for Settle {
+impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settle").field("jobs", &self.jobs).finish_non_exhaustive()
+        f.debug_struct("Completion").field("expected", &self.expected).finish_non_exhaustive()
     }
 }
 
-/// A request with what is known of its jobs.
-struct Open {
-    request: Request,
-    /// By job: its answer, or how it is to be sent (again).
-    jobs: Vec<JobState>,
+/// A request with the state of each of its script calls.
+struct PendingRequest {
+    request: PipelineRequest,
+    calls: Vec<ScriptCallState>,
 }
 
-enum JobState {
-    Settled(Answer),
+enum ScriptCallState {
+    Answered(Answer),
     /// To be sent as the script's digest.
     Digest,
-    /// To be sent as the script's source: the server does not know it.
+    /// To be sent as the script's source, because the server does not know the script.
     Source,
-    /// As before, but the server could not run it, for this reason.
+    /// To be sent as the digest after a pause: the server could not run scripts, for this reason.
     Paused(Arc<str>),
 }
 
-impl Open {
-    fn new(request: Request) -> Self {
-        let standing = |job: &Job| match job.script.is_rare() {
-            true => JobState::Source,
-            false => JobState::Digest,
+impl PendingRequest {
+    fn new(request: PipelineRequest) -> Self {
+        let initial = |call: &Job| match call.script.is_rare() {
+            true => ScriptCallState::Source,
+            false => ScriptCallState::Digest,
         };
-        let jobs = request.jobs.iter().map(standing).collect();
-        Self { request, jobs }
+        let calls = request.script_calls.iter().map(initial).collect();
+        Self { request, calls }
     }
 
-    /// The request as it is to be sent for the first time.
-    fn renewed(mut self) -> Self {
-        let course = self.request.settle.course.as_mut();
-        if let Some(jobs) = course.and_then(|course| course.renewed()) {
-            debug_assert_eq!(jobs.len(), self.request.jobs.len());
-            self.request.jobs = jobs;
+    /// Refreshes the request before it is sent for the first time.
+    fn refreshed(mut self) -> Self {
+        let handler = self.request.completion.handler.as_mut();
+        if let Some(calls) = handler.and_then(|handler| handler.refresh()) {
+            debug_assert_eq!(calls.len(), self.request.script_calls.len());
+            self.request.script_calls = calls;
         }
         self
     }
 
-    /// Settles all jobs that are open.
+    /// Fails all script calls without an answer, and completes the request.
     fn fail(mut self, failure: &Failure) -> Option<Self> {
-        for job in &mut self.jobs {
-            if !matches!(job, JobState::Settled(_)) {
-                *job = JobState::Settled(Err(failure.clone()));
+        for call in &mut self.calls {
+            if !matches!(call, ScriptCallState::Answered(_)) {
+                *call = ScriptCallState::Answered(Err(failure.clone()));
             }
         }
-        self.answer()
+        self.complete()
     }
 
-    /// Answers, unless a job is to be sent again. What the answers lead to is sent as the same request.
-    fn answer(mut self) -> Option<Self> {
-        if self.jobs.iter().any(|job| !matches!(job, JobState::Settled(_))) {
+    /// Completes the request if all script calls are answered. Returns it if some of them must be
+    /// sent again, or if its handler returns new script calls.
+    fn complete(mut self) -> Option<Self> {
+        if self.calls.iter().any(|call| !matches!(call, ScriptCallState::Answered(_))) {
             return Some(self);
         }
-        let settled = self.jobs.into_iter().filter_map(|job| match job {
-            JobState::Settled(answer) => Some(answer),
+        let answers = self.calls.into_iter().filter_map(|call| match call {
+            ScriptCallState::Answered(answer) => Some(answer),
             _ => None,
         });
-        let next = self.request.settle.with(settled.collect());
+        let next = self.request.completion.resolve(answers.collect());
         if next.is_empty() {
             return None;
         }
-        let Request { deadline, settle, .. } = self.request;
-        self = Self::new(Request { jobs: next, deadline, settle });
+        let PipelineRequest { deadline, completion, .. } = self.request;
+        self = Self::new(PipelineRequest { script_calls: next, deadline, completion });
         if Instant::now() < deadline {
             return Some(self);
         }
-        self.fail(&Failure::Unavailable("there was no time to ask again".into()))
+        self.fail(&Failure::Unavailable("there was no time left to send it again".into()))
     }
 
     fn commands(&self) -> redis::Pipeline {
         let mut pipeline = redis::pipe();
-        for (job, standing) in self.request.jobs.iter().zip(&self.jobs) {
-            let command = match standing {
-                JobState::Settled(_) => continue,
-                JobState::Source => command("EVAL", job.script.source(), job),
-                JobState::Digest | JobState::Paused(_) => {
-                    command("EVALSHA", job.script.sha1(), job)
+        for (call, state) in self.request.script_calls.iter().zip(&self.calls) {
+            let command = match state {
+                ScriptCallState::Answered(_) => continue,
+                ScriptCallState::Source => command("EVAL", call.script.source(), call),
+                ScriptCallState::Digest | ScriptCallState::Paused(_) => {
+                    command("EVALSHA", call.script.sha1(), call)
                 }
             };
             pipeline.add_command(command);
@@ -156,142 +159,150 @@ impl Open {
     }
 }
 
-pub(crate) fn command(name: &'static str, script: &str, job: &Job) -> Cmd {
+pub(crate) fn command(name: &'static str, script: &str, call: &Job) -> Cmd {
     let mut command = redis::cmd(name);
-    command.arg(script).arg(job.keys.len());
-    for word in job.keys.iter().chain(job.arguments.iter().map(Vec::as_slice)) {
+    command.arg(script).arg(call.keys.len());
+    for word in call.keys.iter().chain(call.arguments.iter().map(Vec::as_slice)) {
         command.arg(word);
     }
     command
 }
 
-/// A request that was sent, with the number of its link and what came of it.
-struct Done {
-    open: Open,
-    link: u64,
-    replies: Result<Vec<Reply>, Lost>,
+/// A request that was sent, the id of its session, and the replies.
+struct RequestOutcome {
+    pending: PendingRequest,
+    session_id: u64,
+    replies: Result<Vec<Reply>, TransportError>,
 }
 
-/// Why there are no replies.
-enum Lost {
-    InTime,
+/// The reason why a request has no replies.
+enum TransportError {
+    TimedOut,
     Broken(Arc<str>),
 }
 
-async fn send(open: Open, line: Line, link: u64) -> Done {
-    let commands = open.commands();
-    let mut connection = line.connection.clone();
+async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) -> RequestOutcome {
+    let commands = pending.commands();
+    let mut connection = session.connection.clone();
     let sending = connection.send_packed_commands(&commands, 0, commands.len());
     tokio::pin!(sending);
-    let mut sent = timeout_at(open.request.deadline, &mut sending).await;
+    let mut sent = timeout_at(pending.request.deadline, &mut sending).await;
     if sent.is_err() {
-        // The answer may have come, and the caller not have come to it.
-        line.catch_up();
-        sent = timeout(MOMENT, sending).await;
+        // The answer may be in the socket: the event loop may have been too busy to read it.
+        session.read_available();
+        sent = timeout(READ_GRACE, sending).await;
     }
     let replies = match sent {
         Ok(Ok(replies)) => Ok(replies),
-        Ok(Err(error)) => Err(Lost::Broken(error.to_string().into())),
-        Err(_) => Err(Lost::InTime),
+        Ok(Err(error)) => Err(TransportError::Broken(error.to_string().into())),
+        Err(_) => Err(TransportError::TimedOut),
     };
-    Done { open, link, replies }
+    RequestOutcome { pending, session_id, replies }
 }
 
-/// Sends what comes until the connection is dropped.
-pub(crate) async fn run(mut requests: mpsc::UnboundedReceiver<Request>, mut links: Links) {
-    let mut under_way = FuturesOrdered::new();
-    let mut next: Option<Open> = None;
-    let mut again: VecDeque<Open> = VecDeque::new();
+/// Sends requests until the connection is dropped.
+pub(crate) async fn run(
+    mut requests: mpsc::UnboundedReceiver<PipelineRequest>,
+    mut state: StateSubscriber,
+) {
+    let mut in_flight = FuturesOrdered::new();
+    let mut next: Option<PendingRequest> = None;
+    let mut retries: VecDeque<PendingRequest> = VecDeque::new();
     loop {
-        if under_way.is_empty() && !again.is_empty() {
-            if again
-                .iter()
-                .any(|open| open.jobs.iter().any(|job| matches!(job, JobState::Paused(_))))
-            {
-                sleep(PAUSE).await;
+        if in_flight.is_empty() && !retries.is_empty() {
+            if retries.iter().any(|pending| {
+                pending.calls.iter().any(|call| matches!(call, ScriptCallState::Paused(_)))
+            }) {
+                sleep(RETRY_PAUSE).await;
             }
-            for open in std::mem::take(&mut again) {
-                match links.up_before(open.request.deadline).await {
-                    Ok((line, link)) => under_way.push_back(send(open, line, link)),
-                    Err(failure) => again.extend(open.fail(&failure)),
+            for pending in std::mem::take(&mut retries) {
+                match state.wait_until_up(pending.request.deadline).await {
+                    Ok((session, id)) => in_flight.push_back(send(pending, session, id)),
+                    Err(failure) => retries.extend(pending.fail(&failure)),
                 }
             }
         }
-        let may_start = again.is_empty() && under_way.len() < MOST_UNDER_WAY;
-        let deadline = next.as_ref().map_or_else(Instant::now, |open| open.request.deadline);
+        let may_start = retries.is_empty() && in_flight.len() < MAX_IN_FLIGHT;
+        let deadline = next.as_ref().map_or_else(Instant::now, |pending| pending.request.deadline);
         tokio::select! {
             biased;
-            Some(done) = under_way.next(), if !under_way.is_empty() => {
-                again.extend(settled(done, &mut links));
+            Some(outcome) = in_flight.next(), if !in_flight.is_empty() => {
+                retries.extend(process(outcome, &mut state));
             }
             request = requests.recv(), if next.is_none() => match request {
-                Some(request) => next = Some(Open::new(request)),
+                Some(request) => next = Some(PendingRequest::new(request)),
                 None => return,
             },
-            found = place(&mut links, deadline, may_start), if next.is_some() => {
-                let Some(open) = next.take() else { continue };
+            found = next_session(&mut state, deadline, may_start), if next.is_some() => {
+                let Some(pending) = next.take() else { continue };
                 match found {
-                    Ok(_) if Instant::now() >= deadline => again.extend(open.fail(&too_late())),
-                    Ok((line, link)) => {
-                        under_way.push_back(send(open.renewed(), line, link));
+                    Ok(_) if Instant::now() >= deadline => retries.extend(pending.fail(&queue_timeout())),
+                    Ok((session, id)) => {
+                        in_flight.push_back(send(pending.refreshed(), session, id));
                     }
-                    Err(failure) => again.extend(open.fail(&failure)),
+                    Err(failure) => retries.extend(pending.fail(&failure)),
                 }
             }
         }
     }
 }
 
-/// The link for the next request; while it may not start it waits for its turn, but no longer than there is hope.
-async fn place(
-    links: &mut Links,
+/// Waits for the session of the next request. While the request may not start, this waits until
+/// its deadline, or until the connection is down.
+async fn next_session(
+    state: &mut StateSubscriber,
     deadline: Instant,
     may_start: bool,
-) -> Result<(Line, u64), Failure> {
+) -> Result<(SessionHandle, u64), Failure> {
     if may_start {
-        return links.up_before(deadline).await;
+        return state.wait_until_up(deadline).await;
     }
-    Err(links.down_before(deadline).await.unwrap_or_else(too_late))
+    Err(state.wait_until_down(deadline).await.unwrap_or_else(queue_timeout))
 }
 
-/// Of a request that waited for its turn until its deadline.
-fn too_late() -> Failure {
-    Failure::Unavailable("too much was under way to it".into())
+/// The failure of a request that was queued until its deadline.
+fn queue_timeout() -> Failure {
+    Failure::Unavailable("too many requests were in flight".into())
 }
 
-/// Settles what was answered, and gives back what is to be sent again.
-fn settled(done: Done, links: &mut Links) -> Option<Open> {
-    let Done { mut open, link, replies } = done;
+/// Processes the replies, and returns the request if it must be sent again.
+fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<PendingRequest> {
+    let RequestOutcome { mut pending, session_id, replies } = outcome;
     let replies = match replies {
         Ok(replies) => replies,
-        Err(Lost::InTime) => {
-            links.suspect();
-            return open.fail(&Failure::TimedOut);
+        Err(TransportError::TimedOut) => {
+            state.request_health_check();
+            return pending.fail(&Failure::TimedOut);
         }
-        Err(Lost::Broken(why)) => {
-            links.report(link);
-            return open.fail(&Failure::Broken(why));
+        Err(TransportError::Broken(why)) => {
+            state.report_broken(session_id);
+            return pending.fail(&Failure::Broken(why));
         }
     };
-    let late = Instant::now() + PAUSE >= open.request.deadline;
-    let waiting = open.jobs.iter_mut().filter(|job| !matches!(job, JobState::Settled(_)));
-    for (job, reply) in waiting.zip(replies) {
-        *job = match read(reply) {
-            JobState::Paused(why) if late => JobState::Settled(Err(Failure::Unavailable(why))),
-            standing => standing,
+    let late = Instant::now() + RETRY_PAUSE >= pending.request.deadline;
+    let unanswered =
+        pending.calls.iter_mut().filter(|call| !matches!(call, ScriptCallState::Answered(_)));
+    for (call, reply) in unanswered.zip(replies) {
+        *call = match state_after(reply) {
+            ScriptCallState::Paused(why) if late => {
+                ScriptCallState::Answered(Err(Failure::Unavailable(why)))
+            }
+            next => next,
         };
     }
-    if open.jobs.iter().any(|job| matches!(job, JobState::Paused(_))) {
-        links.suspect();
+    if pending.calls.iter().any(|call| matches!(call, ScriptCallState::Paused(_))) {
+        state.request_health_check();
     }
-    open.answer()
+    pending.complete()
 }
 
-fn read(reply: Reply) -> JobState {
-    match verdict(reply) {
-        Verdict::Answer(answer) => JobState::Settled(answer),
-        Verdict::Unknown => JobState::Source,
-        Verdict::NotNow(why) | Verdict::Torn(why) => JobState::Paused(why),
-        Verdict::Elsewhere(error) => JobState::Settled(refused(&error)),
+fn state_after(reply: Reply) -> ScriptCallState {
+    match retry_method(reply) {
+        RetryMethod::NoRetry(answer) => ScriptCallState::Answered(answer),
+        RetryMethod::SendSource => ScriptCallState::Source,
+        RetryMethod::WaitAndRetry(why) | RetryMethod::SlotMigrating(why) => {
+            ScriptCallState::Paused(why)
+        }
+        RetryMethod::Redirect(error) => ScriptCallState::Answered(refusal(&error)),
     }
 }

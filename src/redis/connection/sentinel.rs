@@ -1,4 +1,4 @@
-//! Redis Sentinel: servers that know which one is the master.
+//! Redis Sentinel: finds the address of the master.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,56 +8,57 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::redis::connection::connector::{Access, Address, Opened};
+use crate::redis::connection::connector::{Address, Connector, Session};
 
-/// How often it is looked whether the master is another.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The interval between queries for the current master.
+const QUERY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Once one of the sentinels has answered, so long the others are waited for.
-const MORE_WITHIN: Duration = Duration::from_millis(50);
+/// The time limit for the other sentinels' answers after the first one has answered.
+const QUORUM_WAIT: Duration = Duration::from_millis(50);
 
-/// The sentinels of a master.
+/// A client of the sentinels that monitor one master.
 #[derive(Debug)]
-pub struct Sentinels {
+pub struct SentinelClient {
     nodes: Vec<Address>,
     master: String,
-    access: Access,
-    links: HashMap<Address, Link>,
+    connector: Connector,
+    sessions: HashMap<Address, SentinelSession>,
 }
 
-struct Link(Opened);
+/// Wraps a session to give it a debug output.
+struct SentinelSession(Session);
 
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for SentinelSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Link")
+        f.write_str("SentinelSession")
     }
 }
 
-impl Sentinels {
-    /// Sentinels at these addresses, which watch a master of this name.
+impl SentinelClient {
+    /// A client of the sentinels at these addresses, for the master with this name.
     #[must_use]
-    pub fn new(nodes: Vec<Address>, master: String, access: Access) -> Self {
-        Self { nodes, master, access, links: HashMap::new() }
+    pub fn new(nodes: Vec<Address>, master: String, connector: Connector) -> Self {
+        Self { nodes, master, connector, sessions: HashMap::new() }
     }
 
-    /// Where the master is: what most of those say who answer, then what others say.
+    /// The addresses that the sentinels report for the master, the most frequent one first.
     pub(crate) async fn masters(&mut self) -> Result<Vec<Address>, Arc<str>> {
         let (mut answers, mut failures) = (Vec::<(Address, usize)>::new(), Vec::new());
-        let asked = self.nodes.iter().map(|node| {
-            let link = self.links.remove(node).map(|Link(link)| link);
-            ask(&self.access, node, link, &self.master)
+        let queries = self.nodes.iter().map(|node| {
+            let session = self.sessions.remove(node).map(|SentinelSession(session)| session);
+            query(&self.connector, node, session, &self.master)
         });
-        let mut asked: FuturesUnordered<_> = asked.collect();
+        let mut queries: FuturesUnordered<_> = queries.collect();
         loop {
             let next = if answers.is_empty() {
-                asked.next().await
+                queries.next().await
             } else {
-                timeout(MORE_WITHIN, asked.next()).await.unwrap_or(None)
+                timeout(QUORUM_WAIT, queries.next()).await.unwrap_or(None)
             };
-            let Some((node, found)) = next else { break };
-            match found {
-                Ok((link, address)) => {
-                    self.links.insert(node.clone(), Link(link));
+            let Some((node, result)) = next else { break };
+            match result {
+                Ok((session, address)) => {
+                    self.sessions.insert(node.clone(), SentinelSession(session));
                     match answers.iter_mut().find(|(other, _)| *other == address) {
                         Some((_, votes)) => *votes += 1,
                         None => answers.push((address, 1)),
@@ -74,10 +75,10 @@ impl Sentinels {
         Ok(answers.into_iter().map(|(address, _)| address).collect())
     }
 
-    /// Waits until the master is another.
-    pub(crate) async fn moved(&mut self, from: &Address) {
+    /// Waits until the sentinels report another master than `from`.
+    pub(crate) async fn wait_for_failover(&mut self, from: &Address) {
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(QUERY_INTERVAL).await;
             if let Ok(masters) = self.masters().await
                 && masters.first() != Some(from)
             {
@@ -87,33 +88,33 @@ impl Sentinels {
     }
 }
 
-/// Asks one sentinel, over the link that there is or a new one.
-async fn ask<'n>(
-    access: &Access,
+/// Queries one sentinel on its existing session, or on a new one if that fails.
+async fn query<'n>(
+    connector: &Connector,
     node: &'n Address,
-    link: Option<Opened>,
+    session: Option<Session>,
     master: &str,
-) -> (&'n Address, Result<(Opened, Address), Arc<str>>) {
-    if let Some(link) = link
-        && let Ok(found) = timeout(access.timeout, told(link, master)).await
-        && let Ok(found) = found
+) -> (&'n Address, Result<(Session, Address), Arc<str>>) {
+    if let Some(session) = session
+        && let Ok(result) = timeout(connector.timeout, query_session(session, master)).await
+        && let Ok(found) = result
     {
         return (node, Ok(found));
     }
-    let found = async {
-        let link = access.connect(node).await?;
+    let result = async {
+        let session = connector.connect(node).await?;
         let late = |_| Arc::from(format!("{node} did not answer in time"));
-        timeout(access.timeout, told(link, master)).await.map_err(late)?
+        timeout(connector.timeout, query_session(session, master)).await.map_err(late)?
     };
-    (node, found.await)
+    (node, result.await)
 }
 
-/// What one sentinel tells.
-async fn told(mut link: Opened, master: &str) -> Result<(Opened, Address), Arc<str>> {
+/// Queries the address of the master on this session.
+async fn query_session(mut session: Session, master: &str) -> Result<(Session, Address), Arc<str>> {
     let mut command = redis::cmd("SENTINEL");
     command.arg("get-master-addr-by-name").arg(master);
-    let reply = link
-        .line
+    let reply = session
+        .handle
         .connection
         .send_packed_command(&command)
         .await
@@ -122,14 +123,14 @@ async fn told(mut link: Opened, master: &str) -> Result<(Opened, Address), Arc<s
         Value::Array(words) => match &words[..] {
             [Value::BulkString(host), Value::BulkString(port)] => {
                 let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
-                let port = port.ok_or("a sentinel names no port")?;
+                let port = port.ok_or("a sentinel reported no valid port")?;
                 let host = String::from_utf8_lossy(host).into_owned();
-                Ok((link, Address::Tcp(host, port)))
+                Ok((session, Address::Tcp(host, port)))
             }
-            _ => Err("a sentinel answers otherwise than sentinels do".into()),
+            _ => Err("a sentinel sent an unexpected reply".into()),
         },
         Value::Nil => Err(format!("the sentinels watch no master {master:?}").into()),
         Value::ServerError(error) => Err(redis::RedisError::from(error).to_string().into()),
-        _ => Err("a sentinel answers otherwise than sentinels do".into()),
+        _ => Err("a sentinel sent an unexpected reply".into()),
     }
 }

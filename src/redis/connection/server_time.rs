@@ -1,26 +1,26 @@
-//! How far the server's clock is from this process's.
+//! The difference between the server's clock and this process's clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::time::{MAX_TIME, Micros};
 
-/// The server's time, as far as it has been told. It decides nothing: a calendar's boundaries are made
-/// up around it.
+/// An estimate of the server's time, learned from its replies. It decides nothing: it only selects
+/// the calendar boundaries that a script receives.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTime {
-    /// How far the server's clock is ahead, in microseconds.
-    ahead: AtomicI64,
+    /// The server's clock minus this process's clock, in microseconds.
+    offset: AtomicI64,
 }
 
 impl ServerTime {
-    /// The server's time when this process's clock shows `now`.
+    /// The estimated server time when this process's clock shows `now`.
     pub(crate) fn at(&self, now: Micros) -> Micros {
-        now.saturating_add_signed(self.ahead.load(Ordering::Relaxed)).min(MAX_TIME)
+        now.saturating_add_signed(self.offset.load(Ordering::Relaxed)).min(MAX_TIME)
     }
 
-    /// The server's clock showed `server` not long before this process's showed `now`.
+    /// Learns that the server's clock showed `server` shortly before this process's showed `now`.
     pub(crate) fn learn(&self, server: Micros, now: Micros) {
-        self.ahead.store(server.cast_signed().saturating_sub_unsigned(now), Ordering::Relaxed);
+        self.offset.store(server.cast_signed().saturating_sub_unsigned(now), Ordering::Relaxed);
     }
 }
 
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clocks_that_are_apart_either_way_are_told_of() {
+    fn the_server_clock_may_be_ahead_or_behind() {
         let time = ServerTime::default();
         assert_eq!(time.at(7), 7);
         time.learn(1_000, 400);

@@ -1,4 +1,5 @@
-//! The link to the server: it is made in the background, looked after, and made again whenever it breaks.
+//! The state of a connection, and the reconnector, which keeps a session open: it opens sessions,
+//! checks their health, and replaces a session that breaks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,96 +8,106 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::health::{About, Health, Pulse, Warning, pulse};
-use super::route::{Connected, Route};
+use super::endpoint::{CheckedSession, Endpoint};
+use super::health::{Health, HealthCheck, ServerInfo, StoreWarning, check_health};
 use crate::redis::batch::script_call::Failure;
-use crate::redis::connection::connector::Line;
+use crate::redis::connection::connector::SessionHandle;
 
-/// How long to wait before trying again to connect: first, and at most.
-const PAUSE: Duration = Duration::from_millis(25);
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// The first pause between attempts to connect. It doubles after each attempt.
+const MIN_CONNECT_PAUSE: Duration = Duration::from_millis(25);
+/// The longest pause between attempts to connect.
+const MAX_CONNECT_PAUSE: Duration = Duration::from_millis(200);
 
-/// How often a link is looked after while it is well, and while it is not.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// The interval of health checks while the server is healthy.
+const HEALTHY_INTERVAL: Duration = Duration::from_millis(250);
+/// The interval of health checks while the server is unhealthy.
+const UNHEALTHY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Why a link is gone, if nothing more is known.
+/// The reason for a lost session if no other is known.
 const BROKE: &str = "the connection broke";
 
-/// How long a server may be unwell before it is taken to be down: then calls fail at once.
+/// How long a server may be unhealthy before the connection is down, so that calls fail
+/// immediately.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
-    /// Without a link.
-    pub away: Duration,
-    /// With a link on which nothing comes back, or over which the server tells that it can decide nothing.
-    pub silent: Duration,
-    /// After so long a silence the link is taken for dead, and another is made.
+pub struct HealthTimeouts {
+    /// The maximum time without a session.
+    pub disconnected: Duration,
+    /// The maximum time during which the server answers nothing, or reports that it cannot run
+    /// scripts.
+    pub unresponsive: Duration,
+    /// After this time without an answer to a health check, the session is closed and replaced.
     pub dead: Duration,
 }
 
-/// How the connection stands.
+/// The state of a connection. See the diagram in the [parent module](super).
 #[derive(Clone)]
-pub(crate) enum Link {
-    /// A link, with its number: one that breaks is reported by it.
-    Up(Line, u64),
-    /// There is none just now, and why.
-    Away(Arc<str>),
-    /// The server is down: nothing can be hoped for by waiting; and why.
+pub(crate) enum ConnectionState {
+    /// There is a session, with this id.
+    Up(SessionHandle, u64),
+    /// There is no session now, for this reason.
+    Disconnected(Arc<str>),
+    /// The server is unreachable or cannot run scripts, for this reason. It is not worth waiting
+    /// for it.
     Down(Arc<str>),
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Up(_, number) => write!(f, "Up({number})"),
-            Self::Away(why) => write!(f, "Away({why})"),
+            Self::Up(_, id) => write!(f, "Up({id})"),
+            Self::Disconnected(why) => write!(f, "Disconnected({why})"),
             Self::Down(why) => write!(f, "Down({why})"),
         }
     }
 }
 
-/// What the sender noticed.
-enum Report {
-    /// The link of this number broke.
+/// A report of the sender to the reconnector.
+enum SessionReport {
+    /// The session with this id broke.
     Broken(u64),
-    /// A call got no decision: it is time to look after the link.
+    /// A script call was not answered or could not run: check the server's health now.
     Suspect,
 }
 
-/// A link as the keeper leaves it to the sender.
-pub(crate) struct Links {
-    current: watch::Receiver<Link>,
-    reports: mpsc::UnboundedSender<Report>,
-    /// The last link that was reported: the keeper may not have noticed yet.
-    dead: Option<u64>,
+/// Receives a connection's state, and sends reports to its reconnector.
+pub(crate) struct StateSubscriber {
+    current: watch::Receiver<ConnectionState>,
+    reports: mpsc::UnboundedSender<SessionReport>,
+    /// The last session that was reported as broken. The reconnector may not have processed the
+    /// report yet.
+    broken_session: Option<u64>,
 }
 
-/// What the keeper works on.
-pub(crate) struct Keeper {
-    route: Route,
-    patience: Patience,
-    board: Board,
-    reports: mpsc::UnboundedReceiver<Report>,
+/// Keeps a session open.
+pub(crate) struct Reconnector {
+    endpoint: Endpoint,
+    timeouts: HealthTimeouts,
+    publisher: StatePublisher,
+    reports: mpsc::UnboundedReceiver<SessionReport>,
 }
 
-/// Where the keeper shows how things stand.
-struct Board {
-    link: watch::Sender<Link>,
+/// Publishes the state of the connection, the health of the server, and warnings.
+struct StatePublisher {
+    state: watch::Sender<ConnectionState>,
     health: watch::Sender<Health>,
-    warn: Box<dyn Fn(Warning) + Send + Sync>,
+    warn: Box<dyn Fn(StoreWarning) + Send + Sync>,
 }
 
-impl Board {
-    fn away(&self, why: &Arc<str>) {
-        self.link.send_if_modified(|link| {
-            let is_down = matches!(link, Link::Down(_));
-            *link = if is_down { Link::Down(why.clone()) } else { Link::Away(why.clone()) };
+impl StatePublisher {
+    fn publish_disconnected(&self, why: &Arc<str>) {
+        self.state.send_if_modified(|state| {
+            let is_down = matches!(state, ConnectionState::Down(_));
+            *state = if is_down {
+                ConnectionState::Down(why.clone())
+            } else {
+                ConnectionState::Disconnected(why.clone())
+            };
             !is_down
         });
     }
 
-    fn down(&self, why: &Arc<str>) {
-        self.link.send_replace(Link::Down(why.clone()));
+    fn publish_down(&self, why: &Arc<str>) {
+        self.state.send_replace(ConnectionState::Down(why.clone()));
         self.health.send_if_modified(|health| {
             let was_down = matches!(health, Health::Down(_));
             *health = Health::Down(why.clone());
@@ -104,187 +115,200 @@ impl Board {
         });
     }
 
-    fn up(&self, line: &Line, number: u64, about: &Arc<About>) {
+    fn publish_up(&self, session: &SessionHandle, id: u64, info: &Arc<ServerInfo>) {
         self.health.send_if_modified(|health| {
-            let up = Health::Up(about.clone());
-            let is_other = *health != up;
+            let up = Health::Up(info.clone());
+            let has_changed = *health != up;
             *health = up;
-            is_other
+            has_changed
         });
-        self.link.send_replace(Link::Up(line.clone(), number));
+        self.state.send_replace(ConnectionState::Up(session.clone(), id));
     }
 
     fn is_down(&self) -> bool {
-        matches!(*self.link.borrow(), Link::Down(_))
+        matches!(*self.state.borrow(), ConnectionState::Down(_))
     }
 }
 
-/// A keeper, to be run, and the links that it makes; and how the server is.
-pub(crate) fn keeper(
-    route: Route,
-    patience: Patience,
-    warn: impl Fn(Warning) + Send + Sync + 'static,
-) -> (Keeper, Links, watch::Receiver<Health>) {
+/// Creates a reconnector, which the caller must run, and subscriptions to the state of its
+/// connection and to the health of its server.
+pub(crate) fn reconnector(
+    endpoint: Endpoint,
+    timeouts: HealthTimeouts,
+    warn: impl Fn(StoreWarning) + Send + Sync + 'static,
+) -> (Reconnector, StateSubscriber, watch::Receiver<Health>) {
     let (reporter, reports) = mpsc::unbounded_channel();
-    let (link, current) = watch::channel(Link::Away("still connecting".into()));
-    let (health, health_of) = watch::channel(Health::Connecting);
-    let board = Board { link, health, warn: Box::new(warn) };
+    let (state, current) = watch::channel(ConnectionState::Disconnected("still connecting".into()));
+    let (health, health_receiver) = watch::channel(Health::Connecting);
+    let publisher = StatePublisher { state, health, warn: Box::new(warn) };
     (
-        Keeper { route, patience, board, reports },
-        Links { current, reports: reporter, dead: None },
-        health_of,
+        Reconnector { endpoint, timeouts, publisher, reports },
+        StateSubscriber { current, reports: reporter, broken_session: None },
+        health_receiver,
     )
 }
 
-impl Keeper {
-    /// Connects, and again whenever the link has broken.
+impl Reconnector {
+    /// Opens a session, and a new one whenever the session breaks.
     pub(crate) async fn run(mut self) {
-        let mut since = Instant::now();
-        for number in 0.. {
-            let mut connected = self.connected(since).await;
-            self.board.up(&connected.opened.line, number, &connected.about);
-            if let Some(found) = connected.warning.take() {
-                (self.board.warn)(found);
+        let mut disconnected_at = Instant::now();
+        for id in 0.. {
+            let mut opened = self.open_session(disconnected_at).await;
+            self.publisher.publish_up(&opened.session.handle, id, &opened.info);
+            if let Some(warning) = opened.warning.take() {
+                (self.publisher.warn)(warning);
             }
-            let why = self.until_broken(connected, number).await;
-            since = Instant::now();
-            self.board.away(&why);
+            let why = self.monitor(opened, id).await;
+            disconnected_at = Instant::now();
+            self.publisher.publish_disconnected(&why);
         }
     }
 
-    /// Tries to connect until it succeeds; the server is down once that has taken too long.
-    async fn connected(&mut self, since: Instant) -> Connected {
-        let Self { route, patience, board, .. } = self;
-        let mut pause = PAUSE;
-        let patient_until = since + patience.away;
+    /// Tries to connect until it succeeds. After `disconnected`, the connection is down.
+    async fn open_session(&mut self, disconnected_at: Instant) -> CheckedSession {
+        let Self { endpoint, timeouts, publisher, .. } = self;
+        let mut pause = MIN_CONNECT_PAUSE;
+        let down_at = disconnected_at + timeouts.disconnected;
         loop {
-            let connecting = route.connect();
+            let connecting = endpoint.connect();
             tokio::pin!(connecting);
-            let connected = tokio::select! {
-                connected = &mut connecting => connected,
-                () = sleep_until(patient_until), if !board.is_down() => {
-                    let why = match &*board.link.borrow() {
-                        Link::Away(why) | Link::Down(why) => why.clone(),
-                        Link::Up(..) => "there is no connection".into(),
+            let opened = tokio::select! {
+                opened = &mut connecting => opened,
+                () = sleep_until(down_at), if !publisher.is_down() => {
+                    let why = match &*publisher.state.borrow() {
+                        ConnectionState::Disconnected(why) | ConnectionState::Down(why) => why.clone(),
+                        ConnectionState::Up(..) => "there is no connection".into(),
                     };
-                    board.down(&why);
+                    publisher.publish_down(&why);
                     connecting.await
                 }
             };
-            match connected {
-                Ok(connected) => return connected,
-                Err(why) if Instant::now() >= patient_until => board.down(&why),
-                Err(why) => board.away(&why),
+            match opened {
+                Ok(opened) => return opened,
+                Err(why) if Instant::now() >= down_at => publisher.publish_down(&why),
+                Err(why) => publisher.publish_disconnected(&why),
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_CONNECT_PAUSE);
         }
     }
 
-    /// Looks after the link until it has broken, also while nobody calls: else the next call would find it so,
-    /// and could not know whether it had run. Tells why it is given up.
-    async fn until_broken(&mut self, connected: Connected, number: u64) -> Arc<str> {
-        let Self { route, patience, board, reports } = self;
-        let Connected { mut opened, about, .. } = connected;
-        let line = opened.line.clone();
-        let mut connection = line.connection.clone();
-        let is_lone = route.is_lone();
-        let moved = route.moved();
-        tokio::pin!(moved);
-        // Since when it has been unwell.
-        let mut since = None;
+    /// Checks the health of a session until the session breaks or must be replaced, and returns
+    /// the reason. It does so without calls, too: a call that found the session broken could not
+    /// know whether its script has run.
+    async fn monitor(&mut self, opened: CheckedSession, id: u64) -> Arc<str> {
+        let Self { endpoint, timeouts, publisher, reports } = self;
+        let CheckedSession { mut session, info, .. } = opened;
+        let handle = session.handle.clone();
+        let mut connection = handle.connection.clone();
+        let is_fixed = endpoint.is_fixed();
+        let failover = endpoint.wait_for_failover();
+        tokio::pin!(failover);
+        let mut unhealthy_since = None;
         loop {
-            let pause = if since.is_none() { LOOK_EVERY } else { LOOK_AGAIN_AFTER };
+            let pause =
+                if unhealthy_since.is_none() { HEALTHY_INTERVAL } else { UNHEALTHY_INTERVAL };
             tokio::select! {
                 report = reports.recv() => match report {
-                    Some(Report::Broken(other)) if other != number => continue,
-                    Some(Report::Broken(_)) | None => return BROKE.into(),
-                    Some(Report::Suspect) => {}
+                    Some(SessionReport::Broken(other)) if other != id => continue,
+                    Some(SessionReport::Broken(_)) | None => return BROKE.into(),
+                    Some(SessionReport::Suspect) => {}
                 },
-                () = &mut moved => return "the master is another".into(),
-                () = opened.ended() => return BROKE.into(),
+                () = &mut failover => return "the master has changed".into(),
+                () = session.closed() => return BROKE.into(),
                 () = sleep(pause) => {}
             }
-            let asked = Instant::now();
-            let found = pulse(&mut connection);
-            tokio::pin!(found);
-            let found = loop {
-                let silent_from = since.unwrap_or(asked);
+            let check_started = Instant::now();
+            let check = check_health(&mut connection);
+            tokio::pin!(check);
+            let result = loop {
+                let unresponsive_since = unhealthy_since.unwrap_or(check_started);
                 tokio::select! {
-                    found = &mut found => break found,
+                    result = &mut check => break result,
                     report = reports.recv() => match report {
-                        Some(Report::Broken(other)) if other != number => {}
-                        Some(Report::Broken(_)) | None => return BROKE.into(),
-                        Some(Report::Suspect) => {}
+                        Some(SessionReport::Broken(other)) if other != id => {}
+                        Some(SessionReport::Broken(_)) | None => return BROKE.into(),
+                        Some(SessionReport::Suspect) => {}
                     },
-                    () = &mut moved => return "the master is another".into(),
-                    () = opened.ended() => return BROKE.into(),
-                    () = sleep_until(silent_from + patience.silent), if !board.is_down() => {
-                        board.down(&"Redis does not answer".into());
+                    () = &mut failover => return "the master has changed".into(),
+                    () = session.closed() => return BROKE.into(),
+                    () = sleep_until(unresponsive_since + timeouts.unresponsive), if !publisher.is_down() => {
+                        publisher.publish_down(&"Redis does not answer".into());
                     }
-                    () = sleep_until(asked + patience.dead) => return "Redis does not answer".into(),
+                    () = sleep_until(check_started + timeouts.dead) => return "Redis does not answer".into(),
                 }
             };
-            let why = match found {
-                Pulse::Well(_) => {
-                    since = None;
-                    if board.is_down() {
-                        board.up(&line, number, &about);
+            let why = match result {
+                HealthCheck::Healthy(_) => {
+                    unhealthy_since = None;
+                    if publisher.is_down() {
+                        publisher.publish_up(&handle, id, &info);
                     }
                     continue;
                 }
-                Pulse::Broken(why) => return why,
-                Pulse::Demoted if !is_lone => return "the master has become a replica".into(),
-                Pulse::Demoted => "Redis is a replica, which writes nothing".into(),
-                Pulse::Unwell(why) => why,
+                HealthCheck::Broken(why) => return why,
+                HealthCheck::Replica if !is_fixed => {
+                    return "the master has become a replica".into();
+                }
+                HealthCheck::Replica => "Redis is a read-only replica".into(),
+                HealthCheck::Unhealthy(why) => why,
             };
-            if asked.duration_since(*since.get_or_insert(asked)) >= patience.silent {
-                board.down(&why);
+            if check_started.duration_since(*unhealthy_since.get_or_insert(check_started))
+                >= timeouts.unresponsive
+            {
+                publisher.publish_down(&why);
             }
         }
     }
 }
 
-impl Links {
-    /// How it stands: a link that has been reported is none.
-    pub(crate) fn now(&self) -> Link {
-        self.known(self.current.borrow().clone())
+impl StateSubscriber {
+    /// The current state. A session that was reported as broken counts as disconnected.
+    pub(crate) fn current(&self) -> ConnectionState {
+        self.without_broken(self.current.borrow().clone())
     }
 
-    fn known(&self, link: Link) -> Link {
-        match link {
-            Link::Up(_, number) if self.dead == Some(number) => Link::Away(BROKE.into()),
-            link => link,
+    fn without_broken(&self, state: ConnectionState) -> ConnectionState {
+        match state {
+            ConnectionState::Up(_, id) if self.broken_session == Some(id) => {
+                ConnectionState::Disconnected(BROKE.into())
+            }
+            state => state,
         }
     }
 
-    /// The link, once it is up; or why it is not by the deadline, or before it if the server is down.
-    pub(crate) async fn up_before(&mut self, deadline: Instant) -> Result<(Line, u64), Failure> {
-        let dead = self.dead;
-        let is_clear = |link: &Link| match link {
-            Link::Up(_, number) => Some(*number) != dead,
-            Link::Away(_) => false,
-            Link::Down(_) => true,
+    /// Waits for a session. Fails at the deadline, or as soon as the connection is down.
+    pub(crate) async fn wait_until_up(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<(SessionHandle, u64), Failure> {
+        let broken = self.broken_session;
+        let is_decided = |state: &ConnectionState| match state {
+            ConnectionState::Up(_, id) => Some(*id) != broken,
+            ConnectionState::Disconnected(_) => false,
+            ConnectionState::Down(_) => true,
         };
-        let found = timeout_at(deadline, self.current.wait_for(is_clear)).await;
-        let link = match found.map(|found| found.map(|link| link.clone())) {
-            Ok(Ok(link)) => link,
-            // The keeper is gone only when the connection is.
+        let found = timeout_at(deadline, self.current.wait_for(is_decided)).await;
+        let state = match found.map(|found| found.map(|state| state.clone())) {
+            Ok(Ok(state)) => state,
+            // The reconnector ends only when the connection is dropped.
             Ok(Err(_)) => return Err(Failure::Closed),
             Err(_) => self.current.borrow().clone(),
         };
-        match self.known(link) {
-            Link::Up(line, number) => Ok((line, number)),
-            Link::Away(why) | Link::Down(why) => Err(Failure::Unavailable(why)),
+        match self.without_broken(state) {
+            ConnectionState::Up(session, id) => Ok((session, id)),
+            ConnectionState::Disconnected(why) | ConnectionState::Down(why) => {
+                Err(Failure::Unavailable(why))
+            }
         }
     }
 
-    /// Why the server is down, as soon as it is; nothing if it is not by the deadline.
-    pub(crate) async fn down_before(&mut self, deadline: Instant) -> Option<Failure> {
-        let is_down = |link: &Link| matches!(link, Link::Down(_));
+    /// Waits until the connection is down, and returns the reason; `None` at the deadline.
+    pub(crate) async fn wait_until_down(&mut self, deadline: Instant) -> Option<Failure> {
+        let is_down = |state: &ConnectionState| matches!(state, ConnectionState::Down(_));
         match timeout_at(deadline, self.current.wait_for(is_down)).await {
-            Ok(Ok(link)) => match &*link {
-                Link::Down(why) => Some(Failure::Unavailable(why.clone())),
+            Ok(Ok(state)) => match &*state {
+                ConnectionState::Down(why) => Some(Failure::Unavailable(why.clone())),
                 _ => None,
             },
             Ok(Err(_)) => Some(Failure::Closed),
@@ -292,46 +316,47 @@ impl Links {
         }
     }
 
-    /// Watches how the connection stands.
-    pub(crate) fn watch(&self) -> watch::Receiver<Link> {
+    /// Subscribes to the state of the connection.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<ConnectionState> {
         self.current.clone()
     }
 
-    /// Reports a link broken.
-    pub(crate) fn report(&mut self, number: u64) {
-        self.dead = Some(number);
-        self.tell(Report::Broken(number));
+    /// Reports that the session with this id broke.
+    pub(crate) fn report_broken(&mut self, id: u64) {
+        self.broken_session = Some(id);
+        self.report(SessionReport::Broken(id));
     }
 
-    /// Has the link looked after at once.
-    pub(crate) fn suspect(&self) {
-        self.tell(Report::Suspect);
+    /// Requests a health check now.
+    pub(crate) fn request_health_check(&self) {
+        self.report(SessionReport::Suspect);
     }
 
-    fn tell(&self, report: Report) {
-        // The keeper is gone only when the connection is.
-        let _unheard = self.reports.send(report);
+    fn report(&self, report: SessionReport) {
+        // This fails only while the connection is being dropped.
+        let _sent = self.reports.send(report);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redis::connection::connector::{Access, Address, Credentials, Login};
+    use crate::redis::connection::connector::{Address, Connector, Credentials, CredentialsSource};
 
-    /// Whatever is dropped first: who waits for a link of a connection that is being dropped hears that
-    /// it has been closed, not that the server is away.
+    /// The parts of a connection may be dropped in any order. A request that waits for a session of
+    /// a connection that is being dropped must fail as closed, not as unavailable.
     #[test]
-    fn without_a_keeper_the_connection_is_closed() {
+    fn without_a_reconnector_the_connection_is_closed() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let second = Duration::from_secs(1);
-        let credentials = Credentials::Fixed(Login::default());
-        let access = Access { credentials, tls: None, database: 0, timeout: second };
-        let route = Route::direct(Address::Tcp("127.0.0.1".into(), 1), access);
-        let patience = Patience { away: second, silent: second, dead: second };
-        let (keeper, mut links, _) = keeper(route, patience, |_| {});
-        drop(keeper);
-        let found = runtime.block_on(links.up_before(Instant::now() + Duration::from_secs(60)));
+        let credentials = CredentialsSource::Fixed(Credentials::default());
+        let connector = Connector { credentials, tls: None, database: 0, timeout: second };
+        let endpoint = Endpoint::direct(Address::Tcp("127.0.0.1".into(), 1), connector);
+        let timeouts = HealthTimeouts { disconnected: second, unresponsive: second, dead: second };
+        let (reconnector, mut state, _) = reconnector(endpoint, timeouts, |_| {});
+        drop(reconnector);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let found = runtime.block_on(state.wait_until_up(deadline));
         assert_eq!(found.err(), Some(Failure::Closed));
     }
 }

@@ -1,4 +1,4 @@
-//! TLS: which certificates are trusted, and which are shown.
+//! TLS: trusted certificates, and the certificate of the client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// How TLS is spoken. The server's certificate is always verified.
+/// A TLS configuration. It always verifies the server's certificate.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -24,20 +24,21 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A certificate with those between it and one that is trusted, and its key; in PEM.
+/// A client certificate and its private key, in PEM.
 pub struct Identity<'a> {
-    /// The certificates.
+    /// The certificate, then its intermediate certificates.
     pub chain: &'a [u8],
-    /// The key of the first of them.
+    /// The private key of the first certificate.
     pub key: &'a [u8],
 }
 
 impl Tls {
-    /// TLS that trusts the certificates of `ca` (PEM), by default those that Mozilla trusts, and shows a client's
-    /// own. `server_name` is the name that the server must prove, in place of its host.
+    /// Creates a configuration that trusts the certificates in `ca` (PEM); `None` means Mozilla's
+    /// root certificates. `client` is the certificate to present to the server. `server_name` is
+    /// the name in the server's certificate, if it differs from the host.
     ///
     /// # Errors
-    /// What is wrong with them; no text of theirs.
+    /// The option that is not valid. The error never contains text of the option's value.
     pub fn new(
         ca: Option<&[u8]>,
         client: Option<&Identity<'_>>,
@@ -67,14 +68,14 @@ impl Tls {
                 config.map_err(|error| format!("cert and key: {error}"))?
             }
         };
-        let named = |name: &str| ServerName::try_from(name.to_owned());
-        let server_name = server_name.map(named).transpose();
-        let server_name = server_name.map_err(|_| "serverName is no name of a host")?;
+        let parse = |name: &str| ServerName::try_from(name.to_owned());
+        let server_name = server_name.map(parse).transpose();
+        let server_name = server_name.map_err(|_| "serverName is not a valid host name")?;
         Ok(Self { config: Arc::new(config), server_name })
     }
 
-    /// Speaks TLS over a connection to this host.
-    pub(crate) async fn over<S: AsyncRead + AsyncWrite + Unpin>(
+    /// Performs the TLS handshake on a stream to this host.
+    pub(crate) async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         host: &str,
         stream: S,
@@ -88,7 +89,7 @@ impl Tls {
     }
 }
 
-/// The certificates of a PEM text, of which there is at least one.
+/// Parses the certificates of a PEM text. There must be at least one.
 fn certificates(option: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_certificate_is_named_and_not_shown() {
+    fn an_invalid_certificate_is_named_and_not_shown() {
         for pem in [&b""[..], b"secret"] {
             let error = Tls::new(Some(pem), None, None).unwrap_err();
             assert_eq!(error, "ca holds no certificate in PEM");
@@ -116,11 +117,11 @@ mod tests {
         let error = Tls::new(None, Some(&Identity { chain: other, key: other }), None).unwrap_err();
         assert_eq!(error, "key holds no private key in PEM");
         let error = Tls::new(None, None, Some("no host")).unwrap_err();
-        assert_eq!(error, "serverName is no name of a host");
+        assert_eq!(error, "serverName is not a valid host name");
     }
 
     #[test]
-    fn without_a_ca_mozillas_are_trusted() {
+    fn without_a_ca_mozillas_roots_are_trusted() {
         assert!(Tls::new(None, None, Some("redis.example")).is_ok());
     }
 }

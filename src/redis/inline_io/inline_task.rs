@@ -1,9 +1,10 @@
-//! Tasks that others may take a step with, on their own threads.
+//! Tasks that a thread outside the runtime can poll.
 //!
-//! A runtime's thread must be woken before it can send what another thread hands it: a system call there, and
-//! then a wait for the scheduler, which on a busy machine is as long as Redis needs for a whole round. So the
-//! thread that has something to send holds the tasks that send it, and takes the steps itself: what they write
-//! is in the socket when it goes on. Everything else is the runtime's: answers, timers, connections.
+//! Before a runtime's thread can send a request of another thread, it must be woken: that takes a
+//! system call, and then a wait for the scheduler, which on a busy machine takes as long as Redis
+//! needs for a whole flush. So the thread that submits a request locks the tasks that send it, and
+//! polls them itself: when it continues, the request is in the socket. The runtime does the rest:
+//! timers, connecting, and reading unless the event loop does it.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -16,85 +17,87 @@ use futures_util::task::AtomicWaker;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// What a task does at once seldom takes more: the streams of `futures` ring once more when they have been through.
-/// The rest is the runtime's.
-const MOST_STEPS: usize = 4;
+/// The maximum number of polls in a row by one guard. A task seldom needs more: the streams of
+/// `futures` wake it once more after they have polled everything. The runtime does the rest.
+const MAX_POLLS: usize = 4;
 
-/// A task of a runtime that can be held. It ends when it is aborted, or its future does.
-pub(crate) struct Stepped {
-    /// Nothing once it has ended.
+/// A task of the runtime that another thread can poll, too. It ends when it is aborted or its
+/// future completes.
+pub(crate) struct InlineTask {
+    /// `None` after the future has completed or panicked.
     future: Mutex<Option<BoxFuture<'static, ()>>>,
-    bell: Arc<Bell>,
+    waker: Arc<TaskWaker>,
 }
 
-impl fmt::Debug for Stepped {
+impl fmt::Debug for InlineTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stepped").finish_non_exhaustive()
+        f.debug_struct("InlineTask").finish_non_exhaustive()
     }
 }
 
-/// What wakes the task, unless it is held: then whoever holds it looks.
+/// Wakes the task on the runtime. While a guard exists, it only records the wake-up for the guard.
 #[derive(Default)]
-struct Bell {
-    is_held: AtomicBool,
-    has_rung: AtomicBool,
-    task: AtomicWaker,
+struct TaskWaker {
+    is_guarded: AtomicBool,
+    is_woken: AtomicBool,
+    runtime: AtomicWaker,
 }
 
-impl Wake for Bell {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::SeqCst);
-        if !self.is_held.load(Ordering::SeqCst) {
-            self.task.wake();
+        self.is_woken.store(true, Ordering::SeqCst);
+        if !self.is_guarded.load(Ordering::SeqCst) {
+            self.runtime.wake();
         }
     }
 }
 
-impl Stepped {
-    /// Runs a future on a runtime.
+impl InlineTask {
+    /// Spawns a future on a runtime.
     pub(crate) fn spawn(
         runtime: &Handle,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let future = Mutex::new(Some(Box::pin(future) as BoxFuture<'static, ()>));
-        let stepped = Arc::new(Self { future, bell: Arc::default() });
-        let own = Arc::clone(&stepped);
+        let inline_task = Arc::new(Self { future, waker: Arc::default() });
+        let own = Arc::clone(&inline_task);
         let task = runtime.spawn(poll_fn(move |context| {
-            own.bell.task.register(context.waker());
-            // It is held for moments only.
+            own.waker.runtime.register(context.waker());
+            // Other threads hold the lock only briefly.
             let mut future = own.future.lock().unwrap_or_else(PoisonError::into_inner);
-            own.bell.step(&mut future)
+            own.waker.poll_once(&mut future)
         }));
-        (stepped, task)
+        (inline_task, task)
     }
 
-    /// Wakes the task: whoever has it, the runtime or who holds it, goes on with it.
-    pub(crate) fn ring(&self) {
-        self.bell.wake_by_ref();
+    /// Wakes the task: its guard polls it, or the runtime if there is no guard.
+    pub(crate) fn wake(&self) {
+        self.waker.wake_by_ref();
     }
 
-    /// Holds the task: until this is dropped it runs only as far as it is [stepped](Held::step). Nothing if it is
-    /// running.
-    pub(crate) fn hold(&self) -> Option<Held<'_>> {
+    /// Locks the task, so that until the guard is dropped only
+    /// [`poll_while_woken`](PollGuard::poll_while_woken) polls it. Returns `None` if another thread
+    /// is polling it.
+    pub(crate) fn try_lock(&self) -> Option<PollGuard<'_>> {
         let future = match self.future.try_lock() {
             Ok(future) => future,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        self.bell.is_held.store(true, Ordering::SeqCst);
-        Some(Held { future: Some(future), bell: &self.bell })
+        self.waker.is_guarded.store(true, Ordering::SeqCst);
+        Some(PollGuard { future: Some(future), waker: &self.waker })
     }
 }
 
-impl Bell {
-    /// Goes on with the future as far as it goes.
-    fn step(self: &Arc<Self>, future: &mut Option<BoxFuture<'static, ()>>) -> Poll<()> {
-        self.has_rung.store(false, Ordering::SeqCst);
-        // Taken out: were it to panic, it would not be polled again.
+impl TaskWaker {
+    /// Polls the future once.
+    fn poll_once(self: &Arc<Self>, future: &mut Option<BoxFuture<'static, ()>>) -> Poll<()> {
+        self.is_woken.store(false, Ordering::SeqCst);
+        // Take the future out, so that it is not polled again if it panics.
         let Some(mut own) = future.take() else { return Poll::Ready(()) };
         let polled = own.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))));
         if polled.is_pending() {
@@ -104,40 +107,41 @@ impl Bell {
     }
 }
 
-/// A task that is held.
-pub(crate) struct Held<'a> {
-    /// There until this is dropped.
+/// Exclusive access to a task.
+pub(crate) struct PollGuard<'a> {
+    /// `None` only while the guard is being dropped.
     future: Option<MutexGuard<'a, Option<BoxFuture<'static, ()>>>>,
-    bell: &'a Arc<Bell>,
+    waker: &'a Arc<TaskWaker>,
 }
 
-impl Held<'_> {
-    /// There is something to do.
-    pub(crate) fn ring(&self) {
-        self.bell.wake_by_ref();
+impl PollGuard<'_> {
+    /// Wakes the task.
+    pub(crate) fn wake(&self) {
+        self.waker.wake_by_ref();
     }
 
-    /// Goes on with it, on this thread, while there is something to do.
-    pub(crate) fn step(&mut self) {
+    /// Polls the task on this thread while it is woken, at most [`MAX_POLLS`] times.
+    pub(crate) fn poll_while_woken(&mut self) {
         let Some(future) = &mut self.future else { return };
-        for _ in 0..MOST_STEPS {
-            if !self.bell.has_rung.load(Ordering::SeqCst) {
+        for _ in 0..MAX_POLLS {
+            if !self.waker.is_woken.load(Ordering::SeqCst) {
                 return;
             }
-            if self.bell.step(future).is_ready() {
+            if self.waker.poll_once(future).is_ready() {
                 return;
             }
         }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for PollGuard<'_> {
     fn drop(&mut self) {
         let has_ended = self.future.take().is_none_or(|future| future.is_none());
-        self.bell.is_held.store(false, Ordering::SeqCst);
-        // What rang meanwhile has been heard by nobody; and with the future, also by a panic, the task is to end.
-        if has_ended || self.bell.has_rung.load(Ordering::SeqCst) {
-            self.bell.task.wake();
+        self.waker.is_guarded.store(false, Ordering::SeqCst);
+        // Pass a recorded wake-up on to the runtime. If the future has completed or panicked, the
+        // runtime must end the task.
+        if has_ended || self.waker.is_woken.load(Ordering::SeqCst) {
+            self.waker.runtime.wake();
         }
     }
 }
@@ -160,106 +164,107 @@ mod tests {
         Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
-    /// A task that tells of each number that it is sent on which thread it got it, and panics at [`PANIC`].
-    struct Teller {
+    /// A task that receives numbers and reports each with the thread on which it received it. It
+    /// panics at [`PANIC`].
+    struct Echo {
         numbers: UnboundedSender<u32>,
-        told: Receiver<(u32, ThreadId)>,
-        stepped: Arc<Stepped>,
+        echoes: Receiver<(u32, ThreadId)>,
+        inline_task: Arc<InlineTask>,
         task: JoinHandle<()>,
     }
 
     const PANIC: u32 = u32::MAX;
 
-    impl Teller {
+    impl Echo {
         fn on(runtime: &Runtime) -> Self {
             let (numbers, mut incoming) = unbounded_channel();
-            let (tell, told) = channel();
-            let (stepped, task) = Stepped::spawn(runtime.handle(), async move {
+            let (echo, echoes) = channel();
+            let (inline_task, task) = InlineTask::spawn(runtime.handle(), async move {
                 while let Some(number) = incoming.recv().await {
                     assert_ne!(number, PANIC);
-                    tell.send((number, thread::current().id())).unwrap();
+                    echo.send((number, thread::current().id())).unwrap();
                 }
             });
-            // It is under way once it has told of something.
+            // Wait until the runtime has polled the task.
             numbers.send(0).unwrap();
-            told.recv_timeout(SOON).unwrap();
-            Self { numbers, told, stepped, task }
+            echoes.recv_timeout(SOON).unwrap();
+            Self { numbers, echoes, inline_task, task }
         }
     }
 
-    /// Until the runtime's thread has left the task alone.
-    fn held(stepped: &Stepped) -> Held<'_> {
+    /// Locks the task as soon as the runtime does not poll it.
+    fn lock(task: &InlineTask) -> PollGuard<'_> {
         loop {
-            if let Some(held) = stepped.hold() {
-                return held;
+            if let Some(guard) = task.try_lock() {
+                return guard;
             }
             thread::yield_now();
         }
     }
 
     #[test]
-    fn a_step_runs_what_there_is_on_this_thread() {
+    fn a_guard_polls_the_task_on_this_thread() {
         let runtime = runtime();
-        let Teller { numbers, told, stepped, .. } = Teller::on(&runtime);
-        let mut held = held(&stepped);
+        let Echo { numbers, echoes, inline_task, .. } = Echo::on(&runtime);
+        let mut guard = lock(&inline_task);
         numbers.send(1).unwrap();
         numbers.send(2).unwrap();
-        assert!(told.try_recv().is_err(), "it is held");
-        held.step();
+        assert!(echoes.try_recv().is_err(), "the task is locked");
+        guard.poll_while_woken();
         let here = thread::current().id();
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), [(1, here), (2, here)]);
+        assert_eq!(echoes.try_iter().collect::<Vec<_>>(), [(1, here), (2, here)]);
     }
 
     #[test]
-    fn what_rings_while_it_is_held_is_the_runtimes_afterwards() {
+    fn a_wake_up_during_a_guard_goes_to_the_runtime_afterwards() {
         let runtime = runtime();
-        let Teller { numbers, told, stepped, .. } = Teller::on(&runtime);
-        let held = held(&stepped);
+        let Echo { numbers, echoes, inline_task, .. } = Echo::on(&runtime);
+        let guard = lock(&inline_task);
         numbers.send(1).unwrap();
-        drop(held);
-        let (number, thread) = told.recv_timeout(SOON).unwrap();
+        drop(guard);
+        let (number, thread) = echoes.recv_timeout(SOON).unwrap();
         assert_eq!(number, 1);
         assert_ne!(thread, thread::current().id());
     }
 
     #[test]
-    fn a_future_that_ends_in_a_step_ends_the_task() {
+    fn a_future_that_completes_under_a_guard_ends_the_task() {
         let runtime = runtime();
-        let Teller { numbers, stepped, task, .. } = Teller::on(&runtime);
-        let mut held = held(&stepped);
+        let Echo { numbers, inline_task, task, .. } = Echo::on(&runtime);
+        let mut guard = lock(&inline_task);
         drop(numbers);
-        held.step();
-        drop(held);
+        guard.poll_while_woken();
+        drop(guard);
         runtime.block_on(async { tokio::time::timeout(SOON, task).await }).unwrap().unwrap();
-        self::held(&stepped).step();
+        lock(&inline_task).poll_while_woken();
     }
 
     #[test]
-    fn a_future_that_panics_in_a_step_ends_the_task() {
+    fn a_future_that_panics_under_a_guard_ends_the_task() {
         let runtime = runtime();
-        let Teller { numbers, stepped, task, .. } = Teller::on(&runtime);
-        let stepping = catch_unwind(AssertUnwindSafe(|| {
-            let mut held = held(&stepped);
+        let Echo { numbers, inline_task, task, .. } = Echo::on(&runtime);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let mut guard = lock(&inline_task);
             numbers.send(PANIC).unwrap();
-            held.step();
+            guard.poll_while_woken();
         }));
-        assert!(stepping.is_err());
+        assert!(result.is_err());
         runtime.block_on(async { tokio::time::timeout(SOON, task).await }).unwrap().unwrap();
     }
 
     #[test]
-    fn nothing_is_lost_or_overtaken_whoever_steps() {
+    fn no_message_is_lost_or_reordered_when_both_threads_poll() {
         const MANY: u32 = 20_000;
         let runtime = runtime();
-        let Teller { numbers, told, stepped, .. } = Teller::on(&runtime);
+        let Echo { numbers, echoes, inline_task, .. } = Echo::on(&runtime);
         for number in 1..=MANY {
-            // Half of the time it is the runtime's, which may be at it when it is to be held.
-            let mut held = if number % 2 == 0 { stepped.hold() } else { None };
+            // Every second number is left to the runtime, which may be polling the task.
+            let mut guard = if number % 2 == 0 { inline_task.try_lock() } else { None };
             numbers.send(number).unwrap();
-            held.as_mut().map(Held::step);
+            guard.as_mut().map(PollGuard::poll_while_woken);
         }
         for number in 1..=MANY {
-            assert_eq!(told.recv_timeout(SOON).unwrap().0, number);
+            assert_eq!(echoes.recv_timeout(SOON).unwrap().0, number);
         }
     }
 }

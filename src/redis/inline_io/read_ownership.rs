@@ -1,11 +1,13 @@
-//! Who reads the answers of a link: the runtime, or a caller in an event loop of its own.
+//! Read ownership of a socket: the runtime or the event loop. See the [parent module](super) for
+//! the states.
 //!
-//! A runtime learns on its own thread that there is something to read, and has to wake the caller's then: two threads
-//! are woken for each answer, one after the other. A caller that waits in an event loop of its own can watch the
-//! socket itself, and read. While it does it has *claimed* the socket, which then is not registered with the runtime,
-//! and is read when somebody expects something there. An overseer does so when the caller does not come to it.
+//! If the runtime reads an answer, it must then wake the event loop's thread: two wake-ups for
+//! each answer, one after the other. So the event loop *claims* the socket and watches it itself.
+//! A claimed socket is not registered with the runtime. The driver reads it only after a
+//! notification that it may be readable. A watchdog sends that notification if the event loop is
+//! too busy to.
 
-#![cfg_attr(not(unix), expect(dead_code, reason = "sockets are claimed on Unix alone"))]
+#![cfg_attr(not(unix), expect(dead_code, reason = "only unix sockets can be claimed"))]
 
 #[cfg(unix)]
 use std::io;
@@ -18,104 +20,106 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::redis::inline_io::inline_task::Stepped;
+use crate::redis::inline_io::inline_task::InlineTask;
 
-/// A caller that is kept from looking for so long is not waited for.
-const TURN: Duration = Duration::from_millis(5);
+/// The interval at which the watchdog checks whether the event loop has polled the socket.
+const WATCHDOG_INTERVAL: Duration = Duration::from_millis(5);
 
-/// After so many turns without a look of the caller's, the runtime has the socket back.
-const TURNS: u32 = 20;
+/// After this number of intervals in a row without a poll, the watchdog releases the socket.
+const MAX_MISSED_INTERVALS: u32 = 20;
 
-/// Who reads a socket, as its caller, its overseer and the socket itself agree on it.
+/// The read ownership of a socket, shared by the event loop, the watchdog and the socket itself.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ReadOwnership {
     is_claimed: AtomicBool,
     /// Whether there may be something to read.
-    may_read: AtomicBool,
-    /// How often the caller has looked.
-    looks: AtomicU32,
+    may_be_readable: AtomicBool,
+    /// The number of times the event loop has polled the socket.
+    polls: AtomicU32,
     claimed: Notify,
-    /// The socket, for its caller to watch.
+    /// A duplicate of the socket, from which the event loop's duplicates are made.
     #[cfg(unix)]
-    watched: OwnedFd,
+    socket: OwnedFd,
 }
 
-impl Reading {
+impl ReadOwnership {
     #[cfg(unix)]
-    pub(crate) fn of(socket: &impl AsFd) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(socket: &impl AsFd) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             is_claimed: AtomicBool::new(false),
-            may_read: AtomicBool::new(true),
-            looks: AtomicU32::new(0),
+            may_be_readable: AtomicBool::new(true),
+            polls: AtomicU32::new(0),
             claimed: Notify::new(),
-            watched: socket.as_fd().try_clone_to_owned()?,
+            socket: socket.as_fd().try_clone_to_owned()?,
         }))
     }
 
-    /// A duplicate of the socket, to be watched by a caller.
+    /// A duplicate of the socket, for the event loop to watch.
     #[cfg(unix)]
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
-        self.watched.try_clone()
+        self.socket.try_clone()
     }
 
-    /// From now on the caller watches the socket, and looks when there is something to read.
+    /// Gives the socket to the event loop, which must call [`on_readable`](Self::on_readable)
+    /// whenever the socket is readable.
     pub(crate) fn claim(&self) {
         if !self.is_claimed.swap(true, Ordering::SeqCst) {
             self.claimed.notify_one();
         }
     }
 
-    /// Whether a caller watches it.
+    /// Whether the event loop has claimed the socket.
     pub(crate) fn is_claimed(&self) -> bool {
         self.is_claimed.load(Ordering::SeqCst)
     }
 
-    /// The runtime has it back.
+    /// Gives the socket back to the runtime.
     pub(crate) fn release(&self) {
         self.is_claimed.store(false, Ordering::SeqCst);
     }
 
-    /// The caller has seen that there is something to read: the next step reads it.
-    pub(crate) fn look(&self) {
-        self.looks.fetch_add(1, Ordering::Relaxed);
-        self.expect();
+    /// Records that the event loop has polled the socket and found it readable. The driver's next
+    /// poll reads it.
+    pub(crate) fn on_readable(&self) {
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        self.mark_readable();
     }
 
-    /// There may be something to read: the next step tries.
-    pub(crate) fn expect(&self) {
-        self.may_read.store(true, Ordering::SeqCst);
+    /// Makes the driver's next poll try to read.
+    pub(crate) fn mark_readable(&self) {
+        self.may_be_readable.store(true, Ordering::SeqCst);
     }
 
-    /// All has been read.
+    /// Records that everything has been read.
     #[cfg(unix)]
-    pub(crate) fn has_read_all(&self) {
-        self.may_read.store(false, Ordering::SeqCst);
+    pub(crate) fn mark_drained(&self) {
+        self.may_be_readable.store(false, Ordering::SeqCst);
     }
 
-    /// Whether a claimed socket is to be read.
+    /// Whether a poll of the driver must try to read a claimed socket.
     #[cfg(unix)]
-    pub(crate) fn is_expected(&self) -> bool {
-        self.may_read.load(Ordering::SeqCst)
+    pub(crate) fn may_be_readable(&self) -> bool {
+        self.may_be_readable.load(Ordering::SeqCst)
     }
 
-    /// Looks for a caller that does not come to it, until it has not come for long: then the socket is the
-    /// runtime's again.
-    pub(crate) async fn oversee(self: Arc<Self>, driver: Weak<Stepped>) {
+    /// The watchdog of one session: while the event loop does not poll a claimed socket, it makes
+    /// the runtime read, and after [`MAX_MISSED_INTERVALS`] it releases the socket.
+    pub(crate) async fn run_watchdog(self: Arc<Self>, driver: Weak<InlineTask>) {
         loop {
             self.claimed.notified().await;
-            let (mut seen, mut turns) = (self.looks.load(Ordering::Relaxed), 0);
-            while turns < TURNS {
-                sleep(TURN).await;
-                let looks = self.looks.load(Ordering::Relaxed);
-                turns = if looks == seen { turns + 1 } else { 0 };
-                seen = looks;
-                if turns == TURNS {
+            let (mut last_polls, mut missed) = (self.polls.load(Ordering::Relaxed), 0);
+            while missed < MAX_MISSED_INTERVALS {
+                sleep(WATCHDOG_INTERVAL).await;
+                let polls = self.polls.load(Ordering::Relaxed);
+                missed = if polls == last_polls { missed + 1 } else { 0 };
+                last_polls = polls;
+                if missed == MAX_MISSED_INTERVALS {
                     self.release();
                 }
-                if turns > 0 {
+                if missed > 0 {
                     let Some(driver) = driver.upgrade() else { return };
-                    self.expect();
-                    driver.ring();
+                    self.mark_readable();
+                    driver.wake();
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A socket that is read, and waited for, by whoever is to: see [`Reading`].
+//! A socket that is polled by the runtime or by the event loop: see [`ReadOwnership`].
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -10,139 +10,140 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::redis::inline_io::read_ownership::Reading;
+use crate::redis::inline_io::read_ownership::ReadOwnership;
 
-/// So much is read at a time: a round's answer is shorter.
-const PIECE: usize = 16 * 1024;
+/// The maximum number of bytes of one read. The answer to a flush is shorter.
+const MAX_READ: usize = 16 * 1024;
 
-/// A kind of socket.
-pub(crate) trait Kind:
+/// A kind of stream socket that can be registered with the runtime and deregistered from it.
+pub(crate) trait SocketStream:
     AsyncRead + AsyncWrite + Unpin + Send + AsFd + Sized + 'static
 {
-    /// The same, not registered with a runtime.
-    type Plain: AsFd + Send + Unpin + 'static;
+    /// The type of the socket while it is not registered with the runtime.
+    type Unregistered: AsFd + Send + Unpin + 'static;
 
-    fn unregistered(self) -> io::Result<Self::Plain>;
-    fn registered(plain: Self::Plain) -> io::Result<Self>;
-    fn read(plain: &Self::Plain, into: &mut [u8]) -> io::Result<usize>;
-    fn write(plain: &Self::Plain, from: &[u8]) -> io::Result<usize>;
-    fn shut_down(plain: &Self::Plain, how: Shutdown) -> io::Result<()>;
+    fn deregister(self) -> io::Result<Self::Unregistered>;
+    fn register(socket: Self::Unregistered) -> io::Result<Self>;
+    fn read(socket: &Self::Unregistered, into: &mut [u8]) -> io::Result<usize>;
+    fn write(socket: &Self::Unregistered, from: &[u8]) -> io::Result<usize>;
+    fn shut_down(socket: &Self::Unregistered, how: Shutdown) -> io::Result<()>;
 }
 
-macro_rules! kind {
-    ($registered:ty, $plain:ty) => {
-        impl Kind for $registered {
-            type Plain = $plain;
+macro_rules! impl_socket_stream {
+    ($registered:ty, $unregistered:ty) => {
+        impl SocketStream for $registered {
+            type Unregistered = $unregistered;
 
-            fn unregistered(self) -> io::Result<Self::Plain> {
+            fn deregister(self) -> io::Result<Self::Unregistered> {
                 self.into_std()
             }
 
-            fn registered(plain: Self::Plain) -> io::Result<Self> {
-                Self::from_std(plain)
+            fn register(socket: Self::Unregistered) -> io::Result<Self> {
+                Self::from_std(socket)
             }
 
-            fn read(mut plain: &Self::Plain, into: &mut [u8]) -> io::Result<usize> {
-                plain.read(into)
+            fn read(mut socket: &Self::Unregistered, into: &mut [u8]) -> io::Result<usize> {
+                socket.read(into)
             }
 
-            fn write(mut plain: &Self::Plain, from: &[u8]) -> io::Result<usize> {
-                plain.write(from)
+            fn write(mut socket: &Self::Unregistered, from: &[u8]) -> io::Result<usize> {
+                socket.write(from)
             }
 
-            fn shut_down(plain: &Self::Plain, how: Shutdown) -> io::Result<()> {
-                plain.shutdown(how)
+            fn shut_down(socket: &Self::Unregistered, how: Shutdown) -> io::Result<()> {
+                socket.shutdown(how)
             }
         }
     };
 }
 
-kind!(TcpStream, std::net::TcpStream);
-kind!(UnixStream, std::os::unix::net::UnixStream);
+impl_socket_stream!(TcpStream, std::net::TcpStream);
+impl_socket_stream!(UnixStream, std::os::unix::net::UnixStream);
 
-/// A socket, by who waits for it.
-enum Registration<K: Kind> {
-    /// With the runtime.
-    Registered(K),
-    /// With the caller.
-    Plain(K::Plain),
-    /// Changing hands failed.
-    Lost,
+/// A socket with its current owner.
+enum SocketOwner<S: SocketStream> {
+    /// The socket is registered with the runtime.
+    Runtime(S),
+    /// The event loop watches the socket.
+    EventLoop(S::Unregistered),
+    /// Registering or deregistering failed, which closed the socket.
+    Failed,
 }
 
-pub(crate) struct Socket<K: Kind> {
-    socket: Registration<K>,
-    reading: Arc<Reading>,
-    /// Whether something waits until more can be written: of that only the runtime tells.
-    is_full: bool,
+pub(crate) struct InlineSocket<S: SocketStream> {
+    socket: SocketOwner<S>,
+    read_ownership: Arc<ReadOwnership>,
+    /// Whether a write waits until the socket is writable. Only the runtime reports that.
+    is_write_blocked: bool,
 }
 
-impl<K: Kind> Socket<K> {
-    pub(crate) fn new(socket: K) -> io::Result<Self> {
-        let reading = Reading::of(&socket)?;
-        Ok(Self { socket: Registration::Registered(socket), reading, is_full: false })
+impl<S: SocketStream> InlineSocket<S> {
+    pub(crate) fn new(socket: S) -> io::Result<Self> {
+        let read_ownership = ReadOwnership::new(&socket)?;
+        Ok(Self { socket: SocketOwner::Runtime(socket), read_ownership, is_write_blocked: false })
     }
 
-    pub(crate) fn reading(&self) -> &Arc<Reading> {
-        &self.reading
+    pub(crate) fn read_ownership(&self) -> &Arc<ReadOwnership> {
+        &self.read_ownership
     }
 
-    /// Lets it be watched by whom it is to be.
-    fn change_hands(&mut self) -> io::Result<()> {
-        let by_caller = self.reading.is_claimed() && !self.is_full;
-        match (&self.socket, by_caller) {
-            (Registration::Registered(_), false) | (Registration::Plain(_), true) => return Ok(()),
+    /// Registers or deregisters the socket if its owner has changed.
+    fn update_owner(&mut self) -> io::Result<()> {
+        let to_event_loop = self.read_ownership.is_claimed() && !self.is_write_blocked;
+        match (&self.socket, to_event_loop) {
+            (SocketOwner::Runtime(_), false) | (SocketOwner::EventLoop(_), true) => return Ok(()),
             _ => {}
         }
-        self.socket = match std::mem::replace(&mut self.socket, Registration::Lost) {
-            Registration::Registered(socket) => Registration::Plain(socket.unregistered()?),
-            Registration::Plain(plain) => Registration::Registered(K::registered(plain)?),
-            Registration::Lost => return Err(io::ErrorKind::NotConnected.into()),
+        self.socket = match std::mem::replace(&mut self.socket, SocketOwner::Failed) {
+            SocketOwner::Runtime(socket) => SocketOwner::EventLoop(socket.deregister()?),
+            SocketOwner::EventLoop(socket) => SocketOwner::Runtime(S::register(socket)?),
+            SocketOwner::Failed => return Err(io::ErrorKind::NotConnected.into()),
         };
         Ok(())
     }
 }
 
-impl<K: Kind> Drop for Socket<K> {
-    /// Whoever watches it has a duplicate, which would keep the connection open.
+impl<S: SocketStream> Drop for InlineSocket<S> {
+    /// Shuts the socket down: duplicates of it would keep the connection open.
     fn drop(&mut self) {
-        let plain = match std::mem::replace(&mut self.socket, Registration::Lost) {
-            Registration::Registered(socket) => socket.unregistered().ok(),
-            Registration::Plain(plain) => Some(plain),
-            Registration::Lost => None,
+        let socket = match std::mem::replace(&mut self.socket, SocketOwner::Failed) {
+            SocketOwner::Runtime(socket) => socket.deregister().ok(),
+            SocketOwner::EventLoop(socket) => Some(socket),
+            SocketOwner::Failed => None,
         };
-        // The server may have gone first.
-        let _gone = plain.map(|plain| K::shut_down(&plain, Shutdown::Both));
+        // This fails if the server has closed the connection first.
+        let _shut_down = socket.map(|socket| S::shut_down(&socket, Shutdown::Both));
     }
 }
 
-impl<K: Kind> AsyncRead for Socket<K> {
+impl<S: SocketStream> AsyncRead for InlineSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.change_hands()?;
-        let Self { socket, reading, .. } = &mut *self;
-        let plain = match socket {
-            Registration::Registered(socket) => return Pin::new(socket).poll_read(context, into),
-            Registration::Plain(plain) => plain,
-            Registration::Lost => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        self.update_owner()?;
+        let Self { socket, read_ownership, .. } = &mut *self;
+        let socket = match socket {
+            SocketOwner::Runtime(socket) => return Pin::new(socket).poll_read(context, into),
+            SocketOwner::EventLoop(socket) => socket,
+            SocketOwner::Failed => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         };
-        while reading.is_expected() {
-            let room = into.initialize_unfilled_to(into.remaining().min(PIECE));
-            match K::read(plain, room) {
+        while read_ownership.may_be_readable() {
+            let buffer = into.initialize_unfilled_to(into.remaining().min(MAX_READ));
+            match S::read(socket, buffer) {
                 Ok(length) => {
-                    // There may be more only if there was no room for it; and an end is read again.
-                    if length > 0 && length < room.len() {
-                        reading.has_read_all();
+                    // A full buffer means that there may be more. At the end of the stream the
+                    // socket stays readable, so that the next read reports the end again.
+                    if length > 0 && length < buffer.len() {
+                        read_ownership.mark_drained();
                     }
                     into.advance(length);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    reading.has_read_all();
+                    read_ownership.mark_drained();
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }
@@ -151,41 +152,43 @@ impl<K: Kind> AsyncRead for Socket<K> {
     }
 }
 
-impl<K: Kind> AsyncWrite for Socket<K> {
+impl<S: SocketStream> AsyncWrite for InlineSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
         loop {
-            self.change_hands()?;
-            let plain = match &mut self.socket {
-                Registration::Registered(socket) => {
+            self.update_owner()?;
+            let socket = match &mut self.socket {
+                SocketOwner::Runtime(socket) => {
                     let written = Pin::new(socket).poll_write(context, from);
-                    self.is_full = written.is_pending();
+                    self.is_write_blocked = written.is_pending();
                     return written;
                 }
-                Registration::Plain(plain) => plain,
-                Registration::Lost => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+                SocketOwner::EventLoop(socket) => socket,
+                SocketOwner::Failed => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             };
-            match K::write(plain, from) {
+            match S::write(socket, from) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_full = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.is_write_blocked = true;
+                }
                 written => return Poll::Ready(written),
             }
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Nothing is held back.
+        // There is no write buffer.
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.socket {
-            Registration::Registered(socket) => Pin::new(socket).poll_shutdown(context),
-            Registration::Plain(plain) => Poll::Ready(K::shut_down(plain, Shutdown::Write)),
-            Registration::Lost => Poll::Ready(Ok(())),
+            SocketOwner::Runtime(socket) => Pin::new(socket).poll_shutdown(context),
+            SocketOwner::EventLoop(socket) => Poll::Ready(S::shut_down(socket, Shutdown::Write)),
+            SocketOwner::Failed => Poll::Ready(Ok(())),
         }
     }
 }
@@ -203,7 +206,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::redis::inline_io::inline_task::Stepped;
+    use crate::redis::inline_io::inline_task::InlineTask;
 
     const SOON: Duration = Duration::from_secs(30);
 
@@ -211,66 +214,67 @@ mod tests {
         Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
     }
 
-    /// A socket, and what it is connected to.
-    fn pair(runtime: &Runtime) -> (Socket<TcpStream>, std::net::TcpStream) {
+    /// A connected socket, and its peer.
+    fn pair(runtime: &Runtime) -> (InlineSocket<TcpStream>, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stream = runtime.block_on(TcpStream::connect(address)).unwrap();
-        (Socket::new(stream).unwrap(), listener.accept().unwrap().0)
+        (InlineSocket::new(stream).unwrap(), listener.accept().unwrap().0)
     }
 
-    /// What a read finds that is not waited for.
-    fn read_now(socket: &mut Socket<TcpStream>) -> Poll<Vec<u8>> {
+    /// Reads without waiting.
+    fn read_now(socket: &mut InlineSocket<TcpStream>) -> Poll<Vec<u8>> {
         let mut bytes = [0; 64];
-        let mut room = ReadBuf::new(&mut bytes);
+        let mut buffer = ReadBuf::new(&mut bytes);
         let waker = noop_waker();
         Pin::new(socket)
-            .poll_read(&mut Context::from_waker(&waker), &mut room)
-            .map(|read| read.map(|()| room.filled().to_vec()).unwrap())
+            .poll_read(&mut Context::from_waker(&waker), &mut buffer)
+            .map(|read| read.map(|()| buffer.filled().to_vec()).unwrap())
     }
 
     #[test]
-    fn what_is_claimed_is_read_when_something_is_expected() {
+    fn a_claimed_socket_is_read_only_when_it_may_be_readable() {
         let runtime = runtime();
         let (mut socket, mut peer) = pair(&runtime);
         let _timers = runtime.enter();
-        let reading = Arc::clone(socket.reading());
-        reading.claim();
+        let ownership = Arc::clone(socket.read_ownership());
+        ownership.claim();
         assert_eq!(read_now(&mut socket), Poll::Pending, "nothing has come");
         peer.write_all(b"answer").unwrap();
-        assert_eq!(read_now(&mut socket), Poll::Pending, "nothing is expected");
-        reading.look();
+        assert_eq!(read_now(&mut socket), Poll::Pending, "there was no notification");
+        ownership.on_readable();
         assert_eq!(read_now(&mut socket), Poll::Ready(b"answer".to_vec()));
         drop(peer);
-        reading.look();
+        ownership.on_readable();
         assert_eq!(read_now(&mut socket), Poll::Ready(vec![]), "it has ended");
-        assert_eq!(read_now(&mut socket), Poll::Ready(vec![]), "and remains so");
+        assert_eq!(read_now(&mut socket), Poll::Ready(vec![]), "and stays at its end");
     }
 
     #[test]
-    fn what_has_been_released_is_the_runtimes() {
+    fn the_runtime_reads_a_released_socket() {
         let runtime = runtime();
         let (mut socket, mut peer) = pair(&runtime);
-        let reading = Arc::clone(socket.reading());
-        reading.claim();
+        let ownership = Arc::clone(socket.read_ownership());
+        ownership.claim();
         {
             let _timers = runtime.enter();
             assert_eq!(read_now(&mut socket), Poll::Pending);
         }
-        reading.release();
+        ownership.release();
         let waiting = runtime.spawn(async move { socket.read_u8().await.unwrap() });
         peer.write_all(b"a").unwrap();
         let read = runtime.block_on(async { timeout(SOON, waiting).await });
         assert_eq!(read.unwrap().unwrap(), b'a');
     }
 
-    /// More than the system takes at once: the runtime tells when there is room again.
+    /// The data does not fit into the system's buffer at once: the runtime reports when the socket is
+    /// writable again.
     #[test]
-    fn what_does_not_fit_at_once_is_written_whoever_has_claimed_it() {
+    fn a_claimed_socket_takes_more_data_than_fits_at_once() {
         const MUCH: usize = 16 * 1024 * 1024;
         let runtime = runtime();
         let (mut socket, mut peer) = pair(&runtime);
-        socket.reading().claim();
+        socket.read_ownership().claim();
         let reading = thread::spawn(move || {
             let mut all = Vec::new();
             peer.read_to_end(&mut all).map(|_| all)
@@ -290,9 +294,9 @@ mod tests {
         for is_claimed in [false, true] {
             let (mut socket, mut peer) = pair(&runtime);
             let _timers = runtime.enter();
-            let duplicate = socket.reading().duplicate().unwrap();
+            let duplicate = socket.read_ownership().duplicate().unwrap();
             if is_claimed {
-                socket.reading().claim();
+                socket.read_ownership().claim();
                 assert_eq!(read_now(&mut socket), Poll::Pending);
             }
             drop(socket);
@@ -302,31 +306,31 @@ mod tests {
         }
     }
 
-    /// A caller that does not look: its event loop does not turn.
+    /// The event loop is stuck: it never polls the socket.
     #[test]
-    fn an_overseer_reads_for_a_caller_that_does_not_come_and_gives_the_socket_back() {
+    fn the_watchdog_reads_for_a_stuck_event_loop_and_releases_the_socket() {
         let runtime = runtime();
         let (mut socket, mut peer) = pair(&runtime);
-        let reading = Arc::clone(socket.reading());
-        let (tell, told) = channel();
-        let (driver, _task) = Stepped::spawn(runtime.handle(), async move {
+        let ownership = Arc::clone(socket.read_ownership());
+        let (sender, received_bytes) = channel();
+        let (driver, _task) = InlineTask::spawn(runtime.handle(), async move {
             while let Ok(byte) = socket.read_u8().await {
-                tell.send(byte).unwrap();
+                sender.send(byte).unwrap();
             }
         });
-        runtime.spawn(Arc::clone(&reading).oversee(Arc::downgrade(&driver)));
-        for round in 0..3 {
-            reading.claim();
-            driver.ring();
-            peer.write_all(&[round]).unwrap();
-            assert_eq!(told.recv_timeout(SOON).unwrap(), round);
+        runtime.spawn(Arc::clone(&ownership).run_watchdog(Arc::downgrade(&driver)));
+        for byte in 0..3 {
+            ownership.claim();
+            driver.wake();
+            peer.write_all(&[byte]).unwrap();
+            assert_eq!(received_bytes.recv_timeout(SOON).unwrap(), byte);
             let since = Instant::now();
-            while reading.is_claimed() {
+            while ownership.is_claimed() {
                 assert!(since.elapsed() < SOON);
                 thread::sleep(Duration::from_millis(1));
             }
             peer.write_all(b"!").unwrap();
-            assert_eq!(told.recv_timeout(SOON).unwrap(), b'!', "the runtime reads");
+            assert_eq!(received_bytes.recv_timeout(SOON).unwrap(), b'!', "the runtime reads");
         }
     }
 }

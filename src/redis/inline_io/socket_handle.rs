@@ -1,51 +1,53 @@
-//! The socket of a link, as a caller sees it that waits in an event loop of its own.
+//! The socket of a session, for a caller with its own event loop.
 
 use std::sync::{Arc, Weak};
 
-use crate::redis::inline_io::inline_task::Stepped;
-use crate::redis::inline_io::read_ownership::Reading;
+use crate::redis::inline_io::inline_task::InlineTask;
+use crate::redis::inline_io::read_ownership::ReadOwnership;
 
-/// The socket of a link, for a caller that watches it in an event loop of its own.
+/// A handle of a session's socket, for a caller that watches the socket in its own event loop. It
+/// does not keep the session open.
 #[derive(Debug, Clone)]
-pub struct LinkSocket {
-    pub(crate) reading: Arc<Reading>,
-    pub(crate) driver: Weak<Stepped>,
-    /// The number of the link.
-    pub(crate) link: u64,
+pub struct SocketHandle {
+    pub(crate) read_ownership: Arc<ReadOwnership>,
+    pub(crate) driver: Weak<InlineTask>,
+    pub(crate) session_id: u64,
 }
 
-impl LinkSocket {
-    /// Whether it is the same socket.
+impl SocketHandle {
+    /// Whether both handles are of the same session of one connection.
     #[must_use]
-    pub fn is_of_same_link(&self, other: &Self) -> bool {
-        self.link == other.link
+    pub fn is_same_session(&self, other: &Self) -> bool {
+        self.session_id == other.session_id
     }
 
-    /// A duplicate of it: it can be waited for until there is something to read.
+    /// A duplicate of the socket's file descriptor, for polling its readability.
     ///
     /// # Errors
-    /// The system's, if it has no room for one.
+    /// The system's error, for example if there are too many open files.
     #[cfg(unix)]
     pub fn duplicate(&self) -> std::io::Result<std::os::fd::OwnedFd> {
-        self.reading.duplicate()
+        self.read_ownership.duplicate()
     }
 
-    /// From now on the caller watches it, and [looks](super::Connection::look) when there is something to read.
+    /// Gives the socket to the caller, which must call
+    /// [`read_inline`](crate::redis::Connection::read_inline) whenever the socket is readable.
     pub fn claim(&self) {
-        self.reading.claim();
+        self.read_ownership.claim();
     }
 
-    /// The runtime watches it again.
+    /// Gives the socket back to the runtime.
     pub fn release(&self) {
-        self.reading.release();
+        self.read_ownership.release();
         if let Some(driver) = self.driver.upgrade() {
-            driver.ring();
+            driver.wake();
         }
     }
 
-    /// Whether it is the caller's to watch: not if the caller has not looked for long, or the link has ended.
+    /// Whether the caller still owns the socket. It does not after the session has ended, or after
+    /// 100 ms without a call of [`read_inline`](crate::redis::Connection::read_inline).
     #[must_use]
     pub fn is_claimed(&self) -> bool {
-        self.reading.is_claimed() && self.driver.strong_count() > 0
+        self.read_ownership.is_claimed() && self.driver.strong_count() > 0
     }
 }

@@ -10,7 +10,7 @@ use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
 use crate::redis::cluster::SlotMap;
-use crate::redis::connection::{Access, Address, Opened, Route};
+use crate::redis::connection::{Address, Connector, Endpoint, Session};
 use crate::redis::inspect::key_query::{Told, Wanted, bytes};
 use crate::redis::inspect::{Facts, StoredName};
 use crate::redis::slot::slot_of;
@@ -22,8 +22,8 @@ const MOST_MOVES: usize = 3;
 /// Links to a server, or to all masters of a cluster, that only read.
 pub struct Reader {
     way: Way,
-    access: Access,
-    links: HashMap<Address, Opened>,
+    access: Connector,
+    links: HashMap<Address, Session>,
     map: Option<SlotMap>,
 }
 
@@ -31,7 +31,7 @@ enum Way {
     /// This server, which may turn out to be of a cluster.
     Server(Address),
     /// The master that sentinels know.
-    Master(Box<Route>),
+    Master(Box<Endpoint>),
     /// Whoever of these answers knows the cluster.
     Cluster(Vec<Address>),
 }
@@ -57,9 +57,9 @@ pub type Holds = (u64, Micros);
 impl Reader {
     /// Reads from where a route leads to; if that is a node of a cluster, from all of its masters.
     #[must_use]
-    pub fn by_route(route: Route) -> Self {
-        let access = route.access().clone();
-        let way = match route.last().filter(|_| route.is_lone()) {
+    pub fn by_route(route: Endpoint) -> Self {
+        let access = route.connector().clone();
+        let way = match route.last_address().filter(|_| route.is_fixed()) {
             Some(address) => Way::Server(address.clone()),
             None => Way::Master(Box::new(route)),
         };
@@ -68,11 +68,11 @@ impl Reader {
 
     /// Reads from the cluster of which these are nodes.
     #[must_use]
-    pub fn of_cluster(seeds: Vec<Address>, access: Access) -> Self {
+    pub fn of_cluster(seeds: Vec<Address>, access: Connector) -> Self {
         Self::new(Way::Cluster(seeds), access)
     }
 
-    fn new(way: Way, access: Access) -> Self {
+    fn new(way: Way, access: Connector) -> Self {
         Self { way, access, links: HashMap::new(), map: None }
     }
 
@@ -91,8 +91,9 @@ impl Reader {
         match &mut self.way {
             Way::Master(route) => {
                 let connected = route.connect().await?;
-                let address = route.last().cloned().ok_or("no sentinel knows the master")?;
-                self.links.insert(address.clone(), connected.opened);
+                let address =
+                    route.last_address().cloned().ok_or("no sentinel knows the master")?;
+                self.links.insert(address.clone(), connected.session);
                 self.way = Way::Server(address.clone());
                 Ok((vec![address], false))
             }
@@ -279,7 +280,7 @@ impl Reader {
             self.links.insert(address.clone(), opened);
         }
         let Some(link) = self.links.get_mut(address) else { return Ok(Vec::new()) };
-        let asking = link.line.connection.send_packed_commands(asked, 0, replies);
+        let asking = link.handle.connection.send_packed_commands(asked, 0, replies);
         match timeout(self.access.timeout, asking).await {
             Ok(Ok(told)) if told.len() == replies => Ok(told),
             Ok(Ok(_)) => Err(said(address, "it answers otherwise than Redis does")),

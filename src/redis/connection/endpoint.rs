@@ -73,7 +73,9 @@ impl Endpoint {
                     let opened = tokio::select! {
                         opened = open_checked(connector, &address, true) => opened,
                         // A master that does not answer may be replaced during the attempt.
-                        () = sentinels.wait_for_failover(&address) => Err(format!("{address} is not the master").into()),
+                        () = sentinels.wait_for_failover(&address) => {
+                            Err(format!("{address} is not the master").into())
+                        }
                     };
                     match opened {
                         Ok(checked) => {

@@ -1,9 +1,9 @@
 //! Sends requests in the order of their arrival, and completes each by its deadline.
 //!
 //! One task sends all requests, so the order is that task's order. A request is sent as one
-//! pipeline. Script calls that surely have not run are sent again. Before that, the sender waits
-//! until every request in flight is answered; it sends new requests only after the retries, and it
-//! sends the retries in their order.
+//! pipeline. Script calls that surely have not run are sent again: the sender stops sending new
+//! requests, waits until every request in flight is answered, and then sends the retries in their
+//! order.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -236,7 +236,9 @@ pub(crate) async fn run(
             found = next_session(&mut state, deadline, may_start), if next.is_some() => {
                 let Some(pending) = next.take() else { continue };
                 match found {
-                    Ok(_) if Instant::now() >= deadline => retries.extend(pending.fail(&queue_timeout())),
+                    Ok(_) if Instant::now() >= deadline => {
+                        retries.extend(pending.fail(&queue_timeout()));
+                    }
                     Ok((session, id)) => {
                         in_flight.push_back(send(pending.refreshed(), session, id));
                     }

@@ -25,6 +25,8 @@ const UNHEALTHY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The reason for a lost session if no other is known.
 const BROKE: &str = "the connection broke";
+/// The reason for a lost session if the server does not answer a health check.
+const NO_ANSWER: &str = "Redis does not answer";
 
 /// How long a server may be unhealthy before the connection is down, so that calls fail
 /// immediately.
@@ -176,7 +178,9 @@ impl Reconnector {
                 opened = &mut connecting => opened,
                 () = sleep_until(down_at), if !publisher.is_down() => {
                     let why = match &*publisher.state.borrow() {
-                        ConnectionState::Disconnected(why) | ConnectionState::Down(why) => why.clone(),
+                        ConnectionState::Disconnected(why) | ConnectionState::Down(why) => {
+                            why.clone()
+                        }
                         ConnectionState::Up(..) => "there is no connection".into(),
                     };
                     publisher.publish_down(&why);
@@ -222,7 +226,7 @@ impl Reconnector {
             let check = check_health(&mut connection);
             tokio::pin!(check);
             let result = loop {
-                let unresponsive_since = unhealthy_since.unwrap_or(check_started);
+                let down_at = unhealthy_since.unwrap_or(check_started) + timeouts.unresponsive;
                 tokio::select! {
                     result = &mut check => break result,
                     report = reports.recv() => match report {
@@ -232,10 +236,10 @@ impl Reconnector {
                     },
                     () = &mut failover => return "the master has changed".into(),
                     () = session.closed() => return BROKE.into(),
-                    () = sleep_until(unresponsive_since + timeouts.unresponsive), if !publisher.is_down() => {
-                        publisher.publish_down(&"Redis does not answer".into());
+                    () = sleep_until(down_at), if !publisher.is_down() => {
+                        publisher.publish_down(&NO_ANSWER.into());
                     }
-                    () = sleep_until(check_started + timeouts.dead) => return "Redis does not answer".into(),
+                    () = sleep_until(check_started + timeouts.dead) => return NO_ANSWER.into(),
                 }
             };
             let why = match result {

@@ -22,10 +22,10 @@ use tokio::time::sleep;
 
 use crate::redis::inline_io::inline_task::InlineTask;
 
-/// The interval at which the watchdog checks whether the event loop has polled the socket.
+/// The interval at which the watchdog checks whether the event loop has read the socket.
 const WATCHDOG_INTERVAL: Duration = Duration::from_millis(5);
 
-/// After this number of intervals in a row without a poll, the watchdog releases the socket.
+/// After this number of intervals in a row without such a read, the watchdog releases the socket.
 const MAX_MISSED_INTERVALS: u32 = 20;
 
 /// The read ownership of a socket, shared by the event loop, the watchdog and the socket itself.
@@ -34,8 +34,8 @@ pub(crate) struct ReadOwnership {
     is_claimed: AtomicBool,
     /// Whether there may be something to read.
     may_be_readable: AtomicBool,
-    /// The number of times the event loop has polled the socket.
-    polls: AtomicU32,
+    /// The number of times the event loop has read the socket.
+    reads: AtomicU32,
     claimed: Notify,
     /// A duplicate of the socket, from which the event loop's duplicates are made.
     #[cfg(unix)]
@@ -48,7 +48,7 @@ impl ReadOwnership {
         Ok(Arc::new(Self {
             is_claimed: AtomicBool::new(false),
             may_be_readable: AtomicBool::new(true),
-            polls: AtomicU32::new(0),
+            reads: AtomicU32::new(0),
             claimed: Notify::new(),
             socket: socket.as_fd().try_clone_to_owned()?,
         }))
@@ -78,10 +78,9 @@ impl ReadOwnership {
         self.is_claimed.store(false, Ordering::SeqCst);
     }
 
-    /// Records that the event loop has polled the socket and found it readable. The driver's next
-    /// poll reads it.
+    /// Records that the event loop has found the socket readable. The driver's next poll reads it.
     pub(crate) fn on_readable(&self) {
-        self.polls.fetch_add(1, Ordering::Relaxed);
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.mark_readable();
     }
 
@@ -102,17 +101,17 @@ impl ReadOwnership {
         self.may_be_readable.load(Ordering::SeqCst)
     }
 
-    /// The watchdog of one session: while the event loop does not poll a claimed socket, it makes
+    /// The watchdog of one session: while the event loop does not read a claimed socket, it makes
     /// the runtime read, and after [`MAX_MISSED_INTERVALS`] it releases the socket.
     pub(crate) async fn run_watchdog(self: Arc<Self>, driver: Weak<InlineTask>) {
         loop {
             self.claimed.notified().await;
-            let (mut last_polls, mut missed) = (self.polls.load(Ordering::Relaxed), 0);
+            let (mut last_reads, mut missed) = (self.reads.load(Ordering::Relaxed), 0);
             while missed < MAX_MISSED_INTERVALS {
                 sleep(WATCHDOG_INTERVAL).await;
-                let polls = self.polls.load(Ordering::Relaxed);
-                missed = if polls == last_polls { missed + 1 } else { 0 };
-                last_polls = polls;
+                let reads = self.reads.load(Ordering::Relaxed);
+                missed = if reads == last_reads { missed + 1 } else { 0 };
+                last_reads = reads;
                 if missed == MAX_MISSED_INTERVALS {
                     self.release();
                 }

@@ -267,8 +267,8 @@ mod tests {
         assert_eq!(read.unwrap().unwrap(), b'a');
     }
 
-    /// The data does not fit into the system's buffer at once: the runtime reports when the socket is
-    /// writable again.
+    /// The data does not fit into the system's buffer at once: the runtime reports when the socket
+    /// is writable again.
     #[test]
     fn a_claimed_socket_takes_more_data_than_fits_at_once() {
         const MUCH: usize = 16 * 1024 * 1024;

@@ -51,8 +51,8 @@
 //!   100 ms without a read by the event loop. Both then wake the driver.
 //! - A claim or release only sets a flag. The socket moves at the start of the driver's next read
 //!   or write.
-//! - **readable** (the initial value): the driver's next read tries the socket. **drained**: it does
-//!   not, and no waker is registered.
+//! - **readable** (the initial value): the driver's next read tries the socket. **drained**: it
+//!   does not, and no waker is registered.
 //! - **read all**: a read returned fewer bytes than the buffer holds, or would have blocked.
 //! - **notified**: libuv reports the socket readable ([`on_readable`]); the watchdog acts for a
 //!   busy event loop; or a request reaches its deadline ([`mark_readable`]).

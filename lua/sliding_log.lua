@@ -8,18 +8,19 @@
 -- A policy is 1 if refused attempts count or else 0, the precision, the number of limits, and each one's
 -- limit and window. Of a state each limit tells: limit, remaining, retry at, settled at.
 
-local function sliding_log(round, source, at)
-  local LIMIT, MOST_DROPPED, DROP_EVERY, MOST_SPAN = 9007199254740992, 100, 16, 200
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+local function sliding_log(context, source, at)
+  local LIMIT, MAX_DROPPED, DROP_EVERY, MAX_SPAN = 9007199254740992, 100, 16, 200
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
+    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local call, pack, unpack_struct, format = redis.pcall, struct.pack, struct.unpack, string.format
   local max, min = math.max, math.min
-  local refused, precision, several, after = unpack_struct('>ddd', source, at)
-  local counts_refused, limits, windows = refused == 1, {}, {}
-  for index = 1, several do
+  local refused_flag, precision, limit_count, after = unpack_struct('>ddd', source, at)
+  local counts_refused, limits, windows = refused_flag == 1, {}, {}
+  for index = 1, limit_count do
     limits[index], windows[index], after = unpack_struct('>dd', source, after)
   end
-  local least, most, longest = min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
-  local dirty, how, mark = new_marks()
+  local min_limit, max_limit, max_window = min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
+  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
   -- The code of a length in one byte: 4 to 7 times a power of two, rounded up.
   local function span_code(length)
@@ -31,27 +32,27 @@ local function sliding_log(round, source, at)
     return (4 + code % 4) * 2 ^ math.floor(code / 4)
   end
 
-  local own_span = span_code(longest)
+  local own_span = span_code(max_window)
 
   -- By key: its log. Nil is a value that cannot be read. And what stands behind the state.
-  local logs, trailers = {}, {}
+  local logs, suffixes = {}, {}
 
-  local function exact(number)
+  local function to_decimal(number)
     return format('%.0f', number)
   end
 
   -- Reads an entry; nil if it is none.
-  local function entry(member, score)
+  local function decode_entry(member, score)
     local time, after, units, span, lag, keep = tonumber(score), 0, 0, 0, 0, 0
     if #member == 12 then
       after, units, span = unpack_struct('>I7I4B', member)
-    elseif #member == 23 or (#member > 23 and split(string.sub(member, 24)) == '') then
+    elseif #member == 23 or (#member > 23 and split_metadata(string.sub(member, 24)) == '') then
       after, units, span, lag, keep = unpack_struct('>I7I4BI7I4', member)
     end
     local is_whole = time and time >= 0 and time < LIMIT and time % 1 == 0
     if
       is_whole and (units >= 1 or #member > 12) and units <= after and after < LIMIT and lag <= time
-      and span <= MOST_SPAN
+      and span <= MAX_SPAN
     then
       return time, after, units, span, lag, keep
     end
@@ -59,9 +60,9 @@ local function sliding_log(round, source, at)
 
   -- The entry of a rank.
   local function entry_at(name, rank)
-    local found = call('ZRANGE', name, exact(rank), exact(rank), 'WITHSCORES')
+    local found = call('ZRANGE', name, to_decimal(rank), to_decimal(rank), 'WITHSCORES')
     if found[1] then
-      return entry(found[1], found[2])
+      return decode_entry(found[1], found[2])
     end
   end
 
@@ -96,10 +97,10 @@ local function sliding_log(round, source, at)
       return log.after
     end
     local found = call(
-      'ZRANGEBYSCORE', name, '(' .. exact(at - window), '+inf', 'WITHSCORES', 'LIMIT', '0', '1'
+      'ZRANGEBYSCORE', name, '(' .. to_decimal(at - window), '+inf', 'WITHSCORES', 'LIMIT', '0', '1'
     )
     if found[1] then
-      local time, after, units = entry(found[1], found[2])
+      local time, after, units = decode_entry(found[1], found[2])
       if time and after <= log.after then
         return after - units, after, time
       end
@@ -108,13 +109,13 @@ local function sliding_log(round, source, at)
 
   -- Begins the log anew with so many units at one time.
   local function restart(log, units, time)
-    log.replaced, log.time, log.stored, log.after, log.units, log.member = true, nil, 0, units, 0, nil
-    log.new, log.added, log.due = time, {}, 0
+    log.replaced, log.time, log.stored_after, log.after, log.units, log.member = true, nil, 0, units, 0, nil
+    log.new_time, log.added, log.drops_due = time, {}, 0
     if units > 0 then
       log.added[1] = units
     end
     for index = 1, #limits do
-      log.before[index], log.reaches[index] = 0, nil
+      log.before[index], log.first_totals[index] = 0, nil
     end
   end
 
@@ -130,27 +131,27 @@ local function sliding_log(round, source, at)
     end
     -- By limit: the units before what counts; the end and the time of the first entry that does. `stored` are
     -- the units up to the newest entry that Redis has, `added` those of the entries that it has not.
-    local log = { before = {}, reaches = {}, times = {}, added = {}, due = 0 }
-    log.after, log.units, log.stored, log.keep, log.at, log.span = 0, 0, 0, 0, round.now, 0
+    local log = { before = {}, first_totals = {}, first_times = {}, added = {}, drops_due = 0 }
+    log.after, log.units, log.stored_after, log.keep, log.at, log.span = 0, 0, 0, 0, context.now, 0
     if found[1] then
-      local time, after, units, span, lag, keep = entry(found[1], found[2])
+      local time, after, units, span, lag, keep = decode_entry(found[1], found[2])
       if not time then
         return
       end
-      log.member, log.time, log.after, log.units, log.stored = found[1], time, after, units, after
-      log.keep, log.at, log.lag, log.span = keep, max(round.now, time - lag), lag, span
-      trailers[key] = #found[1] > 23 and string.sub(found[1], 24)
-      if units > 0 and time + span_of(span) <= round.now then
+      log.member, log.time, log.after, log.units, log.stored_after = found[1], time, after, units, after
+      log.keep, log.at, log.lag, log.span = keep, max(context.now, time - lag), lag, span
+      suffixes[key] = #found[1] > 23 and string.sub(found[1], 24)
+      if units > 0 and time + span_of(span) <= context.now then
         -- It has settled: Redis may have dropped it, or not.
-        restart(log, 0, round_up(round.now))
-        log.keep, log.at, log.lag, log.span = 0, round.now, 0, 0
+        restart(log, 0, round_up(context.now))
+        log.keep, log.at, log.lag, log.span = 0, context.now, 0, 0
         logs[key] = log
-        mark(key, 2)
+        mark_dirty(key, 2)
         return
       end
-      if time - lag > round.now + longest then
+      if time - lag > context.now + max_window then
         -- Left by a clock that has stepped back: as fully used now.
-        local before = first_counting(name, log, time - lag, longest)
+        local before = first_counting(name, log, time - lag, max_window)
         if not before then
           return
         end
@@ -158,17 +159,18 @@ local function sliding_log(round, source, at)
         if keep > 0 then
           used = min(used, keep)
         end
-        used = max(used, most)
-        restart(log, used, round_up(round.now))
-        log.at, log.keep, log.span = round.now, counts_refused and used or 0, max(span, own_span)
+        used = max(used, max_limit)
+        restart(log, used, round_up(context.now))
+        log.at, log.keep, log.span = context.now, counts_refused and used or 0, max(span, own_span)
         logs[key] = log
-        mark(key, 2)
+        mark_dirty(key, 2)
         return
       end
     end
-    log.new = max(round_up(log.at), log.time or 0)
+    log.new_time = max(round_up(log.at), log.time or 0)
     for index = 1, #limits do
-      log.before[index], log.reaches[index], log.times[index] = first_counting(name, log, log.at, windows[index])
+      log.before[index], log.first_totals[index], log.first_times[index] =
+        first_counting(name, log, log.at, windows[index])
       if not log.before[index] then
         return
       end
@@ -177,7 +179,7 @@ local function sliding_log(round, source, at)
   end
 
   -- Whether old entries are dropped when units are added to so many.
-  local function is_due(after, units)
+  local function drops_old(after, units)
     return precision > 1 or after % DROP_EVERY + units >= DROP_EVERY
   end
 
@@ -189,30 +191,30 @@ local function sliding_log(round, source, at)
     end
     if log.after + cost >= LIMIT then
       -- The cumulative numbers end: what counts begins anew, as of now.
-      restart(log, used, log.new)
+      restart(log, used, log.new_time)
     end
     if not counts_refused then
       log.keep = 0
     elseif used == 0 then
-      log.keep = most
+      log.keep = max_limit
     else
-      log.keep = max(most, log.keep > 0 and log.keep or used)
+      log.keep = max(max_limit, log.keep > 0 and log.keep or used)
     end
-    if is_due(log.after, cost) then
-      log.due = log.due + 1
+    if drops_old(log.after, cost) then
+      log.drops_due = log.drops_due + 1
     end
     log.span = max(log.span, own_span)
     log.after = log.after + cost
     log.added[#log.added + 1] = cost
-    mark(key, 2)
+    mark_dirty(key, 2)
   end
 
-  local function admits(key, cost)
+  local function outcome_of(key, cost)
     local log = logs[key]
     if not log then
       return UNREADABLE
     end
-    if cost > least then
+    if cost > min_limit then
       return IMPOSSIBLE
     end
     for index = 1, #limits do
@@ -228,73 +230,73 @@ local function sliding_log(round, source, at)
   end
 
   -- The time of the newest entry, if one counts units.
-  local function newest_of(log)
-    return #log.added > 0 and log.new or log.units > 0 and log.time
+  local function newest_time(log)
+    return #log.added > 0 and log.new_time or log.units > 0 and log.time
   end
 
   -- From when on the log counts for nobody.
-  local function settled_at(log)
-    return newest_of(log) and newest_of(log) + span_of(log.span) or 0
+  local function reset_at(log)
+    return newest_time(log) and newest_time(log) + span_of(log.span) or 0
   end
 
   -- The first time at which a limit that refuses a cost would not: when the entry has left that holds the
   -- last unit in its way.
-  local function frees_at(key, log, index, cost)
-    local after, extras, until_settled = log.after, round.extras[key], settled_at(log)
+  local function retry_time_of(key, log, index, cost)
+    local after, metadata, until_reset = log.after, context.key_metadata[key], reset_at(log)
     -- The call would be written down, unless the key is blocked.
-    if round.peeks and counts_refused and not (extras and extras.blocked > round.now) then
-      after, until_settled = after + cost, math.huge
+    if context.is_peek and counts_refused and not (metadata and metadata.blocked_until > context.now) then
+      after, until_reset = after + cost, math.huge
     end
-    local last, time = after - limits[index] + cost, log.new
-    if last <= log.stored then
-      local reaches = log.reaches[index]
-      if reaches and last <= reaches then
-        time = log.times[index]
+    local last, time = after - limits[index] + cost, log.new_time
+    if last <= log.stored_after then
+      local first_total = log.first_totals[index]
+      if first_total and last <= first_total then
+        time = log.first_times[index]
       else
         local name = KEYS[key]
-        local first = call('ZCOUNT', name, '-inf', exact(log.at - windows[index]))
+        local first = call('ZCOUNT', name, '-inf', to_decimal(log.at - windows[index]))
         local size = call('ZCARD', name)
         if type(first) == 'number' and type(size) == 'number' then
           time = entry_at(name, rank_of(name, last, first, size)) or time
         end
       end
     end
-    return min(time + windows[index], until_settled)
+    return min(time + windows[index], until_reset)
   end
 
-  local function tell(key, cost, outcome)
-    local log, told = logs[key], {}
+  local function encode_state(key, cost, outcome)
+    local log, statuses = logs[key], {}
     for index, limit in ipairs(limits) do
       if log then
         local used, retry_at = log.after - log.before[index], 0
         if outcome == REFUSED and used + cost > limit then
-          retry_at = frees_at(key, log, index, cost)
+          retry_at = retry_time_of(key, log, index, cost)
         end
-        local settles = newest_of(log) and min(newest_of(log) + windows[index], settled_at(log)) or 0
-        told[index] = pack('>dddd', limit, max(0, limit - used), retry_at, settles)
+        local limit_reset_at = newest_time(log) and min(newest_time(log) + windows[index], reset_at(log)) or 0
+        statuses[index] = pack('>dddd', limit, max(0, limit - used), retry_at, limit_reset_at)
       else
-        told[index] = pack('>dddd', 0, 0, 0, 0)
+        statuses[index] = pack('>dddd', 0, 0, 0, 0)
       end
     end
-    return table.concat(told)
+    return table.concat(statuses)
   end
 
   -- How many of the oldest entries are to be dropped for the calls that have been written down. Each drops
   -- at most so many: those that have expired, and those that newer units have pushed out.
-  local function droppable(name, log)
-    local expired = call('ZCOUNT', name, '-inf', exact(log.at - longest))
+  local function droppable_count(name, log)
+    local expired = call('ZCOUNT', name, '-inf', to_decimal(log.at - max_window))
     if type(expired) ~= 'number' then
       return 0
     end
-    local count = min(expired, MOST_DROPPED * log.due)
+    local count = min(expired, MAX_DROPPED * log.drops_due)
     if log.keep > 0 and log.after - log.before[1] > log.keep then
-      local after = log.stored
+      local after = log.stored_after
       count = 0
       for _, units in ipairs(log.added) do
-        local due = is_due(after, units)
+        local due = drops_old(after, units)
         after = after + units
         if due then
-          local high = count + MOST_DROPPED
+          local high = count + MAX_DROPPED
           count = min(high, max(expired, rank_of(name, after - log.keep + 1, count, high)))
         end
       end
@@ -302,7 +304,7 @@ local function sliding_log(round, source, at)
     return count
   end
 
-  local function member(after, units, span, lag, keep, text)
+  local function encode_member(after, units, span, lag, keep, text)
     if lag > 0 or keep > 0 or units == 0 or text ~= '' then
       return pack('>I7I4BI7I4', after, units, span, lag, keep) .. text
     end
@@ -311,16 +313,16 @@ local function sliding_log(round, source, at)
 
   -- The scores and members of what was added: one entry for each call, or one for all. What stands behind the state
   -- stands in the newest; without any entry, in one that counts for nobody.
-  local function entries(key, log)
-    local added, after, text = log.added, log.stored, extras_text(round, key)
+  local function new_entries(key, log)
+    local added, after, text = log.added, log.stored_after, encode_metadata(context, key)
     if #added == 0 then
       log.outdated = log.member
-      return { exact(log.time or 0), member(after, log.units, log.span, log.lag or 0, log.keep, text) }
+      return { to_decimal(log.time or 0), encode_member(after, log.units, log.span, log.lag or 0, log.keep, text) }
     end
-    local score, lag, words = exact(log.new), log.new - log.at, {}
+    local score, lag, arguments = to_decimal(log.new_time), log.new_time - log.at, {}
     if precision > 1 then
-      local units = log.after - log.stored
-      if log.time == log.new then
+      local units = log.after - log.stored_after
+      if log.time == log.new_time then
         -- It takes the place of the newest entry.
         units, log.outdated = units + log.units, log.member
       end
@@ -328,22 +330,22 @@ local function sliding_log(round, source, at)
     end
     for index, units in ipairs(added) do
       after = after + units
-      words[index * 2 - 1] = score
-      words[index * 2] = member(after, units, log.span, lag, log.keep, index == #added and text or '')
+      arguments[index * 2 - 1] = score
+      arguments[index * 2] = encode_member(after, units, log.span, lag, log.keep, index == #added and text or '')
     end
-    return words
+    return arguments
   end
 
   -- Makes sure that a key lives as long as it matters. A TTL reaches further than it must, so that it need
   -- not be set for every call.
-  local function outlive(key, log)
+  local function extend_ttl(key, log)
     local name = KEYS[key]
     local left = call('PTTL', name)
     -- One millisecond more: Redis's clock for expiry may lag behind this script's.
     local span = span_of(log.span)
-    local needed = max(math.ceil((log.new + span - round.now) / 1000) + 1, extras_ttl(round, key))
+    local needed = max(math.ceil((log.new_time + span - context.now) / 1000) + 1, metadata_ttl(context, key))
     if type(left) == 'number' and left < needed then
-      local ttl = exact(needed + max(1000, math.floor(span / 8000)))
+      local ttl = to_decimal(needed + max(1000, math.floor(span / 8000)))
       return call('PEXPIRE', name, ttl)
     end
     return left
@@ -352,25 +354,25 @@ local function sliding_log(round, source, at)
   -- The oldest units that count in the longest window leave the log.
   local function refund(key, units, at)
     local log, name = logs[key], KEYS[key]
-    local before = first_counting(name, log, log.at, longest)
-    if not before or at + longest <= round.now then
+    local before = first_counting(name, log, log.at, max_window)
+    if not before or at + max_window <= context.now then
       return 0
     end
     if log.keep > 0 then
       before = max(before, log.after - log.keep)
     end
-    local back = min(units, log.after - before)
-    if back == log.after - before then
-      return back, back > 0
+    local refunded = min(units, log.after - before)
+    if refunded == log.after - before then
+      return refunded, refunded > 0
     end
     local size = call('ZCARD', name)
     local first = rank_of(name, before + 1, 0, size)
-    local last = rank_of(name, before + back + 1, first, size)
-    local found = call('ZRANGE', name, exact(last), exact(last), 'WITHSCORES')
-    local _, after, own, span, lag, keep = entry(found[1], found[2])
-    local left = min(own, after - before - back)
-    if left < own then
-      local changed = member(after, left, span, lag, keep, string.sub(found[1], 24))
+    local last = rank_of(name, before + refunded + 1, first, size)
+    local found = call('ZRANGE', name, to_decimal(last), to_decimal(last), 'WITHSCORES')
+    local _, after, entry_units, span, lag, keep = decode_entry(found[1], found[2])
+    local left = min(entry_units, after - before - refunded)
+    if left < entry_units then
+      local changed = encode_member(after, left, span, lag, keep, string.sub(found[1], 24))
       if type(call('ZADD', name, found[2], changed)) ~= 'number' then
         return 0
       end
@@ -378,50 +380,51 @@ local function sliding_log(round, source, at)
     end
     -- What has expired before them goes, too: another version may count it.
     if last > 0 then
-      call('ZREMRANGEBYRANK', name, '0', exact(last - 1))
+      call('ZREMRANGEBYRANK', name, '0', to_decimal(last - 1))
     end
-    return back
+    return refunded
   end
 
-  local function touch(key)
-    mark(key, 2)
+  local function mark_rewrite(key)
+    mark_dirty(key, 2)
   end
 
-  local function save_log(key)
+  local function write_log(key)
     local log, name = logs[key], KEYS[key]
     if log.replaced then
-      local gone = call('UNLINK', name)
-      if type(gone) ~= 'number' or (#log.added == 0 and extras_text(round, key) == '') then
-        return type(gone) ~= 'number' and gone or nil
+      local reply = call('UNLINK', name)
+      if type(reply) ~= 'number' or (#log.added == 0 and encode_metadata(context, key) == '') then
+        return type(reply) ~= 'number' and reply or nil
       end
     end
-    local words = entries(key, log)
-    local written = call('ZADD', name, unpack(words))
-    if type(written) ~= 'number' then
-      return written
+    local arguments = new_entries(key, log)
+    local reply = call('ZADD', name, unpack(arguments))
+    if type(reply) ~= 'number' then
+      return reply
     end
-    local lives = outlive(key, log)
-    if type(lives) ~= 'number' then
+    local ttl_reply = extend_ttl(key, log)
+    if type(ttl_reply) ~= 'number' then
       -- No key may be without a TTL, and nothing be charged that is said not to be.
-      for index = 2, #words, 2 do
-        call('ZREM', name, words[index])
+      for index = 2, #arguments, 2 do
+        call('ZREM', name, arguments[index])
       end
-      return lives
+      return ttl_reply
     end
-    if log.outdated and log.outdated ~= words[2] then
+    if log.outdated and log.outdated ~= arguments[2] then
       call('ZREM', name, log.outdated)
     end
-    if log.due > 0 then
-      local count = droppable(name, log)
+    if log.drops_due > 0 then
+      local count = droppable_count(name, log)
       if count > 0 then
-        call('ZREMRANGEBYRANK', name, '0', exact(count - 1))
+        call('ZREMRANGEBYRANK', name, '0', to_decimal(count - 1))
       end
     end
   end
 
   return {
-    after = after, tells = true, writes_refunds = true, dirty = dirty, how = how, trailers = trailers, read = read,
-    admits = admits, charge = charge, refuse = counts_refused and charge or nil, refund = refund, tell = tell,
-    touch = touch, save = save_log,
+    after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
+    write_modes = write_modes, suffixes = suffixes, read = read, outcome_of = outcome_of, charge = charge,
+    record_refused = counts_refused and charge or nil, refund = refund, encode_state = encode_state,
+    mark_rewrite = mark_rewrite, write = write_log,
   }
 end

@@ -54,18 +54,18 @@ const DEFECTS = {
     ],
     ['src/algorithm/rate/mod.rs', '.min(Arrival::at(drained_at.micros - now))', ''],
     ['src/algorithm/rate/mod.rs', 'state.awaits_slot(now) || drained_at <= Arrival::at(now)', 'state.awaits_slot(now)'],
-    ['lua/executor/operations.lua', ' and reset_at > round.now then', ' then'],
+    ['lua/executor/operations.lua', ' and reset_at > context.now then', ' then'],
     [
       'lua/rate/general.lua',
-      'if drained_at <= now or (other and other.booked > now) then',
-      'if other and other.booked > now then',
+      'if drained_at <= now or (other and other.booked_until > now) then',
+      'if other and other.booked_until > now then',
     ],
     [
       'lua/rate/general.lua',
       'math.min(units_used(m, part, written_with, now), units_used(drained_at, 0, written_with, now))',
       'units_used(m, part, written_with, now)',
     ],
-    ['lua/rate/general.lua', 'if back_micros >= drained_at - now then', 'if false then'],
+    ['lua/rate/general.lua', 'if refunded_micros >= drained_at - now then', 'if false then'],
   ],
   'a shorter window moves later in memory': [
     [
@@ -81,8 +81,8 @@ const DEFECTS = {
   'a peek at a blocked log counts the call': [
     [
       'lua/sliding_log.lua',
-      'if round.peeks and counts_refused and not (extras and extras.blocked > round.now) then',
-      'if round.peeks and counts_refused then',
+      'if context.is_peek and counts_refused and not (metadata and metadata.blocked_until > context.now) then',
+      'if context.is_peek and counts_refused then',
     ],
   ],
   "a retry beyond the end of a key's own numbers": [

@@ -168,7 +168,7 @@ fn a_ttl_always_reaches_beyond_the_reset() {
                 let policy = layout(SlidingSpec { limit: 1_000, window, buckets: 7 });
                 // Steps of a second would hide what is too short.
                 let script = Script::deciding().edited(|source| {
-                    source.replace("SHORTEST_TTL_STEP = 1000000", "SHORTEST_TTL_STEP = 1")
+                    source.replace("MIN_TTL_STEP = 1000000", "MIN_TTL_STEP = 1")
                 });
                 let batch = batch(&policy, "a", 1);
                 let decision = server.decide(&script, &policy, &batch, &[]).remove(0).unwrap();

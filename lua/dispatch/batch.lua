@@ -17,14 +17,14 @@
 --
 -- Whatever a script defines is made anew whenever it runs, and what a function makes use of from outside costs time then,
 -- too. So the ways to decide are functions that make theirs when they are called, and that are given the round.
-local round = {
+local context = {
   now = now,
   request = ARGV[1],
-  peeks = ARGV[2] == 'peek',
+  is_peek = ARGV[2] == 'peek',
   -- The number of outcomes so far.
-  count = 0,
+  outcome_count = 0,
   -- What is told of states.
   states = {},
   -- Answers with what the quick ways leave aside (general.lua), and is given the round.
-  general = general,
+  load_general_path = load_general_path,
 }

@@ -1,57 +1,59 @@
 -- Decides what is asked, group by group, and answers.
 
-local at, before = 1, 0
-while at <= #round.request do
+local at, key_offset = 1, 0
+while at <= #context.request do
   -- Behind the quick forms stands the number of keys, and behind that, if the form says so, the cost of each one's call.
-  local form, high, low = string.byte(round.request, at, at + 2)
+  local form, high, low = string.byte(context.request, at, at + 2)
   local group, costs
   if form == 0 or form == 9 then
-    at, before = general(round).decide(round, at + 1, before, form == 9)
+    at, key_offset = load_general_path(context).decide_group(context, at + 1, key_offset, form == 9)
   else
-    local first, count = before + 1, high * 256 + low
-    at, before = at + 3, before + count
+    local first, count = key_offset + 1, high * 256 + low
+    at, key_offset = at + 3, key_offset + count
     if form > 32 then
-      form, costs = form - 32, { struct.unpack('>' .. string.rep('d', count), round.request, at) }
+      form, costs = form - 32, { struct.unpack('>' .. string.rep('d', count), context.request, at) }
       at = at + 8 * count
     end
     if form == 7 or form == 10 then
-      local ways = { rate_way, window_way, counter_way, interval_way }
-      at, before, group = quick_several(round, at, first - 1, count, costs, form == 10, ways, unseen_way)
+      local fast_paths = { rate_fast_path, window_fast_path, counter_fast_path, interval_fast_path }
+      at, key_offset, group = multi_policy(
+        context, at, first - 1, count, costs, form == 10, fast_paths, window_optimistic
+      )
     elseif form == 1 then
-      at, group = quick(round, 1, rate_way(), at, first, before, costs)
+      at, group = single_policy(context, 1, rate_fast_path(), at, first, key_offset, costs)
     elseif form == 2 then
-      local _, fixed_window_quick = window_way()
-      at, group = fixed_window_quick(round, at, first, before, costs)
+      local _, fixed_window_take = window_fast_path()
+      at, group = fixed_window_take(context, at, first, key_offset, costs)
     elseif form == 3 then
-      at, group = quick(round, 3, counter_way(), at, first, before, costs)
+      at, group = single_policy(context, 3, counter_fast_path(), at, first, key_offset, costs)
     elseif form == 4 then
-      at, group = quick(round, 4, interval_way(), at, first, before, costs)
+      at, group = single_policy(context, 4, interval_fast_path(), at, first, key_offset, costs)
     elseif form == 5 then
-      at, group = list_way()(round, at, first, before, costs)
+      at, group = list_fast_path()(context, at, first, key_offset, costs)
     else
-      at, group = unseen_way()(round, at, first, before)
+      at, group = window_optimistic()(context, at, first, key_offset)
     end
   end
   if group then
-    general(round).close(round, group)
+    load_general_path(context).write_group(context, group)
   end
 end
 
-if round.readonly then
-  return round.readonly
+if context.readonly_error then
+  return context.readonly_error
 end
-local answer = { round.now, table.concat(round.states), '', '' }
-if round.made and (next(round.outcomes) or next(round.units)) then
-  local codes, more = {}, {}
-  for number = 1, round.count do
-    local outcome = round.outcomes[number] or round.ADMITTED
+local reply = { context.now, table.concat(context.states), '', '' }
+if context.general_path and (next(context.outcome_codes) or next(context.operation_results)) then
+  local codes, details = {}, {}
+  for number = 1, context.outcome_count do
+    local outcome = context.outcome_codes[number] or context.ADMITTED
     codes[number] = string.char(outcome)
-    more[#more + 1] = round.units[number]
-    more[#more + 1] = round.more[number]
-    if outcome == round.UNWRITTEN then
-      answer[#answer + 1] = round.texts[number]
+    details[#details + 1] = context.operation_results[number]
+    details[#details + 1] = context.details[number]
+    if outcome == context.UNWRITTEN then
+      reply[#reply + 1] = context.errors[number]
     end
   end
-  answer[3], answer[4] = table.concat(codes), table.concat(more)
+  reply[3], reply[4] = table.concat(codes), table.concat(details)
 end
-return answer
+return reply

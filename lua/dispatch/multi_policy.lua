@@ -7,96 +7,96 @@
 -- The n-th call takes one unit from the n-th key of each policy, or its cost if there are `costs`.
 --
 -- Given are the ways of algorithms, by the number that a request gives these.
-local function quick_several(round, at, before, keys, costs, expected, ways, unseen_way)
+local function multi_policy(context, at, key_offset, key_count, costs, is_optimistic, fast_paths, window_optimistic)
   local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
-  local policies
-  policies, at = unpack_struct('>I1', round.request, at)
+  local policy_count
+  policy_count, at = unpack_struct('>I1', context.request, at)
   -- By policy: the keys before its first, its algorithm and where its numbers stand; its keys' values, and what a unit
   -- would leave; of windows that are not looked at what they must be.
-  local befores, algorithms, starts, values, columns, sizes, bounds = {}, {}, {}, {}, {}, {}, {}
-  local _, window_bounds = unseen_way()
-  for index = 1, policies do
+  local key_offsets, algorithms, policy_starts, values, next_states, value_sizes, bounds = {}, {}, {}, {}, {}, {}, {}
+  local _, window_bounds = window_optimistic()
+  for index = 1, policy_count do
     local algorithm
-    algorithm, at = unpack_struct('>I1', round.request, at)
+    algorithm, at = unpack_struct('>I1', context.request, at)
     algorithms[index] = algorithm
-    befores[index], starts[index] = before, at
-    if expected and algorithm == 2 then
+    key_offsets[index], policy_starts[index] = key_offset, at
+    if is_optimistic and algorithm == 2 then
       local bound = {}
-      at, bound.least, bound.beyond, bound.most = window_bounds(round, at)
+      at, bound.min, bound.past_end, bound.max_count = window_bounds(context, at)
       bounds[index], values[index] = bound, {}
     else
-      values[index] = redis.call('MGET', unpack(names, before + 1, before + keys))
-      local units_of = ways[algorithm]()
-      at, columns[index], sizes[index] = units_of(round, at, values[index], keys, costs)
+      values[index] = redis.call('MGET', unpack(names, key_offset + 1, key_offset + key_count))
+      local next_states_of = fast_paths[algorithm]()
+      at, next_states[index], value_sizes[index] = next_states_of(context, at, values[index], key_count, costs)
     end
-    before = before + keys
+    key_offset = key_offset + key_count
   end
 
-  local count, told, length, group = round.count, round.states, #round.states
-  local taken = {}
-  for number = 1, keys do
-    local is_simple = true
-    for index = 1, policies do
-      is_simple = is_simple and (bounds[index] or columns[index][number])
+  local count, states, state_count, group = context.outcome_count, context.states, #context.states
+  local counters = {}
+  for number = 1, key_count do
+    local is_fast = true
+    for index = 1, policy_count do
+      is_fast = is_fast and (bounds[index] or next_states[index][number])
     end
     -- The windows that are taken without a look.
-    local looked = 0
-    while is_simple and expected and looked < policies do
-      looked = looked + 1
-      local bound = bounds[looked]
+    local incremented = 0
+    while is_fast and is_optimistic and incremented < policy_count do
+      incremented = incremented + 1
+      local bound = bounds[incremented]
       if bound then
-        local window = tonumber(call('INCR', names[befores[looked] + number]))
+        local window = tonumber(call('INCR', names[key_offsets[incremented] + number]))
         local used = window and window % COUNTS
-        taken[looked] = window
-        is_simple = window and window >= bound.least and window < bound.beyond and used > 1 and used <= bound.most
+        counters[incremented] = window
+        is_fast = window and window >= bound.min and window < bound.past_end and used > 1 and used <= bound.max_count
       end
     end
-    if is_simple then
-      for index = 1, policies do
-        local name = names[befores[index] + number]
-        local state, written, wanted = not bounds[index] and columns[index][number]
+    if is_fast then
+      for index = 1, policy_count do
+        local name = names[key_offsets[index] + number]
+        local state, reply, expected = not bounds[index] and next_states[index][number]
         if type(state) == 'string' then
-          written, wanted = call('SETRANGE', name, '0', state), sizes[index]
+          reply, expected = call('SETRANGE', name, '0', state), value_sizes[index]
         else
-          wanted = state or taken[index]
-          written = wanted
+          expected = state or counters[index]
+          reply = expected
           if state then
-            written = costs and call('INCRBY', name, tostring(costs[number])) or call('INCR', name)
+            reply = costs and call('INCRBY', name, tostring(costs[number])) or call('INCR', name)
           end
-          state = pack('>d', -wanted)
+          state = pack('>d', -expected)
         end
-        count, length = count + 1, length + 1
-        told[length] = state
-        if written ~= wanted then
-          round.general(round).fail(round, count, written)
+        count, state_count = count + 1, state_count + 1
+        states[state_count] = state
+        if reply ~= expected then
+          context.load_general_path(context).fail(context, count, reply)
         end
       end
     else
-      round.count = count
-      local general = round.general(round)
+      context.outcome_count = count
+      local general_path = context.load_general_path(context)
       if not group then
-        group = general.new_group()
-        for index = 1, policies do
-          general.open_policy(round, group, general.algorithms[algorithms[index]], starts[index])
+        group = general_path.new_group()
+        for index = 1, policy_count do
+          general_path.open_policy(context, group, general_path.algorithms[algorithms[index]], policy_starts[index])
         end
       end
-      local own = {}
-      for index, books in ipairs(group.policies) do
-        local key = befores[index] + number
-        own[index] = key
+      local keys = {}
+      for index, executor in ipairs(group.executors) do
+        local key = key_offsets[index] + number
+        keys[index] = key
         local value = values[index][number]
         if bounds[index] then
-          value = general.untaken(names[key], index <= looked and taken[index])
+          value = general_path.undo_increment(names[key], index <= incremented and counters[index])
         end
-        if not group.stale then
-          general.read(round, group, books, key, value)
+        if not group.is_stale then
+          general_path.load_key(context, group, executor, key, value)
         end
       end
-      general.take(round, group, own, costs and costs[number] or 1)
-      count, length = round.count, #told
+      general_path.take(context, group, keys, costs and costs[number] or 1)
+      count, state_count = context.outcome_count, #states
     end
   end
-  round.count = count
-  return at, before, group
+  context.outcome_count = count
+  return at, key_offset, group
 end

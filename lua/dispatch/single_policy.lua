@@ -6,29 +6,31 @@
 -- TTL stays as it is. Of windows it tells the packed window, which INCR moves on.
 
 -- Of one policy.
-local function quick(round, algorithm, units_of, at, first, last, costs)
-  local names, call, before = KEYS, redis.pcall, first - 1
+local function single_policy(context, algorithm, next_states_of, at, first, last, costs)
+  local names, call, key_offset = KEYS, redis.pcall, first - 1
   -- Not pcall: who may not read gets an error before anything has been written.
   local values = redis.call('MGET', unpack(names, first, last))
-  local after, states, size = units_of(round, at, values, last - before, costs)
+  local after, states, value_size = next_states_of(context, at, values, last - key_offset, costs)
   -- From there on states are not told yet.
-  local untold, group = 1
-  for number = 1, last - before + 1 do
+  local pending_from, group = 1
+  for number = 1, last - key_offset + 1 do
     local state = states[number]
     if state then
-      local written = call('SETRANGE', names[before + number], '0', state)
-      if written ~= size then
-        round.general(round).fail(round, round.count + number - untold + 1, written)
+      local reply = call('SETRANGE', names[key_offset + number], '0', state)
+      if reply ~= value_size then
+        context.load_general_path(context).fail(context, context.outcome_count + number - pending_from + 1, reply)
       end
     else
-      if untold < number then
-        round.count = round.count + number - untold
-        round.states[#round.states + 1] = table.concat(states, '', untold, number - 1)
+      if pending_from < number then
+        context.outcome_count = context.outcome_count + number - pending_from
+        context.states[#context.states + 1] = table.concat(states, '', pending_from, number - 1)
       end
-      untold = number + 1
-      if before + number <= last then
+      pending_from = number + 1
+      if key_offset + number <= last then
         local cost = costs and costs[number]
-        group = round.general(round).leave(round, group, algorithm, at, before + number, values[number], cost)
+        group = context.load_general_path(context).fall_back(
+          context, group, algorithm, at, key_offset + number, values[number], cost
+        )
       end
     end
   end

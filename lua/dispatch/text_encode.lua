@@ -1,13 +1,13 @@
 -- Answers as text (asked.lua): '~', which no other text that a client may take for a value begins with; the time; how many
 -- bytes each of the strings has; and these themselves.
-if answer.err then
-  return answer
+if reply.err then
+  return reply
 end
-local head = { '~' .. string.format('%.0f', answer[1]) }
-for number = 2, #answer do
-  head[number] = #answer[number]
+local head = { '~' .. string.format('%.0f', reply[1]) }
+for number = 2, #reply do
+  head[number] = #reply[number]
 end
-local text = string.gsub(table.concat(answer, '', 2), '[\128-\255]', setmetatable({}, {
+local text = string.gsub(table.concat(reply, '', 2), '[\128-\255]', setmetatable({}, {
   __index = function(characters, byte)
     local number = string.byte(byte)
     characters[byte] = number < 192 and '\194' .. byte or '\195' .. string.char(number - 64)

@@ -24,152 +24,154 @@
 -- not its policy's; by outcome its key, of those who must hear if it is not written; by outcome how what its call did to a
 -- hold is undone then.
 local function new_group()
-  return { policies = {}, opened = {}, owners = {}, heard = {}, undo = {} }
+  return { executors = {}, all_executors = {}, executor_of = {}, key_of_outcome = {}, undo_hold = {} }
 end
 
 -- Opens books of a policy whose numbers stand in the request.
-local function open_policy(round, group, algorithm, at)
-  local books = algorithm(round, round.request, at)
-  books.algorithm, books.at = algorithm, at
-  group.policies[#group.policies + 1] = books
-  group.opened[#group.opened + 1] = books
-  group.stale = group.stale or books.stale
-  return books
+local function open_policy(context, group, algorithm, at)
+  local executor = algorithm(context, context.request, at)
+  executor.algorithm, executor.at = algorithm, at
+  group.executors[#group.executors + 1] = executor
+  group.all_executors[#group.all_executors + 1] = executor
+  group.is_stale = group.is_stale or executor.is_stale
+  return executor
 end
 
 -- A group of one policy.
-local function open_group(round, algorithm, at)
+local function open_group(context, algorithm, at)
   local group = new_group()
-  open_policy(round, group, algorithm, at)
+  open_policy(context, group, algorithm, at)
   return group
 end
 
 -- The books of a policy with other numbers than the request's: they take the place of the first.
-local function with_numbers(round, group, books, numbers)
-  local text = numbers .. string.sub(round.request, books.at + #numbers)
-  local own = books.algorithm(round, text, 1)
-  group.opened[#group.opened + 1] = own
-  own.numbers = numbers
-  return own
+local function open_override(context, group, executor, numbers)
+  local text = numbers .. string.sub(context.request, executor.at + #numbers)
+  local override = executor.algorithm(context, text, 1)
+  group.all_executors[#group.all_executors + 1] = override
+  override.override_numbers = numbers
+  return override
 end
 
 -- Reads a key into books, and if it has numbers in force of its own into books of those.
-local function read(round, group, books, key, value)
-  local state, extras = value
-  if value and books.strings then
-    state, extras = split(value)
+local function load_key(context, group, executor, key, value)
+  local state, metadata = value
+  if value and executor.is_string then
+    state, metadata = split_metadata(value)
   end
-  books.read(key, state)
-  if books.trailers and books.trailers[key] then
-    state, extras = split(books.trailers[key])
+  executor.read(key, state)
+  if executor.suffixes and executor.suffixes[key] then
+    state, metadata = split_metadata(executor.suffixes[key])
   end
-  round.extras[key] = extras
-  if extras and extras.ends > round.now and extras.numbers ~= '' then
-    books = with_numbers(round, group, books, extras.numbers)
-    books.read(key, state)
-    group.owners[key] = books
+  context.key_metadata[key] = metadata
+  if metadata and metadata.override_until > context.now and metadata.override_numbers ~= '' then
+    executor = open_override(context, group, executor, metadata.override_numbers)
+    executor.read(key, state)
+    group.executor_of[key] = executor
   end
 end
 
 -- Notes the outcome of a call under a policy, and what is told of the state.
-local function note(round, group, books, key, cost, outcome)
-  local count, extras = round.count + 1, round.extras[key]
-  local state, other = books.tell(key, cost, outcome)
-  round.count, group.heard[count] = count, key
-  round.states[#round.states + 1] = state
-  local code, more = outcome, other
+local function record_outcome(context, group, executor, key, cost, outcome)
+  local count, metadata = context.outcome_count + 1, context.key_metadata[key]
+  local state, other = executor.encode_state(key, cost, outcome)
+  context.outcome_count, group.key_of_outcome[count] = count, key
+  context.states[#context.states + 1] = state
+  local code, details = outcome, other
   if other then
-    code = code + round.OTHER
+    code = code + context.OTHER_NUMBERS
   end
-  if books.numbers then
-    code, more = code + round.OVERRIDDEN, books.numbers .. struct.pack('>d', extras.ends) .. (other or '')
+  if executor.override_numbers then
+    code, details = code + context.OVERRIDDEN,
+      executor.override_numbers .. struct.pack('>d', metadata.override_until) .. (other or '')
   end
-  if extras and extras.blocked > round.now then
-    code, more = code + round.BLOCKED, (more or '') .. struct.pack('>d', extras.blocked)
+  if metadata and metadata.blocked_until > context.now then
+    code, details = code + context.BLOCKED, (details or '') .. struct.pack('>d', metadata.blocked_until)
   end
-  if code ~= round.ADMITTED then
-    round.outcomes[count], round.more[count] = code, more
+  if code ~= context.ADMITTED then
+    context.outcome_codes[count], context.details[count] = code, details
   end
 end
 
 -- Takes a cost from a key of each policy: all charge it, or none. `hold` is called first if all admit it; if it answers
 -- with why something was not written, nothing is charged. A refused call is not counted if it is `uncounted`. Tells whether
 -- all have charged it.
-local function take(round, group, keys, cost, hold, uncounted)
-  local owners, own, admitted = group.owners, {}, true
-  for index, books in ipairs(group.policies) do
+local function take(context, group, keys, cost, write_hold, skip_refused)
+  local executor_of, outcomes, admitted = group.executor_of, {}, true
+  for index, executor in ipairs(group.executors) do
     local key = keys[index]
-    books = owners[key] or books
+    executor = executor_of[key] or executor
     -- What becomes of a peek is seen from the state, if that is told.
-    own[index] = group.stale and round.STALE or books.admits(key, round.peeks and not books.tells and 0 or cost)
-    local extras = round.extras[key]
-    if extras and extras.blocked > round.now then
+    outcomes[index] = group.is_stale and context.STALE
+      or executor.outcome_of(key, context.is_peek and not executor.reports_limits and 0 or cost)
+    local metadata = context.key_metadata[key]
+    if metadata and metadata.blocked_until > context.now then
       -- Nor is what a block refuses counted.
-      admitted, uncounted = false, true
+      admitted, skip_refused = false, true
     end
-    admitted = admitted and own[index] == round.ADMITTED
+    admitted = admitted and outcomes[index] == context.ADMITTED
   end
-  local first, failed = round.count + 1
-  if hold and admitted then
-    failed = hold()
-    admitted = failed == nil
+  local first, failure = context.outcome_count + 1
+  if write_hold and admitted then
+    failure = write_hold()
+    admitted = failure == nil
   end
-  for index, books in ipairs(group.policies) do
+  for index, executor in ipairs(group.executors) do
     local key = keys[index]
-    books = owners[key] or books
-    if not round.peeks then
+    executor = executor_of[key] or executor
+    if not context.is_peek then
       if admitted and cost > 0 then
-        books.charge(key, cost)
-      elseif books.refuse and own[index] == round.REFUSED and not uncounted then
-        books.refuse(key, cost)
+        executor.charge(key, cost)
+      elseif executor.record_refused and outcomes[index] == context.REFUSED and not skip_refused then
+        executor.record_refused(key, cost)
       end
     end
-    note(round, group, books, key, cost, own[index])
+    record_outcome(context, group, executor, key, cost, outcomes[index])
   end
-  if failed ~= nil then
-    for outcome = first, round.count do
-      fail(round, outcome, failed)
+  if failure ~= nil then
+    for outcome = first, context.outcome_count do
+      fail(context, outcome, failure)
     end
   end
   return admitted
 end
 
 -- Decides a call on a key that a quick way leaves aside.
-local function take_one(round, group, key, value, cost)
-  if not group.stale then
-    read(round, group, group.policies[1], key, value)
+local function load_and_take(context, group, key, value, cost)
+  if not group.is_stale then
+    load_key(context, group, group.executors[1], key, value)
   end
-  take(round, group, { key }, cost)
+  take(context, group, { key }, cost)
 end
 
 -- Tells all who must hear it that a key was not written.
-local function fail_all(round, group, key, written)
-  for outcome, other in pairs(group.heard) do
+local function fail_key(context, group, key, reply)
+  for outcome, other in pairs(group.key_of_outcome) do
     if other == key then
-      fail(round, outcome, written)
+      fail(context, outcome, reply)
     end
   end
 end
 
 -- Writes what has changed.
-local function close(round, group)
-  if round.peeks then
+local function write_group(context, group)
+  if context.is_peek then
     return
   end
-  for _, books in ipairs(group.opened) do
-    for _, key in ipairs(books.dirty) do
-      local owner = group.owners[key] or books
-      if owner == books and books.how[key] then
-        local written = books.save(key)
-        if written ~= nil then
-          fail_all(round, group, key, written)
+  for _, executor in ipairs(group.all_executors) do
+    for _, key in ipairs(executor.dirty_keys) do
+      local current = group.executor_of[key] or executor
+      if current == executor and executor.write_modes[key] then
+        local reply = executor.write(key)
+        if reply ~= nil then
+          fail_key(context, group, key, reply)
         end
       end
     end
   end
-  for outcome, undo in pairs(group.undo) do
-    local code = round.outcomes[outcome]
-    if code == round.UNWRITTEN or code == round.UNREADABLE then
+  for outcome, undo in pairs(group.undo_hold) do
+    local code = context.outcome_codes[outcome]
+    if code == context.UNWRITTEN or code == context.UNREADABLE then
       undo()
     end
   end

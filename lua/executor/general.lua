@@ -10,82 +10,84 @@ local algorithms = {
 -- number of its keys (two bytes) and its numbers; then the calls, each with the number of its operation (one byte), the
 -- number of each subject's key (two bytes; 0 if it names none), and what the operation takes: a take its cost. In front of
 -- all that: how many keys that keep holds follow on the policies' (two bytes), if calls are about holds.
-local function decide(round, at, before, about_holds)
+local function decide_group(context, at, key_offset, has_holds)
   local TAKE, unpack_struct = 1, struct.unpack
-  local group, subjects_of, befores = new_group(), {}, {}
-  local calls, subjects, policies, count
-  local holds = 0
-  if about_holds then
-    holds, at = unpack_struct('>I2', round.request, at)
+  local group, dimension_of, key_offsets = new_group(), {}, {}
+  local call_count, dimension_count, policy_count, key_count
+  local hold_count = 0
+  if has_holds then
+    hold_count, at = unpack_struct('>I2', context.request, at)
   end
-  calls, subjects, policies, at = unpack_struct('>I2I1I1', round.request, at)
-  for index = 1, policies do
+  call_count, dimension_count, policy_count, at = unpack_struct('>I2I1I1', context.request, at)
+  for index = 1, policy_count do
     local algorithm
-    algorithm, subjects_of[index], count, at = unpack_struct('>I1I1I2', round.request, at)
-    local books = open_policy(round, group, algorithms[algorithm], at)
-    befores[index] = before
-    if not books.stale then
-      local values = books.strings and count > 0 and redis.call('MGET', unpack(KEYS, before + 1, before + count))
-      for key = before + 1, before + count do
-        read(round, group, books, key, values and values[key - before])
+    algorithm, dimension_of[index], key_count, at = unpack_struct('>I1I1I2', context.request, at)
+    local executor = open_policy(context, group, algorithms[algorithm], at)
+    key_offsets[index] = key_offset
+    if not executor.is_stale then
+      local values = executor.is_string and key_count > 0
+        and redis.call('MGET', unpack(KEYS, key_offset + 1, key_offset + key_count))
+      for key = key_offset + 1, key_offset + key_count do
+        load_key(context, group, executor, key, values and values[key - key_offset])
       end
     end
-    at, before = books.after, before + count
+    at, key_offset = executor.after, key_offset + key_count
   end
 
-  if calls == 0 then
-    for number = 1, count do
+  if call_count == 0 then
+    for number = 1, key_count do
       local keys = {}
-      for index = 1, policies do
-        keys[index] = befores[index] + number
+      for index = 1, policy_count do
+        keys[index] = key_offsets[index] + number
       end
-      take(round, group, keys, 1)
+      take(context, group, keys, 1)
     end
   end
   local operations
-  for _ = 1, calls do
+  for _ = 1, call_count do
     local operation, numbers, keys = nil, {}, {}
-    operation, at = unpack_struct('>I1', round.request, at)
-    for subject = 1, subjects do
-      numbers[subject], at = unpack_struct('>I2', round.request, at)
+    operation, at = unpack_struct('>I1', context.request, at)
+    for dimension = 1, dimension_count do
+      numbers[dimension], at = unpack_struct('>I2', context.request, at)
     end
-    for index = 1, policies do
-      local number = numbers[subjects_of[index] + 1]
-      keys[index] = number > 0 and befores[index] + number or 0
+    for index = 1, policy_count do
+      local number = numbers[dimension_of[index] + 1]
+      keys[index] = number > 0 and key_offsets[index] + number or 0
     end
     if operation == TAKE then
       local cost
-      cost, at = unpack_struct('>d', round.request, at)
-      take(round, group, keys, cost)
+      cost, at = unpack_struct('>d', context.request, at)
+      take(context, group, keys, cost)
     else
-      operations = operations or new_operations(round)
-      local first, units, more = round.count + 1
-      at, units, more = operations[operation](group, keys, at, before)
-      round.units[first] = struct.pack('>d', units) .. (more or '')
+      operations = operations or new_operations(context)
+      local first, units, details = context.outcome_count + 1
+      at, units, details = operations[operation](group, keys, at, key_offset)
+      context.operation_results[first] = struct.pack('>d', units) .. (details or '')
     end
   end
-  close(round, group)
-  return at, before + holds
+  write_group(context, group)
+  return at, key_offset + hold_count
 end
 
 -- Gives a unit of a window back that a quick way has taken without a look, if it has, and tells what the value was.
-local function untaken(name, window)
-  if window then
+local function undo_increment(name, counter)
+  if counter then
     -- What there was before, if anything: 0 is nothing.
-    redis.pcall(window == 1 and 'DEL' or 'DECR', name)
+    redis.pcall(counter == 1 and 'DEL' or 'DECR', name)
   end
   return redis.pcall('MGET', name)[1]
 end
 
 -- Decides the call on a key of a quick group, by default of one unit; answers with that group as the general way has it.
-local function leave(round, group, algorithm, at, key, value, cost)
-  group = group or open_group(round, algorithms[algorithm], at)
-  take_one(round, group, key, value, cost or 1)
+local function fall_back(context, group, algorithm, at, key, value, cost)
+  group = group or open_group(context, algorithms[algorithm], at)
+  load_and_take(context, group, key, value, cost or 1)
   return group
 end
 
-round.made = {
-  algorithms = algorithms, new_group = new_group, open_policy = open_policy, read = read, take = take, leave = leave,
-  close = close, decide = decide, fail = fail, untaken = untaken,
+context.general_path = {
+  algorithms = algorithms, new_group = new_group, open_policy = open_policy, load_key = load_key, take = take,
+  fall_back = fall_back, write_group = write_group, decide_group = decide_group, fail = fail,
+  undo_increment = undo_increment,
 }
-return round.made
+return context.general_path

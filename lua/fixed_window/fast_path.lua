@@ -1,7 +1,7 @@
 -- The quick ways of windows that are looked at first: see fixed_window.lua.
 
 -- What is to stand in the key of a window that is too large to be packed, if it is open and has room for the cost.
-local function with_cost(now, value, cost, limit, latest_end)
+local function charge_unpacked(now, value, cost, limit, latest_end)
   if not value or #value ~= 16 then
     return
   end
@@ -17,17 +17,17 @@ end
 
 -- The quick way among several policies (several.lua): the packed windows with the units more, and as they are to stand
 -- in their keys those that are too large for that.
-local function fixed_window_units(round, at, values, count, costs)
+local function fixed_window_next_states(context, at, values, count, costs)
   local COUNTS = 8192
   local tonumber, windows = tonumber, {}
-  local after, least, beyond, most, limit, latest_end = window_bounds(round, at)
+  local after, min_window, past_window, max_count, limit, latest_end = window_bounds(context, at)
   for index = 1, count do
     local window, cost = tonumber(values[index]), costs and costs[index] or 1
     if not window then
-      windows[index] = with_cost(round.now, values[index], cost, limit, latest_end)
-    elseif window >= least and window < beyond then
+      windows[index] = charge_unpacked(context.now, values[index], cost, limit, latest_end)
+    elseif window >= min_window and window < past_window then
       local used = window % COUNTS + cost
-      if used > cost and used <= most and used % 1 == 0 then
+      if used > cost and used <= max_count and used % 1 == 0 then
         windows[index] = window + cost
       end
     end
@@ -37,46 +37,49 @@ end
 
 -- One call on each key: what the twin's functions do, without their calls and tables, for a key whose window
 -- is open and has room for the cost.
-local function fixed_window_quick(round, at, first, last, costs)
+local function fixed_window_take(context, at, first, last, costs)
   local COUNTS = 8192
   local names, call, tonumber = KEYS, redis.pcall, tonumber
-  local after, least, beyond, most, limit, latest_end = window_bounds(round, at)
+  local after, min_window, past_window, max_count, limit, latest_end = window_bounds(context, at)
   local values = redis.call('MGET', unpack(names, first, last))
   -- Those that are not told yet.
   local windows, count, group = {}, 0
   for key = first, last + 1 do
     local window, cost = tonumber(values[key - first + 1]), costs and costs[key - first + 1] or 1
     local used = window and window % COUNTS + cost
-    if window and window >= least and window < beyond and used > cost and used <= most and used % 1 == 0 then
+    if
+      window and window >= min_window and window < past_window
+      and used > cost and used <= max_count and used % 1 == 0
+    then
       window = window + cost
       count = count + 1
       windows[count] = -window
-      local written = costs and call('INCRBY', names[key], tostring(cost)) or call('INCR', names[key])
-      if written ~= window then
-        round.general(round).fail(round, round.count + count, written)
+      local reply = costs and call('INCRBY', names[key], tostring(cost)) or call('INCR', names[key])
+      if reply ~= window then
+        context.load_general_path(context).fail(context, context.outcome_count + count, reply)
       end
     else
       if count > 0 then
-        round.count = round.count + count
+        context.outcome_count = context.outcome_count + count
         -- Each in one double, which is negative.
-        round.states[#round.states + 1] = struct.pack('>' .. string.rep('d', count), unpack(windows, 1, count))
+        context.states[#context.states + 1] = struct.pack('>' .. string.rep('d', count), unpack(windows, 1, count))
         count = 0
       end
       local value = values[key - first + 1]
-      local large = key <= last and not window and with_cost(round.now, value, cost, limit, latest_end)
-      if large then
-        round.count = round.count + 1
-        round.states[#round.states + 1] = large
-        local written = call('SETRANGE', names[key], '0', large)
-        if written ~= 16 then
-          round.general(round).fail(round, round.count, written)
+      local unpacked = key <= last and not window and charge_unpacked(context.now, value, cost, limit, latest_end)
+      if unpacked then
+        context.outcome_count = context.outcome_count + 1
+        context.states[#context.states + 1] = unpacked
+        local reply = call('SETRANGE', names[key], '0', unpacked)
+        if reply ~= 16 then
+          context.load_general_path(context).fail(context, context.outcome_count, reply)
         end
       elseif key <= last then
-        group = round.general(round).leave(round, group, 2, at, key, value, cost)
+        group = context.load_general_path(context).fall_back(context, group, 2, at, key, value, cost)
       end
     end
   end
   return after, group
 end
 
-return fixed_window_units, fixed_window_quick
+return fixed_window_next_states, fixed_window_take

@@ -10,26 +10,27 @@
 -- the time, in milliseconds. A state's two numbers are the window's end and its count; the quick ways
 -- tell a packed window as one number, which they make negative.
 
-local function fixed_window(round, source, at)
+local function fixed_window(context, source, at)
   local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
-  local now = round.now
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
+    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
+  local now = context.now
   local limit, counts_refused, new_end, latest_end, after = window_numbers(now, source, at)
-  local dirty, how, mark = new_marks()
+  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
   -- By key: the window. Nil is a value that cannot be read.
   local ends, counts = {}, {}
   -- By key: whether there is a value, and whether it is packed.
   local stored, packed = {}, {}
   -- By key: the units that are added to the window that is stored.
-  local more = {}
+  local added = {}
 
   -- A window that ends later than any can now was written by a longer window, or the clock has stepped back: its end
   -- moves to that of a window opened now, and its count stays.
-  local function keep(key, window_end, count)
+  local function set_window(key, window_end, count)
     if window_end > latest_end then
       window_end = new_end
-      mark(key, 2)
+      mark_dirty(key, 2)
     end
     -- A window from which all has been given back is none.
     ends[key], counts[key] = count > 0 and window_end or 0, count
@@ -46,16 +47,16 @@ local function fixed_window(round, source, at)
     if number and number >= 0 and number % 1 == 0 then
       local count = number % COUNTS
       packed[key] = true
-      keep(key, (number - count) / COUNTS + EPOCH, count)
+      set_window(key, (number - count) / COUNTS + EPOCH, count)
     elseif #value == 16 then
       local window_end, count = struct.unpack('>dd', value)
-      if whole(window_end) and whole(count) then
-        keep(key, window_end, count)
+      if is_integer(window_end) and is_integer(count) then
+        set_window(key, window_end, count)
       end
     end
   end
 
-  local function admits(key, cost)
+  local function outcome_of(key, cost)
     local window_end = ends[key]
     if not window_end then
       return UNREADABLE
@@ -71,23 +72,23 @@ local function fixed_window(round, source, at)
 
   local function add(key, cost)
     counts[key] = counts[key] + cost
-    more[key] = (more[key] or 0) + cost
-    mark(key, 1)
+    added[key] = (added[key] or 0) + cost
+    mark_dirty(key, 1)
   end
 
   local function charge(key, cost)
     if ends[key] * 1000 <= now then
       ends[key], counts[key] = new_end, cost
-      mark(key, stored[key] and 2 or 3)
+      mark_dirty(key, stored[key] and 2 or 3)
     else
       add(key, cost)
     end
   end
 
-  local function refuse(key)
-    local left = limit - counts[key]
-    if counts_refused == 1 and left > 0 then
-      add(key, left)
+  local function record_refused(key)
+    local rest = limit - counts[key]
+    if counts_refused == 1 and rest > 0 then
+      add(key, rest)
     end
   end
 
@@ -96,43 +97,45 @@ local function fixed_window(round, source, at)
     if ends[key] * 1000 <= now or ends[key] ~= math.floor(reset_at / 1000) then
       return 0
     end
-    local back = math.min(units, counts[key])
-    if back < counts[key] then
-      add(key, -back)
-    elseif back > 0 then
+    local refunded = math.min(units, counts[key])
+    if refunded < counts[key] then
+      add(key, -refunded)
+    elseif refunded > 0 then
       ends[key], counts[key] = 0, 0
-      mark(key, 2)
+      mark_dirty(key, 2)
     end
-    return back
+    return refunded
   end
 
-  local function touch(key)
-    mark(key, stored[key] and 2 or 3)
+  local function mark_rewrite(key)
+    mark_dirty(key, stored[key] and 2 or 3)
   end
 
-  local function tell(key)
+  local function encode_state(key)
     return struct.pack('>dd', ends[key] or 0, counts[key] or 0)
   end
 
-  local function save_window(key)
+  local function write_window(key)
     local window_end, count = ends[key], counts[key]
-    if how[key] == 1 and packed[key] and count < COUNTS and more[key] and not round.extras[key] then
-      local written = redis.pcall('INCRBY', KEYS[key], more[key])
-      if type(written) ~= 'number' then
-        return written
+    if write_modes[key] == 1 and packed[key] and count < COUNTS and added[key] and not context.key_metadata[key] then
+      local reply = redis.pcall('INCRBY', KEYS[key], added[key])
+      if type(reply) ~= 'number' then
+        return reply
       end
       return
     end
-    local since = window_end - EPOCH
-    local packs = count < COUNTS and since > 86400000 and since < SPAN
-    local value = packs and string.format('%.0f', since * COUNTS + count) or struct.pack('>dd', window_end, count)
+    local end_since_epoch = window_end - EPOCH
+    local is_packable = count < COUNTS and end_since_epoch > 86400000 and end_since_epoch < SPAN
+    local value = is_packable and string.format('%.0f', end_since_epoch * COUNTS + count)
+      or struct.pack('>dd', window_end, count)
     -- One millisecond more: Redis's clock for expiry may lag behind this script's.
     local ttl = window_end - math.floor(now / 1000) + 1
-    return save(round, key, how[key], value, ttl)
+    return write_string(context, key, write_modes[key], value, ttl)
   end
 
   return {
-    after = after, strings = true, stale = not new_end, dirty = dirty, how = how, read = read, admits = admits,
-    charge = charge, refuse = refuse, refund = refund, tell = tell, touch = touch, save = save_window,
+    after = after, is_string = true, is_stale = not new_end, dirty_keys = dirty_keys, write_modes = write_modes,
+    read = read, outcome_of = outcome_of, charge = charge, record_refused = record_refused, refund = refund,
+    encode_state = encode_state, mark_rewrite = mark_rewrite, write = write_window,
   }
 end

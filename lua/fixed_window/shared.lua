@@ -21,9 +21,10 @@ end
 
 -- What a packed window that is open and has had a unit taken is at least, one that ends too late, and the most units
 -- that it may have; the limit, and the latest end of a window that is not packed.
-local function window_bounds(round, at)
+local function window_bounds(context, at)
   local EPOCH, COUNTS = 1577836800000, 8192
-  local limit, _, new_end, latest_end, after = window_numbers(round.now, round.request, at)
-  local least = new_end and (math.floor(round.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
-  return after, least, (latest_end + 1 - EPOCH) * COUNTS, math.min(limit, COUNTS - 1), limit, new_end and latest_end or 0
+  local limit, _, new_end, latest_end, after = window_numbers(context.now, context.request, at)
+  local min_window = new_end and (math.floor(context.now / 1000) + 1 - EPOCH) * COUNTS or math.huge
+  return after, min_window, (latest_end + 1 - EPOCH) * COUNTS, math.min(limit, COUNTS - 1), limit,
+    new_end and latest_end or 0
 end

@@ -2,19 +2,19 @@
 
 -- What the twin's functions do, without their calls and tables, for a key that has a value of
 -- this policy's and room for the cost. Nothing of it but the arrival changes then.
-local function rate_units(round, at, values, count, costs)
-  local pack, unpack_struct, now, states = struct.pack, struct.unpack, round.now, {}
+local function rate_next_states(context, at, values, count, costs)
+  local pack, unpack_struct, now, states = struct.pack, struct.unpack, context.now, {}
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, full_part, ttl_step, after =
-    unpack_struct('>dddddddddd', round.request, at)
+    unpack_struct('>dddddddddd', context.request, at)
   -- How far ahead a call can put an arrival without owing units; how long a value is; and up to which arrival it may be
   -- that of a key as if never seen.
-  local gate_micros, gate_part, size, stale = now + full_micros, full_part, 40, -1
+  local max_micros, max_part, value_size, max_fresh = now + full_micros, full_part, 40, -1
   if capacity < burst then
-    gate_micros, gate_part = time_of(capacity, unit_micros, unit_part, units)
-    gate_micros = now + gate_micros
+    max_micros, max_part = time_of(capacity, unit_micros, unit_part, units)
+    max_micros = now + max_micros
   end
   if initial < capacity then
-    size, stale = 41, math.max(now - 86400000000, -1)
+    value_size, max_fresh = 41, math.max(now - 86400000000, -1)
   end
   -- The step of the TTL in which the arrival before was: most are in the same.
   local step, next_step = 0, 0
@@ -26,10 +26,10 @@ local function rate_units(round, at, values, count, costs)
       value = costs[index] <= burst and value
       cost_micros, cost_part = time_of(costs[index], unit_micros, unit_part, units)
     end
-    if value and #value == size then
+    if value and #value == value_size then
       local m, part, p, n, b = unpack_struct('>ddddd', value)
       if
-        p == period and n == units and b == burst and m > stale and m % 1 == 0
+        p == period and n == units and b == burst and m > max_fresh and m % 1 == 0
         and (part == 0 or part > 0 and part < units and part % 1 == 0)
       then
         if m < step or m >= next_step then
@@ -43,13 +43,13 @@ local function rate_units(round, at, values, count, costs)
         if part >= units then
           m, part = m + 1, part - units
         end
-        if m < next_step and (m < gate_micros or (m == gate_micros and part <= gate_part)) then
+        if m < next_step and (m < max_micros or (m == max_micros and part <= max_part)) then
           states[index] = pack('>dd', m, part)
         end
       end
     end
   end
-  return after, states, size
+  return after, states, value_size
 end
 
-return rate_units
+return rate_next_states

@@ -10,25 +10,26 @@
 -- time to full, and how far TTLs reach. A state's two numbers are the arrival's; those of one in other numbers
 -- are P', N', burst, 1 if it lingers, and the latest slot that was booked.
 
-local function rate(round, source, at)
+local function rate(context, source, at)
   local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
-  local now, pack, unpack_struct = round.now, struct.pack, struct.unpack
-  local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, far_part, ttl_step, after =
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
+    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
+  local now, pack, unpack_struct = context.now, struct.pack, struct.unpack
+  local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, horizon_part, ttl_step, after =
     unpack_struct('>dddddddddd', source, at)
   -- The numbers as they stand in a value, and its length.
   local numbers = string.sub(source, at, at + 23)
   local lingers = initial < capacity
-  local length = lingers and 41 or 40
+  local value_length = lingers and 41 or 40
   -- As far ahead as this policy can put an arrival.
-  local far_micros = now + full_micros
-  local dirty, how, mark = new_marks()
+  local horizon_micros = now + full_micros
+  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
   -- By key: the arrival. Nil is a value that cannot be read.
   local micros, parts = {}, {}
   -- By key: whether there is a value; the numbers that the arrival is counted in, where they are not this policy's, or
   -- where a slot is booked.
-  local stored, others = {}, {}
+  local stored, other_numbers = {}, {}
   -- What the call that was admitted last leaves.
   local next_micros, next_part
 
@@ -67,9 +68,12 @@ local function rate(round, source, at)
   end
 
   -- Reads a state in other numbers, or refuses what is none.
-  local function read_other(key, m, part, text, is_lingering, booked)
+  local function decode_other(key, m, part, text, is_lingering, booked_until)
     local p, n, b = unpack_struct('>ddd', text)
-    if not (whole(m) and whole(part) and whole(p) and whole(n) and whole(b) and whole(booked)) then
+    if not (
+      is_integer(m) and is_integer(part) and is_integer(p) and is_integer(n) and is_integer(b)
+      and is_integer(booked_until)
+    ) then
       return
     end
     if p == 0 or n == 0 or b == 0 or part >= n then
@@ -80,21 +84,23 @@ local function rate(round, source, at)
     if b * r + n >= LIMIT or b * (q + 1) >= LIMIT then
       return
     end
-    local far_m, far_p = time_of(b, q, r, n)
-    local is_left = booked > now + MAX_WAIT
+    local horizon_m, horizon_p = time_of(b, q, r, n)
+    local is_left = booked_until > now + MAX_WAIT
     if is_left then
-      booked = 0
+      booked_until = 0
     end
-    far_m = math.max(now, booked) + far_m
-    if is_left or m > far_m or (m == far_m and part > far_p) then
+    horizon_m = math.max(now, booked_until) + horizon_m
+    if is_left or m > horizon_m or (m == horizon_m and part > horizon_p) then
       -- Left by a clock that has stepped back: as fully used now.
-      m, part = far_m, far_p
-      mark(key, 2)
+      m, part = horizon_m, horizon_p
+      mark_dirty(key, 2)
     end
     micros[key], parts[key] = m, part
-    others[key] = nil
-    if booked > 0 or text ~= numbers or is_lingering ~= lingers then
-      others[key] = { units = n, q = q, r = r, burst = b, numbers = text, lingers = is_lingering, booked = booked }
+    other_numbers[key] = nil
+    if booked_until > 0 or text ~= numbers or is_lingering ~= lingers then
+      other_numbers[key] = {
+        units = n, q = q, r = r, burst = b, numbers = text, lingers = is_lingering, booked_until = booked_until,
+      }
     end
   end
 
@@ -102,44 +108,44 @@ local function rate(round, source, at)
     stored[key] = value
     if not value then
       micros[key], parts[key] = 0, 0
-    elseif #value == length and string.find(value, numbers, 17, true) == 17 then
+    elseif #value == value_length and string.find(value, numbers, 17, true) == 17 then
       local m, part = unpack_struct('>dd', value)
-      if whole(m) and whole(part) and part < units then
-        if m > far_micros or (m == far_micros and part > far_part) then
-          m, part = far_micros, far_part
-          mark(key, 2)
+      if is_integer(m) and is_integer(part) and part < units then
+        if m > horizon_micros or (m == horizon_micros and part > horizon_part) then
+          m, part = horizon_micros, horizon_part
+          mark_dirty(key, 2)
         end
         micros[key], parts[key] = m, part
       end
     elseif #value == 40 or #value == 41 or #value == 49 then
       local m, part = unpack_struct('>dd', value)
-      local booked = #value == 49 and unpack_struct('>d', value, 41) or 0
+      local booked_until = #value == 49 and unpack_struct('>d', value, 41) or 0
       local is_lingering = #value == 41 or string.sub(value, 49) == 'B'
-      read_other(key, m, part, string.sub(value, 17, 40), is_lingering, booked)
+      decode_other(key, m, part, string.sub(value, 17, 40), is_lingering, booked_until)
     end
   end
 
   -- Sees to it that a key of a bucket that begins low is known for a day after it is full: if it was never seen, it
   -- begins; if the value is of a policy that begins full, it is kept longer.
-  local function meet(key)
-    local other = others[key]
+  local function normalize(key)
+    local other = other_numbers[key]
     local full_at = micros[key] + (parts[key] > 0 and 1 or 0)
     local is_lingering = not other or other.lingers
     if full_at == 0 or full_at <= (is_lingering and now - DAY or now) then
       local start_micros, start_part = time_of(capacity - initial, unit_micros, unit_part, units)
-      micros[key], parts[key], others[key] = now + start_micros, start_part, nil
-      mark(key, stored[key] and 2 or 3)
+      micros[key], parts[key], other_numbers[key] = now + start_micros, start_part, nil
+      mark_dirty(key, stored[key] and 2 or 3)
     elseif not is_lingering then
       other.lingers = true
-      if other.numbers == numbers and other.booked == 0 then
-        others[key] = nil
+      if other.numbers == numbers and other.booked_until == 0 then
+        other_numbers[key] = nil
       end
-      mark(key, 2)
+      mark_dirty(key, 2)
     end
   end
 
   -- As of now; or as of a slot that is booked, when the key has been met already.
-  local function admits(key, cost, slot)
+  local function outcome_of(key, cost, slot)
     local as_of = slot or now
     if not micros[key] then
       return UNREADABLE
@@ -148,13 +154,13 @@ local function rate(round, source, at)
       return ADMITTED
     end
     if lingers and not slot then
-      meet(key)
+      normalize(key)
     end
     if cost > burst then
       return IMPOSSIBLE
     end
-    local other, m, part = others[key], micros[key], parts[key]
-    if other and other.booked > as_of then
+    local other, m, part = other_numbers[key], micros[key], parts[key]
+    if other and other.booked_until > as_of then
       return REFUSED
     end
     if other and (other.numbers ~= numbers or other.lingers ~= lingers) then
@@ -174,9 +180,9 @@ local function rate(round, source, at)
         if unit_p >= units then
           unit_m, unit_p = unit_m + 1, unit_p - units
         end
-        local gate_m, gate_p = time_of(capacity, unit_micros, unit_part, units)
-        gate_m = as_of + gate_m
-        if unit_m > gate_m or (unit_m == gate_m and unit_p > gate_p) then
+        local max_m, max_p = time_of(capacity, unit_micros, unit_part, units)
+        max_m = as_of + max_m
+        if unit_m > max_m or (unit_m == max_m and unit_p > max_p) then
           return REFUSED
         end
       end
@@ -186,8 +192,8 @@ local function rate(round, source, at)
     if part >= units then
       m, part = m + 1, part - units
     end
-    local far_m = as_of + full_micros
-    if m > far_m or (m == far_m and part > far_part) then
+    local horizon_m = as_of + full_micros
+    if m > horizon_m or (m == horizon_m and part > horizon_part) then
       return REFUSED
     end
     next_micros, next_part = m, part
@@ -197,21 +203,21 @@ local function rate(round, source, at)
   local function charge(key)
     local old, m = micros[key], next_micros
     if not stored[key] then
-      mark(key, 3)
-    elseif others[key] or m - m % ttl_step ~= old - old % ttl_step then
+      mark_dirty(key, 3)
+    elseif other_numbers[key] or m - m % ttl_step ~= old - old % ttl_step then
       -- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be set
       -- anew until the arrival passes a multiple, and never ends early.
-      mark(key, 2)
+      mark_dirty(key, 2)
     else
-      mark(key, 1)
+      mark_dirty(key, 1)
     end
-    micros[key], parts[key], others[key] = m, next_part, nil
+    micros[key], parts[key], other_numbers[key] = m, next_part, nil
   end
 
-  local function refund(key, given, _, reset_at)
-    local other = others[key]
+  local function refund(key, max_units, _, reset_at)
+    local other = other_numbers[key]
     local drained_at = reset_at - (lingers and DAY or 0)
-    if drained_at <= now or (other and other.booked > now) then
+    if drained_at <= now or (other and other.booked_until > now) then
       -- The call's units have drained; or those who wait have their slots already, which nothing may come between.
       return 0
     end
@@ -221,16 +227,16 @@ local function rate(round, source, at)
     end
     local m, part, written_with = micros[key], parts[key], other or { q = q, r = r, units = n }
     local left = math.min(units_used(m, part, written_with, now), units_used(drained_at, 0, written_with, now))
-    local back = math.min(given, left)
-    if back == 0 then
+    local refunded = math.min(max_units, left)
+    if refunded == 0 then
       return 0
     end
-    local back_micros, back_part = time_of(back, q, r, n)
-    if back_micros >= drained_at - now then
+    local refunded_micros, refunded_part = time_of(refunded, q, r, n)
+    if refunded_micros >= drained_at - now then
       -- The last of them have drained in part.
-      back_micros, back_part = drained_at - now, 0
+      refunded_micros, refunded_part = drained_at - now, 0
     end
-    m, part = m - back_micros, part - back_part
+    m, part = m - refunded_micros, part - refunded_part
     if part < 0 then
       m, part = m - 1, part + n
     end
@@ -238,43 +244,43 @@ local function rate(round, source, at)
       m, part = now, 0
     end
     micros[key], parts[key] = m, part
-    mark(key, 1)
-    return back
+    mark_dirty(key, 1)
+    return refunded
   end
 
-  local function touch(key)
-    mark(key, stored[key] and 2 or 3)
+  local function mark_rewrite(key)
+    mark_dirty(key, stored[key] and 2 or 3)
   end
 
-  local function tell(key)
-    local other = others[key]
+  local function encode_state(key)
+    local other = other_numbers[key]
     return pack('>dd', micros[key] or 0, parts[key] or 0),
-      other and other.numbers .. pack('>dd', other.lingers and 1 or 0, other.booked)
+      other and other.numbers .. pack('>dd', other.lingers and 1 or 0, other.booked_until)
   end
 
-  local function save_rate(key)
-    local m, other, is_lingering, booked, flag = micros[key], others[key], lingers, '', ''
+  local function write_rate(key)
+    local m, other, is_lingering, booked_until, mark_byte = micros[key], other_numbers[key], lingers, '', ''
     if other then
       is_lingering = other.lingers
     end
-    if other and other.booked > 0 then
-      booked, flag = pack('>d', other.booked), is_lingering and 'B' or 'b'
+    if other and other.booked_until > 0 then
+      booked_until, mark_byte = pack('>d', other.booked_until), is_lingering and 'B' or 'b'
     elseif is_lingering then
-      flag = 'l'
+      mark_byte = 'l'
     end
-    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. booked .. flag
+    local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. booked_until .. mark_byte
     -- The step follows from the numbers in the value, not from those of the policy that writes it: a policy with the
     -- numbers in the value takes the TTL for one of its own step, and leaves it as it is.
     local step = other and math.max(time_of(other.burst, other.q, other.r, other.units), MIN_TTL_STEP) or ttl_step
-    local dies_at = m - m % step + 2 * step + (is_lingering and DAY or 0)
-    return save(round, key, how[key], value, math.ceil((dies_at - now) / 1000))
+    local expires_at = m - m % step + 2 * step + (is_lingering and DAY or 0)
+    return write_string(context, key, write_modes[key], value, math.ceil((expires_at - now) / 1000))
   end
 
   -- What booking ahead takes (src/algorithm/rate/scheduled.rs), of keys that have been met.
-  local function bookings()
+  local function booking_functions()
     -- The first microsecond at which a cost would be admitted that is refused now.
     local function slot(key, cost)
-      local other, m, part = others[key], micros[key], parts[key]
+      local other, m, part = other_numbers[key], micros[key], parts[key]
       local room = math.min(burst - cost, capacity - 1)
       local fits_at = now
       if not other or room < other.burst then
@@ -286,13 +292,13 @@ local function rate(round, source, at)
         local lead_m, lead_p = time_of(room, q, r, n)
         fits_at = m + (part > lead_p and 1 or 0) - lead_m
       end
-      return math.max(now, fits_at, other and other.booked or 0)
+      return math.max(now, fits_at, other and other.booked_until or 0)
     end
 
     -- A state in full: the arrival's two numbers, P', N', burst, 1 if it lingers, and the latest slot. What has
     -- drained is none: Redis may have dropped it, or not.
-    local function text_of(key)
-      local m, part, other, is_lingering = micros[key], parts[key], others[key], lingers
+    local function encode_full_state(key)
+      local m, part, other, is_lingering = micros[key], parts[key], other_numbers[key], lingers
       if other then
         is_lingering = other.lingers
       end
@@ -300,38 +306,39 @@ local function rate(round, source, at)
         m, part, other, is_lingering = 0, 0, nil, lingers
       end
       return pack('>dd', m, part) .. (other and other.numbers or numbers)
-        .. pack('>dd', is_lingering and 1 or 0, other and other.booked or 0)
+        .. pack('>dd', is_lingering and 1 or 0, other and other.booked_until or 0)
     end
 
     local function book(key, cost, slot)
-      admits(key, cost, slot)
+      outcome_of(key, cost, slot)
       charge(key)
       if slot > now then
-        others[key] = {
+        other_numbers[key] = {
           units = units, q = unit_micros, r = unit_part, burst = burst, numbers = numbers, lingers = lingers,
-          booked = slot,
+          booked_until = slot,
         }
-        touch(key)
+        mark_rewrite(key)
       end
     end
 
     local function restore(key, text)
       local m, part = unpack_struct('>dd', text)
-      local is_lingering, booked = unpack_struct('>dd', text, 41)
-      read_other(key, m, part, string.sub(text, 17, 40), is_lingering > 0, booked)
+      local is_lingering, booked_until = unpack_struct('>dd', text, 41)
+      decode_other(key, m, part, string.sub(text, 17, 40), is_lingering > 0, booked_until)
       if micros[key] + (parts[key] > 0 and 1 or 0) + (is_lingering > 0 and DAY or 0) <= now then
-        micros[key], parts[key], others[key] = 0, 0, nil
+        micros[key], parts[key], other_numbers[key] = 0, 0, nil
       end
-      touch(key)
+      mark_rewrite(key)
       -- The clock may have stepped back since it was booked.
-      admits(key, 1)
+      outcome_of(key, 1)
     end
 
-    return { slot = slot, text_of = text_of, book = book, restore = restore }
+    return { slot = slot, encode_full_state = encode_full_state, book = book, restore = restore }
   end
 
   return {
-    after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
-    charge = charge, refund = refund, tell = tell, touch = touch, save = save_rate, bookings = bookings,
+    after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
+    outcome_of = outcome_of, charge = charge, refund = refund, encode_state = encode_state,
+    mark_rewrite = mark_rewrite, write = write_rate, booking_functions = booking_functions,
   }
 end

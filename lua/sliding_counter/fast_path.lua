@@ -2,10 +2,10 @@
 
 -- What the twin's functions do, without their calls and tables, for a key whose value is of the
 -- window that is open and has room for the cost.
-local function sliding_counter_units(round, at, values, count, costs)
+local function sliding_counter_next_states(context, at, values, count, costs)
   local pack, unpack_struct, states = struct.pack, struct.unpack, {}
-  local now_ms = (round.now - round.now % 1000) / 1000
-  local limit, window, after = unpack_struct('>dd', round.request, at)
+  local now_ms = (context.now - context.now % 1000) / 1000
+  local limit, window, after = unpack_struct('>dd', context.request, at)
   local open_end = end_of_window(now_ms, window)
   local overlap = open_end - now_ms
   for index = 1, count do
@@ -36,4 +36,4 @@ local function sliding_counter_units(round, at, values, count, costs)
   return after, states, 32
 end
 
-return sliding_counter_units
+return sliding_counter_next_states

@@ -6,26 +6,27 @@
 --
 -- A policy is the limit and the window's length. A state's three numbers are the first three of a value.
 
-local function sliding_counter(round, source, at)
-  local LIMIT, LONGEST = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+local function sliding_counter(context, source, at)
+  local LIMIT, MAX_LENGTH = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
+    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local pack, unpack_struct = struct.pack, struct.unpack
   -- Nothing changes between whole milliseconds.
-  local now_ms = (round.now - round.now % 1000) / 1000
+  local now_ms = (context.now - context.now % 1000) / 1000
   local limit, window, after = unpack_struct('>dd', source, at)
-  local dirty, how, mark = new_marks()
+  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
   -- By key: the state, and its window's length. Nil is a value that cannot be read.
-  local ends, currents, previouses, lengths = {}, {}, {}, {}
+  local ends, current_units, previous_units, lengths = {}, {}, {}, {}
   -- By key: whether there is a value.
   local stored = {}
   -- What the call that was admitted last leaves, and how it is to be written.
-  local next_end, next_current, next_previous, next_how
+  local next_end, next_current, next_previous, next_write_mode
 
   local function read(key, value)
     stored[key] = value
     if not value then
-      ends[key], currents[key], previouses[key], lengths[key] = 0, 0, 0, window
+      ends[key], current_units[key], previous_units[key], lengths[key] = 0, 0, 0, window
       return
     end
     if #value ~= 32 then
@@ -33,8 +34,8 @@ local function sliding_counter(round, source, at)
     end
     local window_end, current, previous, length = unpack_struct('>dddd', value)
     if
-      not (whole(window_end) and whole(current) and whole(previous) and whole(length))
-      or length < 1 or length > LONGEST or window_end % length ~= 0
+      not (is_integer(window_end) and is_integer(current) and is_integer(previous) and is_integer(length))
+      or length < 1 or length > MAX_LENGTH or window_end % length ~= 0
       or current * length >= LIMIT or previous * length >= LIMIT
     then
       return
@@ -42,15 +43,15 @@ local function sliding_counter(round, source, at)
     if window_end > now_ms + 2 * length then
       -- Left by a clock that has stepped back: as fully used in the window that is open, as far as a value
       -- can count.
-      local most = LIMIT - 1
-      local full = math.min(limit, (most - most % length) / length)
-      window_end, current, previous = end_of_window(now_ms, length), math.max(current, full), 0
-      mark(key, 2)
+      local max_product = LIMIT - 1
+      local full_count = math.min(limit, (max_product - max_product % length) / length)
+      window_end, current, previous = end_of_window(now_ms, length), math.max(current, full_count), 0
+      mark_dirty(key, 2)
     end
-    ends[key], currents[key], previouses[key], lengths[key] = window_end, current, previous, length
+    ends[key], current_units[key], previous_units[key], lengths[key] = window_end, current, previous, length
   end
 
-  local function admits(key, cost)
+  local function outcome_of(key, cost)
     local window_end = ends[key]
     if not window_end then
       return UNREADABLE
@@ -61,7 +62,7 @@ local function sliding_counter(round, source, at)
     if cost > limit then
       return IMPOSSIBLE
     end
-    local current, previous, length = currents[key], previouses[key], lengths[key]
+    local current, previous, length = current_units[key], previous_units[key], lengths[key]
     local rolls = now_ms >= window_end
     if rolls then
       local open_end = end_of_window(now_ms, length)
@@ -78,60 +79,64 @@ local function sliding_counter(round, source, at)
       return REFUSED
     end
     if length ~= window then
-      next_end, next_current, next_previous, next_how = end_of_window(now_ms, window), used + cost, 0, 2
+      next_end, next_current, next_previous, next_write_mode = end_of_window(now_ms, window), used + cost, 0, 2
     else
       next_end, next_current, next_previous = window_end, current + cost, previous
-      next_how = not stored[key] and 3 or rolls and 2 or 1
+      next_write_mode = not stored[key] and 3 or rolls and 2 or 1
     end
     return ADMITTED
   end
 
   local function charge(key)
-    ends[key], currents[key], previouses[key], lengths[key] = next_end, next_current, next_previous, window
-    mark(key, next_how)
+    ends[key], current_units[key], previous_units[key], lengths[key] = next_end, next_current, next_previous, window
+    mark_dirty(key, next_write_mode)
   end
 
   -- Only what was taken in the window that is open comes back.
   local function refund(key, units, at)
     local window_end, length = ends[key], lengths[key]
     local at_ms = (at - at % 1000) / 1000
-    if length ~= window or window_end ~= end_of_window(now_ms, window) or window_end ~= end_of_window(at_ms, window) then
+    if
+      length ~= window or window_end ~= end_of_window(now_ms, window)
+      or window_end ~= end_of_window(at_ms, window)
+    then
       return 0
     end
-    local back = math.min(units, currents[key])
-    currents[key] = currents[key] - back
-    mark(key, 1)
-    return back
+    local refunded = math.min(units, current_units[key])
+    current_units[key] = current_units[key] - refunded
+    mark_dirty(key, 1)
+    return refunded
   end
 
-  local function touch(key)
-    mark(key, stored[key] and 2 or 3)
+  local function mark_rewrite(key)
+    mark_dirty(key, stored[key] and 2 or 3)
   end
 
-  local function tell(key)
+  local function encode_state(key)
     local length = lengths[key]
-    return pack('>ddd', ends[key] or 0, currents[key] or 0, previouses[key] or 0),
+    return pack('>ddd', ends[key] or 0, current_units[key] or 0, previous_units[key] or 0),
       length and length ~= window and pack('>d', length) or nil
   end
 
-  local function save_counter(key)
+  local function write_counter(key)
     local window_end, length = ends[key], lengths[key]
-    local state = pack('>ddd', window_end, currents[key], previouses[key])
-    if how[key] == 1 and not round.extras[key] then
+    local state = pack('>ddd', window_end, current_units[key], previous_units[key])
+    if write_modes[key] == 1 and not context.key_metadata[key] then
       -- The window is the same, and so is the TTL.
-      local written = redis.pcall('SETRANGE', KEYS[key], '0', state)
-      if written ~= 32 then
-        return written
+      local reply = redis.pcall('SETRANGE', KEYS[key], '0', state)
+      if reply ~= 32 then
+        return reply
       end
       return
     end
     -- What was admitted counts until the end of the next window. One millisecond more: Redis's clock for
     -- expiry may lag behind this script's.
-    return save(round, key, how[key], state .. pack('>d', length), window_end + length - now_ms + 1)
+    return write_string(context, key, write_modes[key], state .. pack('>d', length), window_end + length - now_ms + 1)
   end
 
   return {
-    after = after, strings = true, dirty = dirty, how = how, read = read, admits = admits,
-    charge = charge, refund = refund, tell = tell, touch = touch, save = save_counter,
+    after = after, is_string = true, dirty_keys = dirty_keys, write_modes = write_modes, read = read,
+    outcome_of = outcome_of, charge = charge, refund = refund, encode_state = encode_state,
+    mark_rewrite = mark_rewrite, write = write_counter,
   }
 end

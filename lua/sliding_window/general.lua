@@ -13,48 +13,49 @@
 --                     that can be read
 --   write(key)        writes what the calls changed, and what stands behind the state; answers as a command does
 --   give_back(key, units, entry_end)  takes units from a stored entry, which must be written already, and tells how many
-local function sliding_window(round, source, at, layout)
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE = round.ADMITTED, round.REFUSED, round.IMPOSSIBLE, round.UNREADABLE
+local function sliding_window(context, source, at, layout)
+  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
+    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local limit, width, span, after = struct.unpack('>ddd', source, at)
-  local own_end, horizon, far = bucket_of(round.now, width, span)
-  local dirty, how, mark = new_marks()
+  local current_end, horizon, max_end = bucket_of(context.now, width, span)
+  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
   -- By key: the newest entry's end, when the key settles, and the units that count; as read, and as the calls
   -- left them. Nil is a key that cannot be read.
-  local old_newest, old_settled, old_used = {}, {}, {}
-  local newest, settled, used = {}, {}, {}
+  local old_newest, old_reset_times, old_used = {}, {}, {}
+  local newest, reset_times, used = {}, {}, {}
   -- By key: the units added to the newest entry; whether it is a new one; whether it replaces all others.
-  local added, opened, rebased = {}, {}, {}
+  local added, new_entries, rebased = {}, {}, {}
   -- By key: what stands behind the state.
-  local trailers = {}
-  local read_layout, end_with, write, give_back = layout({
-    now = round.now, horizon = horizon, newest = newest, settled = settled, used = used,
-    old_newest = old_newest, old_settled = old_settled, added = added, opened = opened, rebased = rebased,
-    trailers = trailers,
+  local suffixes = {}
+  local read_layout, end_with, write_layout, refund_entry = layout({
+    now = context.now, horizon = horizon, newest = newest, reset_times = reset_times, used = used,
+    old_newest = old_newest, old_reset_times = old_reset_times, added = added, new_entries = new_entries,
+    rebased = rebased, suffixes = suffixes,
   })
 
   -- The first time at which an entry does not count.
-  local function ceases_at(entry_end)
+  local function expires_at(entry_end)
     local rest = entry_end % width
     return (rest > 0 and entry_end - rest + width or entry_end) + span
   end
 
   local function read(key)
-    local entry_end, units, settles = read_layout(key)
+    local entry_end, units, reset_at = read_layout(key)
     if not entry_end then
       return
     end
-    old_newest[key], old_used[key], old_settled[key] = entry_end, units, settles
-    if entry_end > far then
+    old_newest[key], old_used[key], old_reset_times[key] = entry_end, units, reset_at
+    if entry_end > max_end then
       -- A clock step, or a version with much wider buckets, has left it: all that counts moves into the bucket of now.
-      entry_end, settles = own_end, own_end + span
+      entry_end, reset_at = current_end, current_end + span
       rebased[key] = true
-      mark(key, 2)
+      mark_dirty(key, 2)
     end
-    newest[key], used[key], settled[key], added[key] = entry_end, units, settles, 0
+    newest[key], used[key], reset_times[key], added[key] = entry_end, units, reset_at, 0
   end
 
-  local function admits(key, cost)
+  local function outcome_of(key, cost)
     local units = used[key]
     if not units then
       return UNREADABLE
@@ -69,14 +70,14 @@ local function sliding_window(round, source, at, layout)
   end
 
   local function charge(key, cost)
-    if own_end > newest[key] then
-      newest[key] = own_end
-      opened[key] = true
+    if current_end > newest[key] then
+      newest[key] = current_end
+      new_entries[key] = true
     end
     used[key] = used[key] + cost
     added[key] = added[key] + cost
-    settled[key] = ceases_at(newest[key])
-    mark(key, 1)
+    reset_times[key] = expires_at(newest[key])
+    mark_dirty(key, 1)
   end
 
   -- The first time at which a cost that was refused would be admitted.
@@ -86,55 +87,56 @@ local function sliding_window(round, source, at, layout)
     if not rebased[key] and units <= old_used[key] then
       entry_end = end_with(key, units) or entry_end
     end
-    return math.min(ceases_at(entry_end), settled[key])
+    return math.min(expires_at(entry_end), reset_times[key])
   end
 
-  local function tell(key, cost, outcome)
+  local function encode_state(key, cost, outcome)
     local remaining = used[key] and math.max(limit - used[key], 0) or 0
     local retry = outcome == REFUSED and retry_at(key, cost) or 0
-    return struct.pack('>dddd', limit, remaining, retry, settled[key] or 0)
+    return struct.pack('>dddd', limit, remaining, retry, reset_times[key] or 0)
   end
 
   -- What was taken in a bucket comes back as long as that counts.
   local function refund(key, units, at)
     local entry_end = bucket_of(at, width, span)
-    if entry_end <= horizon or round.now >= settled[key] then
+    if entry_end <= horizon or context.now >= reset_times[key] then
       return 0
     end
-    local back = give_back(key, units, entry_end)
-    return back, back > 0 and back == used[key]
+    local refunded = refund_entry(key, units, entry_end)
+    return refunded, refunded > 0 and refunded == used[key]
   end
 
-  local function touch(key)
-    mark(key, 2)
+  local function mark_rewrite(key)
+    mark_dirty(key, 2)
   end
 
-  local function save_buckets(key)
-    local written = write(key)
-    if type(written) == 'table' and written.err then
-      return written
+  local function write_buckets(key)
+    local reply = write_layout(key)
+    if type(reply) == 'table' and reply.err then
+      return reply
     end
-    local kept = kept_until(newest[key], settled[key])
+    local retained_until = retain_until(newest[key], reset_times[key])
     if
-      rebased[key] or old_newest[key] == 0 or round.extras[key]
-      or kept > kept_until(old_newest[key], old_settled[key])
+      rebased[key] or old_newest[key] == 0 or context.key_metadata[key]
+      or retained_until > retain_until(old_newest[key], old_reset_times[key])
     then
-      local ttl = math.max(math.ceil((kept - round.now) / 1000), extras_ttl(round, key))
+      local ttl = math.max(math.ceil((retained_until - context.now) / 1000), metadata_ttl(context, key))
       if ttl <= 0 then
         -- The key is as if never used.
-        written = redis.pcall('UNLINK', KEYS[key])
+        reply = redis.pcall('UNLINK', KEYS[key])
       else
         ttl = string.format('%.0f', ttl)
-        written = redis.pcall('PEXPIRE', KEYS[key], ttl)
+        reply = redis.pcall('PEXPIRE', KEYS[key], ttl)
       end
-      if type(written) == 'table' then
-        return written
+      if type(reply) == 'table' then
+        return reply
       end
     end
   end
 
   return {
-    after = after, tells = true, writes_refunds = true, dirty = dirty, how = how, trailers = trailers, read = read, admits = admits,
-    charge = charge, refund = refund, tell = tell, touch = touch, save = save_buckets,
+    after = after, reports_limits = true, refunds_immediately = true, dirty_keys = dirty_keys,
+    write_modes = write_modes, suffixes = suffixes, read = read, outcome_of = outcome_of, charge = charge,
+    refund = refund, encode_state = encode_state, mark_rewrite = mark_rewrite, write = write_buckets,
   }
 end

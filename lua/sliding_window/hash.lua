@@ -3,19 +3,19 @@
 -- A field is the end of a bucket in decimal digits, its value the units admitted in it; the field 'settles' says
 -- when the key settles. A call reads all of them.
 
-local function sliding_window_hash(round, source, at)
-  local SETTLES, EXTRAS = 'settles', 'extras'
-  return sliding_window(round, source, at, function(window)
+local function sliding_window_hash(context, source, at)
+  local RESET_AT_FIELD, METADATA_FIELD = 'settles', 'extras'
+  return sliding_window(context, source, at, function(window)
     -- By key: what the hash holds, a field behind the other, each with its value; the fields of the entries that do
     -- not count; and the units of the newest.
-    local held, gone, newest_units = {}, {}, {}
+    local contents, expired_fields, newest_units = {}, {}, {}
 
     -- The fields of all entries but the given one.
-    local function fields_but(key, kept)
-      local values, fields = held[key], {}
+    local function fields_but(key, kept_field)
+      local values, fields = contents[key], {}
       for index = 1, #values, 2 do
         local field = values[index]
-        if field ~= SETTLES and field ~= EXTRAS and field ~= kept then
+        if field ~= RESET_AT_FIELD and field ~= METADATA_FIELD and field ~= kept_field then
           fields[#fields + 1] = field
         end
       end
@@ -30,18 +30,18 @@ local function sliding_window_hash(round, source, at)
       if #values == 0 then
         return 0, 0, 0
       end
-      local newest_end, units, fields, settles = 0, 0, {}
+      local newest_end, units, fields, reset_at = 0, 0, {}
       for index = 1, #values, 2 do
         local field, number = values[index], tonumber(values[index + 1])
-        if field == EXTRAS then
-          window.trailers[key] = values[index + 1]
-        elseif not whole(number) then
+        if field == METADATA_FIELD then
+          window.suffixes[key] = values[index + 1]
+        elseif not is_integer(number) then
           return
-        elseif field == SETTLES then
-          settles = number
+        elseif field == RESET_AT_FIELD then
+          reset_at = number
         else
           local entry_end = tonumber(field)
-          if not whole(entry_end) then
+          if not is_integer(entry_end) then
             return
           end
           if entry_end > newest_end then
@@ -54,22 +54,22 @@ local function sliding_window_hash(round, source, at)
           end
         end
       end
-      held[key] = values
-      if newest_end == 0 and not settles and window.trailers[key] then
+      contents[key] = values
+      if newest_end == 0 and not reset_at and window.suffixes[key] then
         return 0, 0, 0
       end
-      if not settles or newest_end == 0 then
+      if not reset_at or newest_end == 0 then
         return
       end
-      if window.now >= settles then
+      if window.now >= reset_at then
         units, fields = 0, fields_but(key)
       end
-      gone[key] = fields
-      return newest_end, units, settles
+      expired_fields[key] = fields
+      return newest_end, units, reset_at
     end
 
     local function end_with(key, units)
-      local values, ends, units_of = held[key], {}, {}
+      local values, ends, units_of = contents[key], {}, {}
       for index = 1, #values, 2 do
         local entry_end = tonumber(values[index])
         if entry_end and entry_end > window.horizon then
@@ -89,50 +89,50 @@ local function sliding_window_hash(round, source, at)
     -- Where Redis is short of memory it refuses what may add to a hash, but nothing once something is written: so what
     -- is dropped goes last.
     local function write(key)
-      local fields, units = gone[key] or {}, window.added[key]
-      if round.extras[key] then
-        local text, changed = extras_text(round, key)
-        if text == '' then
-          changed = redis.pcall('HDEL', KEYS[key], EXTRAS)
+      local fields, units = expired_fields[key] or {}, window.added[key]
+      if context.key_metadata[key] then
+        local metadata, reply = encode_metadata(context, key)
+        if metadata == '' then
+          reply = redis.pcall('HDEL', KEYS[key], METADATA_FIELD)
         else
-          changed = redis.pcall('HSET', KEYS[key], EXTRAS, text)
+          reply = redis.pcall('HSET', KEYS[key], METADATA_FIELD, metadata)
         end
-        if type(changed) == 'table' or (window.added[key] == 0 and not window.rebased[key]) then
-          return changed
+        if type(reply) == 'table' or (window.added[key] == 0 and not window.rebased[key]) then
+          return reply
         end
       end
       local field = string.format('%.0f', window.newest[key])
       if window.rebased[key] then
         units, fields = window.used[key], fields_but(key, field)
-      elseif not window.opened[key] then
+      elseif not window.new_entries[key] then
         units = units + newest_units[key]
       end
-      local written
-      if window.settled[key] == window.old_settled[key] then
-        written = redis.pcall('HSET', KEYS[key], field, units)
+      local reply
+      if window.reset_times[key] == window.old_reset_times[key] then
+        reply = redis.pcall('HSET', KEYS[key], field, units)
       else
-        written = redis.pcall('HSET', KEYS[key], field, units, SETTLES, window.settled[key])
+        reply = redis.pcall('HSET', KEYS[key], field, units, RESET_AT_FIELD, window.reset_times[key])
       end
-      if type(written) == 'table' then
-        return written
+      if type(reply) == 'table' then
+        return reply
       end
       for index = 1, #fields, 1000 do
         redis.pcall('HDEL', KEYS[key], unpack(fields, index, math.min(index + 999, #fields)))
       end
-      return written
+      return reply
     end
 
-    local function give_back(key, units, entry_end)
+    local function refund_entry(key, units, entry_end)
       local field = string.format('%.0f', entry_end)
-      local there = tonumber(redis.pcall('HGET', KEYS[key], field) or nil)
-      if not whole(there) then
+      local stored = tonumber(redis.pcall('HGET', KEYS[key], field) or nil)
+      if not is_integer(stored) then
         return 0
       end
-      local back = math.min(units, there)
-      redis.pcall('HSET', KEYS[key], field, there - back)
-      return back
+      local refunded = math.min(units, stored)
+      redis.pcall('HSET', KEYS[key], field, stored - refunded)
+      return refunded
     end
 
-    return read, end_with, write, give_back
+    return read, end_with, write, refund_entry
   end)
 end

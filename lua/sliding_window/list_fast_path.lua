@@ -2,84 +2,87 @@
 
 -- One call on each key: what the twin's functions do, where there is room for its cost and nothing changes but what this
 -- writes, with one look at the oldest entry, or at four where a bucket opens, since some have then mostly expired.
-local function sliding_window_list_quick(round, at, first, last, costs)
-  local ELEMENT, SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
-  local call, pack, unpack_struct, kept_until = redis.pcall, struct.pack, struct.unpack, kept_until
-  local limit, width, span, after_policy = unpack_struct('>ddd', round.request, at)
-  local own_end, horizon, far = bucket_of(round.now, width, span)
+local function sliding_window_list_take(context, at, first, last, costs)
+  local ELEMENT, ELEMENT_SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
+  local call, pack, unpack_struct, retain_until = redis.pcall, struct.pack, struct.unpack, retain_until
+  local limit, width, span, after_policy = unpack_struct('>ddd', context.request, at)
+  local current_end, horizon, max_end = bucket_of(context.now, width, span)
 
   -- Places as text, made once: a number among the words of a command would be printed with 17 digits.
-  local texts = {}
-  local function text_of(place)
-    local text = texts[place] or tostring(place)
-    texts[place] = text
+  local position_texts = {}
+  local function text_of(position)
+    local text = position_texts[position] or tostring(position)
+    position_texts[position] = text
     return text
   end
 
   -- The state that the call leaves; nothing if it is not as simple as that.
-  local function state_of(name, cost)
+  local function take_from(name, cost)
     local value = call('LINDEX', name, '-1')
-    if not value or #value ~= SIZE then
+    if not value or #value ~= ELEMENT_SIZE then
       return
     end
-    local newest_end, before, after, settles, lost = unpack_struct(ELEMENT, value)
-    local ends = own_end > newest_end and own_end or newest_end
-    local settles_now = ends + span
+    local newest_end, before, after, reset_at, expired = unpack_struct(ELEMENT, value)
+    local new_end = current_end > newest_end and current_end or newest_end
+    local new_reset_at = new_end + span
     if
-      round.now >= settles or newest_end <= horizon or newest_end > far
-      or settles - newest_end ~= span or ends % width ~= 0 or after + cost >= LIMIT
-      or kept_until(ends, settles_now) ~= kept_until(newest_end, settles)
+      context.now >= reset_at or newest_end <= horizon or newest_end > max_end
+      or reset_at - newest_end ~= span or new_end % width ~= 0 or after + cost >= LIMIT
+      or retain_until(new_end, new_reset_at) ~= retain_until(newest_end, reset_at)
     then
       return
     end
-    local place, oldest_end, oldest_before = lost
-    if ends == newest_end then
-      value = call('LINDEX', name, text_of(lost))
-      if not value or #value ~= SIZE then
+    local position, oldest_end, oldest_before = expired
+    if new_end == newest_end then
+      value = call('LINDEX', name, text_of(expired))
+      if not value or #value ~= ELEMENT_SIZE then
         return
       end
       oldest_end, oldest_before = unpack_struct('>dd', value)
     else
-      local oldest = call('LRANGE', name, text_of(lost), text_of(lost + 3))
+      local oldest = call('LRANGE', name, text_of(expired), text_of(expired + 3))
       for index = 1, #oldest do
-        if #oldest[index] ~= SIZE then
+        if #oldest[index] ~= ELEMENT_SIZE then
           return
         end
         oldest_end, oldest_before = unpack_struct('>dd', oldest[index])
-        place = lost + index - 1
+        position = expired + index - 1
         if oldest_end > horizon then
           break
         end
       end
     end
     local units = after - (oldest_before or 0) + cost
-    if not oldest_end or oldest_end <= horizon or units > limit or units < cost or units % 1 ~= 0 or place >= DROP_EVERY then
+    if
+      not oldest_end or oldest_end <= horizon
+      or units > limit or units < cost or units % 1 ~= 0 or position >= DROP_EVERY
+    then
       return
     end
-    local written
-    if ends == newest_end then
-      written = call('LSET', name, '-1', pack(ELEMENT, ends, before, after + cost, settles_now, place))
+    local reply
+    if new_end == newest_end then
+      reply = call('LSET', name, '-1', pack(ELEMENT, new_end, before, after + cost, new_reset_at, position))
     else
-      written = call('RPUSH', name, pack(ELEMENT, ends, after, after + cost, settles_now, place))
+      reply = call('RPUSH', name, pack(ELEMENT, new_end, after, after + cost, new_reset_at, position))
     end
-    if type(written) == 'table' and written.err then
+    if type(reply) == 'table' and reply.err then
       return
     end
-    return pack('>dddd', limit, limit - units, 0, settles_now)
+    return pack('>dddd', limit, limit - units, 0, new_reset_at)
   end
 
-  local states, group = round.states
+  local states, group = context.states
   for key = first, last do
     local cost = costs and costs[key - first + 1] or 1
-    local state = state_of(KEYS[key], cost)
+    local state = take_from(KEYS[key], cost)
     if state then
-      round.count = round.count + 1
+      context.outcome_count = context.outcome_count + 1
       states[#states + 1] = state
     else
-      group = round.general(round).leave(round, group, 5, at, key, nil, cost)
+      group = context.load_general_path(context).fall_back(context, group, 5, at, key, nil, cost)
     end
   end
   return after_policy, group
 end
 
-return sliding_window_list_quick
+return sliding_window_list_take

@@ -2,23 +2,23 @@
 
 -- What the twin's functions do, without their tables, for a key that has a value of this
 -- policy's, is not full and has room for the cost. Nothing of it but the anchor and the units used changes then.
-local function token_bucket_interval_units(round, at, values, count, costs)
+local function token_bucket_interval_next_states(context, at, values, count, costs)
   local pack, unpack_struct, find = struct.pack, struct.unpack, string.find
-  local now, states = round.now, {}
-  local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', round.request, at)
-  local numbers = string.sub(round.request, at, at + 23)
-  local size = initial < capacity and 41 or 40
+  local now, states = context.now, {}
+  local every, tokens, max_used, capacity, initial, ttl_step, after = unpack_struct('>dddddd', context.request, at)
+  local numbers = string.sub(context.request, at, at + 23)
+  local value_size = initial < capacity and 41 or 40
   for index = 1, count do
     local value = values[index]
-    if value and #value == size and find(value, numbers, 17, true) == 17 then
+    if value and #value == value_size and find(value, numbers, 17, true) == 17 then
       local old_anchor, old_used = unpack_struct('>dd', value)
       if
         old_anchor >= 0 and old_anchor <= now and old_anchor % 1 == 0
-        and old_used > 0 and old_used <= most and old_used % 1 == 0
+        and old_used > 0 and old_used <= max_used and old_used % 1 == 0
       then
         local anchor, used = old_anchor, old_used
         if now - anchor >= every then
-          anchor, used = counted(now, anchor, used, every, tokens)
+          anchor, used = refill(now, anchor, used, every, tokens)
         end
         local with_cost = used + (costs and costs[index] or 1)
         if used > 0 and with_cost <= capacity then
@@ -31,7 +31,7 @@ local function token_bucket_interval_units(round, at, values, count, costs)
       end
     end
   end
-  return after, states, size
+  return after, states, value_size
 end
 
-return token_bucket_interval_units
+return token_bucket_interval_next_states

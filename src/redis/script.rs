@@ -1,21 +1,24 @@
-//! The scripts, composed from the files in `lua/`.
+//! The Lua scripts, composed from the files in `lua/`.
 
 use std::sync::LazyLock;
 
-/// How a script reads the time. Tests compose theirs with another.
+/// The Lua code that reads the time. Tests replace it.
 pub const CLOCK: &str = include_str!("../../lua/clock.lua");
 
-/// A piece of the script: a function of so many files.
-struct Way {
+/// A function of the limiter script: its body is the concatenation of files.
+struct ScriptSection {
     name: &'static str,
     files: &'static [&'static str],
 }
 
-/// The ways to decide. Each is a function that makes what it consists of: what a script defines is made anew whenever
-/// it runs, and it needs few of them. What a quick way has in common with the general one is in both.
-const WAYS: [Way; 7] = [
-    Way {
-        name: "general",
+/// The general path and the fast paths of the limiter script.
+///
+/// Redis creates the functions that a script defines on every run, and a run needs few of them. So each
+/// section creates its own functions when it is called. Files that a fast path shares with the general path
+/// are in both sections.
+const SECTIONS: [ScriptSection; 7] = [
+    ScriptSection {
+        name: "load_general_path",
         files: &[
             include_str!("../../lua/executor/outcomes.lua"),
             include_str!("../../lua/executor/dirty_keys.lua"),
@@ -39,43 +42,43 @@ const WAYS: [Way; 7] = [
             include_str!("../../lua/executor/general.lua"),
         ],
     },
-    Way {
-        name: "rate_way",
+    ScriptSection {
+        name: "rate_fast_path",
         files: &[
             include_str!("../../lua/rate/shared.lua"),
             include_str!("../../lua/rate/fast_path.lua"),
         ],
     },
-    Way {
-        name: "window_way",
+    ScriptSection {
+        name: "window_fast_path",
         files: &[
             include_str!("../../lua/fixed_window/shared.lua"),
             include_str!("../../lua/fixed_window/fast_path.lua"),
         ],
     },
-    Way {
-        name: "unseen_way",
+    ScriptSection {
+        name: "window_optimistic",
         files: &[
             include_str!("../../lua/fixed_window/shared.lua"),
             include_str!("../../lua/fixed_window/optimistic.lua"),
         ],
     },
-    Way {
-        name: "counter_way",
+    ScriptSection {
+        name: "counter_fast_path",
         files: &[
             include_str!("../../lua/sliding_counter/shared.lua"),
             include_str!("../../lua/sliding_counter/fast_path.lua"),
         ],
     },
-    Way {
-        name: "interval_way",
+    ScriptSection {
+        name: "interval_fast_path",
         files: &[
             include_str!("../../lua/token_bucket_interval/shared.lua"),
             include_str!("../../lua/token_bucket_interval/fast_path.lua"),
         ],
     },
-    Way {
-        name: "list_way",
+    ScriptSection {
+        name: "list_fast_path",
         files: &[
             include_str!("../../lua/sliding_window/shared.lua"),
             include_str!("../../lua/sliding_window/list_fast_path.lua"),
@@ -83,42 +86,46 @@ const WAYS: [Way; 7] = [
     },
 ];
 
-/// What decides in one of these ways.
-const DECIDING_FILES: [&str; 4] = [
+/// The files that decide each group of calls with one of the sections.
+const DISPATCH_FILES: [&str; 4] = [
     include_str!("../../lua/dispatch/single_policy.lua"),
     include_str!("../../lua/dispatch/multi_policy.lua"),
     include_str!("../../lua/dispatch/batch.lua"),
     include_str!("../../lua/dispatch/decide.lua"),
 ];
 
-static DECIDING: LazyLock<Script> = LazyLock::new(|| Script::new(deciding()));
+static LIMITER: LazyLock<Script> = LazyLock::new(|| Script::new(limiter_source()));
 
-fn way(Way { name, files }: &Way) -> String {
-    format!("local function {name}(round)\n{}end\n", files.concat())
+fn section_source(ScriptSection { name, files }: &ScriptSection) -> String {
+    format!("local function {name}(context)\n{}end\n", files.concat())
 }
 
-fn deciding() -> String {
-    let ways: String = WAYS.iter().map(way).collect();
-    [CLOCK, &ways, &DECIDING_FILES.concat()].concat()
+fn sections_source() -> String {
+    SECTIONS.iter().map(section_source).collect()
 }
 
-/// What is around the script for clients that carry text alone.
-const ASKED: &str = include_str!("../../lua/dispatch/text_decode.lua");
-const ANSWERED: &str = include_str!("../../lua/dispatch/text_encode.lua");
+fn limiter_source() -> String {
+    [CLOCK, &sections_source(), &DISPATCH_FILES.concat()].concat()
+}
 
-const BEGIN_DECIDING: &str = "local function decide()\n";
-const END_DECIDING: &str = "end\nlocal answer = decide()\n";
+/// The code around the limiter script for clients that carry only text.
+const TEXT_DECODE: &str = include_str!("../../lua/dispatch/text_decode.lua");
+const TEXT_ENCODE: &str = include_str!("../../lua/dispatch/text_encode.lua");
 
-static DECIDING_IN_TEXT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new([ASKED, BEGIN_DECIDING, &deciding(), END_DECIDING, ANSWERED].concat())
+const BEGIN_LIMITER: &str = "local function decide()\n";
+const END_LIMITER: &str = "end\nlocal reply = decide()\n";
+
+static TEXT_LIMITER: LazyLock<Script> = LazyLock::new(|| {
+    let source = [TEXT_DECODE, BEGIN_LIMITER, &limiter_source(), END_LIMITER, TEXT_ENCODE];
+    Script::new(source.concat())
 });
 
-static NOTING_POLICIES: LazyLock<Script> = LazyLock::new(|| Script {
+static POLICY_REGISTRY: LazyLock<Script> = LazyLock::new(|| Script {
     is_rare: true,
     ..Script::new(include_str!("../../lua/policies.lua").to_owned())
 });
 
-/// A script as Redis gets it.
+/// A script as Redis receives it.
 #[derive(Debug, Clone)]
 pub struct Script {
     source: String,
@@ -127,25 +134,25 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script that decides calls, under any policies.
+    /// The script that decides calls under any policies.
     #[must_use]
     pub fn deciding() -> &'static Self {
-        &DECIDING
+        &LIMITER
     }
 
-    /// The same for clients that carry text alone: [`text`](super::text) is the other end.
+    /// The same script for clients that carry only text. [`text`](super::text) is its counterpart.
     #[must_use]
     pub fn deciding_in_text() -> &'static Self {
-        &DECIDING_IN_TEXT
+        &TEXT_LIMITER
     }
 
-    /// The script with another clock: Lua that leaves the time in `now`.
+    /// The script with other Lua code for the time. The code must set `now`.
     #[must_use]
     pub fn with_clock(&self, clock: &str) -> Self {
         self.edited(|source| source.replacen(CLOCK, clock, 1))
     }
 
-    /// The script with another source, for tests that make keys outlive it.
+    /// The script with an edited source. Tests use it to make keys outlive the script.
     #[must_use]
     pub fn edited(&self, edit: impl FnOnce(&str) -> String) -> Self {
         Self::new(edit(&self.source))
@@ -156,14 +163,14 @@ impl Script {
         Self { source, sha1, is_rare: false }
     }
 
-    /// The script that notes by which policies calls are decided: see [`noted_name`](super::noted_name).
+    /// The script that registers the policies of a prefix: see [`noted_name`](super::noted_name).
     #[must_use]
     pub fn noting_policies() -> &'static Self {
-        &NOTING_POLICIES
+        &POLICY_REGISTRY
     }
 
-    /// Whether it is sent as its source at once: a server that does not know it would have all others wait for a second
-    /// round trip.
+    /// Whether clients send the source without trying EVALSHA first. A server that does not know the script
+    /// would otherwise delay all other scripts of the flush by a second round trip.
     #[must_use]
     pub fn is_rare(&self) -> bool {
         self.is_rare
@@ -175,7 +182,7 @@ impl Script {
         &self.source
     }
 
-    /// The digest in hexadecimal, for EVALSHA.
+    /// The SHA-1 digest in hexadecimal, for EVALSHA.
     #[must_use]
     pub fn sha1(&self) -> &str {
         &self.sha1
@@ -193,13 +200,14 @@ mod tests {
         }
     }
 
-    /// Of what a script defines in the open each start pays for: the ways alone, and what goes them.
+    /// Every run pays for each top-level function. Only the sections and two dispatch functions may be
+    /// top-level.
     #[test]
-    fn nothing_stands_in_the_open_but_ways() {
-        let lines = Script::deciding().source().lines();
-        let open: Vec<_> = lines.filter(|line| line.starts_with("local function ")).collect();
-        let ways: String = WAYS.iter().map(way).collect();
-        let in_ways = ways.lines().filter(|line| line.starts_with("local function ")).count();
-        assert_eq!(open.len() - in_ways, 2, "quick and quick_several");
+    fn only_sections_and_dispatch_functions_are_top_level() {
+        let functions = |source: &str| {
+            source.lines().filter(|line| line.starts_with("local function ")).count()
+        };
+        let outside_sections = functions(&limiter_source()) - functions(&sections_source());
+        assert_eq!(outside_sections, 2, "single_policy and multi_policy");
     }
 }

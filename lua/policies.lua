@@ -1,9 +1,11 @@
--- Notes by which policies calls on a prefix are decided, and tells all that are noted: see src/redis/batch/policy_registry.rs.
+-- Registers the policies of a prefix and returns the texts of all policies registered there.
+-- src/redis/batch/policy_registry.rs is the caller.
 --
--- KEYS[1]: a sorted set of the policies' texts, by when they are to be forgotten, in milliseconds.
--- ARGV: the text of the caller's policies; how long it is to be kept, in milliseconds.
+-- KEYS[1]  a sorted set: policy texts, scored by their expiry in milliseconds
+-- ARGV[1]  the text of the caller's policies
+-- ARGV[2]  the time to keep the text, in milliseconds
 
--- So many texts are kept at most: the latest.
+-- The set keeps the texts with the latest expiry.
 local MAX_TEXTS = 16
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

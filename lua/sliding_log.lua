@@ -1,12 +1,21 @@
 -- The twin of src/algorithm/sliding_log/mod.rs: one limit or several over a log of calls.
 --
--- A value is a sorted set of entries: the score is the entry's time, the member its cumulative units (7
--- bytes), so that members differ and equal scores are in order, its own units (4 bytes), and how long after the newest
--- entry the log is needed (1 byte: the code of a length). Where they are not 0 there follow how far the time lies ahead of
--- the time seen (7 bytes), and how many units are kept (4 bytes). All are whole numbers, big-endian.
+-- A value is a sorted set of entries. The score is the entry's time. The member is, in whole
+-- big-endian numbers:
 --
--- A policy is 1 if refused attempts count or else 0, the precision, the number of limits, and each one's
--- limit and window. Of a state each limit tells: limit, remaining, retry at, settled at.
+-- 7 bytes  the cumulative units up to this entry; they make members unique and order equal scores
+-- 4 bytes  the entry's own units
+-- 1 byte   a length code: how long after the newest entry the log is needed
+--
+-- If the entry has a lag, kept units, no own units or key metadata, the member continues, and ends
+-- with the metadata:
+--
+-- 7 bytes  the lag: how far the entry's time is ahead of the time at which it was written
+-- 4 bytes  how many of the newest units are kept; 0 if refused calls do not count
+--
+-- A policy is 1 if refused calls count or else 0, the precision, the number of limits, and each
+-- limit with its window. A state in the reply has for each limit: the limit, the remaining units,
+-- the retry time, the reset time.
 
 local function sliding_log(context, source, at)
   local LIMIT, MAX_DROPPED, DROP_EVERY, MAX_SPAN = 9007199254740992, 100, 16, 200
@@ -22,7 +31,7 @@ local function sliding_log(context, source, at)
   local min_limit, max_limit, max_window = min(unpack(limits)), max(unpack(limits)), max(unpack(windows))
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
-  -- The code of a length in one byte: 4 to 7 times a power of two, rounded up.
+  -- The code of a length in one byte: the length is rounded up to 4 to 7 times a power of two.
   local function span_code(length)
     local fraction, exponent = math.frexp(max(length, 4))
     return (exponent - 3) * 4 + math.ceil(fraction * 8) - 4
@@ -34,14 +43,14 @@ local function sliding_log(context, source, at)
 
   local own_span = span_code(max_window)
 
-  -- By key: its log. Nil is a value that cannot be read. And what stands behind the state.
+  -- By key: the log, nil if the value cannot be read; the encoded metadata after the state.
   local logs, suffixes = {}, {}
 
   local function to_decimal(number)
     return format('%.0f', number)
   end
 
-  -- Reads an entry; nil if it is none.
+  -- Decodes an entry; nil if it is invalid.
   local function decode_entry(member, score)
     local time, after, units, span, lag, keep = tonumber(score), 0, 0, 0, 0, 0
     if #member == 12 then
@@ -58,7 +67,7 @@ local function sliding_log(context, source, at)
     end
   end
 
-  -- The entry of a rank.
+  -- The entry at a rank.
   local function entry_at(name, rank)
     local found = call('ZRANGE', name, to_decimal(rank), to_decimal(rank), 'WITHSCORES')
     if found[1] then
@@ -66,8 +75,8 @@ local function sliding_log(context, source, at)
     end
   end
 
-  -- The rank of the first entry from `low` on that reaches to a unit, or `high`: by steps that double, then
-  -- by halves.
+  -- The rank of the first entry, from `low` on, whose cumulative units reach `unit`; `high` if
+  -- there is none. The search steps double, then halve.
   local function rank_of(name, unit, low, high)
     local step = 1
     local function is_before(rank)
@@ -90,8 +99,8 @@ local function sliding_log(context, source, at)
     return low
   end
 
-  -- The units before the first entry that counts in a window, and that entry's own end and time; all units
-  -- if none counts, and nothing if it cannot be read.
+  -- The units before the first entry that counts in a window, and that entry's cumulative units and
+  -- time. All units if no entry counts; nil if the entry cannot be read.
   local function first_counting(name, log, at, window)
     if not log.time or log.time + window <= at then
       return log.after
@@ -107,7 +116,7 @@ local function sliding_log(context, source, at)
     end
   end
 
-  -- Begins the log anew with so many units at one time.
+  -- Replaces the log with one entry of `units` units.
   local function restart(log, units, time)
     log.replaced, log.time, log.stored_after, log.after, log.units, log.member = true, nil, 0, units, 0, nil
     log.new_time, log.added, log.drops_due = time, {}, 0
@@ -129,8 +138,9 @@ local function sliding_log(context, source, at)
     if found.err then
       return
     end
-    -- By limit: the units before what counts; the end and the time of the first entry that does. `stored` are
-    -- the units up to the newest entry that Redis has, `added` those of the entries that it has not.
+    -- By limit: the units before the first entry that counts, and that entry's cumulative units and
+    -- time. `stored_after` is the cumulative units in Redis, `added` the units of the entries to
+    -- write.
     local log = { before = {}, first_totals = {}, first_times = {}, added = {}, drops_due = 0 }
     log.after, log.units, log.stored_after, log.keep, log.at, log.span = 0, 0, 0, 0, context.now, 0
     if found[1] then
@@ -142,7 +152,7 @@ local function sliding_log(context, source, at)
       log.keep, log.at, log.lag, log.span = keep, max(context.now, time - lag), lag, span
       suffixes[key] = #found[1] > 23 and string.sub(found[1], 24)
       if units > 0 and time + span_of(span) <= context.now then
-        -- It has settled: Redis may have dropped it, or not.
+        -- The reset time has passed: Redis may or may not have dropped the log.
         restart(log, 0, round_up(context.now))
         log.keep, log.at, log.lag, log.span = 0, context.now, 0, 0
         logs[key] = log
@@ -150,7 +160,7 @@ local function sliding_log(context, source, at)
         return
       end
       if time - lag > context.now + max_window then
-        -- Left by a clock that has stepped back: as fully used now.
+        -- The clock has stepped back: the log is fully used now.
         local before = first_counting(name, log, time - lag, max_window)
         if not before then
           return
@@ -178,19 +188,20 @@ local function sliding_log(context, source, at)
     logs[key] = log
   end
 
-  -- Whether old entries are dropped when units are added to so many.
+  -- Whether a call drops old entries, by the cumulative units before it and its own.
   local function drops_old(after, units)
     return precision > 1 or after % DROP_EVERY + units >= DROP_EVERY
   end
 
-  -- Adds units to a log whose calls are at one time, and so have one entry's time.
+  -- Adds units to a log. All calls of a script have the same time.
   local function record(key, log, cost)
     local used = 0
     for index = 1, #limits do
       used = max(used, log.after - log.before[index])
     end
     if log.after + cost >= LIMIT then
-      -- The cumulative numbers end: what counts begins anew, as of now.
+      -- The cumulative units reach 2^53: the units that count move to a new log at the current
+      -- time.
       restart(log, used, log.new_time)
     end
     if not counts_refused then
@@ -229,21 +240,21 @@ local function sliding_log(context, source, at)
     record(key, logs[key], cost)
   end
 
-  -- The time of the newest entry, if one counts units.
+  -- The time of the newest entry that has units, if there is one.
   local function newest_time(log)
     return #log.added > 0 and log.new_time or log.units > 0 and log.time
   end
 
-  -- From when on the log counts for nobody.
+  -- The time from which the log is fresh.
   local function reset_at(log)
     return newest_time(log) and newest_time(log) + span_of(log.span) or 0
   end
 
-  -- The first time at which a limit that refuses a cost would not: when the entry has left that holds the
-  -- last unit in its way.
+  -- The first time at which a limit would admit a cost that it refuses: when the entry expires that
+  -- has the last unit in the way.
   local function retry_time_of(key, log, index, cost)
     local after, metadata, until_reset = log.after, context.key_metadata[key], reset_at(log)
-    -- The call would be written down, unless the key is blocked.
+    -- The call itself would be recorded, unless the key is blocked.
     if context.is_peek and counts_refused and not (metadata and metadata.blocked_until > context.now) then
       after, until_reset = after + cost, math.huge
     end
@@ -281,8 +292,8 @@ local function sliding_log(context, source, at)
     return table.concat(statuses)
   end
 
-  -- How many of the oldest entries are to be dropped for the calls that have been written down. Each drops
-  -- at most so many: those that have expired, and those that newer units have pushed out.
+  -- How many of the oldest entries to drop for the recorded calls, at most MAX_DROPPED for each
+  -- call: expired entries, and entries that newer units have pushed out.
   local function droppable_count(name, log)
     local expired = call('ZCOUNT', name, '-inf', to_decimal(log.at - max_window))
     if type(expired) ~= 'number' then
@@ -311,8 +322,8 @@ local function sliding_log(context, source, at)
     return pack('>I7I4B', after, units, span)
   end
 
-  -- The scores and members of what was added: one entry for each call, or one for all. What stands behind the state
-  -- stands in the newest; without any entry, in one that counts for nobody.
+  -- The scores and members of the new entries: one entry for each call, or one for all. The
+  -- metadata is stored in the newest entry; a log without entries gets one without units for it.
   local function new_entries(key, log)
     local added, after, text = log.added, log.stored_after, encode_metadata(context, key)
     if #added == 0 then
@@ -323,7 +334,7 @@ local function sliding_log(context, source, at)
     if precision > 1 then
       local units = log.after - log.stored_after
       if log.time == log.new_time then
-        -- It takes the place of the newest entry.
+        -- It replaces the newest entry.
         units, log.outdated = units + log.units, log.member
       end
       added, after = { units }, log.after - units
@@ -336,12 +347,12 @@ local function sliding_log(context, source, at)
     return arguments
   end
 
-  -- Makes sure that a key lives as long as it matters. A TTL reaches further than it must, so that it need
-  -- not be set for every call.
+  -- Extends the TTL if the log must live longer. A TTL is longer than necessary, so that most calls
+  -- leave it unchanged.
   local function extend_ttl(key, log)
     local name = KEYS[key]
     local left = call('PTTL', name)
-    -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+    -- One more millisecond, because Redis's clock for expiry may be behind the script's.
     local span = span_of(log.span)
     local needed = max(math.ceil((log.new_time + span - context.now) / 1000) + 1, metadata_ttl(context, key))
     if type(left) == 'number' and left < needed then
@@ -351,7 +362,7 @@ local function sliding_log(context, source, at)
     return left
   end
 
-  -- The oldest units that count in the longest window leave the log.
+  -- Refunds remove the oldest units that count in the longest window.
   local function refund(key, units, at)
     local log, name = logs[key], KEYS[key]
     local before = first_counting(name, log, log.at, max_window)
@@ -378,7 +389,7 @@ local function sliding_log(context, source, at)
       end
       call('ZREM', name, found[1])
     end
-    -- What has expired before them goes, too: another version may count it.
+    -- Expired entries before them are dropped too, because another version may count them.
     if last > 0 then
       call('ZREMRANGEBYRANK', name, '0', to_decimal(last - 1))
     end
@@ -404,7 +415,7 @@ local function sliding_log(context, source, at)
     end
     local ttl_reply = extend_ttl(key, log)
     if type(ttl_reply) ~= 'number' then
-      -- No key may be without a TTL, and nothing be charged that is said not to be.
+      -- A key must not be without a TTL, and a call that fails must not be charged.
       for index = 2, #arguments, 2 do
         call('ZREM', name, arguments[index])
       end

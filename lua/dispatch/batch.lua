@@ -1,30 +1,49 @@
--- What is asked and answered.
+-- Creates the context that all functions of the script share. This comment describes the script's
+-- request and reply.
 --
--- ARGV[1]  what is asked, in groups of calls of one limiter; a group's keys follow on those of the group before.
---          It begins with a form (one byte).
---          0: any calls, as decide.lua reads them; 9: also such as are about holds.
---          Any other form is one call on each key: the number of keys (two bytes); if 32 is added to the form, the cost
---          of each call, which is one unit otherwise; and the policy's numbers.
---          7, 10: on each key of several policies; these stand there as quick/several.lua reads them.
--- ARGV[2]  'peek': nothing is written.
+-- KEYS     the keys of all groups, group by group
+-- ARGV[1]  the request: groups of calls, each group of one limiter
+-- ARGV[2]  'peek' if the script must write nothing
 --
--- Answers with the time; the states that the calls left under each policy, in doubles; what became of the calls
--- under each policy, one byte each, or nothing if all are ADMITTED; further doubles, call by call: the units of an
--- operation, and what belongs to an outcome (OVERRIDDEN: the numbers of its own, and their end; OTHER: the state's
--- numbers; BLOCKED: the block's end); and at the end a text for each that is UNWRITTEN.
--- Of a booking the units are the microseconds until its slot, and 1 more, or 0 if nothing was booked; and
--- if something was, the states of the keys follow as they were before, by policy seven doubles (rate.lua).
+-- A group begins with its form (one byte):
 --
--- Whatever a script defines is made anew whenever it runs, and what a function makes use of from outside costs time then,
--- too. So the ways to decide are functions that make theirs when they are called, and that are given the round.
+-- 0    any calls (see executor/general.lua)
+-- 9    any calls, some of them about holds
+-- 1-5  one take on each key of one policy; the form is the number of the algorithm
+-- 8    the same for fixed windows, optimistic: one unit, incremented before the window is read
+-- 7    one take on each key of several policies (see multi_policy.lua)
+-- 10   the same, with optimistic fixed windows
+--
+-- Forms other than 0 and 9 continue with the number of keys (two bytes) and the policy's numbers.
+-- Each call takes one unit. If the form is 32 higher, calls have costs, and one double for each
+-- call precedes the policy's numbers.
+--
+-- The reply is a list:
+--
+-- 1     the time
+-- 2     the states after the calls: doubles, for each outcome in turn
+-- 3     the outcome codes, one byte for each outcome; empty if all are ADMITTED and no operation
+--       has a result
+-- 4     further doubles, call by call: the result of the operation, then for each outcome: the
+--       override and its end, if the code has OVERRIDDEN; the numbers of the state, if the code has
+--       OTHER_NUMBERS; the end of the block, if the code has BLOCKED
+-- 5...  one error text for each UNWRITTEN outcome
+--
+-- A call has one outcome for each of its policies. The result of BOOK is 1 plus the microseconds
+-- until the slot, or 0 if nothing was booked. After a booking the result continues with the states
+-- before it: seven doubles for each policy (see rate/general.lua).
+--
+-- Redis creates the functions that a script defines on every run, and each upvalue adds to the
+-- cost. So each path is a function that creates its own functions when it is called, and that
+-- receives the context.
 local context = {
   now = now,
   request = ARGV[1],
   is_peek = ARGV[2] == 'peek',
   -- The number of outcomes so far.
   outcome_count = 0,
-  -- What is told of states.
+  -- The states after the calls, encoded.
   states = {},
-  -- Answers with what the quick ways leave aside (general.lua), and is given the round.
+  -- Creates the general path, once (see executor/general.lua).
   load_general_path = load_general_path,
 }

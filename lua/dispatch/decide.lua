@@ -1,8 +1,9 @@
--- Decides what is asked, group by group, and answers.
+-- Decides the request group by group, with a fast path or the general path, and returns the reply.
+-- batch.lua describes the request and the reply.
 
 local at, key_offset = 1, 0
 while at <= #context.request do
-  -- Behind the quick forms stands the number of keys, and behind that, if the form says so, the cost of each one's call.
+  -- A fast-path form is followed by the number of keys and, if the form says so, by the costs.
   local form, high, low = string.byte(context.request, at, at + 2)
   local group, costs
   if form == 0 or form == 9 then

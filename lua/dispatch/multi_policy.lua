@@ -1,19 +1,21 @@
--- Of several policies, with as many keys each: the number of policies (one byte), and each one's algorithm (one byte) and
--- numbers.
+-- Fast path for takes under several policies: the n-th call takes one unit, or its cost, from the
+-- n-th key of each policy.
 --
--- Where it is `expected` that windows are open and have room, their units are taken without a look once the other
--- policies admit the call, and given back if it was not so.
+-- The request has the number of policies (one byte) and, for each, its algorithm (one byte) and its
+-- numbers. All policies have the same number of keys. `fast_paths` are the sections of the
+-- algorithms, by the number of the algorithm.
 --
--- The n-th call takes one unit from the n-th key of each policy, or its cost if there are `costs`.
---
--- Given are the ways of algorithms, by the number that a request gives these.
+-- With `is_optimistic`, fixed windows are not read. Once the other policies admit the call, INCR
+-- charges the windows, and the general path undoes the increment of a window that was closed or
+-- full.
 local function multi_policy(context, at, key_offset, key_count, costs, is_optimistic, fast_paths, window_optimistic)
   local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policy_count
   policy_count, at = unpack_struct('>I1', context.request, at)
-  -- By policy: the keys before its first, its algorithm and where its numbers stand; its keys' values, and what a unit
-  -- would leave; of windows that are not looked at what they must be.
+  -- By policy: the number of keys before its first key, its algorithm, the position of its numbers,
+  -- the values of its keys, and their states after one more call. `bounds` are those of the windows
+  -- that are not read.
   local key_offsets, algorithms, policy_starts, values, next_states, value_sizes, bounds = {}, {}, {}, {}, {}, {}, {}
   local _, window_bounds = window_optimistic()
   for index = 1, policy_count do
@@ -40,7 +42,7 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
     for index = 1, policy_count do
       is_fast = is_fast and (bounds[index] or next_states[index][number])
     end
-    -- The windows that are taken without a look.
+    -- The number of policies whose optimistic window has been incremented.
     local incremented = 0
     while is_fast and is_optimistic and incremented < policy_count do
       incremented = incremented + 1

@@ -1,17 +1,16 @@
--- The quick way for one call on each key that takes units, by far the most frequent groups: one unit, or the `costs` that
--- are given by key.
+-- Fast path for takes under one policy, one call on each key. Most groups are of this form. A call
+-- takes one unit, or its cost in `costs`.
 --
--- For those an algorithm's file brings a function that is given the values of the keys of a policy and tells of each what
--- the call would leave, if that is simple, and how long a value is: it changes its state in place with SETRANGE, and its
--- TTL stays as it is. Of windows it tells the packed window, which INCR moves on.
+-- The algorithm provides `next_states_of`. It receives the values of the keys, and returns for each
+-- key the state after the call, or nil if the general path must decide. It also returns the length
+-- of a value. SETRANGE overwrites the state at the start of the value and keeps the TTL.
 
--- Of one policy.
 local function single_policy(context, algorithm, next_states_of, at, first, last, costs)
   local names, call, key_offset = KEYS, redis.pcall, first - 1
-  -- Not pcall: who may not read gets an error before anything has been written.
+  -- `call`, not `pcall`: a client without read permission gets an error before any key is written.
   local values = redis.call('MGET', unpack(names, first, last))
   local after, states, value_size = next_states_of(context, at, values, last - key_offset, costs)
-  -- From there on states are not told yet.
+  -- The first of the states that are not in the reply yet.
   local pending_from, group = 1
   for number = 1, last - key_offset + 1 do
     local state = states[number]

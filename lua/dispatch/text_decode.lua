@@ -1,5 +1,6 @@
--- For clients that carry text alone: a byte of what is asked and answered is the character of its number, in UTF-8.
--- Those from 128 on are two bytes there. How each is written is found out once in a script.
+-- Decodes the request for clients that carry only text: each byte is sent as the character with its
+-- number, in UTF-8. Bytes from 128 on are two bytes in UTF-8. The table caches each decoded
+-- character.
 ARGV[1] = string.gsub(ARGV[1], '[\194\195].', setmetatable({}, {
   __index = function(bytes, character)
     local first, second = string.byte(character, 1, 2)

@@ -1,5 +1,6 @@
--- Answers as text (asked.lua): '~', which no other text that a client may take for a value begins with; the time; how many
--- bytes each of the strings has; and these themselves.
+-- Encodes the reply as text, byte by byte as in text_decode.lua. The text is '~', the time, the
+-- length of each string in bytes, separated by ':', then ';' and the strings. No other text that a
+-- client could mistake for a value begins with '~'.
 if reply.err then
   return reply
 end

@@ -1,9 +1,12 @@
--- Whether a number that was read is one that was written: whole, and counted exactly.
+-- Number check and dirty-key list that all twins use.
+
+-- Whether a number is whole and from 0 to 2^53 - 1. Twins write only such numbers.
 local function is_integer(number)
   return number and number >= 0 and number < 9007199254740992 and number % 1 == 0
 end
 
--- The keys to be written, and how: 1 with the TTL as it is, 2 with a new one, 3 if there was none.
+-- The keys to write, their write modes, and the function that marks a key. Modes: 1 keeps the TTL,
+-- 2 sets the TTL, 3 creates the key. A higher mode replaces a lower one.
 local function new_dirty_keys()
   local keys, modes = {}, {}
   return keys, modes, function(key, mode)

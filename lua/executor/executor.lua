@@ -1,33 +1,46 @@
--- The general way to decide: any policies, any calls.
+-- General path: decides any call under any policies. This file opens groups of calls, records their
+-- outcomes and writes their keys.
 --
--- An algorithm's file brings a function that opens books of one policy, whose numbers stand in a text from a place on:
---   after             where the text goes on behind the numbers
---   strings           whether a key's value is a string, which `read` is then given
---   tells             whether the state is too large to be sent, and `tell` answers with how the limits stand
---   stale             whether the request is about another time than the script's: nothing can be decided
---   dirty, how        the keys that must be written, and how (marks.lua)
---   trailers          by key: what stands behind the state, if `read` is what finds it (extras.lua)
---   read(key, value)  reads a key, once, before anything else is done with it; repairs what a clock step left
---   admits(key, cost)         what would become of a cost
---   charge(key, cost)         charges the cost that it was asked for last and would admit
---   refuse(key, cost)         writes down a refused call, where such calls count
---   refund(key, units, at, reset_at)  gives back units that were taken at a time, and tells how many
---   writes_refunds    whether it writes them at once, so that the key must be written before and read anew; then it
---                     tells, too, whether the key is as if never used now
---   tell(key, cost, outcome)  what is told of a key's state after a call; and what follows, if that is in other
---                             numbers than the policy's
---   touch(key)        has the key written as it is
---   bookings()        of rates: what booking ahead takes (rate.lua)
---   save(key)         writes a key; answers with what Redis said if that failed
+-- An algorithm's file defines a function of the context, a text, and the position of a policy's
+-- numbers in that text. The function returns an executor: the functions that read, decide, charge
+-- and write the keys of this policy. An executor has:
+--
+-- after                the position after the policy's numbers
+-- is_string            whether values are strings, which `read` receives
+-- reports_limits       whether the state is too large for the reply, so that `encode_state` returns
+--                      the status of each limit
+-- is_stale             whether the request is for another time than now: nothing can be decided
+-- dirty_keys           the keys to write
+-- write_modes          their write modes by key (see dirty_keys.lua)
+-- suffixes             by key: the key metadata after the state, if `read` finds it (see
+--                      key_metadata.lua)
+-- read(key, value)     reads a key, once and before any other function; repairs a state that a
+--                      clock step left too far ahead
+-- outcome_of(key, cost)
+--                      the outcome of a call
+-- charge(key, cost)    charges the cost for which `outcome_of` last returned ADMITTED
+-- record_refused(key, cost)
+--                      counts a refused call; nil if refused calls do not count
+-- refund(key, units, at, reset_at)
+--                      refunds units that were charged at a time, and returns their number
+-- refunds_immediately  whether `refund` writes the key itself. The key must be flushed before and
+--                      reloaded after. `refund` then also returns whether the key is fresh.
+-- encode_state(key, cost, outcome)
+--                      the state for the reply, and the numbers of the state if they differ from
+--                      the policy's
+-- mark_rewrite(key)    marks a key whose state is unchanged, so that it is written
+-- booking_functions()  functions for booking slots; only rates have them
+-- write(key)           writes a key; returns Redis's error if that failed
 
--- What belongs to a group of calls: the books of its policies, and all that were opened; by key whose books hold it, if
--- not its policy's; by outcome its key, of those who must hear if it is not written; by outcome how what its call did to a
--- hold is undone then.
+-- A new group. `executors` are by policy; `all_executors` are those and the executors opened later.
+-- `executor_of` is by key, for keys that the policy's own executor does not hold. `key_of_outcome`
+-- is by outcome: if the key cannot be written, the outcome fails. `undo_hold` is by outcome: the
+-- function that undoes a change of a hold if the outcome fails.
 local function new_group()
   return { executors = {}, all_executors = {}, executor_of = {}, key_of_outcome = {}, undo_hold = {} }
 end
 
--- Opens books of a policy whose numbers stand in the request.
+-- Opens the executor of a policy whose numbers are in the request.
 local function open_policy(context, group, algorithm, at)
   local executor = algorithm(context, context.request, at)
   executor.algorithm, executor.at = algorithm, at
@@ -37,14 +50,14 @@ local function open_policy(context, group, algorithm, at)
   return executor
 end
 
--- A group of one policy.
+-- Opens a group of one policy.
 local function open_group(context, algorithm, at)
   local group = new_group()
   open_policy(context, group, algorithm, at)
   return group
 end
 
--- The books of a policy with other numbers than the request's: they take the place of the first.
+-- Opens an executor with the numbers of an override in place of the policy's first numbers.
 local function open_override(context, group, executor, numbers)
   local text = numbers .. string.sub(context.request, executor.at + #numbers)
   local override = executor.algorithm(context, text, 1)
@@ -53,7 +66,8 @@ local function open_override(context, group, executor, numbers)
   return override
 end
 
--- Reads a key into books, and if it has numbers in force of its own into books of those.
+-- Reads a key into the policy's executor, and also into the executor of its override if one is
+-- active.
 local function load_key(context, group, executor, key, value)
   local state, metadata = value
   if value and executor.is_string then
@@ -71,7 +85,7 @@ local function load_key(context, group, executor, key, value)
   end
 end
 
--- Notes the outcome of a call under a policy, and what is told of the state.
+-- Records the outcome of a call under one policy, and the state for the reply.
 local function record_outcome(context, group, executor, key, cost, outcome)
   local count, metadata = context.outcome_count + 1, context.key_metadata[key]
   local state, other = executor.encode_state(key, cost, outcome)
@@ -93,20 +107,20 @@ local function record_outcome(context, group, executor, key, cost, outcome)
   end
 end
 
--- Takes a cost from a key of each policy: all charge it, or none. `hold` is called first if all admit it; if it answers
--- with why something was not written, nothing is charged. A refused call is not counted if it is `uncounted`. Tells whether
--- all have charged it.
+-- Takes a cost from a key of each policy. Either all policies charge it, or none. If all admit the
+-- cost, `write_hold` runs first, and if it returns an error, nothing is charged. With
+-- `skip_refused`, a refused call is not counted. Returns whether the cost was charged.
 local function take(context, group, keys, cost, write_hold, skip_refused)
   local executor_of, outcomes, admitted = group.executor_of, {}, true
   for index, executor in ipairs(group.executors) do
     local key = keys[index]
     executor = executor_of[key] or executor
-    -- What becomes of a peek is seen from the state, if that is told.
+    -- The client computes the outcome of a peek from the state, unless the reply has only limits.
     outcomes[index] = group.is_stale and context.STALE
       or executor.outcome_of(key, context.is_peek and not executor.reports_limits and 0 or cost)
     local metadata = context.key_metadata[key]
     if metadata and metadata.blocked_until > context.now then
-      -- Nor is what a block refuses counted.
+      -- A call that a block refuses is not counted.
       admitted, skip_refused = false, true
     end
     admitted = admitted and outcomes[index] == context.ADMITTED
@@ -136,7 +150,7 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
   return admitted
 end
 
--- Decides a call on a key that a quick way leaves aside.
+-- Decides a call that a fast path left to the general path.
 local function load_and_take(context, group, key, value, cost)
   if not group.is_stale then
     load_key(context, group, group.executors[1], key, value)
@@ -144,7 +158,7 @@ local function load_and_take(context, group, key, value, cost)
   take(context, group, { key }, cost)
 end
 
--- Tells all who must hear it that a key was not written.
+-- Fails the outcomes that depend on a key that was not written.
 local function fail_key(context, group, key, reply)
   for outcome, other in pairs(group.key_of_outcome) do
     if other == key then
@@ -153,7 +167,7 @@ local function fail_key(context, group, key, reply)
   end
 end
 
--- Writes what has changed.
+-- Writes the dirty keys of a group.
 local function write_group(context, group)
   if context.is_peek then
     return

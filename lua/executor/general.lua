@@ -1,15 +1,22 @@
--- By the number that a request gives them.
+-- General path: decides groups of any calls, and the calls that fast paths leave to it.
+
+-- By the number of the algorithm in the request.
 local algorithms = {
   rate, fixed_window, sliding_counter, token_bucket_interval, sliding_window_list, sliding_window_hash, sliding_log,
 }
 
--- Decides a group of any calls; answers with where the request goes on, and the last of the group's keys.
+-- Decides a group of any calls. Returns the position after the group and the group's last key.
 --
--- The number of calls (two bytes), or 0 if there is one of one unit on the n-th key of each policy; the number of
--- subjects (one byte); the number of policies (one byte), and for each its algorithm and its subject (one byte each), the
--- number of its keys (two bytes) and its numbers; then the calls, each with the number of its operation (one byte), the
--- number of each subject's key (two bytes; 0 if it names none), and what the operation takes: a take its cost. In front of
--- all that: how many keys that keep holds follow on the policies' (two bytes), if calls are about holds.
+-- The group in the request:
+--
+-- two bytes  the number of keys for holds, after the policies' keys; only if `has_holds`
+-- two bytes  the number of calls; 0 means one call of one unit on the n-th key of each policy
+-- one byte   the number of key dimensions
+-- one byte   the number of policies; for each: algorithm (one byte), key dimension (one byte),
+--            number of keys (two bytes), the policy's numbers
+-- calls      for each: operation (one byte), the number of the key in each key dimension (two
+--            bytes, 0 if the call has no key there), the arguments of the operation (of a take its
+--            cost, a double)
 local function decide_group(context, at, key_offset, has_holds)
   local TAKE, unpack_struct = 1, struct.unpack
   local group, dimension_of, key_offsets = new_group(), {}, {}
@@ -69,16 +76,18 @@ local function decide_group(context, at, key_offset, has_holds)
   return at, key_offset + hold_count
 end
 
--- Gives a unit of a window back that a quick way has taken without a look, if it has, and tells what the value was.
+-- Undoes the increment of an optimistic fast path, if there was one, and returns the value before
+-- it.
 local function undo_increment(name, counter)
   if counter then
-    -- What there was before, if anything: 0 is nothing.
+    -- A counter of 1 means that the key had no value.
     redis.pcall(counter == 1 and 'DEL' or 'DECR', name)
   end
   return redis.pcall('MGET', name)[1]
 end
 
--- Decides the call on a key of a quick group, by default of one unit; answers with that group as the general way has it.
+-- Decides one call of a fast path's group; the cost is 1 by default. Returns the group of the
+-- general path.
 local function fall_back(context, group, algorithm, at, key, value, cost)
   group = group or open_group(context, algorithms[algorithm], at)
   load_and_take(context, group, key, value, cost or 1)

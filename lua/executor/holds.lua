@@ -1,13 +1,14 @@
--- Holds of reservations. A user's key has one sorted set of them for each limiter, beside the states: by id, when they end
--- in microseconds. It expires when the last of them has ended.
+-- Holds of reservations. They are stored beside the states: one sorted set for each limiter and
+-- user key, with the identifiers of the holds scored by their expiry in microseconds. The set
+-- expires with its last hold.
 --
--- A set is given by the number of its key. What could not be done is told by what Redis said, or by `false` if the key is
--- no such set.
+-- All functions take the number of the set's key. On failure they return Redis's reply, or `false`
+-- if the key is not such a sorted set.
 local function new_holds(context)
   local MAX_DROPPED = 100
   local holds = {}
 
-  -- Notes a hold, in place of some that have ended; answers with why it could not.
+  -- Adds a hold, and drops up to MAX_DROPPED expired holds. Returns an error if that failed.
   function holds.add(key, id, expires_at)
     local name = KEYS[key]
     local ended = redis.pcall('ZCOUNT', name, '-inf', context.now)
@@ -22,12 +23,13 @@ local function new_holds(context)
       return added
     end
     local latest = redis.pcall('ZREVRANGE', name, '0', '0', 'WITHSCORES')[2]
-    -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+    -- One more millisecond, because Redis's clock for expiry may be behind the script's.
     local ttl = string.format('%.0f', math.ceil((tonumber(latest) - context.now) / 1000) + 1)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
   end
 
-  -- When a hold ends, if it is there and has not ended; and why that cannot be told.
+  -- The expiry of a hold that has not expired, or else nil; then an error if the set cannot be
+  -- read.
   function holds.expiry_of(key, id)
     local expires_at = redis.pcall('ZSCORE', KEYS[key], id)
     if type(expires_at) == 'table' then
@@ -39,7 +41,7 @@ local function new_holds(context)
     end
   end
 
-  -- Does away with a hold; answers with why it could not.
+  -- Removes a hold. Returns an error if that failed.
   function holds.remove(key, id)
     local removed = redis.pcall('ZREM', KEYS[key], id)
     if type(removed) ~= 'number' then
@@ -47,7 +49,8 @@ local function new_holds(context)
     end
   end
 
-  -- Has what a call did to a hold undone if a key is not written: `how`, for the outcomes of the call.
+  -- Registers a function for the outcomes from `first_outcome` on. It undoes the change of a hold
+  -- if one of their keys cannot be written.
   function holds.undo_on_failure(group, first_outcome, undo)
     for outcome = first_outcome, context.outcome_count do
       group.undo_hold[outcome] = undo

@@ -1,15 +1,25 @@
--- What a key has beside its state: the end of a block, and numbers of its own with their end.
+-- Key metadata: the end of a block, and an override with its end.
 --
--- It stands behind the state in the same value (a list has it in the newest element, a log in the newest member, a hash
--- in a field): MARK, the block's end and the numbers' end in microseconds, how many numbers there are, the numbers as
--- doubles, zeros, its own length in two bytes, and MARK. It is at least LEAST bytes long, so that no state is as long as
--- a state with it; and no number goes on with a MARK, as tonumber and Redis read it.
+-- The metadata is stored after the state in the same value: of a list in the newest element, of a
+-- log in the newest member, of a hash in a field. Layout:
+--
+-- one byte     MARK
+-- two doubles  the end of the block and the end of the override, in microseconds
+-- one byte     the number of doubles in the override
+-- doubles      the override: the first numbers of a policy
+-- zeros        padding
+-- two bytes    the length of the metadata
+-- one byte     MARK
+--
+-- The metadata is at least MIN_LENGTH bytes long, so that a state with metadata is longer than any
+-- state alone. MARK is 'X', so that neither `tonumber` nor Redis reads a value with metadata as a
+-- number.
 
 local function empty_metadata()
   return { blocked_until = 0, override_until = 0, override_numbers = '' }
 end
 
--- Splits a value into the state and what stands behind it, if anything does.
+-- Splits a value into the state and its metadata; the metadata is nil if there is none.
 local function split_metadata(value)
   local MARK, MIN_LENGTH = 88, 48
   local length = #value
@@ -31,7 +41,7 @@ local function split_metadata(value)
   return string.sub(value, 1, length - size), metadata
 end
 
--- What stands behind a key's state now: nothing if all of it has ended.
+-- The metadata of a key as text; empty if block and override have ended.
 local function encode_metadata(context, key)
   local metadata = context.key_metadata[key]
   if not metadata or (metadata.blocked_until <= context.now and metadata.override_until <= context.now) then
@@ -47,26 +57,26 @@ local function encode_metadata(context, key)
   return text .. struct.pack('>I2', #text + 3) .. 'X'
 end
 
--- For how many milliseconds a key must be kept for it.
+-- How long a key must be kept for its metadata, in milliseconds.
 local function metadata_ttl(context, key)
   local metadata = context.key_metadata[key]
   if not metadata then
     return 0
   end
-  -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+  -- One more millisecond, because Redis's clock for expiry may be behind the script's.
   local remaining = math.max(metadata.blocked_until, metadata.override_until) - context.now
   return remaining > 0 and math.ceil(remaining / 1000) + 1 or 0
 end
 
--- Writes the value of a key that has been marked, if it is a string, with what stands behind it, and with a TTL in
--- milliseconds; answers with what Redis said if it was not written.
+-- Writes the value of a dirty key that is a string, with its metadata, and with a TTL in
+-- milliseconds. Returns Redis's error if that failed.
 local function write_string(context, key, write_mode, value, ttl)
   local reply
   if context.key_metadata[key] then
     value, ttl = value .. encode_metadata(context, key), math.max(ttl, metadata_ttl(context, key))
   end
   if ttl <= 0 then
-    -- The key is as if never used.
+    -- The key is fresh.
     if write_mode == 3 then
       return
     end
@@ -76,14 +86,14 @@ local function write_string(context, key, write_mode, value, ttl)
     end
     return
   end
-  -- As text: Redis 7.2 makes 1e+8 of the number 100000000, and takes that for no integer.
+  -- As text: Redis 7.2 prints the number 100000000 as 1e+8, and rejects that as an integer.
   ttl = write_mode ~= 1 and string.format('%.0f', ttl)
   if write_mode == 1 then
     reply = redis.pcall('SET', KEYS[key], value, 'KEEPTTL')
   elseif write_mode == 2 then
     reply = redis.pcall('SET', KEYS[key], value, 'PX', ttl)
   else
-    -- MGET cannot tell a missing key from one of another type: that one must not be overwritten.
+    -- NX, because MGET returns nil also for a key of another type, which must not be overwritten.
     reply = redis.pcall('SET', KEYS[key], value, 'PX', ttl, 'NX')
   end
   if not reply or reply.err then

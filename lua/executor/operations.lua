@@ -1,8 +1,10 @@
--- What is asked of keys beside taking units.
+-- Operations on keys other than a take.
+--
+-- `new_operations` returns them by their number in the request; 1 is a take. An operation receives
+-- the group, the keys by policy (0 for a policy without a key), the position of its arguments in
+-- the request, and the number of keys before the first key for holds. It returns the position after
+-- its arguments, its units, and further doubles as text.
 
--- The operations, by the number that a request gives them (1 is a take); each is given the group, the keys by policy (0 is
--- a policy that is not concerned), where its own numbers stand in the request, and the key before the first that keeps
--- holds; it answers with where the request goes on, the units that it is about, and what doubles follow on them.
 local function new_operations(context)
   local TAKE_UP_TO, PENALIZE, REFUND, RESET, BLOCK, UNBLOCK, OVERRIDE, CLEAR_OVERRIDE = 2, 3, 4, 5, 6, 7, 8, 9
   local RESERVE, SETTLE, BOOK, UNBOOK = 12, 13, 20, 21
@@ -18,7 +20,8 @@ local function new_operations(context)
     return metadata and metadata.blocked_until > context.now
   end
 
-  -- The largest number up to `most` that `admits` is true of: it is so of all below one that it is so of.
+  -- The largest cost up to `max_units` that `is_admitted` accepts. It must accept every cost below
+  -- one that it accepts.
   local function largest_cost(max_units, is_admitted)
     if max_units == 0 or is_admitted(max_units) then
       return max_units
@@ -35,7 +38,7 @@ local function new_operations(context)
     return low
   end
 
-  -- Calls a function with each policy's books that hold one of the keys, if it can be read.
+  -- Calls a function with the executor of each key that can be read.
   local function for_each_executor(group, keys, call)
     for index = 1, #group.executors do
       local key = keys[index]
@@ -48,7 +51,7 @@ local function new_operations(context)
     end
   end
 
-  -- Notes how the keys stand.
+  -- Records the status of the keys as outcomes.
   local function report_status(group, keys)
     for index = 1, #group.executors do
       local key = keys[index]
@@ -60,8 +63,8 @@ local function new_operations(context)
     end
   end
 
-  -- Writes a key now, forgets the books that hold it, and reads it anew. If it cannot be written, all is as it was, and
-  -- those who must hear of it will.
+  -- Writes a key now and reloads it into a new executor. If the write fails, nothing changes here:
+  -- the key stays dirty, and its outcomes fail when the group is written.
   local function flush_and_reload(group, index, key)
     local executor = executor_of(group, index, key)
     if executor.write_modes[key] then
@@ -84,7 +87,7 @@ local function new_operations(context)
     load_key(context, group, fresh, key, type(value) == 'string' and value)
   end
 
-  -- Makes a key as if never used, but for what it has beside its state.
+  -- Makes a key fresh. Its metadata stays.
   local function reset_key(group, index, key, metadata)
     local reply = redis.pcall('UNLINK', KEYS[key])
     if type(reply) ~= 'number' then
@@ -113,12 +116,12 @@ local function new_operations(context)
       end
       return true
     end)
-    -- That nothing is granted is no refused call.
+    -- If nothing is granted, the call is not counted as refused.
     take(context, group, keys, math.max(granted, 1), nil, granted == 0)
     return after, granted
   end
 
-  -- Charges under each policy what is left, at most so many units; tells the most.
+  -- Charges each policy as many units as remain, at most `units`. Returns the largest charge.
   local function charge_remaining(group, keys, units)
     local max_charged = 0
     for_each_executor(group, keys, function(executor, key)
@@ -141,7 +144,8 @@ local function new_operations(context)
     return after, max_charged
   end
 
-  -- Gives back units of a call that stands in the request, by policy; tells the most.
+  -- Refunds units of a call whose charges, by policy, are in the request. Returns the largest
+  -- refund.
   local function refund_charges(group, keys, units, at)
     local max_refunded = 0
     for index = 1, #group.executors do
@@ -150,8 +154,8 @@ local function new_operations(context)
       local key = keys[index]
       if key > 0 and not group.is_stale then
         local executor = executor_of(group, index, key)
-        -- A key is met as by a call with a cost. Nothing of the call is left once its reset time has passed, though under
-        -- a longer window its units may count again.
+        -- A cost of 1 normalizes the key as a take does. After its reset time a call has nothing
+        -- left to refund, even if a longer window would count its units again.
         if executor.outcome_of(key, 1) ~= context.UNREADABLE and reset_at > context.now then
           if executor.refunds_immediately then
             flush_and_reload(group, index, key)
@@ -209,7 +213,7 @@ local function new_operations(context)
       requested = requested + count
       local executor = executor_of(group, index, math.max(key, 1))
       if key > 0 then
-        -- A key is met as by a call with a cost.
+        -- A cost of 1 normalizes the key as a take does.
         local is_normalized = not group.is_stale and executor.outcome_of(key, 1) ~= context.UNREADABLE
         local state_after = string.sub(context.request, at + STATE_SIZE, at + 2 * STATE_SIZE - 1)
         if

@@ -1,6 +1,8 @@
--- The quick ways of windows that are looked at first: see fixed_window.lua.
+-- Fast paths for fixed windows that are read before they are charged. general.lua describes the
+-- value and the policy.
 
--- What is to stand in the key of a window that is too large to be packed, if it is open and has room for the cost.
+-- The value after a charge of a window that is not packed; nil if the window is closed or lacks
+-- room.
 local function charge_unpacked(now, value, cost, limit, latest_end)
   if not value or #value ~= 16 then
     return
@@ -15,8 +17,8 @@ local function charge_unpacked(now, value, cost, limit, latest_end)
   end
 end
 
--- The quick way among several policies (several.lua): the packed windows with the units more, and as they are to stand
--- in their keys those that are too large for that.
+-- For multi_policy.lua: the packed windows after the calls as numbers, and the other windows as
+-- values; nil if the general path must decide.
 local function fixed_window_next_states(context, at, values, count, costs)
   local COUNTS = 8192
   local tonumber, windows = tonumber, {}
@@ -35,14 +37,14 @@ local function fixed_window_next_states(context, at, values, count, costs)
   return after, windows, 16
 end
 
--- One call on each key: what the twin's functions do, without their calls and tables, for a key whose window
--- is open and has room for the cost.
+-- One take on each key of one policy. Decides as the twin does, without its function calls and
+-- tables, for keys whose window is open and has room. The general path decides the others.
 local function fixed_window_take(context, at, first, last, costs)
   local COUNTS = 8192
   local names, call, tonumber = KEYS, redis.pcall, tonumber
   local after, min_window, past_window, max_count, limit, latest_end = window_bounds(context, at)
   local values = redis.call('MGET', unpack(names, first, last))
-  -- Those that are not told yet.
+  -- The windows that are not in the reply yet.
   local windows, count, group = {}, 0
   for key = first, last + 1 do
     local window, cost = tonumber(values[key - first + 1]), costs and costs[key - first + 1] or 1
@@ -61,7 +63,7 @@ local function fixed_window_take(context, at, first, last, costs)
     else
       if count > 0 then
         context.outcome_count = context.outcome_count + count
-        -- Each in one double, which is negative.
+        -- Each packed window is one negative double.
         context.states[#context.states + 1] = struct.pack('>' .. string.rep('d', count), unpack(windows, 1, count))
         count = 0
       end

@@ -1,14 +1,16 @@
--- The twin of src/algorithm/fixed_window.rs and of src/algorithm/calendar_window.rs.
+-- The twin of src/algorithm/fixed_window.rs and src/algorithm/calendar_window.rs.
 --
--- A value is the window's end and its count. Where both fit, it is one integer,
--- (end - EPOCH) * 8192 + count, which INCR moves on; otherwise it is two doubles. Ends are in
--- milliseconds. From the Unix epoch, end * 8192 would pass 2^53 and lose the count's last bit; from 2020
--- it fits until 2054.
+-- A value is the window's end, in milliseconds, and its count. If both fit, the value is packed
+-- into one integer, (end - EPOCH) * 8192 + count, so that INCR can charge it. Otherwise it is two
+-- doubles. EPOCH is 2020, so that packed values fit until 2054; from the Unix epoch, end * 8192
+-- would pass 2^53 and lose the last bit of the count.
 --
--- A policy is the limit, the window in microseconds, and 1 if a refused call uses up the window. That of a
--- calendar has 0 for its window; then follow its horizon in microseconds, and BOUNDARIES of its boundaries around
--- the time, in milliseconds. A state's two numbers are the window's end and its count; the quick ways
--- tell a packed window as one number, which they make negative.
+-- A policy is the limit, the window in microseconds, and 1 if a refused call uses up the window. A
+-- calendar has 0 as its window, followed by its horizon in microseconds and the eight window
+-- boundaries around the time, in milliseconds.
+--
+-- A state in the reply is the window's end and its count. Fast paths report a packed window as one
+-- number, negated.
 
 local function fixed_window(context, source, at)
   local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
@@ -18,21 +20,22 @@ local function fixed_window(context, source, at)
   local limit, counts_refused, new_end, latest_end, after = window_numbers(now, source, at)
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
-  -- By key: the window. Nil is a value that cannot be read.
+  -- By key: the window; nil if the value cannot be read.
   local ends, counts = {}, {}
   -- By key: whether there is a value, and whether it is packed.
   local stored, packed = {}, {}
-  -- By key: the units that are added to the window that is stored.
+  -- By key: the units added to the stored window.
   local added = {}
 
-  -- A window that ends later than any can now was written by a longer window, or the clock has stepped back: its end
-  -- moves to that of a window opened now, and its count stays.
+  -- Sets the window of a key. A window that ends later than any window can end now was written by a
+  -- longer window, or before the clock stepped back. It gets the end of a window opened now, and
+  -- keeps its count.
   local function set_window(key, window_end, count)
     if window_end > latest_end then
       window_end = new_end
       mark_dirty(key, 2)
     end
-    -- A window from which all has been given back is none.
+    -- A window with a count of 0, after refunds, counts as no window.
     ends[key], counts[key] = count > 0 and window_end or 0, count
   end
 
@@ -42,7 +45,7 @@ local function fixed_window(context, source, at)
       return
     end
     stored[key] = true
-    -- A packed end later than the first day of 2020 has 12 digits or more.
+    -- A packed end after the first day of 2020 has 12 digits or more.
     local number = #value >= 12 and #value <= 16 and tonumber(value)
     if number and number >= 0 and number % 1 == 0 then
       local count = number % COUNTS
@@ -92,7 +95,7 @@ local function fixed_window(context, source, at)
     end
   end
 
-  -- The window is the same if it ends when the decision said that it would.
+  -- The window is the one that was charged if its end is the decision's reset time.
   local function refund(key, units, _, reset_at)
     if ends[key] * 1000 <= now or ends[key] ~= math.floor(reset_at / 1000) then
       return 0
@@ -128,7 +131,7 @@ local function fixed_window(context, source, at)
     local is_packable = count < COUNTS and end_since_epoch > 86400000 and end_since_epoch < SPAN
     local value = is_packable and string.format('%.0f', end_since_epoch * COUNTS + count)
       or struct.pack('>dd', window_end, count)
-    -- One millisecond more: Redis's clock for expiry may lag behind this script's.
+    -- One more millisecond, because Redis's clock for expiry may be behind the script's.
     local ttl = window_end - math.floor(now / 1000) + 1
     return write_string(context, key, write_modes[key], value, ttl)
   end

@@ -1,10 +1,12 @@
--- The quick way of windows of which most are expected to be open and to have room: see fixed_window.lua.
+-- Optimistic fast path for fixed windows: increments each window without reading it first, and
+-- undoes the increment of a window that was closed or full. Used when most windows are expected to
+-- be open and to have room. general.lua describes the value and the policy.
 
--- Takes a unit of each window without a look, up to the first that turns out not to be open or to have no room: answers
--- with what that has become.
+-- Increments the windows in turn. Stops at the first window that was closed or full, and returns
+-- its value after the increment.
 --
--- For a key that cannot be counted on Redis answers with a table, whose arithmetic is an error here: to ask of each
--- answer whether it is a number would be 5 % of Redis's work.
+-- For a key that INCR cannot increment, Redis returns a table, and the arithmetic on it raises an
+-- error. A type check of each reply instead would cost 5 % of Redis's work.
 local function increment_all(first, last, windows, min_window, past_window, max_count)
   local COUNTS = 8192
   local names, call, count = KEYS, redis.pcall, 0
@@ -19,8 +21,7 @@ local function increment_all(first, last, windows, min_window, past_window, max_
   end
 end
 
--- The same where most windows are expected to be open and to have room: the unit is taken without a look, and given back
--- if it was not so.
+-- One take of one unit on each key. The general path decides the keys whose increment it undoes.
 local function fixed_window_take_optimistic(context, at, first, last)
   local after, min_window, past_window, max_count = window_bounds(context, at)
   local key, group = first
@@ -30,7 +31,7 @@ local function fixed_window_take_optimistic(context, at, first, last)
     local count = #windows
     if count > 0 then
       key, context.outcome_count = key + count, context.outcome_count + count
-      -- Each in one double, which is negative.
+      -- Each packed window is one negative double.
       context.states[#context.states + 1] = struct.pack('>' .. string.rep('d', count), unpack(windows))
     end
     if key <= last then

@@ -1,5 +1,8 @@
--- The limit, whether refused calls count, the end of a window that opens now, the latest that a window can have now,
--- and where the request goes on. If none of a calendar's windows is open now, no window opens.
+-- Decoding of a fixed-window policy, for the fast paths and the general path.
+
+-- The limit, whether refused calls count, the end of a window opened now, the latest end that a
+-- window can have now, and the position after the policy. If no calendar window is open now, the
+-- end of a new window is nil.
 local function window_numbers(now, source, at)
   local limit, window, counts_refused, after = struct.unpack('>ddd', source, at)
   if window > 0 then
@@ -19,8 +22,9 @@ local function window_numbers(now, source, at)
   return limit, counts_refused, new_end, math.floor((now + numbers[1]) / 1000), numbers[10]
 end
 
--- What a packed window that is open and has had a unit taken is at least, one that ends too late, and the most units
--- that it may have; the limit, and the latest end of a window that is not packed.
+-- Bounds for packed windows. Returns the position after the policy, the smallest value of an open
+-- window, the smallest value that ends too late, the largest count, the limit, and the latest end
+-- of a window that is not packed.
 local function window_bounds(context, at)
   local EPOCH, COUNTS = 1577836800000, 8192
   local limit, _, new_end, latest_end, after = window_numbers(context.now, context.request, at)

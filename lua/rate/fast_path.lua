@@ -1,13 +1,13 @@
--- The quick way of rates: see rate.lua.
+-- Fast path for rates. general.lua describes the value and the policy.
 
--- What the twin's functions do, without their calls and tables, for a key that has a value of
--- this policy's and room for the cost. Nothing of it but the arrival changes then.
+-- Decides as the twin does, without its function calls and tables, for keys with a value of this
+-- policy and room for the cost. Such a call changes only the arrival.
 local function rate_next_states(context, at, values, count, costs)
   local pack, unpack_struct, now, states = struct.pack, struct.unpack, context.now, {}
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, full_part, ttl_step, after =
     unpack_struct('>dddddddddd', context.request, at)
-  -- How far ahead a call can put an arrival without owing units; how long a value is; and up to which arrival it may be
-  -- that of a key as if never seen.
+  -- The latest arrival without debt, the length of a value, and the latest arrival of a key that
+  -- may be fresh.
   local max_micros, max_part, value_size, max_fresh = now + full_micros, full_part, 40, -1
   if capacity < burst then
     max_micros, max_part = time_of(capacity, unit_micros, unit_part, units)
@@ -16,13 +16,13 @@ local function rate_next_states(context, at, values, count, costs)
   if initial < capacity then
     value_size, max_fresh = 41, math.max(now - 86400000000, -1)
   end
-  -- The step of the TTL in which the arrival before was: most are in the same.
+  -- The TTL step of the previous key's arrival. Most arrivals are in the same step.
   local step, next_step = 0, 0
   local cost_micros, cost_part = unit_micros, unit_part
   for index = 1, count do
     local value = values[index]
     if costs then
-      -- What is above the burst is never admitted.
+      -- A cost above the burst is never admitted.
       value = costs[index] <= burst and value
       cost_micros, cost_part = time_of(costs[index], unit_micros, unit_part, units)
     end

@@ -1,14 +1,19 @@
 -- The twin of src/algorithm/rate/mod.rs: GCRA, the token bucket and the leaky bucket.
 --
--- A value is five doubles: the arrival (whole microseconds, and a part in N'-ths of one), and the
--- numbers it was written with (P', N', burst). All are whole and below 2^53; times are added with
--- a carry, and what divides here divides whole numbers below 2^53, where rounding down is exact.
--- One byte more marks a value that lingers: its key is known for a day after it is full. If a slot was booked, the latest
--- of them stands before that byte, which there is always then.
+-- A value is five doubles: the arrival (whole microseconds, and N'-ths of one), and the numbers
+-- with which it was written (P', N', burst). If a slot is booked, the latest slot follows as a
+-- sixth double. A byte marks a value that lingers: its key is kept for a day after the bucket is
+-- full. The byte is 'l', or after a slot 'B' if the value lingers and 'b' if it does not.
 --
--- A policy is P', N', burst, the capacity (burst less the debt), the units at first, one unit's time, the
--- time to full, and how far TTLs reach. A state's two numbers are the arrival's; those of one in other numbers
--- are P', N', burst, 1 if it lingers, and the latest slot that was booked.
+-- A policy is P', N', burst, the capacity (burst less the debt), the initial units, the time of one
+-- unit, the time to full, and the TTL step. Times are two doubles, whole microseconds and N'-ths;
+-- the TTL step is one.
+--
+-- A state in the reply is the arrival. If its numbers differ from the policy's or a slot is booked,
+-- P', N', burst, 1 if it lingers, and the latest slot follow in the further doubles.
+--
+-- All numbers are whole and below 2^53. Times are added with a carry. Division rounds down exactly,
+-- because both operands are whole and below 2^53.
 
 local function rate(context, source, at)
   local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
@@ -17,24 +22,24 @@ local function rate(context, source, at)
   local now, pack, unpack_struct = context.now, struct.pack, struct.unpack
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, horizon_part, ttl_step, after =
     unpack_struct('>dddddddddd', source, at)
-  -- The numbers as they stand in a value, and its length.
+  -- The policy's numbers as a value has them, and the length of a value.
   local numbers = string.sub(source, at, at + 23)
   local lingers = initial < capacity
   local value_length = lingers and 41 or 40
-  -- As far ahead as this policy can put an arrival.
+  -- The latest arrival that this policy can write.
   local horizon_micros = now + full_micros
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
-  -- By key: the arrival. Nil is a value that cannot be read.
+  -- By key: the arrival; nil if the value cannot be read.
   local micros, parts = {}, {}
-  -- By key: whether there is a value; the numbers that the arrival is counted in, where they are not this policy's, or
-  -- where a slot is booked.
+  -- By key: the value, if there is one; the numbers of the state, if they differ from the policy's
+  -- or a slot is booked.
   local stored, other_numbers = {}, {}
-  -- What the call that was admitted last leaves.
+  -- The arrival after the last admitted call.
   local next_micros, next_part
 
-  -- Units not yet drained of an arrival ahead of a time, rounded up: a long division in binary, whose
-  -- steps are times of 2^k units.
+  -- The units of an arrival that have not drained at a time, rounded up. This is a binary long
+  -- division; its divisors are the times of 2^k units.
   local function units_used(arrival_micros, arrival_part, other, as_of)
     local left_micros, left_part = arrival_micros - as_of, arrival_part
     if left_micros < 0 or (left_micros == 0 and left_part == 0) then
@@ -67,7 +72,7 @@ local function rate(context, source, at)
     return used
   end
 
-  -- Reads a state in other numbers, or refuses what is none.
+  -- Decodes a state with other numbers. The key stays unreadable if they are invalid.
   local function decode_other(key, m, part, text, is_lingering, booked_until)
     local p, n, b = unpack_struct('>ddd', text)
     if not (
@@ -91,7 +96,7 @@ local function rate(context, source, at)
     end
     horizon_m = math.max(now, booked_until) + horizon_m
     if is_left or m > horizon_m or (m == horizon_m and part > horizon_p) then
-      -- Left by a clock that has stepped back: as fully used now.
+      -- The clock has stepped back: the bucket is fully used now.
       m, part = horizon_m, horizon_p
       mark_dirty(key, 2)
     end
@@ -125,8 +130,9 @@ local function rate(context, source, at)
     end
   end
 
-  -- Sees to it that a key of a bucket that begins low is known for a day after it is full: if it was never seen, it
-  -- begins; if the value is of a policy that begins full, it is kept longer.
+  -- Makes sure that the key of a bucket that begins low is kept for a day after the bucket is full.
+  -- A fresh key gets the initial state. A value of a policy that begins full is marked as
+  -- lingering.
   local function normalize(key)
     local other = other_numbers[key]
     local full_at = micros[key] + (parts[key] > 0 and 1 or 0)
@@ -144,7 +150,7 @@ local function rate(context, source, at)
     end
   end
 
-  -- As of now; or as of a slot that is booked, when the key has been met already.
+  -- The outcome now, or at a booked slot. Before a slot is given, the key must be normalized.
   local function outcome_of(key, cost, slot)
     local as_of = slot or now
     if not micros[key] then
@@ -175,7 +181,7 @@ local function rate(context, source, at)
         m, part = as_of, 0
       end
       if capacity < burst then
-        -- There is a debt: a whole unit must be left before it is used.
+        -- The policy allows debt: before the call, at least one whole unit must remain.
         local unit_m, unit_p = m + unit_micros, part + unit_part
         if unit_p >= units then
           unit_m, unit_p = unit_m + 1, unit_p - units
@@ -205,8 +211,8 @@ local function rate(context, source, at)
     if not stored[key] then
       mark_dirty(key, 3)
     elseif other_numbers[key] or m - m % ttl_step ~= old - old % ttl_step then
-      -- A TTL reaches to the second next multiple of ttl_step after the arrival, so that it need not be set
-      -- anew until the arrival passes a multiple, and never ends early.
+      -- A TTL reaches to the second next multiple of `ttl_step` after the arrival. So it never ends
+      -- early, and it changes only when the arrival passes a multiple.
       mark_dirty(key, 2)
     else
       mark_dirty(key, 1)
@@ -218,7 +224,8 @@ local function rate(context, source, at)
     local other = other_numbers[key]
     local drained_at = reset_at - (lingers and DAY or 0)
     if drained_at <= now or (other and other.booked_until > now) then
-      -- The call's units have drained; or those who wait have their slots already, which nothing may come between.
+      -- The call's units have drained, or a slot is booked. Calls that wait have their slots
+      -- already, and a refund must not admit another call before them.
       return 0
     end
     local q, r, n = (period - period % units) / units, period % units, units
@@ -233,7 +240,7 @@ local function rate(context, source, at)
     end
     local refunded_micros, refunded_part = time_of(refunded, q, r, n)
     if refunded_micros >= drained_at - now then
-      -- The last of them have drained in part.
+      -- The last of the units have drained in part.
       refunded_micros, refunded_part = drained_at - now, 0
     end
     m, part = m - refunded_micros, part - refunded_part
@@ -269,22 +276,22 @@ local function rate(context, source, at)
       mark_byte = 'l'
     end
     local value = pack('>dd', m, parts[key]) .. (other and other.numbers or numbers) .. booked_until .. mark_byte
-    -- The step follows from the numbers in the value, not from those of the policy that writes it: a policy with the
-    -- numbers in the value takes the TTL for one of its own step, and leaves it as it is.
+    -- The step follows from the numbers in the value, not from those of the policy that writes it.
+    -- A policy with the numbers in the value keeps the TTL, and assumes its own step for it.
     local step = other and math.max(time_of(other.burst, other.q, other.r, other.units), MIN_TTL_STEP) or ttl_step
     local expires_at = m - m % step + 2 * step + (is_lingering and DAY or 0)
     return write_string(context, key, write_modes[key], value, math.ceil((expires_at - now) / 1000))
   end
 
-  -- What booking ahead takes (src/algorithm/rate/scheduled.rs), of keys that have been met.
+  -- Functions for booking (src/algorithm/rate/scheduled.rs). The keys must be normalized.
   local function booking_functions()
-    -- The first microsecond at which a cost would be admitted that is refused now.
+    -- The first microsecond at which a refused cost would be admitted.
     local function slot(key, cost)
       local other, m, part = other_numbers[key], micros[key], parts[key]
       local room = math.min(burst - cost, capacity - 1)
       local fits_at = now
       if not other or room < other.burst then
-        -- Otherwise it would fit, but for those who wait.
+        -- Otherwise the cost fits, and only the booked slots delay it.
         local q, r, n = unit_micros, unit_part, units
         if other then
           q, r, n = other.q, other.r, other.units
@@ -295,8 +302,8 @@ local function rate(context, source, at)
       return math.max(now, fits_at, other and other.booked_until or 0)
     end
 
-    -- A state in full: the arrival's two numbers, P', N', burst, 1 if it lingers, and the latest slot. What has
-    -- drained is none: Redis may have dropped it, or not.
+    -- The full state: the arrival, P', N', burst, 1 if it lingers, and the latest slot. A drained
+    -- state is encoded as fresh, because Redis may or may not have dropped it.
     local function encode_full_state(key)
       local m, part, other, is_lingering = micros[key], parts[key], other_numbers[key], lingers
       if other then
@@ -329,7 +336,7 @@ local function rate(context, source, at)
         micros[key], parts[key], other_numbers[key] = 0, 0, nil
       end
       mark_rewrite(key)
-      -- The clock may have stepped back since it was booked.
+      -- Repairs the state if the clock has stepped back since the booking.
       outcome_of(key, 1)
     end
 

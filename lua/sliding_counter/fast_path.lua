@@ -1,7 +1,7 @@
--- The quick way of sliding counters: see sliding_counter.lua.
+-- Fast path for sliding counters. general.lua describes the value and the policy.
 
--- What the twin's functions do, without their calls and tables, for a key whose value is of the
--- window that is open and has room for the cost.
+-- Decides as the twin does, without its function calls and tables, for keys whose value is of the
+-- open window and has room for the cost.
 local function sliding_counter_next_states(context, at, values, count, costs)
   local pack, unpack_struct, states = struct.pack, struct.unpack, {}
   local now_ms = (context.now - context.now % 1000) / 1000
@@ -26,7 +26,7 @@ local function sliding_counter_next_states(context, at, values, count, costs)
             used = used + 1
           end
         end
-        -- That it has room says, too, that the product was exact.
+        -- If the call fits, the product was exact.
         if used <= limit then
           states[index] = pack('>ddd', window_end, with_cost, previous)
         end

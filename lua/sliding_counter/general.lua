@@ -1,26 +1,28 @@
 -- The twin of src/algorithm/sliding_counter.rs.
 --
--- A value is four doubles: the end of a window of the epoch's grid, the units admitted in it, those
--- admitted in the window before, and the length of both windows. Times are in milliseconds. All are whole;
--- a count times the length is below 2^53, and what divides here divides such a product.
+-- A value is four doubles: the end of a window of the epoch's grid, the units admitted in it, the
+-- units admitted in the previous window, and the length of both windows. Times are in milliseconds.
+-- All numbers are whole. A count times the length is below 2^53, so division of the product is
+-- exact.
 --
--- A policy is the limit and the window's length. A state's three numbers are the first three of a value.
+-- A policy is the limit and the window's length. A state in the reply is the first three numbers of
+-- the value; the length follows in the further doubles if it differs from the policy's.
 
 local function sliding_counter(context, source, at)
-  local LIMIT, MAX_LENGTH = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds
+  local LIMIT, MAX_LENGTH = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds in milliseconds
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
     context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local pack, unpack_struct = struct.pack, struct.unpack
-  -- Nothing changes between whole milliseconds.
+  -- States change only at whole milliseconds.
   local now_ms = (context.now - context.now % 1000) / 1000
   local limit, window, after = unpack_struct('>dd', source, at)
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
-  -- By key: the state, and its window's length. Nil is a value that cannot be read.
+  -- By key: the state, and its window's length; nil if the value cannot be read.
   local ends, current_units, previous_units, lengths = {}, {}, {}, {}
-  -- By key: whether there is a value.
+  -- By key: the value, if there is one.
   local stored = {}
-  -- What the call that was admitted last leaves, and how it is to be written.
+  -- The state after the last admitted call, and its write mode.
   local next_end, next_current, next_previous, next_write_mode
 
   local function read(key, value)
@@ -41,8 +43,7 @@ local function sliding_counter(context, source, at)
       return
     end
     if window_end > now_ms + 2 * length then
-      -- Left by a clock that has stepped back: as fully used in the window that is open, as far as a value
-      -- can count.
+      -- The clock has stepped back: the open window is fully used, as far as a value can count.
       local max_product = LIMIT - 1
       local full_count = math.min(limit, (max_product - max_product % length) / length)
       window_end, current, previous = end_of_window(now_ms, length), math.max(current, full_count), 0
@@ -92,7 +93,7 @@ local function sliding_counter(context, source, at)
     mark_dirty(key, next_write_mode)
   end
 
-  -- Only what was taken in the window that is open comes back.
+  -- Only units that were taken in the open window are refunded.
   local function refund(key, units, at)
     local window_end, length = ends[key], lengths[key]
     local at_ms = (at - at % 1000) / 1000
@@ -122,15 +123,15 @@ local function sliding_counter(context, source, at)
     local window_end, length = ends[key], lengths[key]
     local state = pack('>ddd', window_end, current_units[key], previous_units[key])
     if write_modes[key] == 1 and not context.key_metadata[key] then
-      -- The window is the same, and so is the TTL.
+      -- The window is unchanged, and so is the TTL.
       local reply = redis.pcall('SETRANGE', KEYS[key], '0', state)
       if reply ~= 32 then
         return reply
       end
       return
     end
-    -- What was admitted counts until the end of the next window. One millisecond more: Redis's clock for
-    -- expiry may lag behind this script's.
+    -- Admitted units count until the end of the next window. One more millisecond, because Redis's
+    -- clock for expiry may be behind the script's.
     return write_string(context, key, write_modes[key], state .. pack('>d', length), window_end + length - now_ms + 1)
   end
 

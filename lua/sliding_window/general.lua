@@ -1,18 +1,22 @@
 -- The twin of src/algorithm/sliding_window.rs, for both layouts of the buckets.
 --
--- A bucket is `width` long; an entry is its end and the units admitted in it. With the entries a key holds
--- when it settles under the numbers that wrote it last: from then on it counts for nobody.
+-- A bucket is `width` microseconds long. An entry is a bucket's end and the units admitted in it. A
+-- key also stores its reset time, under the numbers that wrote it last. From then on no entry
+-- counts.
 --
--- A policy is the limit, the width and the span of all buckets. Of a state is told: the limit, the largest
--- cost that fits, the first time at which a refused cost fits, and when the key settles.
+-- A policy is the limit, the width, and the span of all buckets. A state in the reply is the limit,
+-- the largest cost that fits, the first time at which a refused cost fits, and the reset time.
+--
+-- A layout (list.lua, hash.lua) receives the window's tables, and returns four functions:
+--
+-- read(key)         returns the newest entry's end, the units that count, and the reset time; 0 for
+--                   each if the key is missing, and nil if it cannot be read
+-- end_with(key, n)  returns the end of the stored entry with whose expiry at least n of the stored
+--                   units no longer count, or nil if that cannot be read
+-- write(key)        writes the changes of the calls and the metadata; returns a command's reply
+-- refund_entry(key, units, entry_end)
+--                   removes units from an entry that has been written, and returns their number
 
--- A layout (sliding_window_list.lua, sliding_window_hash.lua) is given the window, and brings three functions:
---   read(key)         the newest entry's end, the units that count, when the key settles; 0 for what is not
---                     there, and nothing if the key cannot be read
---   end_with(key, n)  the end of the stored entry with which at least n of the stored units cease to count, if
---                     that can be read
---   write(key)        writes what the calls changed, and what stands behind the state; answers as a command does
---   give_back(key, units, entry_end)  takes units from a stored entry, which must be written already, and tells how many
 local function sliding_window(context, source, at, layout)
   local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
     context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
@@ -20,13 +24,14 @@ local function sliding_window(context, source, at, layout)
   local current_end, horizon, max_end = bucket_of(context.now, width, span)
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
-  -- By key: the newest entry's end, when the key settles, and the units that count; as read, and as the calls
-  -- left them. Nil is a key that cannot be read.
+  -- By key: the newest entry's end, the reset time, and the units that count, as read and after the
+  -- calls; nil if the key cannot be read.
   local old_newest, old_reset_times, old_used = {}, {}, {}
   local newest, reset_times, used = {}, {}, {}
-  -- By key: the units added to the newest entry; whether it is a new one; whether it replaces all others.
+  -- By key: the units added to the newest entry, whether that entry is new, and whether it replaces
+  -- all others.
   local added, new_entries, rebased = {}, {}, {}
-  -- By key: what stands behind the state.
+  -- By key: the encoded metadata after the state.
   local suffixes = {}
   local read_layout, end_with, write_layout, refund_entry = layout({
     now = context.now, horizon = horizon, newest = newest, reset_times = reset_times, used = used,
@@ -47,7 +52,8 @@ local function sliding_window(context, source, at, layout)
     end
     old_newest[key], old_used[key], old_reset_times[key] = entry_end, units, reset_at
     if entry_end > max_end then
-      -- A clock step, or a version with much wider buckets, has left it: all that counts moves into the bucket of now.
+      -- Written before a clock step, or by a version with much wider buckets: all units that count
+      -- move into the current bucket.
       entry_end, reset_at = current_end, current_end + span
       rebased[key] = true
       mark_dirty(key, 2)
@@ -80,10 +86,10 @@ local function sliding_window(context, source, at, layout)
     mark_dirty(key, 1)
   end
 
-  -- The first time at which a cost that was refused would be admitted.
+  -- The first time at which a refused cost would be admitted.
   local function retry_at(key, cost)
     local units, entry_end = used[key] - limit + cost, newest[key]
-    -- What the calls before have added is in the newest entry.
+    -- Units that earlier calls of this script added are in the newest entry.
     if not rebased[key] and units <= old_used[key] then
       entry_end = end_with(key, units) or entry_end
     end
@@ -96,7 +102,7 @@ local function sliding_window(context, source, at, layout)
     return struct.pack('>dddd', limit, remaining, retry, reset_times[key] or 0)
   end
 
-  -- What was taken in a bucket comes back as long as that counts.
+  -- Units are refunded as long as their bucket counts.
   local function refund(key, units, at)
     local entry_end = bucket_of(at, width, span)
     if entry_end <= horizon or context.now >= reset_times[key] then
@@ -122,7 +128,7 @@ local function sliding_window(context, source, at, layout)
     then
       local ttl = math.max(math.ceil((retained_until - context.now) / 1000), metadata_ttl(context, key))
       if ttl <= 0 then
-        -- The key is as if never used.
+        -- The key is fresh.
         reply = redis.pcall('UNLINK', KEYS[key])
       else
         ttl = string.format('%.0f', ttl)

@@ -1,16 +1,17 @@
 -- The sliding window's buckets as a hash.
 --
--- A field is the end of a bucket in decimal digits, its value the units admitted in it; the field 'settles' says
--- when the key settles. A call reads all of them.
+-- A field is a bucket's end in decimal digits, and its value is the units admitted in the bucket.
+-- The field 'settles' has the reset time. The field 'extras' has the key metadata. A call reads all
+-- fields.
 
 local function sliding_window_hash(context, source, at)
   local RESET_AT_FIELD, METADATA_FIELD = 'settles', 'extras'
   return sliding_window(context, source, at, function(window)
-    -- By key: what the hash holds, a field behind the other, each with its value; the fields of the entries that do
-    -- not count; and the units of the newest.
+    -- By key: fields and values in turn, as HGETALL returns them; the fields of the entries that do
+    -- not count; the units of the newest entry.
     local contents, expired_fields, newest_units = {}, {}, {}
 
-    -- The fields of all entries but the given one.
+    -- The fields of all entries except `kept_field`.
     local function fields_but(key, kept_field)
       local values, fields = contents[key], {}
       for index = 1, #values, 2 do
@@ -86,8 +87,8 @@ local function sliding_window_hash(context, source, at)
       end
     end
 
-    -- Where Redis is short of memory it refuses what may add to a hash, but nothing once something is written: so what
-    -- is dropped goes last.
+    -- HDEL comes last: a Redis that is short of memory refuses commands that may add to a hash, but
+    -- only until the script has written something.
     local function write(key)
       local fields, units = expired_fields[key] or {}, window.added[key]
       if context.key_metadata[key] then

@@ -1,25 +1,33 @@
 -- The sliding window's buckets as a list.
 --
--- An element is an entry, oldest first: the bucket's end; the running total of units before and after it; when
--- the key settles; and how many elements at the head are gone. The last two are so of the newest. What counts is
--- the newest's total less that before the oldest that counts: two elements tell, and a call that adds to the
--- newest writes one, however many buckets there are. Elements are found by their place, never by their value.
+-- An element is an entry, oldest first: four doubles and a two-byte number, then the key metadata
+-- in the newest element.
 --
--- What has expired stays until a call is admitted; from then on it is gone, and DROP_EVERY elements are dropped at
--- once. The first element that counts, and the one with which enough units cease to count, are searched for by
--- halving.
+-- double     the bucket's end
+-- double     the running total of units before the bucket
+-- double     the running total after it
+-- double     the reset time; valid in the newest element
+-- two bytes  the number of expired elements at the head; valid in the newest element
+--
+-- The units that count are the newest element's total less the total before the oldest element that
+-- counts. So a call reads two elements, and a call that adds to the newest entry writes one,
+-- however many buckets there are. Elements are found by their position, never by their value.
+--
+-- Expired elements stay until a call is admitted. From then on no version counts them, and they are
+-- dropped once there are DROP_EVERY of them. The first element that counts, and the element with
+-- whose expiry enough units no longer count, are found by binary search.
 
 local function sliding_window_list(context, source, at)
   local ELEMENT, ELEMENT_SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
   local call, pack, unpack_struct = redis.pcall, struct.pack, struct.unpack
   return sliding_window(context, source, at, function(window)
-    -- By key: the places and the numbers of what was read. `gone` elements at the head do not count; nil if none of
-    -- the list does.
+    -- By key: the positions and numbers of the elements that were read. `expired_counts` elements
+    -- at the head do not count; nil if no element counts.
     local expired_counts = {}
     local first_end, first_before, first_after = {}, {}, {}
     local last_before, last_after, last_expired = {}, {}, {}
 
-    -- The element at a place, if there is one that can be read.
+    -- The element at a position; nil if there is none or it cannot be read.
     local function decode_element(key, position)
       local value = call('LINDEX', KEYS[key], tostring(position))
       if type(value) ~= 'string' or #value < ELEMENT_SIZE then
@@ -39,13 +47,14 @@ local function sliding_window_list(context, source, at)
       end
     end
 
-    -- The newest element, with what stands behind the state.
+    -- Encodes the newest element with the metadata.
     local function encode_newest(key, entry_end, before, after, reset_at, expired)
       return pack(ELEMENT, entry_end, before, after, reset_at, expired) .. encode_metadata(context, key)
     end
 
-    -- The first element behind a place that ends later than a time and has a total no less than the given: the
-    -- newest has, and those before the first have not. In growing steps, and then by halving.
+    -- The first element after position `low` that ends later than `after_time` and has a total of
+    -- at least `min_total`. The newest element does, and elements before the first do not. The
+    -- search steps double, then halve.
     local function find_after(key, low, after_time, min_total)
       local high, step = low + 1, 1
       local found_end, found_before, found_after
@@ -103,12 +112,12 @@ local function sliding_window_list(context, source, at)
       return entry_end
     end
 
-    -- Drops all elements but so many.
+    -- Drops all but the last `count` elements.
     local function keep_last(key, count)
       return call('LTRIM', KEYS[key], -count, '-1')
     end
 
-    -- Writes what counts anew, with totals from 0 on. It happens once in 2^53 units.
+    -- Writes the elements that count again, with totals from 0. This happens once in 2^53 units.
     local function rebase_totals(key)
       local values = call('LRANGE', KEYS[key], tostring(expired_counts[key]), '-1')
       local base, total = first_before[key], last_after[key] - first_before[key] + window.added[key]
@@ -127,18 +136,19 @@ local function sliding_window_list(context, source, at)
       return type(reply) == 'table' and reply or keep_last(key, #values)
     end
 
-    -- Where Redis is short of memory it refuses what may add to a list, but nothing once something is written: so
-    -- what is dropped goes last.
+    -- LTRIM comes last: a Redis that is short of memory refuses commands that may add to a list,
+    -- but only until the script has written something.
     local function write(key)
       if window.added[key] == 0 and not window.rebased[key] and window.old_newest[key] > 0 then
-        -- Nothing has been charged: what does not count now may count again, under other numbers.
+        -- Nothing was charged. Expired elements stay, because they may count again under other
+        -- numbers.
         local newest_end, reset_at = window.old_newest[key], window.old_reset_times[key]
         local value = encode_newest(key, newest_end, last_before[key], last_after[key], reset_at, last_expired[key])
         return call('LSET', KEYS[key], '-1', value)
       end
       local position = expired_counts[key]
       if window.rebased[key] or not position then
-        -- Without any entry, what stands behind the state has one that counts for nobody.
+        -- Without an entry, the metadata is stored in an element that never counts.
         local entry_end, reset_at = math.max(window.newest[key], 1), math.max(window.reset_times[key], 1)
         local value = encode_newest(key, entry_end, 0, window.used[key], reset_at, 0)
         local reply = call('RPUSH', KEYS[key], value)
@@ -168,7 +178,7 @@ local function sliding_window_list(context, source, at)
       return call('LTRIM', KEYS[key], tostring(position), '-1')
     end
 
-    -- All totals from there on are less by the units.
+    -- Lowers all totals from this entry on by the refunded units.
     local function refund_entry(key, units, entry_end)
       local position, found_end, before, after = find_after(key, expired_counts[key] - 1, entry_end - 1, 0)
       if found_end ~= entry_end then

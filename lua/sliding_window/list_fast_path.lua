@@ -1,14 +1,15 @@
--- The quick way of sliding windows in lists: see sliding_window_list.lua.
+-- Fast path for sliding windows in lists. list.lua describes the value, general.lua the policy.
 
--- One call on each key: what the twin's functions do, where there is room for its cost and nothing changes but what this
--- writes, with one look at the oldest entry, or at four where a bucket opens, since some have then mostly expired.
+-- One take on each key. Decides as the twin does if there is room for the cost and the call only
+-- changes or adds the newest element. Reads one old element, or four if the call opens a bucket,
+-- because some have usually expired then.
 local function sliding_window_list_take(context, at, first, last, costs)
   local ELEMENT, ELEMENT_SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
   local call, pack, unpack_struct, retain_until = redis.pcall, struct.pack, struct.unpack, retain_until
   local limit, width, span, after_policy = unpack_struct('>ddd', context.request, at)
   local current_end, horizon, max_end = bucket_of(context.now, width, span)
 
-  -- Places as text, made once: a number among the words of a command would be printed with 17 digits.
+  -- Positions as text, made once: Redis would print a number argument with 17 digits.
   local position_texts = {}
   local function text_of(position)
     local text = position_texts[position] or tostring(position)
@@ -16,7 +17,7 @@ local function sliding_window_list_take(context, at, first, last, costs)
     return text
   end
 
-  -- The state that the call leaves; nothing if it is not as simple as that.
+  -- The state after the call; nil if the general path must decide.
   local function take_from(name, cost)
     local value = call('LINDEX', name, '-1')
     if not value or #value ~= ELEMENT_SIZE then

@@ -1,7 +1,8 @@
--- The quick way of buckets that are refilled at intervals: see token_bucket_interval.lua.
+-- Fast path for token buckets that are refilled at intervals. general.lua describes the value and
+-- the policy.
 
--- What the twin's functions do, without their tables, for a key that has a value of this
--- policy's, is not full and has room for the cost. Nothing of it but the anchor and the units used changes then.
+-- Decides as the twin does, without its tables, for keys with a value of this policy that are not
+-- full and have room for the cost. Such a call changes only the anchor and the used units.
 local function token_bucket_interval_next_states(context, at, values, count, costs)
   local pack, unpack_struct, find = struct.pack, struct.unpack, string.find
   local now, states = context.now, {}

@@ -1,12 +1,15 @@
 -- The twin of src/algorithm/token_bucket_interval.rs: the token bucket refilled at intervals.
 --
--- A value is five doubles: the anchor (in microseconds), the units used, and the numbers it was written with
--- (every, tokens, and the most units that may be used). All are whole and below 2^53. One byte more marks a
--- value that lingers: its key is known for a day after it is full.
+-- A value is five doubles: the anchor (in microseconds), the used units, and the numbers with which
+-- it was written (every, tokens, and the most units that may be used). All are whole and below
+-- 2^53. One more byte, 'l', marks a value that lingers: its key is kept for a day after the bucket
+-- is full.
 --
--- A policy is those three numbers, the capacity (the most less the debt), the units at first, and how far
--- TTLs reach. A state's two numbers are the anchor and the units used; those of one in other numbers are
--- every, tokens, most, and 1 if it lingers.
+-- A policy is those three numbers, the capacity (the most units less the debt), the initial units,
+-- and the TTL step.
+--
+-- A state in the reply is the anchor and the used units. If its numbers differ from the policy's,
+-- every, tokens, the most units, and 1 if it lingers follow in the further doubles.
 
 local function token_bucket_interval(context, source, at)
   local LIMIT, DAY, MIN_TTL_STEP = 9007199254740992, 86400000000, 1000000
@@ -14,16 +17,17 @@ local function token_bucket_interval(context, source, at)
     context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local now, pack, unpack_struct = context.now, struct.pack, struct.unpack
   local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', source, at)
-  -- The numbers as they stand in a value, and its length.
+  -- The policy's numbers as a value has them, and the length of a value.
   local numbers = string.sub(source, at, at + 23)
   local value_size = initial < capacity and 41 or 40
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
-  -- By key: the state. Nil is a value that cannot be read.
+  -- By key: the state; nil if the value cannot be read.
   local anchors, used_units = {}, {}
-  -- By key: whether there is a value; the numbers that it was written with, where they are not this policy's.
+  -- By key: the value, if there is one; the numbers with which it was written, if they differ from
+  -- the policy's.
   local stored, other_numbers = {}, {}
-  -- What the call that was admitted last leaves.
+  -- The state after the last admitted call.
   local next_anchor, next_used
 
   local function read(key, value)
@@ -52,7 +56,7 @@ local function token_bucket_interval(context, source, at)
     if used > m then
       return
     end
-    -- Left by a clock that has stepped back: as fully used now.
+    -- The clock has stepped back: the bucket is fully used now.
     if anchor > now and anchor + refills_for(used, t) * e > now + refills_for(m, t) * e then
       anchor, used = now, m
       mark_dirty(key, 2)
@@ -60,7 +64,7 @@ local function token_bucket_interval(context, source, at)
     anchors[key], used_units[key], other_numbers[key] = anchor, used, other
   end
 
-  -- The time at which a bucket is full, of this policy's numbers or of others.
+  -- The time at which a bucket is full, by its own numbers or by the policy's.
   local function full_at(anchor, used, other)
     if other then
       return anchor + refills_for(used, other.tokens) * other.every
@@ -68,8 +72,9 @@ local function token_bucket_interval(context, source, at)
     return anchor + refills_for(used, tokens) * every
   end
 
-  -- Sees to it that a key of a bucket that begins low is known for a day after it is full: if it was never seen, it
-  -- begins; if the value is of a policy that begins full, it is kept longer.
+  -- Makes sure that the key of a bucket that begins low is kept for a day after the bucket is full.
+  -- A fresh key gets the initial state. A value of a policy that begins full is marked as
+  -- lingering.
   local function normalize(key)
     local other = other_numbers[key]
     local full = full_at(anchors[key], used_units[key], other)
@@ -108,7 +113,7 @@ local function token_bucket_interval(context, source, at)
     if used >= capacity or used + cost > most then
       return REFUSED
     end
-    -- The interval runs on, or begins anew.
+    -- The current interval continues, or a new one begins.
     if used == 0 or anchor > now or now - anchor >= every then
       anchor = now
     end
@@ -122,8 +127,8 @@ local function token_bucket_interval(context, source, at)
     elseif other_numbers[key] then
       mark_dirty(key, 2)
     else
-      -- A TTL reaches to the second next multiple of ttl_step after the bucket is full, so that it need not
-      -- be set anew until that time passes a multiple, and never ends early.
+      -- A TTL reaches to the second next multiple of `ttl_step` after the bucket is full. So it
+      -- never ends early, and it changes only when that time passes a multiple.
       local old, new = full_at(anchors[key], used_units[key]), full_at(next_anchor, next_used)
       mark_dirty(key, new - new % ttl_step == old - old % ttl_step and 1 or 2)
     end
@@ -137,7 +142,7 @@ local function token_bucket_interval(context, source, at)
       interval, refill_tokens = other.every, other.tokens
     end
     local anchor, used = refill(now, anchors[key], used_units[key], interval, refill_tokens)
-    -- The refills until the call's units are as if never taken.
+    -- The number of refills until none of the call's units is used.
     local since_anchor, refills = reset_at - (value_size == 41 and DAY or 0) - anchor, 0
     if since_anchor > now - anchor and since_anchor > 0 then
       refills = (since_anchor - since_anchor % interval) / interval
@@ -172,8 +177,8 @@ local function token_bucket_interval(context, source, at)
     end
     local full = full_at(anchors[key], used_units[key], other)
     local value = pack('>dd', anchors[key], used_units[key]) .. (other and other.numbers or numbers)
-    -- The step follows from the numbers in the value, not from those of the policy that writes it: a policy with the
-    -- numbers in the value takes the TTL for one of its own step, and leaves it as it is.
+    -- The step follows from the numbers in the value, not from those of the policy that writes it.
+    -- A policy with the numbers in the value keeps the TTL, and assumes its own step for it.
     local step = other and math.max(refills_for(other.most, other.tokens) * other.every, MIN_TTL_STEP) or ttl_step
     local expires_at = full - full % step + 2 * step + (lingers and DAY or 0)
     return write_string(context, key, write_modes[key], value .. (lingers and 'l' or ''),

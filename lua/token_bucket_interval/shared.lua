@@ -1,10 +1,12 @@
--- The refills after which nothing is used.
+-- Refill arithmetic of interval buckets, for the fast path and the general path.
+
+-- The number of refills after which no unit is used.
 local function refills_for(used, tokens)
   local rest = used % tokens
   return (used - rest) / tokens + (rest > 0 and 1 or 0)
 end
 
--- The anchor and the units used with all refills counted up to now; if none are used, the anchor is now.
+-- The anchor and the used units after all refills up to now. If no unit is used, the anchor is now.
 local function refill(now, anchor, used, interval, tokens)
   local elapsed = now - anchor
   if elapsed < interval then

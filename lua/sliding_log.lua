@@ -250,8 +250,8 @@ local function sliding_log(context, source, at)
     return newest_time(log) and newest_time(log) + span_of(log.span) or 0
   end
 
-  -- The first time at which a limit would admit a cost that it refuses: when the entry expires that
-  -- has the last unit in the way.
+  -- The first time at which a limit that refuses a cost would admit it. This is when the entry with
+  -- the last unit in the way expires.
   local function retry_time_of(key, log, index, cost)
     local after, metadata, until_reset = log.after, context.key_metadata[key], reset_at(log)
     -- The call itself would be recorded, unless the key is blocked.

@@ -42,7 +42,7 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
     for index = 1, policy_count do
       is_fast = is_fast and (bounds[index] or next_states[index][number])
     end
-    -- The number of policies whose optimistic window has been incremented.
+    -- The optimistic windows of policies up to this number have been incremented.
     local incremented = 0
     while is_fast and is_optimistic and incremented < policy_count do
       incremented = incremented + 1

@@ -1,4 +1,4 @@
--- Fast path for takes under one policy, one call on each key. Most groups are of this form. A call
+-- Fast path for takes under one policy, one call on each key. Most groups have this form. A call
 -- takes one unit, or its cost in `costs`.
 --
 -- The algorithm provides `next_states_of`. It receives the values of the keys, and returns for each

@@ -1,6 +1,6 @@
--- Encodes the reply as text, byte by byte as in text_decode.lua. The text is '~', the time, the
--- length of each string in bytes, separated by ':', then ';' and the strings. No other text that a
--- client could mistake for a value begins with '~'.
+-- Encodes the reply as text, byte by byte as in text_decode.lua. Layout: '~', the time, the length
+-- of each string in bytes after a ':', then ';' and the strings. The '~' keeps clients that parse
+-- replies from reading the text as another value.
 if reply.err then
   return reply
 end

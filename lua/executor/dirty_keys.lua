@@ -1,4 +1,4 @@
--- Number check and dirty-key list that all twins use.
+-- The number check and the list of dirty keys, which all twins use.
 
 -- Whether a number is whole and from 0 to 2^53 - 1. Twins write only such numbers.
 local function is_integer(number)

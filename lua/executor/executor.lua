@@ -57,7 +57,7 @@ local function open_group(context, algorithm, at)
   return group
 end
 
--- Opens an executor with the numbers of an override in place of the policy's first numbers.
+-- Opens an executor for an override, whose numbers replace the first numbers of the policy.
 local function open_override(context, group, executor, numbers)
   local text = numbers .. string.sub(context.request, executor.at + #numbers)
   local override = executor.algorithm(context, text, 1)

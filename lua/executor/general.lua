@@ -1,11 +1,12 @@
--- General path: decides groups of any calls, and the calls that fast paths leave to it.
+-- General path: decides groups with calls of any kind, and calls that fast paths leave to it.
 
--- By the number of the algorithm in the request.
+-- The algorithms, by their number in the request.
 local algorithms = {
   rate, fixed_window, sliding_counter, token_bucket_interval, sliding_window_list, sliding_window_hash, sliding_log,
 }
 
--- Decides a group of any calls. Returns the position after the group and the group's last key.
+-- Decides a group with calls of any kind. Returns the position after the group and the group's last
+-- key.
 --
 -- The group in the request:
 --
@@ -76,8 +77,7 @@ local function decide_group(context, at, key_offset, has_holds)
   return at, key_offset + hold_count
 end
 
--- Undoes the increment of an optimistic fast path, if there was one, and returns the value before
--- it.
+-- Undoes the increment of an optimistic fast path, if there was one. Returns the key's value.
 local function undo_increment(name, counter)
   if counter then
     -- A counter of 1 means that the key had no value.

@@ -28,8 +28,8 @@ local function new_holds(context)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
   end
 
-  -- The expiry of a hold that has not expired, or else nil; then an error if the set cannot be
-  -- read.
+  -- Returns the expiry of a hold, or nil if the hold has expired or does not exist. The second
+  -- result is `false` if the set cannot be read.
   function holds.expiry_of(key, id)
     local expires_at = redis.pcall('ZSCORE', KEYS[key], id)
     if type(expires_at) == 'table' then

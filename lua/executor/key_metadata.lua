@@ -1,7 +1,7 @@
 -- Key metadata: the end of a block, and an override with its end.
 --
--- The metadata is stored after the state in the same value: of a list in the newest element, of a
--- log in the newest member, of a hash in a field. Layout:
+-- The metadata is stored after the state in the same value. A list has it in its newest element, a
+-- log in its newest member, a hash in a field. Layout:
 --
 -- one byte     MARK
 -- two doubles  the end of the block and the end of the override, in microseconds

@@ -1,9 +1,9 @@
 -- Operations on keys other than a take.
 --
--- `new_operations` returns them by their number in the request; 1 is a take. An operation receives
--- the group, the keys by policy (0 for a policy without a key), the position of its arguments in
--- the request, and the number of keys before the first key for holds. It returns the position after
--- its arguments, its units, and further doubles as text.
+-- `new_operations` returns the operations by their number in the request. An operation receives the
+-- group, the keys by policy (0 for a policy without a key), the position of its arguments in the
+-- request, and the number of keys before the first key for holds. It returns the position after its
+-- arguments, its units, and further doubles as text.
 
 local function new_operations(context)
   local TAKE_UP_TO, PENALIZE, REFUND, RESET, BLOCK, UNBLOCK, OVERRIDE, CLEAR_OVERRIDE = 2, 3, 4, 5, 6, 7, 8, 9

@@ -21,7 +21,7 @@ context.OTHER_NUMBERS = 8 -- added if the numbers of the state differ from the p
 context.OVERRIDDEN = 16 -- added if an override decided the call
 context.BLOCKED = 32 -- added while the key is blocked
 
--- Fails an outcome with the reply of a write.
+-- Fails an outcome with Redis's reply to a write.
 local function fail(context, outcome, reply)
   local text = type(reply) == 'table' and reply.err
   context.details[outcome] = nil

@@ -35,7 +35,7 @@ local function fixed_window(context, source, at)
       window_end = new_end
       mark_dirty(key, 2)
     end
-    -- A window with a count of 0, after refunds, counts as no window.
+    -- If all units were refunded, there is no window.
     ends[key], counts[key] = count > 0 and window_end or 0, count
   end
 

@@ -150,7 +150,7 @@ local function rate(context, source, at)
     end
   end
 
-  -- The outcome now, or at a booked slot. Before a slot is given, the key must be normalized.
+  -- The outcome now, or at `slot`. With a slot, the key must be normalized already.
   local function outcome_of(key, cost, slot)
     local as_of = slot or now
     if not micros[key] then

@@ -1,8 +1,8 @@
 -- Fast path for sliding windows in lists. list.lua describes the value, general.lua the policy.
 
 -- One take on each key. Decides as the twin does if there is room for the cost and the call only
--- changes or adds the newest element. Reads one old element, or four if the call opens a bucket,
--- because some have usually expired then.
+-- changes or adds the newest element. Reads one old element. If the call opens a bucket, it reads
+-- four, because old elements have usually expired then.
 local function sliding_window_list_take(context, at, first, last, costs)
   local ELEMENT, ELEMENT_SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
   local call, pack, unpack_struct, retain_until = redis.pcall, struct.pack, struct.unpack, retain_until

@@ -363,7 +363,7 @@ fn numbers_that_make_no_sense_cannot_be_read() {
             let mut batch = Batch::new();
             batch.push(&names, Key::new("a").unwrap(), cost);
             let _: () = server.run(&[b"SET", &names.of(Key::new("a").unwrap()), &value]);
-            let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
+            let decisions = server.decide(Script::limiter(), &policy, &batch, &[]);
             assert_eq!(decisions, [Err(CallError::Unreadable)], "{numbers:?}");
         }
     }

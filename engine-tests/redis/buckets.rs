@@ -80,7 +80,7 @@ fn decide(
     for (key, cost) in calls {
         batch.push(&names(policy), Key::new(key).unwrap(), *cost);
     }
-    let decisions = server.decide(Script::deciding(), policy, &batch, more);
+    let decisions = server.decide(Script::limiter(), policy, &batch, more);
     decisions.into_iter().map(Result::unwrap).collect()
 }
 
@@ -159,7 +159,7 @@ fn units_of_a_key_that_begins_low_are_charged_in_place() {
 
 /// The scripts' time is given, and TTLs are counted from where it began.
 fn with_ttls_from_start() -> Script {
-    let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
+    let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
     let ttl = format!("ttl + 1000000 + math.floor((now - {START}) / 1000)");
     let ttl = format!("'PX', string.format('%.0f', {ttl})");
     script.edited(|source| source.replace("'PX', ttl", &ttl))

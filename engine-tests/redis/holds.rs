@@ -49,7 +49,7 @@ fn execute(
         batch.push_operation(&names, &[Some(Key::new(KEY).unwrap())], None, operation.clone());
     }
     match now {
-        None => server.execute(Script::deciding(), &policies, &batch, &[]),
+        None => server.execute(Script::limiter(), &policies, &batch, &[]),
         Some(now) => {
             server.execute(lasting(), &policies, &batch, &[String::new(), now.to_string()])
         }

@@ -57,7 +57,7 @@ fn sixty_four_calls_on_one_key_admit_the_burst() {
     let mut server = Server::start();
     for policy in policies() {
         let (batch, _) = batch(&policy, &["hot"; 64]);
-        let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
+        let decisions = server.decide(Script::limiter(), &policy, &batch, &[]);
         let statuses: Vec<_> = decisions.into_iter().map(|one| one.unwrap().status).collect();
         assert_eq!(statuses.iter().filter(|status| is_allowed(**status)).count(), 10);
         assert_eq!(statuses[9], Status::AllowedLast);
@@ -78,7 +78,7 @@ fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
             let corrupt = names.of(Key::new("corrupt").unwrap());
             let _: () = server.run(&[b"SET", &corrupt, text]);
 
-            let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
+            let decisions = server.decide(Script::limiter(), &policy, &batch, &[]);
             let allowed = |range: &[Result<_, CallError>]| {
                 let of = |one: &Result<tollgate::policy::decision::Decision, _>| {
                     is_allowed(one.as_ref().unwrap().status)
@@ -109,7 +109,7 @@ fn what_cannot_be_read_or_written_is_left_alone_among_single_units() {
             let _: () = server.run(&[b"ZADD", &list, b"1", b"x"]);
             batch.expect(expected);
             for remaining in [9, 8, 7] {
-                let decisions = server.decide(Script::deciding(), policy, &batch, &[]);
+                let decisions = server.decide(Script::limiter(), policy, &batch, &[]);
                 let [a, unreadable, b, other_type, c] = decisions.try_into().unwrap();
                 assert_eq!([a, b, c].map(|one| one.unwrap().remaining), [remaining; 3]);
                 assert_eq!(unreadable, Err(CallError::Unreadable), "{text:?}");
@@ -124,7 +124,7 @@ fn what_cannot_be_read_or_written_is_left_alone_among_single_units() {
         batch.expect(expected);
         let before: Vec<u8> = server.run(&[b"DUMP", &names.of(Key::new("a").unwrap())]);
         let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
-        for decision in server.decide(Script::deciding(), policy, &batch, &[]) {
+        for decision in server.decide(Script::limiter(), policy, &batch, &[]) {
             assert!(matches!(decision, Err(CallError::Unwritten(_))), "{decision:?}");
         }
         let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
@@ -140,7 +140,7 @@ fn a_key_of_another_type_is_not_overwritten() {
         let (batch, names) = batch(&policy, &["a", "list", "b"]);
         let list = names.of(Key::new("list").unwrap());
         let _: () = server.run(&[b"RPUSH", &list, b"x"]);
-        let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
+        let decisions = server.decide(Script::limiter(), &policy, &batch, &[]);
         assert!(decisions[0].is_ok() && decisions[2].is_ok());
         assert_eq!(decisions[1], Err(CallError::Unreadable));
         let kind: String = server.run(&[b"TYPE", &list]);
@@ -154,14 +154,14 @@ fn a_key_that_redis_refuses_to_write_says_why_and_is_not_charged() {
     for policy in policies() {
         let (batch, _) = batch(&policy, &["a", "b", "a"]);
         let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
-        for decision in server.decide(Script::deciding(), &policy, &batch, &[]) {
+        for decision in server.decide(Script::limiter(), &policy, &batch, &[]) {
             let Err(CallError::Unwritten(why)) = decision else {
                 panic!("{decision:?} without memory");
             };
             assert!(why.starts_with("OOM ") && why.trim_end() == why, "{why:?}");
         }
         let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"0"]);
-        let decisions = server.decide(Script::deciding(), &policy, &batch, &[]);
+        let decisions = server.decide(Script::limiter(), &policy, &batch, &[]);
         let remaining = decisions.into_iter().map(|one| one.unwrap().remaining);
         assert_eq!(remaining.collect::<Vec<_>>(), [9, 9, 8]);
     }

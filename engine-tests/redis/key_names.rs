@@ -53,7 +53,7 @@ fn policies() -> Vec<Policy> {
 pub(crate) fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
     let mut batch = Batch::new();
     batch.push(&Names::new("api", &policy.clone().into()), Key::new(key).unwrap(), cost);
-    server.decide(Script::deciding(), policy, &batch, &[]).remove(0).unwrap()
+    server.decide(Script::limiter(), policy, &batch, &[]).remove(0).unwrap()
 }
 
 pub(crate) fn name(policy: &Policy, key: &str) -> Vec<u8> {
@@ -85,7 +85,7 @@ fn every_key_outlives_its_reset_and_dies_within_three_times_the_horizon() {
 fn a_ttl_of_a_hundred_million_milliseconds_is_set_as_any_other() {
     const ROUND: i64 = 100_000_000;
     let mut server = Server::start();
-    let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
+    let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
     let month = SlidingSpec { limit: 10, window: 30 * DAY, buckets: 3 };
     for policy in [
         WindowSpec { limit: 10_000, window: 99_999_999 * MILLI }.policy(),
@@ -156,7 +156,7 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
             batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
         }
         let peek = [String::from("peek")];
-        let decisions = server.decide(Script::deciding(), &policy, &batch, &peek);
+        let decisions = server.decide(Script::limiter(), &policy, &batch, &peek);
         let [used, unused, impossible] = decisions.try_into().unwrap();
         let (used, unused) = (used.unwrap(), unused.unwrap());
         assert_eq!((used.status, unused.status), (Status::Allowed, Status::Allowed));

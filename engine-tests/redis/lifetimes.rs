@@ -25,7 +25,7 @@ const MARGIN_MS: i64 = 1_000_000;
 
 /// The script takes its time as an argument, and counts TTLs from the start of the trace.
 fn script() -> Script {
-    let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
+    let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
     let ttl = format!("ttl + {MARGIN_MS} + math.floor((now - {START}) / 1000)");
     let ttl = format!("'PX', string.format('%.0f', {ttl})");
     script.edited(|source| source.replace("'PX', ttl", &ttl))

@@ -34,7 +34,7 @@ fn perform_as(
     batch.expect(expected);
     let key = Some(Key::new("a").unwrap());
     batch.push_operation(&Names::new("api", policies), &[key], None, operation);
-    server.execute(Script::deciding(), policies, &batch, &[]).remove(0)
+    server.execute(Script::limiter(), policies, &batch, &[]).remove(0)
 }
 
 /// The milliseconds that the only key has to live; nothing if there is none.

@@ -340,7 +340,7 @@ fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
         let mut execute = |operation: Operation| {
             let mut batch = Batch::new();
             batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
-            server.execute(Script::deciding(), &policies, &batch, &[]).remove(0).unwrap()
+            server.execute(Script::limiter(), &policies, &batch, &[]).remove(0).unwrap()
         };
         execute(Operation::Take { cost: 2 });
         let own = vec![Some(Arc::new(renumbered(&policies.named()[0].policy, 19)))];

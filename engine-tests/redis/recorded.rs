@@ -66,7 +66,7 @@ impl<'a> Recorder<'a> {
         let _: () = server.run(&[b"FLUSHALL"]);
         let policies: Policies = policy.clone().into();
         let names = Names::new("recorded", &policies);
-        let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
+        let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
         Self { server, policies, names, script }
     }
 

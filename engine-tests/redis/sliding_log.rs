@@ -51,7 +51,7 @@ fn run(
     policy: &Policy,
     calls: &[(&str, u64)],
 ) -> Vec<Result<Decision, CallError>> {
-    server.decide(Script::deciding(), policy, &batch(policy, calls).0, &[])
+    server.decide(Script::limiter(), policy, &batch(policy, calls).0, &[])
 }
 
 fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
@@ -272,7 +272,7 @@ fn a_refused_call_and_a_peek_leave_value_and_ttl_as_they_were() {
         let reset = take(&mut server, &policy, &key, 10).reset_after_ms;
         let before = state(&mut server, &name);
         let peeks = batch(&policy, &[(&key, 1), (&key, 0), ("never used", 1)]).0;
-        let peeked = server.decide(Script::deciding(), &policy, &peeks, &["peek".into()]);
+        let peeked = server.decide(Script::limiter(), &policy, &peeks, &["peek".into()]);
         let after = state(&mut server, &name);
         assert!(after == before || after.0.is_empty(), "{policy:?}");
         let exists: i64 = server.run(&[b"EXISTS", &self::name(&policy, "never used")]);

@@ -67,7 +67,7 @@ fn batch(policy: &Policy, key: &str, cost: u64) -> Batch {
 
 fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
     let batch = batch(policy, key, cost);
-    server.decide(Script::deciding(), policy, &batch, &[]).remove(0).unwrap()
+    server.decide(Script::limiter(), policy, &batch, &[]).remove(0).unwrap()
 }
 
 /// A call at a time of the test's own.
@@ -82,7 +82,7 @@ fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> De
     let mut batch = Batch::new();
     let (names, key) = (Names::new("api", &policy.clone().into()), Key::new("a").unwrap());
     batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
-    let script = now.map_or(Script::deciding(), |_| lasting());
+    let script = now.map_or(Script::limiter(), |_| lasting());
     let more = [String::from("peek"), now.unwrap_or(0).to_string()];
     server.decide(script, policy, &batch, &more).remove(0).unwrap()
 }
@@ -167,9 +167,8 @@ fn a_ttl_always_reaches_beyond_the_reset() {
                 let window = windows[call % windows.len()] * MILLI;
                 let policy = layout(SlidingSpec { limit: 1_000, window, buckets: 7 });
                 // Steps of a second would hide what is too short.
-                let script = Script::deciding().edited(|source| {
-                    source.replace("MIN_TTL_STEP = 1000000", "MIN_TTL_STEP = 1")
-                });
+                let script = Script::limiter()
+                    .edited(|source| source.replace("MIN_TTL_STEP = 1000000", "MIN_TTL_STEP = 1"));
                 let batch = batch(&policy, "a", 1);
                 let decision = server.decide(&script, &policy, &batch, &[]).remove(0).unwrap();
                 assert_ne!(decision.status, Status::Refused);
@@ -415,7 +414,7 @@ fn a_settled_key_is_dropped_by_what_writes_it() {
             layout(SlidingSpec { limit: 10, window: SECOND, buckets: 10 }).into();
         let names = Names::new("settled", &policies);
         let key = Key::new("a").unwrap();
-        let script = Script::deciding().with_clock("local now = tonumber(ARGV[3])\n");
+        let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
         let mut execute = |operation, now: u64| {
             let mut batch = Batch::new();
             batch.push_operation(&names, &[Some(key)], None, operation);

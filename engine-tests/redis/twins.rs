@@ -40,7 +40,7 @@ end
 /// once: to edit and to hash it takes longer than many calls.
 pub(crate) fn lasting() -> &'static Script {
     static LASTING: LazyLock<Script> = LazyLock::new(|| {
-        let script = Script::deciding();
+        let script = Script::limiter();
         assert!(script.source().starts_with(CLOCK));
         let script = script.with_clock(&format!("local now = tonumber(ARGV[3])\n{EXPIRIES}"));
         script.edited(|source| {

@@ -136,13 +136,13 @@ pub struct Script {
 impl Script {
     /// The script that decides calls under any policies.
     #[must_use]
-    pub fn deciding() -> &'static Self {
+    pub fn limiter() -> &'static Self {
         &LIMITER
     }
 
     /// The same script for clients that carry only text. [`text`](super::text) is its counterpart.
     #[must_use]
-    pub fn deciding_in_text() -> &'static Self {
+    pub fn limiter_as_text() -> &'static Self {
         &TEXT_LIMITER
     }
 
@@ -165,7 +165,7 @@ impl Script {
 
     /// The script that registers the policies of a prefix: see [`noted_name`](super::noted_name).
     #[must_use]
-    pub fn noting_policies() -> &'static Self {
+    pub fn policy_registry() -> &'static Self {
         &POLICY_REGISTRY
     }
 
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     #[test]
     fn the_shipped_scripts_read_the_servers_clock_and_no_other() {
-        for script in [Script::deciding(), Script::deciding_in_text()] {
+        for script in [Script::limiter(), Script::limiter_as_text()] {
             assert_eq!(script.source().matches("redis.call('TIME')").count(), 1);
             assert_eq!(script.sha1().len(), 40);
         }

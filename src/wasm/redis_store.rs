@@ -21,20 +21,20 @@ use crate::wasm::scratch::{Keys, at_desk};
 /// The script, for EVAL.
 #[wasm_bindgen(js_name = scriptSource)]
 pub fn script_source() -> String {
-    Script::deciding_in_text().source().to_owned()
+    Script::limiter_as_text().source().to_owned()
 }
 
 /// Its digest, for EVALSHA.
 #[wasm_bindgen(js_name = scriptDigest)]
 pub fn script_digest() -> String {
-    Script::deciding_in_text().sha1().to_owned()
+    Script::limiter_as_text().sha1().to_owned()
 }
 
 /// The script that notes by which policies the calls on a prefix are decided, for EVAL. It takes the key of
 /// [`policies_name`].
 #[wasm_bindgen(js_name = policiesSource)]
 pub fn policies_source() -> String {
-    Script::noting_policies().source().to_owned()
+    Script::policy_registry().source().to_owned()
 }
 
 /// The name of that key.

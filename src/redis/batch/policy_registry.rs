@@ -32,6 +32,6 @@ impl Noting {
 
     pub(crate) fn job(&self) -> Job {
         let Self { keys, arguments } = self;
-        Job { script: Script::noting_policies(), keys: keys.clone(), arguments: arguments.to_vec() }
+        Job { script: Script::policy_registry(), keys: keys.clone(), arguments: arguments.to_vec() }
     }
 }

@@ -21,7 +21,7 @@ pub struct Job {
 impl Job {
     /// A job that decides calls, to which keys and what is asked are still to be added.
     pub(crate) fn deciding() -> Self {
-        Self { script: Script::deciding(), keys: Keys::default(), arguments: vec![Vec::new()] }
+        Self { script: Script::limiter(), keys: Keys::default(), arguments: vec![Vec::new()] }
     }
 }
 

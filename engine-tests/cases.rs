@@ -3,12 +3,12 @@
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::FileFailurePersistence;
 
-/// `count` cases, or the percentage of them that `TOLLGATE_CASES` names: 10 for a quick run, 1000 for
-/// a long one; at least one case.
+/// `count` cases, or the percentage of them that `TOLLGATE_CASES` sets: 10 for a quick run, 1000
+/// for a long one. At least one case.
 ///
 /// # Panics
 ///
-/// If `TOLLGATE_CASES` is not a whole number from 1.
+/// If `TOLLGATE_CASES` is not a whole number of at least 1.
 pub(crate) fn cases(count: u32) -> ProptestConfig {
     let percent = match std::env::var("TOLLGATE_CASES") {
         Ok(text) => text.parse().ok().filter(|&percent| percent > 0).unwrap_or_else(|| {

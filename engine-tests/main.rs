@@ -1,8 +1,8 @@
-//! The proofs of the engine: its laws by random traces, and its equality with slow exact oracles.
+//! The proofs of the engine: its laws on random traces, and its equality with slow, exact oracles.
 //!
-//! Unit tests stand beside what they test, in `src/`. Here is what needs many steps: traces of
-//! calls with all that clocks and callers do, run through an algorithm or a store, and judged by
-//! code that shares no arithmetic with it.
+//! Unit tests are in `src/`, beside the code that they test. The tests here need many steps: traces
+//! of calls with all clock steps and all kinds of callers, run through an algorithm or a store, and
+//! judged by code that shares no arithmetic with it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,8 +1,8 @@
-//! The oracles of the buckets that may begin low and be overdrawn.
+//! The oracles of the buckets that may begin low and may have debt.
 //!
-//! The engine keeps when a bucket will be full. The oracle of the continuous one keeps a level, in
-//! rationals, and when it was; that of the one refilled at intervals keeps for each unit when it
-//! will be there again.
+//! The engine stores when a bucket will be full. The oracle of the continuous bucket stores a
+//! level, as a rational number, and its time. The oracle of the bucket that is refilled at
+//! intervals stores for each used unit the time of its return.
 
 use num_rational::BigRational;
 use num_traits::{One as _, Zero as _};
@@ -13,17 +13,17 @@ use crate::algorithm::buckets::BucketSpec;
 use crate::algorithm::window_oracle::{Expected, Oracle, floor, millis_up, status, whole};
 use crate::policy::specs::DAY;
 
-/// What all buckets tell by: whole units, since a part of a unit admits nothing.
+/// The numbers that every bucket reports, in whole units, because a part of a unit admits nothing.
 fn expected(levels: Levels, admitted: bool, cost: u64, used: u64) -> (Status, u64) {
     let (level, debt) = (i128::from(levels.capacity) - i128::from(used), i128::from(levels.debt));
     let remaining = if level >= 1 { u64::try_from(level + debt).unwrap() } else { 0 };
     (status(admitted, cost, levels.capacity + levels.debt, remaining), remaining)
 }
 
-/// A level and when it was, under the numbers of the last call that wrote it.
+/// A level and its time, under the numbers of the call that wrote it.
 #[derive(Clone)]
 struct Seen {
-    /// May be above the capacity: then it tells for how long the bucket has been full.
+    /// May be above the capacity: the excess shows how long the bucket has been full.
     level: BigRational,
     at: u64,
     spec: BucketSpec,
@@ -35,13 +35,13 @@ impl Seen {
         whole(self.spec.rate.units) / whole(self.spec.rate.period)
     }
 
-    /// Units wanting at `now`; less than 0 if the bucket has been full for some time.
+    /// Units missing at `now`; below 0 if the bucket has been full for some time.
     fn wanting(&self, now: u64) -> BigRational {
         let gained = (whole(now) - whole(self.at)) * self.per_micro();
         whole(self.spec.rate.burst) - &self.level - gained
     }
 
-    /// Microseconds until it is as if never seen; less than 0 if it is already.
+    /// Microseconds until the key is fresh; below 0 if it is fresh already.
     fn forgotten_in(&self, now: u64) -> BigRational {
         let linger = if self.lingers { whole(DAY) } else { BigRational::zero() };
         self.wanting(now) / self.per_micro() + linger
@@ -61,7 +61,7 @@ impl ContinuousOracle {
         Self(None)
     }
 
-    /// After a clock step: as fully used now.
+    /// After a clock step: fully used now.
     pub(crate) fn repair(&mut self, now: u64) {
         if let Some(seen) = &mut self.0
             && seen.wanting(now) > seen.most()
@@ -103,7 +103,8 @@ impl Oracle for ContinuousOracle {
         let seen = self.0.as_ref();
         let retry_after_ms = match (status, seen) {
             (Status::Refused, Some(seen)) => {
-                // It must lack at most what leaves a token, and the cost above -debt.
+                // The bucket may lack at most the units that leave one token, and that keep the
+                // level after the cost at -debt or above.
                 let may_lack = (&capacity - whole(1)).min(capacity + debt - whole(cost));
                 millis_up(&((wanting - may_lack) / seen.per_micro()))
             }
@@ -116,7 +117,7 @@ impl Oracle for ContinuousOracle {
     }
 }
 
-/// For each unit that is used, when it will be there again, in order; and who wrote that.
+/// For each used unit the time of its return, in order, and the numbers that wrote it.
 #[derive(Clone)]
 struct Due {
     times: Vec<u64>,
@@ -148,7 +149,7 @@ impl IntervalOracle {
         Self(None)
     }
 
-    /// After a clock step: as fully used now.
+    /// After a clock step: fully used now.
     pub(crate) fn repair(&mut self, now: u64) {
         if let Some(due) = &mut self.0 {
             let fully_used = Due::schedule(due.spec, now, due.spec.rate.burst + due.spec.debt);

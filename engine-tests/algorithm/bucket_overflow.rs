@@ -1,5 +1,5 @@
-//! Buckets in a full store: a key that is dropped, shares a cell and gets room again still gets no
-//! more than its law allows.
+//! Buckets in a full store: a key that is evicted, shares a cell and then gets its own entry again
+//! gets no more than its law allows.
 
 use std::collections::HashMap;
 
@@ -56,8 +56,8 @@ proptest! {
     }
 }
 
-/// A full bucket whose key loses its entry must not go on with the refills of a cell that began
-/// earlier: they are out of step with its own, and one of them would be too many.
+/// A full bucket whose key loses its entry must not continue with the refills of a cell that began
+/// earlier. Those refills are not in step with its own, and one of them would be too many.
 #[test]
 fn a_full_interval_bucket_keeps_its_entry_while_its_cell_began_earlier() {
     let every = SECOND / 10;
@@ -81,7 +81,7 @@ fn a_full_interval_bucket_keeps_its_entry_while_its_cell_began_earlier() {
     for newcomer in 0..3_000 {
         assert!(admitted(&format!("newcomer {newcomer}"), 1, 350));
     }
-    // Others look for room, until the hand of the store has come to the key.
+    // Other keys need entries, until the sweep has reached the key.
     for another in 0..3 {
         admitted(&format!("another {another}"), 1, 400);
     }

@@ -1,5 +1,5 @@
-//! The leaky bucket, and the token buckets: refilled continuously or at intervals, full at first or
-//! not, overdrawn or not.
+//! The leaky bucket and the token buckets: refilled continuously or at intervals, beginning full or
+//! low, with and without debt.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -18,7 +18,7 @@ use crate::laws::trace::{Admitted, START, Step, any_trace, excess_over_rate};
 use crate::laws::twins;
 use crate::policy::specs::{RateSpec, any_rate};
 
-/// A bucket: the rate's burst is its capacity.
+/// A bucket: the burst of the rate is its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BucketSpec {
     pub(crate) rate: RateSpec,
@@ -60,7 +60,7 @@ pub(crate) fn any_full_bucket() -> impl Strategy<Value = BucketSpec> {
     any_rate().prop_flat_map(with_debt)
 }
 
-/// A bucket that begins full or with less.
+/// A bucket that begins full or low.
 pub(crate) fn any_bucket() -> impl Strategy<Value = BucketSpec> {
     any_full_bucket().prop_flat_map(|bucket| {
         let initial = prop_oneof![Just(0), Just(bucket.rate.burst), 0..=bucket.rate.burst];
@@ -68,7 +68,7 @@ pub(crate) fn any_bucket() -> impl Strategy<Value = BucketSpec> {
     })
 }
 
-/// Versions of a policy: some differ in all of their numbers, some in the initial level alone.
+/// Versions of a policy: some differ in all of their numbers, some only in the initial level.
 pub(crate) fn any_versions(
     how_many: std::ops::Range<usize>,
 ) -> impl Strategy<Value = Vec<BucketSpec>> {
@@ -89,7 +89,7 @@ fn any_policies() -> impl Strategy<Value = Vec<Policy>> {
     })
 }
 
-/// The most units per microsecond of any.
+/// The most units per microsecond of all versions.
 fn fastest(specs: &[BucketSpec]) -> RateSpec {
     let faster = |one: RateSpec, other: RateSpec| {
         let scaled = |rate: RateSpec, by: RateSpec| u128::from(rate.units) * u128::from(by.period);
@@ -110,8 +110,8 @@ fn continuous_law(specs: &[BucketSpec], trace: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// The first pair of calls between which, both included, more than burst + tokens·⌈t/every⌉ was
-/// admitted.
+/// The first pair of calls that admitted more than burst + tokens·⌈t/every⌉, both calls and all
+/// calls between them included.
 pub(crate) fn excess_over_interval(
     trace: &[Admitted],
     burst: u64,
@@ -142,7 +142,7 @@ fn interval_law(specs: &[BucketSpec], trace: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// A call that is not admitted changes nothing, but that it records a key at first sight.
+/// A call that is not admitted changes nothing, except that the first call on a key is recorded.
 fn a_refused_call_changes_nothing_but_first_sight(
     policy: &Policy,
     levels: Levels,
@@ -170,7 +170,7 @@ fn a_refused_call_changes_nothing_but_first_sight(
     Ok(())
 }
 
-/// At the reset a key is as one that nobody has seen, and not a millisecond earlier.
+/// At the reset time a key is fresh, and not a millisecond earlier.
 fn after_the_reset_a_key_is_as_if_never_seen(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     let (mut now, mut retry_at) = (START, START);
     let mut state = policy.initial_state();
@@ -303,7 +303,7 @@ proptest! {
         }
     }
 
-    /// What the bucket begins with at once, and then each unit when it is due.
+    /// The initial units immediately, then each unit when it is due.
     #[test]
     fn a_lone_caller_of_a_continuous_bucket_gets_every_unit_when_it_is_due(
         spec in any_bucket().prop_filter("a unit takes a microsecond", |spec| {
@@ -322,11 +322,11 @@ proptest! {
         }
     }
 
-    /// What the bucket begins with at once, and all of a refill, to the microsecond.
+    /// The initial units immediately, and then all units of a refill, to the microsecond.
     #[test]
     fn a_lone_caller_of_an_interval_bucket_gets_every_refill_when_it_is_due(spec in any_bucket()) {
         let policy = spec.interval();
-        // The first refused call is the first sight if the bucket begins empty.
+        // If the bucket begins empty, the first refused call is the first call on the key.
         let (at_once, mut state) = burst_at_once(&policy, START);
         prop_assert_eq!(at_once, spec.initial);
         for refill in 1..30 {
@@ -339,7 +339,7 @@ proptest! {
         }
     }
 
-    /// A full bucket lets a call through that takes it to -debt, and the next when it is paid for.
+    /// A full bucket admits a call that takes it to -debt, and the next call when the debt is paid.
     #[test]
     fn a_lone_caller_may_take_the_capacity_and_the_debt_as_one_cost(spec in any_full_bucket()) {
         let RateSpec { units, period, .. } = spec.rate;

@@ -1,5 +1,5 @@
-//! The calendar's windows: their laws, and an oracle that finds boundaries by walking along the local
-//! clock.
+//! The calendar's windows: their laws, and an oracle that finds boundaries by walking along the
+//! local clock.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,8 @@ impl CalendarSpec {
     }
 }
 
-/// Zones that change by an hour, by half an hour, twice in Ramadan, by two hours and not at all.
+/// Zones whose offset changes by an hour, by half an hour, twice in Ramadan, by two hours, or
+/// never.
 const ZONES: [&str; 7] = [
     "UTC",
     "America/New_York",
@@ -52,7 +53,7 @@ const ZONES: [&str; 7] = [
     "America/Havana",
 ];
 
-/// By the seconds of a part of a day, or by the name of what is longer.
+/// Parts of a day by their seconds, and longer periods by their names.
 const WINDOWS: [u64; 8] = [60, 900, 1_800, 3_600, 7_200, 21_600, DAY, WEEK];
 const DAY: u64 = 86_400;
 const WEEK: u64 = 7 * DAY;
@@ -83,12 +84,13 @@ pub(crate) fn any_calendar() -> impl Strategy<Value = CalendarSpec> {
     any_of(any_every())
 }
 
-/// Some whose windows are equally long, in other zones and with other limits.
+/// Versions with windows of equal length, in other zones and with other limits.
 fn any_of_one_kind() -> impl Strategy<Value = Vec<CalendarSpec>> {
     any_every().prop_flat_map(|every| prop::collection::vec(any_of(Just(every)), 2..5))
 }
 
-/// Where windows end, found step by step: these days every change of offset is on a quarter of an hour.
+/// The boundaries, found step by step. Every current change of an offset is on a quarter of an
+/// hour.
 #[derive(Debug, Clone)]
 pub(crate) struct Walk {
     zone: TimeZone,
@@ -126,7 +128,7 @@ impl Walk {
         WINDOWS.into_iter().find(part).map(|window| i64::try_from(window).unwrap())
     }
 
-    /// The end of the window that `now` lies in, in milliseconds.
+    /// The end of the window that contains `now`, in milliseconds.
     pub(crate) fn end_after(&self, now: u64) -> u64 {
         let (now, step) = (i64::try_from(now / SECOND).unwrap(), self.step());
         let mut at = now - now.rem_euclid(step);
@@ -161,7 +163,7 @@ impl Walk {
     }
 }
 
-/// The calls of the window that is open, and when it ends, in milliseconds.
+/// The calls of the open window, and its end in milliseconds.
 #[derive(Clone)]
 pub(crate) struct CalendarOracle {
     costs: Vec<u64>,
@@ -182,10 +184,11 @@ impl Oracle for CalendarOracle {
         let name = format!("{:?} {}", spec.every, spec.zone);
         let walk = self.walks.entry(name).or_insert_with(|| Walk::new(spec));
         if self.ends_ms * 1_000 > now + walk.horizon() {
-            // A clock step, or a longer window: what it counts stays, up to the next boundary.
+            // A clock step or a longer window: the count stays until the next boundary.
             self.ends_ms = walk.end_after(now);
         }
-        // A window that has ended is kept until a call opens the next: the clock may step back.
+        // A window that has ended is kept until a call opens the next, because the clock may step
+        // back.
         let mut open = self.ends_ms * 1_000 > now;
         let count = |costs: &[u64], open| if open { costs.iter().sum() } else { 0 };
         let admitted = count(&self.costs, open) + cost <= spec.limit;
@@ -204,7 +207,7 @@ impl Oracle for CalendarOracle {
     }
 }
 
-/// The most that was admitted in any of the calendar's windows.
+/// The most units admitted in any of the calendar's windows.
 fn most_in_any_calendar_window(spec: CalendarSpec, trace: &[Admitted]) -> u64 {
     let (walk, mut ends) = (Walk::new(spec), HashMap::<u64, u64>::new());
     let mut end = 0;
@@ -217,7 +220,8 @@ fn most_in_any_calendar_window(spec: CalendarSpec, trace: &[Admitted]) -> u64 {
     ends.into_values().max().unwrap_or(0)
 }
 
-/// The shortest that a window can be: half an hour goes out of an hour at least, and two out of a day.
+/// The shortest possible length of a window: half an hour for windows of an hour or two, and two
+/// hours less for windows of six hours or more.
 pub(crate) fn shortest(every: Every) -> u64 {
     let seconds = WINDOWS.into_iter().find(|&window| self::every(window) == every);
     match seconds.unwrap_or(28 * DAY) {
@@ -241,8 +245,8 @@ proptest! {
         prop_assert!(most_in_any_window(&admitted, shortest(spec.every)) <= 2 * spec.limit);
     }
 
-    /// Versions in other zones (or with other time zone data) side by side: whoever opens a window, all
-    /// keep to its end.
+    /// Versions in other zones (or with other time zone data) side by side: all of them keep the
+    /// end of a window, whichever version opened it.
     #[test]
     fn side_by_side_each_window_that_was_opened_admits_at_most_the_larger_limit(
         specs in any_of_one_kind(),
@@ -311,8 +315,8 @@ proptest! {
 proptest! {
     #![proptest_config(crate::cases::cases(256))]
 
-    /// Ten times as many keys as there is room for: their windows end together, so that a key that
-    /// shares a count, or gets room of its own, has the limit in each window all the same.
+    /// Ten times as many keys as the store has entries. Their windows end together. So a key that
+    /// shares a count, or gets its own entry, still gets the limit in each window.
     #[test]
     fn no_key_of_a_full_store_gets_more_than_the_limit_in_a_window(
         seed in any::<(u64, u64)>(),

@@ -1,4 +1,4 @@
-//! The policies of the sliding logs, and their oracle: a list that is added up, call by call.
+//! The policies of the sliding logs, and their oracle: a list that is added up at every call.
 
 use proptest::prelude::*;
 use tollgate::algorithm::{LogLimit, SlidingLog};
@@ -56,12 +56,12 @@ impl LogSpec {
     }
 }
 
-/// A log that counts what is admitted.
+/// A log that counts admitted calls.
 pub(crate) fn any_log() -> impl Strategy<Value = LogSpec> {
     any_window().prop_map(|spec| LogSpec::one(spec.limit, spec.window, false))
 }
 
-/// A log that counts what is refused, too.
+/// A log that also counts refused calls.
 pub(crate) fn any_counting_log() -> impl Strategy<Value = LogSpec> {
     any_window().prop_map(|spec| LogSpec::one(spec.limit, spec.window, true))
 }
@@ -71,7 +71,7 @@ pub(crate) fn any_one() -> impl Strategy<Value = LogSpec> {
     prop_oneof![any_log(), any_counting_log()]
 }
 
-/// One to three limits, declared in any order, with a precision or without.
+/// One to three limits, declared in any order, with or without a precision.
 pub(crate) fn any_logs() -> impl Strategy<Value = LogSpec> {
     let more = || (1..30_u64, 2..20_u64);
     let turn = (1..4_usize, 0..3_usize);
@@ -93,19 +93,19 @@ pub(crate) fn any_logs() -> impl Strategy<Value = LogSpec> {
 #[derive(Clone)]
 pub(crate) struct LogOracle {
     list: Vec<(u64, u64)>,
-    /// The latest time at which something was written.
+    /// The latest time at which an entry was written.
     seen: u64,
-    /// All units ever, since the list began anew.
+    /// All units since the list was started.
     total: u64,
-    /// How many of the newest units refused attempts do not push out.
+    /// The number of the newest units that refused calls do not push out.
     keep: u64,
     /// How long after its newest entry the log is needed.
     span: u64,
-    /// When other numbers decide: nobody is told to wait for longer.
+    /// The time at which other numbers take over: no retry time is later.
     pub(crate) changes_at: u64,
 }
 
-/// The least that is 4 to 7 times a power of two and no less than a length.
+/// The smallest number that is 4 to 7 times a power of two and at least `length`.
 fn rounded(length: u64) -> u64 {
     let spans = (0..51).flat_map(|power| (4..8_u64).map(move |times| times << power));
     spans.into_iter().find(|span| *span >= length).unwrap()
@@ -152,7 +152,7 @@ impl LogOracle {
         }
     }
 
-    /// From when on the log counts for nobody.
+    /// The time from which the log is fresh.
     fn forgotten_at(&self) -> u64 {
         self.list.last().map_or(0, |newest| newest.0 + self.span)
     }
@@ -210,7 +210,7 @@ impl LogOracle {
             false => 0,
         };
         let mut order: Vec<usize> = (0..limits.len()).collect();
-        // A stable sort: of equals the first.
+        // A stable sort: the first of equal limits wins.
         order.sort_by_key(|&index| match (fits, refused) {
             (true, _) => limits[index].remaining,
             (_, true) => u64::MAX - retry_at(&spec.limits()[index]),

@@ -1,4 +1,4 @@
-//! A full store: memory stays bounded, nobody is reset, nobody exceeds the law.
+//! A full store: its memory is bounded, no key is reset, and no key exceeds its law.
 
 use std::collections::HashMap;
 
@@ -54,7 +54,7 @@ fn after_a_flood_newcomers_are_as_if_never_used_again() {
 proptest! {
     #![proptest_config(crate::cases::cases(256))]
 
-    /// Ten times as many keys as there is room for, some of them settling now and then: each one
+    /// Ten times as many keys as the store has entries, some of them reset now and then: each key
     /// still gets no more than its law allows.
     #[test]
     fn no_key_of_a_full_store_exceeds_its_law(
@@ -90,8 +90,8 @@ proptest! {
         }
     }
 
-    /// Together each policy still admits no more than its law allows, whichever of them have found room
-    /// for a key, and a block holds without regard to that.
+    /// Each of several policies still admits no more than its law allows, whichever of them have an
+    /// entry for a key. A block holds in either case.
     #[test]
     fn no_key_of_a_full_store_exceeds_the_laws_of_several_policies(
         seed in any::<(u64, u64)>(),

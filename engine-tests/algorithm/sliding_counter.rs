@@ -1,4 +1,4 @@
-//! The sliding counter: its laws, its honesty, and its equality with a list of calls.
+//! The sliding counter: its laws, its exactness, and its equality with a list of calls.
 
 use std::collections::HashMap;
 use std::thread;
@@ -60,12 +60,12 @@ pub(crate) fn any_counter() -> impl Strategy<Value = CounterSpec> {
     })
 }
 
-/// The calls on the books with the milliseconds in which they count; each is weighed anew whenever
-/// anything is asked, and times are found by trying.
+/// The charged calls with the milliseconds in which they count. Each call is weighed again at every
+/// query, and times are found by trial.
 #[derive(Clone)]
 pub(crate) struct CounterOracle {
     calls: Vec<(u64, u64)>,
-    /// The length of the window that they are counted in.
+    /// The length of the window in which they are counted.
     window: u64,
 }
 
@@ -80,7 +80,7 @@ impl CounterOracle {
     }
 
     fn used(&self, now: u64) -> u64 {
-        // A clock that was set back does not bring back what has faded.
+        // A clock step back does not restore units that have faded.
         let now = now.max(self.last_start());
         let weighed = |&(at, cost): &(u64, u64)| {
             let parts = match now / self.window - at / self.window {
@@ -94,7 +94,7 @@ impl CounterOracle {
         u64::try_from(sum.div_ceil(u128::from(self.window))).unwrap()
     }
 
-    /// The first millisecond from `now` on at which at most so many units count.
+    /// The first millisecond from `now` on at which at most `most` units count.
     fn first_at(&self, most: u64, now: u64) -> u64 {
         let (mut too_early, mut enough) = (now, now.max(self.last_start()) + 2 * self.window);
         if self.used(too_early) <= most {
@@ -111,7 +111,7 @@ impl CounterOracle {
         enough
     }
 
-    /// Forgets what no longer weighs anything, wherever the clock may be set back to.
+    /// Drops calls that have no weight, even after a step back of the clock.
     fn tidy(&mut self) {
         let (last, window) = (self.last_start(), self.window);
         self.calls.retain(|&(at, _)| at + window >= last);
@@ -125,7 +125,7 @@ impl Oracle for CounterOracle {
         let CounterSpec { limit, window_ms } = spec;
         let (now, part) = (now / 1_000, now % 1_000);
         if self.last_start() + self.window > now + 2 * self.window {
-            // A clock step: full, in the window that is open.
+            // A clock step: the open window is full.
             let last = self.last_start();
             let in_window = self.calls.iter().filter(|&&(at, _)| at >= last);
             let count: u64 = in_window.map(|&(_, cost)| cost).sum();
@@ -216,7 +216,7 @@ proptest! {
         law(&specs, &trace)?;
     }
 
-    /// No weight is above 1: who stays within the limit over two windows is never refused.
+    /// No weight is above 1: a caller within the limit over two windows is never refused.
     #[test]
     fn a_caller_within_the_limit_over_two_windows_is_never_refused(
         spec in (2..200_u64, 1..2_000_u64),
@@ -293,7 +293,7 @@ proptest! {
     }
 }
 
-/// The law leaves no room: its worst case can be.
+/// The law is tight: its worst case can happen.
 #[test]
 fn less_than_twice_the_limit_in_a_rolling_window_and_no_less() {
     let policy = CounterSpec { limit: 10, window_ms: 1_000 }.policy();
@@ -307,7 +307,8 @@ fn less_than_twice_the_limit_in_a_rolling_window_and_no_less() {
 proptest! {
     #![proptest_config(crate::cases::cases(256))]
 
-    /// It has drained when it is settled: so a key may be dropped, and then share a cell.
+    /// All units have drained at the reset time. So a key may be dropped, and may then share a
+    /// cell.
     #[test]
     fn no_key_of_a_full_store_exceeds_its_law(
         seed in any::<(u64, u64)>(),
@@ -369,7 +370,7 @@ fn numbers_that_make_no_sense_cannot_be_read() {
     }
 }
 
-/// Also when windows roll on: what is admitted counts for longer than what was before.
+/// Also when windows roll on: admitted units count for longer than the units before them.
 #[test]
 fn its_ttl_reaches_to_the_end_of_the_next_window() {
     let mut server = Server::start();

@@ -1,4 +1,5 @@
-//! The sliding logs: their laws, what they tell, and their equality with the oracle.
+//! The sliding logs: their laws, the exactness of their decisions, and their equality with the
+//! oracle.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -49,7 +50,7 @@ proptest! {
         law(&[spec], &trace)?;
     }
 
-    /// Versions of a policy, taking turns on one key call by call; some count refused attempts.
+    /// Versions of a policy, in turn on one key, call by call; some count refused calls.
     #[test]
     fn mixed_logs_admit_at_most_the_larger_limit_in_any_shorter_window(
         specs in prop::collection::vec(any_one(), 2..5),
@@ -91,7 +92,7 @@ proptest! {
         }
     }
 
-    /// With a precision each unit comes back at most a precision later.
+    /// With a precision, each unit comes back at most one precision later.
     #[test]
     fn a_lone_caller_of_several_gets_the_smallest_limit_and_waits_a_precision_longer(
         spec in any_logs(),
@@ -139,7 +140,7 @@ proptest! {
         exactness::dropping_what_is_settled_changes_no_decision(&policy, &trace)?;
     }
 
-    /// Refused attempts leave nothing over; impossible ones are not written down.
+    /// Refused calls use up the limit; impossible calls are not recorded.
     #[test]
     fn refused_attempts_count_and_impossible_ones_do_not(
         spec in any_counting_log(),
@@ -152,7 +153,7 @@ proptest! {
             let (cost, before) = (step.cost.of(limit), state.clone());
             let left = policy.remaining(&state, now);
             let told = multi_policy::take(&policy, &mut state, now, cost).decision;
-            // What has settled may be dropped.
+            // A state may be dropped after its reset time.
             let is_dropped = before.reset_at() <= now && state == policy.initial_state();
             prop_assert_eq!(told.status == Status::Impossible, before == state || is_dropped);
             if told.status != Status::Impossible {
@@ -172,7 +173,8 @@ proptest! {
         exactness::dropping_what_is_settled_changes_no_decision(&policy, &trace)?;
     }
 
-    /// What all limits have left is what would be admitted, and each names its own retry and reset.
+    /// The smallest remainder of all limits is admitted, and each limit reports its own retry and
+    /// reset times.
     #[test]
     fn all_that_several_limits_tell_is_so(
         spec in any_logs(),
@@ -197,7 +199,7 @@ proptest! {
         }
     }
 
-    /// A peek copies nothing, and answers as the general way by a copy does.
+    /// A peek copies nothing, and reports the same as a charge on a copy.
     #[test]
     fn a_peek_of_several_tells_each_limit_as_it_stands(
         spec in any_logs(),

@@ -1,5 +1,5 @@
-//! The sliding window: its law and its promise, its honesty, and its equality with an oracle that
-//! remembers calls and counts them in buckets by exact fractions.
+//! The sliding window: its law and its promise, its exactness, and its equality with an oracle that
+//! stores calls and counts them in buckets by exact fractions.
 
 use num_rational::Ratio;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ pub(crate) fn any_sliding() -> impl Strategy<Value = SlidingSpec> {
     numbers.prop_map(|(limit, window, buckets)| SlidingSpec { limit, window, buckets })
 }
 
-/// Versions whose windows and buckets are of much the same length, and traces within them.
+/// Versions with windows and buckets of similar length, and traces within them.
 pub(crate) fn any_close() -> impl Strategy<Value = SlidingSpec> {
     let numbers = (1..12_u64, 1..150_u64, 1..12_u64);
     numbers.prop_map(|(limit, window, buckets)| SlidingSpec { limit, window, buckets })
@@ -82,14 +82,14 @@ fn fraction(number: u64) -> Fraction {
     Fraction::from_integer(i128::from(number))
 }
 
-/// A call, and the end of the bucket that it was put into.
+/// A call, and the end of its bucket.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     bucket_end: u64,
     cost: u64,
 }
 
-/// Every call that was admitted, and when a store may forget them.
+/// Every admitted call, and the time from which a store may drop them.
 #[derive(Clone)]
 pub(crate) struct SlidingOracle {
     calls: Vec<Call>,
@@ -101,8 +101,8 @@ impl SlidingOracle {
         Self { calls: Vec::new(), forgotten_at: 0 }
     }
 
-    /// The time in buckets is a whole number and a part: a call counts in the buckets that follow
-    /// its end's, as many as there are, and in that one.
+    /// The age of a call, in buckets, is the start of the current bucket less the end of the call's
+    /// bucket. A call counts while its age is below the number of buckets.
     fn counts(&self, call: Call, spec: SlidingSpec, now: u64) -> bool {
         let bucket_now = (fraction(now) / fraction(spec.width())).floor();
         let age = bucket_now - fraction(call.bucket_end) / fraction(spec.width());
@@ -114,8 +114,8 @@ impl SlidingOracle {
         counting.map(|call| call.cost).sum()
     }
 
-    /// The first time from which on no more than so many units count: time goes on to where the
-    /// next bucket begins, or all is forgotten, until it is so.
+    /// The first time from which at most `most` units count. The search tries each time at which
+    /// the calls of a bucket expire, and the reset time.
     fn first_with(&self, spec: SlidingSpec, from: u64, most: u64) -> u64 {
         let mut now = from;
         while self.used(spec, now) > most {
@@ -182,7 +182,7 @@ fn law(specs: &[SlidingSpec], trace: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// As many as a sum of costs can have in a test.
+/// The largest sum of costs that a test can have.
 pub(crate) fn small(mut spec: SlidingSpec) -> SlidingSpec {
     spec.limit = spec.limit.min(5_000);
     spec
@@ -243,8 +243,8 @@ proptest! {
 proptest! {
     #![proptest_config(crate::cases::cases(256))]
 
-    /// The limit at once, and again each window and a bucket; not a microsecond earlier, because the
-    /// caller comes when a bucket begins.
+    /// The limit immediately, and again after each window and a bucket; not a microsecond earlier,
+    /// because the caller comes when a bucket begins.
     #[test]
     fn a_steady_caller_gets_the_limit_each_window_and_a_bucket(spec in any_sliding().prop_map(small)) {
         let policy = spec.list();
@@ -262,7 +262,7 @@ proptest! {
         }
     }
 
-    /// Whenever the caller comes, what it has had a window and a bucket ago it gets again.
+    /// A caller who comes at any time gets the units again that it took a window and a bucket ago.
     #[test]
     fn a_unit_counts_for_no_longer_than_a_window_and_a_bucket(
         spec in any_close(),
@@ -305,7 +305,7 @@ proptest! {
         exactness::is_exact(&spec.hash(), &trace)?;
     }
 
-    /// To the microsecond, also where the clock is behind.
+    /// To the microsecond, also if the clock is behind.
     #[test]
     fn a_retry_is_exact_to_the_microsecond_after_clock_steps(
         specs in prop::collection::vec(any_close(), 1..4),

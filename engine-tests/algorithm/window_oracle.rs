@@ -1,8 +1,8 @@
-//! The oracles: each algorithm once more, slow, in exact rationals, and thought of differently.
+//! The oracles: each algorithm a second time, slow, in exact rationals, and with another approach.
 //!
-//! The engine keeps the time at which a key will have drained; the rate oracle keeps the units on
-//! the books and when they were counted. The engine packs a window; the window oracle keeps the
-//! calls in it.
+//! The engine stores the time at which a key will have drained; the rate oracle stores the charged
+//! units and the time at which they were counted. The engine packs a window; the window oracle
+//! stores the calls in it.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -11,7 +11,7 @@ use tollgate::policy::decision::Status;
 
 use crate::policy::specs::{RateSpec, WindowSpec};
 
-/// What an oracle expects of a decision.
+/// The decision that an oracle expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) status: Status,
@@ -21,7 +21,7 @@ pub(crate) struct Expected {
     pub(crate) reset_after_ms: u64,
 }
 
-/// An oracle of one key; the numbers may change from call to call.
+/// An oracle of one key. The numbers may change from call to call.
 pub(crate) trait Oracle {
     type Spec: Copy;
 
@@ -50,7 +50,7 @@ pub(crate) fn status(admitted: bool, cost: u64, limit: u64, remaining: u64) -> S
     }
 }
 
-/// Units on the books, counted at a time, under the numbers of the last call admitted.
+/// Charged units, counted at a time, under the numbers of the last admitted call.
 #[derive(Clone)]
 pub(crate) struct RateOracle {
     used: BigRational,
@@ -63,7 +63,7 @@ impl RateOracle {
         Self { used: BigRational::zero(), as_of: 0, numbers: None }
     }
 
-    /// After a clock step: as fully used now.
+    /// After a clock step: fully used now.
     pub(crate) fn repair(&mut self, now: u64) {
         let most = self.numbers.map_or(BigRational::zero(), |wrote| whole(wrote.burst));
         if self.used_at(now) > most {
@@ -71,7 +71,7 @@ impl RateOracle {
         }
     }
 
-    /// The units on the books at `now`: they drain forward in time, and rise back in time.
+    /// The charged units at `now`: they drain forward in time, and rise backward in time.
     fn used_at(&self, now: u64) -> BigRational {
         let Some(spec) = self.numbers else {
             return BigRational::zero();
@@ -114,7 +114,7 @@ impl Oracle for RateOracle {
     }
 }
 
-/// The calls of the window that is open, and when it ends, in milliseconds.
+/// The calls of the open window, and its end in milliseconds.
 #[derive(Clone)]
 pub(crate) struct WindowOracle {
     costs: Vec<u64>,
@@ -133,10 +133,12 @@ impl Oracle for WindowOracle {
     fn take(&mut self, spec: WindowSpec, now: u64, cost: u64) -> Expected {
         let opened_now_ends = (now + spec.window).div_ceil(1_000);
         if self.ends_ms > opened_now_ends {
-            // A clock step, or a longer window: what it counts stays, until a window from now.
+            // A clock step or a longer window: the count stays, and the window ends one window from
+            // now.
             self.ends_ms = opened_now_ends;
         }
-        // A window that has ended is kept until a call opens the next: the clock may step back.
+        // A window that has ended is kept until a call opens the next, because the clock may step
+        // back.
         let open = self.ends_ms * 1_000 > now;
         let count: u64 = if open { self.costs.iter().sum() } else { 0 };
         let admitted = count + cost <= spec.limit;

@@ -1,4 +1,4 @@
-//! What a decision says is so: the times it names are exact, and a refusal changes nothing.
+//! Decisions are exact: the times they report are correct, and a refusal changes nothing.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -19,7 +19,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
     ]
 }
 
-/// Runs a trace and hands every decision to `check`, with the states before and after it.
+/// Runs a trace and passes every decision to `check`, with the states before and after it.
 fn each_decision(
     policies: &[Policy],
     trace: &[Step],
@@ -44,7 +44,7 @@ fn would_admit(policy: &Policy, state: &State, now: u64, cost: u64) -> bool {
     matches!(status, Status::Allowed | Status::AllowedLast)
 }
 
-/// Also right after a change of numbers: the policies take turns.
+/// Also after a change of numbers: the policies take turns.
 pub(crate) fn retry_after_is_exact(policies: &[Policy], trace: &[Step]) -> TestCaseResult {
     each_decision(policies, trace, |policy, _, after, cost, decision| {
         if decision.status == Status::Refused {
@@ -57,8 +57,9 @@ pub(crate) fn retry_after_is_exact(policies: &[Policy], trace: &[Step]) -> TestC
     })
 }
 
-/// All that a decision says of one policy is so, and a call that is not admitted changes nothing.
-pub(crate) fn is_exact(policy: &Policy, trace: &[Step]) -> TestCaseResult {
+/// Everything that a decision reports about one policy is correct, and a call that is not admitted
+/// changes nothing.
+pub(crate) fn is_honest(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     remaining_is_the_largest_cost_that_would_be_admitted(policy, trace)?;
     after_the_reset_a_key_is_as_if_never_used(policy, trace)?;
     a_refused_call_changes_nothing(policy, trace)?;
@@ -97,7 +98,7 @@ pub(crate) fn after_the_reset_a_key_is_as_if_never_used(
 pub(crate) fn a_refused_call_changes_nothing(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     each_decision(std::slice::from_ref(policy), trace, |policy, before, after, _, decision| {
         let refused = matches!(decision.status, Status::Refused | Status::Impossible);
-        // What has settled may be dropped.
+        // A state may be dropped after its reset time.
         let is_dropped = before.reset_at() <= decision.at && *after == policy.initial_state();
         prop_assert_eq!(refused, before == after || is_dropped);
         Ok(())
@@ -119,7 +120,7 @@ pub(crate) fn a_peek_answers_what_take_then_does(
     })
 }
 
-/// Expiry is garbage collection only: dropping a settled state changes no decision.
+/// Expiry is only garbage collection: dropping a state after its reset time changes no decision.
 pub(crate) fn dropping_what_is_settled_changes_no_decision(
     policy: &Policy,
     trace: &[Step],

@@ -1,5 +1,6 @@
-//! The admission laws: no trace, of one policy or of several versions side by side, shows more in
-//! any window than the bound. The checker slides over the whole trace of what was admitted.
+//! The admission laws: no trace, of one policy or of several versions side by side, has more units
+//! in any window than the bound. The checker slides a window over the whole trace of admitted
+//! calls.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -12,7 +13,7 @@ use crate::policy::specs::{RateSpec, WindowSpec, any_rate, any_window};
 pub(crate) const TRACES: u32 = 300;
 pub(crate) const STEPS: usize = 300;
 
-/// What is admitted of a trace by a clock that never goes back, by policies that take turns.
+/// The admitted calls of a trace, with a clock that never steps back and policies in turn.
 pub(crate) fn admitted(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
     let (mut now, mut retry_at) = (START, START);
     let mut state = policies[0].initial_state();
@@ -30,8 +31,8 @@ pub(crate) fn admitted(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
     admitted
 }
 
-/// The windows as their law speaks of them: each opens with the first call after the one before,
-/// and ends on a whole millisecond.
+/// The windows of the law: each opens with the first call after the window before, and ends at a
+/// whole millisecond.
 fn most_in_any_opened_window(trace: &[Admitted], window: u64) -> u64 {
     let (mut most, mut ends, mut count) = (0, 0, 0);
     for call in trace {
@@ -60,8 +61,8 @@ fn rate_law(specs: &[RateSpec], policy: fn(RateSpec) -> Policy, trace: &[Step]) 
     Ok(())
 }
 
-/// What is admitted of a trace, by the time that has really passed: while the clock of the decisions
-/// steps back none passes.
+/// The admitted calls of a trace, by the time that has really passed: no time passes while the
+/// deciding clock steps back.
 fn admitted_in_real_time(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
     let (mut now, mut passed, mut retry_at) = (START, START, START);
     let mut state = policies[0].initial_state();
@@ -95,7 +96,7 @@ fn window_law(specs: &[WindowSpec], trace: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// A window as it is counted: from the call that opens it to the next that does.
+/// A counted window: from the call that opens it to the call that opens the next.
 fn counted_windows_hold(specs: &[WindowSpec], trace: &[Step]) -> TestCaseResult {
     let policies: Vec<Policy> = specs.iter().map(|&spec| spec.policy()).collect();
     let limit = specs.iter().map(|spec| spec.limit).max().unwrap();
@@ -144,7 +145,7 @@ proptest! {
         window_law(&[spec], &trace)?;
     }
 
-    /// Two to four versions of a policy, taking turns on one key call by call.
+    /// Two to four versions of a policy, in turn on one key, call by call.
     #[test]
     fn mixed_rates_admit_at_most_the_larger_burst_and_rate(
         specs in prop::collection::vec(any_rate(), 2..5),
@@ -153,8 +154,8 @@ proptest! {
         rate_law(&specs, RateSpec::gcra, &trace)?;
     }
 
-    /// Also where a window is shortened while it is open, and where the clock steps back: its count
-    /// stays, and it lasts at least the shortest of the windows.
+    /// Also if a window is shortened while it is open, and if the clock steps back: its count
+    /// stays, and it lasts at least as long as the shortest of the windows.
     #[test]
     fn no_window_as_counted_admits_more_than_the_larger_limit(
         specs in prop::collection::vec(any_window(), 1..5),

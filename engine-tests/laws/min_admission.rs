@@ -1,4 +1,4 @@
-//! The other side of the laws: a lone caller gets all that is promised, to the microsecond.
+//! The other side of the laws: a lone caller gets everything that is promised, to the microsecond.
 
 use proptest::prelude::*;
 use tollgate::algorithm::{Algorithm as _, Outcome};
@@ -20,8 +20,8 @@ pub(crate) fn burst_at_once(policy: &Policy, now: u64) -> (u64, State) {
     (admitted, state)
 }
 
-/// A unit takes a microsecond or longer, and the burst has room for the part of a unit that a
-/// caller on a clock of whole microseconds comes too late for.
+/// A unit takes a microsecond or longer, and the burst has room for the part of a unit by which a
+/// caller with a clock of whole microseconds comes too late.
 pub(crate) fn any_slow_rate() -> impl Strategy<Value = RateSpec> {
     any_rate().prop_filter("a unit takes a microsecond", |spec| {
         let no_parts = spec.period.is_multiple_of(spec.units);
@@ -32,7 +32,7 @@ pub(crate) fn any_slow_rate() -> impl Strategy<Value = RateSpec> {
 proptest! {
     #![proptest_config(crate::cases::cases(256))]
 
-    /// The burst at once, and then each further unit at the first microsecond that is its due.
+    /// The burst immediately, then each further unit at the first microsecond at which it is due.
     #[test]
     fn a_lone_caller_gets_the_burst_and_every_unit_when_it_is_due(spec in any_slow_rate()) {
         for policy in [spec.gcra(), spec.token_bucket()] {
@@ -47,8 +47,8 @@ proptest! {
         }
     }
 
-    /// Where more than a unit is due each microsecond, a caller who comes each microsecond gets
-    /// what is due, as far as the burst can hold it.
+    /// If more than a unit is due each microsecond, a caller who comes each microsecond gets the
+    /// units that are due, as far as the burst can hold them.
     #[test]
     fn a_lone_caller_of_a_fast_rate_gets_what_is_due_each_microsecond(
         units in 1_000..1_000_000_u64,
@@ -79,7 +79,7 @@ proptest! {
                 prop_assert!(admits(&policy, &mut state, now), "unit {}", unit);
             }
             prop_assert!(!admits(&policy, &mut state, now));
-            // Windows end on whole milliseconds.
+            // Windows end at whole milliseconds.
             now = (now + spec.window).div_ceil(1_000) * 1_000;
             prop_assert!(!admits(&policy, &mut state.clone(), now - 1));
         }

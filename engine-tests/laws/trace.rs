@@ -1,11 +1,11 @@
-//! Random traces: what clocks and callers do, step by step.
+//! Random traces: the clock steps and the calls, step by step.
 
 use proptest::prelude::*;
 use tollgate::time::{MAX_SAFE, MAX_TIME};
 
 use crate::policy::specs::{DAY, HOUR, SECOND};
 
-/// A day in 2026: where traces begin.
+/// A day in 2026, at which traces begin.
 pub(crate) const START: u64 = 1_780_000_000 * SECOND;
 
 /// How the clock moves before a call.
@@ -13,11 +13,11 @@ pub(crate) const START: u64 = 1_780_000_000 * SECOND;
 pub(crate) enum Move {
     /// Time passes.
     Forward(u64),
-    /// The clock is set back.
+    /// The clock steps back.
     Back(u64),
-    /// To the moment from which on the key is as if never used, give or take.
+    /// To the reset time of the key, give or take.
     ToSettled(i64),
-    /// To the moment that the last refusal named, give or take.
+    /// To the retry time of the last refusal, give or take.
     ToRetry(i64),
 }
 
@@ -26,17 +26,17 @@ pub(crate) enum Move {
 pub(crate) struct Step {
     pub(crate) time: Move,
     pub(crate) cost: Cost,
-    /// Which of several policies or keys it is for, modulo how many there are.
+    /// The policy or key of the call, modulo their number.
     pub(crate) choice: usize,
 }
 
-/// A cost, some of them in terms of the limit.
+/// A cost, for some calls relative to the limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cost {
     Units(u64),
-    /// The limit less so much, but at least 1.
+    /// The limit less this number, but at least 1.
     LimitLess(u64),
-    /// More than the limit, as far as a cost can be.
+    /// More than the limit, up to the largest cost.
     AboveLimit(u64),
 }
 
@@ -62,7 +62,7 @@ impl Move {
         moved.min(MAX_TIME)
     }
 
-    /// The time after the move for a clock that never goes back.
+    /// The time after the move, for a clock that never steps back.
     pub(crate) fn onward_from(self, now: u64, reset_at: u64, retry_at: u64) -> u64 {
         match self {
             Self::Back(by) => Self::Forward(by % HOUR).from(now, reset_at, retry_at),
@@ -126,7 +126,7 @@ pub(crate) fn most_in_any_window(trace: &[Admitted], length: u64) -> u64 {
     trace.iter().map(in_window).max().unwrap_or(0)
 }
 
-/// The first pair of calls between which more than burst + t·units/period was admitted.
+/// The first pair of calls that admitted more than burst + t·units/period.
 pub(crate) fn excess_over_rate(
     trace: &[Admitted],
     units: u64,
@@ -165,7 +165,7 @@ mod checkers {
     }
 }
 
-/// What the engine is never asked: a cost that a double does not hold.
+/// The engine never receives such a cost: a double cannot hold it.
 #[test]
 fn no_cost_is_beyond_what_a_caller_can_ask() {
     assert_eq!(Cost::AboveLimit(2).of(MAX_SAFE), MAX_SAFE);

@@ -1,5 +1,5 @@
-//! The engine equals the oracle, to the last field, over random traces with clock steps both ways,
-//! expiry edges, idle gaps of years, impossible costs and changed numbers.
+//! The engine equals the oracle in every field, over random traces with clock steps both ways,
+//! calls around expiry, idle gaps of years, impossible costs and changed numbers.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -15,7 +15,7 @@ use crate::policy::specs::{RateSpec, WindowSpec, any_rate, any_window};
 pub(crate) const TRACES: u32 = 400;
 pub(crate) const STEPS: usize = 300;
 
-/// What an oracle can expect of a decision.
+/// The decision that an oracle can expect.
 pub(crate) fn told(decision: Decision) -> Expected {
     Expected {
         status: decision.status,
@@ -26,8 +26,8 @@ pub(crate) fn told(decision: Decision) -> Expected {
     }
 }
 
-/// A trace through the engine and the oracle, to the last field; the numbers change every forty steps
-/// or so.
+/// Runs a trace through the engine and the oracle and compares every field. The numbers change
+/// about every forty steps.
 pub(crate) fn equals<O: Oracle>(
     mut oracle: O,
     specs: &[O::Spec],

@@ -1,4 +1,5 @@
-//! The embedded store equals the oracle: many keys of two limiters, dropped in time or not.
+//! The embedded store equals the oracle: many keys of two limiters, with states dropped at their
+//! reset time or not.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use crate::laws::trace::{START, Step, any_trace};
 use crate::laws::twins::told;
 use crate::policy::specs::{RateSpec, WindowSpec, any_rate, any_window};
 
-/// Fewer than the traces have keys, but settled ones make room.
+/// Fewer entries than the traces have keys; keys past their reset time free theirs.
 const KEYS: usize = 20;
 
 fn take(
@@ -27,7 +28,7 @@ fn take(
 proptest! {
     #![proptest_config(crate::cases::cases(200))]
 
-    /// A clock that never goes back: whether a settled key has been dropped cannot be seen.
+    /// With a clock that never steps back, dropped states make no difference.
     #[test]
     fn a_store_equals_the_oracles(
         rate in any_rate(),
@@ -54,8 +55,8 @@ proptest! {
         prop_assert!(store.held_keys() <= 2 * KEYS);
     }
 
-    /// With clock steps both ways a single key is dropped only when it had settled at some reading
-    /// of the clock, and equals the oracle until then.
+    /// With clock steps both ways, a single key is dropped only if its reset time had passed at
+    /// some reading of the clock. It equals the oracle until then.
     #[test]
     fn a_key_is_dropped_only_after_it_has_settled(
         rate in any_rate(),
@@ -82,7 +83,7 @@ proptest! {
         }
     }
 
-    /// A limiter that is closed and made again with other numbers finds its states and converts
+    /// A limiter that is closed and created again with other numbers finds its states and converts
     /// them.
     #[test]
     fn changed_numbers_convert_what_is_stored(

@@ -18,7 +18,7 @@ use crate::policy::specs::{RateSpec, SECOND, WindowSpec};
 const THREADS: usize = 8;
 const CALLS: usize = 5_000;
 
-/// Every decision that eight threads on one key get.
+/// Every decision of eight threads on one key.
 fn hammered(policy: &Policy, clock: impl Clock + Copy + Send + 'static) -> Vec<Decision> {
     let store = MemoryStore::new(1_000, (5, 6));
     let ledger = Arc::new(store.open("hot", policy.clone()).unwrap());
@@ -67,7 +67,7 @@ fn by_the_system_clock_the_law_holds_across_threads() {
     assert!(most_in_any_window(&trace, window.window) < 2 * window.limit);
 }
 
-/// The limits of each user, each address and all together.
+/// The limits of each user, of each address, and of all together.
 const LIMITS: [u64; 3] = [300, 280, 3_500];
 const KEYS: usize = 12;
 
@@ -83,7 +83,7 @@ fn three_subjects() -> Ledger {
         subject,
     };
     let policies = Policies::several(LIMITS.iter().enumerate().map(named).collect()).unwrap();
-    // Of so many keys a store has all of its shards.
+    // With so many keys a store has all of its shards.
     MemoryStore::new(100_000, (5, 6)).open("hot", policies).unwrap()
 }
 
@@ -92,8 +92,8 @@ fn execute(ledger: &Ledger, texts: &[String; 3], operation: &Operation) -> u64 {
     ledger.execute(&keys, operation, &START).unwrap().units
 }
 
-/// Each takes the locks of three keys, in whatever order they lie: all are charged or none, and what is
-/// taken in the end is what was answered.
+/// Each thread locks three keys, in any order. Either all are charged or none, and the charged
+/// units equal the admitted ones.
 #[test]
 fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
     let ledger = Arc::new(three_subjects());
@@ -138,7 +138,8 @@ fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
     for ((subject, text), units) in &used {
         assert_eq!(units + left(*subject, text), LIMITS[*subject], "{text}");
     }
-    // Nothing came back, so who is refused in the end was refused by a policy that has nothing left.
+    // Nothing was refunded. So a caller refused at the end was refused by a policy with no units
+    // left.
     for (user, address) in (0..KEYS).flat_map(|user| (0..KEYS).map(move |address| (user, address)))
     {
         let texts = keys_of(user, address);

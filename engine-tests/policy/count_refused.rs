@@ -1,4 +1,4 @@
-//! The fixed window that refused calls use up.
+//! The fixed window in which refused calls count.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -15,7 +15,7 @@ use crate::policy::specs::{HOUR, WindowSpec, any_window};
 use crate::redis::twins as redis_twins;
 use crate::redis::{Server, key_names};
 
-/// A window, and whether refused calls count: versions of both kinds may meet.
+/// A window, and whether refused calls count: both kinds may be versions of one policy.
 pub(crate) type Spec = (WindowSpec, bool);
 
 pub(crate) fn policy((spec, counts_refused): Spec) -> Policy {
@@ -27,7 +27,7 @@ fn counting(spec: WindowSpec) -> Policy {
     policy((spec, true))
 }
 
-/// The attempts of the window that is open, and when it ends, in milliseconds.
+/// The attempts of the open window, and its end in milliseconds.
 struct AttemptsOracle {
     attempts: Vec<u64>,
     ends_ms: u64,
@@ -50,7 +50,8 @@ impl Oracle for AttemptsOracle {
         let WindowSpec { limit, window } = spec;
         let opened_now_ends = (now + window).div_ceil(1_000);
         if self.ends_ms > opened_now_ends {
-            // A clock step, or a longer window: what it counts stays, until a window from now.
+            // A clock step or a longer window: the count stays, and the window ends one window from
+            // now.
             self.ends_ms = opened_now_ends;
         }
         let used = self.used(now);
@@ -76,8 +77,7 @@ impl Oracle for AttemptsOracle {
     }
 }
 
-/// A refused call leaves nothing of the window, and its end as it was; one that can never fit
-/// changes nothing.
+/// A refused call uses up the window and keeps its end. A call that can never fit changes nothing.
 fn a_refused_call_uses_up_the_window(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     let (mut now, mut retry_at) = (START, START);
     let mut state = policy.initial_state();
@@ -90,7 +90,7 @@ fn a_refused_call_uses_up_the_window(policy: &Policy, trace: &[Step]) -> TestCas
             Outcome::Refused => {
                 retry_at = policy.retry_at(&state, now, cost);
                 let (State::Window(before), State::Window(after)) = (before, &state) else {
-                    panic!("a window's state is a window");
+                    panic!("not the state of a window");
                 };
                 prop_assert_eq!((after.ends_ms, after.count), (before.ends_ms, policy.limit()));
                 prop_assert_eq!(policy.remaining(&state, now), 0);
@@ -122,7 +122,7 @@ proptest! {
         exactness::retry_after_is_exact(&[counting(specs.0), counting(specs.1)], &trace)?;
     }
 
-    /// All of `exactness::is_exact`, but for what a refused call does.
+    /// As `honesty::is_honest`, except for the effect of a refused call.
     #[test]
     fn it_is_exact(spec in any_window(), trace in any_trace(exactness::STEPS)) {
         let policy = counting(spec);
@@ -150,7 +150,7 @@ fn in_lua_it_equals_rust_and_the_oracle() {
     });
 }
 
-/// In both of a window's forms: the value is written once, and the TTL is as it was.
+/// In both forms of a window's value: the value is written once, and the TTL stays.
 #[test]
 fn in_redis_a_refused_call_writes_the_count_once_and_no_ttl() {
     let mut server = Server::start();
@@ -171,7 +171,7 @@ fn in_redis_a_refused_call_writes_the_count_once_and_no_ttl() {
         let packed = str::from_utf8(&value).ok().and_then(|text| text.parse::<u64>().ok());
         let count = f64::from(u32::try_from(limit).unwrap()).to_be_bytes();
         assert!(packed.map_or(value.ends_with(&count), |packed| packed % 8_192 == limit));
-        key_names::take(&mut server, &policy, &key, 1);
-        assert_eq!(key_names::state(&mut server, &name), after, "it was used up already");
+        keys::take(&mut server, &policy, &key, 1);
+        assert_eq!(keys::state(&mut server, &name), after, "the window was used up already");
     }
 }

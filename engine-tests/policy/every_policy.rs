@@ -1,4 +1,4 @@
-//! Versions of a policy, of whichever algorithm.
+//! Versions of a policy, for every algorithm.
 
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
@@ -12,7 +12,7 @@ use crate::algorithm::sliding_window::{SlidingSpec, any_close, any_sliding};
 use crate::policy::count_refused;
 use crate::policy::specs::{RateSpec, any_rate};
 
-/// The algorithms, each of which may have its versions: see [`versions`].
+/// The algorithms, each of which may have several versions: see [`versions`].
 pub(crate) const KINDS: usize = 12;
 
 /// One to three versions of a spec, as policies.
@@ -29,7 +29,7 @@ fn buckets(policy: fn(BucketSpec) -> Policy) -> BoxedStrategy<Vec<Policy>> {
     any_versions(1..4).prop_map(policies).boxed()
 }
 
-/// One to three versions of the algorithm of this number.
+/// One to three versions of a policy of the algorithm with this number.
 pub(crate) fn versions(kind: usize) -> BoxedStrategy<Vec<Policy>> {
     match kind {
         0 => several(any_rate(), RateSpec::gcra),
@@ -50,7 +50,7 @@ pub(crate) fn versions(kind: usize) -> BoxedStrategy<Vec<Policy>> {
     }
 }
 
-/// One to three versions of any algorithm.
+/// One to three versions of a policy of any algorithm.
 pub(crate) fn any_policies() -> impl Strategy<Value = Vec<Policy>> {
     (0..KINDS).prop_flat_map(versions)
 }

@@ -1,5 +1,5 @@
-//! Several policies together: random mixes of all kinds equal the oracle, on their states and in the
-//! embedded store, under all operations that oracles know.
+//! Several policies together: random mixes of all kinds equal the oracle, on their states and in
+//! the embedded store, for all operations that the oracles have.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::policy::specs::SECOND;
 const TRACES: u32 = 400;
 const STEPS: usize = 100;
 
-/// What is kept of one key under one policy.
+/// The stored state and metadata of one key under one policy.
 pub(crate) type Kept = (State, KeyMetadata);
 
-/// What is kept of unused keys.
+/// The state and metadata of fresh keys.
 pub(crate) fn unused(policies: &Policies) -> Vec<Kept> {
     let unused = |policy: &Policy| (policy.initial_state(), KeyMetadata::default());
     policies.named().iter().map(|named| unused(&named.policy)).collect()
 }
 
-/// Performs an operation on the keys of some policies.
+/// Executes an operation on the keys of some policies.
 pub(crate) fn on(
     policies: &Policies,
     kept: &mut [Kept],
@@ -46,7 +46,7 @@ pub(crate) fn on(
     execute(policies, &mut parts, now, operation)
 }
 
-/// What is done, and for how long; and of which subjects, where some may be left out.
+/// An operation, its duration, and its key dimensions, some of which may have no key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deed {
     pub(crate) kind: usize,
@@ -67,7 +67,7 @@ pub(crate) fn any_deeds(steps: usize) -> impl Strategy<Value = Vec<Deed>> {
     prop::collection::vec(deed, steps)
 }
 
-/// The operation of a deed.
+/// The operation of a step.
 pub(crate) fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
     let own = || mix.pairs.iter().map(|pair| Some(Arc::new(pair.1.policy()))).collect();
     match deed.kind {
@@ -82,7 +82,7 @@ pub(crate) fn operation(mix: &Mix, deed: Deed, cost: u64) -> Operation {
     }
 }
 
-/// Whether an operation needs the keys of all subjects.
+/// Whether an operation needs the keys of all key dimensions.
 pub(crate) fn takes(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -90,7 +90,7 @@ pub(crate) fn takes(operation: &Operation) -> bool {
     )
 }
 
-/// The oracle does it, and what was done is compared.
+/// Runs the step in the oracle and compares the results.
 pub(crate) fn judge(
     oracle: &mut CompoundOracle,
     which: impl Fn(usize) -> bool,
@@ -141,13 +141,13 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// When all is as if never used.
+/// The time from which all keys are fresh.
 pub(crate) fn reset_at<'a>(kept: impl IntoIterator<Item = &'a Kept>) -> u64 {
     let reset_at = |(state, extras): &Kept| state.reset_at().max(extras.end());
     kept.into_iter().map(reset_at).max().unwrap_or(0)
 }
 
-/// What a refusal leaves: what every policy's meeting does to its state, and nothing else.
+/// A refusal only normalizes the state under every policy.
 fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
     let meet = |((state, extras), pair): (&Kept, &crate::policy::multi_policy_oracle::Pair)| {
         let (mut state, policy) = (state.clone(), pair.0.policy());
@@ -160,7 +160,7 @@ fn met(mix: &Mix, kept: &[Kept], now: u64) -> Vec<Kept> {
 proptest! {
     #![proptest_config(crate::cases::cases(TRACES))]
 
-    /// With clock steps both ways; and what a refused call changes is repairs.
+    /// With clock steps both ways; a refused call changes the state only by repairs.
     #[test]
     fn performing_on_states_equals_the_oracle(
         mix in any_mix(),
@@ -189,7 +189,7 @@ proptest! {
         }
     }
 
-    /// By a clock that never goes back, so that it cannot be seen what has been dropped.
+    /// With a clock that never steps back, so that dropped states make no difference.
     #[test]
     fn the_embedded_store_equals_states_and_the_oracle(
         mix in any_mix(),
@@ -200,7 +200,7 @@ proptest! {
         let policies = mix.policies();
         let store = MemoryStore::new(100_000, seed);
         let ledger = store.open("mix", policies.clone()).unwrap();
-        // All subjects have a key of the same number, so that one oracle decides about them.
+        // All key dimensions have a key of the same number, so that one oracle decides on them.
         let mut keys: HashMap<usize, (Vec<Kept>, CompoundOracle)> = HashMap::new();
         let (mut now, mut retry_at) = (START, START);
         for (Step { time, cost, choice }, deed) in trace.into_iter().zip(deeds) {

@@ -1,4 +1,4 @@
-//! Mixes of policies of all kinds, and their oracle: the oracles of single policies, tried on copies
+//! Mixes of policies of all kinds, and their oracle: each single-policy oracle is tried on a copy
 //! before one of them is charged.
 
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ impl Spec {
     }
 }
 
-/// A policy, and one of the same kind that may decide about a key in its place.
+/// A policy, and another of the same kind that may decide on a key in its place (an override).
 pub(crate) type Pair = (Spec, Spec);
 
 fn pairs<S: Clone + std::fmt::Debug + 'static>(
@@ -121,7 +121,7 @@ fn any_pair() -> impl Strategy<Value = Pair> {
     ]
 }
 
-/// Two to five policies, and how many subjects they count by.
+/// Two to five policies, and the number of their key dimensions.
 #[derive(Debug, Clone)]
 pub(crate) struct Mix {
     pub(crate) pairs: Vec<Pair>,
@@ -161,11 +161,11 @@ enum AnyOracle {
     Log(LogOracle),
 }
 
-/// What one policy says by itself.
+/// The outcome and the limits of one policy.
 #[derive(Debug, Clone)]
 struct Alone {
     status: Status,
-    /// One, or all with names.
+    /// One limit, or all of them with names.
     several: LimitReports,
 }
 
@@ -213,14 +213,15 @@ impl AnyOracle {
         }
     }
 
-    /// Meets the state, and tells how it stands: a cost that can never be is charged by nobody.
+    /// Normalizes the state and returns the limits. A cost that can never be admitted is charged by
+    /// no policy.
     fn normalize(&mut self, spec: Spec, now: u64) -> LimitReports {
         let mut several = self.take(spec, now, spec.limit() + 1).several;
         several.limits.iter_mut().for_each(|limit| limit.retry_after_ms = Some(0));
         several
     }
 
-    /// Moves what lies too far ahead for the numbers of a spec.
+    /// Repairs a state that lies too far ahead for the numbers of a spec.
     fn repair(&mut self, spec: Spec, now: u64) {
         match self {
             Self::Rate(oracle) => oracle.repair(now),
@@ -237,12 +238,12 @@ impl AnyOracle {
     }
 }
 
-/// The oracle of a mix, for one key of each subject.
+/// The oracle of a mix, for one key of each key dimension.
 #[derive(Clone)]
 pub(crate) struct CompoundOracle {
     pairs: Vec<Pair>,
     singles: Vec<AnyOracle>,
-    /// Until when the second of a pair decides, and until when the key is blocked.
+    /// The end of the override (the second of a pair), and the end of the block.
     pub(crate) own_until: Vec<u64>,
     pub(crate) blocked_until: Vec<u64>,
 }
@@ -255,14 +256,14 @@ impl CompoundOracle {
         Self { pairs, singles, own_until: never.clone(), blocked_until: never }
     }
 
-    /// The policy whose numbers are in force.
+    /// The policy with the active numbers.
     pub(crate) fn spec(&self, number: usize, now: u64) -> Spec {
         let (limiters, own) = self.pairs[number];
         if now < self.own_until[number] { own } else { limiters }
     }
 
-    /// Changes what is beside the states of some policies; before and after that what lies too far ahead
-    /// is moved.
+    /// Changes the key metadata of some policies. States that lie too far ahead are repaired before
+    /// and after it.
     pub(crate) fn change(
         &mut self,
         numbers: &[usize],
@@ -287,7 +288,7 @@ impl CompoundOracle {
         0..self.singles.len()
     }
 
-    /// The largest number of units up to `most` that one policy would admit.
+    /// The largest number of units, up to `most`, that one policy would admit.
     fn fits(&self, number: usize, now: u64, most: u64) -> u64 {
         let spec = self.spec(number, now);
         let (mut fits, mut too_many) = (0, most.min(spec.limit()) + 1);
@@ -302,7 +303,7 @@ impl CompoundOracle {
         fits
     }
 
-    /// As many units as one policy would admit, whatever others say.
+    /// The largest number of units that one policy would admit, whatever the others would.
     pub(crate) fn penalize(&mut self, number: usize, now: u64, units: u64) -> u64 {
         let (spec, fits) = (self.spec(number, now), self.fits(number, now, units));
         self.singles[number].normalize(spec, now);
@@ -338,7 +339,8 @@ impl CompoundOracle {
             false if says(Status::Refused) => Status::Refused,
             false => Status::Allowed,
         };
-        // When each policy would admit the cost, for those that tell the same millisecond.
+        // When each policy would admit the cost, to compare policies that report the same
+        // millisecond.
         let exact = |number| self.retry_at(number, &tried[number], now, cost, &alone[number]);
         let retry_at: Vec<u64> = match status {
             Status::Refused | Status::Blocked => self.numbers().map(exact).collect(),
@@ -365,8 +367,8 @@ impl CompoundOracle {
         self.tell(&alone, &retry_at, status)
     }
 
-    /// The first microsecond at which one policy would admit the cost, by what it left, if it is not
-    /// blocked then.
+    /// The first microsecond at which one policy would admit the cost after the call, if the key is
+    /// not blocked then.
     fn retry_at(&self, number: usize, left: &AnyOracle, now: u64, cost: u64, alone: &Alone) -> u64 {
         let Alone { status, several } = alone;
         let free_at = self.blocked_until[number].max(now);
@@ -388,12 +390,12 @@ impl CompoundOracle {
         enough.min(self.changes_at(number, now)).max(free_at)
     }
 
-    /// When other numbers come into force, if those of the key's own are.
+    /// The end of the override, if one is active.
     fn changes_at(&self, number: usize, now: u64) -> u64 {
         if now < self.own_until[number] { self.own_until[number] } else { u64::MAX }
     }
 
-    /// Of what all limits tell, what the decision speaks of.
+    /// The limit that the decision reports, of all limits.
     fn tell(&self, alone: &[Alone], retry_at: &[u64], status: Status) -> (Expected, LimitReports) {
         let limits: Vec<_> = alone.iter().flat_map(|one| one.several.limits.clone()).collect();
         let place = |(number, limit): (usize, usize)| {
@@ -409,7 +411,8 @@ impl CompoundOracle {
             Status::Refused | Status::Blocked => {
                 let latest = retry_at.iter().max().unwrap();
                 let number = retry_at.iter().position(|retry_at| retry_at == latest).unwrap();
-                // Of one policy's limits the one that it would speak of itself; of a block, the first.
+                // Of the limits of one policy, the limit that the policy would report alone. Under
+                // a block, the first limit.
                 let blocks = self.blocked_until[number] >= *latest;
                 place((number, if blocks { 0 } else { alone[number].several.reported }))
             }

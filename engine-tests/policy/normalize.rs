@@ -1,5 +1,5 @@
-//! A charge in its three steps, for those who decide by several policies: a state is met, each policy
-//! tells what would become of the cost, and it is charged if all admit it.
+//! The three steps of a charge, for decisions under several policies: a state is normalized, each
+//! policy returns the outcome of the cost, and the cost is charged if all policies admit it.
 
 use proptest::prelude::*;
 use tollgate::algorithm::{Algorithm as _, Outcome, State as _};
@@ -45,7 +45,7 @@ proptest! {
         }
     }
 
-    /// So the largest cost that fits can be found by halving, under several policies too.
+    /// So a binary search finds the largest cost that fits, also under several policies.
     #[test]
     fn what_remains_is_the_largest_cost_whose_outcome_is_admitted(
         policies in any_policies(),

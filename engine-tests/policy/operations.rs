@@ -1,5 +1,5 @@
-//! What each operation does, by what simpler ones do: on the states of one to five policies of any kind,
-//! some under numbers of a key's own; and the embedded store does the same.
+//! Each operation equals a sequence of simpler ones, on the states of one to five policies of any
+//! kind, some with an override. The embedded store does the same.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::policy::multi_policy::{Deed, Kept, any_deeds, on, reset_at, takes, un
 const TRACES: u32 = 400;
 const STEPS: usize = 100;
 
-/// A limiter's policies, and for each another that may decide in its place.
+/// A limiter's policies, and for each a policy that may override it.
 #[derive(Debug, Clone)]
 struct Limiter {
     policies: Policies,
@@ -58,7 +58,7 @@ fn any_limiter() -> impl Strategy<Value = Limiter> {
     })
 }
 
-/// A call that was admitted, for refunds: when, and when each policy was to be as if never used.
+/// An admitted call, for refunds: its time, and the reset time of each policy.
 fn taken(policies: &Policies, kept: &[Kept], Decision { at, .. }: Decision) -> Vec<ChargeRecord> {
     let taken = |(named, (state, extras)): (&NamedPolicy, &Kept)| {
         let reset_at = extras.in_force(&named.policy, at).reset_at(state);
@@ -85,7 +85,7 @@ impl Limiter {
         }
     }
 
-    /// The numbers in force, as a limiter that has no others.
+    /// The active numbers, as a limiter without overrides.
     fn in_force(&self, kept: &[Kept], now: u64) -> (Policies, Vec<Kept>) {
         let in_force = |(named, (_, extras)): (&NamedPolicy, &Kept)| {
             extras.in_force(&named.policy, now).clone()
@@ -125,7 +125,7 @@ fn met(policies: &Policies, kept: &[Kept], now: u64) -> Vec<Kept> {
     kept
 }
 
-/// What was done to `before`, under policies without others, is what simpler operations do.
+/// The change from `before`, under policies without overrides, equals that of simpler operations.
 fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) -> TestCaseResult {
     let (executed, after) = tried(policies, before, now, operation);
     let decision = executed.response.decision;
@@ -229,7 +229,8 @@ fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) 
                     _ => None,
                 };
                 prop_assert!(until.is_none_or(|until| extras.blocked_until == until));
-                // What lies too far ahead is moved, under the numbers before and those after.
+                // States that lie too far ahead are repaired, under the numbers before and after
+                // the operation.
                 let mut expected = old.clone();
                 named.policy.charge(&mut expected, now, 0);
                 if let Some(own) = extras.numbers.as_ref().filter(|own| own.until > now) {
@@ -264,11 +265,11 @@ proptest! {
             let cost = cost.of(in_force.named()[choice % in_force.named().len()].policy.limit());
             let operation = limiter.operation(deed, cost, &calls);
             judge(&in_force, &plain, now, &operation)?;
-            // When the numbers end is told all the same.
+            // The end of the override is reported all the same.
             let (expected, mut states) = tried(&in_force, &kept, now, &operation);
             let executed = all(policies, &mut kept, now, &operation);
             match operation {
-                // These change which numbers are in force.
+                // These operations change the active numbers.
                 Operation::Override { lasting, .. } => {
                     for ((_, extras), other) in kept.iter().zip(&limiter.others) {
                         let numbers = extras.numbers.as_ref();
@@ -283,7 +284,7 @@ proptest! {
                 _ => prop_assert_eq!(&executed, &expected),
             }
             if matches!(operation, Operation::Override { .. } | Operation::ClearOverride) {
-                // What lies too far ahead for the numbers that are in force now is moved.
+                // States that lie too far ahead for the active numbers are repaired.
                 let each = states.iter_mut().zip(&kept).zip(policies.named());
                 for (((state, _), (_, extras)), named) in each {
                     extras.in_force(&named.policy, now).charge(state, now, 0);
@@ -300,7 +301,7 @@ proptest! {
         }
     }
 
-    /// By a clock that never goes back; some of a single policy's calls go the quick way.
+    /// With a clock that never steps back; some calls of a single policy take the fast path.
     #[test]
     fn the_embedded_store_performs_what_is_performed_on_states(
         limiter in any_limiter(),
@@ -311,7 +312,7 @@ proptest! {
         let policies = &limiter.policies;
         let store = MemoryStore::new(1_000, seed);
         let ledger = store.open("operations", policies.clone()).unwrap();
-        // Its calls have all sweeps done that there can be.
+        // Its calls complete all pending sweeps.
         let sweeper = store.open("sweeper", policies.named()[0].policy.clone()).unwrap();
         let mut all_kept = vec![unused(policies); 2];
         let (mut calls, mut now, mut retry_at) = (Vec::new(), START, START);

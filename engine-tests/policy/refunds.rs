@@ -1,5 +1,5 @@
-//! What is given back: never more than is on the books, and of what is admitted less what came back
-//! every law holds as it is.
+//! Refunds: never more than the charged units. Every law holds for the admitted units less the
+//! units refunded in the same window.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -20,24 +20,24 @@ use crate::policy::count_refused;
 use crate::policy::every_policy::any_policies;
 use crate::policy::specs::{HOUR, RateSpec, SECOND, any_rate};
 
-/// Units that came on the books at a time; or came back, and then less than 0.
+/// Units charged at a time; below 0 for refunded units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Event {
     at: u64,
     units: i128,
 }
 
-/// What a step of a trace does: one in three gives back units of one of the last calls admitted.
+/// The action of a step: one in three refunds units of one of the last admitted calls.
 fn refund_of(step: &Step, taken: &[(ChargeRecord, u64)]) -> Option<(ChargeRecord, u64)> {
     let (which, gives_back) = (step.choice / 24, (step.choice / 8).is_multiple_of(3));
     let (call, cost) = taken.iter().rev().nth(which * which)?;
-    // Some callers ask for more than they had.
+    // Some callers refund more than they took.
     let units = if step.choice.is_multiple_of(5) { cost + 2 } else { step.cost.of(*cost) };
     gives_back.then_some((*call, units))
 }
 
-/// Runs a trace by policies that take turns; after each step it is judged by the state before and
-/// after, and by what it did.
+/// Runs a trace with policies in turn. Each step is checked against the states before and after it,
+/// and against its action.
 fn run(
     policies: &[Policy],
     trace: &[Step],
@@ -79,8 +79,7 @@ fn events(policies: &[Policy], trace: &[Step]) -> Result<Vec<Event>, TestCaseErr
     run(policies, trace, |_, _, _, _| Ok(()))
 }
 
-/// The first events between which more than the bound for their distance was admitted and did not
-/// come back.
+/// The first pair of events that admitted more, less refunds, than the bound for their distance.
 fn excess(events: &[Event], bound: impl Fn(u64) -> Option<i128>) -> Option<(Event, Event, i128)> {
     for (index, first) in events.iter().enumerate() {
         let mut sum = 0;
@@ -125,7 +124,7 @@ fn rate_bound(rates: &[RateSpec], burst: u64) -> impl Fn(u64) -> Option<i128> {
     }
 }
 
-/// Policies whose one limit is what is used and what remains together, at any time.
+/// Policies with one limit, which always equals the used units plus the remaining units.
 fn any_plain() -> impl Strategy<Value = Policy> {
     prop_oneof![
         any_rate().prop_map(RateSpec::gcra),
@@ -153,7 +152,7 @@ proptest! {
             prop_assert!(remaining(after) <= i128::from(policy.limit()));
             if event.units < 0 {
                 let more = remaining(after) - remaining(before);
-                // Of what drains the last unit may have drained in part.
+                // The last of the drained units may have drained in part.
                 let drains = matches!(policy, Policy::Gcra(_) | Policy::LeakyBucket(_));
                 let least = -event.units - i128::from(drains);
                 prop_assert!((least..=-event.units).contains(&more), "{} of {}", more, event.units);
@@ -162,7 +161,8 @@ proptest! {
         })?;
     }
 
-    /// Also where versions take turns, buckets begin low or are in debt, and several limits share a log.
+    /// Also with versions in turn, buckets that begin low or are in debt, and several limits on one
+    /// log.
     #[test]
     fn nothing_ends_above_full_under_any_policies(
         policies in any_policies(),
@@ -176,7 +176,8 @@ proptest! {
         })?;
     }
 
-    /// What has drained, or was taken in a window that is over, is gone; under any policies.
+    /// Units that have drained, or that were taken in a window that is over, do not come back,
+    /// under any policy.
     #[test]
     fn nothing_comes_back_once_the_reset_time_of_its_decision_has_passed(
         policies in any_policies(),
@@ -216,8 +217,8 @@ proptest! {
                 let (was, is) = (decision::peek(policy, before, at, 0), decision::peek(policy, &state, at, 0));
                 prop_assert_eq!(is.remaining, was.remaining);
                 if unused {
-                    prop_assert_eq!(is.reset_after_ms, 0, "as if never used");
-                    prop_assert_eq!(policy.refund(&mut state, at, cost, taken), 0, "all is back");
+                    prop_assert_eq!(is.reset_after_ms, 0, "the key is fresh");
+                    prop_assert_eq!(policy.refund(&mut state, at, cost, taken), 0, "all units have been refunded");
                 }
                 reset_at = taken.reset_at;
             }
@@ -331,8 +332,8 @@ proptest! {
     }
 }
 
-/// Units drain in the order in which they were taken: what a call took an hour ago has drained, and its
-/// refund takes nothing from the calls behind it.
+/// Units drain in the order in which they were taken. The units of a call an hour ago have drained,
+/// and its refund takes nothing from later calls.
 #[test]
 fn units_that_drained_long_ago_do_not_come_back() {
     let rate = RateSpec { units: 10, period: SECOND, burst: 10 };

@@ -1,5 +1,5 @@
-//! Booking ahead: slots obey the law of the rate, are promised exactly, and come back as if they had
-//! never been booked.
+//! Booking: slots obey the law of the rate, are granted at exactly the promised time, and leave no
+//! trace when they are cancelled.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
@@ -24,7 +24,7 @@ fn gcra(rate: RateSpec) -> TokenBucket {
     bucket(BucketSpec { rate, initial: rate.burst, debt: 0 })
 }
 
-/// What went on at a time: units that were taken, or the booking of a slot; refunds are below 0.
+/// An event: a take, the booking of a slot, or a refund (with units below 0).
 #[derive(Debug, Clone)]
 struct Event {
     at: u64,
@@ -32,7 +32,8 @@ struct Event {
     booking: Option<Booking<RateState>>,
 }
 
-/// What a step does: most wait for their slot, some take, some give back what was taken or booked.
+/// The action of a step: most steps wait for a slot, some take, some refund a take or cancel a
+/// booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Wait { later: u64 },
@@ -44,7 +45,7 @@ enum Act {
 fn act(step: &Step) -> Act {
     match step.choice / 4 {
         0..6 => Act::Wait { later: 0 },
-        // Another policy's slot may be later.
+        // Another policy may have a later slot.
         6..8 => Act::Wait { later: u64::try_from(step.choice).unwrap() * SECOND / 50 },
         8..11 => Act::Take,
         11..13 => Act::Refund,
@@ -52,7 +53,7 @@ fn act(step: &Step) -> Act {
     }
 }
 
-/// Runs a trace by versions that take turns, with a clock that never goes back.
+/// Runs a trace with policy versions in turn and a clock that never steps back.
 fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseError> {
     let (mut now, mut retry_at) = (START, START);
     let mut state = versions[0].initial_state();
@@ -105,7 +106,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
                 }
             }
         }
-        // A slot that came back may leave a key that has settled since.
+        // A cancelled slot may leave a key that has been reset since.
         policy.normalize(&mut state, now);
         let remaining = policy.remaining(&state, now);
         let admits = |cost| policy.outcome(&state, now, cost) == Outcome::Admitted;
@@ -114,7 +115,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
     Ok(events)
 }
 
-/// Slots and calls are in the order of their times, and no more than the law allows.
+/// Slots and calls are in the order of their times, and admit no more than the law allows.
 fn law(specs: &[BucketSpec], trace: &[Step]) -> TestCaseResult {
     let versions: Vec<TokenBucket> = specs.iter().map(|&spec| bucket(spec)).collect();
     let events = run(&versions, trace)?;
@@ -154,7 +155,7 @@ proptest! {
         law(&specs, &trace)?;
     }
 
-    /// Rates of much the same speed, so that versions meet while somebody waits.
+    /// Rates of similar speed, so that calls of several versions wait at the same time.
     #[test]
     fn slots_under_like_versions_obey_the_law(
         rates in prop::collection::vec((1..12_u64, 1..12_u64, 0..3_u64), 2..4),
@@ -168,7 +169,7 @@ proptest! {
         law(&specs, &trace)?;
     }
 
-    /// The burst at once, and each unit after it at the first microsecond that is its due.
+    /// The burst immediately, then each unit at the first microsecond at which it is due.
     #[test]
     fn those_who_come_together_go_on_when_each_is_due(rate in any_slow_rate(), callers in 1..100_u64) {
         let policy = gcra(rate);
@@ -187,7 +188,7 @@ proptest! {
         }
     }
 
-    /// A burst of one at a rate that divides.
+    /// A burst of one at a rate that divides evenly.
     #[test]
     fn slots_of_single_units_are_an_exact_progression(
         interval in 1..10 * SECOND,
@@ -206,7 +207,8 @@ proptest! {
         }
     }
 
-    /// In the opposite order, all slots come back and leave nothing; in any other, only the last does.
+    /// In reverse order, all cancellations succeed and leave nothing. In any other order, only the
+    /// latest booking can be cancelled.
     #[test]
     fn what_is_given_back_is_as_if_it_had_never_been_booked(
         specs in any_versions(1..4),
@@ -236,7 +238,7 @@ proptest! {
             prop_assert!(!versions[*version].unbook(&mut state, booking));
             prop_assert_eq!(before, state.clone());
         }
-        // Versions that begin low mark the state at first sight: what was met is not undone.
+        // Versions that begin low record the first call. A cancellation does not undo that.
         for (version, booking) in booked.into_iter().rev() {
             if state == booking.left {
                 prop_assert!(versions[version].unbook(&mut state, &booking));
@@ -246,8 +248,8 @@ proptest! {
         prop_assert!(versions.len() > 1 || state == taken);
     }
 
-    /// After a step back of the clock those who wait keep their slots, or, if it was a long one, the key is
-    /// fully used: so it is locked for no longer than the longest wait and the time to full.
+    /// After a step back of the clock, waiting calls keep their slots. After a long step back the
+    /// key is fully used, so it is locked for no longer than the longest wait and the time to full.
     #[test]
     fn a_step_back_locks_a_key_for_no_longer_than_a_wait_and_the_time_to_full(
         rate in any_rate(),

@@ -1,4 +1,4 @@
-//! Policies whose numbers are awkward: rates that do not divide, the fastest and the slowest.
+//! Policies with awkward numbers: rates that do not divide, the fastest rates and the slowest.
 
 use proptest::prelude::*;
 use tollgate::algorithm::{FixedWindow, Gcra, TokenBucket};
@@ -9,7 +9,7 @@ pub(crate) const SECOND: u64 = 1_000_000;
 pub(crate) const HOUR: u64 = 3_600 * SECOND;
 pub(crate) const DAY: u64 = 24 * HOUR;
 
-/// The numbers of a rate as a user gives them: `units` per `period`, and `burst` at once.
+/// The numbers of a rate as a user sets them: `units` per `period`, and `burst` at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateSpec {
     pub(crate) units: u64,
@@ -68,7 +68,7 @@ pub(crate) fn any_window() -> impl Strategy<Value = WindowSpec> {
         Just(HOUR),
         Just(30 * DAY),
     ];
-    // In Redis a window's value changes its form at 8,192 units.
+    // In Redis the value of a window changes its form at 8,192 units.
     let limit = prop_oneof![Just(1), 2..20_u64, 20..2_000_u64, 8_150..8_250_u64];
     (limit, window).prop_map(|(limit, window)| WindowSpec { limit, window })
 }

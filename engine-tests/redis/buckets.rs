@@ -1,5 +1,5 @@
-//! The buckets over Redis: equal to Rust and the oracles, alone and with others in a round; what is
-//! recorded of a key that begins low, and for how long.
+//! The buckets over Redis: equal to Rust and the oracles, alone and with other limiters in a flush.
+//! Also the record of a key that begins low, and its TTL.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,7 +88,7 @@ fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision 
     decide(server, policy, &[(key, cost)], &[]).remove(0)
 }
 
-/// The value and when it expires.
+/// The value and its expiry.
 fn stored(server: &mut Server, policy: &Policy, key: &str) -> (Option<Vec<u8>>, i64) {
     let name = name(policy, key);
     (server.run(&[b"GET", &name]), server.expiry(&name))
@@ -131,7 +131,7 @@ fn a_peek_of_a_key_never_seen_answers_as_if_it_were_seen_now_and_records_nothing
     }
 }
 
-/// The plain way through the scripts writes in place: the TTL stays, and is long enough.
+/// The fast path of the scripts writes in place: the TTL stays, and is long enough.
 #[test]
 fn units_of_a_key_that_begins_low_are_charged_in_place() {
     let mut server = Server::start();
@@ -157,7 +157,7 @@ fn units_of_a_key_that_begins_low_are_charged_in_place() {
     }
 }
 
-/// The scripts' time is given, and TTLs are counted from where it began.
+/// The script takes its time as an argument, and counts TTLs from the start of the trace.
 fn with_ttls_from_start() -> Script {
     let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
     let ttl = format!("ttl + 1000000 + math.floor((now - {START}) / 1000)");
@@ -165,7 +165,7 @@ fn with_ttls_from_start() -> Script {
     script.edited(|source| source.replace("'PX', ttl", &ttl))
 }
 
-/// After each call of a trace on one key, by policies that take turns, the key lives for long enough.
+/// After each call of a trace on one key, by policies in turn, the key lives long enough.
 fn lives_until_settled(server: &mut Server, policies: &[Policy], trace: &[Step]) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let (script, began) = (with_ttls_from_start(), Instant::now());
@@ -203,7 +203,7 @@ fn every_key_lives_until_it_is_settled() {
     });
 }
 
-/// A caller who takes each unit as it comes: most values are changed in place.
+/// A caller that takes each unit when it is due: most values are changed in place.
 #[test]
 fn a_key_that_is_never_full_lives_on() {
     let mut server = Server::start();
@@ -218,7 +218,7 @@ fn a_key_that_is_never_full_lives_on() {
     }
 }
 
-/// A deploy that lowers the initial level: what is stored is kept for a day longer than it was.
+/// A deploy that lowers the initial level: a stored key is kept a day longer than before.
 #[test]
 fn a_refused_call_keeps_longer_what_a_bucket_that_begins_full_wrote() {
     let mut server = Server::start();
@@ -235,7 +235,7 @@ fn a_refused_call_keeps_longer_what_a_bucket_that_begins_full_wrote() {
         take(&mut server, &low, "a", 9);
         assert_eq!(stored(&mut server, &low, "a"), recorded);
         take(&mut server, &full, "a", 9);
-        assert_eq!(stored(&mut server, &low, "a"), recorded, "a refusal of the other one");
+        assert_eq!(stored(&mut server, &low, "a"), recorded, "the other policy refused");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Calendars over a connection: the client makes the boundaries up and Redis's clock picks one, also
-//! where the client's clock shows another hour or another year.
+//! Calendars over a connection: the client computes the boundaries and Redis's clock selects one,
+//! also if the client's clock shows another hour or another year.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::algorithm::calendar_window::CalendarSpec;
 use crate::policy::specs::{DAY, HOUR, RateSpec, SECOND, WindowSpec};
 use crate::redis::server::Server;
 
-/// How far a client's clock is ahead, or behind.
+/// How far a client's clock is ahead or behind.
 const SKEWS: [i64; 7] = [
     0,
     HOUR.cast_signed(),
@@ -35,8 +35,8 @@ const SKEWS: [i64; 7] = [
 
 const WINDOWS: [Every; 4] = [Every::HOUR, Every::Day, Every::Week, Every::Month];
 
-/// A client whose clock is wrong, and that counts how often it looks at it: when a round is made, when it
-/// is sent, and when it turns out to be stale.
+/// A client whose clock is wrong. It counts its clock readings: when it encodes a flush, when it
+/// sends it, and when the flush turns out to be stale.
 struct Client {
     connection: Connection,
     skew: i64,
@@ -63,7 +63,7 @@ impl Client {
         self.looks.swap(0, Ordering::Relaxed)
     }
 
-    /// Sends a round, and gives what will hear of it.
+    /// Sends a flush, and returns the receiver of its results.
     fn send(&self, calls: &[(&Policy, &[&str])]) -> oneshot::Receiver<Vec<Decision>> {
         let mut round = Round::default();
         for (index, (policy, keys)) in calls.iter().enumerate() {
@@ -90,7 +90,7 @@ impl Client {
         self.runtime.block_on(self.send(&[(policy, &[key])])).unwrap().remove(0)
     }
 
-    /// Performs operations on keys in one round.
+    /// Executes operations on keys in one flush.
     fn execute(&self, policies: &Arc<Policies>, calls: &[(&str, Operation)]) -> Vec<Decision> {
         let (names, mut batch) = (Names::new("several", policies), Batch::new());
         for (key, operation) in calls {
@@ -116,7 +116,7 @@ fn calendar(every: Every, limit: u64) -> CalendarSpec {
     CalendarSpec { limit, every, zone: "Asia/Kathmandu" }
 }
 
-/// Up to the next boundary by Redis's clock, whatever the client's shows.
+/// Waits for the next boundary by Redis's clock, whatever the client's clock shows.
 fn ends_right(spec: CalendarSpec, decision: Decision) {
     let end = spec.window().calendar().end_after(decision.at);
     let until = (end * 1_000).saturating_sub(decision.at).div_ceil(1_000);
@@ -166,7 +166,7 @@ fn a_peek_by_a_wrong_clock_is_right_and_changes_nothing() {
     }
 }
 
-/// What goes with a calendar is charged once; the answers come in the order of the calls.
+/// Policies in the same call as a calendar charge once, and the results arrive in call order.
 #[test]
 fn only_what_is_stale_is_asked_again() {
     let server = Server::start();
@@ -196,8 +196,8 @@ fn only_what_is_stale_is_asked_again() {
     assert_eq!(remaining[1], [2, 7, 5, 6, 18]);
 }
 
-/// The script adds flags to the outcome of a key with a block, an override or other numbers. They must
-/// not hide that the call is stale, where a policy with such a key comes before the calendar.
+/// The script adds flags to the outcome of a key with a block, an override or other numbers. The
+/// flags must not hide a stale outcome, if a policy with such a key comes before the calendar.
 #[test]
 fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
     let server = Server::start();
@@ -220,7 +220,7 @@ fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
         let right = Client::new(&server, 0);
         right.execute(&policies(20), &[(key, operation)]);
         let wrong = Client::new(&server, 400 * DAY.cast_signed());
-        // The general way through the script reads the policies before the calendar first.
+        // The general path of the script reads the policies before the calendar first.
         let calls = [(key, Operation::TakeUpTo { units: 1 }), ("other", take.clone())];
         let decisions = wrong.execute(&policies(units), &calls);
         let statuses: Vec<Status> = decisions.iter().map(|decision| decision.status).collect();
@@ -228,8 +228,8 @@ fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
     }
 }
 
-/// Rounds that are under way when the first turns out to be stale do not overtake it, nor each other;
-/// nor do those that are made meanwhile, by a clock that is right by then.
+/// If the first of several flushes in flight is stale, the others do not overtake it or each other.
+/// Nor do later flushes, made with a clock that is right by then.
 #[test]
 fn calls_on_a_key_take_effect_in_their_order_though_they_are_stale() {
     let server = Server::start();
@@ -253,7 +253,7 @@ fn calls_on_a_key_take_effect_in_their_order_though_they_are_stale() {
     }
 }
 
-/// The boundaries that were sent reach two windows back and six ahead.
+/// The boundaries in the request reach two windows back and six ahead.
 #[test]
 fn a_clock_that_is_off_by_less_than_the_list_reaches_need_not_ask_twice() {
     let server = Server::start();

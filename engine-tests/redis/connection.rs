@@ -1,4 +1,4 @@
-//! The connection through what servers do: start late, forget scripts, die, freeze, come back.
+//! The connection while servers start late, lose scripts, die, freeze and come back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,17 +18,18 @@ use crate::redis::server::{Folder, Server, opened};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// For calls that are to be decided, however busy the machine is.
+/// For calls that must be decided, however busy the machine is.
 const LONG: Duration = Duration::from_secs(10);
 
-/// How much later than its deadline a call may be seen to settle on a busy machine: `npm run chaos` looks closely.
+/// The allowance for calls that complete after their deadline on a busy machine. `npm run chaos`
+/// measures it closely.
 const GRACE: Duration = Duration::from_secs(1);
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// Takes one unit of a key in a batch of its own, which is sent at once.
+/// Takes one unit of a key in a batch of its own, which is sent immediately.
 fn take(
     connection: &Connection,
     policy: &Policy,
@@ -53,7 +54,7 @@ fn take_within(
     }
 }
 
-/// Sends a round at once, and tells what has been decided.
+/// Sends a batch immediately, and returns the decisions.
 fn decided(
     connection: &Connection,
     round: Round,
@@ -68,7 +69,7 @@ fn decided(
         |round, answers| {
             let mut decisions = Vec::new();
             round.settle(answers, |one| decisions.push(one.map(|one| one.response.decision)));
-            // Nobody waits any more if this fails.
+            // If this fails, the receiver has been dropped.
             let _unheard = told.send(decisions);
         },
     );
@@ -86,7 +87,7 @@ fn hundred() -> Policy {
     WindowSpec { limit: 100, window: HOUR }.policy()
 }
 
-/// Calls until one succeeds; every call settles by its deadline.
+/// Calls until one succeeds. Every call completes by its deadline.
 async fn until_well(connection: &Connection, policy: &Policy) -> (Duration, Vec<Failure>) {
     let (begun, mut failures) = (Instant::now(), Vec::new());
     loop {
@@ -155,7 +156,7 @@ fn a_server_that_is_killed_and_started_again_is_found_again() {
         let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
         assert!(
             matches!(failure, Failure::Broken(_) | Failure::Unavailable(_)),
-            "the link is gone: {failure:?}"
+            "the connection is lost: {failure:?}"
         );
         let unavailable = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
         assert!(matches!(unavailable, Failure::Unavailable(_)), "{unavailable:?}");

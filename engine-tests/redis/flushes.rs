@@ -1,4 +1,4 @@
-//! The calls of several limiters that go together are decided as if each went alone.
+//! The calls of several limiters in one flush are decided as if each call were sent alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn policies() -> Vec<Arc<Policies>> {
 /// One call: its limiter, its key and its cost.
 type Step = (usize, usize, u64);
 
-/// How long after the round before, and the calls.
+/// The time since the flush before, and the calls.
 fn any_round(limiters: usize) -> impl Strategy<Value = (u64, Vec<Step>)> {
     let cost = prop_oneof![8 => Just(1_u64), 1 => 2_u64..25];
     let step = (0..limiters, 0..KEYS, cost);
@@ -61,7 +61,7 @@ pub(super) fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
     command.arg(&job.arguments[0]).arg("").arg(now.to_string());
     match command.query(&mut server.connection).unwrap() {
         RedisReply::Array(values) => Ok(values.into_iter().map(value).collect()),
-        other => panic!("a script answers with a list, not {other:?}"),
+        other => panic!("a script returns a list, not {other:?}"),
     }
 }
 
@@ -100,7 +100,7 @@ fn holds(
     Ok(())
 }
 
-/// Random rounds of calls on limiters of these policies.
+/// Random flushes of calls on limiters of these policies.
 pub(super) fn proven(policies: &[Arc<Policies>]) {
     let server = std::cell::RefCell::new(Server::start());
     let mut runner = TestRunner::new(crate::cases::cases(40));

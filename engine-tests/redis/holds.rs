@@ -1,4 +1,5 @@
-//! Holds in Redis: they are there if, and only if, what they are about was charged; and none stays.
+//! Holds in Redis: a hold exists if and only if its units were charged, and each hold is removed in
+//! the end.
 
 use tollgate::algorithm::ChargeRecord;
 use tollgate::key::Key;
@@ -16,7 +17,7 @@ use crate::redis::twins::lasting;
 const KEY: &str = "a";
 const HOLDS: &[u8] = b"api:~holds:{a}";
 
-/// A rate, a window and buckets in a list, which are read and written in three ways.
+/// A rate, a window and buckets in a list: three ways of reading and writing.
 fn policies() -> Policies {
     let rate = RateSpec { units: 10, period: HOUR, burst: 10 };
     let policies = [
@@ -131,7 +132,7 @@ fn what_has_ended_cannot_be_settled_and_makes_room() {
         let _: u64 = server.run(&[b"ZADD", HOLDS, b"1600000000000000", &id]);
     }
     one(&mut server, &reserve(251, SECOND), Some(start)).unwrap();
-    assert_eq!(held(&mut server).len(), 151, "a hundred at once");
+    assert_eq!(held(&mut server).len(), 151, "one call drops a hundred holds");
     assert_eq!(one(&mut server, &settle(200, 0, start), Some(start)).unwrap().units, 0);
     let last = settle(251, 0, start);
     assert_eq!(one(&mut server, &last, Some(start + SECOND)).unwrap().units, 0);
@@ -146,11 +147,11 @@ fn where_holds_cannot_be_kept_nothing_is_charged() {
     let all = [reserve(1, SECOND), Operation::Take { cost: 1 }, settle(1, 0, 0), settle(1, 9, 0)];
     let [reserved, taken, settled, more] = execute(&mut server, &all, None).try_into().unwrap();
     assert_eq!(reserved, Err(CallError::Unreadable));
-    assert_eq!(taken.unwrap().units, 1, "others are not concerned");
+    assert_eq!(taken.unwrap().units, 1, "other calls are charged");
     assert_eq!((settled, more), (Err(CallError::Unreadable), Err(CallError::Unreadable)));
     assert_eq!(remaining(&mut server), [8, 8, 8]);
     let kind: String = server.run(&[b"TYPE", HOLDS]);
-    assert_eq!(kind, "list", "it is not overwritten");
+    assert_eq!(kind, "list", "the value must not be overwritten");
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn without_memory_there_is_neither_hold_nor_charge() {
     assert_eq!(remaining(&mut server), [9, 9, 9]);
 }
 
-/// A key of another type is seen only when it is written.
+/// A key of another type is noticed only when it is written.
 #[test]
 fn a_state_that_cannot_be_written_undoes_what_was_done_to_the_hold() {
     let mut server = Server::start();
@@ -181,7 +182,7 @@ fn a_state_that_cannot_be_written_undoes_what_was_done_to_the_hold() {
     assert_eq!(one(&mut server, &reserve(2, SECOND), None), Err(CallError::Unreadable));
     assert_eq!(held(&mut server), [[1; 16]]);
     assert_eq!(one(&mut server, &settle(1, 5, 0), None), Err(CallError::Unreadable));
-    assert_eq!(held(&mut server), [[1; 16]], "it can still be settled");
+    assert_eq!(held(&mut server), [[1; 16]], "the hold remains");
     let ttl: u64 = server.run(&[b"PTTL", HOLDS]);
     assert!((59_000..=60_001).contains(&ttl), "{ttl}");
 }

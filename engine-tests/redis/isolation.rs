@@ -1,4 +1,4 @@
-//! In a batch, a key that cannot be read or written fails for its own caller only.
+//! In a batch, a key that cannot be read or written fails only for its own caller.
 
 use tollgate::calendar::Every;
 use tollgate::key::Key;
@@ -89,12 +89,12 @@ fn a_value_that_cannot_be_read_fails_for_its_own_caller_only() {
             assert_eq!(decisions[20], Err(CallError::Unreadable), "{text:?}");
             assert_eq!(allowed(&decisions[21..]), 43);
             let after: Vec<u8> = server.run(&[b"GET", &corrupt]);
-            assert_eq!(after, text, "it is not overwritten");
+            assert_eq!(after, text, "the value must not be overwritten");
         }
     }
 }
 
-/// The quick ways for one unit on each key, on keys that are known already and on new ones.
+/// The fast paths for one unit on each key, on existing keys and on new ones.
 #[test]
 fn what_cannot_be_read_or_written_is_left_alone_among_single_units() {
     let mut server = Server::start();
@@ -116,7 +116,7 @@ fn what_cannot_be_read_or_written_is_left_alone_among_single_units() {
                 assert_eq!(other_type, Err(CallError::Unreadable));
             }
             let left: Vec<u8> = server.run(&[b"GET", &garbage]);
-            assert_eq!(left, text, "it is not overwritten");
+            assert_eq!(left, text, "the value must not be overwritten");
             let kind: String = server.run(&[b"TYPE", &list]);
             assert_eq!(kind, "zset");
         }

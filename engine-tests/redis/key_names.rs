@@ -1,5 +1,5 @@
-//! What stands in Redis: every key has a TTL that is long enough, and a refused call leaves value
-//! and TTL as they were.
+//! Stored keys: every key has a TTL that is long enough, and a refused call changes neither value
+//! nor TTL.
 
 use std::thread;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::laws::trace::START;
 use crate::policy::specs::{DAY, HOUR, MILLI, RateSpec, SECOND, WindowSpec};
 use crate::redis::server::Server;
 
-/// A value, and when it expires in milliseconds.
+/// A value, and its expiry in milliseconds.
 type State = (Option<Vec<u8>>, i64);
 
-/// When a key expires that is not there.
+/// The expiry of a key that does not exist.
 const NO_KEY: i64 = -2;
 
 fn policies() -> Vec<Policy> {
@@ -72,7 +72,7 @@ fn every_key_outlives_its_reset_and_dies_within_three_times_the_horizon() {
             let expires = server.expiry(&name(&policy, "a"));
             let at = i64::try_from(decision.at / 1_000).unwrap();
             let reset_at = at + i64::try_from(decision.reset_after_ms).unwrap();
-            // The shortest may have ended by now.
+            // The shortest may have expired by now.
             let is_over = expires == NO_KEY && server.now_ms() >= reset_at;
             assert!(expires >= reset_at || is_over, "{policy:?}: {expires} for {reset_at}");
             assert!(expires <= at + most, "{policy:?}: {expires} of {at} + {most}");
@@ -80,7 +80,8 @@ fn every_key_outlives_its_reset_and_dies_within_three_times_the_horizon() {
     }
 }
 
-/// Redis 7.2 prints a script's number as 1e+8 where many zeros end it, and takes that for no integer.
+/// Redis 7.2 prints a script's number that ends in many zeros as 1e+8, and rejects that as an
+/// integer.
 #[test]
 fn a_ttl_of_a_hundred_million_milliseconds_is_set_as_any_other() {
     const ROUND: i64 = 100_000_000;
@@ -102,7 +103,7 @@ fn a_ttl_of_a_hundred_million_milliseconds_is_set_as_any_other() {
             server.decide(&script, &policy, &batch, &more).remove(0).unwrap();
             server.run(&[b"PTTL", &name(&policy, "a")])
         };
-        // Some milliseconds pass until the TTL is read, so one of several is the round one.
+        // Some milliseconds pass until the TTL is read, so one of several TTLs is the round number.
         let rest = (0..5).map(|_| ttl_at(0)).max().unwrap() % ROUND;
         let ttls: Vec<i64> = (0..20).map(|more| ttl_at(rest + more)).collect();
         assert!(ttls.iter().all(|ttl| *ttl > 0), "{policy:?}: {ttls:?}");
@@ -120,7 +121,8 @@ fn a_refused_call_leaves_value_and_ttl_as_they_were() {
         let limit = take(&mut server, &policy, &key, 1).limit;
         take(&mut server, &policy, &key, limit - 1);
         for cost in [limit, limit + 1] {
-            // Anew for each: the shortest policies may have drained, and the call before been admitted.
+            // Computed for each policy: the shortest may have drained, so that the call before was
+            // admitted.
             let before = state(&mut server, &name);
             let decision = take(&mut server, &policy, &key, cost);
             if matches!(decision.status, Status::Refused | Status::Impossible) {
@@ -130,19 +132,19 @@ fn a_refused_call_leaves_value_and_ttl_as_they_were() {
     }
 }
 
-/// The value, and when it expires.
+/// The value and its expiry.
 pub(crate) fn state(server: &mut Server, name: &[u8]) -> State {
     let value = server.run(&[b"GET", name]);
     (value, server.expiry(name))
 }
 
-/// Whether a key stands as it did; or its time has come before it could be looked at.
+/// Whether a key is unchanged, or has expired before it was checked.
 fn stands(server: &mut Server, name: &[u8], before: &State) -> bool {
     let after = state(server, name);
     after == *before || after.1 == NO_KEY && server.now_ms() >= before.1
 }
 
-/// A peek is a call of cost 0 that writes nothing: it answers with the state as it stands.
+/// A peek is a call of cost 0 that writes nothing: the reply has the current state.
 #[test]
 fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
     let mut server = Server::start();

@@ -1,5 +1,6 @@
-//! No key that still counts dies: after every operation its TTL reaches at least to the end of the
-//! state in its value, whichever numbers wrote that. What Redis forgets too early is admitted twice.
+//! No key that still counts expires: after every operation its TTL reaches at least to the reset
+//! time of the state in its value, whichever numbers wrote that. Units that Redis drops too early
+//! are admitted twice.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use crate::policy::specs::{DAY, HOUR, RateSpec, SECOND};
 use crate::redis::server::Server;
 use crate::redis::twins::proven;
 
-/// Added to each TTL, so that no key expires before it has been looked at.
+/// Added to each TTL, so that no key expires before the test has read it.
 const MARGIN_MS: i64 = 1_000_000;
 
 /// The script takes its time as an argument, and counts TTLs from the start of the trace.
@@ -31,7 +32,7 @@ fn script() -> Script {
     script.edited(|source| source.replace("'PX', ttl", &ttl))
 }
 
-/// Which of the two algorithms wrote a value.
+/// The algorithm that wrote a value.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Continuous,
@@ -46,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The time from which the state in a value counts for nothing, by the numbers in that value alone.
+    /// The reset time of the state in a value, by the numbers in that value alone.
     fn end_of(self, value: &[u8]) -> u64 {
         let state = without_extras(value);
         let number = |index: usize| {
@@ -64,7 +65,7 @@ impl Kind {
     }
 }
 
-/// A value without a block's end and the key's own numbers: see `lua/executor/key_metadata.lua`.
+/// A value without its key metadata: see `lua/executor/key_metadata.lua`.
 fn without_extras(value: &[u8]) -> &[u8] {
     match value {
         [.., high, low, b'X'] if value.len() >= 48 => {
@@ -74,7 +75,7 @@ fn without_extras(value: &[u8]) -> &[u8] {
     }
 }
 
-/// A key on a server whose scripts are given their time.
+/// A key on a server with scripts that take their time as an argument.
 struct Watched<'a> {
     server: &'a mut Server,
     kind: Kind,
@@ -88,7 +89,7 @@ impl<'a> Watched<'a> {
         Self { server, kind, script: script(), began: Instant::now() }
     }
 
-    /// Performs an operation under a policy, and tells whether the key lives for long enough.
+    /// Executes an operation under a policy, and returns whether the key lives long enough.
     fn execute(&mut self, policy: &Policy, operation: Operation, now: u64) -> (Status, bool) {
         let policies: Policies = policy.clone().into();
         let (names, key) = (Names::new("api", &policies), Key::new("a").unwrap());
@@ -110,7 +111,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// An operation on the key, chosen by a part of the step's choice.
+/// An operation on the key, selected by a part of the step's choice.
 fn operation(step: &Step, policy: &Policy, other: &Policy) -> Operation {
     let cost = step.cost.of(policy.limit());
     match step.choice / 2 % 9 {
@@ -151,8 +152,8 @@ fn a_key_lives_until_its_state_ends_whatever_is_done_to_it() {
     });
 }
 
-/// After an override with a shorter time to full, Redis must still know the units charged before. The
-/// steps of TTLs are an hour under the policy and a second under the override.
+/// After an override with a shorter time to full, Redis must keep the units charged before. TTL
+/// steps are an hour under the policy and a second under the override.
 #[test]
 fn what_was_charged_outlives_an_override_with_a_shorter_horizon() {
     let mut server = Server::start();
@@ -162,7 +163,7 @@ fn what_was_charged_outlives_an_override_with_a_shorter_horizon() {
     };
     for kind in [Kind::Continuous, Kind::Interval] {
         let (policy, generous) = (kind.policy(&spec(100, HOUR)), kind.policy(&spec(100, SECOND)));
-        // The start of a step: no later charge of this test sets the TTL anew.
+        // The start of a step: no later charge of this test changes the TTL.
         let now = START - START % HOUR + 24 * HOUR;
         let changes = [
             vec![

@@ -1,5 +1,6 @@
-//! Random mixes of two to five policies: at each step the embedded store, the Lua script on a real server and
-//! the oracle say the same, and a refusal leaves every policy's value in Redis as it was, to the byte.
+//! Random mixes of two to five policies. At each step the embedded store, the Lua script on a real
+//! server and the oracle report the same, and a refusal leaves every policy's value in Redis
+//! unchanged, to the byte.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ const STEPS: usize = 100;
 /// All values, by name.
 type Values = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A limiter's keys on a server, by a clock of the test's own.
+/// A limiter's keys on a server, with a clock of the test.
 struct Shared<'a> {
     server: &'a mut Server,
     script: &'static Script,
@@ -62,7 +63,7 @@ impl Shared<'_> {
     }
 }
 
-/// The same, where the calendars and the buckets of a pair are the same: they are no numbers.
+/// The same, with equal calendars and buckets in each pair, because an override cannot change them.
 fn with_like_calendars(mix: &Mix) -> Mix {
     let like = |&(one, other): &Pair| {
         let other = match (one, other) {
@@ -79,8 +80,8 @@ fn with_like_calendars(mix: &Mix) -> Mix {
     Mix { pairs: mix.pairs.iter().map(like).collect(), subjects: mix.subjects }
 }
 
-/// The same, where the windows of a pair are equally long, too: then a refused call finds nothing that lies
-/// too far ahead.
+/// The same, with windows of equal length in each pair. Then a refused call finds no state that
+/// lies too far ahead.
 fn with_like_windows(mix: &Mix) -> Mix {
     let like = |&(one, other): &Pair| {
         let other = match (one, other) {
@@ -100,17 +101,17 @@ fn with_like_windows(mix: &Mix) -> Mix {
     Mix { pairs: mix.pairs.iter().map(like).collect(), subjects: mix.subjects }
 }
 
-/// Whether it is the name of a policy's key.
+/// Whether the name is that of a policy's key.
 fn is_of(name: &[u8], number: usize) -> bool {
     name.starts_with(format!("mixes:policy-{number}:").as_bytes())
 }
 
-/// Whether a state is a log that has settled: any call may drop that.
+/// Whether a state is a log past its reset time: any call may drop it.
 fn is_settled_log(now: u64) -> impl Fn(&(usize, &Kept)) -> bool {
     move |(_, (state, _))| matches!(state, State::Log(_)) && state.reset_at() <= now
 }
 
-/// Whether a policy notes a key at first sight, also if it refuses the call.
+/// Whether a policy records the first call on a key even if it refuses it.
 fn notes_first_sight(mix: &Mix) -> bool {
     let begins_low = |spec| match spec {
         Spec::Continuous(spec) | Spec::Interval(spec) => spec.initial < spec.rate.burst,

@@ -1,4 +1,4 @@
-//! The Redis half, against a real `redis-server` that each test starts for itself.
+//! The Redis tests. Each test starts its own `redis-server`.
 
 mod buckets;
 #[cfg(feature = "redis")]

@@ -1,5 +1,5 @@
-//! What operations and several policies leave in Redis: TTLs that reach far enough, all or nothing where a
-//! key cannot be read or written.
+//! Stored values of operations and of several policies: TTLs are long enough, and either all
+//! policies charge or none if a key cannot be read or written.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn execute(
     perform_as(server, policies, operation, false)
 }
 
-/// The same, where windows are expected to be open and to have room, or are not.
+/// The same, with and without the expectation that windows are open and have room.
 fn perform_as(
     server: &mut Server,
     policies: &Policies,
@@ -37,7 +37,7 @@ fn perform_as(
     server.execute(Script::limiter(), policies, &batch, &[]).remove(0)
 }
 
-/// The milliseconds that the only key has to live; nothing if there is none.
+/// The TTL of the only key, in milliseconds; nothing if there is none.
 fn ttl(server: &mut Server) -> Option<i64> {
     let keys: Vec<Vec<u8>> = server.run(&[b"KEYS", b"*"]);
     assert!(keys.len() <= 1, "{keys:?}");
@@ -71,7 +71,7 @@ fn a_key_lives_as_long_as_its_block_and_its_own_numbers_last_and_not_for_ever() 
             lives(done(Operation::Unblock), 500);
             lives(done(Operation::Take { cost: 1 }), 500);
             lives(done(Operation::Reset), 500);
-            // What there is then may live for a while, but not without an end.
+            // A key that exists now may live for a while, but must have a TTL.
             assert!(done(Operation::ClearOverride).is_none_or(|ttl| ttl > 0), "kind {kind}");
             assert_eq!(done(Operation::Reset), None, "kind {kind}");
         }
@@ -87,7 +87,7 @@ fn three(kinds: [usize; 3]) -> Policies {
     Policies::several(named.collect()).unwrap()
 }
 
-/// Mixes that are decided in a quick way, and some that are not.
+/// Mixes with a fast path, and some without.
 const MIXES: [[usize; 3]; 5] = [[0, 5, 7], [3, 6, 1], [5, 5, 0], [8, 9, 10], [11, 0, 8]];
 
 #[test]
@@ -97,7 +97,7 @@ fn a_key_that_cannot_be_read_fails_the_call_and_no_policy_is_charged() {
         for broken in 0..3 {
             let _: () = server.run(&[b"FLUSHALL"]);
             let policies = three(kinds);
-            // Twice, so that all keys are known.
+            // Twice, so that all keys exist.
             for _ in 0..2 {
                 execute(&mut server, &policies, Operation::Take { cost: 1 }).unwrap();
             }

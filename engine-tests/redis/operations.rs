@@ -1,5 +1,5 @@
-//! Several policies and all operations: the Lua script on a real server does what
-//! [`tollgate::execute`] does, to the last field, and leaves the same behind.
+//! Several policies and all operations: the Lua script on a real server equals
+//! [`tollgate::execute`] in every field, and leaves the same states.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
 
-/// Keys of each subject.
+/// The number of keys in each key dimension.
 pub(super) const KEYS: usize = 2;
 
-/// The kinds that can be among several, of all [`KINDS`]; the others count refused calls.
+/// The kinds of [`KINDS`] that may be among several policies; the others count refused calls.
 const AMONG_SEVERAL: usize = 12;
 pub(super) const KINDS: usize = 14;
 
-/// One of each kind, by number, with a limit.
+/// A policy of each kind, by number, with a limit.
 pub(super) fn policy(kind: usize, limit: u64) -> Policy {
     let rate = RateSpec { units: limit, period: SECOND, burst: limit };
     match kind % 14 {
@@ -60,7 +60,7 @@ pub(super) fn policy(kind: usize, limit: u64) -> Policy {
     }
 }
 
-/// One to five policies, by one or two subjects.
+/// One to five policies, by one or two key dimensions.
 fn any_policies() -> impl Strategy<Value = Policies> {
     let named = (0..KINDS, 2_u64..20, 0..2_usize);
     let one = prop::collection::vec(named.clone(), 1..2);
@@ -70,14 +70,14 @@ fn any_policies() -> impl Strategy<Value = Policies> {
         let named = kinds.iter().zip(names).map(|(&(kind, limit, subject), name)| NamedPolicy {
             name: name.into(),
             policy: policy(if kinds.len() > 1 { kind % AMONG_SEVERAL } else { kind }, limit),
-            // The first mentioned is number 0.
+            // The first key dimension that is used is number 0.
             subject: usize::from(subject != first),
         });
         Policies::several(named.collect()).unwrap()
     })
 }
 
-/// Two to four policies that have a quick way, by one or two subjects.
+/// Two to four policies with a fast path, by one or two key dimensions.
 fn any_simple_policies() -> impl Strategy<Value = Policies> {
     let named = (0..8_usize, 2_u64..20, prop::bool::weighted(0.2));
     prop::collection::vec(named, 2..5).prop_map(|kinds| {
@@ -92,7 +92,7 @@ fn any_simple_policies() -> impl Strategy<Value = Policies> {
     })
 }
 
-/// A trace whose choices are wide enough for all that is chosen here by parts of one number.
+/// A trace with choices wide enough for all selections that are made from parts of one number.
 fn any_choices(steps: usize) -> impl Strategy<Value = Vec<Step>> {
     let choices = prop::collection::vec(0..4_096_usize, steps);
     (any_trace(steps), choices).prop_map(|(trace, choices)| {
@@ -101,17 +101,18 @@ fn any_choices(steps: usize) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// What is kept of a policy's key.
+/// The stored state and metadata of a policy's key.
 pub(super) struct Kept {
     state: State,
     extras: KeyMetadata,
 }
 
-/// Keys by policy and number, as memory would keep them; and the holds that Redis keeps.
+/// Keys by policy and number, as the embedded store would keep them, and the holds that Redis
+/// keeps.
 #[derive(Default)]
 pub(super) struct Model {
     kept: HashMap<(usize, usize), Kept>,
-    /// The first subject's key, and the end.
+    /// The key of the first key dimension, and the hold's end.
     holds: HashMap<HoldId, (Option<usize>, u64)>,
 }
 
@@ -120,7 +121,7 @@ struct Call {
     keys: Vec<Option<usize>>,
     told: Response,
     units: u64,
-    /// Its hold and the end of that, if it was a reservation.
+    /// The hold and its end, if the call was a reservation.
     hold: Option<(HoldId, u64)>,
 }
 
@@ -160,7 +161,7 @@ fn operation(
     }
 }
 
-/// Gives back units of one of the last decisions.
+/// Refunds units of one of the last decisions.
 fn refund(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Operation {
     match memory.iter().rev().nth(step.choice % 3) {
         Some(call) => Operation::Refund { units, taken: taken(policies, &call.told) },
@@ -168,7 +169,7 @@ fn refund(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Opera
     }
 }
 
-/// Settles one of the last reservations, perhaps again, for fewer units, as many or more.
+/// Settles one of the last reservations, perhaps a second time, for fewer units, as many or more.
 fn settle(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Operation {
     let held = memory.iter().rev().filter_map(|call| call.hold.map(|hold| (call, hold)));
     let Some((call, (hold, expires_at))) = held.take(4).nth(step.choice / 3 % 4) else {
@@ -179,7 +180,7 @@ fn settle(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Opera
     Operation::Settle { hold, units: call.units, actual, taken, expires_at }
 }
 
-/// A decision's call, by policy.
+/// The charge of a decision, by policy.
 pub(super) fn taken(policies: &Policies, told: &Response) -> Vec<ChargeRecord> {
     let at = told.decision.at;
     let resets = match &told.limits {
@@ -194,7 +195,7 @@ pub(super) fn taken(policies: &Policies, told: &Response) -> Vec<ChargeRecord> {
     taken.collect()
 }
 
-/// The same kind of policy with another limit.
+/// A policy of the same kind with another limit.
 fn renumbered(own: &Policy, limit: u64) -> Policy {
     let is_alike = |other: &Policy| {
         other.tag() == own.tag()
@@ -226,7 +227,7 @@ pub(super) fn in_memory(
     }
     let mut operation = operation.clone();
     match &mut operation {
-        // What is not held is as what has expired.
+        // A missing hold counts as expired.
         Operation::Settle { hold, expires_at, .. } => {
             let held = model.holds.remove(hold);
             *expires_at = held.map_or(0, |(_, end)| end);
@@ -251,20 +252,20 @@ fn keys_of(calls: &[Call], hold: &HoldId) -> Vec<Option<usize>> {
     calls.iter().find(same).map(|call| call.keys.clone()).unwrap()
 }
 
-/// Whether units are taken or not, by all policies.
+/// Whether all policies charge the units.
 fn takes(operation: &Operation) -> bool {
     use Operation::{Reserve, Take, TakeUpTo};
     matches!(operation, Take { .. } | TakeUpTo { .. } | Reserve { .. })
 }
 
-/// What a trace is made of.
+/// The operations and the clock of a trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// All operations, and a clock that goes forward: what has ended may be dropped.
+    /// All operations, with a clock that never steps back: expired states may be dropped.
     Onward,
-    /// All but blocks and numbers of a key's own, and a clock that steps back, too.
+    /// All operations but blocks and overrides, with a clock that also steps back.
     Stepping,
-    /// Nothing but single units, and a clock that steps back, too: what has a quick way.
+    /// Only takes of single units, which have a fast path, with a clock that also steps back.
     Units,
 }
 
@@ -330,7 +331,8 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
     Ok(())
 }
 
-/// What stands behind a state begins with a zero, where Lua's `tonumber` stops.
+/// Key metadata contains zero bytes, at which Lua's `tonumber` stops. Its mark keeps `tonumber`
+/// from reading a value with metadata as a number.
 #[test]
 fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
     let mut server = Server::start();

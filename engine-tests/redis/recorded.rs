@@ -1,7 +1,7 @@
-//! Stored values of this version, recorded in `recorded.txt`: a change that writes others, or reads these
-//! otherwise, starts all keys of a running service anew.
+//! Stored values of this version, recorded in `recorded.txt`. A change that writes other values, or
+//! that reads these differently, resets all keys of a running service.
 //!
-//! `TOLLGATE_RECORD=1 cargo test --test engine recorded` writes the file anew.
+//! `TOLLGATE_RECORD=1 cargo test --test engine recorded` writes the file again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,10 +22,11 @@ use crate::redis::server::Server;
 
 const RECORDED: &str = include_str!("recorded.txt");
 
-/// The commands that write keys as they are, by scenario, and what is told of them a second after the start.
+/// By scenario: the commands that write the recorded keys, and the decisions a second after the
+/// start.
 type Records = BTreeMap<String, (Vec<String>, String)>;
 
-/// What is done to a key, a step each 100 ms, by the name of the scenario.
+/// By the name of the scenario: the operations on a key, one each 100 ms.
 fn scenarios(policy: &Policy, other: &Policy) -> Vec<(&'static str, Vec<Operation>)> {
     let take = |cost| Operation::Take { cost };
     let own = || vec![Some(Arc::new(other.clone()))];
@@ -79,7 +80,7 @@ impl<'a> Recorder<'a> {
         executed.unwrap().response.decision
     }
 
-    /// What a second after the start is told of a call, made or only looked at.
+    /// The decision of a call and of a peek, a second after the start.
     fn told(&mut self) -> String {
         let now = START + SECOND;
         let peeked = in_words(self.execute(Operation::Peek { cost: 1 }, now));
@@ -87,7 +88,7 @@ impl<'a> Recorder<'a> {
         format!("{peeked}; {taken}")
     }
 
-    /// The commands that write all keys as they are.
+    /// The commands that write all keys with their values.
     fn commands(&mut self) -> Vec<String> {
         let mut names: Vec<Vec<u8>> = self.server.run(&[b"KEYS", b"*"]);
         names.sort();
@@ -112,7 +113,7 @@ impl<'a> Recorder<'a> {
                     pairs.flat_map(|[member, score]| [score.clone(), member.clone()]).collect(),
                 )
             }
-            other => panic!("a key is a {other}"),
+            other => panic!("unexpected type {other}"),
         };
         let words = words.iter().map(|word| hex(word));
         let name = String::from_utf8(name.to_vec()).unwrap();
@@ -161,7 +162,7 @@ fn in_words(decision: Decision) -> String {
     )
 }
 
-/// Writes what all scenarios write.
+/// Writes the record of all scenarios.
 fn record(server: &mut Server) -> Records {
     let mut records = Records::new();
     for kind in 0..KINDS {
@@ -179,7 +180,7 @@ fn record(server: &mut Server) -> Records {
     records
 }
 
-/// A scenario has a line with its name, one for each key, and one with what is told.
+/// A scenario has a line with its name, a line for each key, and a line with the decisions.
 fn text_of(records: &Records) -> String {
     records.iter().fold(String::new(), |mut text, (name, (commands, told))| {
         writeln!(text, "# {name}\n{}\n= {told}\n", commands.join("\n")).unwrap();

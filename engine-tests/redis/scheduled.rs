@@ -1,5 +1,5 @@
-//! Booking ahead: under rates of all kinds, in several versions, among all other operations and with clock
-//! steps the Lua script does what [`tollgate::execute`] does, to the last field.
+//! Booking: under rates of all kinds, in several versions, among all other operations and with
+//! clock steps, the Lua script equals [`tollgate::execute`] in every field.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::redis::operations::{KEYS, Model, in_memory, taken};
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
 
-/// One of each kind, by number, with a limit; buckets may begin full.
+/// A policy of each kind, by number, with a limit; buckets may begin low.
 fn rate(kind: usize, limit: u64, full: bool) -> Policy {
     let rate = RateSpec { units: limit, period: SECOND, burst: limit };
     match kind {
@@ -33,7 +33,7 @@ fn rate(kind: usize, limit: u64, full: bool) -> Policy {
     }
 }
 
-/// One to three rates, by one or two subjects, in two versions with other numbers.
+/// One to three rates, by one or two key dimensions, in two versions with different numbers.
 fn any_versions() -> impl Strategy<Value = [Policies; 2]> {
     let named = (0..5_usize, 2_u64..20, 2_u64..20, 0..2_usize);
     prop::collection::vec(named, 1..4).prop_map(|kinds| {
@@ -41,9 +41,9 @@ fn any_versions() -> impl Strategy<Value = [Policies; 2]> {
         let version = |full: bool| {
             let named = kinds.iter().zip(["a", "b", "c"]).map(|(kind, name)| NamedPolicy {
                 name: name.into(),
-                // Some versions differ in nothing but how full a bucket begins.
+                // Some versions differ only in the initial level of a bucket.
                 policy: rate(kind.0, if full && kind.2 > 9 { kind.2 } else { kind.1 }, full),
-                // The first mentioned is number 0.
+                // The first key dimension that is used is number 0.
                 subject: usize::from(kind.3 != first),
             });
             Policies::several(named.collect()).unwrap()
@@ -52,10 +52,10 @@ fn any_versions() -> impl Strategy<Value = [Policies; 2]> {
     })
 }
 
-/// What is done, and with which of a few numbers.
+/// An operation, and the index of its numbers.
 type Deed = (usize, usize);
 
-/// What was booked, and of which keys.
+/// A booking, and its keys.
 type Booked = (Vec<Option<usize>>, Bookings);
 
 fn operation(

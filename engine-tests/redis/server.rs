@@ -1,4 +1,4 @@
-//! A Redis server of one's own: a child process on a socket in a folder of its own.
+//! A Redis server for one test: a child process with a socket in its own folder.
 
 use std::ffi::OsString;
 use std::net::TcpListener;
@@ -21,8 +21,8 @@ use tollgate::redis::{
     CredentialsSource, Endpoint, HealthTimeouts, Reply, Script, Value,
 };
 
-/// Redis 6.2 knows no PEXPIRETIME, and no frozen time in scripts: there the time and what is left are
-/// of one millisecond if the time before and the time after are.
+/// Redis 6.2 has no PEXPIRETIME, and does not freeze the time in scripts. There, the time and the
+/// TTL belong to one millisecond if the times before and after are equal.
 const EXPIRY: &str = "
     local expiry = redis.pcall('PEXPIRETIME', KEYS[1])
     if type(expiry) == 'number' then return expiry end
@@ -38,14 +38,14 @@ const EXPIRY: &str = "
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
-/// A server that ends when it is dropped.
+/// A server. Dropping it ends the process.
 pub(crate) struct Server {
     child: Child,
     folder: Folder,
     pub(crate) connection: Connection,
 }
 
-/// A folder with the server's socket; it can be there before the server, and after it.
+/// A folder with the server's socket. It may exist before the server, and after it.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -60,9 +60,9 @@ impl Folder {
         Client::open(format!("redis+unix://{}", self.socket().display())).unwrap()
     }
 
-    /// The way to the server.
-    pub(crate) fn route(&self) -> Endpoint {
-        let credentials = CredentialsSource::Fixed(Credentials::default());
+    /// The address of the server.
+    pub(crate) fn route(&self) -> Route {
+        let credentials = Credentials::Fixed(Login::default());
         let timeout = Duration::from_secs(1);
         let access = Connector { credentials, tls: None, database: 0, timeout };
         Endpoint::direct(Address::Unix(self.socket()), access)
@@ -79,7 +79,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // If it is gone already, that is no concern of a test.
+        // The process may have ended already.
         let _removed = fs::remove_dir_all(&self.0);
     }
 }
@@ -91,19 +91,19 @@ impl Server {
 
     /// A cluster of one node, which has all slots.
     pub(crate) fn start_cluster() -> Self {
-        // A node of a cluster has a port, and another 10,000 above it.
+        // A cluster node has a port, and another port 10,000 above it.
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let port = (20_000 + free % 20_000).to_string();
         let words = ["--cluster-enabled", "yes", "--port", &port, "--bind", "127.0.0.1"];
         let mut server = Self::start_with(Folder::new(), &words);
-        // One by one: ranges of slots came with Redis 7.0.
+        // One by one, because ranges of slots need Redis 7.0.
         let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
         let mut words: Vec<&[u8]> = vec![b"CLUSTER", b"ADDSLOTS"];
         words.extend(slots.iter().map(String::as_bytes));
         let _: () = server.run(&words);
         let deadline = Instant::now() + Duration::from_secs(10);
         while !server.run::<String>(&[b"CLUSTER", b"INFO"]).contains("cluster_state:ok") {
-            assert!(Instant::now() < deadline, "the cluster does not come up");
+            assert!(Instant::now() < deadline, "the cluster did not start");
             thread::sleep(Duration::from_millis(10));
         }
         server
@@ -127,7 +127,9 @@ impl Server {
         let connection = loop {
             match client.get_connection() {
                 Ok(connection) => break connection,
-                Err(error) => assert!(Instant::now() < deadline, "no server: {error}"),
+                Err(error) => {
+                    assert!(Instant::now() < deadline, "the server did not start: {error}")
+                }
             }
             thread::sleep(Duration::from_millis(5));
         };
@@ -138,25 +140,25 @@ impl Server {
         self.folder.client()
     }
 
-    /// A connection of the store's to it.
+    /// A connection of the store to the server.
     pub(crate) fn opened(&self, runtime: &Runtime) -> StoreConnection {
         opened(self.folder.route(), runtime)
     }
 
-    /// Kills the server at once, and leaves its folder.
+    /// Kills the server immediately, and keeps its folder.
     pub(crate) fn kill(mut self) -> Folder {
         self.end();
         std::mem::replace(&mut self.folder, Folder(PathBuf::new()))
     }
 
-    /// Sends the process a signal by name.
+    /// Sends the process a signal, given by name.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }
 
     fn end(&mut self) {
-        // It may have ended by itself already.
+        // It may have ended already.
         let _ended = self.child.kill().and_then(|()| self.child.wait());
     }
 
@@ -169,18 +171,19 @@ impl Server {
         command.query(&mut self.connection).unwrap()
     }
 
-    /// When a key expires, in milliseconds since the epoch; -1 for a key without, -2 for none.
+    /// The expiry of a key, in milliseconds since the epoch; -1 for a key without a TTL, -2 for a
+    /// missing key.
     pub(crate) fn expiry(&mut self, name: &[u8]) -> i64 {
         self.run(&[b"EVAL", EXPIRY.as_bytes(), b"1", name])
     }
 
-    /// The time by its clock, in milliseconds.
+    /// The server's time, in milliseconds.
     pub(crate) fn now_ms(&mut self) -> i64 {
         let (seconds, micros): (i64, i64) = self.run(&[b"TIME"]);
         seconds * 1_000 + micros / 1_000
     }
 
-    /// Runs a batch by a script, with what more arguments it takes.
+    /// Runs a batch with a script and further arguments.
     pub(crate) fn decide(
         &mut self,
         script: &Script,
@@ -192,7 +195,7 @@ impl Server {
         told.map(|told| told.map(|told| told.decision)).collect()
     }
 
-    /// [`decide`](Self::decide), and how each limit stands where limits have names.
+    /// [`decide`](Self::decide), with the report of each limit if limits have names.
     pub(crate) fn tell(
         &mut self,
         script: &Script,
@@ -204,7 +207,7 @@ impl Server {
         executed.map(|one| one.map(|one| one.response)).collect()
     }
 
-    /// What becomes of the calls of a batch, by a script, with what more arguments it takes.
+    /// The results of a batch's calls, with a script and further arguments.
     pub(crate) fn execute(
         &mut self,
         script: &Script,
@@ -222,7 +225,7 @@ impl Server {
         }
         command.arg(request).arg(more);
         let RedisReply::Array(values) = command.query(&mut self.connection).unwrap() else {
-            panic!("a script answers with a list");
+            panic!("a script returns a list");
         };
         let values: Vec<Value> = values.into_iter().map(value).collect();
         batch.executed(policies, &mut Reply::new(&values)).collect()
@@ -233,19 +236,18 @@ pub(crate) fn value(reply: RedisReply) -> Value {
     match reply {
         RedisReply::Int(number) => Value::Number(number),
         RedisReply::BulkString(bytes) => Value::Bytes(bytes),
-        other => panic!("a script answers with numbers and strings, not {other:?}"),
+        other => panic!("a script returns numbers and strings, not {other:?}"),
     }
 }
 
-/// The server: `npm run test:servers` names one version after another.
+/// The server program. `npm run test:servers` sets one version after another.
 pub(crate) fn program() -> OsString {
     env::var_os("TOLLGATE_REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
 }
 
-/// A connection of the store's, which takes a server to be down after half a second.
-pub(crate) fn opened(route: Endpoint, runtime: &Runtime) -> StoreConnection {
-    let patience =
-        HealthTimeouts { disconnected: PATIENCE, unresponsive: PATIENCE, dead: 4 * PATIENCE };
+/// A connection of the store, which considers a server down after half a second.
+pub(crate) fn opened(route: Route, runtime: &Runtime) -> StoreConnection {
+    let patience = Patience { away: PATIENCE, silent: PATIENCE, dead: 4 * PATIENCE };
     StoreConnection::open(route, patience, runtime.handle(), |_| {})
 }
 

@@ -1,4 +1,5 @@
-//! The sliding logs in Redis: equal to memory and to the oracle, and good neighbours.
+//! The sliding logs in Redis: equal to the embedded store and to the oracle, and cheap for other
+//! clients of the server.
 
 use std::collections::HashMap;
 use std::thread;
@@ -45,7 +46,7 @@ fn name(policy: &Policy, key: &str) -> Vec<u8> {
     Names::new("api", &policy.clone().into()).of(Key::new(key).unwrap())
 }
 
-/// Calls by the server's clock.
+/// Calls with the server's clock.
 fn run(
     server: &mut Server,
     policy: &Policy,
@@ -65,7 +66,7 @@ fn take_at(server: &mut Server, policy: &Policy, cost: u64, now: u64) -> Decisio
     server.decide(lasting(), policy, &batch, &more).remove(0).unwrap()
 }
 
-/// The entries, and when they expire.
+/// The entries and the expiry.
 fn state(server: &mut Server, name: &[u8]) -> (Vec<Vec<u8>>, i64) {
     let entries = server.run(&[b"ZRANGE", name, b"0", b"-1", b"WITHSCORES"]);
     (entries, server.expiry(name))
@@ -91,7 +92,7 @@ fn several_in_lua_equal_rust_and_the_oracle() {
     });
 }
 
-/// Every limit's numbers, of calls and of peeks, as memory tells them.
+/// The numbers of every limit, of calls and of peeks, as the embedded store reports them.
 #[test]
 fn what_is_told_of_each_limit_and_what_a_peek_tells_equal_memory() {
     let any = prop_oneof![any_one(), any_logs()];
@@ -123,7 +124,7 @@ fn what_is_told_of_each_limit_and_what_a_peek_tells_equal_memory() {
     });
 }
 
-/// A log keyed by its timestamp loses counts: here 64 calls are of one microsecond.
+/// A log whose entries are keyed by timestamp loses counts. Here 64 calls are in one microsecond.
 #[test]
 fn calls_of_one_microsecond_all_count() {
     let mut server = Server::start();
@@ -210,7 +211,7 @@ fn a_key_that_redis_refuses_to_write_says_why_and_is_not_charged() {
     }
 }
 
-/// Without the right to set a TTL nothing is written: no key is left without one.
+/// Without permission to set a TTL nothing is written: no key is left without a TTL.
 #[test]
 fn a_key_whose_ttl_cannot_be_set_is_not_charged() {
     let mut server = Server::start();
@@ -245,7 +246,7 @@ fn every_key_outlives_its_reset_and_not_by_much() {
             let ttl: i64 = server.run(&[b"PTTL", &name(&policy, "a")]);
             let reset = i64::try_from(decision.reset_after_ms).unwrap();
             assert!(ttl >= reset - 50, "{policy:?}: {ttl} for {reset}");
-            // The reset is rounded up by less than a quarter, and a TTL reaches an eighth further.
+            // The reset time is rounded up by less than a quarter, and the TTL is an eighth longer.
             let most = reset + reset * 13 / 32 + 1_002;
             assert!(ttl > 0 && ttl <= most, "{policy:?}: {ttl} for {reset}");
         }
@@ -277,7 +278,7 @@ fn a_refused_call_and_a_peek_leave_value_and_ttl_as_they_were() {
         assert!(after == before || after.0.is_empty(), "{policy:?}");
         let exists: i64 = server.run(&[b"EXISTS", &self::name(&policy, "never used")]);
         assert_eq!((exists, peeked[2].as_ref().unwrap().remaining), (0, 10));
-        // The shortest has been emptied by time; a policy may count refused attempts.
+        // The shortest policy may have expired; a policy may count refused calls.
         if reset > 1_000 && index != 2 {
             assert_eq!(peeked[0].as_ref().unwrap().status, Status::Refused);
             for cost in [1, 10, 11] {
@@ -323,14 +324,14 @@ fn one_call_removes_no_more_than_a_hundred_of_100_000_entries_that_expire_at_onc
         let entries: u64 = server.run(&[b"ZCARD", &key]);
         assert_eq!(entries, MOST + call - 100 * (call / 16));
     }
-    // A retry for many units is found by rank.
+    // The retry time of many units is found by rank.
     take_at(&mut server, &policy, 5, START + SECOND + 9);
     take_at(&mut server, &policy, MOST - 45, START + SECOND + 10);
     let refused = take_at(&mut server, &policy, 25, START + SECOND + 11);
     assert_eq!((refused.status, refused.retry_after_ms), (Status::Refused, 1_000));
 }
 
-/// An attempt that pushes out 100,000 entries at once does not have to remove them.
+/// A call that pushes out 100,000 entries at once does not have to remove them all.
 #[test]
 fn pushing_out_removes_no_more_than_a_hundred_entries_either() {
     let mut server = Server::start();
@@ -348,7 +349,7 @@ fn pushing_out_removes_no_more_than_a_hundred_entries_either() {
         let told = take_at(&mut server, &policy, 5_000, now);
         assert_eq!(multi_policy::take(&policy, &mut state, now, 5_000), told.into());
         let entries: u64 = server.run(&[b"ZCARD", &name(&policy, "a")]);
-        let State::Log(log) = &state else { panic!("{state:?} is no log") };
+        let State::Log(log) = &state else { panic!("{state:?} is not a log") };
         assert_eq!(entries, u64::try_from(log.entries()).unwrap());
         assert!(entries >= 5_000_u64.saturating_sub(99 * call), "{entries}");
     }
@@ -367,7 +368,11 @@ fn cumulative_numbers_begin_anew_before_they_lose_their_last_bit() {
     assert_eq!(take_at(&mut server, &policy, 2, START + 60).remaining, 0);
     assert_eq!(take_at(&mut server, &policy, 1, START + 60).status, Status::Refused);
     member = server.run::<Vec<Vec<u8>>>(&[b"ZRANGE", &key, b"0", b"0"]).remove(0);
-    assert_eq!(member, [0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 8, 19], "what counted is as of then");
+    assert_eq!(
+        member,
+        [0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 8, 19],
+        "the units that count move to that time"
+    );
     assert_eq!(take_at(&mut server, &policy, 1, START + 159).status, Status::Refused);
     assert_eq!(take_at(&mut server, &policy, 10, START + 160).status, Status::AllowedLast);
 }

@@ -1,4 +1,4 @@
-//! The sliding window over Redis, its buckets in a list and in a hash.
+//! The sliding window over Redis, with its buckets in a list and in a hash.
 
 use std::sync::Arc;
 use std::thread;
@@ -40,7 +40,7 @@ fn a_hash_in_lua_equals_rust_and_the_oracle() {
     });
 }
 
-/// Calls that come so close that windows hold many of them.
+/// Calls so close together that windows contain many of them.
 #[test]
 fn both_layouts_equal_rust_and_the_oracle_in_dense_traces() {
     let cases = (prop::collection::vec(any_close(), 1..4), any_dense_trace());
@@ -70,14 +70,14 @@ fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision 
     server.decide(Script::limiter(), policy, &batch, &[]).remove(0).unwrap()
 }
 
-/// A call at a time of the test's own.
+/// A call at a time set by the test.
 fn take_at(server: &mut Server, policy: &Policy, now: u64, cost: u64) -> Decision {
     let batch = batch(policy, "a", cost);
     let more = [String::new(), now.to_string()];
     server.decide(lasting(), policy, &batch, &more).remove(0).unwrap()
 }
 
-/// What a peek is told; the clock is the script's own unless a time is given.
+/// The result of a peek. The clock is the script's own unless a time is given.
 fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> Decision {
     let mut batch = Batch::new();
     let (names, key) = (Names::new("api", &policy.clone().into()), Key::new("a").unwrap());
@@ -94,7 +94,7 @@ fn stored(server: &mut Server, policy: &Policy, key: &str) -> (Option<Vec<u8>>, 
     (value, server.expiry(&name))
 }
 
-/// Peeks between the calls of a trace, for what was just asked and for nothing.
+/// Peeks between the calls of a trace, of the call before and of no units.
 fn peeks_equal(
     server: &mut Server,
     specs: &[SlidingSpec],
@@ -156,7 +156,7 @@ fn every_key_outlives_its_reset_and_dies_within_three_times_the_horizon() {
     }
 }
 
-/// Also while it is set anew but once in a window, and by versions that take turns.
+/// Also if the TTL is set only once in a window, and by versions in turn.
 #[test]
 fn a_ttl_always_reaches_beyond_the_reset() {
     let mut server = Server::start();
@@ -166,7 +166,7 @@ fn a_ttl_always_reaches_beyond_the_reset() {
             for call in 0..120_usize {
                 let window = windows[call % windows.len()] * MILLI;
                 let policy = layout(SlidingSpec { limit: 1_000, window, buckets: 7 });
-                // Steps of a second would hide what is too short.
+                // Steps of a second would hide TTLs that are too short.
                 let script = Script::limiter()
                     .edited(|source| source.replace("MIN_TTL_STEP = 1000000", "MIN_TTL_STEP = 1"));
                 let batch = batch(&policy, "a", 1);
@@ -212,7 +212,7 @@ fn deleting_a_settled_key_changes_no_decision() {
         take(&mut server, &policy, "deleted", 3);
         thread::sleep(Duration::from_millis(decision.reset_after_ms + 25));
         let kept: i64 = server.run(&[b"EXISTS", &name(&policy, "kept")]);
-        assert_eq!(kept, 1, "it is not its TTL that makes it unused");
+        assert_eq!(kept, 1, "the key is fresh before its TTL ends");
         let _: i64 = server.run(&[b"DEL", &name(&policy, "deleted")]);
         let [kept, deleted] = ["kept", "deleted"].map(|key| take(&mut server, &policy, key, 2));
         assert_eq!((kept.status, kept.remaining), (deleted.status, deleted.remaining));
@@ -220,8 +220,8 @@ fn deleting_a_settled_key_changes_no_decision() {
     }
 }
 
-/// A repair is written although the call is refused; otherwise a clock that jumps far ahead and back
-/// would lock the key until it comes to that time.
+/// A repair is written even if the call is refused. Otherwise a clock that jumps far ahead and back
+/// would lock the key until that time.
 #[test]
 fn a_repair_is_kept_when_the_call_is_refused() {
     let mut server = Server::start();
@@ -237,7 +237,7 @@ fn a_repair_is_kept_when_the_call_is_refused() {
     }
 }
 
-/// The numbers of the elements that are not gone.
+/// The numbers of the elements that have not expired.
 fn elements(server: &mut Server, policy: &Policy) -> Vec<[u64; 4]> {
     let values: Vec<Vec<u8>> = server.run(&[b"LRANGE", &name(policy, "a"), b"0", b"-1"]);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole numbers")]
@@ -250,8 +250,8 @@ fn elements(server: &mut Server, policy: &Policy) -> Vec<[u64; 4]> {
     values.into_iter().skip(usize::from(gone)).map(numbers).collect()
 }
 
-/// A described system kept its buckets and the running total in one list and deleted what had
-/// expired by value: a bucket as large as the total took the total along.
+/// A published design kept the buckets and their running total in one list, and deleted expired
+/// buckets by value. So a bucket as large as the total deleted the total as well.
 #[test]
 fn a_bucket_as_large_as_the_total_does_not_take_the_total_along() {
     let mut server = Server::start();
@@ -272,7 +272,7 @@ fn a_bucket_as_large_as_the_total_does_not_take_the_total_along() {
     assert_eq!(take_at(&mut server, &policy, START + 24 * 100 * MILLI, 7).status, Status::Refused);
 }
 
-/// A described system dropped one expired bucket per request.
+/// A published design dropped one expired bucket per request.
 #[test]
 fn all_expired_buckets_are_dropped_by_one_call() {
     let mut server = Server::start();
@@ -293,7 +293,7 @@ fn all_expired_buckets_are_dropped_by_one_call() {
     }
 }
 
-/// A described system counted as many buckets as the window has, and so admitted twice the limit.
+/// A published design counted as many buckets as the window has, and so admitted twice the limit.
 #[test]
 fn the_partly_covered_bucket_counts_in_full() {
     let mut server = Server::start();
@@ -302,7 +302,8 @@ fn the_partly_covered_bucket_counts_in_full() {
         let _: () = server.run(&[b"FLUSHALL"]);
         let last_of_bucket = START + 100 * MILLI - 1;
         assert_eq!(take_at(&mut server, &policy, last_of_bucket, 10).status, Status::AllowedLast);
-        // Ten buckets later the first has left the tenth, and the window still holds it.
+        // Ten buckets later the first call is no longer in the tenth bucket, but still in the
+        // window.
         for now in [last_of_bucket + SECOND - 1, last_of_bucket + SECOND] {
             assert_eq!(take_at(&mut server, &policy, now, 1).status, Status::Refused);
         }
@@ -345,7 +346,7 @@ fn commands(server: &mut Server) -> u64 {
     sum
 }
 
-/// Commands for 2,000 decisions of a steady caller, so many in each bucket.
+/// Commands for 2,000 decisions of a steady caller, with a number of calls in each bucket.
 fn commands_of_a_list(server: &mut Server, buckets: u64, per_bucket: u64, limit: u64) -> u64 {
     let _: () = server.run(&[b"FLUSHALL"]);
     let policy = SlidingSpec { limit, window: buckets * SECOND, buckets }.list();
@@ -372,14 +373,14 @@ fn the_commands_of_a_list_do_not_grow_with_its_buckets() {
         let thousand = commands_of_a_list(&mut server, 1_000, per_bucket, most(1_000));
         assert!(thousand <= ten, "{per_bucket} in a bucket: {thousand} and {ten}");
         assert!(thousand <= 5 * 2_000 + 20, "{thousand}");
-        // Four in five refused: buckets are taken one by one, and searched by halving.
+        // Four in five are refused: buckets are visited one by one, and found by binary search.
         let refused = commands_of_a_list(&mut server, 1_000, per_bucket, 1_000 * per_bucket / 5);
         assert!(refused <= 6 * 2_000, "{refused}");
     }
 }
 
-/// A block under a key's own shorter window changes nothing of the state: what does not count under that
-/// counts again when it has ended.
+/// A block under an override with a shorter window does not change the state. Units that the
+/// override does not count, count again when it has ended.
 #[test]
 fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
     let mut server = Server::start();
@@ -405,7 +406,7 @@ fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
     }
 }
 
-/// Redis refuses -0, which the TTL of a key would be that ended half a millisecond ago.
+/// Redis rejects -0, which would be the TTL of a key that ended half a millisecond ago.
 #[test]
 fn a_settled_key_is_dropped_by_what_writes_it() {
     let mut server = Server::start();

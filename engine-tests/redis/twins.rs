@@ -1,6 +1,6 @@
 //! Memory = Redis = oracle: the same traces through the Rust functions, the Lua twins on a real
-//! server and the exact oracle, in batches of calls on few keys, with clock steps both ways, expiry
-//! edges, huge idle gaps, impossible costs and changed numbers.
+//! server and the exact oracle, in batches of calls on few keys, with clock steps both ways, calls
+//! around expiry, huge idle gaps, impossible costs and changed numbers.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -24,7 +24,8 @@ const TRACES: u32 = 80;
 pub(crate) const STEPS: usize = 300;
 const KEYS: usize = 4;
 
-/// What takes the place of a TTL: it notes when the key would expire, in a hash by key, and lasts.
+/// The replacement of a TTL: it stores the key's expiry in a hash, and returns a TTL that outlives
+/// the test.
 const EXPIRIES: &str = "
 local function lasting(name, ttl)
   redis.call('HSET', 'expiries', name, string.format('%.0f', now + ttl * 1000))
@@ -36,8 +37,8 @@ local function left_of(name)
 end
 ";
 
-/// The script with its third argument for the time, and with keys that outlive every trace. It is made
-/// once: to edit and to hash it takes longer than many calls.
+/// The script with the time as its third argument, and with keys that outlive every trace. It is
+/// made once, because editing and hashing it take longer than many calls.
 pub(crate) fn lasting() -> &'static Script {
     static LASTING: LazyLock<Script> = LazyLock::new(|| {
         let script = Script::limiter();
@@ -57,7 +58,8 @@ pub(crate) fn lasting() -> &'static Script {
     &LASTING
 }
 
-/// Every key would live at least until its state ends: what Redis forgets too early is admitted twice.
+/// Every key would live at least until its reset time: units that Redis drops too early are
+/// admitted twice.
 fn check_expiries<'a>(
     server: &mut Server,
     names: &Names,
@@ -78,12 +80,12 @@ fn check_expiries<'a>(
     Ok(())
 }
 
-/// Up to eight calls at one time.
+/// Up to eight calls at the same time.
 fn batches(trace: &[Step]) -> impl Iterator<Item = &[Step]> {
     trace.chunk_by(|_, next| !next.choice.is_multiple_of(3))
 }
 
-/// A trace through memory, Redis and the oracle.
+/// Runs a trace through memory, Redis and the oracle.
 pub(crate) fn equal<O: Oracle>(
     server: &mut Server,
     new_oracle: fn() -> O,

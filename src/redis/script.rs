@@ -13,9 +13,9 @@ struct ScriptSection {
 
 /// The general path and the fast paths of the limiter script.
 ///
-/// Redis creates the functions that a script defines on every run, and a run needs few of them. So each
-/// section creates its own functions when it is called. Files that a fast path shares with the general path
-/// are in both sections.
+/// Redis creates the functions that a script defines on every run, and a run needs few of them. So
+/// each section creates its own functions when it is called. Files that a fast path shares with the
+/// general path are in both sections.
 const SECTIONS: [ScriptSection; 7] = [
     ScriptSection {
         name: "load_general_path",
@@ -169,8 +169,8 @@ impl Script {
         &POLICY_REGISTRY
     }
 
-    /// Whether clients send the source without trying EVALSHA first. A server that does not know the script
-    /// would otherwise delay all other scripts of the flush by a second round trip.
+    /// Whether clients send the source without trying EVALSHA first. A server that does not know
+    /// the script would otherwise delay all other scripts of the flush by a second round trip.
     #[must_use]
     pub fn is_rare(&self) -> bool {
         self.is_rare
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    /// Every run pays for each top-level function. Only the sections and two dispatch functions may be
-    /// top-level.
+    /// Every run pays for each top-level function. Only the sections and two dispatch functions may
+    /// be top-level.
     #[test]
     fn only_sections_and_dispatch_functions_are_top_level() {
         let functions = |source: &str| {

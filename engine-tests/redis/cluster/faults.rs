@@ -1,4 +1,4 @@
-//! A store over a Redis Cluster whose nodes die, freeze and come back.
+//! A store over a Redis Cluster with nodes that die, freeze and come back.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::redis::cluster::router::{
     GRACE, LIMIT, Limiter, Outcome, TIMEOUT, decide, numbered, runtime,
 };
 
-/// A timeout that is shorter than nodes take to notice that one of them is away.
+/// A timeout shorter than the time after which nodes notice a missing node.
 const SHORT: Duration = Duration::from_millis(400);
 
 fn is_uncharged(outcome: &Outcome) -> bool {
@@ -21,7 +21,7 @@ fn is_uncharged(outcome: &Outcome) -> bool {
 fn a_frozen_node_delays_only_its_own_keys_and_what_it_ran_late_is_not_run_again() {
     let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
     for node in &mut nodes.masters {
-        // A pause is to be no failover.
+        // A pause must not cause a failover.
         let _: () = node.run("CONFIG SET cluster-node-timeout 60000");
     }
     let cluster = nodes.opened(&runtime, SHORT);
@@ -41,7 +41,7 @@ fn a_frozen_node_delays_only_its_own_keys_and_what_it_ran_late_is_not_run_again(
         }
     }
     assert_eq!(failures, 20);
-    // It is known to be away: its keys fail at once, and nobody else's.
+    // The node is known to be unavailable: calls on its keys fail immediately, and no others.
     until("the circuit", || {
         let begun = Instant::now();
         let told: Vec<_> = limiter.decide(&cluster, &keys[&1], None, SHORT).into_iter().collect();
@@ -60,8 +60,8 @@ fn a_frozen_node_delays_only_its_own_keys_and_what_it_ran_late_is_not_run_again(
             .then_some(())
     });
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    // What was sent while it was frozen ran once it went on: that is one call, and those of the circuit
-    // were never sent.
+    // Requests sent to the frozen node ran when it continued: one call, and none of those that the
+    // circuit breaker refused.
     let taken = limiter.take(&cluster, &keys[&1][1..], None);
     let used: Vec<_> = taken.iter().map(|remaining| LIMIT - remaining).collect();
     assert!(used.iter().all(|used| (3..=4).contains(used)), "{used:?}");
@@ -134,8 +134,8 @@ fn where_slots_without_an_owner_stop_all_the_store_is_down_and_back_with_them() 
     assert!(told.iter().all(|one| one.told.is_ok()), "{told:?}");
 }
 
-/// Calls on all keys until the keys of a master are decided by its replica. What is lost with a master is what
-/// it had not told its replica.
+/// Calls all keys until the replica decides the keys of a dead master. The master's loss is limited
+/// to writes that it had not replicated.
 fn fails_over(fail: impl FnOnce(&mut Nodes)) {
     let (mut nodes, runtime, limiter) = (Nodes::start(true), runtime(), Limiter::window());
     let cluster = nodes.opened(&runtime, TIMEOUT);
@@ -144,7 +144,7 @@ fn fails_over(fail: impl FnOnce(&mut Nodes)) {
     for _ in 0..5 {
         limiter.take(&cluster, &all, None);
     }
-    // Replicas have heard of it.
+    // The replicas have the writes.
     let _: i64 = nodes.masters[1].run("WAIT 1 1000");
     fail(&mut nodes);
     let promoted_at = thread::scope(|scope| {

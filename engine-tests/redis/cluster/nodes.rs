@@ -1,4 +1,4 @@
-//! A Redis Cluster of one's own: processes on free ports of the loopback.
+//! A Redis Cluster for one test: processes on free ports of the loopback interface.
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -14,10 +14,10 @@ use tollgate::redis::{
 
 use crate::redis::server::{Folder, program};
 
-/// How long a node may be silent before the others take it to be dead.
+/// The silence after which the other nodes consider a node dead.
 const NODE_TIMEOUT_MS: u64 = 600;
 
-/// One node; it ends when it is dropped.
+/// One node. Dropping it ends the process.
 pub(crate) struct Node {
     pub(crate) port: u16,
     pub(crate) id: String,
@@ -26,7 +26,7 @@ pub(crate) struct Node {
     connection: Connection,
 }
 
-/// Three masters, and perhaps a replica of each.
+/// Three masters, with or without a replica of each.
 pub(crate) struct Nodes {
     pub(crate) masters: Vec<Node>,
     pub(crate) replicas: Vec<Node>,
@@ -50,7 +50,7 @@ impl Node {
         node
     }
 
-    /// Runs a command whose words are apart.
+    /// Runs a command, given as separate words.
     pub(crate) fn run<T: FromRedisValue>(&mut self, words: &str) -> T {
         self.try_run(words).unwrap()
     }
@@ -63,19 +63,19 @@ impl Node {
         command.query(&mut self.connection)
     }
 
-    /// Sends the process a signal by name.
+    /// Sends the process a signal, given by name.
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }
 
-    /// Kills it at once.
+    /// Kills the process immediately.
     pub(crate) fn kill(&mut self) {
-        // It may have ended by itself already.
+        // It may have ended already.
         let _ended = self.child.kill().and_then(|()| self.child.wait());
     }
 
-    /// Starts it again, after it was killed.
+    /// Starts the process again after it was killed.
     pub(crate) fn restart(mut self) -> Self {
         self.kill();
         let folder = std::mem::replace(&mut self.folder, Folder::new());
@@ -93,19 +93,19 @@ impl Drop for Node {
     }
 }
 
-/// Waits until there is something.
+/// Waits until the function returns a value.
 pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         if let Some(found) = found() {
             return found;
         }
-        assert!(Instant::now() < deadline, "{what} is waited for in vain");
+        assert!(Instant::now() < deadline, "timed out while waiting for {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A port that is free, and another 10,000 above it: nodes talk to each other there.
+/// A free port with a free port 10,000 above it, which the nodes use among themselves.
 fn free_port() -> u16 {
     until("a port", || {
         let free = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
@@ -151,7 +151,7 @@ impl Nodes {
         nodes
     }
 
-    /// Waits until all nodes say that the cluster is whole, and replicas are in step.
+    /// Waits until all nodes report a complete cluster, and replicas are in step.
     pub(crate) fn until_well(&mut self) {
         let replicated = usize::from(!self.replicas.is_empty());
         for node in self.masters.iter_mut().chain(&mut self.replicas) {
@@ -167,7 +167,7 @@ impl Nodes {
         }
     }
 
-    /// The store, which knows the first node only.
+    /// The store, which knows only the first node.
     pub(crate) fn opened(&self, runtime: &Runtime, timeout: Duration) -> Cluster {
         let second = Duration::from_secs(1);
         let credentials = CredentialsSource::Fixed(Credentials::default());
@@ -180,13 +180,13 @@ impl Nodes {
         Cluster::open(vec![self.masters[0].address()], access, patience, runtime.handle(), |_| {})
     }
 
-    /// The place of the master that owned a key's slot in the beginning; it is by its hash tag.
+    /// The index of the master that first owned the slot of a key, by its hash tag.
     pub(crate) fn owner_of(key: &str) -> usize {
         let slot = usize::from(slot_of(format!("{{{key}}}").as_bytes()));
         (0..3).rfind(|third| slot >= usize::from(SLOTS) * third / 3).unwrap_or(0)
     }
 
-    /// So many keys of each master.
+    /// A number of keys on each master.
     pub(crate) fn keys_by_owner(count: usize) -> HashMap<usize, Vec<String>> {
         let mut keys: HashMap<usize, Vec<String>> = HashMap::new();
         for number in 0.. {
@@ -201,14 +201,14 @@ impl Nodes {
         keys
     }
 
-    /// Begins to move a slot from one master to another: both have it.
+    /// Begins to move a slot from one master to another. Both have the slot then.
     pub(crate) fn begin_move(&mut self, slot: u16, from: usize, to: usize) {
         let [source, target] = [from, to].map(|place| self.masters[place].id.clone());
         let _: () = self.masters[to].run(&format!("CLUSTER SETSLOT {slot} IMPORTING {source}"));
         let _: () = self.masters[from].run(&format!("CLUSTER SETSLOT {slot} MIGRATING {target}"));
     }
 
-    /// Moves these keys to where their slot is going.
+    /// Moves these keys to the new master of their slot.
     pub(crate) fn move_keys(&mut self, from: usize, to: usize, keys: &[String]) {
         for key in keys {
             let port = self.masters[to].port;

@@ -1,4 +1,4 @@
-//! A round that is split by slot is decided as the whole round would be.
+//! A flush that is split by slot gets the same decisions as the whole flush.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::redis::server::Server;
 
 const KEYS: usize = 6;
 
-/// Limiters of one policy, of several by one key, and of several by two kinds of keys.
+/// Limiters of one policy, of several policies by one key, and of several policies by two keys.
 fn limiters() -> Vec<Arc<Policies>> {
     let gcra = |burst| RateSpec { units: 7, period: SECOND, burst }.gcra();
     let window = |limit| WindowSpec { limit, window: SECOND }.policy();
@@ -41,7 +41,7 @@ fn limiters() -> Vec<Arc<Policies>> {
     limiters.into_iter().map(Arc::new).collect()
 }
 
-/// A call: its limiter, what it does, two keys, its tag and a number.
+/// A call: its limiter, its operation, two keys, its tag and a number.
 #[derive(Debug, Clone)]
 struct Call {
     limiter: usize,
@@ -82,7 +82,7 @@ impl Call {
         }
     }
 
-    /// Notes it as its limiter does.
+    /// Adds the call to the batch of its limiter.
     fn note(&self, names: &Names, subjects: usize, batch: &mut Batch, now: u64) {
         let texts = self.keys_of(subjects).map(|key| key.map(|key| format!("key {key}")));
         let keys = texts.each_ref().map(|key| key.as_deref().map(|key| Key::new(key).unwrap()));
@@ -93,7 +93,7 @@ impl Call {
     fn keys_of(&self, subjects: usize) -> [Option<usize>; 2] {
         match subjects {
             1 => [self.keys[0].or(self.keys[1]), None],
-            // What takes units does so from keys of all kinds.
+            // A take needs keys of all key dimensions.
             _ if matches!(self.deed, 0 | 1 | 3 | 8) => self.keys.map(|key| key.or(Some(0))),
             _ => self.keys,
         }
@@ -127,7 +127,7 @@ fn holds(
     let mut now = START;
     for (pause, calls) in rounds {
         now += pause;
-        // The one has all calls; the other only those that a cluster can decide.
+        // One batch has all calls, the other only the calls that a cluster can decide.
         let [mut all, mut possible] = [Round::default(), Round::default()];
         let (mut crossing, mut decidable, mut index) = (Vec::new(), Vec::new(), 0_u32);
         for (number, policies) in limiters.iter().enumerate() {
@@ -137,7 +137,7 @@ fn holds(
             let subjects = policies.subjects();
             for call in calls.iter().filter(|call| call.limiter == number) {
                 call.note(&names, subjects, &mut own, now);
-                // One tag for all keys leaves no calls that cross.
+                // With one tag for all keys, no call crosses slots.
                 if call.is_crossing(subjects) && tags.is_none() {
                     crossing.push(index);
                 } else {

@@ -1,4 +1,4 @@
-//! A store over a Redis Cluster that is well, while its slots move.
+//! A store over a healthy Redis Cluster while its slots move.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,8 @@ use crate::redis::cluster::nodes::{Nodes, until};
 
 pub(super) const TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// How much later than its deadline a call may be seen to settle on a busy machine: `npm run chaos` looks closely.
+/// The allowance for calls that complete after their deadline on a busy machine. `npm run chaos`
+/// measures it closely.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) const LIMIT: u64 = 100_000;
@@ -27,16 +28,16 @@ pub(super) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) call: usize,
     pub(super) after: Duration,
-    /// What remains.
+    /// The remaining units.
     pub(super) told: Result<u64, Unanswered>,
 }
 
-/// A limiter: a window of an hour, so that what remains tells how many units were taken.
+/// A limiter with a window of an hour, so that its remaining units show how many were taken.
 pub(super) struct Limiter {
     pub(super) names: Names,
     pub(super) policies: Arc<Policies>,
@@ -81,15 +82,15 @@ impl Limiter {
         decide(cluster, self.round(keys, tag), timeout)
     }
 
-    /// Takes one unit of each key; all are decided. Tells what remains.
+    /// Takes one unit of each key. All calls are decided. Returns the remaining units.
     pub(super) fn take(&self, cluster: &Cluster, keys: &[String], tag: Option<&str>) -> Vec<u64> {
         let mut told = vec![None; keys.len()];
         for outcome in self.decide(cluster, keys, tag, TIMEOUT) {
             let remaining =
                 outcome.told.unwrap_or_else(|error| panic!("{error} of {}", keys[outcome.call]));
-            assert!(told[outcome.call].replace(remaining).is_none(), "a call has one answer");
+            assert!(told[outcome.call].replace(remaining).is_none(), "a call has one result");
         }
-        told.into_iter().map(|told| told.expect("each call has an answer")).collect()
+        told.into_iter().map(|told| told.expect("each call has a result")).collect()
     }
 }
 
@@ -100,13 +101,13 @@ pub(super) fn decide(
 ) -> mpsc::Receiver<Outcome> {
     let (sender, outcomes) = mpsc::channel();
     let begun = Instant::now();
-    let hear = move |parts: &[AnsweredCalls<'_>]| {
-        for AnsweredCalls { flush: round, answers, calls } in parts {
-            let mut calls = calls.expect("parts say whose they are").iter();
+    let hear = move |parts: &[Settled<'_>]| {
+        for Settled { round, answers, calls } in parts {
+            let mut calls = calls.expect("each part names its calls").iter();
             round.settle(answers, |one| {
                 let call = *calls.next().unwrap() as usize;
                 let told = one.map(|one| one.response.decision.remaining);
-                // A test that has seen enough does not listen any more.
+                // A test that has its result drops the receiver.
                 let _unheard = sender.send(Outcome { call, after: begun.elapsed(), told });
             });
         }
@@ -132,7 +133,7 @@ fn rounds_of_keys_of_all_slots_are_decided_as_by_one_server() {
         let keys = numbered(128);
         assert_eq!(limiter.take(&cluster, &keys, None), vec![left(round); 128]);
     }
-    // Equal keys in call order; calls of limiters that have others; and tags of few slots.
+    // Equal keys in call order, calls of limiters with other keys, and tags in few slots.
     let hot: Vec<_> = (0..60).map(|number| format!("hot-{}", number % 3)).collect();
     let expected: Vec<_> = (0..60).map(|number| left(number / 3 + 1)).collect();
     assert_eq!(limiter.take(&cluster, &hot, None), expected);
@@ -215,7 +216,7 @@ fn while_half_of_a_slot_has_moved_calls_on_all_of_its_keys_are_decided() {
     let stored: Vec<String> = nodes.masters[from].run(&format!("CLUSTER GETKEYSINSLOT {slot} 100"));
     assert_eq!(stored.len(), 20);
     nodes.move_keys(from, to, &stored[..10]);
-    // Keys that are here, keys that are there, and keys that nobody has; each twice.
+    // Keys that have moved, keys that have not, and keys that do not exist; each twice.
     let all: Vec<_> = numbered(30).into_iter().chain(numbered(30)).collect();
     let expected: Vec<_> =
         (0..60).map(|call| left(if call % 30 < 20 { 2 } else { 1 } + call / 30)).collect();
@@ -227,7 +228,7 @@ fn while_half_of_a_slot_has_moved_calls_on_all_of_its_keys_are_decided() {
     assert_eq!(limiter.take(&cluster, &known, tag), vec![left(5); 20]);
 }
 
-/// Calls without an end on few keys of one tag, while `disturb` runs: all are decided, in call order.
+/// Endless calls on few keys of one tag while `disturb` runs: all are decided, in call order.
 fn remain_in_order(limiter: &Limiter, nodes: &mut Nodes, disturb: impl FnOnce(&mut Nodes)) {
     let runtime = runtime();
     let cluster = nodes.opened(&runtime, TIMEOUT);
@@ -237,7 +238,7 @@ fn remain_in_order(limiter: &Limiter, nodes: &mut Nodes, disturb: impl FnOnce(&m
         let calling = scope.spawn(|| {
             let (mut taken, mut rounds) = (vec![0; keys.len()], 0);
             while !stop.load(Ordering::Relaxed) {
-                // Several rounds of one key or more are under way at a time.
+                // Several flushes of one key or more are in flight at a time.
                 let sent: Vec<_> = (0..8)
                     .map(|number| {
                         let own = &keys[..1 + (rounds + number) % keys.len()];

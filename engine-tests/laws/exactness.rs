@@ -59,7 +59,7 @@ pub(crate) fn retry_after_is_exact(policies: &[Policy], trace: &[Step]) -> TestC
 
 /// Everything that a decision reports about one policy is correct, and a call that is not admitted
 /// changes nothing.
-pub(crate) fn is_honest(policy: &Policy, trace: &[Step]) -> TestCaseResult {
+pub(crate) fn is_exact(policy: &Policy, trace: &[Step]) -> TestCaseResult {
     remaining_is_the_largest_cost_that_would_be_admitted(policy, trace)?;
     after_the_reset_a_key_is_as_if_never_used(policy, trace)?;
     a_refused_call_changes_nothing(policy, trace)?;

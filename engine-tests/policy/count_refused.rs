@@ -122,7 +122,7 @@ proptest! {
         exactness::retry_after_is_exact(&[counting(specs.0), counting(specs.1)], &trace)?;
     }
 
-    /// As `honesty::is_honest`, except for the effect of a refused call.
+    /// As `honesty::is_exact`, except for the effect of a refused call.
     #[test]
     fn it_is_exact(spec in any_window(), trace in any_trace(exactness::STEPS)) {
         let policy = counting(spec);
@@ -171,7 +171,7 @@ fn in_redis_a_refused_call_writes_the_count_once_and_no_ttl() {
         let packed = str::from_utf8(&value).ok().and_then(|text| text.parse::<u64>().ok());
         let count = f64::from(u32::try_from(limit).unwrap()).to_be_bytes();
         assert!(packed.map_or(value.ends_with(&count), |packed| packed % 8_192 == limit));
-        keys::take(&mut server, &policy, &key, 1);
-        assert_eq!(keys::state(&mut server, &name), after, "the window was used up already");
+        key_names::take(&mut server, &policy, &key, 1);
+        assert_eq!(key_names::state(&mut server, &name), after, "the window was used up already");
     }
 }

@@ -61,8 +61,8 @@ impl Folder {
     }
 
     /// The address of the server.
-    pub(crate) fn route(&self) -> Route {
-        let credentials = Credentials::Fixed(Login::default());
+    pub(crate) fn route(&self) -> Endpoint {
+        let credentials = CredentialsSource::Fixed(Credentials::default());
         let timeout = Duration::from_secs(1);
         let access = Connector { credentials, tls: None, database: 0, timeout };
         Endpoint::direct(Address::Unix(self.socket()), access)
@@ -246,8 +246,9 @@ pub(crate) fn program() -> OsString {
 }
 
 /// A connection of the store, which considers a server down after half a second.
-pub(crate) fn opened(route: Route, runtime: &Runtime) -> StoreConnection {
-    let patience = Patience { away: PATIENCE, silent: PATIENCE, dead: 4 * PATIENCE };
+pub(crate) fn opened(route: Endpoint, runtime: &Runtime) -> StoreConnection {
+    let patience =
+        HealthTimeouts { disconnected: PATIENCE, unresponsive: PATIENCE, dead: 4 * PATIENCE };
     StoreConnection::open(route, patience, runtime.handle(), |_| {})
 }
 

@@ -101,8 +101,8 @@ pub(super) fn decide(
 ) -> mpsc::Receiver<Outcome> {
     let (sender, outcomes) = mpsc::channel();
     let begun = Instant::now();
-    let hear = move |parts: &[Settled<'_>]| {
-        for Settled { round, answers, calls } in parts {
+    let hear = move |parts: &[AnsweredCalls<'_>]| {
+        for AnsweredCalls { flush: round, answers, calls } in parts {
             let mut calls = calls.expect("each part names its calls").iter();
             round.settle(answers, |one| {
                 let call = *calls.next().unwrap() as usize;

@@ -109,95 +109,104 @@ export declare class Policy {
   static slidingLogs(limits: Array<number>, windowsUs: Array<number>, precisionUs?: number | undefined | null): Policy
 }
 
-/** One limiter's keys in Redis. */
+/** One limiter over Redis. */
 export declare class RedisLedger {
   /**
-   * The function that notes a call of `cost` units on `key`; the code in `answer` is 0 or that
-   * of a failure.
+   * Returns a function that enqueues a take of `cost` units from `key`. It writes 0 or a
+   * failure's code to `answer`.
    */
   bindNote(answer: Float64Array): (key: string, cost: number) => void
   /**
-   * Notes an operation, by the numbers of `ts/backends/operation.ts`, on the keys of the limiter's subjects;
-   * undefined are left out. Answers 0, or with a failure's code.
+   * Enqueues an operation with its number in `ts/backends/operation.ts`. `keys` has one key per
+   * key dimension, or undefined. Returns 0 or a failure's code, as do the functions below.
    */
   note(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number): number
   /**
-   * Notes that `units` of an earlier call come back: `taken` has its time and then, by policy, when the
-   * key was to be as if never used, in whole microseconds.
+   * Enqueues a refund of `units` of an earlier call. `taken` has the call's time and, by policy,
+   * the time from which the key was to be fresh, in whole epoch microseconds.
    */
   noteRefund(keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array): number
-  /** Notes that keys get numbers of their own, by policy, for so many microseconds. */
+  /** Enqueues an override of the keys' policies for `lasting_us` microseconds. */
   noteOverride(keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (Policy | undefined)[], lastingUs: number): number
   /**
-   * Notes that `cost` units are to be booked for a slot at most so many microseconds away. Behind the
-   * answer's limits stand the doubles of what was booked.
+   * Enqueues a scheduled reservation of `cost` units in a slot at most `max_wait_us`
+   * microseconds ahead. The doubles of the reservation follow the limits in the answer.
    */
   noteBook(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number): number
-  /** Notes that what was booked comes back, if nobody is behind it. */
+  /**
+   * Enqueues the cancellation of a scheduled reservation. It takes effect only if no later
+   * reservation follows.
+   */
   noteUnbook(keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array): number
-  /** Notes a call of `cost` units under a hold of 16 bytes that lasts for so many microseconds. */
+  /**
+   * Enqueues a reservation of `cost` units. `hold` has 16 bytes and lasts `lasting_us`
+   * microseconds.
+   */
   noteReserve(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number): number
   /**
-   * Notes that a hold is settled: `numbers` has its units, the actual units and when it ends; then the time of
-   * the decision on it and, by policy, when the key was to be as if never used; all in whole microseconds.
+   * Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
+   * time of its decision and, by policy, the time from which the key was to be fresh. Times are
+   * in whole epoch microseconds.
    */
   noteSettle(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
-  /** Frees the prefix for another policy. */
+  /** Releases the prefix for other policies. */
   close(): void
 }
+export type NativeRedisLimiter = RedisLedger
 
-/** A reader of what limiters keep in Redis. It writes nothing. */
+/** Reads what limiters store in Redis. It writes nothing. */
 export declare class RedisReader {
   /**
-   * Connects when it is first asked. `told` hears the answer to each question, by its number. Throws if the
-   * certificates are none.
+   * Connects on the first request. `callback` receives the reply to each request, with the
+   * request's number. Throws if the certificates are invalid.
    */
-  constructor(target: RedisTarget, told: (question: number, read: RedisRead) => void)
-  /** Asks for the masters. */
-  masters(question: number): void
-  /** Asks for what is there of a caller's keys, under any algorithm. */
-  find(question: number, wanted: RedisWanted): void
-  /** Asks for a page of the keys of a prefix. */
-  page(question: number, page: RedisPage): void
+  constructor(target: RedisTarget, callback: (request: number, reply: RedisRead) => void)
+  /** Requests the masters. */
+  masters(request: number): void
+  /** Requests the keys of a user, under any algorithm. */
+  find(request: number, query: RedisWanted): void
+  /** Requests a page of the keys of a prefix. */
+  page(request: number, page: RedisPage): void
   /** Drops the connections. */
   close(): void
 }
+export type NativeInspector = RedisReader
 
 /** A Redis server, or a cluster, as a store. */
 export declare class RedisStore {
   /**
-   * Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
-   * those that are numbered; `notice` hears `'up'` (the
-   * address, the version), `'down'` (why), `'evicting'` (the policy), `'policies'`
-   * (see `note_policies`) and `'login'` (a number: see `login`).
-   * `listens` says that the event loop is Node's own: then answers are read in it. Throws if the certificates are
-   * none.
+   * Connects in the background. `complete` receives the results of submitted flushes: of all
+   * calls of a flush, or of the calls with the given numbers. `event` receives `'up'` (the
+   * address, the version), `'down'` (the reason), `'evicting'` (the eviction policy),
+   * `'policies'` (see `note_policies`) and `'login'` (a number: see `login`). `polls` says that
+   * the event loop is Node's own and may read replies. Throws if the certificates are invalid.
    */
-  constructor(target: RedisTarget, settle: (round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, notice: (kind: string, words: string[]) => void, listens: boolean)
-  /** Opens a limiter's keys. Throws while the prefix is open with other policies. */
+  constructor(target: RedisTarget, complete: (flush: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, event: (kind: string, words: string[]) => void, polls: boolean)
+  /** Opens the keys of a limiter. Throws while the prefix is open with other policies. */
   open(prefix: string, policies: Policies): RedisLedger
   /**
-   * Sends what has been noted for these ledgers, as a round of this number. The answers are theirs,
-   * in order.
+   * Sends the enqueued calls of these limiters as the flush with this number. The answers are in
+   * the order of the limiters and their calls.
    */
-  submit(round: number, ledgers: readonly RedisLedger[], timeoutMs: number): void
+  submit(flush: number, limiters: readonly RedisLedger[], timeoutMs: number): void
   /**
-   * Asks what taking `cost` units would answer, as a round of this number. Answers 0, or with a failure's
-   * code if the keys are none: then there is no such round.
+   * Sends a peek of `cost` units as the flush with this number. Returns 0, or a failure's code
+   * if a key is invalid: then there is no such flush.
    */
-  peek(round: number, ledger: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
+  peek(flush: number, limiter: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
   /**
-   * Has the text of a prefix's policies noted in Redis, for so many milliseconds, and gives notice of all that are
-   * (`'policies'`: the prefix, the texts). There is no notice if it fails.
+   * Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds. The event
+   * `'policies'` then has the prefix and all registered texts. There is no event if it fails.
    */
   notePolicies(prefix: string, text: string, lastingMs: number, timeoutMs: number): void
   /** Whether there is a connection, as far as is known. */
   get isUp(): boolean
-  /** Answers the notice that asks for a login; without a password `failed` says why there is none. */
+  /** Answers the event that requests a login. `failed` has the reason if there is no login. */
   login(number: number, username?: string | undefined | null, password?: string | undefined | null, failed?: string | undefined | null): void
-  /** Drops the connection; what waits settles as closed. */
+  /** Drops the connection. Pending calls fail as closed. */
   close(): void
 }
+export type NativeRedisStore = RedisStore
 
 /** Takes units from keys of any ledger with a single limit without a name. */
 export declare class Takes {
@@ -212,17 +221,17 @@ export declare class Takes {
   bind(which: Uint32Array, answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
 }
 
-/** What servers ask of those who come. */
+/** The login, database and TLS options of a connection. */
 export interface RedisAccess {
   username?: string
   password?: string
-  /** Whether the user and the password are to be asked for each time. */
+  /** Whether each connection requests the login from JavaScript. */
   asks: boolean
   database: number
   tls?: RedisTls
 }
 
-/** Where a server is: a host and a port, or the path of a unix socket. */
+/** The address of a server: a host and a port, or the path of a Unix socket. */
 export interface RedisAddress {
   host: string
   port: number
@@ -232,47 +241,52 @@ export interface RedisAddress {
 /** A page of a master's keys. */
 export interface RedisPage {
   prefix: string
-  /** The number of the master. */
+  /** The index of the master. */
   master: number
   cursor: string
-  /** What the keys' names match. */
+  /** The pattern of the keys' names, as in `SCAN`. */
   pattern: string
-  /** About how many keys to look at. */
+  /** The approximate number of keys to scan. */
   count: number
 }
 
-/** What was read; or why it could not be. */
+/** The reply to a request. */
 export interface RedisRead {
+  /** The reason why the request failed. */
   failed?: string
-  /** The masters of a cluster, or the one server. */
+  /** The addresses of the cluster's masters, or of the server. */
   masters: Array<string>
   isCluster: boolean
-  /** By master: how many keys it has, or -1 if it does not tell. */
+  /** For each master: the number of its keys, or -1 if it does not report it. */
   sizes: Array<number>
   /** The server's time, in epoch microseconds. */
   nowUs: number
   found: Array<RedisStored>
-  /** The keys that were looked at, whosever they are. */
+  /** The number of keys scanned, including those that no limiter wrote. */
   scanned: number
-  /** The prefixes of those of them that limiters have written. */
+  /** The prefixes of the scanned keys that limiters wrote. */
   prefixes: Array<string>
-  /** Where to go on; `'0'` at the end. */
+  /** The cursor of the next page; `'0'` at the end. */
   cursor: string
-  /** The open holds of the key, and when the last of them ends. */
+  /** The number of the key's open holds. */
   holds: number
+  /** The end of the last open hold, in epoch microseconds. */
   holdsUntilUs: number
 }
 
-/** A key that is there. Times are in epoch microseconds, lengths of time in microseconds; what is not known is left out. */
+/**
+ * A stored key. Times are in epoch microseconds, durations in microseconds. Unknown values are
+ * undefined.
+ */
 export interface RedisStored {
   policy: string
-  /** The algorithm and the layout of its state. */
+  /** The tag of the algorithm and of its state's layout. */
   tag: string
   key: string
   ownTag?: string
-  /** Whether its hash tag is one of those that keys share. */
+  /** Whether its hash tag is one of the limiter's shared tags. */
   sharesTag: boolean
-  /** Whether it is what limiters write; otherwise nothing more is known. */
+  /** Whether a limiter wrote its value. If not, the values below are unknown. */
   isReadable: boolean
   used: number
   most?: number
@@ -287,27 +301,27 @@ export interface RedisStored {
   bookedUntilUs?: number
   blockedUntilUs: number
   ownUntilUs: number
-  /** Numbers of the key's own, as its algorithm's words begin. */
+  /** The parameters of the key's override, in the order of its algorithm's parameters. */
   ownNumbers: Array<number>
 }
 
-/** Where Redis is, and how it is reached. TypeScript has checked it. */
+/** The addresses and connection options of a Redis deployment. TypeScript has validated them. */
 export interface RedisTarget {
-  /** The server; or the sentinels; or nodes of the cluster. */
+  /** The address of the server, or those of the sentinels, or of nodes of the cluster. */
   addresses: Array<RedisAddress>
-  /** Whether the addresses are those of nodes of a cluster. */
+  /** Whether the addresses are nodes of a cluster. */
   cluster: boolean
-  /** How many hash tags the keys share that have none of their own. */
+  /** The number of hash tags shared by keys without their own tag. */
   tags?: number
-  /** The name of the master, if the addresses are those of sentinels. */
+  /** The name of the master, if the addresses are sentinels. */
   master?: string
-  /** How servers are reached. */
+  /** The connection options of servers. */
   access: RedisAccess
-  /** How sentinels are reached. */
+  /** The connection options of sentinels, if they differ. */
   sentinelAccess?: RedisAccess
-  /** How long one attempt to connect may take. */
+  /** The timeout of one attempt to connect. */
   connectTimeoutMs: number
-  /** How long a call may take. */
+  /** The timeout of a call. */
   commandTimeoutMs: number
 }
 
@@ -319,7 +333,7 @@ export interface RedisTls {
   serverName?: string
 }
 
-/** The keys of a caller. */
+/** The keys of a user under some policies. */
 export interface RedisWanted {
   prefix: string
   /** The names of the policies. */
@@ -327,6 +341,6 @@ export interface RedisWanted {
   key: string
   /** The call's own hash tag. */
   ownTag?: string
-  /** How many hash tags are shared by keys without one. */
+  /** The number of hash tags shared by keys without their own tag. */
   tags?: number
 }

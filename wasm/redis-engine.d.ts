@@ -2,88 +2,92 @@
 /* eslint-disable */
 
 /**
- * One limiter's keys in Redis: its calls are noted until they are sent.
+ * One limiter over Redis. It enqueues calls until a flush sends them.
  */
 export class RedisLedger {
     private constructor();
     free(): void;
     [Symbol.dispose](): void;
     /**
-     * Frees the prefix for another policy.
+     * Releases the prefix for other policies.
      */
     close(): void;
     /**
-     * Notes a call of `cost` units on the first key on the desk, which is so many bytes long. Answers 0, or with a
-     * failure's code; and so do the others.
+     * Enqueues a take of `cost` units from the first key in the scratch buffer, which has `length`
+     * bytes. Returns 0 or a failure's code.
      */
     noteTake(length: number, cost: number): number;
     /**
-     * Notes an operation on the keys on the desk: by its number in `ts/backends/operation.ts`, or one that [`asked`] knows, of
-     * the question's numbers.
+     * Enqueues an operation on the keys in the scratch buffer. `code` is its number in
+     * `ts/backends/operation.ts`, or one that [`asked`] decodes; the buffer has `count` numbers
+     * for it. Returns 0 or a failure's code.
      */
     note(tag: string | null | undefined, code: number, count: number): number;
 }
 
 /**
- * A round: JavaScript sends its jobs, one after the other, and brings what is answered.
+ * A flush. JavaScript sends its script calls one after the other and passes the replies back.
  */
 export class RedisRound {
     free(): void;
     [Symbol.dispose](): void;
     /**
-     * The server's time in microseconds, if calls are to be asked again, by jobs that are then to be sent; otherwise
-     * -1.
+     * Prepares script calls that retry stale calls. Returns the server's time in epoch
+     * microseconds, or -1 if there is nothing to retry.
      */
     again(): number;
     /**
-     * Takes the reply to the next job. What is no reply is none to each of its calls.
+     * Adds the reply to the next script call. If it is invalid, each of the calls is malformed.
      */
     answer(reply: string): void;
     /**
-     * A job's arguments.
+     * A script call's arguments.
      */
-    arguments(job: number): string[];
+    arguments(index: number): string[];
     /**
-     * Takes why the next job has no reply: `ts/wasm/redis/retry-method.ts` has the same numbers.
+     * Adds the failure of the next script call. `ts/wasm/redis/retry-method.ts` has the same
+     * numbers.
      */
     fail(kind: number, why: string): void;
     /**
-     * How many jobs are to be sent.
+     * The number of script calls of the current attempt.
      */
     jobCount(): number;
     /**
-     * The names of a job's keys.
+     * The names of a script call's keys.
      */
-    keys(job: number): string[];
+    keys(index: number): string[];
     /**
-     * A round without calls. Those of one that `peeks` change nothing.
+     * A flush without calls. If it `peeks`, its calls change nothing.
      */
     constructor(peeks: boolean);
     /**
-     * Adds a call that tells what taking `cost` units from the keys on the desk would answer. Answers 0, or with a
-     * failure's code.
+     * Adds a peek of `cost` units from the keys in the scratch buffer. Returns 0 or a failure's
+     * code.
      */
-    pushPeek(ledger: RedisLedger, tag: string | null | undefined, cost: number): number;
+    pushPeek(limiter: RedisLedger, tag: string | null | undefined, cost: number): number;
     /**
-     * Adds what has been noted for a limiter.
+     * Adds the enqueued calls of a limiter.
      */
-    push(ledger: RedisLedger): void;
+    push(limiter: RedisLedger): void;
     /**
-     * What became of the calls, once all jobs have been answered: as `ts/backends/redis/batching/response-decoder.ts` reads it.
+     * Returns the answers to all calls, after all script calls have a result.
+     * `ts/backends/redis/batching/response-decoder.ts` decodes them.
      */
     settle(): Float64Array;
     /**
-     * Makes the jobs, around this time by the server's clock, and tells how many they are.
+     * Builds the script calls for the server's estimated time, in epoch microseconds. Returns
+     * their number.
      */
     start(epoch_us: number): number;
     /**
-     * What failures say.
+     * The texts of failures.
      */
     texts(): string[];
 }
 
 /**
- * The prefixes of a store.
+ * The open prefixes of a store.
  */
 export class RedisStore {
     free(): void;
@@ -93,8 +97,9 @@ export class RedisStore {
      */
     constructor();
     /**
-     * Opens a limiter's keys, of the prefix that is the first text on the desk and of what has been drafted. Nothing
-     * while the prefix is open with other policies: the reason is said.
+     * Opens a limiter. The scratch buffer has its prefix as its first text; the builder has its
+     * policies. If the policies are invalid, or the prefix is open with other policies, this
+     * writes the reason to the buffer and returns nothing.
      */
     open(is_single: boolean): RedisLedger | undefined;
 }
@@ -125,7 +130,7 @@ export function draftNumbers(kind: number, count: number): void;
 export function draftPolicy(kind: number, count: number, subject: number): void;
 
 /**
- * Draws the secret of hash functions: to be called before anything is noted.
+ * Draws the secret of the hash functions. Call it before the first call is enqueued.
  */
 export function drawSeed(): void;
 
@@ -135,12 +140,12 @@ export function drawSeed(): void;
 export function lengths(): number;
 
 /**
- * The name of that key.
+ * The name of the key that stores the policies of a prefix.
  */
 export function policiesName(prefix: string): string;
 
 /**
- * The script that notes by which policies the calls on a prefix are decided, for EVAL. It takes the key of
+ * The source of the script that registers the policies of a prefix, for EVAL. Its key is
  * [`policies_name`].
  */
 export function policiesSource(): string;
@@ -151,12 +156,12 @@ export function policiesSource(): string;
 export function question(): number;
 
 /**
- * Its digest, for EVALSHA.
+ * The script's digest, for EVALSHA.
  */
 export function scriptDigest(): string;
 
 /**
- * The script, for EVAL.
+ * The source of the script that decides calls, for EVAL.
  */
 export function scriptSource(): string;
 

@@ -35,7 +35,7 @@ const DEFECTS = {
     ],
   ],
   'a stale calendar is not recognised beside flags': [
-    ['src/redis/codec/reply.rs', 'is_some_and(|code| code % OTHER == STALE)', 'is_some_and(|code| *code == STALE)'],
+    ['src/redis/codec/reply.rs', 'is_some_and(|code| code % OTHER_PARAMETERS == STALE)', 'is_some_and(|code| *code == STALE)'],
   ],
   'rounds of a client are sent again in any order': [
     [

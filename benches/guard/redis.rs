@@ -10,7 +10,7 @@ use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::policy_set::Policies;
-use tollgate::redis::{Answer, Batch, Names, Round, Value};
+use tollgate::redis::{CallBatch, Flush, KeyNames, ReplyValue, ScriptResult};
 use tollgate::time::Micros;
 
 use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};
@@ -29,17 +29,17 @@ pub(crate) fn count_all() {
 }
 
 /// Queues calls on each of the keys repeatedly, and removes them as they are sent.
-fn note(policy: Policy, cost: u64) -> impl FnMut() -> Round {
+fn note(policy: Policy, cost: u64) -> impl FnMut() -> Flush {
     let policies = Arc::new(Policies::one(policy));
-    let (names, limiter) = (names(), Names::new("guard", &policies));
-    let (mut batch, mut next) = (Batch::new(), 0);
+    let (names, limiter) = (names(), KeyNames::new("guard", &policies));
+    let (mut batch, mut next) = (CallBatch::new(), 0);
     move || {
         for _ in 0..CALLS {
             let key = Key::new(black_box(&names[next])).expect("a legal key");
             batch.push(&limiter, key, black_box(cost));
             next = (next + 1) % names.len();
         }
-        let mut round = Round::default();
+        let mut round = Flush::default();
         round.push(Arc::clone(&policies), batch.take());
         round
     }
@@ -57,16 +57,16 @@ fn packed(ends_ms: u64, count: u64) -> u64 {
 }
 
 /// A script's reply to calls with the same outcome and the same resulting state.
-fn answer(state: &[f64], outcome: Option<u8>) -> Vec<Answer> {
+fn answer(state: &[f64], outcome: Option<u8>) -> Vec<ScriptResult> {
     let state: Vec<u8> = state.iter().flat_map(|number| number.to_be_bytes()).collect();
     let values = [state.repeat(CALLS), outcome.map_or(vec![], |code| vec![code; CALLS]), vec![]];
-    let now = Value::Number(START.try_into().expect("a time"));
-    vec![Ok([now].into_iter().chain(values.map(Value::Bytes)).collect())]
+    let now = ReplyValue::Number(START.try_into().expect("a time"));
+    vec![Ok([now].into_iter().chain(values.map(ReplyValue::Bytes)).collect())]
 }
 
-fn read(round: &Round, answers: &[Answer], expected: impl Fn(&Decision) -> bool) {
+fn read(round: &Flush, answers: &[ScriptResult], expected: impl Fn(&Decision) -> bool) {
     let mut told = 0;
-    round.settle(black_box(answers), |executed| {
+    round.complete(black_box(answers), |executed| {
         let decision = executed.expect("a readable answer").response.decision;
         assert!(expected(&decision), "{decision:?}");
         told += 1;
@@ -81,13 +81,13 @@ fn whole_way(name: &str, policy: Policy, left: &[f64]) {
         |decision: &Decision| (decision.status, decision.remaining) == (Status::Allowed, LIMIT - 1);
     // From now on the batch expects this number of calls, and open windows.
     let first = note();
-    assert_eq!(first.jobs().len(), 1);
+    assert_eq!(first.script_calls().len(), 1);
     read(&first, &answers, admitted);
     let mut rounds = Vec::with_capacity(ROUNDS);
     let calls = ROUNDS * CALLS;
     count(&format!("redis, {name}, note"), calls, || rounds.extend((0..ROUNDS).map(|_| note())));
     count(&format!("redis, {name}, write"), calls, || {
-        rounds.iter().for_each(|round| drop(black_box(round.jobs())));
+        rounds.iter().for_each(|round| drop(black_box(round.script_calls())));
     });
     count(&format!("redis, {name}, read"), calls, || {
         rounds.iter().for_each(|round| read(round, &answers, admitted));
@@ -99,7 +99,7 @@ fn costs() {
     let mut note = note(gcra(LIMIT), 5);
     let rounds: Vec<_> = (0..ROUNDS).map(|_| note()).collect();
     count("redis, gcra, write costs", ROUNDS * CALLS, || {
-        rounds.iter().for_each(|round| drop(black_box(round.jobs())));
+        rounds.iter().for_each(|round| drop(black_box(round.script_calls())));
     });
 }
 

@@ -11,7 +11,7 @@ use tollgate::key::Key;
 use tollgate::memory::MemoryStore;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::Status;
-use tollgate::redis::{Batch, CallError, Names, Script};
+use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 use tollgate::time::MAX_SAFE;
 
 use crate::algorithm::window_oracle::{Expected, Oracle};
@@ -346,7 +346,7 @@ fn in_lua_it_equals_rust_and_the_oracle() {
 fn numbers_that_make_no_sense_cannot_be_read() {
     let mut server = Server::start();
     let policy = CounterSpec { limit: 10, window_ms: 1_000 }.policy();
-    let names = Names::new("api", &policy.clone().into());
+    let names = KeyNames::new("api", &policy.clone().into());
     let ends = 1_780_000_001_000.0;
     let sane = [ends, 1.0, 1.0, 1_000.0];
     let with = |place: usize, number: f64| {
@@ -361,7 +361,7 @@ fn numbers_that_make_no_sense_cannot_be_read() {
     for numbers in values {
         let value: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
         for cost in [1, 2] {
-            let mut batch = Batch::new();
+            let mut batch = CallBatch::new();
             batch.push(&names, Key::new("a").unwrap(), cost);
             let _: () = server.run(&[b"SET", &names.of(Key::new("a").unwrap()), &value]);
             let decisions = server.decide(Script::limiter(), &policy, &batch, &[]);

@@ -10,7 +10,7 @@ use tollgate::algorithm::Algorithm as _;
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
-use tollgate::redis::{Batch, Names, Script};
+use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::algorithm::buckets::{BucketSpec, any_versions, leaky};
@@ -62,8 +62,8 @@ fn buckets_that_go_together_are_decided_as_if_each_went_alone() {
     flushes::proven(&policies.map(|policy| Arc::new(policy.into())));
 }
 
-fn names(policy: &Policy) -> Names {
-    Names::new("api", &policy.clone().into())
+fn names(policy: &Policy) -> KeyNames {
+    KeyNames::new("api", &policy.clone().into())
 }
 
 fn name(policy: &Policy, key: &str) -> Vec<u8> {
@@ -76,7 +76,7 @@ fn decide(
     calls: &[(&str, u64)],
     more: &[String],
 ) -> Vec<Decision> {
-    let mut batch = Batch::new();
+    let mut batch = CallBatch::new();
     for (key, cost) in calls {
         batch.push(&names(policy), Key::new(key).unwrap(), *cost);
     }
@@ -173,7 +173,7 @@ fn lives_until_settled(server: &mut Server, policies: &[Policy], trace: &[Step])
     for step in trace {
         now = step.time.onward_from(now, reset_at, retry_at);
         let policy = &policies[step.choice % policies.len()];
-        let mut batch = Batch::new();
+        let mut batch = CallBatch::new();
         batch.push(&names(policy), Key::new("a").unwrap(), step.cost.of(policy.limit()));
         let more = [String::new(), now.to_string()];
         let decision = server.decide(&script, policy, &batch, &more).remove(0).unwrap();

@@ -16,7 +16,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{Batch, Connection, Names, Round, Unanswered};
+use tollgate::redis::{CallBatch, CallFailure, Connection, Flush, KeyNames};
 
 use crate::algorithm::calendar_window::CalendarSpec;
 use crate::policy::specs::{DAY, HOUR, RateSpec, SECOND, WindowSpec};
@@ -65,22 +65,22 @@ impl Client {
 
     /// Sends a flush, and returns the receiver of its results.
     fn send(&self, calls: &[(&Policy, &[&str])]) -> oneshot::Receiver<Vec<Decision>> {
-        let mut round = Round::default();
+        let mut round = Flush::default();
         for (index, (policy, keys)) in calls.iter().enumerate() {
-            let names = Names::new(&format!("limiter-{index}"), &(*policy).clone().into());
-            let mut batch = Batch::new();
+            let names = KeyNames::new(&format!("limiter-{index}"), &(*policy).clone().into());
+            let mut batch = CallBatch::new();
             keys.iter().for_each(|key| batch.push(&names, Key::new(key).unwrap(), 1));
             round.push(Arc::new((*policy).clone().into()), batch);
         }
         self.decided(round)
     }
 
-    fn decided(&self, round: Round) -> oneshot::Receiver<Vec<Decision>> {
+    fn decided(&self, round: Flush) -> oneshot::Receiver<Vec<Decision>> {
         let (told, hears) = oneshot::channel();
         let deadline = Instant::now() + Duration::from_secs(5);
         self.connection.decide(round, self.clock(), deadline, |round, answers| {
-            let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
-            round.settle(answers, |one| decisions.push(one.map(|one| one.response.decision)));
+            let mut decisions: Vec<Result<Decision, CallFailure>> = Vec::new();
+            round.complete(answers, |one| decisions.push(one.map(|one| one.response.decision)));
             told.send(decisions.into_iter().map(Result::unwrap).collect()).unwrap();
         });
         hears
@@ -92,19 +92,19 @@ impl Client {
 
     /// Executes operations on keys in one flush.
     fn execute(&self, policies: &Arc<Policies>, calls: &[(&str, Operation)]) -> Vec<Decision> {
-        let (names, mut batch) = (Names::new("several", policies), Batch::new());
+        let (names, mut batch) = (KeyNames::new("several", policies), CallBatch::new());
         for (key, operation) in calls {
             let key = Some(Key::new(key).unwrap());
             batch.push_operation(&names, &[key], None, operation.clone());
         }
-        let mut round = Round::default();
+        let mut round = Flush::default();
         round.push(Arc::clone(policies), batch);
         self.runtime.block_on(self.decided(round)).unwrap()
     }
 
     fn peek(&self, policy: &Policy, key: &str) -> Decision {
-        let names = Names::new("limiter-0", &policy.clone().into());
-        let (mut batch, mut round) = (Batch::new(), Round::peeking());
+        let names = KeyNames::new("limiter-0", &policy.clone().into());
+        let (mut batch, mut round) = (CallBatch::new(), Flush::peeking());
         let key = Some(Key::new(key).unwrap());
         batch.push_operation(&names, &[key], None, Operation::Peek { cost: 1 });
         round.push(Arc::new(policy.clone().into()), batch);

@@ -11,7 +11,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{Batch, Connection, Failure, Names, Round, Unanswered};
+use tollgate::redis::{CallBatch, CallFailure, Connection, Flush, KeyNames, ScriptFailure};
 
 use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
 use crate::redis::server::{Folder, Server, opened};
@@ -34,7 +34,7 @@ fn take(
     connection: &Connection,
     policy: &Policy,
     key: &str,
-) -> impl Future<Output = Result<Decision, Failure>> + use<> {
+) -> impl Future<Output = Result<Decision, ScriptFailure>> + use<> {
     take_within(connection, policy, key, TIMEOUT)
 }
 
@@ -44,12 +44,12 @@ fn take_within(
     policy: &Policy,
     key: &str,
     timeout: Duration,
-) -> impl Future<Output = Result<Decision, Failure>> + use<> {
+) -> impl Future<Output = Result<Decision, ScriptFailure>> + use<> {
     let asked = decided(connection, single(policy, key), timeout);
     async move {
         asked.await.unwrap().remove(0).map_err(|unanswered| match unanswered {
-            Unanswered::Job(failure) => failure,
-            Unanswered::Call(error) => panic!("{error}"),
+            CallFailure::Script(failure) => failure,
+            CallFailure::Call(error) => panic!("{error}"),
         })
     }
 }
@@ -57,9 +57,9 @@ fn take_within(
 /// Sends a batch immediately, and returns the decisions.
 fn decided(
     connection: &Connection,
-    round: Round,
+    round: Flush,
     timeout: Duration,
-) -> oneshot::Receiver<Vec<Result<Decision, Unanswered>>> {
+) -> oneshot::Receiver<Vec<Result<Decision, CallFailure>>> {
     let (told, hears) = oneshot::channel();
     let deadline = tokio::time::Instant::now() + timeout;
     connection.decide(
@@ -68,7 +68,7 @@ fn decided(
         deadline,
         |round, answers| {
             let mut decisions = Vec::new();
-            round.settle(answers, |one| decisions.push(one.map(|one| one.response.decision)));
+            round.complete(answers, |one| decisions.push(one.map(|one| one.response.decision)));
             // If this fails, the receiver has been dropped.
             let _unheard = told.send(decisions);
         },
@@ -76,9 +76,9 @@ fn decided(
     hears
 }
 
-fn single(policy: &Policy, key: &str) -> Round {
-    let (mut batch, mut round) = (Batch::new(), Round::default());
-    batch.push(&Names::new("api", &policy.clone().into()), Key::new(key).unwrap(), 1);
+fn single(policy: &Policy, key: &str) -> Flush {
+    let (mut batch, mut round) = (CallBatch::new(), Flush::default());
+    batch.push(&KeyNames::new("api", &policy.clone().into()), Key::new(key).unwrap(), 1);
     round.push(Arc::new(policy.clone().into()), batch);
     round
 }
@@ -88,7 +88,7 @@ fn hundred() -> Policy {
 }
 
 /// Calls until one succeeds. Every call completes by its deadline.
-async fn until_well(connection: &Connection, policy: &Policy) -> (Duration, Vec<Failure>) {
+async fn until_well(connection: &Connection, policy: &Policy) -> (Duration, Vec<ScriptFailure>) {
     let (begun, mut failures) = (Instant::now(), Vec::new());
     loop {
         let called = Instant::now();
@@ -139,7 +139,7 @@ fn a_server_that_starts_late_is_found() {
     let (folder, runtime, policy) = (Folder::new(), runtime(), hundred());
     let connection = opened(folder.route(), &runtime);
     let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
-    assert!(matches!(failure, Failure::Unavailable(_)), "{failure:?}");
+    assert!(matches!(failure, ScriptFailure::Unavailable(_)), "{failure:?}");
     let _server = Server::start_in(folder);
     let (after, failures) = runtime.block_on(until_well(&connection, &policy));
     assert!(after < Duration::from_secs(1), "{after:?}: {failures:?}");
@@ -155,11 +155,11 @@ fn a_server_that_is_killed_and_started_again_is_found_again() {
         let folder = server.kill();
         let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
         assert!(
-            matches!(failure, Failure::Broken(_) | Failure::Unavailable(_)),
+            matches!(failure, ScriptFailure::Broken(_) | ScriptFailure::Unavailable(_)),
             "the connection is lost: {failure:?}"
         );
         let unavailable = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
-        assert!(matches!(unavailable, Failure::Unavailable(_)), "{unavailable:?}");
+        assert!(matches!(unavailable, ScriptFailure::Unavailable(_)), "{unavailable:?}");
         server = Server::start_in(folder);
         let (after, failures) = runtime.block_on(until_well(&connection, &policy));
         assert!(after < Duration::from_secs(1), "{after:?}: {failures:?}");
@@ -174,7 +174,7 @@ fn a_frozen_server_times_out_and_what_it_ran_late_is_not_run_again() {
     runtime.block_on(until_well(&connection, &policy));
     server.signal("STOP");
     let failure = runtime.block_on(take(&connection, &policy, "frozen")).unwrap_err();
-    assert_eq!(failure, Failure::TimedOut);
+    assert_eq!(failure, ScriptFailure::TimedOut);
     server.signal("CONT");
     runtime.block_on(until_well(&connection, &policy));
     let decision = runtime.block_on(take(&connection, &policy, "frozen")).unwrap();
@@ -212,7 +212,7 @@ fn a_refused_script_is_a_failure_that_says_why() {
     let _: () = server.run(&words);
     let connection = server.opened(&runtime);
     let failure = runtime.block_on(take(&connection, &policy, "a")).unwrap_err();
-    let Failure::Refused(why) = failure else { panic!("{failure:?}") };
+    let ScriptFailure::Refused(why) = failure else { panic!("{failure:?}") };
     assert!(why.to_lowercase().contains("key"), "{why}");
 }
 
@@ -226,7 +226,7 @@ fn what_waits_when_the_connection_is_dropped_settles() {
     for one in settled {
         let told = runtime.block_on(async { tokio::time::timeout(TIMEOUT, one).await });
         let told = told.unwrap().unwrap().remove(0);
-        assert!(matches!(told, Err(Unanswered::Job(Failure::Closed))), "{told:?}");
+        assert!(matches!(told, Err(CallFailure::Script(ScriptFailure::Closed))), "{told:?}");
     }
 }
 
@@ -236,17 +236,17 @@ fn keys_that_share_no_slot_of_a_cluster_say_so_and_a_tag_puts_them_together() {
     let connection = server.opened(&runtime);
     let named = |name: &str, subject| NamedPolicy { name: name.into(), policy: hundred(), subject };
     let policies = Policies::several(vec![named("ip", 0), named("account", 1)]).unwrap();
-    let names = Names::new("api", &policies);
+    let names = KeyNames::new("api", &policies);
     let keys = ["10.0.0.1", "alice"].map(|key| Some(Key::new(key).unwrap()));
     let mut taken = Vec::new();
     for tag in [None, Some("login")] {
-        let (mut batch, mut round) = (Batch::new(), Round::default());
+        let (mut batch, mut round) = (CallBatch::new(), Flush::default());
         batch.push_operation(&names, &keys, tag, Operation::Take { cost: 1 });
         round.push(Arc::new(policies.clone()), batch);
         taken.extend(runtime.block_on(decided(&connection, round, TIMEOUT)).unwrap());
     }
     let [refused, taken] = taken.try_into().unwrap();
-    let Err(Unanswered::Job(Failure::Refused(why))) = refused else {
+    let Err(CallFailure::Script(ScriptFailure::Refused(why))) = refused else {
         panic!("{refused:?} of keys in two slots");
     };
     assert!(why.contains("share a slot") && why.contains("tag"), "{why}");

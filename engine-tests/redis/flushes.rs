@@ -11,7 +11,7 @@ use tollgate::key::Key;
 use tollgate::policy::decision::{self, Decision};
 use tollgate::policy::policy_set::Policies;
 use tollgate::policy::{Policy, State};
-use tollgate::redis::{Answer, Batch, Job, Names, Round, Unanswered};
+use tollgate::redis::{CallBatch, CallFailure, Flush, KeyNames, ScriptCall, ScriptResult};
 
 use crate::algorithm::sliding_counter::CounterSpec;
 use crate::algorithm::sliding_window::SlidingSpec;
@@ -52,7 +52,7 @@ fn any_round(limiters: usize) -> impl Strategy<Value = (u64, Vec<Step>)> {
     (0_u64..400_000, prop::collection::vec(step, 1..40))
 }
 
-pub(super) fn run(server: &mut Server, job: &Job, now: u64) -> Answer {
+pub(super) fn run(server: &mut Server, job: &ScriptCall, now: u64) -> ScriptResult {
     let mut command = redis::cmd("EVAL");
     command.arg(lasting().source()).arg(job.keys.len());
     for name in job.keys.iter() {
@@ -75,11 +75,11 @@ fn holds(
     let mut now = START;
     for (pause, steps) in rounds {
         now += pause;
-        let (mut round, mut expected) = (Round::default(), Vec::<Decision>::new());
+        let (mut round, mut expected) = (Flush::default(), Vec::<Decision>::new());
         for (limiter, policies) in policies.iter().enumerate() {
             let policy = policies.alone().unwrap();
-            let names = Names::new(&format!("limiter-{limiter}"), policies);
-            let mut batch = Batch::new();
+            let names = KeyNames::new(&format!("limiter-{limiter}"), policies);
+            let mut batch = CallBatch::new();
             for &(_, key, cost) in steps.iter().filter(|step| step.0 == limiter) {
                 batch.push(&names, Key::new(&format!("key {key}")).unwrap(), cost);
                 let state = states.entry((limiter, key)).or_insert_with(|| policy.initial_state());
@@ -89,11 +89,11 @@ fn holds(
                 round.push(Arc::clone(policies), batch);
             }
         }
-        let jobs = round.jobs();
+        let jobs = round.script_calls();
         prop_assert_eq!(jobs.len(), 1);
         let answers: Vec<_> = jobs.iter().map(|job| run(server, job, now)).collect();
-        let mut decisions: Vec<Result<Decision, Unanswered>> = Vec::new();
-        round.settle(&answers, |one| decisions.push(one.map(|one| one.response.decision)));
+        let mut decisions: Vec<Result<Decision, CallFailure>> = Vec::new();
+        round.complete(&answers, |one| decisions.push(one.map(|one| one.response.decision)));
         let expected: Vec<_> = expected.into_iter().map(Ok).collect();
         prop_assert_eq!(decisions, expected);
     }

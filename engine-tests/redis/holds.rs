@@ -7,7 +7,7 @@ use tollgate::policy::decision::Status;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::{HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{Batch, CallError, Names, Script};
+use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::algorithm::sliding_window::SlidingSpec;
 use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
@@ -45,7 +45,7 @@ fn execute(
     now: Option<u64>,
 ) -> Vec<Result<Execution, CallError>> {
     let policies = policies();
-    let (names, mut batch) = (Names::new("api", &policies), Batch::new());
+    let (names, mut batch) = (KeyNames::new("api", &policies), CallBatch::new());
     for operation in operations {
         batch.push_operation(&names, &[Some(Key::new(KEY).unwrap())], None, operation.clone());
     }

@@ -4,7 +4,7 @@ use tollgate::calendar::Every;
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::Status;
-use tollgate::redis::{Batch, CallError, Names, Script};
+use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::algorithm::calendar_window::CalendarSpec;
@@ -27,9 +27,9 @@ fn policies() -> Vec<Policy> {
     ]
 }
 
-fn batch(policy: &Policy, keys: &[&str]) -> (Batch, Names) {
-    let names = Names::new("api", &policy.clone().into());
-    let mut batch = Batch::new();
+fn batch(policy: &Policy, keys: &[&str]) -> (CallBatch, KeyNames) {
+    let names = KeyNames::new("api", &policy.clone().into());
+    let mut batch = CallBatch::new();
     for key in keys {
         batch.push(&names, Key::new(key).unwrap(), 1);
     }
@@ -107,7 +107,7 @@ fn what_cannot_be_read_or_written_is_left_alone_among_single_units() {
                 (names.of(Key::new("garbage").unwrap()), names.of(Key::new("list").unwrap()));
             let _: () = server.run(&[b"SET", &garbage, text]);
             let _: () = server.run(&[b"ZADD", &list, b"1", b"x"]);
-            batch.expect(expected);
+            batch.set_optimistic(expected);
             for remaining in [9, 8, 7] {
                 let decisions = server.decide(Script::limiter(), policy, &batch, &[]);
                 let [a, unreadable, b, other_type, c] = decisions.try_into().unwrap();
@@ -121,7 +121,7 @@ fn what_cannot_be_read_or_written_is_left_alone_among_single_units() {
             assert_eq!(kind, "zset");
         }
         let (batch, names) = batch(policy, &["a", "b"]);
-        batch.expect(expected);
+        batch.set_optimistic(expected);
         let before: Vec<u8> = server.run(&[b"DUMP", &names.of(Key::new("a").unwrap())]);
         let _: () = server.run(&[b"CONFIG", b"SET", b"maxmemory", b"1"]);
         for decision in server.decide(Script::limiter(), policy, &batch, &[]) {

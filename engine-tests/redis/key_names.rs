@@ -10,7 +10,7 @@ use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
-use tollgate::redis::{Batch, Names, Script};
+use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::algorithm::calendar_window::CalendarSpec;
@@ -51,13 +51,13 @@ fn policies() -> Vec<Policy> {
 }
 
 pub(crate) fn take(server: &mut Server, policy: &Policy, key: &str, cost: u64) -> Decision {
-    let mut batch = Batch::new();
-    batch.push(&Names::new("api", &policy.clone().into()), Key::new(key).unwrap(), cost);
+    let mut batch = CallBatch::new();
+    batch.push(&KeyNames::new("api", &policy.clone().into()), Key::new(key).unwrap(), cost);
     server.decide(Script::limiter(), policy, &batch, &[]).remove(0).unwrap()
 }
 
 pub(crate) fn name(policy: &Policy, key: &str) -> Vec<u8> {
-    Names::new("api", &policy.clone().into()).of(Key::new(key).unwrap())
+    KeyNames::new("api", &policy.clone().into()).of(Key::new(key).unwrap())
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn a_ttl_of_a_hundred_million_milliseconds_is_set_as_any_other() {
         let mut ttl_at = |later_ms: i64| -> i64 {
             let _: () = server.run(&[b"FLUSHALL"]);
             let now = START + u64::try_from(later_ms).unwrap() * MILLI;
-            let mut batch = Batch::new();
-            batch.push(&Names::new("api", &policy.clone().into()), Key::new("a").unwrap(), 1);
+            let mut batch = CallBatch::new();
+            batch.push(&KeyNames::new("api", &policy.clone().into()), Key::new("a").unwrap(), 1);
             let more = [String::new(), now.to_string()];
             server.decide(&script, &policy, &batch, &more).remove(0).unwrap();
             server.run(&[b"PTTL", &name(&policy, "a")])
@@ -152,9 +152,10 @@ fn a_peek_tells_how_a_key_stands_and_changes_nothing() {
         let key = format!("key {index}");
         let limit = take(&mut server, &policy, &key, 1).limit;
         let before = state(&mut server, &name(&policy, &key));
-        let mut batch = Batch::new();
+        let mut batch = CallBatch::new();
         for (key, cost) in [(key.as_str(), 0), ("never used", 0), (key.as_str(), limit + 1)] {
-            let (names, key) = (Names::new("api", &policy.clone().into()), Key::new(key).unwrap());
+            let (names, key) =
+                (KeyNames::new("api", &policy.clone().into()), Key::new(key).unwrap());
             batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
         }
         let peek = [String::from("peek")];

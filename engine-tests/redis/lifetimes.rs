@@ -13,7 +13,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::Status;
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
-use tollgate::redis::{Batch, Names, Script};
+use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::buckets::{BucketSpec, any_versions};
 use crate::laws::trace::{START, Step, any_trace};
@@ -92,8 +92,8 @@ impl<'a> Watched<'a> {
     /// Executes an operation under a policy, and returns whether the key lives long enough.
     fn execute(&mut self, policy: &Policy, operation: Operation, now: u64) -> (Status, bool) {
         let policies: Policies = policy.clone().into();
-        let (names, key) = (Names::new("api", &policies), Key::new("a").unwrap());
-        let mut batch = Batch::new();
+        let (names, key) = (KeyNames::new("api", &policies), Key::new("a").unwrap());
+        let mut batch = CallBatch::new();
         batch.push_operation(&names, &[Some(key)], None, operation);
         let more = [String::new(), now.to_string()];
         let executed = self.server.execute(&self.script, &policies, &batch, &more).remove(0);

@@ -13,7 +13,7 @@ use tollgate::policy::State;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
-use tollgate::redis::{Batch, Names, Script};
+use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::calendar_window::CalendarSpec;
 use crate::algorithm::sliding_counter::CounterSpec;
@@ -37,7 +37,7 @@ struct Shared<'a> {
     server: &'a mut Server,
     script: &'static Script,
     policies: Policies,
-    names: Names,
+    names: KeyNames,
 }
 
 impl Shared<'_> {
@@ -48,8 +48,8 @@ impl Shared<'_> {
         now: u64,
         expected: bool,
     ) -> Execution {
-        let mut batch = Batch::new();
-        batch.expect(expected);
+        let mut batch = CallBatch::new();
+        batch.set_optimistic(expected);
         batch.push_operation(&self.names, keys, None, operation.clone());
         let mode = if matches!(operation, Operation::Peek { .. }) { "peek" } else { "" };
         let more = [mode.to_owned(), now.to_string()];
@@ -129,7 +129,7 @@ fn equal(
 ) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let policies = mix.policies();
-    let names = Names::new("mixes", &policies);
+    let names = KeyNames::new("mixes", &policies);
     let mut shared = Shared { server, script: lasting(), policies: policies.clone(), names };
     let ledger = MemoryStore::new(1_000, (1, 2)).open("mixes", policies.clone()).unwrap();
     let (mut kept, mut oracle) = (unused(&policies), CompoundOracle::new(mix));

@@ -8,7 +8,7 @@ use tollgate::policy::decision::Status;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{Batch, CallError, Names, Script};
+use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::redis::operations::{KINDS, policy};
 use crate::redis::server::Server;
@@ -30,10 +30,10 @@ fn perform_as(
     operation: Operation,
     expected: bool,
 ) -> Result<Execution, CallError> {
-    let mut batch = Batch::new();
-    batch.expect(expected);
+    let mut batch = CallBatch::new();
+    batch.set_optimistic(expected);
     let key = Some(Key::new("a").unwrap());
-    batch.push_operation(&Names::new("api", policies), &[key], None, operation);
+    batch.push_operation(&KeyNames::new("api", policies), &[key], None, operation);
     server.execute(Script::limiter(), policies, &batch, &[]).remove(0)
 }
 

@@ -14,7 +14,7 @@ use tollgate::policy::multi_policy::Response;
 use tollgate::policy::operation::{HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
 use tollgate::policy::{Policy, State};
-use tollgate::redis::{Batch, Names, Script};
+use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::algorithm::calendar_window::CalendarSpec;
@@ -272,7 +272,7 @@ enum Kind {
 fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let script = lasting();
-    let names = Names::new("twins", policies);
+    let names = KeyNames::new("twins", policies);
     let mut model = Model::default();
     let mut calls: Vec<Call> = Vec::new();
     let mut log: Vec<String> = Vec::new();
@@ -282,7 +282,7 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
             Kind::Onward => steps[0].time.onward_from(now, reset_at, retry_at),
             Kind::Stepping | Kind::Units => steps[0].time.from(now, reset_at, retry_at),
         };
-        let mut batch = Batch::new();
+        let mut batch = CallBatch::new();
         let mut expected = Vec::new();
         for &step in steps {
             let asked = operation(log.len(), step, policies, &calls, kind);
@@ -321,7 +321,7 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
             ));
             expected.push((asked, executed));
         }
-        batch.expect(steps[0].choice % 2 == 0);
+        batch.set_optimistic(steps[0].choice % 2 == 0);
         let more = [String::new(), now.to_string()];
         let executed = server.execute(script, policies, &batch, &more);
         for (one, (asked, expected)) in executed.into_iter().zip(expected) {
@@ -338,9 +338,9 @@ fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
     let mut server = Server::start();
     for kind in 0..12 {
         let policies = Policies::one(policy(kind, 10));
-        let names = Names::new(&format!("own-{kind}"), &policies);
+        let names = KeyNames::new(&format!("own-{kind}"), &policies);
         let mut execute = |operation: Operation| {
-            let mut batch = Batch::new();
+            let mut batch = CallBatch::new();
             batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
             server.execute(Script::limiter(), &policies, &batch, &[]).remove(0).unwrap()
         };

@@ -13,7 +13,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
-use tollgate::redis::{Batch, Names, Script};
+use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::laws::trace::START;
 use crate::policy::specs::{HOUR, MILLI, SECOND};
@@ -58,7 +58,7 @@ fn scenarios(policy: &Policy, other: &Policy) -> Vec<(&'static str, Vec<Operatio
 struct Recorder<'a> {
     server: &'a mut Server,
     policies: Policies,
-    names: Names,
+    names: KeyNames,
     script: Script,
 }
 
@@ -66,13 +66,13 @@ impl<'a> Recorder<'a> {
     fn new(server: &'a mut Server, policy: &Policy) -> Self {
         let _: () = server.run(&[b"FLUSHALL"]);
         let policies: Policies = policy.clone().into();
-        let names = Names::new("recorded", &policies);
+        let names = KeyNames::new("recorded", &policies);
         let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
         Self { server, policies, names, script }
     }
 
     fn execute(&mut self, operation: Operation, now: u64) -> Decision {
-        let mut batch = Batch::new();
+        let mut batch = CallBatch::new();
         let key = Key::new("a").unwrap();
         batch.push_operation(&self.names, &[Some(key)], None, operation);
         let more = [String::new(), now.to_string()];

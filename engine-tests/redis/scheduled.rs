@@ -11,7 +11,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::multi_policy::Response;
 use tollgate::policy::operation::{Bookings, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{Batch, Names};
+use tollgate::redis::{CallBatch, KeyNames};
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
 use crate::laws::trace::{START, Step, any_trace};
@@ -111,7 +111,7 @@ fn equal(
 ) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let script = lasting();
-    let names = Names::new("twins", &versions[0]);
+    let names = KeyNames::new("twins", &versions[0]);
     let (mut model, mut told, mut booked) =
         (Model::default(), Vec::<Response>::new(), Vec::<Booked>::new());
     let mut log: Vec<String> = Vec::new();
@@ -123,7 +123,7 @@ fn equal(
             false => first.time.onward_from(now, reset_at, retry_at),
         };
         let policies = &versions[usize::from(version == 0)];
-        let (mut batch, mut expected) = (Batch::new(), Vec::new());
+        let (mut batch, mut expected) = (CallBatch::new(), Vec::new());
         for &(step, deed) in steps {
             let asked = operation(step, deed, policies, &told, &booked, steps_back);
             let mut keys: Vec<_> = (0..policies.subjects())
@@ -196,9 +196,9 @@ fn nothing_is_booked_under_what_is_no_rate() {
         subject: 0,
     });
     let policies = Policies::several(named.collect()).unwrap();
-    let names = Names::new("twins", &policies);
+    let names = KeyNames::new("twins", &policies);
     let mut model = Model::default();
-    let mut batch = Batch::new();
+    let mut batch = CallBatch::new();
     let keys = [Some(Key::new("0").unwrap())];
     let asked = [Operation::Book { cost: 1, max_wait: SECOND }, Operation::Take { cost: 2 }];
     for asked in &asked {

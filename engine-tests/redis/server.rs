@@ -17,8 +17,8 @@ use tollgate::policy::execute::Execution;
 use tollgate::policy::multi_policy::Response;
 use tollgate::policy::policy_set::Policies;
 use tollgate::redis::{
-    Address, Batch, CallError, Connection as StoreConnection, Connector, Credentials,
-    CredentialsSource, Endpoint, HealthTimeouts, Reply, Script, Value,
+    Address, CallBatch, CallError, Connection as StoreConnection, Connector, Credentials,
+    CredentialsSource, Endpoint, HealthTimeouts, ReplyReader, ReplyValue, Script,
 };
 
 /// Redis 6.2 has no PEXPIRETIME, and does not freeze the time in scripts. There, the time and the
@@ -128,7 +128,7 @@ impl Server {
             match client.get_connection() {
                 Ok(connection) => break connection,
                 Err(error) => {
-                    assert!(Instant::now() < deadline, "the server did not start: {error}")
+                    assert!(Instant::now() < deadline, "the server did not start: {error}");
                 }
             }
             thread::sleep(Duration::from_millis(5));
@@ -188,7 +188,7 @@ impl Server {
         &mut self,
         script: &Script,
         policy: &Policy,
-        batch: &Batch,
+        batch: &CallBatch,
         more: &[String],
     ) -> Vec<Result<Decision, CallError>> {
         let told = self.tell(script, policy, batch, more).into_iter();
@@ -200,7 +200,7 @@ impl Server {
         &mut self,
         script: &Script,
         policy: &Policy,
-        batch: &Batch,
+        batch: &CallBatch,
         more: &[String],
     ) -> Vec<Result<Response, CallError>> {
         let executed = self.execute(script, &policy.clone().into(), batch, more).into_iter();
@@ -212,7 +212,7 @@ impl Server {
         &mut self,
         script: &Script,
         policies: &Policies,
-        batch: &Batch,
+        batch: &CallBatch,
         more: &[String],
     ) -> Vec<Result<Execution, CallError>> {
         let (mut batch, mut request) = (batch.clone(), Vec::new());
@@ -227,15 +227,15 @@ impl Server {
         let RedisReply::Array(values) = command.query(&mut self.connection).unwrap() else {
             panic!("a script returns a list");
         };
-        let values: Vec<Value> = values.into_iter().map(value).collect();
-        batch.executed(policies, &mut Reply::new(&values)).collect()
+        let values: Vec<ReplyValue> = values.into_iter().map(value).collect();
+        batch.executions(policies, &mut ReplyReader::new(&values)).collect()
     }
 }
 
-pub(crate) fn value(reply: RedisReply) -> Value {
+pub(crate) fn value(reply: RedisReply) -> ReplyValue {
     match reply {
-        RedisReply::Int(number) => Value::Number(number),
-        RedisReply::BulkString(bytes) => Value::Bytes(bytes),
+        RedisReply::Int(number) => ReplyValue::Number(number),
+        RedisReply::BulkString(bytes) => ReplyValue::Bytes(bytes),
         other => panic!("a script returns numbers and strings, not {other:?}"),
     }
 }

@@ -11,7 +11,7 @@ use tollgate::key::Key;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::multi_policy;
 use tollgate::policy::{Policy, State};
-use tollgate::redis::{Batch, CallError, Names, Script};
+use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::algorithm::log_oracle::{LogOracle, LogSpec, any_logs, any_one};
 use crate::laws::trace::{START, any_trace};
@@ -33,9 +33,9 @@ fn policies() -> Vec<Policy> {
     specs.map(LogSpec::policy).into()
 }
 
-fn batch(policy: &Policy, calls: &[(&str, u64)]) -> (Batch, Names) {
-    let names = Names::new("api", &policy.clone().into());
-    let mut batch = Batch::new();
+fn batch(policy: &Policy, calls: &[(&str, u64)]) -> (CallBatch, KeyNames) {
+    let names = KeyNames::new("api", &policy.clone().into());
+    let mut batch = CallBatch::new();
     for (key, cost) in calls {
         batch.push(&names, Key::new(key).unwrap(), *cost);
     }
@@ -43,7 +43,7 @@ fn batch(policy: &Policy, calls: &[(&str, u64)]) -> (Batch, Names) {
 }
 
 fn name(policy: &Policy, key: &str) -> Vec<u8> {
-    Names::new("api", &policy.clone().into()).of(Key::new(key).unwrap())
+    KeyNames::new("api", &policy.clone().into()).of(Key::new(key).unwrap())
 }
 
 /// Calls with the server's clock.

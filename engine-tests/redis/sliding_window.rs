@@ -12,7 +12,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{self, Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::Policies;
-use tollgate::redis::{Batch, Names, Script};
+use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::sliding_window::{
     SlidingOracle, SlidingSpec, any_close, any_dense_trace, any_sliding,
@@ -51,16 +51,16 @@ fn both_layouts_equal_rust_and_the_oracle_in_dense_traces() {
     });
 }
 
-fn names(policy: &Policy) -> Names {
-    Names::new("api", &policy.clone().into())
+fn names(policy: &Policy) -> KeyNames {
+    KeyNames::new("api", &policy.clone().into())
 }
 
 fn name(policy: &Policy, key: &str) -> Vec<u8> {
     names(policy).of(Key::new(key).unwrap())
 }
 
-fn batch(policy: &Policy, key: &str, cost: u64) -> Batch {
-    let mut batch = Batch::new();
+fn batch(policy: &Policy, key: &str, cost: u64) -> CallBatch {
+    let mut batch = CallBatch::new();
     batch.push(&names(policy), Key::new(key).unwrap(), cost);
     batch
 }
@@ -79,8 +79,8 @@ fn take_at(server: &mut Server, policy: &Policy, now: u64, cost: u64) -> Decisio
 
 /// The result of a peek. The clock is the script's own unless a time is given.
 fn peek(server: &mut Server, policy: &Policy, now: Option<u64>, cost: u64) -> Decision {
-    let mut batch = Batch::new();
-    let (names, key) = (Names::new("api", &policy.clone().into()), Key::new("a").unwrap());
+    let mut batch = CallBatch::new();
+    let (names, key) = (KeyNames::new("api", &policy.clone().into()), Key::new("a").unwrap());
     batch.push_operation(&names, &[Some(key)], None, Operation::Peek { cost });
     let script = now.map_or(Script::limiter(), |_| lasting());
     let more = [String::from("peek"), now.unwrap_or(0).to_string()];
@@ -388,9 +388,9 @@ fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
         let numbers = |window| SlidingSpec { limit: 10, window, buckets: 10 };
         let policies: Policies = layout(numbers(SECOND)).into();
         let own = Arc::new(layout(numbers(500 * MILLI)));
-        let names = Names::new("blocked", &policies);
+        let names = KeyNames::new("blocked", &policies);
         let mut execute = |operation, now: u64| {
-            let mut batch = Batch::new();
+            let mut batch = CallBatch::new();
             batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
             let more = [String::new(), now.to_string()];
             server.execute(lasting(), &policies, &batch, &more).remove(0).unwrap().response.decision
@@ -413,11 +413,11 @@ fn a_settled_key_is_dropped_by_what_writes_it() {
     for layout in LAYOUTS {
         let policies: Policies =
             layout(SlidingSpec { limit: 10, window: SECOND, buckets: 10 }).into();
-        let names = Names::new("settled", &policies);
+        let names = KeyNames::new("settled", &policies);
         let key = Key::new("a").unwrap();
         let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
         let mut execute = |operation, now: u64| {
-            let mut batch = Batch::new();
+            let mut batch = CallBatch::new();
             batch.push_operation(&names, &[Some(key)], None, operation);
             server.execute(&script, &policies, &batch, &[String::new(), now.to_string()]).remove(0)
         };

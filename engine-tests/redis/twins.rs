@@ -11,7 +11,7 @@ use tollgate::algorithm::{Algorithm as _, State as _};
 use tollgate::key::Key;
 use tollgate::policy::decision;
 use tollgate::policy::{Policy, State};
-use tollgate::redis::{Batch, CLOCK, Names, Script};
+use tollgate::redis::{CLOCK, CallBatch, KeyNames, Script};
 
 use crate::algorithm::window_oracle::{Oracle, RateOracle, WindowOracle};
 use crate::laws::trace::{START, Step, any_trace};
@@ -62,7 +62,7 @@ pub(crate) fn lasting() -> &'static Script {
 /// admitted twice.
 fn check_expiries<'a>(
     server: &mut Server,
-    names: &Names,
+    names: &KeyNames,
     states: impl Iterator<Item = (usize, &'a State)>,
     now: u64,
 ) -> TestCaseResult {
@@ -96,7 +96,7 @@ pub(crate) fn equal<O: Oracle>(
     let _: () = server.run(&[b"FLUSHALL"]);
     let policies: Vec<Policy> = specs.iter().map(|&spec| policy(spec)).collect();
     let script = lasting();
-    let names = Names::new("twins", &policies[0].clone().into());
+    let names = KeyNames::new("twins", &policies[0].clone().into());
     let mut states: HashMap<usize, State> = HashMap::new();
     let mut oracles: HashMap<usize, O> = HashMap::new();
     let (mut now, mut reset_at, mut retry_at) = (START, START, START);
@@ -106,11 +106,11 @@ pub(crate) fn equal<O: Oracle>(
         let policy = &policies[version];
         let calls: Vec<_> =
             steps.iter().map(|step| (step.choice % KEYS, step.cost.of(policy.limit()))).collect();
-        let mut batch = Batch::new();
+        let mut batch = CallBatch::new();
         for (key, cost) in &calls {
             batch.push(&names, Key::new(&key.to_string()).unwrap(), *cost);
         }
-        batch.expect(steps[0].choice % 2 == 0);
+        batch.set_optimistic(steps[0].choice % 2 == 0);
         let decisions = server.decide(script, policy, &batch, &[String::new(), now.to_string()]);
         for ((key, cost), decision) in calls.into_iter().zip(decisions) {
             let decision = decision.unwrap();

@@ -3,7 +3,7 @@
 use crate::abi::response::{self, Failure};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::Response;
-use crate::redis::{self, CallError, Unanswered};
+use crate::redis::{self, CallError, CallFailure};
 
 /// What became of calls.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Answers {
     /// without.
     pub(crate) fn push(
         &mut self,
-        executed: Result<Execution, Unanswered>,
+        executed: Result<Execution, CallFailure>,
         takes: bool,
         details: &mut Vec<f64>,
     ) {
@@ -70,16 +70,16 @@ impl Answers {
     }
 }
 
-fn failure(unanswered: &Unanswered) -> Failure {
+fn failure(unanswered: &CallFailure) -> Failure {
     match unanswered {
-        Unanswered::Job(redis::Failure::Unavailable(_)) => Failure::Unavailable,
-        Unanswered::Job(redis::Failure::Broken(_)) => Failure::Broken,
-        Unanswered::Job(redis::Failure::TimedOut) => Failure::TimedOut,
-        Unanswered::Job(redis::Failure::Refused(_)) => Failure::Refused,
-        Unanswered::Job(redis::Failure::Closed) => Failure::Closed,
-        Unanswered::Call(CallError::Unreadable | CallError::Unwritten(_) | CallError::Stale) => {
+        CallFailure::Script(redis::ScriptFailure::Unavailable(_)) => Failure::Unavailable,
+        CallFailure::Script(redis::ScriptFailure::Broken(_)) => Failure::Broken,
+        CallFailure::Script(redis::ScriptFailure::TimedOut) => Failure::TimedOut,
+        CallFailure::Script(redis::ScriptFailure::Refused(_)) => Failure::Refused,
+        CallFailure::Script(redis::ScriptFailure::Closed) => Failure::Closed,
+        CallFailure::Call(CallError::Unreadable | CallError::Unwritten(_) | CallError::Stale) => {
             Failure::Refused
         }
-        Unanswered::Call(CallError::Malformed) => Failure::Malformed,
+        CallFailure::Call(CallError::Malformed) => Failure::Malformed,
     }
 }

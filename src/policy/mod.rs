@@ -100,7 +100,7 @@ impl Policy {
         }
     }
 
-    /// Names the algorithm and the layout of its state.
+    /// KeyNames the algorithm and the layout of its state.
     ///
     /// It is part of every stored key, so that a policy that changes its algorithm never meets a
     /// state of the old one.

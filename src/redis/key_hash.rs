@@ -1,14 +1,15 @@
-//! How the names of keys are hashed: so that nobody can guess it.
+//! Hashes key names with a secret, so that nobody can choose colliding keys.
 
 #[cfg(not(feature = "wasm-redis"))]
-pub(crate) use std::hash::RandomState as Hashes;
+pub(crate) use std::hash::RandomState as KeyHashBuilder;
 
 #[cfg(feature = "wasm-redis")]
-pub(crate) use seeded::Seeded as Hashes;
+pub(crate) use seeded::SeededHashBuilder as KeyHashBuilder;
 #[cfg(feature = "wasm-redis")]
 pub use seeded::seed;
 
-/// The random numbers of the standard library are the same in every process there.
+/// In WebAssembly the standard library's random numbers are the same in every process, so
+/// JavaScript supplies the secret.
 #[cfg(feature = "wasm-redis")]
 mod seeded {
     use std::cell::Cell;
@@ -20,16 +21,17 @@ mod seeded {
         static SEED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     }
 
-    /// Sets the secret of the hash function. Draw it at random, before anything is hashed.
+    /// Sets the secret of the hash function. It must be random, and set before the first key is
+    /// hashed.
     pub fn seed(seed: (u64, u64)) {
         SEED.set(seed);
     }
 
-    /// Hashes by the secret.
+    /// Builds hashers with the secret.
     #[derive(Debug, Clone, Default)]
-    pub(crate) struct Seeded;
+    pub(crate) struct SeededHashBuilder;
 
-    impl BuildHasher for Seeded {
+    impl BuildHasher for SeededHashBuilder {
         type Hasher = SipHasher13;
 
         fn build_hasher(&self) -> SipHasher13 {

@@ -6,75 +6,76 @@ use super::slot::crc16;
 use crate::key::Key;
 use crate::policy::policy_set::Policies;
 
-/// Names a limiter's keys.
+/// Writes the names of a limiter's keys.
 ///
-/// A name carries the prefix, the policy's name and the tag of its algorithm and layout, never its
-/// numbers; then the user's key as the hash tag, so that the keys of one user fall on one slot:
-/// `api:default:gcra:{user:42}`. Where the call has a hash tag of its own the user's key follows on
-/// it: `api:default:gcra:{tenant:7}user:42`.
+/// A name has the prefix, the policy's name and the tag of its algorithm and layout, but none of
+/// the policy's parameters. The user's key is the hash tag, so that all keys of one user are in one
+/// slot: `api:default:gcra:{user:42}`. If the call has its own hash tag, the user's key follows
+/// that tag: `api:default:gcra:{tenant:7}user:42`.
 ///
-/// [With so many tags](Self::with_tags) it follows on one of those instead:
-/// `api:default:gcra:{%~17}user:42`. No call's own tag is written so, because its `%` is escaped.
+/// With [shared tags](Self::with_tags) the user's key follows one of those instead:
+/// `api:default:gcra:{%~17}user:42`. A call's own tag cannot collide with it, because its `%` is
+/// escaped.
 #[derive(Debug, Clone)]
-pub struct Names {
-    heads: Box<[Head]>,
-    /// How the names of the keys that keep holds begin. No policy's name can begin so.
+pub struct KeyNames {
+    prefixes: Box<[KeyNamePrefix]>,
+    /// The beginning of hold key names. No policy's name can begin with `~`.
     holds: Box<str>,
-    subjects: usize,
+    dimensions: usize,
     tags: Option<NonZeroU16>,
 }
 
-/// How the names of one policy's keys begin.
+/// The beginning of the names of one policy's keys, up to the hash tag.
 #[derive(Debug, Clone)]
-struct Head {
+struct KeyNamePrefix {
     text: Box<str>,
-    subject: usize,
+    dimension: usize,
 }
 
-impl Names {
-    /// The names of the keys of a limiter's policies.
+impl KeyNames {
+    /// Names the keys of a limiter's policies.
     #[must_use]
     pub fn new(prefix: &str, policies: &Policies) -> Self {
-        let head = |named: &crate::policy::policy_set::NamedPolicy| Head {
+        let prefix_of = |named: &crate::policy::policy_set::NamedPolicy| KeyNamePrefix {
             text: format!("{prefix}:{}:{}:{{", named.name, named.policy.tag()).into(),
-            subject: named.subject,
+            dimension: named.subject,
         };
-        let heads = policies.named().iter().map(head).collect();
+        let prefixes = policies.named().iter().map(prefix_of).collect();
         let holds = holds_head(prefix).into();
-        Self { heads, holds, subjects: policies.subjects(), tags: None }
+        Self { prefixes, holds, dimensions: policies.subjects(), tags: None }
     }
 
-    /// The same names, but that keys without a call's own tag share so many hash tags, so that calls on
-    /// many keys of a Redis Cluster fall on few slots, and go together.
+    /// Lets keys share `tags` hash tags, except in calls with their own tag. Calls on many keys of
+    /// a Redis Cluster then need few slots, and so few script calls.
     ///
-    /// A key's tag is the CRC16 (XMODEM) of its UTF-8, modulo `tags`: it is the same in all processes
-    /// and versions. With another number of tags a key has another name, and begins anew.
+    /// A key's tag is the CRC16 (XMODEM) of its UTF-8, modulo `tags`: the same in all processes and
+    /// versions. A different number of tags renames all keys, so that their states start fresh.
     #[must_use]
     pub fn with_tags(self, tags: Option<NonZeroU16>) -> Self {
         Self { tags, ..self }
     }
 
-    /// The kinds of keys that a call may name.
-    pub(crate) fn subjects(&self) -> usize {
-        self.subjects
+    /// The number of key dimensions.
+    pub(crate) fn dimensions(&self) -> usize {
+        self.dimensions
     }
 
-    /// By policy: the number of the subject that it counts by.
-    pub(crate) fn subjects_of_policies(&self) -> impl Iterator<Item = usize> {
-        self.heads.iter().map(|head| head.subject)
+    /// For each policy: its key dimension.
+    pub(crate) fn dimensions_of_policies(&self) -> impl Iterator<Item = usize> {
+        self.prefixes.iter().map(|prefix| prefix.dimension)
     }
 
     /// Appends the name of a policy's key, with the call's own hash tag if it has one.
     pub(crate) fn write(&self, policy: usize, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
-        self.push(&self.heads[policy].text, key, tag, name);
+        self.push(&self.prefixes[policy].text, key, tag, name);
     }
 
-    /// Appends the name of the key that keeps the holds of a key of the first subject.
+    /// Appends the name of the key that stores the holds of a key of the first dimension.
     pub(crate) fn write_holds(&self, key: Key<'_>, tag: Option<&str>, name: &mut Vec<u8>) {
         self.push(&self.holds, key, tag, name);
     }
 
-    /// The name of a key under the first policy: UTF-8, as the key is.
+    /// The name of a key under the first policy, in UTF-8.
     #[must_use]
     pub fn of(&self, key: Key<'_>) -> Vec<u8> {
         let mut name = Vec::new();
@@ -82,7 +83,7 @@ impl Names {
         name
     }
 
-    /// The name of the key that keeps a key's holds.
+    /// The name of the key that stores a key's holds.
     #[must_use]
     pub fn of_holds(&self, key: Key<'_>) -> Vec<u8> {
         let mut name = Vec::new();
@@ -95,12 +96,12 @@ impl Names {
     }
 }
 
-/// How the names of the keys that keep holds begin.
+/// The beginning of hold key names.
 pub(crate) fn holds_head(prefix: &str) -> String {
     format!("{prefix}:~holds:{{")
 }
 
-/// Appends a name: its head, which ends where the hash tag begins, and the user's key.
+/// Appends a name: the head up to the hash tag, the hash tag, and the user's key.
 pub(crate) fn push_name(
     head: &str,
     key: &str,
@@ -121,12 +122,13 @@ pub(crate) fn push_name(
             name.extend_from_slice(format!("%~{number}").as_bytes());
         }
     }
-    // It does not end with a brace, as every name without a tag does.
+    // Names without a tag end with a brace; a name with a tag never does, because keys escape
+    // braces.
     name.push(b'}');
     push_escaped(key, name);
 }
 
-/// Appends a text. A hash tag ends at the first `}`, so braces are escaped, and `%` with them.
+/// Appends a text with escaped braces, because a hash tag ends at the first `}`, and escaped `%`.
 fn push_escaped(text: &str, name: &mut Vec<u8>) {
     let text = text.as_bytes();
     if text.iter().any(|byte| matches!(byte, b'%' | b'{' | b'}')) {
@@ -156,8 +158,8 @@ mod tests {
         Policy::Gcra(Gcra::new(1, 1, 1).unwrap())
     }
 
-    fn names() -> Names {
-        Names::new("api", &Policies::one(gcra()))
+    fn names() -> KeyNames {
+        KeyNames::new("api", &Policies::one(gcra()))
     }
 
     fn name(key: &str) -> String {
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_have_a_name_that_no_policys_key_has() {
+    fn hold_key_names_differ_from_those_of_policies() {
         let key = Key::new("user{42}").unwrap();
         assert_eq!(names().of_holds(key), b"api:~holds:{user%7B42%7D}");
         let mut name = Vec::new();
@@ -179,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_the_calls_own_takes_its_place() {
+    fn a_calls_own_tag_replaces_the_key_as_hash_tag() {
         let mut name = Vec::new();
         names().write(0, Key::new("user:42").unwrap(), Some("tenant{7}"), &mut name);
         assert_eq!(name, b"api:default:gcra:{tenant%7B7%7D}user:42");
     }
 
-    /// Counts in Redis hang on it: it is never to change.
+    /// Counts in Redis depend on the tags: they must never change.
     #[test]
     fn tags_are_the_same_in_all_versions() {
         let name = |tags, key| {
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn names_never_meet() {
+    fn names_are_unique() {
         let text = "[%~{}2aö0-9]{1,6}";
         let tag = prop::option::of(text);
         let tags = prop_oneof![Just(None), (1_u16..=3).prop_map(NonZeroU16::new)];
@@ -231,12 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_has_a_name_for_the_key_of_its_subject() {
+    fn each_policy_has_a_name_for_the_key_of_its_dimension() {
         let named =
             |name: &str, subject| NamedPolicy { name: name.into(), policy: gcra(), subject };
         let policies =
             Policies::several(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
-        let names = Names::new("api", &policies);
+        let names = KeyNames::new("api", &policies);
         let key = Key::new("a").unwrap();
         let of = |policy| {
             let mut name = Vec::new();
@@ -247,6 +249,6 @@ mod tests {
             [0, 1, 2].map(of),
             ["api:ip:gcra:{a}", "api:user:gcra:{a}", "api:slow:gcra:{a}"]
         );
-        assert_eq!(names.subjects_of_policies().collect::<Vec<_>>(), [0, 1, 0]);
+        assert_eq!(names.dimensions_of_policies().collect::<Vec<_>>(), [0, 1, 0]);
     }
 }

@@ -1,9 +1,11 @@
-//! What goes to Redis and what comes back: key names, scripts, batches and their answers.
+//! The limiter store in Redis: key names, scripts, batches of calls and their replies.
 //!
-//! A batch holds calls of one limiter, a round the batches that are sent together, as one job of one
-//! script. It decides calls in order, each on the state that the one before left, and then writes
-//! each key once. Only `Connection` and `Cluster` (feature `redis`)
-//! speak to servers; the rest handles the words of a command and the values of a reply, whoever carries them.
+//! A [`CallBatch`] has calls of one limiter. A [`Flush`] has the batches that are sent together, in
+//! one [`ScriptCall`] if they fit. The script decides the calls in order, each on the state after
+//! the call before it, and then writes each key once.
+//!
+//! Only `Connection` and `Cluster` (feature `redis`) talk to servers. The rest encodes commands and
+//! decodes replies, whatever client carries them.
 
 mod batch;
 mod codec;
@@ -23,15 +25,15 @@ mod inline_io;
 #[cfg(feature = "redis")]
 mod server;
 
-pub use batch::call_batch::Batch;
-pub use batch::flush::{Round, Unanswered};
-pub use batch::partition::{Part, Split};
-pub use batch::policy_registry::noted_name;
-pub use batch::script_call::{Answer, Failure, Job};
+pub use batch::call_batch::CallBatch;
+pub use batch::flush::{CallFailure, Flush};
+pub use batch::partition::{FlushPartition, SlotPartitions};
+pub use batch::policy_registry::policy_registry_key;
+pub use batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 #[cfg(feature = "redis")]
 pub use cluster::{AnsweredCalls, Cluster};
-pub use codec::reply::{CallError, Entry, Reply, Value};
-pub use codec::{Left, text};
+pub use codec::reply::{CallError, PolicyReply, ReplyReader, ReplyValue};
+pub use codec::{ReplyState, text};
 #[cfg(feature = "redis")]
 pub use connection::{
     Address, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource, Endpoint,
@@ -39,14 +41,14 @@ pub use connection::{
 };
 #[cfg(feature = "redis")]
 pub use inline_io::socket_handle::SocketHandle;
-pub use inspect::{Facts, Raw, Shape, StoredExtras, StoredName, TAGS, shape_of};
 #[cfg(feature = "redis")]
-pub use inspect::{Holds, Read, Reader};
+pub use inspect::{HoldSummary, Inspector, KeyPage};
+pub use inspect::{KeySummary, RawValue, StoredMetadata, StoredName, TAGS, ValueLayout, layout_of};
 #[cfg(feature = "wasm-redis")]
 pub use key_hash::seed;
-pub use key_name::Names;
+pub use key_name::KeyNames;
 pub use script::{CLOCK, Script};
-pub use script_keys::Keys;
+pub use script_keys::ScriptKeys;
 #[cfg(feature = "redis")]
-pub use server::Remote;
+pub use server::RedisDeployment;
 pub use slot::{SLOTS, slot_of};

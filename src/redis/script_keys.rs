@@ -1,16 +1,16 @@
-//! The names of a script's keys, one behind the other in one piece of memory.
+//! The names of a script's keys, concatenated in one buffer.
 
 /// The names of keys, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct ScriptKeys {
     names: Vec<u8>,
-    /// By key: where its name ends.
+    /// For each key: the end of its name in the buffer.
     ends: Vec<usize>,
 }
 
-impl Keys {
-    /// Room for as many keys, of the same length, as another has.
-    pub(crate) fn with_room_of(other: &Self) -> Self {
+impl ScriptKeys {
+    /// An empty list with the capacity for another's keys.
+    pub(crate) fn with_capacity_of(other: &Self) -> Self {
         Self {
             names: Vec::with_capacity(other.names.len()),
             ends: Vec::with_capacity(other.ends.len()),
@@ -23,7 +23,7 @@ impl Keys {
         self.ends.push(self.names.len());
     }
 
-    /// Takes the last key out.
+    /// Removes the last key.
     pub(crate) fn drop_last(&mut self) {
         self.ends.pop();
         self.names.truncate(self.ends.last().copied().unwrap_or(0));
@@ -64,8 +64,8 @@ impl Keys {
 mod tests {
     use super::*;
 
-    fn keys(names: &[&str]) -> Keys {
-        let mut keys = Keys::default();
+    fn keys(names: &[&str]) -> ScriptKeys {
+        let mut keys = ScriptKeys::default();
         for name in names {
             keys.push(|names| names.extend_from_slice(name.as_bytes()));
         }

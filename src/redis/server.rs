@@ -1,41 +1,42 @@
-//! What a store goes to: one server, or a cluster.
+//! The Redis deployment of a store: one server, or a cluster.
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cluster::{AnsweredCalls, Cluster};
 use super::connection::{Connection, Health, SocketHandle};
-use crate::redis::batch::flush::Round;
+use crate::redis::batch::flush::Flush;
 use crate::time::Micros;
 
-/// A server or a cluster, as those see it who ask it for decisions.
+/// A Redis server, or a cluster.
 #[derive(Debug)]
-pub enum Remote {
+pub enum RedisDeployment {
     /// One server.
     Server(Connection),
     /// The nodes of a cluster.
     Cluster(Cluster),
 }
 
-impl Remote {
-    /// Decides a round, as [`Connection::decide`] and [`Cluster::decide`] do: by the deadline `hear` has been
-    /// called for all calls; for all of them at once, or, by a cluster, perhaps for some at a time.
+impl RedisDeployment {
+    /// Decides a flush, as [`Connection::decide`] and [`Cluster::decide`] do. By the deadline it
+    /// has called `on_complete` for all calls: once for a server, perhaps several times for a
+    /// cluster.
     pub fn decide(
         &self,
-        round: Round,
+        flush: Flush,
         clock: impl Fn() -> Micros + Send + Sync + 'static,
         deadline: Instant,
-        hear: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
+        on_complete: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,
     ) {
         match self {
-            Self::Server(server) => server.decide(round, clock, deadline, move |round, answers| {
-                hear(&[AnsweredCalls { flush: round, answers, calls: None }]);
+            Self::Server(server) => server.decide(flush, clock, deadline, move |round, answers| {
+                on_complete(&[AnsweredCalls { flush: round, answers, calls: None }]);
             }),
-            Self::Cluster(cluster) => cluster.decide(round, clock, deadline, hear),
+            Self::Cluster(cluster) => cluster.decide(flush, clock, deadline, on_complete),
         }
     }
 
-    /// Whether it can be asked, as far as is known.
+    /// Whether it accepts calls, as far as is known.
     #[must_use]
     pub fn is_up(&self) -> bool {
         match self {
@@ -44,7 +45,8 @@ impl Remote {
         }
     }
 
-    /// The socket of the link to one server, if there is one that can be watched: see [`Connection::socket_handle`].
+    /// The socket of the connection to one server, if the event loop can poll it: see
+    /// [`Connection::socket_handle`].
     #[must_use]
     pub fn socket_handle(&self) -> Option<SocketHandle> {
         match self {
@@ -53,7 +55,7 @@ impl Remote {
         }
     }
 
-    /// Reads what has come over it, and settles what it answers, on this thread.
+    /// Reads replies from the socket and completes their flushes, on this thread.
     pub fn read_inline(&self, socket: &SocketHandle) {
         match self {
             Self::Server(server) => server.read_inline(socket),
@@ -61,7 +63,7 @@ impl Remote {
         }
     }
 
-    /// Watches how it is.
+    /// Watches its health.
     #[must_use]
     pub fn health(&self) -> watch::Receiver<Health> {
         match self {

@@ -2,21 +2,21 @@
 
 use crc16::{State, XMODEM};
 
-/// How many slots there are.
+/// The number of slots.
 pub const SLOTS: u16 = 16_384;
 
-/// Why keys of several slots are not decided together.
+/// The error of a call whose keys are in several slots.
 #[cfg(feature = "redis")]
 pub(crate) const CROSS_SLOT: &str = "the keys that are decided together do not share a slot of the Redis Cluster; \
-                                     a tag, of the limiter or of the call, puts them into one";
+                                     set a tag on the limiter or on the call";
 
-/// The sum that spreads keys over slots.
+/// The checksum that maps keys to slots.
 pub(crate) fn crc16(bytes: &[u8]) -> u16 {
     State::<XMODEM>::calculate(bytes)
 }
 
-/// The slot of a key by its name: by what is between its first `{` and the first `}` behind that, if
-/// that is anything, and otherwise by all of it.
+/// The slot of a key. It depends on the text between the first `{` of the name and the next `}`; if
+/// that text is missing or empty, on the whole name.
 #[must_use]
 pub fn slot_of(name: &[u8]) -> u16 {
     crc16(hash_tag(name).unwrap_or(name)) % SLOTS
@@ -32,7 +32,7 @@ fn hash_tag(name: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    /// As `CLUSTER KEYSLOT` says.
+    /// The slots that `CLUSTER KEYSLOT` returns.
     #[test]
     fn slots_are_those_of_the_specification() {
         for (name, slot) in [

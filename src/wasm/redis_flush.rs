@@ -1,4 +1,4 @@
-//! Calls that are sent together, and what became of them.
+//! Calls that are sent together, and their results.
 
 #![allow(clippy::needless_pass_by_value, reason = "wasm-bindgen hands strings over by value")]
 
@@ -7,113 +7,118 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::whole;
 use crate::abi::responses::Answers;
 use crate::redis::text::{text_of, values_of};
-use crate::redis::{Answer, Failure, Job, Round};
-use crate::wasm::redis_store::RedisLedger;
+use crate::redis::{Flush, ScriptCall, ScriptFailure, ScriptResult};
+use crate::wasm::redis_store::WasmRedisLimiter;
 
-/// A round: JavaScript sends its jobs, one after the other, and brings what is answered.
-#[wasm_bindgen]
+/// A flush. JavaScript sends its script calls one after the other and passes the replies back.
+#[wasm_bindgen(js_name = RedisRound)]
 #[derive(Debug, Default)]
-pub struct RedisRound {
-    round: Round,
-    /// The jobs that are to be sent, behind those that have been answered.
-    jobs: Vec<Job>,
-    answers: Vec<Answer>,
-    told: Answers,
+pub struct WasmFlush {
+    flush: Flush,
+    /// The script calls of the current attempt.
+    script_calls: Vec<ScriptCall>,
+    /// The results of the script calls of all attempts.
+    results: Vec<ScriptResult>,
+    answers: Answers,
 }
 
-#[wasm_bindgen]
-impl RedisRound {
-    /// A round without calls. Those of one that `peeks` change nothing.
+#[wasm_bindgen(js_class = RedisRound)]
+impl WasmFlush {
+    /// A flush without calls. If it `peeks`, its calls change nothing.
     #[wasm_bindgen(constructor)]
     pub fn new(peeks: bool) -> Self {
-        let round = if peeks { Round::peeking() } else { Round::default() };
-        Self { round, ..Self::default() }
+        let flush = if peeks { Flush::peeking() } else { Flush::default() };
+        Self { flush, ..Self::default() }
     }
 
-    /// Adds what has been noted for a limiter.
-    pub fn push(&mut self, ledger: &RedisLedger) {
-        let (policies, batch) = ledger.take_noted();
-        self.round.push(policies, batch);
+    /// Adds the enqueued calls of a limiter.
+    pub fn push(&mut self, limiter: &WasmRedisLimiter) {
+        let (policies, batch) = limiter.take_calls();
+        self.flush.push(policies, batch);
     }
 
-    /// Adds a call that tells what taking `cost` units from the keys on the desk would answer. Answers 0, or with a
-    /// failure's code.
+    /// Adds a peek of `cost` units from the keys in the scratch buffer. Returns 0 or a failure's
+    /// code.
     #[wasm_bindgen(js_name = pushPeek)]
-    pub fn push_peek(&mut self, ledger: &RedisLedger, tag: Option<String>, cost: f64) -> f64 {
-        match ledger.peeking(tag.as_deref(), whole(cost)) {
-            Ok((policies, batch)) => self.round.push(policies, batch),
+    pub fn push_peek(&mut self, limiter: &WasmRedisLimiter, tag: Option<String>, cost: f64) -> f64 {
+        match limiter.peeking(tag.as_deref(), whole(cost)) {
+            Ok((policies, batch)) => self.flush.push(policies, batch),
             Err(failure) => return failure.code(),
         }
         0.0
     }
 
-    /// Makes the jobs, around this time by the server's clock, and tells how many they are.
+    /// Builds the script calls for the server's estimated time, in epoch microseconds. Returns
+    /// their number.
     pub fn start(&mut self, epoch_us: f64) -> usize {
-        let mut round = std::mem::take(&mut self.round);
-        round.set_time(whole(epoch_us));
-        self.round = round.in_waves();
-        self.jobs = self.round.jobs();
-        self.jobs.len()
+        let mut flush = std::mem::take(&mut self.flush);
+        flush.set_time(whole(epoch_us));
+        self.flush = flush.deduplicate();
+        self.script_calls = self.flush.script_calls();
+        self.script_calls.len()
     }
 
-    /// The names of a job's keys.
-    pub fn keys(&self, job: usize) -> Vec<String> {
+    /// The names of a script call's keys.
+    pub fn keys(&self, index: usize) -> Vec<String> {
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        self.jobs[job].keys.iter().map(text).collect()
+        self.script_calls[index].keys.iter().map(text).collect()
     }
 
-    /// A job's arguments.
-    pub fn arguments(&self, job: usize) -> Vec<String> {
-        self.jobs[job].arguments.iter().map(|argument| text_of(argument)).collect()
+    /// A script call's arguments.
+    pub fn arguments(&self, index: usize) -> Vec<String> {
+        self.script_calls[index].arguments.iter().map(|argument| text_of(argument)).collect()
     }
 
-    /// Takes the reply to the next job. What is no reply is none to each of its calls.
+    /// Adds the reply to the next script call. If it is invalid, each of the calls is malformed.
     pub fn answer(&mut self, reply: &str) {
-        self.answers.push(Ok(values_of(reply).unwrap_or_default()));
+        self.results.push(Ok(values_of(reply).unwrap_or_default()));
     }
 
-    /// Takes why the next job has no reply: `ts/wasm/redis/retry-method.ts` has the same numbers.
+    /// Adds the failure of the next script call. `ts/wasm/redis/retry-method.ts` has the same
+    /// numbers.
     pub fn fail(&mut self, kind: u32, why: &str) {
-        self.answers.push(Err(match kind {
-            0 => Failure::Unavailable(why.into()),
-            1 => Failure::Broken(why.into()),
-            2 => Failure::TimedOut,
-            _ => Failure::Refused(why.into()),
+        self.results.push(Err(match kind {
+            0 => ScriptFailure::Unavailable(why.into()),
+            1 => ScriptFailure::Broken(why.into()),
+            2 => ScriptFailure::TimedOut,
+            _ => ScriptFailure::Refused(why.into()),
         }));
     }
 
-    /// The server's time in microseconds, if calls are to be asked again, by jobs that are then to be sent; otherwise
-    /// -1.
+    /// Prepares script calls that retry stale calls. Returns the server's time in epoch
+    /// microseconds, or -1 if there is nothing to retry.
     #[expect(clippy::cast_precision_loss, reason = "the engine's times are below 2^53")]
     pub fn again(&mut self) -> f64 {
-        let Some(now) = self.round.again(&self.answers) else { return -1.0 };
-        self.jobs = self.round.jobs();
+        let Some(now) = self.flush.retry_stale(&self.results) else { return -1.0 };
+        self.script_calls = self.flush.script_calls();
         now as f64
     }
 
-    /// How many jobs are to be sent.
+    /// The number of script calls of the current attempt.
     #[wasm_bindgen(js_name = jobCount)]
-    pub fn job_count(&self) -> usize {
-        self.jobs.len()
+    pub fn script_call_count(&self) -> usize {
+        self.script_calls.len()
     }
 
-    /// What became of the calls, once all jobs have been answered: as `ts/backends/redis/batching/response-decoder.ts` reads it.
-    pub fn settle(&mut self) -> Vec<f64> {
-        let Self { round, answers, .. } = self;
-        let (mut told, mut details) = (Answers::with_room_for(round.len()), Vec::new());
-        let mut takes = round.takes();
-        round.settle(answers, |performed| {
-            told.push(performed, takes.next() == Some(true), &mut details);
+    /// Returns the answers to all calls, after all script calls have a result.
+    /// `ts/backends/redis/batching/response-decoder.ts` decodes them.
+    #[wasm_bindgen(js_name = settle)]
+    pub fn complete(&mut self) -> Vec<f64> {
+        let Self { flush, results, .. } = self;
+        let (mut answers, mut details) = (Answers::with_room_for(flush.len()), Vec::new());
+        let mut takes = flush.takes();
+        flush.complete(results, |executed| {
+            answers.push(executed, takes.next() == Some(true), &mut details);
         });
         drop(takes);
-        let mut told = told.close(details);
-        let doubles = std::mem::take(&mut told.answers);
-        self.told = told;
+        let mut answers = answers.close(details);
+        let doubles = std::mem::take(&mut answers.answers);
+        self.answers = answers;
         doubles
     }
 
-    /// What failures say.
+    /// The texts of failures.
     pub fn texts(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.told.texts)
+        std::mem::take(&mut self.answers.texts)
     }
 }

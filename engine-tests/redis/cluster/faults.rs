@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate::redis::{Failure, Health, Unanswered};
+use tollgate::redis::{CallFailure, Health, ScriptFailure};
 
 use crate::redis::cluster::nodes::{Nodes, until};
 use crate::redis::cluster::router::{
@@ -14,7 +14,7 @@ use crate::redis::cluster::router::{
 const SHORT: Duration = Duration::from_millis(400);
 
 fn is_uncharged(outcome: &Outcome) -> bool {
-    matches!(outcome.told, Err(Unanswered::Job(Failure::Unavailable(_))))
+    matches!(outcome.told, Err(CallFailure::Script(ScriptFailure::Unavailable(_))))
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_frozen_node_delays_only_its_own_keys_and_what_it_ran_late_is_not_run_again(
     let mut failures = 0;
     for outcome in limiter.decide(&cluster, &all, None, SHORT) {
         if Nodes::owner_of(&all[outcome.call]) == 1 {
-            assert_eq!(outcome.told, Err(Unanswered::Job(Failure::TimedOut)));
+            assert_eq!(outcome.told, Err(CallFailure::Script(ScriptFailure::TimedOut)));
             assert!(outcome.after < SHORT + GRACE, "{:?}", outcome.after);
             failures += 1;
         } else {
@@ -87,7 +87,9 @@ fn without_a_replica_the_keys_of_a_dead_node_fail_until_it_is_back() {
                 assert!(
                     matches!(
                         outcome.told,
-                        Err(Unanswered::Job(Failure::Broken(_) | Failure::Unavailable(_)))
+                        Err(CallFailure::Script(
+                            ScriptFailure::Broken(_) | ScriptFailure::Unavailable(_)
+                        ))
                     ),
                     "{outcome:?}"
                 );

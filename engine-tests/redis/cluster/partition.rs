@@ -9,7 +9,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{Batch, Names, Part, Round, Unanswered, slot_of};
+use tollgate::redis::{CallBatch, CallFailure, Flush, FlushPartition, KeyNames, slot_of};
 
 use crate::algorithm::sliding_window::SlidingSpec;
 use crate::laws::trace::START;
@@ -83,7 +83,7 @@ impl Call {
     }
 
     /// Adds the call to the batch of its limiter.
-    fn note(&self, names: &Names, subjects: usize, batch: &mut Batch, now: u64) {
+    fn note(&self, names: &KeyNames, subjects: usize, batch: &mut CallBatch, now: u64) {
         let texts = self.keys_of(subjects).map(|key| key.map(|key| format!("key {key}")));
         let keys = texts.each_ref().map(|key| key.as_deref().map(|key| Key::new(key).unwrap()));
         let tag = self.tag.map(|tag| format!("tenant {tag}"));
@@ -108,12 +108,12 @@ impl Call {
     }
 }
 
-type Told = Vec<Result<Execution, Unanswered>>;
+type Told = Vec<Result<Execution, CallFailure>>;
 
-fn decided(server: &mut Server, round: &Round, now: u64) -> Told {
-    let answers: Vec<_> = round.jobs().iter().map(|job| run(server, job, now)).collect();
+fn decided(server: &mut Server, round: &Flush, now: u64) -> Told {
+    let answers: Vec<_> = round.script_calls().iter().map(|job| run(server, job, now)).collect();
     let mut told = Vec::new();
-    round.settle(&answers, |one| told.push(one));
+    round.complete(&answers, |one| told.push(one));
     told
 }
 
@@ -128,12 +128,12 @@ fn holds(
     for (pause, calls) in rounds {
         now += pause;
         // One batch has all calls, the other only the calls that a cluster can decide.
-        let [mut all, mut possible] = [Round::default(), Round::default()];
+        let [mut all, mut possible] = [Flush::default(), Flush::default()];
         let (mut crossing, mut decidable, mut index) = (Vec::new(), Vec::new(), 0_u32);
         for (number, policies) in limiters.iter().enumerate() {
-            let names = Names::new(&format!("limiter-{number}"), policies);
+            let names = KeyNames::new(&format!("limiter-{number}"), policies);
             let names = names.with_tags(tags.and_then(std::num::NonZeroU16::new));
-            let [mut own, mut own_possible] = [Batch::new(), Batch::new()];
+            let [mut own, mut own_possible] = [CallBatch::new(), CallBatch::new()];
             let subjects = policies.subjects();
             for call in calls.iter().filter(|call| call.limiter == number) {
                 call.note(&names, subjects, &mut own, now);
@@ -154,11 +154,11 @@ fn holds(
         }
         let expected = decided(whole, &possible, now);
         let parted = all.by_slot();
-        let found = parted.crossing.map(|part| part.calls).unwrap_or_default();
+        let found = parted.cross_slot.map(|part| part.calls).unwrap_or_default();
         prop_assert_eq!(&found, &crossing);
         let mut told = vec![None; index as usize];
-        for Part { slot, round, calls } in parted.parts {
-            let jobs = round.jobs();
+        for FlushPartition { slot, flush: round, calls } in parted.partitions {
+            let jobs = round.script_calls();
             prop_assert_eq!(jobs.len(), 1);
             prop_assert!(jobs[0].keys.iter().all(|name| slot_of(name) == slot));
             prop_assert_eq!((round.len(), calls.is_sorted()), (calls.len(), true));
@@ -198,8 +198,8 @@ fn so_are_they_with_a_tag_that_all_keys_share() {
 #[test]
 fn calls_are_parted_one_by_one_in_their_order() {
     let policies: Arc<Policies> = limiters().remove(0);
-    let (mut batch, mut round) = (Batch::new(), Round::default());
-    let names = Names::new("api", &policies);
+    let (mut batch, mut round) = (CallBatch::new(), Flush::default());
+    let names = KeyNames::new("api", &policies);
     for key in ["a", "b", "a"] {
         batch.push(&names, Key::new(key).unwrap(), 1);
     }
@@ -207,7 +207,8 @@ fn calls_are_parted_one_by_one_in_their_order() {
     let parts = round.by_call(7);
     let calls: Vec<_> = parts.iter().map(|part| (part.slot, part.calls.clone())).collect();
     assert_eq!(calls, [(7, vec![0]), (7, vec![1]), (7, vec![2])]);
-    let keys = |part: &Part| part.round.jobs()[0].keys.iter().next().unwrap().to_vec();
+    let keys =
+        |part: &FlushPartition| part.flush.script_calls()[0].keys.iter().next().unwrap().to_vec();
     let keys: Vec<_> = parts.iter().map(keys).collect();
     assert_eq!(keys, [b"api:default:gcra:{a}", b"api:default:gcra:{b}", b"api:default:gcra:{a}"]);
 }

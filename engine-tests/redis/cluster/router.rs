@@ -11,7 +11,9 @@ use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::key::Key;
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, Policies};
-use tollgate::redis::{AnsweredCalls, Batch, Cluster, Failure, Names, Round, Unanswered, slot_of};
+use tollgate::redis::{
+    AnsweredCalls, CallBatch, CallFailure, Cluster, Flush, KeyNames, ScriptFailure, slot_of,
+};
 
 use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
 use crate::redis::cluster::nodes::{Nodes, until};
@@ -34,18 +36,18 @@ pub(super) struct Outcome {
     pub(super) call: usize,
     pub(super) after: Duration,
     /// The remaining units.
-    pub(super) told: Result<u64, Unanswered>,
+    pub(super) told: Result<u64, CallFailure>,
 }
 
 /// A limiter with a window of an hour, so that its remaining units show how many were taken.
 pub(super) struct Limiter {
-    pub(super) names: Names,
+    pub(super) names: KeyNames,
     pub(super) policies: Arc<Policies>,
 }
 
 impl Limiter {
     pub(super) fn new(policies: Policies) -> Self {
-        Self { names: Names::new("api", &policies), policies: Arc::new(policies) }
+        Self { names: KeyNames::new("api", &policies), policies: Arc::new(policies) }
     }
 
     pub(super) fn window() -> Self {
@@ -62,8 +64,8 @@ impl Limiter {
         Self::new(Policies::several(policies.map(named).into()).unwrap())
     }
 
-    pub(super) fn round(&self, keys: &[String], tag: Option<&str>) -> Round {
-        let (mut batch, mut round) = (Batch::new(), Round::default());
+    pub(super) fn round(&self, keys: &[String], tag: Option<&str>) -> Flush {
+        let (mut batch, mut round) = (CallBatch::new(), Flush::default());
         for key in keys {
             let keys = [Some(Key::new(key).unwrap())];
             batch.push_operation(&self.names, &keys, tag, Operation::Take { cost: 1 });
@@ -96,7 +98,7 @@ impl Limiter {
 
 pub(super) fn decide(
     cluster: &Cluster,
-    round: Round,
+    round: Flush,
     timeout: Duration,
 ) -> mpsc::Receiver<Outcome> {
     let (sender, outcomes) = mpsc::channel();
@@ -104,7 +106,7 @@ pub(super) fn decide(
     let hear = move |parts: &[AnsweredCalls<'_>]| {
         for AnsweredCalls { flush: round, answers, calls } in parts {
             let mut calls = calls.expect("each part names its calls").iter();
-            round.settle(answers, |one| {
+            round.complete(answers, |one| {
                 let call = *calls.next().unwrap() as usize;
                 let told = one.map(|one| one.response.decision.remaining);
                 // A test that has its result drops the receiver.
@@ -139,7 +141,7 @@ fn rounds_of_keys_of_all_slots_are_decided_as_by_one_server() {
     assert_eq!(limiter.take(&cluster, &hot, None), expected);
     let names = limiter.names.clone().with_tags(NonZeroU16::new(5));
     let spread = Limiter { names, policies: Arc::clone(&limiter.policies) };
-    let parts = spread.round(&numbered(128), None).by_slot().parts;
+    let parts = spread.round(&numbered(128), None).by_slot().partitions;
     assert_eq!(parts.len(), 5, "keys of five tags fall on five slots");
     for round in 1..=3 {
         assert_eq!(spread.take(&cluster, &numbered(128), None), vec![left(round); 128]);
@@ -169,7 +171,7 @@ fn a_call_whose_keys_share_no_slot_fails_alone() {
     };
     let limiter =
         Limiter::new(Policies::several(vec![named("ip", 0), named("account", 1)]).unwrap());
-    let (mut batch, mut round) = (Batch::new(), Round::default());
+    let (mut batch, mut round) = (CallBatch::new(), Flush::default());
     for (ip, account, tag) in
         [("a", "a", None), ("a", "alice", None), ("b", "bob", Some("t")), ("c", "c", None)]
     {
@@ -183,7 +185,9 @@ fn a_call_whose_keys_share_no_slot_fails_alone() {
     for outcome in [first, tagged, last] {
         assert_eq!(outcome.told, Ok(left(1)), "{}", outcome.call);
     }
-    let Err(Unanswered::Job(Failure::Refused(why))) = crossing.told else { panic!("{crossing:?}") };
+    let Err(CallFailure::Script(ScriptFailure::Refused(why))) = crossing.told else {
+        panic!("{crossing:?}")
+    };
     assert!(why.contains("share a slot") && why.contains("tag"), "{why}");
 }
 
@@ -318,6 +322,6 @@ fn what_waits_when_the_store_is_dropped_is_closed() {
     assert!(decided.iter().all(|outcome| outcome.told == Ok(left(1))), "{decided:?}");
     drop(cluster);
     let closed: Vec<_> = sent.into_iter().map(|outcome| outcome.told).collect();
-    assert_eq!(closed, vec![Err(Unanswered::Job(Failure::Closed)); paused]);
+    assert_eq!(closed, vec![Err(CallFailure::Script(ScriptFailure::Closed)); paused]);
     nodes.masters[1].signal("CONT");
 }

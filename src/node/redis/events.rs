@@ -1,4 +1,4 @@
-//! What a Redis store says of itself to JavaScript, and what it asks.
+//! The events that a Redis store sends to JavaScript, and its requests for logins.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,92 +13,92 @@ use tokio::sync::{oneshot, watch};
 use crate::node::redis::limiter::locked;
 use crate::redis::{Credentials, CredentialsProvider, Health, StoreWarning};
 
-/// JavaScript's function that hears notices: a kind, and words. It does not keep the process alive.
-type Hear = ThreadsafeFunction<Notice, (), NoticeArguments, Status, false, true>;
-pub(crate) type NoticeArguments = FnArgs<(String, Vec<String>)>;
+/// JavaScript's event handler: the kind of event, and texts. It does not keep the process alive.
+type EventCallback = ThreadsafeFunction<StoreEvent, (), EventArguments, Status, false, true>;
+pub(crate) type EventArguments = FnArgs<(String, Vec<String>)>;
 
-/// Something to be said.
-struct Notice {
+/// An event with its texts.
+struct StoreEvent {
     kind: &'static str,
     words: Vec<String>,
 }
 
-/// Says things to JavaScript, and waits for logins that it asks for.
+/// Sends events to JavaScript, and waits for the logins that it requests.
 #[derive(Clone)]
-pub(crate) struct Notices {
-    hear: Arc<Hear>,
-    asked: Arc<Mutex<Asked>>,
+pub(crate) struct StoreEvents {
+    callback: Arc<EventCallback>,
+    logins: Arc<Mutex<LoginRequests>>,
 }
 
-/// The logins that are asked for, by number.
+/// The open requests for logins, by number.
 #[derive(Default)]
-struct Asked {
-    next: u32,
-    waiting: HashMap<u32, oneshot::Sender<std::result::Result<Credentials, String>>>,
+struct LoginRequests {
+    latest: u32,
+    open: HashMap<u32, oneshot::Sender<std::result::Result<Credentials, String>>>,
 }
 
-impl Notices {
-    pub(crate) fn new(hear: &Function<'_, NoticeArguments, ()>) -> Result<Self> {
-        let hear = hear.build_threadsafe_function::<Notice>().weak::<true>();
-        let hear = hear.build_callback(|context| {
-            let Notice { kind, words } = context.value;
+impl StoreEvents {
+    pub(crate) fn new(callback: &Function<'_, EventArguments, ()>) -> Result<Self> {
+        let callback = callback.build_threadsafe_function::<StoreEvent>().weak::<true>();
+        let callback = callback.build_callback(|context| {
+            let StoreEvent { kind, words } = context.value;
             Ok(FnArgs::from((kind.to_owned(), words)))
         })?;
-        Ok(Self { hear: Arc::new(hear), asked: Arc::default() })
+        Ok(Self { callback: Arc::new(callback), logins: Arc::default() })
     }
 
-    fn say(&self, kind: &'static str, words: Vec<String>) {
-        // If nobody hears it, its isolate has ended.
-        self.hear.call(Notice { kind, words }, ThreadsafeFunctionCallMode::NonBlocking);
+    fn send(&self, kind: &'static str, words: Vec<String>) {
+        // The call fails only if the isolate has ended.
+        self.callback.call(StoreEvent { kind, words }, ThreadsafeFunctionCallMode::NonBlocking);
     }
 
-    /// Says whenever the store's health changes, until there is no store any more.
+    /// Sends an event for each change of the store's health, until the store is dropped.
     pub(crate) async fn follow(self, mut health: watch::Receiver<Health>) {
         while health.changed().await.is_ok() {
             let now = health.borrow_and_update().clone();
             match now {
                 Health::Connecting => {}
                 Health::Up(about) => {
-                    self.say("up", vec![about.address.clone(), about.version.clone()]);
+                    self.send("up", vec![about.address.clone(), about.version.clone()]);
                 }
-                Health::Down(why) => self.say("down", vec![why.to_string()]),
+                Health::Down(why) => self.send("down", vec![why.to_string()]),
             }
         }
     }
 
-    /// Says what should not remain as it is.
+    /// Sends a warning about the server's configuration.
     pub(crate) fn warn(&self, warning: StoreWarning) {
         match warning {
-            StoreWarning::Evicting(policy) => self.say("evicting", vec![policy]),
+            StoreWarning::Evicting(policy) => self.send("evicting", vec![policy]),
         }
     }
 
-    /// Says which policies of a prefix are noted in Redis.
-    pub(crate) fn noted(&self, prefix: String, texts: Vec<String>) {
-        self.say("policies", std::iter::once(prefix).chain(texts).collect());
+    /// Sends the texts of the policies that Redis has registered for a prefix.
+    pub(crate) fn registered_policies(&self, prefix: String, texts: Vec<String>) {
+        self.send("policies", std::iter::once(prefix).chain(texts).collect());
     }
 
-    /// Takes a login that was asked for, or why there is none.
+    /// Passes on a requested login, or the reason why there is none.
     pub(crate) fn answer(&self, number: u32, login: std::result::Result<Credentials, String>) {
-        if let Some(waiting) = locked(&self.asked).waiting.remove(&number) {
-            // Whoever asked has given up.
-            let _unheard = waiting.send(login);
+        if let Some(request) = locked(&self.logins).open.remove(&number) {
+            // The receiver is gone if the attempt to connect has timed out.
+            let _dropped = request.send(login);
         }
     }
 }
 
-impl CredentialsProvider for Notices {
+impl CredentialsProvider for StoreEvents {
     fn credentials(&self) -> BoxFuture<'static, std::result::Result<Credentials, String>> {
-        let (answer, answered) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let number = {
-            let mut asked = locked(&self.asked);
-            asked.waiting.retain(|_, waiting| !waiting.is_closed());
-            asked.next = asked.next.wrapping_add(1);
-            let number = asked.next;
-            asked.waiting.insert(number, answer);
+            let mut logins = locked(&self.logins);
+            logins.open.retain(|_, request| !request.is_closed());
+            logins.latest = logins.latest.wrapping_add(1);
+            let number = logins.latest;
+            logins.open.insert(number, sender);
             number
         };
-        self.say("login", vec![number.to_string()]);
-        answered.map(|login| login.unwrap_or_else(|_| Err("nobody tells the login".into()))).boxed()
+        self.send("login", vec![number.to_string()]);
+        receiver.map(|login| login.unwrap_or_else(|_| Err("no login was provided".into()))).boxed()
     }
 }

@@ -1,4 +1,5 @@
-//! Reading what is in Redis, for the command line: one question after the other, each answered by its number.
+//! Reads what limiters store in Redis, for the command line: one request at a time, each answered
+//! by its number.
 
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
@@ -17,48 +18,26 @@ use tokio::sync::Mutex;
 use crate::node::redis::store::runtime;
 use crate::node::redis::target::RedisTarget;
 use crate::redis::{
-    Address, Credentials, CredentialsProvider, Facts, Read, Reader, StoredName, TAGS,
+    Address, Credentials, CredentialsProvider, Inspector, KeyPage, KeySummary, StoredName, TAGS,
 };
 
-type ToldArguments = FnArgs<(u32, RedisRead)>;
-/// Tells JavaScript what was read. It does not keep the process alive: who waits does.
-type Tell = ThreadsafeFunction<(u32, RedisRead), (), ToldArguments, Status, false, true>;
+type InspectorArguments = FnArgs<(u32, NativeInspectorReply)>;
+/// Passes replies to JavaScript. It does not keep the process alive; waiting callers do.
+type InspectorCallback =
+    ThreadsafeFunction<(u32, NativeInspectorReply), (), InspectorArguments, Status, false, true>;
 
-/// What was read; or why it could not be.
-#[napi(object)]
-#[derive(Default)]
-pub struct RedisRead {
-    pub failed: Option<String>,
-    /// The masters of a cluster, or the one server.
-    pub masters: Vec<String>,
-    pub is_cluster: bool,
-    /// By master: how many keys it has, or -1 if it does not tell.
-    pub sizes: Vec<f64>,
-    /// The server's time, in epoch microseconds.
-    pub now_us: f64,
-    pub found: Vec<RedisStored>,
-    /// The keys that were looked at, whosever they are.
-    pub scanned: f64,
-    /// The prefixes of those of them that limiters have written.
-    pub prefixes: Vec<String>,
-    /// Where to go on; `'0'` at the end.
-    pub cursor: String,
-    /// The open holds of the key, and when the last of them ends.
-    pub holds: f64,
-    pub holds_until_us: f64,
-}
-
-/// A key that is there. Times are in epoch microseconds, lengths of time in microseconds; what is not known is left out.
-#[napi(object)]
-pub struct RedisStored {
+/// A stored key. Times are in epoch microseconds, durations in microseconds. Unknown values are
+/// undefined.
+#[napi(object, js_name = "RedisStored")]
+pub struct NativeStoredKey {
     pub policy: String,
-    /// The algorithm and the layout of its state.
+    /// The tag of the algorithm and of its state's layout.
     pub tag: String,
     pub key: String,
     pub own_tag: Option<String>,
-    /// Whether its hash tag is one of those that keys share.
+    /// Whether its hash tag is one of the limiter's shared tags.
     pub shares_tag: bool,
-    /// Whether it is what limiters write; otherwise nothing more is known.
+    /// Whether a limiter wrote its value. If not, the values below are unknown.
     pub is_readable: bool,
     pub used: f64,
     pub most: Option<f64>,
@@ -73,97 +52,129 @@ pub struct RedisStored {
     pub booked_until_us: Option<f64>,
     pub blocked_until_us: f64,
     pub own_until_us: f64,
-    /// Numbers of the key's own, as its algorithm's words begin.
+    /// The parameters of the key's override, in the order of its algorithm's parameters.
     pub own_numbers: Vec<f64>,
 }
 
-/// The keys of a caller.
-#[napi(object)]
-pub struct RedisWanted {
+/// The reply to a request.
+#[napi(object, js_name = "RedisRead")]
+#[derive(Default)]
+pub struct NativeInspectorReply {
+    /// The reason why the request failed.
+    pub failed: Option<String>,
+    /// The addresses of the cluster's masters, or of the server.
+    pub masters: Vec<String>,
+    pub is_cluster: bool,
+    /// For each master: the number of its keys, or -1 if it does not report it.
+    pub sizes: Vec<f64>,
+    /// The server's time, in epoch microseconds.
+    pub now_us: f64,
+    pub found: Vec<NativeStoredKey>,
+    /// The number of keys scanned, including those that no limiter wrote.
+    pub scanned: f64,
+    /// The prefixes of the scanned keys that limiters wrote.
+    pub prefixes: Vec<String>,
+    /// The cursor of the next page; `'0'` at the end.
+    pub cursor: String,
+    /// The number of the key's open holds.
+    pub holds: f64,
+    /// The end of the last open hold, in epoch microseconds.
+    pub holds_until_us: f64,
+}
+
+/// The keys of a user under some policies.
+#[napi(object, js_name = "RedisWanted")]
+pub struct NativeKeyQuery {
     pub prefix: String,
     /// The names of the policies.
     pub policies: Vec<String>,
     pub key: String,
     /// The call's own hash tag.
     pub own_tag: Option<String>,
-    /// How many hash tags are shared by keys without one.
+    /// The number of hash tags shared by keys without their own tag.
     pub tags: Option<u16>,
 }
 
 /// A page of a master's keys.
-#[napi(object)]
-pub struct RedisPage {
+#[napi(object, js_name = "RedisPage")]
+pub struct NativePageQuery {
     pub prefix: String,
-    /// The number of the master.
+    /// The index of the master.
     pub master: u32,
     pub cursor: String,
-    /// What the keys' names match.
+    /// The pattern of the keys' names, as in `SCAN`.
     pub pattern: String,
-    /// About how many keys to look at.
+    /// The approximate number of keys to scan.
     pub count: u32,
 }
 
-/// A reader of what limiters keep in Redis. It writes nothing.
-#[napi]
-pub struct RedisReader {
-    open: Arc<Mutex<Open>>,
-    tell: Arc<Tell>,
+/// Reads what limiters store in Redis. It writes nothing.
+#[napi(js_name = "RedisReader")]
+pub struct NativeInspector {
+    state: Arc<Mutex<InspectorState>>,
+    callback: Arc<InspectorCallback>,
     runtime: Handle,
 }
 
-struct Open {
-    reader: Option<Reader>,
+struct InspectorState {
+    inspector: Option<Inspector>,
     masters: Vec<Address>,
 }
 
 #[napi]
-impl RedisReader {
-    /// Connects when it is first asked. `told` hears the answer to each question, by its number. Throws if the
-    /// certificates are none.
+impl NativeInspector {
+    /// Connects on the first request. `callback` receives the reply to each request, with the
+    /// request's number. Throws if the certificates are invalid.
     #[napi(constructor, catch_unwind)]
     pub fn new(
         target: RedisTarget,
-        #[napi(ts_arg_type = "(question: number, read: RedisRead) => void")] told: Function<
+        #[napi(ts_arg_type = "(request: number, reply: RedisRead) => void")] callback: Function<
             '_,
-            ToldArguments,
+            InspectorArguments,
             (),
         >,
     ) -> Result<Self> {
         let runtime = runtime()?;
-        let reader = target.reader(Nobody)?;
-        let tell = told.build_threadsafe_function::<(u32, RedisRead)>().weak::<true>();
-        let tell = tell.build_callback(|context| Ok(FnArgs::from(context.value)))?;
-        let open = Open { reader: Some(reader), masters: Vec::new() };
-        Ok(Self { open: Arc::new(Mutex::new(open)), tell: Arc::new(tell), runtime })
+        let inspector = target.inspector(NoCredentials)?;
+        let callback =
+            callback.build_threadsafe_function::<(u32, NativeInspectorReply)>().weak::<true>();
+        let callback = callback.build_callback(|context| Ok(FnArgs::from(context.value)))?;
+        let state = InspectorState { inspector: Some(inspector), masters: Vec::new() };
+        Ok(Self { state: Arc::new(Mutex::new(state)), callback: Arc::new(callback), runtime })
     }
 
-    /// Asks for the masters.
+    /// Requests the masters.
     #[napi(catch_unwind)]
-    pub fn masters(&self, question: u32) {
-        self.ask(question, move |open| {
+    pub fn masters(&self, request: u32) {
+        self.send(request, move |state| {
             async move {
-                let reader = open.reader.as_mut().ok_or(CLOSED)?;
-                let (masters, is_cluster) = reader.masters().await.map_err(text)?;
+                let inspector = state.inspector.as_mut().ok_or(CLOSED)?;
+                let (masters, is_cluster) = inspector.masters().await.map_err(text)?;
                 let mut sizes = Vec::new();
                 for master in &masters {
-                    let size = reader.size(master).await.map_err(text)?;
+                    let size = inspector.size(master).await.map_err(text)?;
                     sizes.push(size.map_or(-1.0, double));
                 }
                 let names = masters.iter().map(ToString::to_string).collect();
-                open.masters = masters;
-                Ok(RedisRead { masters: names, is_cluster, sizes, ..RedisRead::default() })
+                state.masters = masters;
+                Ok(NativeInspectorReply {
+                    masters: names,
+                    is_cluster,
+                    sizes,
+                    ..NativeInspectorReply::default()
+                })
             }
             .boxed()
         });
     }
 
-    /// Asks for what is there of a caller's keys, under any algorithm.
+    /// Requests the keys of a user, under any algorithm.
     #[napi(catch_unwind)]
-    pub fn find(&self, question: u32, wanted: RedisWanted) {
-        self.ask(question, move |open| {
+    pub fn find(&self, request: u32, query: NativeKeyQuery) {
+        self.send(request, move |state| {
             async move {
-                let reader = open.reader.as_mut().ok_or(CLOSED)?;
-                let RedisWanted { prefix, policies, key, own_tag, tags } = wanted;
+                let inspector = state.inspector.as_mut().ok_or(CLOSED)?;
+                let NativeKeyQuery { prefix, policies, key, own_tag, tags } = query;
                 let tags = tags.and_then(NonZeroU16::new);
                 let named = |policy: &String, tag: &str| StoredName {
                     policy: policy.clone(),
@@ -175,28 +186,32 @@ impl RedisReader {
                 let all =
                     policies.iter().flat_map(|policy| TAGS.map(|(tag, _)| named(policy, tag)));
                 let names = all.map(|name| name.write(&prefix, tags)).collect();
-                let read = reader.find(&prefix, names).await.map_err(text)?;
+                let found = inspector.find(&prefix, names).await.map_err(text)?;
                 let holds = named(&String::new(), "").write_holds(&prefix, tags);
-                let (holds, until) = reader.holds(&holds, read.now).await.map_err(text)?;
-                let read = told(read);
-                Ok(RedisRead { holds: double(holds), holds_until_us: double(until), ..read })
+                let (holds, until) = inspector.holds(&holds, found.now).await.map_err(text)?;
+                let reply = to_reply(found);
+                Ok(NativeInspectorReply {
+                    holds: double(holds),
+                    holds_until_us: double(until),
+                    ..reply
+                })
             }
             .boxed()
         });
     }
 
-    /// Asks for a page of the keys of a prefix.
+    /// Requests a page of the keys of a prefix.
     #[napi(catch_unwind)]
-    pub fn page(&self, question: u32, page: RedisPage) {
-        self.ask(question, move |open| {
+    pub fn page(&self, request: u32, page: NativePageQuery) {
+        self.send(request, move |state| {
             async move {
-                let Open { reader, masters } = open;
-                let reader = reader.as_mut().ok_or(CLOSED)?;
-                let RedisPage { prefix, master, cursor, pattern, count } = page;
+                let InspectorState { inspector, masters } = state;
+                let inspector = inspector.as_mut().ok_or(CLOSED)?;
+                let NativePageQuery { prefix, master, cursor, pattern, count } = page;
                 let master = masters.get(master as usize).ok_or("there is no such master")?;
-                let cursor = cursor.parse().map_err(|_| "the cursor is none")?;
+                let cursor = cursor.parse().map_err(|_| "the cursor is invalid")?;
                 let from = (cursor, count as usize);
-                reader.page(master, &prefix, from, &pattern).await.map(told).map_err(text)
+                inspector.page(master, &prefix, from, &pattern).await.map(to_reply).map_err(text)
             }
             .boxed()
         });
@@ -205,24 +220,29 @@ impl RedisReader {
     /// Drops the connections.
     #[napi(catch_unwind)]
     pub fn close(&self) {
-        let open = Arc::clone(&self.open);
-        self.runtime.spawn(async move { drop(open.lock().await.reader.take()) });
+        let state = Arc::clone(&self.state);
+        self.runtime.spawn(async move { drop(state.lock().await.inspector.take()) });
     }
 
-    fn ask(
+    fn send(
         &self,
-        question: u32,
-        read: impl for<'o> FnOnce(&'o mut Open) -> BoxFuture<'o, std::result::Result<RedisRead, String>>
+        request: u32,
+        read: impl for<'o> FnOnce(
+            &'o mut InspectorState,
+        )
+            -> BoxFuture<'o, std::result::Result<NativeInspectorReply, String>>
         + Send
         + 'static,
     ) {
-        let (open, tell) = (Arc::clone(&self.open), Arc::clone(&self.tell));
+        let (state, callback) = (Arc::clone(&self.state), Arc::clone(&self.callback));
         self.runtime.spawn(async move {
-            let read = read(&mut *open.lock().await).await;
-            let read =
-                read.unwrap_or_else(|why| RedisRead { failed: Some(why), ..RedisRead::default() });
-            // If nobody hears it, its isolate has ended.
-            tell.call((question, read), ThreadsafeFunctionCallMode::NonBlocking);
+            let reply = read(&mut *state.lock().await).await;
+            let reply = reply.unwrap_or_else(|why| NativeInspectorReply {
+                failed: Some(why),
+                ..NativeInspectorReply::default()
+            });
+            // The call fails only if the isolate has ended.
+            callback.call((request, reply), ThreadsafeFunctionCallMode::NonBlocking);
         });
     }
 }
@@ -233,35 +253,35 @@ fn text(why: Arc<str>) -> String {
     why.to_string()
 }
 
-fn told(read: Read) -> RedisRead {
-    let Read { now, found, scanned, prefixes, cursor } = read;
-    RedisRead {
+fn to_reply(page: KeyPage) -> NativeInspectorReply {
+    let KeyPage { now, found, scanned, prefixes, cursor } = page;
+    NativeInspectorReply {
         now_us: double(now),
-        found: found.into_iter().map(stored).collect(),
+        found: found.into_iter().map(to_stored_key).collect(),
         scanned: double(scanned as u64),
         prefixes: prefixes.into_iter().collect(),
         cursor: cursor.to_string(),
-        ..RedisRead::default()
+        ..NativeInspectorReply::default()
     }
 }
 
-fn stored((name, facts): (StoredName, Option<Facts>)) -> RedisStored {
+fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeStoredKey {
     let StoredName { policy, tag, key, own_tag, shares_tag } = name;
-    let is_readable = facts.is_some();
-    let Facts {
+    let is_readable = summary.is_some();
+    let KeySummary {
         used,
-        most,
+        max_used,
         rate,
         window,
         ends_at,
-        settles_at,
+        reset_at,
         entries,
         oldest_at,
         newest_at,
-        booked_until,
-        extras,
-    } = facts.unwrap_or_default();
-    RedisStored {
+        scheduled_until,
+        metadata,
+    } = summary.unwrap_or_default();
+    NativeStoredKey {
         policy,
         tag,
         key,
@@ -269,32 +289,32 @@ fn stored((name, facts): (StoredName, Option<Facts>)) -> RedisStored {
         shares_tag,
         is_readable,
         used: double(used),
-        most: most.map(double),
+        most: max_used.map(double),
         units: rate.map(|(units, _)| double(units)),
         per_us: rate.map(|(_, micros)| double(micros)),
         window_us: window.map(double),
         ends_at_us: ends_at.map(double),
-        settles_at_us: settles_at.map(double),
+        settles_at_us: reset_at.map(double),
         entries: entries.map(double),
         oldest_at_us: oldest_at.map(double),
         newest_at_us: newest_at.map(double),
-        booked_until_us: booked_until.map(double),
-        blocked_until_us: double(extras.blocked_until),
-        own_until_us: double(extras.numbers_until),
-        own_numbers: extras.numbers.into_iter().map(double).collect(),
+        booked_until_us: scheduled_until.map(double),
+        blocked_until_us: double(metadata.blocked_until),
+        own_until_us: double(metadata.override_until),
+        own_numbers: metadata.override_numbers.into_iter().map(double).collect(),
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers that are stored are below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "stored numbers are below 2^53")]
 fn double(number: u64) -> f64 {
     number as f64
 }
 
-/// Asks nobody who comes: the command line knows.
-struct Nobody;
+/// Provides no logins: the command line passes the login in the target.
+struct NoCredentials;
 
-impl CredentialsProvider for Nobody {
+impl CredentialsProvider for NoCredentials {
     fn credentials(&self) -> BoxFuture<'static, std::result::Result<Credentials, String>> {
-        async { Err("nobody tells the login".to_owned()) }.boxed()
+        async { Err("no login was provided".to_owned()) }.boxed()
     }
 }

@@ -1,4 +1,4 @@
-//! One limiter's keys in Redis: its calls are noted until they are sent.
+//! One limiter over Redis: it enqueues calls until a flush sends them.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
@@ -24,79 +24,79 @@ use crate::policy::decision::Decision;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::Policies;
 use crate::prefixes::Prefixes;
-use crate::redis::{Batch, Names, Round};
+use crate::redis::{CallBatch, Flush, KeyNames};
 
-/// One limiter's keys in Redis.
-#[napi]
-pub struct RedisLedger {
-    noted: Arc<Noted>,
+/// One limiter over Redis.
+#[napi(js_name = "RedisLedger")]
+pub struct NativeRedisLimiter {
+    queue: Arc<RedisCallQueue>,
     prefix: String,
     prefixes: Arc<Mutex<Prefixes>>,
     closed: AtomicBool,
 }
 
-/// Calls that wait to be sent.
-struct Noted {
-    names: Names,
+/// Calls that wait for the next flush.
+struct RedisCallQueue {
+    names: KeyNames,
     policies: Arc<Policies>,
-    batch: Mutex<Batch>,
+    batch: Mutex<CallBatch>,
 }
 
-/// Notes a call.
-struct Note;
+/// Enqueues a take.
+struct EnqueueTake;
 
-impl Question for Note {
-    type Asked = Arc<Noted>;
+impl Question for EnqueueTake {
+    type Asked = Arc<RedisCallQueue>;
     type Place = Place;
 
     fn ask(
-        noted: &Arc<Noted>,
+        queue: &Arc<RedisCallQueue>,
         key: Key<'_>,
         cost: u64,
         _clock: &impl Clock,
     ) -> Answered<Option<Decision>> {
-        locked(&noted.batch).push(&noted.names, key, cost);
+        locked(&queue.batch).push(&queue.names, key, cost);
         Ok(None)
     }
 }
 
-impl RedisLedger {
+impl NativeRedisLimiter {
     pub(crate) fn new(
         prefix: String,
         policies: Policies,
         tags: Option<NonZeroU16>,
         prefixes: Arc<Mutex<Prefixes>>,
     ) -> Self {
-        let names = Names::new(&prefix, &policies).with_tags(tags);
-        let noted = Noted { names, policies: Arc::new(policies), batch: Mutex::default() };
-        Self { noted: Arc::new(noted), prefix, prefixes, closed: AtomicBool::new(false) }
+        let names = KeyNames::new(&prefix, &policies).with_tags(tags);
+        let queue = RedisCallQueue { names, policies: Arc::new(policies), batch: Mutex::default() };
+        Self { queue: Arc::new(queue), prefix, prefixes, closed: AtomicBool::new(false) }
     }
 
-    /// Takes out the calls that have been noted.
-    pub(crate) fn take_noted(&self) -> (Arc<Policies>, Batch) {
-        (Arc::clone(&self.noted.policies), locked(&self.noted.batch).take())
+    /// Takes out the enqueued calls.
+    pub(crate) fn take_calls(&self) -> (Arc<Policies>, CallBatch) {
+        (Arc::clone(&self.queue.policies), locked(&self.queue.batch).take())
     }
 
-    /// A round that tells what taking `cost` units would answer.
+    /// A flush with one peek of `cost` units.
     pub(crate) fn peeking(
         &self,
         env: Env,
         keys: &Array<'_>,
         tag: Option<&str>,
         cost: u64,
-    ) -> Answered<Round> {
-        let (mut batch, mut round) = (Batch::new(), Round::peeking());
-        self.noted.note(&mut batch, env, keys, tag, Operation::Peek { cost })?;
-        round.push(Arc::clone(&self.noted.policies), batch);
-        Ok(round)
+    ) -> Answered<Flush> {
+        let (mut batch, mut flush) = (CallBatch::new(), Flush::peeking());
+        self.queue.enqueue(&mut batch, env, keys, tag, Operation::Peek { cost })?;
+        flush.push(Arc::clone(&self.queue.policies), batch);
+        Ok(flush)
     }
 }
 
-impl Noted {
-    /// Notes an operation on the keys that the elements of an array are; the others are left out.
-    fn note(
+impl RedisCallQueue {
+    /// Adds an operation to a batch. The array has one key per key dimension, or undefined.
+    fn enqueue(
         &self,
-        batch: &mut Batch,
+        batch: &mut CallBatch,
         env: Env,
         keys: &Array<'_>,
         tag: Option<&str>,
@@ -111,16 +111,16 @@ impl Noted {
 }
 
 #[napi]
-impl RedisLedger {
-    /// The function that notes a call of `cost` units on `key`; the code in `answer` is 0 or that
-    /// of a failure.
+impl NativeRedisLimiter {
+    /// Returns a function that enqueues a take of `cost` units from `key`. It writes 0 or a
+    /// failure's code to `answer`.
     #[napi(catch_unwind, ts_return_type = "(key: string, cost: number) => void")]
     pub fn bind_note(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        hot::function::<Note>(env, Arc::clone(&self.noted), answer)
+        hot::function::<EnqueueTake>(env, Arc::clone(&self.queue), answer)
     }
 
-    /// Notes an operation, by the numbers of `ts/backends/operation.ts`, on the keys of the limiter's subjects;
-    /// undefined are left out. Answers 0, or with a failure's code.
+    /// Enqueues an operation with its number in `ts/backends/operation.ts`. `keys` has one key per
+    /// key dimension, or undefined. Returns 0 or a failure's code, as do the functions below.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number"
@@ -134,13 +134,13 @@ impl RedisLedger {
         amount: f64,
     ) -> f64 {
         match operation::operation(whole(operation), whole(amount)) {
-            Some(operation) => self.noted(env, &keys, tag.as_deref(), operation),
+            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
             None => Failure::Panicked.code(),
         }
     }
 
-    /// Notes that `units` of an earlier call come back: `taken` has its time and then, by policy, when the
-    /// key was to be as if never used, in whole microseconds.
+    /// Enqueues a refund of `units` of an earlier call. `taken` has the call's time and, by policy,
+    /// the time from which the key was to be fresh, in whole epoch microseconds.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array"
@@ -153,10 +153,10 @@ impl RedisLedger {
         units: f64,
         taken: Float64ArraySlice<'_>,
     ) -> f64 {
-        self.noted(env, &keys, tag.as_deref(), operation::refund(units, &taken))
+        self.enqueue(env, &keys, tag.as_deref(), operation::refund(units, &taken))
     }
 
-    /// Notes that keys get numbers of their own, by policy, for so many microseconds.
+    /// Enqueues an override of the keys' policies for `lasting_us` microseconds.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (Policy | undefined)[], lastingUs: number"
@@ -170,11 +170,11 @@ impl RedisLedger {
         lasting_us: f64,
     ) -> f64 {
         let operation = operation::override_numbers(policies, lasting_us);
-        self.noted(env, &keys, tag.as_deref(), operation)
+        self.enqueue(env, &keys, tag.as_deref(), operation)
     }
 
-    /// Notes that `cost` units are to be booked for a slot at most so many microseconds away. Behind the
-    /// answer's limits stand the doubles of what was booked.
+    /// Enqueues a scheduled reservation of `cost` units in a slot at most `max_wait_us`
+    /// microseconds ahead. The doubles of the reservation follow the limits in the answer.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number"
@@ -187,10 +187,11 @@ impl RedisLedger {
         cost: f64,
         max_wait_us: f64,
     ) -> f64 {
-        self.noted(env, &keys, tag.as_deref(), reservation::book(cost, max_wait_us))
+        self.enqueue(env, &keys, tag.as_deref(), reservation::book(cost, max_wait_us))
     }
 
-    /// Notes that what was booked comes back, if nobody is behind it.
+    /// Enqueues the cancellation of a scheduled reservation. It takes effect only if no later
+    /// reservation follows.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array"
@@ -202,10 +203,11 @@ impl RedisLedger {
         tag: Option<String>,
         booked: Float64ArraySlice<'_>,
     ) -> f64 {
-        self.noted(env, &keys, tag.as_deref(), reservation::unbook(&booked))
+        self.enqueue(env, &keys, tag.as_deref(), reservation::unbook(&booked))
     }
 
-    /// Notes a call of `cost` units under a hold of 16 bytes that lasts for so many microseconds.
+    /// Enqueues a reservation of `cost` units. `hold` has 16 bytes and lasts `lasting_us`
+    /// microseconds.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number"
@@ -220,13 +222,14 @@ impl RedisLedger {
         lasting_us: f64,
     ) -> f64 {
         match operation::reserve(cost, &hold, lasting_us) {
-            Some(operation) => self.noted(env, &keys, tag.as_deref(), operation),
+            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
             None => Failure::Panicked.code(),
         }
     }
 
-    /// Notes that a hold is settled: `numbers` has its units, the actual units and when it ends; then the time of
-    /// the decision on it and, by policy, when the key was to be as if never used; all in whole microseconds.
+    /// Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
+    /// time of its decision and, by policy, the time from which the key was to be fresh. Times are
+    /// in whole epoch microseconds.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array"
@@ -240,18 +243,18 @@ impl RedisLedger {
         numbers: Float64ArraySlice<'_>,
     ) -> f64 {
         match operation::settle(&hold, &numbers) {
-            Some(operation) => self.noted(env, &keys, tag.as_deref(), operation),
+            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
             None => Failure::Panicked.code(),
         }
     }
 
-    fn noted(&self, env: Env, keys: &Array<'_>, tag: Option<&str>, operation: Operation) -> f64 {
-        let noted = &self.noted;
-        let result = noted.note(&mut locked(&noted.batch), env, keys, tag, operation);
+    fn enqueue(&self, env: Env, keys: &Array<'_>, tag: Option<&str>, operation: Operation) -> f64 {
+        let queue = &self.queue;
+        let result = queue.enqueue(&mut locked(&queue.batch), env, keys, tag, operation);
         result.map_or_else(Failure::code, |()| 0.0)
     }
 
-    /// Frees the prefix for another policy.
+    /// Releases the prefix for other policies.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         if !self.closed.swap(true, Ordering::Relaxed) {
@@ -260,7 +263,7 @@ impl RedisLedger {
     }
 }
 
-impl Drop for RedisLedger {
+impl Drop for NativeRedisLimiter {
     fn drop(&mut self) {
         self.close();
     }

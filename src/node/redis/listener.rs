@@ -1,7 +1,7 @@
-//! Reads a Redis store's answers in JavaScript's event loop, and tells them there and then.
+//! Reads a Redis store's replies in JavaScript's event loop and passes the results on at once.
 //!
-//! Otherwise the engine's thread reads them, and has to wake JavaScript's: two threads are woken for each round,
-//! and a lone call waits for both.
+//! Otherwise the engine's thread reads them and has to wake JavaScript's: each flush wakes two
+//! threads, and a single call waits for both.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 
@@ -16,41 +16,41 @@ use napi::bindgen_prelude::{Env, Float64Array, Function, Result, ToNapiValue as 
 use napi::{JsValue as _, check_status, sys};
 
 use crate::node::redis::limiter::locked;
-use crate::node::redis::responses::{Heard, SettleArguments};
+use crate::node::redis::responses::{FlushArguments, FlushResult};
 #[cfg(unix)]
-use crate::node::uv::Poll;
-use crate::redis::{Remote, SocketHandle};
+use crate::node::uv::Poll as SocketPoll;
+use crate::redis::{RedisDeployment, SocketHandle};
 
 thread_local! {
-    /// What is heard while this thread looks.
-    static HEARD: RefCell<Option<Vec<Heard>>> = const { RefCell::new(None) };
+    /// The results collected while this thread reads.
+    static RESULTS: RefCell<Option<Vec<FlushResult>>> = const { RefCell::new(None) };
 }
 
-/// Keeps what became of a round, if this thread looks for it; gives it back otherwise.
-pub(crate) fn keep(heard: Heard) -> Option<Heard> {
-    HEARD.with_borrow_mut(|kept| match kept {
-        Some(kept) => {
-            kept.push(heard);
+/// Collects the result of a flush if this thread is reading; returns it otherwise.
+pub(crate) fn collect(result: FlushResult) -> Option<FlushResult> {
+    RESULTS.with_borrow_mut(|collected| match collected {
+        Some(collected) => {
+            collected.push(result);
             None
         }
-        None => Some(heard),
+        None => Some(result),
     })
 }
 
-/// What `look` hears on this thread.
-fn heard_in(look: impl FnOnce()) -> Vec<Heard> {
-    HEARD.set(Some(Vec::new()));
-    // What was heard before a panic is told all the same.
-    let _looked = catch_unwind(AssertUnwindSafe(look));
-    HEARD.take().unwrap_or_default()
+/// Runs `read` and returns the results that it completes on this thread.
+fn collect_results(read: impl FnOnce()) -> Vec<FlushResult> {
+    RESULTS.set(Some(Vec::new()));
+    // Results from before a panic are passed on.
+    let _read = catch_unwind(AssertUnwindSafe(read));
+    RESULTS.take().unwrap_or_default()
 }
 
-/// Nothing can be listened to.
+/// Without Unix no socket can be polled.
 #[cfg(not(unix))]
-enum Poll {}
+enum SocketPoll {}
 
 #[cfg(not(unix))]
-impl Poll {
+impl SocketPoll {
     fn start(&self) -> bool {
         match *self {}
     }
@@ -60,48 +60,50 @@ impl Poll {
     }
 }
 
-/// Listens in the event loop of an isolate. It belongs to the isolate's thread.
-pub(crate) struct Listener {
+/// Reads replies in the event loop of an isolate. It belongs to the isolate's thread.
+pub(crate) struct EventLoopReader {
     env: sys::napi_env,
-    settle: sys::napi_ref,
-    remote: Arc<Mutex<Option<Remote>>>,
-    listening: RefCell<Option<Listening>>,
+    complete: sys::napi_ref,
+    deployment: Arc<Mutex<Option<RedisDeployment>>>,
+    polled: RefCell<Option<PolledSocket>>,
 }
 
-/// The socket that is listened to.
-struct Listening {
+/// The socket that the event loop polls.
+struct PolledSocket {
     socket: SocketHandle,
-    poll: Poll,
+    poll: SocketPoll,
     is_started: Cell<bool>,
 }
 
-impl Listener {
-    /// `settle` is called with what was heard.
+impl EventLoopReader {
+    /// Calls `complete` with the result of each flush.
     pub(crate) fn new(
         env: Env,
-        settle: &Function<'_, SettleArguments, ()>,
-        remote: Arc<Mutex<Option<Remote>>>,
+        complete: &Function<'_, FlushArguments, ()>,
+        deployment: Arc<Mutex<Option<RedisDeployment>>>,
     ) -> Result<Rc<Self>> {
         let mut reference = ptr::null_mut();
-        // SAFETY: both are of the running callback.
+        // SAFETY: the environment and the function are the running callback's.
         check_status!(unsafe {
-            sys::napi_create_reference(env.raw(), settle.raw(), 1, &raw mut reference)
+            sys::napi_create_reference(env.raw(), complete.raw(), 1, &raw mut reference)
         })?;
-        let (env, listening) = (env.raw(), RefCell::default());
-        Ok(Rc::new(Self { env, settle: reference, remote, listening }))
+        let (env, polled) = (env.raw(), RefCell::default());
+        Ok(Rc::new(Self { env, complete: reference, deployment, polled }))
     }
 
-    /// From now on answers are read here, if the link's socket can be watched.
-    pub(crate) fn listen(self: &Rc<Self>) {
-        let Some(socket) = locked(&self.remote).as_ref().and_then(Remote::socket_handle) else {
+    /// Starts to read replies in this event loop, if it can poll the connection's socket.
+    pub(crate) fn start(self: &Rc<Self>) {
+        let Some(socket) =
+            locked(&self.deployment).as_ref().and_then(RedisDeployment::socket_handle)
+        else {
             return;
         };
-        let mut listening = self.listening.borrow_mut();
-        if listening.as_ref().is_none_or(|old| !old.socket.is_same_session(&socket)) {
-            *listening = None;
-            *listening = self.listening_to(socket);
+        let mut polled = self.polled.borrow_mut();
+        if polled.as_ref().is_none_or(|old| !old.socket.is_same_session(&socket)) {
+            *polled = None;
+            *polled = self.poll(socket);
         }
-        if let Some(Listening { socket, poll, is_started }) = &*listening
+        if let Some(PolledSocket { socket, poll, is_started }) = &*polled
             && (is_started.get() || poll.start())
         {
             is_started.set(true);
@@ -109,91 +111,92 @@ impl Listener {
         }
     }
 
-    /// Listens no more.
+    /// Stops reading in this event loop.
     pub(crate) fn stop(&self) {
-        let listening = self.listening.take();
-        if let Some(Listening { socket, .. }) = &listening {
+        let polled = self.polled.take();
+        if let Some(PolledSocket { socket, .. }) = &polled {
             socket.release();
         }
     }
 
     #[cfg(not(unix))]
-    fn listening_to(self: &Rc<Self>, _socket: SocketHandle) -> Option<Listening> {
+    fn poll(self: &Rc<Self>, _socket: SocketHandle) -> Option<PolledSocket> {
         None
     }
 
     #[cfg(unix)]
-    fn listening_to(self: &Rc<Self>, socket: SocketHandle) -> Option<Listening> {
+    fn poll(self: &Rc<Self>, socket: SocketHandle) -> Option<PolledSocket> {
         let duplicate = socket.duplicate().ok()?;
-        let hook = Rc::new(Hook::default());
+        let hook = Rc::new(CleanupHook::default());
         let (weak, closed) = (Rc::downgrade(self), Rc::clone(&hook));
         let readable = move || {
-            // A panic must not go on into libuv. A link that it was in ends, and what waits settles by its deadline.
-            let _looked = catch_unwind(AssertUnwindSafe(|| {
-                if let Some(listener) = weak.upgrade() {
-                    listener.look();
+            // A panic must not unwind into libuv. It ends its connection, and pending calls fail by
+            // their deadline.
+            let _read = catch_unwind(AssertUnwindSafe(|| {
+                if let Some(reader) = weak.upgrade() {
+                    reader.read();
                 }
             }));
         };
-        let poll = Poll::new(self.env, duplicate, readable, move || closed.remove())?;
+        let poll = SocketPoll::new(self.env, duplicate, readable, move || closed.remove())?;
         hook.add(self.env, Rc::downgrade(self));
-        Some(Listening { socket, poll, is_started: Cell::new(false) })
+        Some(PolledSocket { socket, poll, is_started: Cell::new(false) })
     }
 
-    /// Reads what there is, and tells JavaScript what it says.
-    fn look(&self) {
-        let socket = match &*self.listening.borrow() {
-            Some(Listening { socket, .. }) if socket.is_claimed() => socket.clone(),
-            Some(Listening { poll, is_started, .. }) => {
+    /// Reads the available replies, and passes the results to JavaScript.
+    fn read(&self) {
+        let socket = match &*self.polled.borrow() {
+            Some(PolledSocket { socket, .. }) if socket.is_claimed() => socket.clone(),
+            Some(PolledSocket { poll, is_started, .. }) => {
                 poll.stop();
                 is_started.set(false);
                 return;
             }
             None => return,
         };
-        let heard = heard_in(|| {
-            if let Some(remote) = &*locked(&self.remote) {
-                remote.read_inline(&socket);
+        let results = collect_results(|| {
+            if let Some(deployment) = &*locked(&self.deployment) {
+                deployment.read_inline(&socket);
             }
         });
-        for heard in heard {
-            // If it cannot be told, the isolate is ending, and nobody waits.
-            let _told = self.tell(heard);
+        for result in results {
+            // The call fails only if the isolate is ending.
+            let _called = self.pass_on(result);
         }
     }
 
-    /// Calls JavaScript, as its event loop does.
-    fn tell(&self, heard: Heard) -> Result<()> {
+    /// Calls JavaScript with a result, as its event loop does.
+    fn pass_on(&self, result: FlushResult) -> Result<()> {
         let env = self.env;
         let mut scope = ptr::null_mut();
         // SAFETY: this runs on the isolate's thread, in its event loop, where no scope is open.
         unsafe {
             check_status!(sys::napi_open_handle_scope(env, &raw mut scope))?;
-            let told = self.call(heard);
+            let called = self.call(result);
             let mut error = ptr::null_mut();
-            if told.is_err()
+            if called.is_err()
                 && sys::napi_get_and_clear_last_exception(env, &raw mut error)
                     == sys::Status::napi_ok
             {
                 sys::napi_fatal_exception(env, error);
             }
             sys::napi_close_handle_scope(env, scope);
-            told
+            called
         }
     }
 
     /// # Safety
     /// A handle scope is open on the isolate's thread.
-    unsafe fn call(&self, heard: Heard) -> Result<()> {
+    unsafe fn call(&self, result: FlushResult) -> Result<()> {
         let env = self.env;
-        let (mut settle, mut this) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the reference is alive as long as this is.
+        let (mut complete, mut this) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the reference lives as long as `self`.
         unsafe {
-            check_status!(sys::napi_get_reference_value(env, self.settle, &raw mut settle))?;
+            check_status!(sys::napi_get_reference_value(env, self.complete, &raw mut complete))?;
             check_status!(sys::napi_get_global(env, &raw mut this))?;
-            let (round, answers, texts, calls) = heard.into_arguments().data;
+            let (flush, answers, texts, calls) = result.into_arguments().data;
             let arguments = [
-                u32::to_napi_value(env, round)?,
+                u32::to_napi_value(env, flush)?,
                 Float64Array::to_napi_value(env, answers)?,
                 Vec::to_napi_value(env, texts)?,
                 Option::to_napi_value(env, calls)?,
@@ -202,7 +205,7 @@ impl Listener {
                 env,
                 ptr::null_mut(),
                 this,
-                settle,
+                complete,
                 arguments.len(),
                 arguments.as_ptr(),
                 ptr::null_mut(),
@@ -211,40 +214,41 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for EventLoopReader {
     fn drop(&mut self) {
         self.stop();
-        // SAFETY: it was made in `new`, and this runs on the isolate's thread, while the isolate lives.
-        unsafe { sys::napi_delete_reference(self.env, self.settle) };
+        // SAFETY: `new` made the reference. This runs on the isolate's thread while the isolate
+        // lives.
+        unsafe { sys::napi_delete_reference(self.env, self.complete) };
     }
 }
 
-/// Has an isolate that ends wait until libuv has let go of a handle.
+/// Delays the end of the isolate until libuv has closed a handle.
 #[derive(Default)]
-struct Hook {
-    /// The hook's handle, and its data, which is the listener.
-    added: Cell<Option<(sys::napi_async_cleanup_hook_handle, *mut Weak<Listener>)>>,
+struct CleanupHook {
+    /// The hook's handle, and its data: the reader.
+    added: Cell<Option<(sys::napi_async_cleanup_hook_handle, *mut Weak<EventLoopReader>)>>,
 }
 
-impl Hook {
-    fn add(&self, env: sys::napi_env, listener: Weak<Listener>) {
-        let data = Box::into_raw(Box::new(listener));
+impl CleanupHook {
+    fn add(&self, env: sys::napi_env, reader: Weak<EventLoopReader>) {
+        let data = Box::into_raw(Box::new(reader));
         let mut handle = ptr::null_mut();
-        // SAFETY: `data` is what `ending` expects, and lives until the hook is removed.
+        // SAFETY: `data` has the type that `ending` expects, and lives until the hook is removed.
         let added = unsafe {
             sys::napi_add_async_cleanup_hook(env, Some(ending), data.cast(), &raw mut handle)
         };
         if added == sys::Status::napi_ok {
             self.added.set(Some((handle, data)));
         } else {
-            // SAFETY: nobody else has it.
+            // SAFETY: the hook was not added, so nothing else refers to the data.
             drop(unsafe { Box::from_raw(data) });
         }
     }
 
     fn remove(&self) {
         if let Some((handle, data)) = self.added.take() {
-            // SAFETY: both were made in `add`; this happens once.
+            // SAFETY: `add` made both, and `take` returns them once.
             unsafe {
                 sys::napi_remove_async_cleanup_hook(handle);
                 drop(Box::from_raw(data));
@@ -253,11 +257,11 @@ impl Hook {
     }
 }
 
-/// The isolate ends.
+/// Runs when the isolate ends.
 unsafe extern "C" fn ending(_handle: sys::napi_async_cleanup_hook_handle, data: *mut c_void) {
-    // SAFETY: it is the data of `Hook::add`, and the hook has not been removed.
-    let listener = unsafe { data.cast::<Weak<Listener>>().as_ref() };
-    if let Some(listener) = listener.and_then(Weak::upgrade) {
-        listener.stop();
+    // SAFETY: `data` comes from `CleanupHook::add`, and the hook has not been removed.
+    let reader = unsafe { data.cast::<Weak<EventLoopReader>>().as_ref() };
+    if let Some(reader) = reader.and_then(Weak::upgrade) {
+        reader.stop();
     }
 }

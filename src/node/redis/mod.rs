@@ -1,4 +1,4 @@
-//! The store in Redis for Node.
+//! The Redis store of the Node addon.
 
 mod events;
 mod inspector;

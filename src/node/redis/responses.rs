@@ -1,37 +1,39 @@
-//! What Node is told of a round.
+//! The result of a flush, as arguments of JavaScript's callback.
 
 use napi::bindgen_prelude::{Float64Array, FnArgs, Uint32Array};
 
 use crate::abi::responses::Answers;
 use crate::redis::AnsweredCalls;
 
-/// What JavaScript is told of a round: its number, the answers, the texts of failures, and the numbers of the calls, if
-/// these are not all.
-pub(crate) type SettleArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
+/// The flush's number, the answers, the texts of failures, and the numbers of the calls if these
+/// are not all calls of the flush.
+pub(crate) type FlushArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
 
-/// What became of a round, by its number, or of some of its calls.
-pub(crate) struct Heard {
-    pub(crate) round: u32,
+/// The result of a flush, or of some of its calls.
+pub(crate) struct FlushResult {
+    /// The flush's number.
+    pub(crate) flush: u32,
     pub(crate) answers: Answers,
     pub(crate) calls: Option<Vec<u32>>,
 }
 
-impl Heard {
-    pub(crate) fn into_arguments(self) -> SettleArguments {
+impl FlushResult {
+    pub(crate) fn into_arguments(self) -> FlushArguments {
         let Answers { answers, texts } = self.answers;
         let (answers, calls) = (Float64Array::new(answers), self.calls.map(Uint32Array::new));
-        FnArgs::from((self.round, answers, texts, calls))
+        FnArgs::from((self.flush, answers, texts, calls))
     }
 }
 
-/// What became of the calls of parts of a round, in order.
-pub(crate) fn of_parts(parts: &[AnsweredCalls<'_>]) -> Answers {
-    let mut all = Answers::with_room_for(parts.iter().map(|part| part.flush.len()).sum());
+/// The answers of partitions of a flush, in order.
+pub(crate) fn of_partitions(partitions: &[AnsweredCalls<'_>]) -> Answers {
+    let calls = partitions.iter().map(|partition| partition.flush.len()).sum();
+    let mut all = Answers::with_room_for(calls);
     let mut details = Vec::new();
-    for AnsweredCalls { flush: round, answers, .. } in parts {
-        let mut takes = round.takes();
-        round.settle(answers, |performed| {
-            all.push(performed, takes.next() == Some(true), &mut details);
+    for AnsweredCalls { flush, answers, .. } in partitions {
+        let mut takes = flush.takes();
+        flush.complete(answers, |executed| {
+            all.push(executed, takes.next() == Some(true), &mut details);
         });
     }
     all.close(details)

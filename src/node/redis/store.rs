@@ -1,4 +1,4 @@
-//! The store in Redis: calls are noted one by one, and go and come back in rounds.
+//! The Redis store: limiters enqueue calls one by one, and flushes send and complete them together.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
@@ -21,18 +21,18 @@ use tokio::time::Instant;
 
 use crate::clock::{Clock, SystemClock};
 use crate::node::policy_set::Policies;
-use crate::node::redis::events::{NoticeArguments, Notices};
-use crate::node::redis::limiter::{RedisLedger, locked};
-use crate::node::redis::listener::{self, Listener};
-use crate::node::redis::responses::{self, Heard, SettleArguments};
+use crate::node::redis::events::{EventArguments, StoreEvents};
+use crate::node::redis::limiter::{NativeRedisLimiter, locked};
+use crate::node::redis::listener::{self, EventLoopReader};
+use crate::node::redis::responses::{self, FlushArguments, FlushResult};
 use crate::node::redis::target::RedisTarget;
 use crate::node::whole;
 use crate::prefixes::Prefixes;
-use crate::redis::{self, AnsweredCalls, Credentials, Remote, Round, Value};
+use crate::redis::{self, AnsweredCalls, Credentials, Flush, RedisDeployment, ReplyValue};
 
 static RUNTIME: OnceCell<Handle> = OnceCell::new();
 
-/// One thread serves all connections of the process: it waits far more than it works.
+/// One thread serves all connections of the process, because it is mostly idle.
 #[module_init]
 fn start_runtime() {
     let threads =
@@ -51,141 +51,141 @@ pub(crate) fn runtime() -> Result<Handle> {
 }
 
 /// A Redis server, or a cluster, as a store.
-#[napi]
-pub struct RedisStore {
-    remote: Arc<Mutex<Option<Remote>>>,
-    listener: Option<Rc<Listener>>,
+#[napi(js_name = "RedisStore")]
+pub struct NativeRedisStore {
+    deployment: Arc<Mutex<Option<RedisDeployment>>>,
+    reader: Option<Rc<EventLoopReader>>,
     tags: Option<NonZeroU16>,
-    settle: Arc<Settle>,
-    notices: Notices,
+    complete: Arc<FlushCallback>,
+    events: StoreEvents,
     prefixes: Arc<Mutex<Prefixes>>,
 }
 
-/// Tells JavaScript what became of rounds. It does not keep the process alive: callers who wait do.
-type Settle = ThreadsafeFunction<Heard, (), SettleArguments, Status, false, true>;
+/// Passes flush results to JavaScript. It does not keep the process alive; waiting callers do.
+type FlushCallback = ThreadsafeFunction<FlushResult, (), FlushArguments, Status, false, true>;
 
 #[napi]
-impl RedisStore {
-    /// Connects in the background. `settle` hears what became of what is submitted, of all calls of a round or of
-    /// those that are numbered; `notice` hears `'up'` (the
-    /// address, the version), `'down'` (why), `'evicting'` (the policy), `'policies'`
-    /// (see `note_policies`) and `'login'` (a number: see `login`).
-    /// `listens` says that the event loop is Node's own: then answers are read in it. Throws if the certificates are
-    /// none.
+impl NativeRedisStore {
+    /// Connects in the background. `complete` receives the results of submitted flushes: of all
+    /// calls of a flush, or of the calls with the given numbers. `event` receives `'up'` (the
+    /// address, the version), `'down'` (the reason), `'evicting'` (the eviction policy),
+    /// `'policies'` (see `note_policies`) and `'login'` (a number: see `login`). `polls` says that
+    /// the event loop is Node's own and may read replies. Throws if the certificates are invalid.
     #[napi(constructor, catch_unwind)]
     pub fn new(
         env: Env,
         target: RedisTarget,
         #[napi(
-            ts_arg_type = "(round: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void"
+            ts_arg_type = "(flush: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void"
         )]
-        settle: Function<'_, SettleArguments, ()>,
-        #[napi(ts_arg_type = "(kind: string, words: string[]) => void")] notice: Function<
+        complete: Function<'_, FlushArguments, ()>,
+        #[napi(ts_arg_type = "(kind: string, words: string[]) => void")] event: Function<
             '_,
-            NoticeArguments,
+            EventArguments,
             (),
         >,
-        listens: bool,
+        polls: bool,
     ) -> Result<Self> {
         let runtime = &runtime()?;
-        let remote = Arc::default();
-        let listener = listens.then(|| Listener::new(env, &settle, Arc::clone(&remote)));
-        let listener = listener.transpose()?;
-        let settle = settle.build_threadsafe_function::<Heard>().weak::<true>();
-        let settle = settle.build_callback(|context| Ok(context.value.into_arguments()))?;
-        let notices = Notices::new(&notice)?;
-        let (tags, warn) = (target.tags(), notices.clone());
-        let opened = target.open(notices.clone(), runtime, move |found| warn.warn(found))?;
-        runtime.spawn(notices.clone().follow(opened.health()));
-        *locked(&remote) = Some(opened);
+        let deployment = Arc::default();
+        let reader = polls.then(|| EventLoopReader::new(env, &complete, Arc::clone(&deployment)));
+        let reader = reader.transpose()?;
+        let complete = complete.build_threadsafe_function::<FlushResult>().weak::<true>();
+        let complete = complete.build_callback(|context| Ok(context.value.into_arguments()))?;
+        let events = StoreEvents::new(&event)?;
+        let (tags, warn) = (target.tags(), events.clone());
+        let opened = target.open(events.clone(), runtime, move |found| warn.warn(found))?;
+        runtime.spawn(events.clone().follow(opened.health()));
+        *locked(&deployment) = Some(opened);
         Ok(Self {
-            remote,
-            listener,
+            deployment,
+            reader,
             tags,
-            settle: Arc::new(settle),
-            notices,
+            complete: Arc::new(complete),
+            events,
             prefixes: Arc::default(),
         })
     }
 
-    /// Opens a limiter's keys. Throws while the prefix is open with other policies.
+    /// Opens the keys of a limiter. Throws while the prefix is open with other policies.
     #[napi(catch_unwind)]
-    pub fn open(&self, prefix: String, policies: &Policies) -> Result<RedisLedger> {
+    pub fn open(&self, prefix: String, policies: &Policies) -> Result<NativeRedisLimiter> {
         let policies = policies.inner();
         locked(&self.prefixes)
             .open(&prefix, &policies)
             .map_err(|taken| Error::new(Status::InvalidArg, taken.to_string()))?;
-        Ok(RedisLedger::new(prefix, policies, self.tags, Arc::clone(&self.prefixes)))
+        Ok(NativeRedisLimiter::new(prefix, policies, self.tags, Arc::clone(&self.prefixes)))
     }
 
-    /// Sends what has been noted for these ledgers, as a round of this number. The answers are theirs,
-    /// in order.
+    /// Sends the enqueued calls of these limiters as the flush with this number. The answers are in
+    /// the order of the limiters and their calls.
     #[napi(
         catch_unwind,
-        ts_args_type = "round: number, ledgers: readonly RedisLedger[], timeoutMs: number"
+        ts_args_type = "flush: number, limiters: readonly RedisLedger[], timeoutMs: number"
     )]
     pub fn submit(
         &self,
-        round: u32,
-        ledgers: Vec<ClassInstance<'_, RedisLedger>>,
+        flush: u32,
+        limiters: Vec<ClassInstance<'_, NativeRedisLimiter>>,
         timeout_ms: f64,
     ) {
-        let mut calls = Round::default();
-        for ledger in ledgers {
-            let (policies, batch) = ledger.take_noted();
+        let mut calls = Flush::default();
+        for limiter in limiters {
+            let (policies, batch) = limiter.take_calls();
             calls.push(policies, batch);
         }
-        self.send(round, calls, timeout_ms);
+        self.send(flush, calls, timeout_ms);
     }
 
-    /// Asks what taking `cost` units would answer, as a round of this number. Answers 0, or with a failure's
-    /// code if the keys are none: then there is no such round.
+    /// Sends a peek of `cost` units as the flush with this number. Returns 0, or a failure's code
+    /// if a key is invalid: then there is no such flush.
     #[napi(
         catch_unwind,
-        ts_args_type = "round: number, ledger: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number"
+        ts_args_type = "flush: number, limiter: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number"
     )]
-    #[allow(clippy::too_many_arguments, reason = "one call of JavaScript's")]
+    #[allow(clippy::too_many_arguments, reason = "JavaScript makes one call")]
     pub fn peek(
         &self,
         env: Env,
-        round: u32,
-        ledger: &RedisLedger,
+        flush: u32,
+        limiter: &NativeRedisLimiter,
         keys: Array<'_>,
         tag: Option<String>,
         cost: f64,
         timeout_ms: f64,
     ) -> f64 {
-        match ledger.peeking(env, &keys, tag.as_deref(), whole(cost)) {
-            Ok(calls) => self.send(round, calls, timeout_ms),
+        match limiter.peeking(env, &keys, tag.as_deref(), whole(cost)) {
+            Ok(calls) => self.send(flush, calls, timeout_ms),
             Err(failure) => return failure.code(),
         }
         0.0
     }
 
-    /// Has the text of a prefix's policies noted in Redis, for so many milliseconds, and gives notice of all that are
-    /// (`'policies'`: the prefix, the texts). There is no notice if it fails.
+    /// Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds. The event
+    /// `'policies'` then has the prefix and all registered texts. There is no event if it fails.
     #[napi(catch_unwind)]
     pub fn note_policies(&self, prefix: String, text: String, lasting_ms: f64, timeout_ms: f64) {
-        let notices = self.notices.clone();
-        let round = Round::noting(&prefix, &text, whole(lasting_ms));
-        let hear = move |parts: &[AnsweredCalls<'_>]| {
-            let answers = parts.iter().flat_map(|part| part.answers);
+        let events = self.events.clone();
+        let flush = Flush::registering(&prefix, &text, whole(lasting_ms));
+        let on_complete = move |partitions: &[AnsweredCalls<'_>]| {
+            let answers = partitions.iter().flat_map(|partition| partition.answers);
             for texts in answers.filter_map(|answer| answer.as_ref().ok()) {
-                notices.noted(prefix.clone(), texts.iter().filter_map(text_of).collect());
+                let texts = texts.iter().filter_map(text_of).collect();
+                events.registered_policies(prefix.clone(), texts);
             }
         };
-        if let Some(remote) = &*locked(&self.remote) {
-            remote.decide(round, || SystemClock.now(), deadline(timeout_ms), hear);
+        if let Some(deployment) = &*locked(&self.deployment) {
+            deployment.decide(flush, || SystemClock.now(), deadline(timeout_ms), on_complete);
         }
     }
 
     /// Whether there is a connection, as far as is known.
     #[napi(getter, catch_unwind)]
     pub fn is_up(&self) -> bool {
-        locked(&self.remote).as_ref().is_some_and(Remote::is_up)
+        locked(&self.deployment).as_ref().is_some_and(RedisDeployment::is_up)
     }
 
-    /// Answers the notice that asks for a login; without a password `failed` says why there is none.
+    /// Answers the event that requests a login. `failed` has the reason if there is no login.
     #[napi(catch_unwind)]
     pub fn login(
         &self,
@@ -195,50 +195,50 @@ impl RedisStore {
         failed: Option<String>,
     ) {
         let login = failed.map_or(Ok(Credentials { username, password }), Err);
-        self.notices.answer(number, login);
+        self.events.answer(number, login);
     }
 
-    /// Drops the connection; what waits settles as closed.
+    /// Drops the connection. Pending calls fail as closed.
     #[napi(catch_unwind)]
     pub fn close(&self) {
-        if let Some(listener) = &self.listener {
-            listener.stop();
+        if let Some(reader) = &self.reader {
+            reader.stop();
         }
-        drop(locked(&self.remote).take());
+        drop(locked(&self.deployment).take());
     }
 
-    fn send(&self, round: u32, calls: Round, timeout_ms: f64) {
-        let settle = Arc::clone(&self.settle);
-        let settle = move |parts: &[AnsweredCalls<'_>]| {
-            let read = AssertUnwindSafe(|| responses::of_parts(parts));
-            // No answers at all say that the engine has a defect.
-            let answers = catch_unwind(read).unwrap_or_default();
-            let all: Option<Vec<_>> = parts.iter().map(|part| part.calls).collect();
+    fn send(&self, flush: u32, calls: Flush, timeout_ms: f64) {
+        let callback = Arc::clone(&self.complete);
+        let complete = move |partitions: &[AnsweredCalls<'_>]| {
+            let decode = AssertUnwindSafe(|| responses::of_partitions(partitions));
+            // JavaScript treats missing answers as a defect of the engine.
+            let answers = catch_unwind(decode).unwrap_or_default();
+            let all: Option<Vec<_>> = partitions.iter().map(|partition| partition.calls).collect();
             let calls = all.map(|calls| calls.concat());
-            // If it does not take them, its isolate has ended, and nobody waits.
-            if let Some(heard) = listener::keep(Heard { round, answers, calls }) {
-                settle.call(heard, ThreadsafeFunctionCallMode::NonBlocking);
+            // The call fails only if the isolate has ended.
+            if let Some(result) = listener::collect(FlushResult { flush, answers, calls }) {
+                callback.call(result, ThreadsafeFunctionCallMode::NonBlocking);
             }
         };
-        if let Some(listener) = &self.listener {
-            listener.listen();
+        if let Some(reader) = &self.reader {
+            reader.start();
         }
-        match &*locked(&self.remote) {
-            Some(remote) => {
-                remote.decide(calls, || SystemClock.now(), deadline(timeout_ms), settle);
+        match &*locked(&self.deployment) {
+            Some(deployment) => {
+                deployment.decide(calls, || SystemClock.now(), deadline(timeout_ms), complete);
             }
             None => {
-                let answers = vec![Err(redis::Failure::Closed); calls.jobs().len()];
-                settle(&[AnsweredCalls { flush: &calls, answers: &answers, calls: None }]);
+                let answers = vec![Err(redis::ScriptFailure::Closed); calls.script_calls().len()];
+                complete(&[AnsweredCalls { flush: &calls, answers: &answers, calls: None }]);
             }
         }
     }
 }
 
-fn text_of(value: &Value) -> Option<String> {
+fn text_of(value: &ReplyValue) -> Option<String> {
     match value {
-        Value::Bytes(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::Number(_) => None,
+        ReplyValue::Bytes(bytes) => String::from_utf8(bytes.clone()).ok(),
+        ReplyValue::Number(_) => None,
     }
 }
 

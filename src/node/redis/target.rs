@@ -1,4 +1,4 @@
-//! Where Redis is and how it is reached, as JavaScript says it.
+//! JavaScript's description of a Redis deployment and its connections.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -12,31 +12,32 @@ use tokio::runtime::Handle;
 use crate::node::whole;
 use crate::redis::{
     Address, Cluster, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource,
-    Endpoint, HealthTimeouts, Identity, Reader, Remote, SentinelClient, StoreWarning, Tls,
+    Endpoint, HealthTimeouts, Identity, Inspector, RedisDeployment, SentinelClient, StoreWarning,
+    Tls,
 };
 
-/// Where Redis is, and how it is reached. TypeScript has checked it.
+/// The addresses and connection options of a Redis deployment. TypeScript has validated them.
 #[napi(object)]
 pub struct RedisTarget {
-    /// The server; or the sentinels; or nodes of the cluster.
+    /// The address of the server, or those of the sentinels, or of nodes of the cluster.
     pub addresses: Vec<RedisAddress>,
-    /// Whether the addresses are those of nodes of a cluster.
+    /// Whether the addresses are nodes of a cluster.
     pub cluster: bool,
-    /// How many hash tags the keys share that have none of their own.
+    /// The number of hash tags shared by keys without their own tag.
     pub tags: Option<u16>,
-    /// The name of the master, if the addresses are those of sentinels.
+    /// The name of the master, if the addresses are sentinels.
     pub master: Option<String>,
-    /// How servers are reached.
+    /// The connection options of servers.
     pub access: RedisAccess,
-    /// How sentinels are reached.
+    /// The connection options of sentinels, if they differ.
     pub sentinel_access: Option<RedisAccess>,
-    /// How long one attempt to connect may take.
+    /// The timeout of one attempt to connect.
     pub connect_timeout_ms: f64,
-    /// How long a call may take.
+    /// The timeout of a call.
     pub command_timeout_ms: f64,
 }
 
-/// Where a server is: a host and a port, or the path of a unix socket.
+/// The address of a server: a host and a port, or the path of a Unix socket.
 #[napi(object)]
 pub struct RedisAddress {
     pub host: String,
@@ -44,12 +45,12 @@ pub struct RedisAddress {
     pub path: Option<String>,
 }
 
-/// What servers ask of those who come.
+/// The login, database and TLS options of a connection.
 #[napi(object)]
 pub struct RedisAccess {
     pub username: Option<String>,
     pub password: Option<String>,
-    /// Whether the user and the password are to be asked for each time.
+    /// Whether each connection requests the login from JavaScript.
     pub asks: bool,
     pub database: f64,
     pub tls: Option<RedisTls>,
@@ -65,37 +66,37 @@ pub struct RedisTls {
 }
 
 impl RedisTarget {
-    /// How many hash tags the keys share that have none of their own.
+    /// The number of hash tags shared by keys without their own tag.
     pub(crate) fn tags(&self) -> Option<NonZeroU16> {
         self.tags.and_then(NonZeroU16::new)
     }
 
-    /// Begins to connect. Throws what is wrong with the certificates.
+    /// Starts connecting. Throws if the certificates are invalid.
     pub(crate) fn open(
         self,
         logins: impl CredentialsProvider + 'static,
         runtime: &Handle,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
-    ) -> Result<Remote> {
+    ) -> Result<RedisDeployment> {
         let patience = self.patience();
         if !self.cluster {
             let route = self.route(logins)?;
-            return Ok(Remote::Server(Connection::open(route, patience, runtime, warn)));
+            return Ok(RedisDeployment::Server(Connection::open(route, patience, runtime, warn)));
         }
         let (seeds, access) = self.seeds(logins)?;
-        Ok(Remote::Cluster(Cluster::open(seeds, access, patience, runtime, warn)))
+        Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, patience, runtime, warn)))
     }
 
-    /// A reader of what is there, which connects when it is asked. Throws what is wrong with the certificates.
-    pub(crate) fn reader(self, logins: impl CredentialsProvider + 'static) -> Result<Reader> {
+    /// An inspector, which connects on its first request. Throws if the certificates are invalid.
+    pub(crate) fn inspector(self, logins: impl CredentialsProvider + 'static) -> Result<Inspector> {
         if !self.cluster {
-            return self.route(logins).map(Reader::by_route);
+            return self.route(logins).map(Inspector::by_route);
         }
         let (seeds, access) = self.seeds(logins)?;
-        Ok(Reader::of_cluster(seeds, access))
+        Ok(Inspector::of_cluster(seeds, access))
     }
 
-    /// The nodes of the cluster, and how they are reached.
+    /// The nodes of the cluster, and their connection options.
     fn seeds(
         self,
         logins: impl CredentialsProvider + 'static,
@@ -105,7 +106,7 @@ impl RedisTarget {
         Ok((self.addresses.into_iter().map(RedisAddress::address).collect(), access))
     }
 
-    /// The way to the server.
+    /// The route to the server.
     fn route(self, logins: impl CredentialsProvider + 'static) -> Result<Endpoint> {
         let timeout = Duration::from_millis(whole(self.connect_timeout_ms));
         let logins = Arc::new(logins);
@@ -124,7 +125,8 @@ impl RedisTarget {
         Ok(Endpoint::direct(address, access))
     }
 
-    /// How long a server may be away or silent. A call that began with the outage has then had its time.
+    /// The time that a server may be away or silent, which equals the timeout of a call: a call
+    /// that began with the outage has then timed out.
     fn patience(&self) -> HealthTimeouts {
         let call = Duration::from_millis(whole(self.command_timeout_ms));
         let connect = Duration::from_millis(whole(self.connect_timeout_ms));

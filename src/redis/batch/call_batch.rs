@@ -8,91 +8,101 @@ use hashbrown::HashTable;
 use crate::key::Key;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::Policies;
-use crate::redis::batch::hit_predictor::Outlook;
-use crate::redis::codec::request::{self, Asked};
-use crate::redis::key_hash::Hashes;
-use crate::redis::key_name::Names;
-use crate::redis::script_keys::Keys;
+use crate::redis::batch::hit_predictor::HitPredictor;
+use crate::redis::codec::request::{self, CallRequest};
+use crate::redis::key_hash::KeyHashBuilder;
+use crate::redis::key_name::KeyNames;
+use crate::redis::script_keys::ScriptKeys;
 use crate::time::Micros;
 
-/// The waves in which calls on keys that repeat are put are 0 to this. What is left is in the last.
-const LAST_WAVE: u8 = 3;
+/// The last pass of a deduplicated batch. It has all remaining calls.
+const LAST_PASS: u8 = 3;
 
-/// Where there are more calls by key, most of them would be in the last wave.
-const MOST_CALLS_BY_KEY: usize = 2;
+/// With more calls per key than this, most calls would be in the last pass.
+const MAX_CALLS_PER_KEY: usize = 2;
 
-/// The calls of one limiter that a script decides together, in order.
+/// The calls of one limiter that one script decides together, in order.
 #[derive(Debug, Clone, Default)]
-pub struct Batch {
-    /// By policy: the names of its keys, each once.
-    pub(crate) names: Vec<Keys>,
-    /// By subject: its keys by their hash, to find those that are there already.
+pub struct CallBatch {
+    /// For each policy: the distinct names of its keys.
+    pub(crate) names: Vec<ScriptKeys>,
+    /// For each key dimension: the hash and the number of each key in the batch.
     known: Vec<HashTable<(u64, u16)>>,
-    /// The names of the keys that keep holds: one for each call that is about holds, in order.
-    pub(crate) holds: Keys,
-    pub(crate) calls: Vec<Asked>,
-    /// For each call as many as there are subjects: the numbers of their keys, from 1; 0 for none.
+    /// The names of the keys that store holds: one for each call that reads or writes holds, in
+    /// order.
+    pub(crate) holds: ScriptKeys,
+    pub(crate) calls: Vec<CallRequest>,
+    /// For each call, one number per key dimension: the number of its key from 1, or 0 for no key.
     pub(crate) numbers: Vec<u16>,
-    /// The server's time, as far as is known, when the calls are sent.
-    pub(crate) about: Micros,
-    hashes: Hashes,
-    pub(crate) outlook: Arc<Outlook>,
+    /// The server's estimated time when it runs the script.
+    pub(crate) estimated_now: Micros,
+    hashes: KeyHashBuilder,
+    pub(crate) predictor: Arc<HitPredictor>,
 }
 
-impl Batch {
+impl CallBatch {
     /// An empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a call that takes units, by a limiter with one subject; more than 65,535 keys do not fit.
-    pub fn push(&mut self, names: &Names, key: Key<'_>, cost: u64) {
-        self.make_room(names);
-        let number = self.number_of(names, 0, key, None);
+    /// Adds a call that takes units, for a limiter with one key dimension. A batch has at most
+    /// 65,535 keys.
+    pub fn push(&mut self, names: &KeyNames, key: Key<'_>, cost: u64) {
+        self.init_dimensions(names);
+        let number = self.key_number(names, 0, key, None);
         self.numbers.push(number);
-        self.calls.push(Asked::Take(cost));
+        self.calls.push(CallRequest::Take(cost));
     }
 
-    /// Adds any call: by subject the keys that it names, and a hash tag if it has one of its own.
+    /// Adds a call of any operation. `keys` has one key per key dimension; `tag` is the call's own
+    /// hash tag.
     pub fn push_operation(
         &mut self,
-        names: &Names,
+        names: &KeyNames,
         keys: &[Option<Key<'_>>],
         tag: Option<&str>,
         operation: Operation,
     ) {
-        self.make_room(names);
-        for subject in 0..names.subjects() {
-            let key = keys.get(subject).copied().flatten();
-            let number = key.map_or(0, |key| self.number_of(names, subject, key, tag));
+        self.init_dimensions(names);
+        for dimension in 0..names.dimensions() {
+            let key = keys.get(dimension).copied().flatten();
+            let number = key.map_or(0, |key| self.key_number(names, dimension, key, tag));
             self.numbers.push(number);
         }
-        if let Some(key) = keys.first().copied().flatten().filter(|_| about_holds(&operation)) {
+        if let Some(key) = keys.first().copied().flatten().filter(|_| uses_holds(&operation)) {
             self.holds.push(|name| names.write_holds(key, tag, name));
         }
         self.calls.push(match operation {
-            Operation::Take { cost } => Asked::Take(cost),
-            other => Asked::Other(Box::new(other)),
+            Operation::Take { cost } => CallRequest::Take(cost),
+            other => CallRequest::Other(Box::new(other)),
         });
     }
 
-    fn make_room(&mut self, names: &Names) {
+    fn init_dimensions(&mut self, names: &KeyNames) {
         if self.known.is_empty() {
-            self.known.resize_with(names.subjects(), HashTable::new);
-            self.names.resize_with(names.subjects_of_policies().count(), Keys::default);
+            self.known.resize_with(names.dimensions(), HashTable::new);
+            self.names.resize_with(names.dimensions_of_policies().count(), ScriptKeys::default);
         }
     }
 
-    /// The number of a subject's key, which is added to those of all policies that count by it.
-    fn number_of(&mut self, names: &Names, subject: usize, key: Key<'_>, tag: Option<&str>) -> u16 {
-        let mut policies = names.subjects_of_policies().enumerate();
-        let mut of_subject = policies.by_ref().filter(|&(_, other)| other == subject);
-        let Some((first, _)) = of_subject.next() else { return 0 };
+    /// Returns the number of a key. Adds the key to all policies of its dimension if it is new.
+    fn key_number(
+        &mut self,
+        names: &KeyNames,
+        dimension: usize,
+        key: Key<'_>,
+        tag: Option<&str>,
+    ) -> u16 {
+        let mut policies = names.dimensions_of_policies().enumerate();
+        let mut of_dimension = policies.by_ref().filter(|&(_, other)| other == dimension);
+        let Some((first, _)) = of_dimension.next() else { return 0 };
         let own = &mut self.names[first];
         own.push(|name| names.write(first, key, tag, name));
         let added = own.len();
-        // Of what a subject's names differ in: they begin alike. No text has a byte 255.
+        // The names of one dimension differ in the key and the tag only. No UTF-8 text has a byte
+        // 255.
         let mut hasher = self.hashes.build_hasher();
         hasher.write(key.as_str().as_bytes());
         if let Some(tag) = tag {
@@ -103,24 +113,24 @@ impl Batch {
         let same = |&(other, number): &(u64, u16)| {
             other == hash && own.get(usize::from(number) - 1) == own.get(added - 1)
         };
-        if let Some(&(_, known)) = self.known[subject].find(hash, same) {
+        if let Some(&(_, known)) = self.known[dimension].find(hash, same) {
             self.names[first].drop_last();
             return known;
         }
         let number = u16::try_from(added).unwrap_or(u16::MAX);
-        self.known[subject].insert_unique(hash, (hash, number), |&(hash, _)| hash);
-        for (policy, _) in of_subject {
+        self.known[dimension].insert_unique(hash, (hash, number), |&(hash, _)| hash);
+        for (policy, _) in of_dimension {
             self.names[policy].push(|name| names.write(policy, key, tag, name));
         }
         number
     }
 
-    /// Takes the calls out, and leaves room for as many. What is learned from their answers is learned for
-    /// those that follow.
+    /// Takes all calls out and reserves space for as many new ones. Both batches share the hit
+    /// predictor.
     #[must_use]
     pub fn take(&mut self) -> Self {
         self.known.iter_mut().for_each(HashTable::clear);
-        let names = self.names.iter().map(Keys::with_room_of).collect();
+        let names = self.names.iter().map(ScriptKeys::with_capacity_of).collect();
         let calls = Vec::with_capacity(self.calls.len());
         let numbers = Vec::with_capacity(self.numbers.len());
         Self {
@@ -128,27 +138,28 @@ impl Batch {
             holds: std::mem::take(&mut self.holds),
             calls: std::mem::replace(&mut self.calls, calls),
             numbers: std::mem::replace(&mut self.numbers, numbers),
-            outlook: Arc::clone(&self.outlook),
+            predictor: Arc::clone(&self.predictor),
             ..Self::default()
         }
     }
 
-    /// The names of a subject's keys under the first policy that counts by it.
-    pub(crate) fn keys_of(&self, policies: &Policies, subject: usize) -> Option<&Keys> {
+    /// The names of a dimension's keys under the first policy of that dimension.
+    pub(crate) fn keys_of(&self, policies: &Policies, dimension: usize) -> Option<&ScriptKeys> {
         let mut policies = policies.named().iter().zip(&self.names);
-        policies.find(|(named, _)| named.subject == subject).map(|(_, keys)| keys)
+        policies.find(|(named, _)| named.subject == dimension).map(|(_, keys)| keys)
     }
 
-    /// Says around which time the calls will be decided, for policies that take more than arithmetic;
-    /// by Redis's clock it is decided all the same.
-    pub fn set_time(&mut self, about: Micros) {
-        self.about = about;
+    /// Sets the estimated time at which the server decides the calls, in epoch microseconds.
+    /// Calendar policies need it. Redis's own clock still decides.
+    pub fn set_time(&mut self, estimated_now: Micros) {
+        self.estimated_now = estimated_now;
     }
 
-    /// Says whether most calls should be admitted in windows that are open already: no decision depends on it,
-    /// but the script's way to it does. Otherwise it is learned from the answers of a [`Round`](super::Round).
-    pub fn expect(&self, is_good: bool) {
-        self.outlook.set(is_good);
+    /// Sets whether the script should expect that windows are open and admit most calls. This
+    /// selects a code path of the script and changes no decision. Without it, a
+    /// [`Flush`](crate::redis::Flush) learns the expectation from replies.
+    pub fn set_optimistic(&self, expects_hits: bool) {
+        self.predictor.set(expects_hits);
     }
 
     /// The number of calls.
@@ -165,103 +176,105 @@ impl Batch {
 
     /// The keys that the script declares.
     #[must_use]
-    pub fn keys(&self) -> Keys {
-        let mut keys = Keys::default();
+    pub fn keys(&self) -> ScriptKeys {
+        let mut keys = ScriptKeys::default();
         self.add_keys_to(&mut keys);
         keys
     }
 
-    pub(crate) fn add_keys_to(&self, keys: &mut Keys) {
+    pub(crate) fn add_keys_to(&self, keys: &mut ScriptKeys) {
         self.names.iter().for_each(|own| keys.extend(own));
         keys.extend(&self.holds);
     }
 
-    /// The calls, each with the numbers of its keys.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (&Asked, &[u16])> {
-        let subjects = self.numbers.len() / self.calls.len().max(1);
-        self.calls.iter().zip(self.numbers.chunks_exact(subjects.max(1)))
+    /// The calls, each with its key numbers.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (&CallRequest, &[u16])> {
+        let dimensions = self.numbers.len() / self.calls.len().max(1);
+        self.calls.iter().zip(self.numbers.chunks_exact(dimensions.max(1)))
     }
 
-    /// By call: whether it takes units, and does nothing else.
+    /// For each call: whether it is a plain take.
     pub(crate) fn takes(&self) -> impl Iterator<Item = bool> {
-        self.calls.iter().map(|asked| matches!(asked, Asked::Take(_)))
+        self.calls.iter().map(|call| matches!(call, CallRequest::Take(_)))
     }
 
-    /// How often the script tells what became of a call under a policy.
-    pub(crate) fn outcomes(&self, policies: &Policies) -> usize {
-        let named = |numbers: &[u16]| {
+    /// The number of outcomes in the script's reply: one per call and policy.
+    pub(crate) fn outcome_count(&self, policies: &Policies) -> usize {
+        let of_call = |numbers: &[u16]| {
             policies.named().iter().filter(|named| numbers[named.subject] > 0).count()
         };
-        self.calls().map(|(_, numbers)| named(numbers)).sum()
+        self.calls().map(|(_, numbers)| of_call(numbers)).sum()
     }
 
-    /// Appends what the script is asked: a group of calls under the policies.
+    /// Appends the script's argument: these calls under the policies.
     pub fn write(&self, policies: &Policies, request: &mut Vec<u8>) {
-        let keys_of = |subject| {
-            let own = self.keys_of(policies, subject);
-            u16::try_from(own.map_or(0, Keys::len)).unwrap_or(u16::MAX)
+        let keys_of = |dimension| {
+            let own = self.keys_of(policies, dimension);
+            u16::try_from(own.map_or(0, ScriptKeys::len)).unwrap_or(u16::MAX)
         };
         let one_each = self.names.iter().all(|keys| keys.len() == self.calls.len());
-        let expected = self.outlook.is_good();
+        let optimistic = self.predictor.expects_hits();
+        let now = self.estimated_now;
         let push_takes =
-            |request| request::push_takes(request, policies, self.about, &self.calls, expected);
+            |request| request::push_takes(request, policies, now, &self.calls, optimistic);
         if one_each && push_takes(&mut *request).is_some() {
             return;
         }
-        let plain = one_each && self.calls.iter().all(Asked::takes_one);
+        let plain = one_each && self.calls.iter().all(CallRequest::takes_one);
         let listed = if plain { 0 } else { u16::try_from(self.calls.len()).unwrap_or(u16::MAX) };
         let holds = u16::try_from(self.holds.len()).unwrap_or(u16::MAX);
-        request::push_general(request, policies, self.about, keys_of, (listed, holds));
+        request::push_general(request, policies, now, keys_of, (listed, holds));
         if !plain {
             let mut hold = 0;
-            for (asked, numbers) in self.calls() {
-                let has_hold = has_hold(asked, numbers);
+            for (call, numbers) in self.calls() {
+                let has_hold = has_hold(call, numbers);
                 hold += u16::from(has_hold);
                 let hold = if has_hold { hold } else { 0 };
-                request::push_call(request, policies, numbers, hold, asked);
+                request::push_call(request, policies, numbers, hold, call);
             }
         }
     }
 
-    /// By call: how many calls on its key go before it, up to [`LAST_WAVE`], if some keys repeat and there is
-    /// a quick way for keys that do not. Nothing if that would gain nothing.
-    pub(crate) fn waves(&self, policies: &Policies) -> Option<Vec<u8>> {
-        let (calls, keys) = (self.calls.len(), self.names.first().map_or(0, Keys::len));
-        let repeats = policies.subjects() == 1 && keys < calls && calls <= MOST_CALLS_BY_KEY * keys;
-        let takes = || self.calls.iter().all(Asked::takes_units);
-        if !repeats || !request::has_quick_way(policies) || !takes() {
+    /// For each call: its pass, which is the number of earlier calls on its key, at most
+    /// [`LAST_PASS`]. `None` if no key repeats, if the policies have no fast path, or if passes
+    /// would not pay off.
+    pub(crate) fn passes(&self, policies: &Policies) -> Option<Vec<u8>> {
+        let (calls, keys) = (self.calls.len(), self.names.first().map_or(0, ScriptKeys::len));
+        let repeats = policies.subjects() == 1 && keys < calls && calls <= MAX_CALLS_PER_KEY * keys;
+        let takes = || self.calls.iter().all(CallRequest::takes_units);
+        if !repeats || !request::has_fast_path(policies) || !takes() {
             return None;
         }
         let mut before = vec![0; keys];
-        let wave = |&number: &u16| {
+        let pass = |&number: &u16| {
             let before = before.get_mut(usize::from(number).checked_sub(1)?)?;
-            let wave = *before;
-            *before = LAST_WAVE.min(wave + 1);
-            Some(wave)
+            let pass = *before;
+            *before = LAST_PASS.min(pass + 1);
+            Some(pass)
         };
-        self.numbers.iter().map(wave).collect()
+        self.numbers.iter().map(pass).collect()
     }
 
-    /// Learns from the answers how the next calls should be decided.
-    pub(crate) fn learn(&self, otherwise: usize) {
-        self.outlook.learn(self.calls.len(), otherwise);
+    /// Updates the hit predictor with the number of misses among these calls.
+    pub(crate) fn learn(&self, misses: usize) {
+        self.predictor.learn(self.calls.len(), misses);
     }
 }
 
-/// Whether one of the keys that keep holds is a call's own.
-pub(crate) fn has_hold(asked: &Asked, numbers: &[u16]) -> bool {
-    numbers[0] > 0 && matches!(asked, Asked::Other(operation) if about_holds(operation))
+/// Whether a call has a hold key of its own in [`CallBatch::holds`].
+pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
+    numbers[0] > 0 && matches!(call, CallRequest::Other(operation) if uses_holds(operation))
 }
 
-/// Whether a call adds or takes holds.
-fn about_holds(operation: &Operation) -> bool {
+/// Whether an operation adds or removes holds.
+fn uses_holds(operation: &Operation) -> bool {
     use Operation::{Reserve, Reset, Settle};
     matches!(operation, Reserve { .. } | Settle { .. } | Reset)
 }
 
-/// How many groups the calls of waves are in.
-pub(crate) fn groups_of(waves: &[u8]) -> usize {
-    waves.iter().max().map_or(0, |&last| usize::from(last) + 1)
+/// The number of passes that calls are spread over.
+pub(crate) fn pass_count(passes: &[u8]) -> usize {
+    passes.iter().max().map_or(0, |&last| usize::from(last) + 1)
 }
 
 #[cfg(test)]
@@ -275,16 +288,16 @@ mod tests {
         Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap()).into()
     }
 
-    fn batch(calls: &[(&str, u64)]) -> Batch {
-        let names = Names::new("api", &gcra());
-        let mut batch = Batch::new();
+    fn batch(calls: &[(&str, u64)]) -> CallBatch {
+        let names = KeyNames::new("api", &gcra());
+        let mut batch = CallBatch::new();
         for (key, cost) in calls {
             batch.push(&names, Key::new(key).unwrap(), *cost);
         }
         batch
     }
 
-    fn written(batch: &Batch) -> Vec<u8> {
+    fn written(batch: &CallBatch) -> Vec<u8> {
         let mut request = Vec::new();
         batch.write(&gcra(), &mut request);
         request
@@ -300,20 +313,20 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_keys_are_all_found_again() {
-        let names = Names::new("api", &gcra());
-        let mut batch = Batch::new();
-        for round in 0..3 {
+    fn a_thousand_keys_keep_their_numbers() {
+        let names = KeyNames::new("api", &gcra());
+        let mut batch = CallBatch::new();
+        for pass in 0..3 {
             for number in 0..1_000 {
                 batch.push(&names, Key::new(&format!("key {number}")).unwrap(), 1);
             }
-            assert_eq!((batch.keys().len(), batch.len()), (1_000, 1_000 * (round + 1)));
+            assert_eq!((batch.keys().len(), batch.len()), (1_000, 1_000 * (pass + 1)));
         }
     }
 
     #[test]
-    fn what_is_taken_out_is_forgotten() {
-        let names = Names::new("api", &gcra());
+    fn take_empties_the_batch() {
+        let names = KeyNames::new("api", &gcra());
         let mut batch = batch(&[("a", 1), ("b", 1)]);
         let taken = batch.take();
         assert_eq!((taken.len(), batch.len(), batch.is_empty()), (2, 0, true));
@@ -332,22 +345,22 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_has_a_name_for_each_key_of_its_subject() {
+    fn each_policy_has_a_name_for_each_key_of_its_dimension() {
         let named = |name: &str, subject| {
             let policy = Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap());
             NamedPolicy { name: name.into(), policy, subject }
         };
         let policies =
             Policies::several(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
-        let names = Names::new("api", &policies);
-        let mut batch = Batch::new();
+        let names = KeyNames::new("api", &policies);
+        let mut batch = CallBatch::new();
         let [a, b, c] = ["a", "b", "c"].map(|key| Some(Key::new(key).unwrap()));
         batch.push_operation(&names, &[a, b], None, Operation::Take { cost: 1 });
         batch.push_operation(&names, &[a, c], None, Operation::Take { cost: 1 });
         batch.push_operation(&names, &[None, c], None, Operation::Unblock);
         assert_eq!(batch.numbers, [1, 1, 1, 2, 0, 2]);
         let batch = batch.take();
-        assert_eq!(batch.outcomes(&policies), 3 + 3 + 1);
+        assert_eq!(batch.outcome_count(&policies), 3 + 3 + 1);
         let keys = batch.keys();
         let keys: Vec<_> = keys.iter().map(|name| std::str::from_utf8(name).unwrap()).collect();
         let expected =
@@ -356,9 +369,9 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_holds_follow_on_the_others_for_calls_that_are_about_holds() {
-        let names = Names::new("api", &gcra());
-        let mut batch = Batch::new();
+    fn hold_keys_follow_the_other_keys() {
+        let names = KeyNames::new("api", &gcra());
+        let mut batch = CallBatch::new();
         let [a, b] = ["a", "b"].map(|key| [Some(Key::new(key).unwrap())]);
         let reserve = Operation::Reserve { cost: 2, hold: [7; 16], lasting: 5 };
         batch.push_operation(&names, &a, None, Operation::Penalize { units: 2 });
@@ -372,8 +385,9 @@ mod tests {
         let holds = ["api:~holds:{b}", "api:~holds:{a}"];
         assert_eq!(keys[2..], holds);
         let request = written(&batch);
-        // A number of keys; of each call its code and its key; of a reservation its hold, cost and length.
+        // The number of hold keys; the code and key of each call; a reservation's hold, cost and
+        // length.
         assert_eq!(request.len(), plain + 2 + 3 * 3 + 3 * 2 + 16 + 8 + 8);
-        assert_eq!(request[request.len() - 2..], [0, 2], "the last is about the second key");
+        assert_eq!(request[request.len() - 2..], [0, 2], "the last call uses the second hold key");
     }
 }

@@ -1,41 +1,43 @@
-//! Calls on keys that repeat, put apart.
+//! Splits calls on repeated keys into passes of distinct keys.
 //!
-//! The script has quick ways for one call on each of some keys, as long as no key is there twice. So the first calls on
-//! all keys are a group, the second calls on those that have some another, and so on. Calls on one key stay in order;
-//! those on different keys know nothing of each other.
+//! The script's fast paths need distinct keys. The first pass has the first call on each key, the
+//! second pass the second call on each key, and so on. Calls on one key stay in order; calls on
+//! different keys are independent.
 
 use std::sync::Arc;
 
-use crate::redis::batch::call_batch::groups_of;
-use crate::redis::batch::flush::{Group, Round};
-use crate::redis::batch::subset::Picker;
+use crate::redis::batch::call_batch::pass_count;
+use crate::redis::batch::flush::{Flush, FlushEntry};
+use crate::redis::batch::subset::SubsetBuilder;
 
-impl Round {
-    /// Puts calls on keys that repeat in groups of their own. A round is not split any more then.
+impl Flush {
+    /// Splits batches with repeated keys into one entry per pass. The result cannot be partitioned
+    /// by slot any more.
     #[must_use]
-    pub fn in_waves(self) -> Self {
-        // A peek leaves nothing to the next.
-        let waves_of = |group: &Group| group.batch.waves(&group.policies).filter(|_| !self.peeks);
-        let waves: Vec<_> = self.groups.iter().map(waves_of).collect();
-        if waves.iter().all(Option::is_none) {
+    pub fn deduplicate(self) -> Self {
+        // A peek changes no state, so repeated keys cost it nothing.
+        let passes_of =
+            |entry: &FlushEntry| entry.batch.passes(&entry.policies).filter(|_| !self.peeks);
+        let passes: Vec<_> = self.entries.iter().map(passes_of).collect();
+        if passes.iter().all(Option::is_none) {
             return self;
         }
-        let mut round = Self::default();
-        for (Group { policies, batch, .. }, waves) in self.groups.into_iter().zip(waves) {
-            let Some(waves) = waves else {
-                round.push(policies, batch);
+        let mut flush = Self::default();
+        for (FlushEntry { policies, batch, .. }, passes) in self.entries.into_iter().zip(passes) {
+            let Some(passes) = passes else {
+                flush.push(policies, batch);
                 continue;
             };
-            let first = round.groups.len();
-            let mut picker = Picker::new(&batch, &policies);
-            for wave in 0..groups_of(&waves) {
-                let mut calls = (0..waves.len()).collect::<Vec<_>>();
-                calls.retain(|&call| usize::from(waves[call]) == wave);
-                round.push(Arc::clone(&policies), picker.pick(&calls));
+            let first = flush.entries.len();
+            let mut subsets = SubsetBuilder::new(&batch, &policies);
+            for pass in 0..pass_count(&passes) {
+                let mut calls = (0..passes.len()).collect::<Vec<_>>();
+                calls.retain(|&call| usize::from(passes[call]) == pass);
+                flush.push(Arc::clone(&policies), subsets.build(&calls));
             }
-            round.groups[first].waves = waves;
+            flush.entries[first].passes = passes;
         }
-        round
+        flush
     }
 }
 
@@ -47,8 +49,8 @@ mod tests {
     use crate::key::Key;
     use crate::policy::Policy;
     use crate::policy::policy_set::Policies;
-    use crate::redis::batch::call_batch::Batch;
-    use crate::redis::{Answer, Names, Value};
+    use crate::redis::batch::call_batch::CallBatch;
+    use crate::redis::{KeyNames, ReplyValue, ScriptResult};
 
     fn window() -> Policies {
         Policy::FixedWindow(FixedWindow::new(9, 1_000).unwrap()).into()
@@ -58,63 +60,68 @@ mod tests {
         Policy::CalendarWindow(CalendarWindow::new(9, Every::Month, "UTC").unwrap()).into()
     }
 
-    /// A call of one unit on each of these keys, in waves.
-    fn round(policies: &Policies, keys: &str) -> Round {
-        let names = Names::new("api", policies);
-        let mut batch = Batch::new();
+    /// A call of one unit on each of these keys, split into passes.
+    fn flush(policies: &Policies, keys: &str) -> Flush {
+        let names = KeyNames::new("api", policies);
+        let mut batch = CallBatch::new();
         for key in keys.chars() {
             batch.push(&names, Key::new(&key.to_string()).unwrap(), 1);
         }
-        let mut round = Round::default();
-        round.push(Arc::new(policies.clone()), batch);
-        round.in_waves()
+        let mut flush = Flush::default();
+        flush.push(Arc::new(policies.clone()), batch);
+        flush.deduplicate()
     }
 
-    /// The keys of the groups.
-    fn groups(round: &Round) -> Vec<String> {
+    /// The keys of each entry.
+    fn entries(flush: &Flush) -> Vec<String> {
         let of_name = |name: &[u8]| char::from(name[name.len() - 2]);
-        round.groups.iter().map(|group| group.batch.keys().iter().map(of_name).collect()).collect()
+        flush.entries.iter().map(|entry| entry.batch.keys().iter().map(of_name).collect()).collect()
     }
 
-    /// An answer: of each call the units used in a window that is open.
-    fn told(used: &[u32], outcomes: &[u8]) -> Answer {
+    /// A reply: the units used in an open window, by call.
+    fn reply(used: &[u32], outcomes: &[u8]) -> ScriptResult {
         let states = used.iter().flat_map(|&used| [2.0, f64::from(used)].map(f64::to_be_bytes));
         let states = states.flatten().collect();
-        let outcomes = Value::Bytes(outcomes.to_vec());
-        Ok(vec![Value::Number(900), Value::Bytes(states), outcomes, Value::Bytes(vec![])])
+        let outcomes = ReplyValue::Bytes(outcomes.to_vec());
+        Ok(vec![
+            ReplyValue::Number(900),
+            ReplyValue::Bytes(states),
+            outcomes,
+            ReplyValue::Bytes(vec![]),
+        ])
     }
 
-    fn remaining(round: &Round, answers: &[Answer]) -> Vec<u64> {
+    fn remaining(flush: &Flush, answers: &[ScriptResult]) -> Vec<u64> {
         let mut all = Vec::new();
-        round.settle(answers, |one| all.push(one.unwrap().response.decision.remaining));
+        flush.complete(answers, |one| all.push(one.unwrap().response.decision.remaining));
         all
     }
 
     #[test]
-    fn the_calls_on_a_key_are_apart_and_come_back_in_the_order_of_all() {
-        let round = round(&window(), "abacadb");
-        assert_eq!(groups(&round), ["abcd", "ab", "a"]);
-        assert_eq!(round.jobs().len(), 1, "one script decides them");
-        let answers = [told(&[1, 2, 3, 4, 5, 6, 7], &[])];
-        // By call: a b a c a d b.
-        assert_eq!(remaining(&round, &answers), [8, 7, 4, 6, 2, 5, 3]);
+    fn calls_on_one_key_are_in_different_passes_and_complete_in_call_order() {
+        let flush = flush(&window(), "abacadb");
+        assert_eq!(entries(&flush), ["abcd", "ab", "a"]);
+        assert_eq!(flush.script_calls().len(), 1, "one script decides them");
+        let answers = [reply(&[1, 2, 3, 4, 5, 6, 7], &[])];
+        // For each call: a b a c a d b.
+        assert_eq!(remaining(&flush, &answers), [8, 7, 4, 6, 2, 5, 3]);
     }
 
     #[test]
-    fn many_calls_on_a_key_are_left_together() {
-        assert_eq!(groups(&round(&window(), "abcdefaaaaaa")), ["abcdef", "a", "a", "a"]);
-        assert_eq!(groups(&round(&window(), "abaaaa")), ["ab"], "most of them repeat");
-        assert_eq!(groups(&round(&window(), "abc")), ["abc"]);
+    fn many_calls_on_a_key_stay_together() {
+        assert_eq!(entries(&flush(&window(), "abcdefaaaaaa")), ["abcdef", "a", "a", "a"]);
+        assert_eq!(entries(&flush(&window(), "abaaaa")), ["ab"], "most of them repeat");
+        assert_eq!(entries(&flush(&window(), "abc")), ["abc"]);
     }
 
     #[test]
-    fn what_is_stale_is_asked_again_in_waves_and_settles_in_its_place() {
-        let mut round = round(&monthly(), "aab");
-        let mut answers = vec![told(&[0, 0, 0], &[5, 5, 5])];
-        assert_eq!(round.again(&answers), Some(900));
-        assert_eq!(round.jobs().len(), 1);
-        answers.push(told(&[1, 2, 3], &[]));
-        assert_eq!(round.again(&answers), None);
-        assert_eq!(remaining(&round, &answers), [8, 6, 7]);
+    fn stale_passes_are_retried_and_complete_in_call_order() {
+        let mut flush = flush(&monthly(), "aab");
+        let mut answers = vec![reply(&[0, 0, 0], &[5, 5, 5])];
+        assert_eq!(flush.retry_stale(&answers), Some(900));
+        assert_eq!(flush.script_calls().len(), 1);
+        answers.push(reply(&[1, 2, 3], &[]));
+        assert_eq!(flush.retry_stale(&answers), None);
+        assert_eq!(remaining(&flush, &answers), [8, 6, 7]);
     }
 }

@@ -5,264 +5,274 @@ use std::sync::Arc;
 
 use crate::policy::execute::Execution;
 use crate::policy::policy_set::Policies;
-use crate::redis::batch::call_batch::{Batch, groups_of};
-use crate::redis::batch::hit_predictor::Outlook;
-use crate::redis::batch::policy_registry::Noting;
-use crate::redis::batch::script_call::{Answer, Failure, Job};
-use crate::redis::codec::reply::{CallError, Reply};
-use crate::redis::codec::wire;
+use crate::redis::batch::call_batch::{CallBatch, pass_count};
+use crate::redis::batch::hit_predictor::HitPredictor;
+use crate::redis::batch::policy_registry::PolicyRegistration;
+use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
+use crate::redis::codec::codec;
+use crate::redis::codec::reply::{CallError, ReplyReader};
 use crate::time::Micros;
 
-/// A script tells of so many outcomes at most: Lua cannot unpack more than 8,000 values.
-const MOST_OUTCOMES: usize = 1_000;
+/// The maximum number of outcomes in one script call: Lua cannot unpack more than 8,000 values.
+const MAX_OUTCOMES: usize = 1_000;
 
-/// What is stale is asked again so many times; then Redis's clock does not keep still for long enough.
-const MOST_RESENT: u32 = 2;
+/// Stale calls are retried this often. If they are stale again, Redis's clock keeps jumping.
+const MAX_RETRIES: u32 = 2;
 
-/// Batches in the order in which they are to be answered.
+/// Batches, in the order in which their calls complete.
 #[derive(Debug, Default)]
-pub struct Round {
-    pub(crate) groups: Vec<Group>,
-    /// By job: its outcomes so far.
-    pub(crate) jobs: Vec<usize>,
-    /// The first of the jobs that were made last, and how often jobs had been made before.
-    latest: usize,
-    resent: u32,
+pub struct Flush {
+    pub(crate) entries: Vec<FlushEntry>,
+    /// For each script call: its outcomes so far.
+    pub(crate) script_calls: Vec<usize>,
+    /// The first script call of the current attempt.
+    first_current: usize,
+    retries: u32,
     pub(crate) peeks: bool,
-    /// What is to be noted, where that is all that is asked.
-    pub(crate) noting: Option<Noting>,
+    /// Set if this flush only registers policies.
+    pub(crate) registration: Option<PolicyRegistration>,
 }
 
-/// One limiter's calls.
+/// The batch of one limiter in a flush.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct FlushEntry {
     pub(crate) policies: Arc<Policies>,
-    pub(crate) batch: Batch,
-    job: usize,
-    /// Earlier jobs that it was in, and to which it was stale.
+    pub(crate) batch: CallBatch,
+    script_call: usize,
+    /// The earlier script calls that reported this batch as stale.
     stale_in: Vec<usize>,
-    /// By call, in the order in which they were made: in which of the groups from this one on it is. Nothing if they are
-    /// all in this one.
-    pub(crate) waves: Vec<u8>,
+    /// For each call, in call order: its pass. Pass 0 is this entry, pass 1 the next entry, and so
+    /// on. Empty if this entry has all calls.
+    pub(crate) passes: Vec<u8>,
 }
 
-/// Why a call has no decision.
+/// The reason why a call has no decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unanswered {
-    /// The whole job has no answer.
-    Job(Failure),
-    /// The script had none for this call.
+pub enum CallFailure {
+    /// The whole script call failed.
+    Script(ScriptFailure),
+    /// The script ran, but reported an error for this call.
     Call(CallError),
 }
 
-impl fmt::Display for Unanswered {
+impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Job(failure) => failure.fmt(f),
+            Self::Script(failure) => failure.fmt(f),
             Self::Call(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Unanswered {}
+impl std::error::Error for CallFailure {}
 
-impl Round {
-    /// A round without calls, that has the text of a prefix's policies noted, for so many milliseconds: its one
-    /// answer are all texts that are.
+impl Flush {
+    /// A flush without calls that registers the text of a prefix's policies in Redis for
+    /// `lasting_ms` milliseconds. Its one result is the list of all registered texts.
     #[must_use]
-    pub fn noting(prefix: &str, text: &str, lasting_ms: u64) -> Self {
-        let noting = Some(Noting::new(prefix, text, lasting_ms));
-        let mut round = Self::default();
-        (round.noting, round.jobs) = (noting, vec![0]);
-        round
+    pub fn registering(prefix: &str, text: &str, lasting_ms: u64) -> Self {
+        let registration = Some(PolicyRegistration::new(prefix, text, lasting_ms));
+        let mut flush = Self::default();
+        (flush.registration, flush.script_calls) = (registration, vec![0]);
+        flush
     }
 
-    /// A round whose calls tell what would become of them, and change nothing.
+    /// A flush whose calls report what they would do and change nothing.
     #[must_use]
     pub fn peeking() -> Self {
         Self { peeks: true, ..Self::default() }
     }
 
-    /// Adds a limiter's calls.
-    pub fn push(&mut self, policies: Arc<Policies>, batch: Batch) {
-        let job = self.place(batch.outcomes(&policies));
-        self.groups.push(Group { policies, batch, job, stale_in: Vec::new(), waves: Vec::new() });
+    /// Adds the batch of a limiter.
+    pub fn push(&mut self, policies: Arc<Policies>, batch: CallBatch) {
+        let script_call = self.assign(batch.outcome_count(&policies));
+        let (stale_in, passes) = (Vec::new(), Vec::new());
+        self.entries.push(FlushEntry { policies, batch, script_call, stale_in, passes });
     }
 
-    /// Whether a limiter's calls fit into the latest job, or there is none.
-    pub(crate) fn has_room_for(&self, policies: &Policies, batch: &Batch) -> bool {
-        let others = self.jobs[self.latest..].last();
-        others.is_none_or(|others| others + batch.outcomes(policies) <= MOST_OUTCOMES)
+    /// Whether a batch fits into the latest script call. True if there is no script call yet.
+    pub(crate) fn fits(&self, policies: &Policies, batch: &CallBatch) -> bool {
+        let others = self.script_calls[self.first_current..].last();
+        others.is_none_or(|others| others + batch.outcome_count(policies) <= MAX_OUTCOMES)
     }
 
-    /// Adds the calls of another round behind its own.
+    /// Appends the calls of another flush.
     pub(crate) fn extend(&mut self, other: Self) {
-        for Group { policies, batch, .. } in other.groups {
+        for FlushEntry { policies, batch, .. } in other.entries {
             self.push(policies, batch);
         }
     }
 
-    /// Whether it peeks; and the limiters' calls.
-    pub(crate) fn into_groups(self) -> (bool, Vec<Group>) {
-        (self.peeks, self.groups)
+    /// Returns whether this flush peeks, and its entries.
+    pub(crate) fn into_entries(self) -> (bool, Vec<FlushEntry>) {
+        (self.peeks, self.entries)
     }
 
-    /// How many jobs have been made in all, those to be asked again among them.
+    /// The number of script calls of all attempts, including those still to be sent.
     #[cfg(feature = "redis")]
-    pub(crate) fn jobs_in_all(&self) -> usize {
-        self.jobs.len()
+    pub(crate) fn script_call_count(&self) -> usize {
+        self.script_calls.len()
     }
 
-    /// Finds room in the latest job, or in a new one.
-    fn place(&mut self, outcomes: usize) -> usize {
-        let fits = self.jobs[self.latest..]
+    /// Assigns outcomes to the latest script call, or to a new one if they do not fit.
+    fn assign(&mut self, outcomes: usize) -> usize {
+        let fits = self.script_calls[self.first_current..]
             .last()
-            .is_some_and(|others| others + outcomes <= MOST_OUTCOMES);
+            .is_some_and(|others| others + outcomes <= MAX_OUTCOMES);
         if !fits {
-            self.jobs.push(0);
+            self.script_calls.push(0);
         }
-        let job = self.jobs.len() - 1;
-        self.jobs[job] += outcomes;
-        job
+        let script_call = self.script_calls.len() - 1;
+        self.script_calls[script_call] += outcomes;
+        script_call
     }
 
-    /// Says around which time by the server's clock the calls will be decided: see
-    /// [`Batch::set_time`].
-    pub fn set_time(&mut self, about: Micros) {
-        self.groups.iter_mut().for_each(|group| group.batch.set_time(about));
+    /// Sets the estimated time at which the server decides the calls: see [`CallBatch::set_time`].
+    pub fn set_time(&mut self, estimated_now: Micros) {
+        self.entries.iter_mut().for_each(|entry| entry.batch.set_time(estimated_now));
     }
 
-    /// Whether the time matters to any of the calls before they are decided.
+    /// Whether any request depends on the estimated time.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        let is_timed = |group: &Group| {
-            group.policies.named().iter().any(|named| wire(&named.policy).is_timed())
+        let is_timed = |entry: &FlushEntry| {
+            entry.policies.named().iter().any(|named| codec(&named.policy).depends_on_time())
         };
-        self.groups.iter().any(is_timed)
+        self.entries.iter().any(is_timed)
     }
 
-    /// The jobs that decide all calls; or, after [`again`](Self::again), those that were stale.
+    /// The script calls of the current attempt: for all calls, or, after
+    /// [`retry_stale`](Self::retry_stale), for the stale ones.
     #[must_use]
-    pub fn jobs(&self) -> Vec<Job> {
-        if let Some(noting) = &self.noting {
-            return vec![noting.job()];
+    pub fn script_calls(&self) -> Vec<ScriptCall> {
+        if let Some(registration) = &self.registration {
+            return vec![registration.script_call()];
         }
-        let mut jobs: Vec<Job> = self.jobs[self.latest..].iter().map(|_| Job::deciding()).collect();
-        for Group { policies, batch, job, .. } in &self.groups {
-            let Some(index) = job.checked_sub(self.latest) else { continue };
-            let Job { keys, arguments, .. } = &mut jobs[index];
+        let current = &self.script_calls[self.first_current..];
+        let mut script_calls: Vec<ScriptCall> =
+            current.iter().map(|_| ScriptCall::deciding()).collect();
+        for FlushEntry { policies, batch, script_call, .. } in &self.entries {
+            let Some(index) = script_call.checked_sub(self.first_current) else { continue };
+            let ScriptCall { keys, arguments, .. } = &mut script_calls[index];
             batch.add_keys_to(keys);
             batch.write(policies, &mut arguments[0]);
         }
         if self.peeks {
-            jobs.iter_mut().for_each(|job| job.arguments.push(b"peek".to_vec()));
+            script_calls.iter_mut().for_each(|call| call.arguments.push(b"peek".to_vec()));
         }
-        jobs
+        script_calls
     }
 
-    /// Prepares to ask again what was stale, and tells the server's time; `None` if nothing is to be
-    /// asked again. `answers` are those to all jobs so far; those to the jobs that follow are to be put
-    /// behind them.
+    /// Prepares a retry of the stale batches. Returns the server's time, or `None` if there is
+    /// nothing to retry. `results` has the results of all script calls so far; append the results
+    /// of the retry to it.
     ///
-    /// The calls of one limiter are stale all together, so that their order remains.
-    pub fn again(&mut self, answers: &[Answer]) -> Option<Micros> {
-        if self.resent == MOST_RESENT || !self.is_timed() {
+    /// All calls of a batch are stale together, so a retry keeps their order.
+    pub fn retry_stale(&mut self, results: &[ScriptResult]) -> Option<Micros> {
+        if self.retries == MAX_RETRIES || !self.is_timed() {
             return None;
         }
-        let (first, mut server_time) = (self.latest, None);
-        let mut read = vec![0; self.jobs.len()];
-        let mut groups = std::mem::take(&mut self.groups);
-        for group in &mut groups {
-            let before = read[group.job];
-            let outcomes = group.batch.outcomes(&group.policies);
-            read[group.job] += outcomes;
-            let Some(Ok(values)) = answers.get(group.job).filter(|_| group.job >= first) else {
-                continue;
-            };
-            let reply = Reply::new(values);
-            if !group.batch.is_empty() && reply.is_stale(before) {
+        let (first, mut server_time) = (self.first_current, None);
+        let mut read = vec![0; self.script_calls.len()];
+        let mut entries = std::mem::take(&mut self.entries);
+        for entry in &mut entries {
+            let before = read[entry.script_call];
+            let outcomes = entry.batch.outcome_count(&entry.policies);
+            read[entry.script_call] += outcomes;
+            let result = results.get(entry.script_call).filter(|_| entry.script_call >= first);
+            let Some(Ok(values)) = result else { continue };
+            let reply = ReplyReader::new(values);
+            if !entry.batch.is_empty() && reply.is_stale(before) {
                 if server_time.is_none() {
-                    self.latest = self.jobs.len();
+                    self.first_current = self.script_calls.len();
                 }
                 server_time = Some(reply.now());
-                group.stale_in.push(group.job);
-                group.batch.set_time(reply.now());
-                group.job = self.place(outcomes);
+                entry.stale_in.push(entry.script_call);
+                entry.batch.set_time(reply.now());
+                entry.script_call = self.assign(outcomes);
             }
         }
-        self.groups = groups;
-        self.resent += u32::from(server_time.is_some());
+        self.entries = entries;
+        self.retries += u32::from(server_time.is_some());
         server_time
     }
 
     /// The number of calls.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.groups.iter().map(|group| group.batch.len()).sum()
+        self.entries.iter().map(|entry| entry.batch.len()).sum()
     }
 
-    /// By call, in order: whether it takes units, and does nothing else.
+    /// For each call, in order: whether it is a plain take.
     pub fn takes(&self) -> impl Iterator<Item = bool> {
-        self.groups.iter().flat_map(|group| group.batch.takes())
+        self.entries.iter().flat_map(|entry| entry.batch.takes())
     }
 
     /// Whether there are no calls.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+        self.entries.is_empty()
     }
 
-    /// Hands out what became of each call, in order; `answers` are those to all jobs.
-    pub fn settle(&self, answers: &[Answer], mut each: impl FnMut(Result<Execution, Unanswered>)) {
-        let mut replies: Vec<_> =
-            answers.iter().map(|answer| answer.as_ref().map(|values| Reply::new(values))).collect();
-        let mut groups = self.groups.iter();
-        while let Some(group) = groups.next() {
-            if group.waves.is_empty() {
-                group.settle(&mut replies, &mut each);
+    /// Calls `each` with the result of each call, in call order. `results` has the results of the
+    /// script calls of all attempts.
+    pub fn complete(
+        &self,
+        results: &[ScriptResult],
+        mut each: impl FnMut(Result<Execution, CallFailure>),
+    ) {
+        let mut replies: Vec<_> = results
+            .iter()
+            .map(|result| result.as_ref().map(|values| ReplyReader::new(values)))
+            .collect();
+        let mut entries = self.entries.iter();
+        while let Some(entry) = entries.next() {
+            if entry.passes.is_empty() {
+                entry.complete(&mut replies, &mut each);
                 continue;
             }
-            let mut waves = Vec::new();
-            let others = groups.by_ref().take(groups_of(&group.waves) - 1);
-            for wave in std::iter::once(group).chain(others) {
-                let mut told = Vec::with_capacity(wave.batch.len());
-                wave.settle(&mut replies, &mut |one| told.push(one));
-                waves.push(told.into_iter());
+            let mut passes = Vec::new();
+            let others = entries.by_ref().take(pass_count(&entry.passes) - 1);
+            for pass in std::iter::once(entry).chain(others) {
+                let mut completed = Vec::with_capacity(pass.batch.len());
+                pass.complete(&mut replies, &mut |one| completed.push(one));
+                passes.push(completed.into_iter());
             }
-            for &wave in &group.waves {
-                waves[usize::from(wave)].next().into_iter().for_each(&mut each);
+            for &pass in &entry.passes {
+                passes[usize::from(pass)].next().into_iter().for_each(&mut each);
             }
         }
     }
 }
 
-impl Group {
-    /// Hands out what became of its calls, in order.
-    fn settle(
+impl FlushEntry {
+    /// Calls `each` with the result of each call, in call order.
+    fn complete(
         &self,
-        replies: &mut [Result<Reply<'_>, &Failure>],
-        each: &mut impl FnMut(Result<Execution, Unanswered>),
+        replies: &mut [Result<ReplyReader<'_>, &ScriptFailure>],
+        each: &mut impl FnMut(Result<Execution, CallFailure>),
     ) {
-        let Self { policies, batch, job, stale_in, .. } = self;
+        let Self { policies, batch, script_call, stale_in, .. } = self;
+        // Skip the stale outcomes of earlier attempts.
         for stale in stale_in {
             if let Ok(reply) = &mut replies[*stale] {
-                batch.executed(policies, reply).for_each(drop);
+                batch.executions(policies, reply).for_each(drop);
             }
         }
-        match &mut replies[*job] {
+        match &mut replies[*script_call] {
             Ok(reply) => {
-                let mut otherwise = 0;
-                for one in batch.executed(policies, reply) {
-                    let is_met =
-                        one.as_ref().is_ok_and(|one| Outlook::is_met_by(policies, &one.response));
-                    otherwise += usize::from(!is_met);
-                    each(one.map_err(Unanswered::Call));
+                let mut misses = 0;
+                for one in batch.executions(policies, reply) {
+                    let is_hit =
+                        one.as_ref().is_ok_and(|one| HitPredictor::is_hit(policies, &one.response));
+                    misses += usize::from(!is_hit);
+                    each(one.map_err(CallFailure::Call));
                 }
-                batch.learn(otherwise);
+                batch.learn(misses);
             }
             Err(failure) => {
                 for _ in 0..batch.len() {
-                    each(Err(Unanswered::Job(failure.clone())));
+                    each(Err(CallFailure::Script(failure.clone())));
                 }
             }
         }
@@ -276,7 +286,7 @@ mod tests {
     use crate::calendar::Every;
     use crate::key::Key;
     use crate::policy::Policy;
-    use crate::redis::{Names, Value, slot_of};
+    use crate::redis::{KeyNames, ReplyValue, slot_of};
 
     fn window() -> Policies {
         Policy::FixedWindow(FixedWindow::new(7, 1_000).unwrap()).into()
@@ -286,141 +296,155 @@ mod tests {
         Policy::Gcra(Gcra::new(7, 1_000, 7).unwrap()).into()
     }
 
-    fn round(groups: &[(Policies, usize)]) -> Round {
-        let mut round = Round::default();
-        for (number, (policy, calls)) in groups.iter().enumerate() {
-            let names = Names::new(&format!("limiter-{number}"), policy);
-            let mut batch = Batch::new();
+    fn flush(entries: &[(Policies, usize)]) -> Flush {
+        let mut flush = Flush::default();
+        for (number, (policy, calls)) in entries.iter().enumerate() {
+            let names = KeyNames::new(&format!("limiter-{number}"), policy);
+            let mut batch = CallBatch::new();
             for call in 0..*calls {
                 batch.push(&names, Key::new(&call.to_string()).unwrap(), 1);
             }
-            round.push(Arc::new(policy.clone()), batch);
+            flush.push(Arc::new(policy.clone()), batch);
         }
-        round
+        flush
     }
 
-    fn keys_of(round: &Round) -> Vec<usize> {
-        round.jobs().iter().map(|job| job.keys.len()).collect()
-    }
-
-    #[test]
-    fn calls_of_all_limiters_go_in_one_job() {
-        let round = round(&[(gcra(), 2), (window(), 3), (gcra(), 4)]);
-        assert_eq!((keys_of(&round), round.len()), (vec![9], 9));
-        assert!(round.jobs().iter().all(|job| job.arguments.len() == 1));
+    fn keys_of(flush: &Flush) -> Vec<usize> {
+        flush.script_calls().iter().map(|script_call| script_call.keys.len()).collect()
     }
 
     #[test]
-    fn a_job_has_no_more_calls_than_lua_can_take() {
-        assert_eq!(keys_of(&round(&[(gcra(), 600), (gcra(), 400)])), [1_000]);
-        assert_eq!(keys_of(&round(&[(gcra(), 600), (gcra(), 401), (gcra(), 500)])), [600, 901]);
+    fn one_script_call_has_the_calls_of_all_limiters() {
+        let flush = flush(&[(gcra(), 2), (window(), 3), (gcra(), 4)]);
+        assert_eq!((keys_of(&flush), flush.len()), (vec![9], 9));
+        assert!(flush.script_calls().iter().all(|script_call| script_call.arguments.len() == 1));
     }
 
-    fn told(now: i64, states: &[f64], outcomes: &[u8]) -> Answer {
+    #[test]
+    fn a_script_call_has_at_most_as_many_calls_as_lua_can_unpack() {
+        assert_eq!(keys_of(&flush(&[(gcra(), 600), (gcra(), 400)])), [1_000]);
+        assert_eq!(keys_of(&flush(&[(gcra(), 600), (gcra(), 401), (gcra(), 500)])), [600, 901]);
+    }
+
+    fn reply(now: i64, states: &[f64], outcomes: &[u8]) -> ScriptResult {
         let states = states.iter().flat_map(|number| number.to_be_bytes()).collect();
-        let outcomes = Value::Bytes(outcomes.to_vec());
-        Ok(vec![Value::Number(now), Value::Bytes(states), outcomes, Value::Bytes(vec![])])
+        let outcomes = ReplyValue::Bytes(outcomes.to_vec());
+        Ok(vec![
+            ReplyValue::Number(now),
+            ReplyValue::Bytes(states),
+            outcomes,
+            ReplyValue::Bytes(vec![]),
+        ])
     }
 
     fn daily() -> Policies {
         Policy::CalendarWindow(CalendarWindow::new(7, Every::Day, "UTC").unwrap()).into()
     }
 
-    fn settled(round: &Round, answers: &[Answer]) -> Vec<Result<u64, Unanswered>> {
+    fn completed(flush: &Flush, results: &[ScriptResult]) -> Vec<Result<u64, CallFailure>> {
         let mut remaining = Vec::new();
-        round.settle(answers, |told| {
-            remaining.push(told.map(|one| one.response.decision.remaining));
+        flush.complete(results, |result| {
+            remaining.push(result.map(|one| one.response.decision.remaining));
         });
         remaining
     }
 
     #[test]
-    fn what_is_stale_is_asked_again_alone_and_settles_in_its_place() {
-        let mut round = round(&[(daily(), 2), (window(), 1), (gcra(), 1), (daily(), 1)]);
-        assert!(round.is_timed());
-        let first = told(900, &[0., 0., 0., 0., 1., 5., 900., 0., 0., 0.], &[5, 5, 0, 0, 5]);
-        let mut answers = vec![first];
-        assert_eq!(round.again(&answers), Some(900));
-        assert_eq!(keys_of(&round), [3]);
-        answers.push(told(901, &[1., 1., 1., 2., 1., 3.], &[]));
-        assert_eq!(round.again(&answers), None);
-        assert_eq!(settled(&round, &answers), [Ok(6), Ok(5), Ok(2), Ok(7), Ok(4)]);
+    fn only_stale_batches_are_retried_and_complete_in_call_order() {
+        let mut flush = flush(&[(daily(), 2), (window(), 1), (gcra(), 1), (daily(), 1)]);
+        assert!(flush.is_timed());
+        let first = reply(900, &[0., 0., 0., 0., 1., 5., 900., 0., 0., 0.], &[5, 5, 0, 0, 5]);
+        let mut results = vec![first];
+        assert_eq!(flush.retry_stale(&results), Some(900));
+        assert_eq!(keys_of(&flush), [3]);
+        results.push(reply(901, &[1., 1., 1., 2., 1., 3.], &[]));
+        assert_eq!(flush.retry_stale(&results), None);
+        assert_eq!(completed(&flush, &results), [Ok(6), Ok(5), Ok(2), Ok(7), Ok(4)]);
     }
 
-    /// The script adds flags to the outcome of a key with other numbers, an override or a block.
+    /// The script adds flags to an outcome for other parameters, an override or a block.
     #[test]
-    fn what_is_stale_is_asked_again_whatever_else_is_known_of_the_key() {
-        for known in [8, 16, 32, 8 + 16 + 32] {
-            let mut round = round(&[(daily(), 1)]);
-            let answers = [told(900, &[0., 0.], &[5 + known])];
-            assert_eq!(round.again(&answers), Some(900), "{known}");
+    fn stale_outcomes_with_other_flags_are_retried() {
+        for flags in [8, 16, 32, 8 + 16 + 32] {
+            let mut flush = flush(&[(daily(), 1)]);
+            let results = [reply(900, &[0., 0.], &[5 + flags])];
+            assert_eq!(flush.retry_stale(&results), Some(900), "{flags}");
         }
     }
 
     #[test]
-    fn what_is_stale_three_times_fails_uncharged() {
-        let mut round = round(&[(daily(), 1), (window(), 1)]);
-        let mut answers = vec![told(900, &[0., 0., 1., 5.], &[5, 0])];
+    fn a_batch_that_is_stale_three_times_fails_uncharged() {
+        let mut flush = flush(&[(daily(), 1), (window(), 1)]);
+        let mut results = vec![reply(900, &[0., 0., 1., 5.], &[5, 0])];
         for now in [900_u64, 950] {
-            assert_eq!(round.again(&answers), Some(now));
-            assert_eq!(keys_of(&round), [1]);
-            answers.push(told(now.cast_signed() + 50, &[0., 0.], &[5]));
+            assert_eq!(flush.retry_stale(&results), Some(now));
+            assert_eq!(keys_of(&flush), [1]);
+            results.push(reply(now.cast_signed() + 50, &[0., 0.], &[5]));
         }
-        assert_eq!(round.again(&answers), None);
-        assert_eq!(settled(&round, &answers), [Err(Unanswered::Call(CallError::Stale)), Ok(2)]);
+        assert_eq!(flush.retry_stale(&results), None);
+        assert_eq!(completed(&flush, &results), [Err(CallFailure::Call(CallError::Stale)), Ok(2)]);
     }
 
     #[test]
-    fn a_job_that_fails_when_it_is_asked_again_says_why() {
-        let mut round = round(&[(daily(), 1), (window(), 1)]);
-        let mut answers = vec![told(900, &[0., 0., 1., 5.], &[5, 0])];
-        assert_eq!(round.again(&answers), Some(900));
-        answers.push(Err(Failure::TimedOut));
-        assert_eq!(round.again(&answers), None);
-        let late = Err(Unanswered::Job(Failure::TimedOut));
-        assert_eq!(settled(&round, &answers), [late, Ok(2)]);
+    fn a_retry_that_fails_reports_the_failure() {
+        let mut flush = flush(&[(daily(), 1), (window(), 1)]);
+        let mut results = vec![reply(900, &[0., 0., 1., 5.], &[5, 0])];
+        assert_eq!(flush.retry_stale(&results), Some(900));
+        results.push(Err(ScriptFailure::TimedOut));
+        assert_eq!(flush.retry_stale(&results), None);
+        let late = Err(CallFailure::Script(ScriptFailure::TimedOut));
+        assert_eq!(completed(&flush, &results), [late, Ok(2)]);
     }
 
     #[test]
-    fn answers_come_in_the_order_of_the_calls_and_a_job_fails_alone() {
-        let round = round(&[(gcra(), MOST_OUTCOMES), (window(), 2), (gcra(), 1)]);
-        let mut remaining =
-            settled(&round, &[Err(Failure::TimedOut), told(900, &[1., 5., 1., 6., 900., 0.], &[])]);
-        let last = remaining.split_off(MOST_OUTCOMES);
-        assert!(remaining.iter().all(|told| *told == Err(Unanswered::Job(Failure::TimedOut))));
+    fn results_come_in_call_order_and_a_script_call_fails_alone() {
+        let flush = flush(&[(gcra(), MAX_OUTCOMES), (window(), 2), (gcra(), 1)]);
+        let mut remaining = completed(
+            &flush,
+            &[Err(ScriptFailure::TimedOut), reply(900, &[1., 5., 1., 6., 900., 0.], &[])],
+        );
+        let last = remaining.split_off(MAX_OUTCOMES);
+        assert!(
+            remaining
+                .iter()
+                .all(|result| *result == Err(CallFailure::Script(ScriptFailure::TimedOut)))
+        );
         assert_eq!(last, [Ok(2), Ok(1), Ok(7)]);
     }
 
     #[test]
-    fn what_limiters_were_answered_shapes_what_they_ask_next() {
-        let names = Names::new("api", &window());
-        let mut noted = Batch::new();
+    fn replies_train_the_hit_predictor() {
+        let names = KeyNames::new("api", &window());
+        let mut pending = CallBatch::new();
         let mut forms = Vec::new();
         for count in [1., 2., 1., 3.] {
-            let mut round = Round::default();
-            noted.push(&names, Key::new("a").unwrap(), 1);
-            round.push(Arc::new(window()), noted.take());
-            forms.push(round.jobs()[0].arguments[0][0]);
-            round.settle(&[told(900, &[1., count], &[])], |told| assert!(told.is_ok()));
+            let mut flush = Flush::default();
+            pending.push(&names, Key::new("a").unwrap(), 1);
+            flush.push(Arc::new(window()), pending.take());
+            forms.push(flush.script_calls()[0].arguments[0][0]);
+            flush.complete(&[reply(900, &[1., count], &[])], |result| assert!(result.is_ok()));
         }
-        // A window that has just been opened was not to be expected.
+        // A newly opened window is a miss.
         assert_eq!(forms, [2, 2, 8, 2]);
     }
 
     #[test]
-    fn a_round_that_notes_goes_to_the_slot_of_its_key_and_is_settled_by_one_answer() {
-        let split = Round::noting("api", "default: gcra", 5).by_slot();
-        let [part] = &split.parts[..] else { panic!("{split:?}") };
-        assert_eq!((part.slot, part.calls.len()), (slot_of(b"api:~policies"), 0));
-        assert!(split.crossing.is_none());
-        let mut round = Round::noting("api", "default: gcra", 5).in_waves();
-        let jobs = round.jobs();
-        assert_eq!(jobs[0].keys.iter().collect::<Vec<_>>(), [b"api:~policies"]);
+    fn a_registration_goes_to_the_slot_of_its_key_and_is_one_script_call() {
+        let slots = Flush::registering("api", "default: gcra", 5).by_slot();
+        let [partition] = &slots.partitions[..] else { panic!("{slots:?}") };
+        assert_eq!((partition.slot, partition.calls.len()), (slot_of(b"api:~policies"), 0));
+        assert!(slots.cross_slot.is_none());
+        let mut flush = Flush::registering("api", "default: gcra", 5).deduplicate();
+        let script_calls = flush.script_calls();
+        assert_eq!(script_calls[0].keys.iter().collect::<Vec<_>>(), [b"api:~policies"]);
         assert_eq!(
-            (jobs.len(), &jobs[0].arguments[..]),
+            (script_calls.len(), &script_calls[0].arguments[..]),
             (1, &[b"default: gcra".to_vec(), b"5".to_vec()][..])
         );
-        assert!(jobs[0].script.is_rare());
-        assert_eq!(round.again(&[Ok(vec![Value::Bytes(b"default: gcra".to_vec())])]), None);
+        assert!(script_calls[0].script.is_rare());
+        assert_eq!(
+            flush.retry_stale(&[Ok(vec![ReplyValue::Bytes(b"default: gcra".to_vec())])]),
+            None
+        );
     }
 }

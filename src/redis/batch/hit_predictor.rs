@@ -1,4 +1,5 @@
-//! What is expected of a limiter's next calls.
+//! Predicts whether a limiter's next calls are hits, which the optimistic script path decides
+//! faster.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,37 +9,38 @@ use crate::policy::multi_policy::Response;
 use crate::policy::policy_set::Policies;
 use crate::redis::codec::COUNTS;
 
-/// Whether most of a limiter's calls should be admitted in windows that are open already: so it was with
-/// those that were answered last. The script decides the same either way, but not as fast.
+/// Predicts hits if most of the calls completed last were hits. A hit is a call that is admitted by
+/// windows that were already open. The optimistic path makes the same decisions, but only hits are
+/// faster on it.
 #[derive(Debug, Default)]
-pub(crate) struct Outlook(AtomicBool);
+pub(crate) struct HitPredictor(AtomicBool);
 
-/// One call in so many may be otherwise: it costs about four times what each of the others saves.
-const OTHERWISE: usize = 8;
+/// At most one call in 8 may be a miss: a miss costs about four times what each hit saves.
+const CALLS_PER_MISS: usize = 8;
 
-impl Outlook {
-    /// Whether it is to be expected.
-    pub(crate) fn is_good(&self) -> bool {
+impl HitPredictor {
+    /// Whether the next calls should be hits.
+    pub(crate) fn expects_hits(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Learns that of so many calls so many were otherwise.
-    pub(crate) fn learn(&self, calls: usize, otherwise: usize) {
-        self.set(otherwise * OTHERWISE <= calls);
+    /// Learns that `misses` of `calls` calls were misses.
+    pub(crate) fn learn(&self, calls: usize, misses: usize) {
+        self.set(misses * CALLS_PER_MISS <= calls);
     }
 
-    pub(crate) fn set(&self, is_good: bool) {
-        self.0.store(is_good, Ordering::Relaxed);
+    pub(crate) fn set(&self, expects_hits: bool) {
+        self.0.store(expects_hits, Ordering::Relaxed);
     }
 
-    /// Whether a call of one unit was decided as expected: admitted, and by windows that had been opened before and are
-    /// packed still.
-    pub(crate) fn is_met_by(policies: &Policies, told: &Response) -> bool {
-        let Decision { status, limit, remaining, .. } = told.decision;
+    /// Whether a call of one unit was a hit: admitted by windows that were open before and are
+    /// still stored packed.
+    pub(crate) fn is_hit(policies: &Policies, response: &Response) -> bool {
+        let Decision { status, limit, remaining, .. } = response.decision;
         let was_open =
             |remaining: u64, limit: u64| (2..COUNTS).contains(&limit.saturating_sub(remaining));
         matches!(status, Status::Allowed | Status::AllowedLast)
-            && match &told.limits {
+            && match &response.limits {
                 Some(several) if policies.alone().is_none() => {
                     let mut limits = several.limits.iter().zip(policies.named());
                     limits.all(|(one, named)| {
@@ -58,58 +60,58 @@ mod tests {
     use crate::policy::multi_policy::PolicyOutcome;
     use crate::policy::policy_set::NamedPolicy;
 
-    fn is_met_by(status: Status, remaining: u64) -> bool {
-        is_met_by_limit(5, status, remaining)
+    fn is_hit(status: Status, remaining: u64) -> bool {
+        is_hit_at(5, status, remaining)
     }
 
-    fn is_met_by_limit(limit: u64, status: Status, remaining: u64) -> bool {
+    fn is_hit_at(limit: u64, status: Status, remaining: u64) -> bool {
         let window = Policies::one(Policy::FixedWindow(FixedWindow::new(limit, 1_000).unwrap()));
         let decision =
             Decision { status, limit, remaining, retry_after_ms: 0, reset_after_ms: 9, at: 7 };
-        Outlook::is_met_by(&window, &decision.into())
+        HitPredictor::is_hit(&window, &decision.into())
     }
 
     #[test]
-    fn units_in_open_windows_are_as_expected() {
-        assert!(is_met_by(Status::Allowed, 3));
-        assert!(is_met_by(Status::AllowedLast, 0));
-        assert!(!is_met_by(Status::Allowed, 4), "the window has just been opened");
-        assert!(!is_met_by_limit(8_192, Status::AllowedLast, 0), "it is not packed any more");
-        assert!(is_met_by_limit(8_192, Status::Allowed, 1));
-        assert!(!is_met_by(Status::Refused, 0));
+    fn admissions_by_open_windows_are_hits() {
+        assert!(is_hit(Status::Allowed, 3));
+        assert!(is_hit(Status::AllowedLast, 0));
+        assert!(!is_hit(Status::Allowed, 4), "the window has just been opened");
+        assert!(!is_hit_at(8_192, Status::AllowedLast, 0), "the window is not packed any more");
+        assert!(is_hit_at(8_192, Status::Allowed, 1));
+        assert!(!is_hit(Status::Refused, 0));
     }
 
     #[test]
-    fn nothing_is_expected_before_there_is_an_answer_or_if_an_eighth_was_otherwise() {
-        let outlook = Outlook::default();
-        assert!(!outlook.is_good());
-        for (calls, otherwise, is_good) in
+    fn hits_are_predicted_after_replies_with_at_most_an_eighth_of_misses() {
+        let predictor = HitPredictor::default();
+        assert!(!predictor.expects_hits());
+        for (calls, misses, expects_hits) in
             [(1, 0, true), (8, 1, true), (8, 2, false), (1, 1, false)]
         {
-            outlook.learn(calls, otherwise);
-            assert_eq!(outlook.is_good(), is_good);
+            predictor.learn(calls, misses);
+            assert_eq!(predictor.expects_hits(), expects_hits);
         }
     }
 
     #[test]
-    fn among_several_policies_only_windows_need_to_have_been_opened() {
+    fn under_several_policies_only_windows_decide_what_is_a_hit() {
         let gcra = Policy::Gcra(Gcra::new(5, 1_000, 5).unwrap());
         let window = Policy::FixedWindow(FixedWindow::new(5, 1_000).unwrap());
         let named =
             |(name, policy): (&str, Policy)| NamedPolicy { name: name.into(), policy, subject: 0 };
         let policies = [("a", gcra), ("b", window)].map(named);
         let policies = Policies::several(policies.to_vec()).unwrap();
-        let told = |remaining: [u64; 2]| {
-            let votes = remaining.map(|remaining| PolicyOutcome {
+        let response = |remaining: [u64; 2]| {
+            let outcomes = remaining.map(|remaining| PolicyOutcome {
                 outcome: Outcome::Admitted,
                 blocked_until: 0,
                 changes_at: None,
                 statuses: vec![LimitStatus { limit: 5, remaining, retry_at: 0, reset_at: 0 }]
                     .into(),
             });
-            Response::of_policies(true, &votes, 7, 1)
+            Response::of_policies(true, &outcomes, 7, 1)
         };
-        assert!(Outlook::is_met_by(&policies, &told([4, 3])));
-        assert!(!Outlook::is_met_by(&policies, &told([3, 4])));
+        assert!(HitPredictor::is_hit(&policies, &response([4, 3])));
+        assert!(!HitPredictor::is_hit(&policies, &response([3, 4])));
     }
 }

@@ -1,4 +1,4 @@
-//! Batches of calls: how they are collected, sent together and decoded.
+//! Batches of calls: collected, sent together and decoded.
 
 pub(crate) mod call_batch;
 pub(crate) mod deduplicate;

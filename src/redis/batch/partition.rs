@@ -1,111 +1,114 @@
-//! Splitting a round, so that the keys of each part share a slot.
+//! Partitions a flush by cluster slot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::policy::policy_set::Policies;
-use crate::redis::batch::call_batch::Batch;
-use crate::redis::batch::flush::{Group, Round};
-use crate::redis::batch::subset::Picker;
+use crate::redis::batch::call_batch::CallBatch;
+use crate::redis::batch::flush::{Flush, FlushEntry};
+use crate::redis::batch::subset::SubsetBuilder;
 use crate::redis::slot::slot_of;
 
-/// Some of a round's calls, in their order.
+/// A subset of a flush's calls, in call order.
 #[derive(Debug)]
-pub struct Part {
+pub struct FlushPartition {
     /// The slot of all their keys.
     pub slot: u16,
-    /// The calls: one job decides them.
-    pub round: Round,
-    /// Which calls of the round they are, counted from 0.
+    /// The calls. They fit into one script call.
+    pub flush: Flush,
+    /// The indexes of these calls in the original flush, from 0.
     pub calls: Vec<u32>,
 }
 
-/// A round, split by slot.
+/// A flush, partitioned by slot.
 #[derive(Debug, Default)]
-pub struct Split {
-    /// Parts that can be decided. Those of one slot are in the order of their calls.
-    pub parts: Vec<Part>,
-    /// The calls whose keys do not share a slot, if there are any: nobody can decide them.
-    pub crossing: Option<Part>,
+pub struct SlotPartitions {
+    /// The partitions. Those of one slot are in call order.
+    pub partitions: Vec<FlushPartition>,
+    /// The calls whose keys do not share a slot. No node can decide them.
+    pub cross_slot: Option<FlushPartition>,
 }
 
-/// The slot of calls whose keys do not share one.
-const CROSSING: u16 = u16::MAX;
+/// The slot value of calls whose keys do not share a slot.
+const NO_COMMON_SLOT: u16 = u16::MAX;
 
-impl Round {
-    /// Splits a round that has not been sent by the slots of its keys.
+impl Flush {
+    /// Partitions an unsent flush by the slots of its keys.
     #[must_use]
-    pub fn by_slot(self) -> Split {
-        if let Some(noting) = &self.noting {
-            let slot = slot_of(noting.name());
-            return Split {
-                parts: vec![Part { slot, round: self, calls: Vec::new() }],
-                crossing: None,
+    pub fn by_slot(self) -> SlotPartitions {
+        if let Some(registration) = &self.registration {
+            let slot = slot_of(registration.name());
+            return SlotPartitions {
+                partitions: vec![FlushPartition { slot, flush: self, calls: Vec::new() }],
+                cross_slot: None,
             };
         }
-        let parts = self.split(slots);
-        let (mut crossing, parts): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|part| part.slot == CROSSING);
-        // They need not fit into one job.
-        let crossing = crossing.drain(..).reduce(|mut all, more| {
-            all.round.extend(more.round);
+        let partitions = self.partition(slots);
+        let (mut cross_slot, partitions): (Vec<_>, Vec<_>) =
+            partitions.into_iter().partition(|partition| partition.slot == NO_COMMON_SLOT);
+        // These calls may exceed one script call. They are merged anyway, because none is sent.
+        let cross_slot = cross_slot.drain(..).reduce(|mut all, more| {
+            all.flush.extend(more.flush);
             all.calls.extend(more.calls);
             all
         });
-        Split { parts, crossing }
+        SlotPartitions { partitions, cross_slot }
     }
 
-    /// Splits a round that has not been sent into its calls, of which all keys are in this slot.
+    /// Splits an unsent flush, all keys of which are in `slot`, into its single calls.
     #[must_use]
-    pub fn by_call(self, slot: u16) -> Vec<Part> {
+    pub fn by_call(self, slot: u16) -> Vec<FlushPartition> {
         let mut all = 0_u16..;
-        let mut parts = self.split(|batch, _| all.by_ref().take(batch.len()).collect());
-        parts.iter_mut().for_each(|part| part.slot = slot);
-        parts
+        let mut partitions = self.partition(|batch, _| all.by_ref().take(batch.len()).collect());
+        partitions.iter_mut().for_each(|partition| partition.slot = slot);
+        partitions
     }
 
-    /// Puts calls together for which `places` says the same.
-    fn split(self, mut places: impl FnMut(&Batch, &Policies) -> Vec<u16>) -> Vec<Part> {
-        let (peeks, groups) = self.into_groups();
-        let mut parts: Vec<Part> = Vec::new();
+    /// Groups calls with the same id. `ids` returns the id of each call of a batch.
+    fn partition(
+        self,
+        mut ids: impl FnMut(&CallBatch, &Policies) -> Vec<u16>,
+    ) -> Vec<FlushPartition> {
+        let (peeks, entries) = self.into_entries();
+        let mut partitions: Vec<FlushPartition> = Vec::new();
         let mut latest: HashMap<u16, usize> = HashMap::new();
         let mut before = 0;
-        for Group { policies, batch, .. } in groups {
+        for FlushEntry { policies, batch, .. } in entries {
             let calls = batch.len();
-            // By place, in the order in which they come first: its calls.
+            // The calls of each id, in the order of first appearance.
             let (mut own, mut found) = (Vec::<(u16, Vec<usize>)>::new(), HashMap::new());
-            for (call, place) in places(&batch, &policies).into_iter().enumerate() {
-                let index = *found.entry(place).or_insert(own.len());
+            for (call, id) in ids(&batch, &policies).into_iter().enumerate() {
+                let index = *found.entry(id).or_insert(own.len());
                 match own.get_mut(index) {
                     Some((_, calls)) => calls.push(call),
-                    None => own.push((place, vec![call])),
+                    None => own.push((id, vec![call])),
                 }
             }
-            let mut batches: Vec<Option<Batch>> = match own.len() {
-                // The whole batch, as it is.
+            let mut batches: Vec<Option<CallBatch>> = match own.len() {
+                // The batch stays whole.
                 1 => vec![Some(batch)],
                 _ => {
-                    let mut picker = Picker::new(&batch, &policies);
-                    own.iter().map(|(_, calls)| Some(picker.pick(calls))).collect()
+                    let mut subsets = SubsetBuilder::new(&batch, &policies);
+                    own.iter().map(|(_, calls)| Some(subsets.build(calls))).collect()
                 }
             };
-            for ((place, calls), batch) in own.into_iter().zip(&mut batches) {
+            for ((id, calls), batch) in own.into_iter().zip(&mut batches) {
                 let Some(batch) = batch.take() else { continue };
-                let known = latest.get(&place).copied();
-                let fits = |index: &usize| parts[*index].round.has_room_for(&policies, &batch);
-                let index = known.filter(fits).unwrap_or(parts.len());
-                if index == parts.len() {
-                    let round = if peeks { Round::peeking() } else { Round::default() };
-                    parts.push(Part { slot: place, round, calls: Vec::new() });
-                    latest.insert(place, index);
+                let known = latest.get(&id).copied();
+                let fits = |index: &usize| partitions[*index].flush.fits(&policies, &batch);
+                let index = known.filter(fits).unwrap_or(partitions.len());
+                if index == partitions.len() {
+                    let flush = if peeks { Flush::peeking() } else { Flush::default() };
+                    partitions.push(FlushPartition { slot: id, flush, calls: Vec::new() });
+                    latest.insert(id, index);
                 }
-                let part = &mut parts[index];
-                part.round.push(Arc::clone(&policies), batch);
-                part.calls.extend(calls.iter().map(|call| number(before + call)));
+                let partition = &mut partitions[index];
+                partition.flush.push(Arc::clone(&policies), batch);
+                partition.calls.extend(calls.iter().map(|call| number(before + call)));
             }
             before += calls;
         }
-        parts
+        partitions
     }
 }
 
@@ -113,22 +116,22 @@ fn number(call: usize) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
 }
 
-/// By call: the slot of its keys.
-fn slots(batch: &Batch, policies: &Policies) -> Vec<u16> {
-    // The keys of one subject have the same hash tag under all policies.
-    let of_subject = |subject| -> Vec<u16> {
+/// For each call: the slot of its keys, or [`NO_COMMON_SLOT`].
+fn slots(batch: &CallBatch, policies: &Policies) -> Vec<u16> {
+    // The keys of one dimension have the same hash tag under all policies.
+    let of_dimension = |dimension| -> Vec<u16> {
         batch
-            .keys_of(policies, subject)
+            .keys_of(policies, dimension)
             .map(|keys| keys.iter().map(slot_of).collect())
             .unwrap_or_default()
     };
-    let by_subject: Vec<_> = (0..policies.subjects()).map(of_subject).collect();
+    let by_dimension: Vec<_> = (0..policies.subjects()).map(of_dimension).collect();
     let of_call = |numbers: &[u16]| {
-        let named = numbers.iter().zip(&by_subject).filter(|(number, _)| **number > 0);
-        let mut slots = named.map(|(number, slots)| slots[usize::from(*number) - 1]);
-        // A call without a key is at home everywhere.
+        let keys = numbers.iter().zip(&by_dimension).filter(|(number, _)| **number > 0);
+        let mut slots = keys.map(|(number, slots)| slots[usize::from(*number) - 1]);
+        // A call without keys can run on any slot.
         let first = slots.next().unwrap_or(0);
-        if slots.all(|slot| slot == first) { first } else { CROSSING }
+        if slots.all(|slot| slot == first) { first } else { NO_COMMON_SLOT }
     };
     batch.calls().map(|(_, numbers)| of_call(numbers)).collect()
 }

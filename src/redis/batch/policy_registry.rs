@@ -1,27 +1,29 @@
-//! Which policies decide the calls on a prefix, as far as limiters have noted it in Redis: those that share a prefix
-//! share its keys, and are to have the same policies. `lua/policies.lua` is the other end.
+//! The registry of policies in Redis: one key per prefix stores the texts of the policies that
+//! limiters use on it. Limiters with the same prefix share its keys and must use the same policies.
+//! `lua/policies.lua` is the script.
 
-use crate::redis::batch::script_call::Job;
+use crate::redis::batch::script_call::ScriptCall;
 use crate::redis::script::Script;
-use crate::redis::script_keys::Keys;
+use crate::redis::script_keys::ScriptKeys;
 
-/// The name of the key that has the texts of a prefix's policies. No policy's name can begin so.
+/// The name of the key that stores the policy texts of a prefix. No policy's name can begin with
+/// `~`.
 #[must_use]
-pub fn noted_name(prefix: &str) -> String {
+pub fn policy_registry_key(prefix: &str) -> String {
     format!("{prefix}:~policies")
 }
 
-/// Has a text noted, and asks for all that are.
+/// Registers a policy text and asks for all registered texts.
 #[derive(Debug, Clone)]
-pub(crate) struct Noting {
-    keys: Keys,
+pub(crate) struct PolicyRegistration {
+    keys: ScriptKeys,
     arguments: [Vec<u8>; 2],
 }
 
-impl Noting {
+impl PolicyRegistration {
     pub(crate) fn new(prefix: &str, text: &str, lasting_ms: u64) -> Self {
-        let mut keys = Keys::default();
-        keys.push(|name| name.extend_from_slice(noted_name(prefix).as_bytes()));
+        let mut keys = ScriptKeys::default();
+        keys.push(|name| name.extend_from_slice(policy_registry_key(prefix).as_bytes()));
         Self { keys, arguments: [text.into(), lasting_ms.to_string().into()] }
     }
 
@@ -30,8 +32,12 @@ impl Noting {
         self.keys.get(0)
     }
 
-    pub(crate) fn job(&self) -> Job {
+    pub(crate) fn script_call(&self) -> ScriptCall {
         let Self { keys, arguments } = self;
-        Job { script: Script::policy_registry(), keys: keys.clone(), arguments: arguments.to_vec() }
+        ScriptCall {
+            script: Script::policy_registry(),
+            keys: keys.clone(),
+            arguments: arguments.to_vec(),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What a batch's callers are told, out of a script's reply.
+//! Decodes the responses to a batch's calls from a script's reply.
 
 use crate::algorithm::{Algorithm as _, BOOKING_LENGTH, Booking, Outcome, Preview, RateState};
 use crate::policy::decision::{self, Decision};
@@ -7,183 +7,200 @@ use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Bookings, Operation};
 use crate::policy::policy_set::Policies;
 use crate::policy::{Policy, State};
-use crate::redis::batch::call_batch::Batch;
-use crate::redis::codec::Left;
-use crate::redis::codec::reply::{CallError, Entry, Reply};
-use crate::redis::codec::request::Asked;
+use crate::redis::batch::call_batch::CallBatch;
+use crate::redis::codec::ReplyState;
+use crate::redis::codec::reply::{CallError, PolicyReply, ReplyReader};
+use crate::redis::codec::request::CallRequest;
 use crate::time::Micros;
 
-impl Batch {
-    /// Reads the decisions on the calls out of a reply, from where it stands.
+impl CallBatch {
+    /// Decodes the decisions on the calls, from the reader's position on.
     pub fn decisions<'a>(
         &'a self,
         policies: &'a Policies,
-        reply: &'a mut Reply<'_>,
+        reply: &'a mut ReplyReader<'_>,
     ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
-        self.executed(policies, reply).map(|one| one.map(|one| one.response.decision))
+        self.executions(policies, reply).map(|one| one.map(|one| one.response.decision))
     }
 
-    /// [`decisions`](Self::decisions), how each limit stands where limits have names, and the units that
-    /// operations are about.
-    pub fn executed<'a>(
+    /// Decodes the [`decisions`](Self::decisions) with the status of each named limit and the units
+    /// that operations moved.
+    pub fn executions<'a>(
         &'a self,
         policies: &'a Policies,
-        reply: &'a mut Reply<'_>,
+        reply: &'a mut ReplyReader<'_>,
     ) -> impl Iterator<Item = Result<Execution, CallError>> + 'a {
         let alone = policies.alone();
-        self.calls().map(move |(asked, numbers)| match (asked, alone) {
-            (Asked::Take(cost), Some(policy)) => taken(policies, policy, reply, *cost),
-            (Asked::Take(cost), None) => several(policies, numbers, reply, *cost),
-            (Asked::Other(operation), _) => executed(policies, numbers, reply, operation),
+        self.calls().map(move |(call, numbers)| match (call, alone) {
+            (CallRequest::Take(cost), Some(policy)) => {
+                decode_single_take(policies, policy, reply, *cost)
+            }
+            (CallRequest::Take(cost), None) => decode_take(policies, numbers, reply, *cost),
+            (CallRequest::Other(operation), _) => {
+                decode_operation(policies, numbers, reply, operation)
+            }
         })
     }
 }
 
-/// A call that takes units from one key, by far the most frequent.
-fn taken(
+/// Decodes a take under a single policy, by far the most frequent call.
+fn decode_single_take(
     policies: &Policies,
     policy: &Policy,
-    reply: &mut Reply<'_>,
+    reply: &mut ReplyReader<'_>,
     cost: u64,
 ) -> Result<Execution, CallError> {
     let (entry, now) = (reply.next(policy)?, reply.now());
     let takes = entry.outcome == Outcome::Admitted && entry.blocked_until <= now;
     let units = if takes { cost } else { 0 };
-    if let (Entry { left: Left::State(state), own: None, blocked_until: 0, outcome }, 0) =
-        (&entry, policies.named_limits())
+    if let (
+        PolicyReply {
+            state: ReplyState::State(state),
+            policy_override: None,
+            blocked_until: 0,
+            outcome,
+        },
+        0,
+    ) = (&entry, policies.named_limits())
     {
-        let told = decision::to_decision(policy, state, now, cost, *outcome).into();
-        return Ok(Execution::new(told, units));
+        let response = decision::to_decision(policy, state, now, cost, *outcome).into();
+        return Ok(Execution::new(response, units));
     }
     let named = policies.named_limits() > 0;
-    let vote = vote(policy, entry, now, cost);
-    Ok(Execution::new(Response::of_policies(named, &[vote], now, cost), units))
+    let outcome = to_policy_outcome(policy, entry, now, cost);
+    Ok(Execution::new(Response::of_policies(named, &[outcome], now, cost), units))
 }
 
-/// A call that takes units under several policies.
-fn several(
+/// Decodes a take under several policies.
+fn decode_take(
     policies: &Policies,
     numbers: &[u16],
-    reply: &mut Reply<'_>,
+    reply: &mut ReplyReader<'_>,
     cost: u64,
 ) -> Result<Execution, CallError> {
-    let votes =
-        votes(policies, numbers, reply, |policy, entry, now| vote(policy, entry, now, cost))?;
-    let admitted = votes
+    let outcomes = policy_outcomes(policies, numbers, reply, |policy, entry, now| {
+        to_policy_outcome(policy, entry, now, cost)
+    })?;
+    let admitted = outcomes
         .iter()
-        .all(|vote| vote.outcome == Outcome::Admitted && vote.blocked_until <= reply.now());
-    let told = Response::of_policies(policies.named_limits() > 0, &votes, reply.now(), cost);
-    Ok(Execution::new(told, if admitted { cost } else { 0 }))
+        .all(|one| one.outcome == Outcome::Admitted && one.blocked_until <= reply.now());
+    let named = policies.named_limits() > 0;
+    let response = Response::of_policies(named, &outcomes, reply.now(), cost);
+    Ok(Execution::new(response, if admitted { cost } else { 0 }))
 }
 
-fn executed(
+fn decode_operation(
     policies: &Policies,
     numbers: &[u16],
-    reply: &mut Reply<'_>,
+    reply: &mut ReplyReader<'_>,
     operation: &Operation,
 ) -> Result<Execution, CallError> {
     let named = policies.named_limits() > 0;
     if let Operation::Peek { cost } = *operation {
-        return Ok(Execution::new(peeked(policies, numbers, reply, cost)?, 0));
+        return Ok(Execution::new(decode_peek(policies, numbers, reply, cost)?, 0));
     }
     if let Operation::Book { cost, .. } = *operation {
-        return booked(policies, numbers, reply, cost);
+        return decode_scheduled_reservation(policies, numbers, reply, cost);
     }
     let units = reply.units()?;
-    let taken = match *operation {
-        // What is told of nothing granted is what a single unit would be told.
+    let cost = match *operation {
+        // If nothing was granted, report what a one-unit take would report.
         Operation::TakeUpTo { .. } => Some(units.max(1)),
         Operation::Reserve { cost, .. } => Some(cost),
         _ => None,
     };
-    if let Some(cost) = taken {
-        let vote = |policy: &Policy, entry, now| vote(policy, entry, now, cost);
-        let votes = votes(policies, numbers, reply, vote)?;
-        return Ok(Execution::new(Response::of_policies(named, &votes, reply.now(), cost), units));
+    if let Some(cost) = cost {
+        let outcome = |policy: &Policy, entry, now| to_policy_outcome(policy, entry, now, cost);
+        let outcomes = policy_outcomes(policies, numbers, reply, outcome)?;
+        let response = Response::of_policies(named, &outcomes, reply.now(), cost);
+        return Ok(Execution::new(response, units));
     }
-    Ok(Execution::new(peeked(policies, numbers, reply, 0)?, units))
+    Ok(Execution::new(decode_peek(policies, numbers, reply, 0)?, units))
 }
 
-/// What became of a booking: the script tells the microseconds until its slot and one more, or 0 if there is
-/// none, and the states as they were before.
-fn booked(
+/// Decodes a scheduled reservation. The script replies with the microseconds until the slot plus 1,
+/// or 0 if there is no slot, and with the states before the call.
+fn decode_scheduled_reservation(
     policies: &Policies,
     numbers: &[u16],
-    reply: &mut Reply<'_>,
+    reply: &mut ReplyReader<'_>,
     cost: u64,
 ) -> Result<Execution, CallError> {
     let wait = reply.units()?.checked_sub(1);
     let named = policies.named().iter();
-    let concerned: Vec<_> = named.map(|named| numbers[named.subject] > 0).collect();
+    let applicable: Vec<_> = named.map(|named| numbers[named.subject] > 0).collect();
     let mut befores = Vec::new();
-    for _ in concerned.iter().filter(|&&is_concerned| is_concerned && wait.is_some()) {
+    for _ in applicable.iter().filter(|&&applies| applies && wait.is_some()) {
         let before = reply.numbers::<{ BOOKING_LENGTH / 2 }>()?;
         befores.push(RateState::from_numbers(&before).ok_or(CallError::Malformed)?);
     }
-    let mut lefts = Vec::new();
-    let votes = votes(policies, numbers, reply, |policy, entry, now| {
-        lefts.push(entry.left.clone());
-        vote(policy, entry, now, cost)
+    let mut afters = Vec::new();
+    let outcomes = policy_outcomes(policies, numbers, reply, |policy, entry, now| {
+        afters.push(entry.state.clone());
+        to_policy_outcome(policy, entry, now, cost)
     })?;
-    let mut booked = befores.into_iter().zip(lefts);
-    let mut booking = |is_concerned: bool| match is_concerned.then(|| booked.next()).flatten() {
-        Some((before, Left::State(State::Rate(left)))) => Some(Booking { before, left }),
+    let mut states = befores.into_iter().zip(afters);
+    let mut booking = |applies: bool| match applies.then(|| states.next()).flatten() {
+        Some((before, ReplyState::State(State::Rate(left)))) => Some(Booking { before, left }),
         _ => None,
     };
     let bookings = match wait {
-        Some(_) => concerned.into_iter().map(&mut booking).collect(),
+        Some(_) => applicable.into_iter().map(&mut booking).collect(),
         None => Bookings::new(),
     };
-    let response = Response::of_policies(policies.named_limits() > 0, &votes, reply.now(), cost);
+    let named = policies.named_limits() > 0;
+    let response = Response::of_policies(named, &outcomes, reply.now(), cost);
     Ok(Execution { response, units: wait.unwrap_or(0), bookings })
 }
 
-/// What would become of a cost.
-fn peeked(
+/// Decodes what a take of `cost` units would report.
+fn decode_peek(
     policies: &Policies,
     numbers: &[u16],
-    reply: &mut Reply<'_>,
+    reply: &mut ReplyReader<'_>,
     cost: u64,
 ) -> Result<Response, CallError> {
     let mut takes_last = false;
-    let look = |policy: &Policy, entry: Entry, now| {
-        let Entry { outcome, left, own, blocked_until } = entry;
-        let changes_at = own.as_ref().map(|(_, ends)| *ends);
-        let policy = own.as_ref().map_or(policy, |(own, _)| own);
-        let look = match left {
-            Left::State(state) => policy.preview(&state, now, cost),
-            Left::Statuses(statuses) => Preview::at(statuses.into(), cost, outcome),
+    let preview = |policy: &Policy, entry: PolicyReply, now| {
+        let PolicyReply { outcome, state, policy_override, blocked_until } = entry;
+        let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
+        let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
+        let preview = match state {
+            ReplyState::State(state) => policy.preview(&state, now, cost),
+            ReplyState::Statuses(statuses) => Preview::at(statuses.into(), cost, outcome),
         };
-        takes_last |= look.takes_last;
-        PolicyOutcome { outcome: look.outcome, blocked_until, changes_at, statuses: look.statuses }
+        takes_last |= preview.takes_last;
+        let Preview { outcome, statuses, .. } = preview;
+        PolicyOutcome { outcome, blocked_until, changes_at, statuses }
     };
-    let votes = votes(policies, numbers, reply, look)?;
+    let outcomes = policy_outcomes(policies, numbers, reply, preview)?;
     let named = policies.named_limits() > 0;
-    Ok(Response::of_policies(named, &votes, reply.now(), cost).with_takes_last(takes_last))
+    Ok(Response::of_policies(named, &outcomes, reply.now(), cost).with_takes_last(takes_last))
 }
 
-/// Reads what each policy says, all of them also if one has failed.
-fn votes(
+/// Reads the replies of all policies that apply to a call. It reads all of them even if one fails,
+/// so that the reader reaches the next call.
+fn policy_outcomes(
     policies: &Policies,
     numbers: &[u16],
-    reply: &mut Reply<'_>,
-    mut vote: impl FnMut(&Policy, Entry, Micros) -> PolicyOutcome,
+    reply: &mut ReplyReader<'_>,
+    mut outcome: impl FnMut(&Policy, PolicyReply, Micros) -> PolicyOutcome,
 ) -> Result<Vec<PolicyOutcome>, CallError> {
-    let concerned = policies.named().iter().filter(|named| numbers[named.subject] > 0);
+    let applicable = policies.named().iter().filter(|named| numbers[named.subject] > 0);
     let entries: Vec<_> =
-        concerned.map(|named| (&named.policy, reply.next(&named.policy))).collect();
+        applicable.map(|named| (&named.policy, reply.next(&named.policy))).collect();
     let now = reply.now();
-    entries.into_iter().map(|(policy, entry)| Ok(vote(policy, entry?, now))).collect()
+    entries.into_iter().map(|(policy, entry)| Ok(outcome(policy, entry?, now))).collect()
 }
 
-/// What a policy says, by the state that the call left.
-fn vote(policy: &Policy, entry: Entry, now: Micros, cost: u64) -> PolicyOutcome {
-    let Entry { outcome, left, own, blocked_until } = entry;
-    let changes_at = own.as_ref().map(|(_, ends)| *ends);
-    let policy = own.as_ref().map_or(policy, |(own, _)| own);
-    let statuses = match left {
-        Left::State(state) => policy.limit_statuses(&state, now, cost, outcome),
-        Left::Statuses(statuses) => statuses.into(),
+/// The outcome of a policy, computed from the state after the call.
+fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
+    let PolicyReply { outcome, state, policy_override, blocked_until } = entry;
+    let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
+    let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
+    let statuses = match state {
+        ReplyState::State(state) => policy.limit_statuses(&state, now, cost, outcome),
+        ReplyState::Statuses(statuses) => statuses.into(),
     };
     PolicyOutcome { outcome, blocked_until, changes_at, statuses }
 }

@@ -1,39 +1,39 @@
-//! What a connection is given, and what it answers.
+//! A script call, and its result.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::redis::codec::reply::Value;
+use crate::redis::codec::reply::ReplyValue;
 use crate::redis::script::Script;
-use crate::redis::script_keys::Keys;
+use crate::redis::script_keys::ScriptKeys;
 
-/// A script to run.
+/// A script to run, with its keys and arguments.
 #[derive(Debug)]
-pub struct Job {
+pub struct ScriptCall {
     /// The script.
     pub script: &'static Script,
     /// The keys that it declares.
-    pub keys: Keys,
+    pub keys: ScriptKeys,
     /// Its arguments.
     pub arguments: Vec<Vec<u8>>,
 }
 
-impl Job {
-    /// A job that decides calls, to which keys and what is asked are still to be added.
+impl ScriptCall {
+    /// A call of the script that decides limiter calls, with no keys and one empty argument.
     pub(crate) fn deciding() -> Self {
-        Self { script: Script::limiter(), keys: Keys::default(), arguments: vec![Vec::new()] }
+        Self { script: Script::limiter(), keys: ScriptKeys::default(), arguments: vec![Vec::new()] }
     }
 }
 
-/// Why a job has no answer.
+/// The reason why a script call has no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// There was no connection before the deadline, or the server could not run scripts until
-    /// then. Nothing was charged.
+pub enum ScriptFailure {
+    /// Until the deadline there was no connection, or the server could not run scripts. Nothing was
+    /// charged.
     Unavailable(Arc<str>),
-    /// The connection broke before the answer came. Whether the script ran is unknown.
+    /// The connection broke before the reply came. Whether the script ran is unknown.
     Broken(Arc<str>),
-    /// The answer did not come before the deadline. Whether the script ran is unknown.
+    /// The reply did not come before the deadline. Whether the script ran is unknown.
     TimedOut,
     /// The server refused the script. Nothing was charged.
     Refused(Arc<str>),
@@ -41,7 +41,7 @@ pub enum Failure {
     Closed,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ScriptFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unavailable(why) => write!(f, "Redis is not available: {why}"),
@@ -53,7 +53,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for ScriptFailure {}
 
-/// What became of a job: the script's answer, or why there is none.
-pub type Answer = Result<Vec<Value>, Failure>;
+/// The script's reply, or the reason why there is none.
+pub type ScriptResult = Result<Vec<ReplyValue>, ScriptFailure>;

@@ -1,80 +1,81 @@
-//! Batches of some of a batch's calls. What is learned from their answers is learned for the same limiter.
+//! Builds batches of some of a batch's calls. They share its hit predictor.
 
 use std::sync::Arc;
 
 use crate::policy::policy_set::Policies;
-use crate::redis::batch::call_batch::{Batch, has_hold};
-use crate::redis::script_keys::Keys;
+use crate::redis::batch::call_batch::{CallBatch, has_hold};
+use crate::redis::script_keys::ScriptKeys;
 
-/// Picks calls out of a batch.
-pub(crate) struct Picker<'a> {
-    batch: &'a Batch,
+/// Builds subsets of a batch.
+pub(crate) struct SubsetBuilder<'a> {
+    batch: &'a CallBatch,
     policies: &'a Policies,
-    /// By subject and key: its number among those that are being picked; 0 if it is not.
+    /// For each dimension and key: its number in the subset that is being built, or 0 if it is not
+    /// in it.
     numbers: Vec<Vec<u16>>,
-    /// By call that is about holds: the place of the key that keeps them. None if no call is.
+    /// For each call: the index of its hold key, if it has one. Empty if no call has one.
     holds: Vec<usize>,
 }
 
-impl<'a> Picker<'a> {
-    pub(crate) fn new(batch: &'a Batch, policies: &'a Policies) -> Self {
-        let keys = |subject| batch.keys_of(policies, subject).map_or(0, Keys::len);
-        let numbers = (0..policies.subjects()).map(|subject| vec![0; keys(subject)]).collect();
+impl<'a> SubsetBuilder<'a> {
+    pub(crate) fn new(batch: &'a CallBatch, policies: &'a Policies) -> Self {
+        let keys = |dimension| batch.keys_of(policies, dimension).map_or(0, ScriptKeys::len);
+        let numbers = (0..policies.subjects()).map(|dimension| vec![0; keys(dimension)]).collect();
         let mut holds = Vec::new();
         if !batch.holds.is_empty() {
             let mut before = 0;
-            for (asked, numbers) in batch.calls() {
+            for (call, numbers) in batch.calls() {
                 holds.push(before);
-                before += usize::from(has_hold(asked, numbers));
+                before += usize::from(has_hold(call, numbers));
             }
         }
         Self { batch, policies, numbers, holds }
     }
 
-    /// The calls at these places, in this order. They may name the same keys.
-    pub(crate) fn pick(&mut self, calls: &[usize]) -> Batch {
+    /// Builds a batch of the calls with these indexes, in this order. They may share keys.
+    pub(crate) fn build(&mut self, indexes: &[usize]) -> CallBatch {
         let Self { batch, policies, numbers: new, holds } = self;
-        let mut picked = Batch::default();
-        picked.names.resize_with(batch.names.len(), Keys::default);
-        picked.calls.reserve_exact(calls.len());
-        picked.numbers.reserve_exact(calls.len() * new.len());
-        picked.about = batch.about;
-        picked.outlook = Arc::clone(&batch.outlook);
-        let subjects = new.len();
-        let numbers_of = |call: usize| &batch.numbers[call * subjects..][..subjects];
-        for &call in calls {
-            let (asked, numbers) = (&batch.calls[call], numbers_of(call));
-            for (subject, &number) in numbers.iter().enumerate() {
+        let mut subset = CallBatch::default();
+        subset.names.resize_with(batch.names.len(), ScriptKeys::default);
+        subset.calls.reserve_exact(indexes.len());
+        subset.numbers.reserve_exact(indexes.len() * new.len());
+        subset.estimated_now = batch.estimated_now;
+        subset.predictor = Arc::clone(&batch.predictor);
+        let dimensions = new.len();
+        let numbers_of = |index: usize| &batch.numbers[index * dimensions..][..dimensions];
+        for &index in indexes {
+            let (call, numbers) = (&batch.calls[index], numbers_of(index));
+            for (dimension, &number) in numbers.iter().enumerate() {
                 let Some(old) = usize::from(number).checked_sub(1) else {
-                    picked.numbers.push(0);
+                    subset.numbers.push(0);
                     continue;
                 };
-                if new[subject][old] == 0 {
+                if new[dimension][old] == 0 {
                     let mut count = 0;
                     for (policy, named) in policies.named().iter().enumerate() {
-                        if named.subject == subject {
+                        if named.subject == dimension {
                             let name = batch.names[policy].get(old);
-                            picked.names[policy].push(|names| names.extend_from_slice(name));
-                            count = picked.names[policy].len();
+                            subset.names[policy].push(|names| names.extend_from_slice(name));
+                            count = subset.names[policy].len();
                         }
                     }
-                    new[subject][old] = u16::try_from(count).unwrap_or(u16::MAX);
+                    new[dimension][old] = u16::try_from(count).unwrap_or(u16::MAX);
                 }
-                picked.numbers.push(new[subject][old]);
+                subset.numbers.push(new[dimension][old]);
             }
-            if !holds.is_empty() && has_hold(asked, numbers) {
-                let name = batch.holds.get(holds[call]);
-                picked.holds.push(|names| names.extend_from_slice(name));
+            if !holds.is_empty() && has_hold(call, numbers) {
+                let name = batch.holds.get(holds[index]);
+                subset.holds.push(|names| names.extend_from_slice(name));
             }
-            picked.calls.push(asked.clone());
+            subset.calls.push(call.clone());
         }
-        for &call in calls {
-            for (subject, &number) in numbers_of(call).iter().enumerate() {
+        for &index in indexes {
+            for (dimension, &number) in numbers_of(index).iter().enumerate() {
                 if number > 0 {
-                    new[subject][usize::from(number) - 1] = 0;
+                    new[dimension][usize::from(number) - 1] = 0;
                 }
             }
         }
-        picked
+        subset
     }
 }

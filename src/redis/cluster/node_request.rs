@@ -7,7 +7,7 @@ use redis::{ErrorKind, ServerErrorKind, Value as Reply};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::redis::batch::script_call::Answer;
+use crate::redis::batch::script_call::ScriptResult;
 use crate::redis::cluster::slot_map::parse_address;
 use crate::redis::cluster::slot_request::SlotRequest;
 use crate::redis::connection::{Address, RetryMethod, ServerTime, command, refusal, retry_method};
@@ -39,7 +39,7 @@ pub(crate) enum NodeError {
 #[derive(Debug)]
 pub(crate) enum NodeReply {
     /// The script has run, or never will.
-    Answer(Answer),
+    Answer(ScriptResult),
     /// The script has not run: the node does not know it.
     UnknownScript,
     /// The script has not run: another node owns the slot.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::node::Availability;
 use super::topology::{Topology, TopologyReport};
-use crate::redis::batch::script_call::Failure;
+use crate::redis::batch::script_call::ScriptFailure;
 use crate::redis::cluster::node_request::{
     NodeError, NodeReply, NodeRequest, NodeRequestOutcome, node_reply,
 };
@@ -84,7 +84,7 @@ impl Router {
     fn accept(&mut self, request: SlotRequest) {
         let (slot_requests, cross_slot) = request.by_slot();
         if let Some(cross_slot) = cross_slot {
-            self.fail(cross_slot, &Failure::Refused(CROSS_SLOT.into()));
+            self.fail(cross_slot, &ScriptFailure::Refused(CROSS_SLOT.into()));
         }
         for request in slot_requests {
             let slot = request.slot;
@@ -122,7 +122,7 @@ impl Router {
                     Err(Availability::Up) => "no node of the cluster owns the key's slot".into(),
                 };
                 self.queues.complete(slot, []);
-                self.fail(request, &Failure::Unavailable(why));
+                self.fail(request, &ScriptFailure::Unavailable(why));
             }
             if must_wait {
                 self.queues.defer(slot, None);
@@ -226,11 +226,11 @@ impl Router {
             Err(error) => {
                 self.topology.mark_stale();
                 let failure = match error {
-                    NodeError::TimedOut => Failure::TimedOut,
+                    NodeError::TimedOut => ScriptFailure::TimedOut,
                     NodeError::Removed => {
-                        Failure::Broken("another node has taken over its slots".into())
+                        ScriptFailure::Broken("another node has taken over its slots".into())
                     }
-                    NodeError::Broken(why) => Failure::Broken(why),
+                    NodeError::Broken(why) => ScriptFailure::Broken(why),
                 };
                 for request in slot_requests {
                     let slot = request.slot;
@@ -304,7 +304,7 @@ impl Router {
         }
     }
 
-    fn fail(&mut self, mut request: SlotRequest, failure: &Failure) {
+    fn fail(&mut self, mut request: SlotRequest, failure: &ScriptFailure) {
         request.fail(failure);
         self.completed.push(request);
     }
@@ -315,7 +315,7 @@ impl Router {
         self.retry_deferred();
         for (request, why) in self.queues.take_expired(Instant::now()) {
             let why = why.unwrap_or_else(|| "earlier calls on its slot were not answered".into());
-            self.fail(request, &Failure::Unavailable(why));
+            self.fail(request, &ScriptFailure::Unavailable(why));
         }
     }
 

@@ -166,7 +166,7 @@ impl SlotQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redis::batch::flush::Round;
+    use crate::redis::batch::flush::Flush;
     use crate::redis::cluster::slot_request::RequestContext;
     use crate::redis::connection::Address;
 
@@ -179,7 +179,7 @@ mod tests {
             on_results: Box::new(|_| {}),
             deadline: now + SECOND * second,
         };
-        SlotRequest::of_flush(Round::default(), Arc::new(context))
+        SlotRequest::of_flush(Flush::default(), Arc::new(context))
     }
 
     fn seconds(requests: &[SlotRequest], now: Instant) -> Vec<u64> {

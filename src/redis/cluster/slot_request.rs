@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::redis::batch::flush::Round;
-use crate::redis::batch::partition::Part;
-use crate::redis::batch::script_call::{Answer, Failure, Job};
+use crate::redis::batch::flush::Flush;
+use crate::redis::batch::partition::FlushPartition;
+use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 use crate::redis::connection::{Address, ServerTime};
 use crate::time::Micros;
 
@@ -15,9 +15,9 @@ use crate::time::Micros;
 #[derive(Debug)]
 pub struct AnsweredCalls<'a> {
     /// The calls.
-    pub flush: &'a Round,
+    pub flush: &'a Flush,
     /// The answers to all script calls of [`flush`](Self::flush).
-    pub answers: &'a [Answer],
+    pub answers: &'a [ScriptResult],
     /// The indices of the calls in the original flush, from 0; `None` if these are all its calls.
     pub calls: Option<&'a [u32]>,
 }
@@ -36,11 +36,11 @@ pub(crate) struct RequestContext {
 pub(crate) struct SlotRequest {
     pub(crate) slot: u16,
     pub(crate) context: Arc<RequestContext>,
-    flush: Round,
+    flush: Flush,
     calls: Vec<u32>,
     /// The answers to earlier script calls, which left some calls stale.
-    answers: Vec<Answer>,
-    script_call: Option<Job>,
+    answers: Vec<ScriptResult>,
+    script_call: Option<ScriptCall>,
     /// Whether the node needs the script's source.
     pub(crate) with_source: bool,
     /// The node of an ASK redirect, to be used once in the place of the slot's owner.
@@ -63,11 +63,14 @@ impl fmt::Debug for SlotRequest {
 }
 
 impl SlotRequest {
-    pub(crate) fn new(Part { slot, round, calls }: Part, context: Arc<RequestContext>) -> Self {
+    pub(crate) fn new(
+        FlushPartition { slot, flush, calls }: FlushPartition,
+        context: Arc<RequestContext>,
+    ) -> Self {
         Self {
             slot,
             context,
-            flush: round,
+            flush,
             calls,
             answers: Vec::new(),
             script_call: None,
@@ -80,9 +83,9 @@ impl SlotRequest {
     }
 
     /// A request for a whole flush, which the router must split by slot.
-    pub(crate) fn of_flush(flush: Round, context: Arc<RequestContext>) -> Self {
+    pub(crate) fn of_flush(flush: Flush, context: Arc<RequestContext>) -> Self {
         let calls = (0..).take(flush.len()).collect();
-        Self::new(Part { slot: 0, round: flush, calls }, context)
+        Self::new(FlushPartition { slot: 0, flush, calls }, context)
     }
 
     /// Splits the request by slot. The second value holds the calls whose keys do not share a slot.
@@ -90,7 +93,7 @@ impl SlotRequest {
         self.is_completed = true;
         let split = std::mem::take(&mut self.flush).by_slot();
         let request = |part| Self::new(part, Arc::clone(&self.context));
-        (split.parts.into_iter().map(request).collect(), split.crossing.map(request))
+        (split.partitions.into_iter().map(request).collect(), split.cross_slot.map(request))
     }
 
     /// Splits the request into its calls, in order. A request of one call is not split, and neither
@@ -101,9 +104,9 @@ impl SlotRequest {
         }
         self.is_completed = true;
         let calls = std::mem::take(&mut self.calls);
-        let request = |Part { slot, round, calls: own }| {
+        let request = |FlushPartition { slot, flush, calls: own }| {
             let calls = own.into_iter().map(|call: u32| calls[call as usize]).collect();
-            Self::new(Part { slot, round, calls }, Arc::clone(&self.context))
+            Self::new(FlushPartition { slot, flush, calls }, Arc::clone(&self.context))
         };
         std::mem::take(&mut self.flush).by_call(self.slot).into_iter().map(request).collect()
     }
@@ -113,14 +116,14 @@ impl SlotRequest {
     }
 
     /// The script call to send to a node with this time.
-    pub(crate) fn script_call(&mut self, server_time: &ServerTime) -> &Job {
+    pub(crate) fn script_call(&mut self, server_time: &ServerTime) -> &ScriptCall {
         let Self { flush, context, answers, script_call, .. } = self;
         script_call.get_or_insert_with(|| {
             // Stale calls have received the node's time with their answer.
             if answers.is_empty() {
                 flush.set_time(server_time.at((context.clock)()));
             }
-            flush.jobs().pop().unwrap_or_else(Job::deciding)
+            flush.script_calls().pop().unwrap_or_else(ScriptCall::deciding)
         })
     }
 
@@ -132,9 +135,9 @@ impl SlotRequest {
     }
 
     /// Adds an answer, and returns whether the request is complete. If not, it must be sent again.
-    pub(crate) fn on_answer(&mut self, answer: Answer, server_time: &ServerTime) -> bool {
+    pub(crate) fn on_answer(&mut self, answer: ScriptResult, server_time: &ServerTime) -> bool {
         self.answers.push(answer);
-        let Some(now) = self.flush.again(&self.answers) else { return true };
+        let Some(now) = self.flush.retry_stale(&self.answers) else { return true };
         server_time.learn(now, (self.context.clock)());
         self.reset();
         false
@@ -145,8 +148,8 @@ impl SlotRequest {
     }
 
     /// Fills in the missing answers with a failure.
-    pub(crate) fn fail(&mut self, failure: &Failure) {
-        let missing = self.flush.jobs_in_all().saturating_sub(self.answers.len());
+    pub(crate) fn fail(&mut self, failure: &ScriptFailure) {
+        let missing = self.flush.script_call_count().saturating_sub(self.answers.len());
         self.answers.extend(std::iter::repeat_n(Err(failure.clone()), missing));
     }
 }
@@ -155,7 +158,7 @@ impl Drop for SlotRequest {
     fn drop(&mut self) {
         if !self.is_completed {
             self.is_completed = true;
-            self.fail(&Failure::Closed);
+            self.fail(&ScriptFailure::Closed);
             (self.context.on_results)(&[self.as_answered()]);
         }
     }

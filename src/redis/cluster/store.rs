@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::node::NodeConfig;
 use super::router::Router;
 use super::topology::Topology;
-use crate::redis::batch::flush::Round;
+use crate::redis::batch::flush::Flush;
 use crate::redis::cluster::slot_request::{AnsweredCalls, RequestContext, SlotRequest};
 use crate::redis::connection::{Address, Connector, Health, HealthTimeouts, StoreWarning};
 use crate::time::Micros;
@@ -68,7 +68,7 @@ impl Cluster {
     /// difference between that time and `clock` is known for each node.
     pub fn decide(
         &self,
-        flush: Round,
+        flush: Flush,
         clock: impl Fn() -> Micros + Send + Sync + 'static,
         deadline: Instant,
         on_results: impl Fn(&[AnsweredCalls<'_>]) + Send + Sync + 'static,

@@ -1,31 +1,33 @@
-//! The other end of `lua/fixed_window/general.lua`.
+//! The codec of `lua/fixed_window/general.lua`.
 
-use super::{Left, Twin, Wire, doubles, push_double};
+use super::{Codec, ReplyState, ScriptAlgorithm, doubles, push_double};
 use crate::algorithm::{Algorithm as _, FixedWindow, WindowState};
 use crate::policy::{Policy, State};
 
-/// Packed windows count their ends, in milliseconds, from 2020: times so much, and the count is added.
+/// The epoch of packed windows, 2020-01-01, in epoch milliseconds.
 pub(crate) const EPOCH_MS: u64 = 1_577_836_800_000;
+/// A packed window is `(end - EPOCH_MS) * COUNTS + count`, with the end in epoch milliseconds.
 pub(crate) const COUNTS: u64 = 8_192;
 
-/// Takes a window's end and count from the front: two doubles; or a packed window, as one that is negative.
-pub(crate) fn take_window<'p>(states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {
-    let places = places.get_mut(..2)?;
+/// Takes the end and count of a window from the front: two doubles, or one negative double for a
+/// packed window.
+pub(crate) fn take_window<'p>(states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
+    let buffer = buffer.get_mut(..2)?;
     let (first, rest) = states.split_first_chunk::<8>()?;
     let window = -f64::from_be_bytes(*first);
     if window <= 0.0 {
-        return doubles(states, places);
+        return doubles(states, buffer);
     }
     *states = rest;
     let mut packed = [0];
     doubles(&mut &window.to_be_bytes()[..], &mut packed)?;
-    places.copy_from_slice(&[packed[0] / COUNTS + EPOCH_MS, packed[0] % COUNTS]);
-    Some(places)
+    buffer.copy_from_slice(&[packed[0] / COUNTS + EPOCH_MS, packed[0] % COUNTS]);
+    Some(buffer)
 }
 
-impl Wire for FixedWindow {
-    fn twin(&self) -> Twin {
-        Twin::FixedWindow
+impl Codec for FixedWindow {
+    fn algorithm(&self) -> ScriptAlgorithm {
+        ScriptAlgorithm::FixedWindow
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -34,31 +36,31 @@ impl Wire for FixedWindow {
         push_double(request, u64::from(self.counts_refused()));
     }
 
-    fn own_numbers(&self) -> usize {
+    fn override_len(&self) -> usize {
         2
     }
 
-    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+    fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[limit, window] = numbers else { return None };
         let own = Self::new(limit, window).ok()?.counting_refused(self.counts_refused());
         Some(Policy::FixedWindow(own))
     }
 
-    fn width(&self) -> usize {
+    fn state_len(&self) -> usize {
         2
     }
 
-    fn take_state<'p>(&self, states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {
-        take_window(states, places)
+    fn take_state<'p>(&self, states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
+        take_window(states, buffer)
     }
 
-    fn others_width(&self) -> usize {
+    fn other_parameters_len(&self) -> usize {
         0
     }
 
-    fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
+    fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[ends_ms, count] = state else { return None };
-        Some(Left::State(State::Window(WindowState { ends_ms, count })))
+        Some(ReplyState::State(State::Window(WindowState { ends_ms, count })))
     }
 }
 
@@ -69,8 +71,8 @@ mod tests {
     fn taken(numbers: &[f64]) -> (Option<Vec<u64>>, usize) {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
         let mut rest = &bytes[..];
-        let mut places = [7; 4];
-        (take_window(&mut rest, &mut places).map(<[u64]>::to_vec), rest.len())
+        let mut buffer = [7; 4];
+        (take_window(&mut rest, &mut buffer).map(<[u64]>::to_vec), rest.len())
     }
 
     #[test]
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_window_is_none() {
+    fn other_doubles_are_no_window() {
         for numbers in [&[f64::NAN, 1.0][..], &[-1.5, 1.0], &[-1e300, 1.0], &[1.0]] {
             assert_eq!(taken(numbers).0, None, "{numbers:?}");
         }

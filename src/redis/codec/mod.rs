@@ -1,5 +1,5 @@
-//! What policies and states look like on their way to the script and back: one file for each of the
-//! algorithms' files.
+//! Encodes policies in requests to the script and decodes states in its replies: one file per
+//! algorithm.
 
 mod calendar_window;
 mod fixed_window;
@@ -18,19 +18,19 @@ use crate::algorithm::LimitStatus;
 use crate::policy::{Layout, Policy, State};
 use crate::time::{MAX_SAFE, Micros};
 
-/// What a script says of the state that a call left.
+/// The state of a key after a call, as a script reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Left {
-    /// The state itself: what a caller is told is computed from it.
+pub enum ReplyState {
+    /// The state itself. The caller's response is computed from it.
     State(State),
-    /// How each of the policy's limits stands, where the state is too large to be sent.
+    /// The status of each limit of the policy, if the state is too large to send.
     Statuses(Vec<LimitStatus>),
 }
 
-/// An algorithm's file in `lua/`, by the number that a request gives it.
+/// The Lua implementation of an algorithm, by its number in requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Twin {
+pub(crate) enum ScriptAlgorithm {
     Rate = 1,
     FixedWindow = 2,
     SlidingCounter = 3,
@@ -40,47 +40,47 @@ pub(crate) enum Twin {
     SlidingLog = 7,
 }
 
-/// The other end of an algorithm's file in `lua/`.
-pub(crate) trait Wire {
-    /// The file that decides.
-    fn twin(&self) -> Twin;
+/// Encodes a policy for the script and decodes the script's replies.
+pub(crate) trait Codec {
+    /// The Lua implementation that decides.
+    fn algorithm(&self) -> ScriptAlgorithm;
 
-    /// Appends the policy as the script reads it.
+    /// Appends the policy's parameters: the doubles that the script reads.
     fn push_policy(&self, request: &mut Vec<u8>);
 
-    /// Appends what the script must know of the time around `about`, which should be the server's, where a
-    /// policy takes more than arithmetic. A script that is run at another time answers
+    /// Appends the calendar boundaries around the server's estimated time, for calendar policies. A
+    /// script that runs outside these boundaries replies
     /// [`CallError::Stale`](super::CallError::Stale).
-    fn push_time(&self, _about: Micros, _request: &mut Vec<u8>) {}
+    fn push_time(&self, _estimated_now: Micros, _request: &mut Vec<u8>) {}
 
-    /// Whether there is such a thing.
-    fn is_timed(&self) -> bool {
+    /// Whether [`push_time`](Self::push_time) appends anything.
+    fn depends_on_time(&self) -> bool {
         false
     }
 
-    /// How many of the policy's doubles a key may have of its own: those at the front.
-    fn own_numbers(&self) -> usize;
+    /// The number of a policy's parameters that an override replaces: those at the front.
+    fn override_len(&self) -> usize;
 
-    /// The policy with a key's own numbers, as they stand at the front of its doubles.
-    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy>;
+    /// The policy with the parameters of an override.
+    fn with_override(&self, numbers: &[u64]) -> Option<Policy>;
 
-    /// The doubles of what the script says of a state.
-    fn width(&self) -> usize;
+    /// The number of doubles of a state in a reply.
+    fn state_len(&self) -> usize;
 
-    /// The doubles of what follows for a state in other numbers than the policy's.
-    fn others_width(&self) -> usize;
+    /// The number of doubles of a state's own parameters, if they differ from the policy's.
+    fn other_parameters_len(&self) -> usize;
 
-    /// Takes the doubles of what the script says of a state from the front.
-    fn take_state<'p>(&self, states: &mut &[u8], places: &'p mut [u64]) -> Option<&'p [u64]> {
-        doubles(states, places.get_mut(..self.width())?)
+    /// Takes the doubles of a state from the front.
+    fn take_state<'p>(&self, states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
+        doubles(states, buffer.get_mut(..self.state_len())?)
     }
 
-    /// Reads what the script says, or `None` if that makes no sense.
-    fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left>;
+    /// Decodes a state, or returns `None` if it is invalid.
+    fn decode(&self, state: &[u64], other_parameters: Option<&[u64]>) -> Option<ReplyState>;
 }
 
-/// How a policy goes over the wire.
-pub(crate) fn wire(policy: &Policy) -> &dyn Wire {
+/// The codec of a policy.
+pub(crate) fn codec(policy: &Policy) -> &dyn Codec {
     match policy.layout() {
         Layout::Rate(rate) => rate,
         Layout::Window(window) => window,
@@ -92,16 +92,16 @@ pub(crate) fn wire(policy: &Policy) -> &dyn Wire {
     }
 }
 
-/// A policy with a key's own numbers.
-pub(crate) fn with_own_numbers(policy: &Policy, numbers: &[u64]) -> Option<Policy> {
+/// A policy with the parameters of an override.
+pub(crate) fn with_override(policy: &Policy, numbers: &[u64]) -> Option<Policy> {
     match policy {
         Policy::Gcra(_) => rate::gcra(numbers),
         Policy::LeakyBucket(_) => rate::leaky_bucket(numbers),
-        policy => wire(policy).with_own_numbers(numbers),
+        policy => codec(policy).with_override(numbers),
     }
 }
 
-/// Takes whole numbers below 2^53 from the front, as Lua's `struct` writes them with `>d`.
+/// Takes whole numbers below 2^53 from the front, as Lua's `struct` packs them with `>d`.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -122,7 +122,7 @@ pub(crate) fn doubles<'n>(bytes: &mut &[u8], numbers: &'n mut [u64]) -> Option<&
     Some(numbers)
 }
 
-/// A whole number below 2^53 as Lua's `struct` reads it with `>d`.
+/// Appends a whole number up to 2^53, as Lua's `struct` unpacks it with `>d`.
 #[expect(clippy::cast_precision_loss, reason = "numbers up to 2^53 are exact")]
 pub(crate) fn push_double(request: &mut Vec<u8>, number: u64) {
     debug_assert!(number <= MAX_SAFE + 1, "{number} has no exact double");

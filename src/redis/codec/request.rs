@@ -1,40 +1,42 @@
-//! What is asked of the script: groups of calls as `lua/dispatch/batch.lua` and `lua/dispatch/decide.lua` read them.
+//! Encodes the argument of the script that decides calls: one section per batch.
+//! `lua/dispatch/batch.lua` and `lua/dispatch/decide.lua` decode it.
 
 use crate::algorithm::{Booking, ChargeRecord, MAX_WAIT};
 use crate::policy::Policy;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, Policies};
-use crate::redis::codec::{Twin, push_double, wire};
+use crate::redis::codec::{ScriptAlgorithm, codec, push_double};
 use crate::time::Micros;
 
-/// The form of any calls. Others are the numbers of the algorithms that have a quick way for one call that takes units on
-/// each key.
+/// The call form of any calls. The other forms are fast paths for one take on each key; under a
+/// single policy the form is the number of its algorithm.
 const GENERAL: u8 = 0;
 
-/// The form of one call on each key of several policies that all have a quick way; and where most windows are
-/// expected to be open and to have room, which only calls of one unit can be.
-const SEVERAL: u8 = 7;
-const SEVERAL_EXPECTED: u8 = 10;
-/// The form of any calls some of which are about holds.
+/// The call form of one take on each key, under several policies that all have a fast path.
+const MULTI_POLICY: u8 = 7;
+/// As [`MULTI_POLICY`], for calls of one unit that should mostly be hits.
+const MULTI_POLICY_OPTIMISTIC: u8 = 10;
+/// The call form of any calls, some of which use holds.
 const WITH_HOLDS: u8 = 9;
 
-/// The form of one unit on each key of windows, most of which are expected to be open and to have room.
-const EXPECTED: u8 = 8;
+/// The call form of one unit on each key under a window policy, for calls that should be hits: most
+/// windows are open and admit the call.
+const OPTIMISTIC: u8 = 8;
 
-/// Added to a quick form where calls do not take one unit each.
+/// Added to a fast path's call form if some calls do not take exactly one unit.
 const WITH_COSTS: u8 = 32;
 
-/// What a call asks.
+/// A call in a batch.
 #[derive(Debug, Clone)]
-pub(crate) enum Asked {
-    /// To take units, by far the most frequent.
+pub(crate) enum CallRequest {
+    /// A take of this many units, by far the most frequent call.
     Take(u64),
-    /// Anything else.
+    /// Any other operation.
     Other(Box<Operation>),
 }
 
-impl Asked {
-    /// The units that it is to take, if it asks for nothing else.
+impl CallRequest {
+    /// The cost of a take; `None` for other operations.
     fn cost(&self) -> Option<u64> {
         match self {
             Self::Take(cost) => Some(*cost),
@@ -42,24 +44,25 @@ impl Asked {
         }
     }
 
-    /// Whether it is to take a unit or more, and nothing else.
+    /// Whether this is a take of at least one unit.
     pub(crate) fn takes_units(&self) -> bool {
         self.cost().is_some_and(|cost| cost > 0)
     }
 
-    /// Whether it is to take one unit.
+    /// Whether this is a take of one unit.
     pub(crate) fn takes_one(&self) -> bool {
         self.cost() == Some(1)
     }
 }
 
-/// Appends the head of a group of so many calls on so many keys for each subject: the policies, and what
-/// they must know of the time around `about`. No calls stand for one of one unit on each subject's n-th
-/// key. Behind the policies' keys there are so many that keep holds.
+/// Appends the head of a general section: its counts, and the policies with their times around
+/// `estimated_now`. `keys` returns the number of keys of a dimension. If `calls` is 0, no calls
+/// follow: the n-th call takes one unit from the n-th key of each dimension. `holds` is the number
+/// of hold keys, which follow the policies' keys.
 pub(crate) fn push_general(
     request: &mut Vec<u8>,
     policies: &Policies,
-    about: Micros,
+    estimated_now: Micros,
     keys: impl Fn(usize) -> u16,
     (calls, holds): (u16, u16),
 ) {
@@ -72,37 +75,37 @@ pub(crate) fn push_general(
     request.extend_from_slice(&calls.to_be_bytes());
     request.extend_from_slice(&[byte(policies.subjects()), byte(policies.named().len())]);
     for NamedPolicy { policy, subject, .. } in policies.named() {
-        request.extend_from_slice(&[wire(policy).twin() as u8, byte(*subject)]);
+        request.extend_from_slice(&[codec(policy).algorithm() as u8, byte(*subject)]);
         request.extend_from_slice(&keys(*subject).to_be_bytes());
-        push_policy(request, policy, about);
+        push_policy(request, policy, estimated_now);
     }
 }
 
-/// Appends a call: the number of each subject's key, counted from 1, or 0 if it names none; and so the number
-/// of the key that keeps its holds.
+/// Appends a call: its operation, the number of its key in each dimension (from 1; 0 for no key),
+/// and the operation's arguments. `hold` is the number of its hold key (from 1; 0 for none).
 pub(crate) fn push_call(
     request: &mut Vec<u8>,
     policies: &Policies,
     numbers: &[u16],
     hold: u16,
-    asked: &Asked,
+    call: &CallRequest,
 ) {
-    request.push(operation_code(asked));
+    request.push(operation_code(call));
     for number in numbers {
         request.extend_from_slice(&number.to_be_bytes());
     }
-    match asked {
-        Asked::Take(cost) => push_double(request, *cost),
-        Asked::Other(operation) => push_operation(request, policies, hold, operation),
+    match call {
+        CallRequest::Take(cost) => push_double(request, *cost),
+        CallRequest::Other(operation) => push_operation(request, policies, hold, operation),
     }
 }
 
-/// What each operation is for the script.
-fn operation_code(asked: &Asked) -> u8 {
-    match asked {
-        Asked::Take(_) => 1,
-        Asked::Other(operation) => match **operation {
-            // A peek is a take by a script that writes nothing.
+/// The script's code of an operation.
+fn operation_code(call: &CallRequest) -> u8 {
+    match call {
+        CallRequest::Take(_) => 1,
+        CallRequest::Other(operation) => match **operation {
+            // A peek is a take in a script call that writes nothing.
             Operation::Take { .. } | Operation::Peek { .. } => 1,
             Operation::TakeUpTo { .. } => 2,
             Operation::Penalize { .. } => 3,
@@ -133,7 +136,7 @@ fn push_operation(
         | Operation::Penalize { units } => push_double(request, *units),
         Operation::Refund { units, taken } => {
             push_double(request, *units);
-            push_taken(request, policies, taken);
+            push_charge_records(request, policies, taken);
         }
         Operation::Book { cost, max_wait } => {
             push_double(request, *cost);
@@ -153,13 +156,13 @@ fn push_operation(
             push_double(request, *cost);
             push_double(request, *lasting);
         }
-        // When it ends is known where it is kept.
+        // The hold key stores when the hold expires.
         Operation::Settle { hold, units, actual, taken, expires_at: _ } => {
             request.extend_from_slice(&hold_key.to_be_bytes());
             request.extend_from_slice(hold);
             push_double(request, *units);
             push_double(request, *actual);
-            push_taken(request, policies, taken);
+            push_charge_records(request, policies, taken);
         }
         Operation::Reset => request.extend_from_slice(&hold_key.to_be_bytes()),
         Operation::Block { lasting } => push_double(request, *lasting),
@@ -169,7 +172,7 @@ fn push_operation(
                 let own = own.get(index).and_then(Option::as_deref);
                 match own.filter(|own| own.tag() == policy.tag()) {
                     None => request.push(0),
-                    Some(own) => push_own_numbers(request, own),
+                    Some(own) => push_override(request, own),
                 }
             }
         }
@@ -177,10 +180,10 @@ fn push_operation(
     }
 }
 
-/// Appends a call that was taken, by policy.
-fn push_taken(request: &mut Vec<u8>, policies: &Policies, taken: &[ChargeRecord]) {
+/// Appends the charge records of an earlier call, by policy.
+fn push_charge_records(request: &mut Vec<u8>, policies: &Policies, taken: &[ChargeRecord]) {
     for index in 0..policies.named().len() {
-        // Without such a call there is nothing to give back.
+        // A record of zeros gives nothing back.
         let nothing = ChargeRecord { at: 0, reset_at: 0 };
         let ChargeRecord { at, reset_at } = taken.get(index).copied().unwrap_or(nothing);
         push_double(request, at);
@@ -188,69 +191,73 @@ fn push_taken(request: &mut Vec<u8>, policies: &Policies, taken: &[ChargeRecord]
     }
 }
 
-/// Appends the numbers that a key may have of its own: the first of those of a policy.
-fn push_own_numbers(request: &mut Vec<u8>, policy: &Policy) {
-    let wire = wire(policy);
+/// Appends an override: the first parameters of its policy.
+fn push_override(request: &mut Vec<u8>, policy: &Policy) {
+    let codec = codec(policy);
     let mut numbers = Vec::new();
-    wire.push_policy(&mut numbers);
-    numbers.truncate(8 * wire.own_numbers());
+    codec.push_policy(&mut numbers);
+    numbers.truncate(8 * codec.override_len());
     request.push(byte(numbers.len() / 8));
     request.extend_from_slice(&numbers);
 }
 
-/// Whether the script has a quick way for one call that takes units on each key.
-pub(crate) fn has_quick_way(policies: &Policies) -> bool {
-    use Twin::{FixedWindow, Rate, SlidingCounter, SlidingWindowList, TokenBucketInterval};
+/// Whether the script has a fast path for one take on each key under these policies.
+pub(crate) fn has_fast_path(policies: &Policies) -> bool {
+    use ScriptAlgorithm::{
+        FixedWindow, Rate, SlidingCounter, SlidingWindowList, TokenBucketInterval,
+    };
     let is_alone = policies.alone().is_some();
-    policies.named().iter().all(|named| match wire(&named.policy).twin() {
+    policies.named().iter().all(|named| match codec(&named.policy).algorithm() {
         Rate | FixedWindow | SlidingCounter | TokenBucketInterval => true,
         SlidingWindowList => is_alone,
         _ => false,
     })
 }
 
-/// Appends a group of calls that take units, one on each key of every policy. `expected` says of windows
-/// that most of them should be open and have room. Nothing if the algorithms have no such way, or if not all calls are
-/// such.
+/// Appends a section of takes with a fast path, one on each key of every policy. `optimistic` says
+/// that most calls should be hits. Appends nothing and returns `None` if the policies have no fast
+/// path or if some calls are not takes.
 pub(crate) fn push_takes(
     request: &mut Vec<u8>,
     policies: &Policies,
-    about: Micros,
-    calls: &[Asked],
-    expected: bool,
+    estimated_now: Micros,
+    calls: &[CallRequest],
+    optimistic: bool,
 ) -> Option<()> {
     let keys = u16::try_from(calls.len()).ok()?;
-    let are_units = calls.iter().all(Asked::takes_one);
-    let are_takes = are_units || calls.iter().all(Asked::takes_units);
-    if !are_takes || !has_quick_way(policies) {
+    let are_units = calls.iter().all(CallRequest::takes_one);
+    let are_takes = are_units || calls.iter().all(CallRequest::takes_units);
+    if !are_takes || !has_fast_path(policies) {
         return None;
     }
-    let (expected, costs) = if are_units { (expected, 0) } else { (false, WITH_COSTS) };
-    match policies.alone().map(|policy| wire(policy).twin()) {
-        Some(Twin::FixedWindow) if expected => request.push(EXPECTED),
-        Some(twin) => request.push(twin as u8 + costs),
-        None => request.push(costs + if expected { SEVERAL_EXPECTED } else { SEVERAL }),
+    let (optimistic, costs) = if are_units { (optimistic, 0) } else { (false, WITH_COSTS) };
+    match policies.alone().map(|policy| codec(policy).algorithm()) {
+        Some(ScriptAlgorithm::FixedWindow) if optimistic => request.push(OPTIMISTIC),
+        Some(algorithm) => request.push(algorithm as u8 + costs),
+        None => {
+            request.push(costs + if optimistic { MULTI_POLICY_OPTIMISTIC } else { MULTI_POLICY });
+        }
     }
     request.extend_from_slice(&keys.to_be_bytes());
     if !are_units {
-        calls.iter().filter_map(Asked::cost).for_each(|cost| push_double(request, cost));
+        calls.iter().filter_map(CallRequest::cost).for_each(|cost| push_double(request, cost));
     }
     if policies.alone().is_none() {
         request.push(byte(policies.named().len()));
     }
     for NamedPolicy { policy, .. } in policies.named() {
         if policies.alone().is_none() {
-            request.push(wire(policy).twin() as u8);
+            request.push(codec(policy).algorithm() as u8);
         }
-        push_policy(request, policy, about);
+        push_policy(request, policy, estimated_now);
     }
     Some(())
 }
 
-fn push_policy(request: &mut Vec<u8>, policy: &Policy, about: Micros) {
-    let wire = wire(policy);
-    wire.push_policy(request);
-    wire.push_time(about, request);
+fn push_policy(request: &mut Vec<u8>, policy: &Policy, estimated_now: Micros) {
+    let codec = codec(policy);
+    codec.push_policy(request);
+    codec.push_time(estimated_now, request);
 }
 
 fn byte(number: usize) -> u8 {

@@ -1,13 +1,13 @@
-//! The other end of `lua/sliding_counter/general.lua`.
+//! The codec of `lua/sliding_counter/general.lua`.
 
-use super::{Left, Twin, Wire, push_double};
+use super::{Codec, ReplyState, ScriptAlgorithm, push_double};
 use crate::algorithm::{Algorithm as _, CounterState, SlidingCounter};
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, MAX_TIME, MICROS_PER_MILLI};
 
-impl Wire for SlidingCounter {
-    fn twin(&self) -> Twin {
-        Twin::SlidingCounter
+impl Codec for SlidingCounter {
+    fn algorithm(&self) -> ScriptAlgorithm {
+        ScriptAlgorithm::SlidingCounter
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -15,25 +15,25 @@ impl Wire for SlidingCounter {
         push_double(request, self.window_ms());
     }
 
-    fn own_numbers(&self) -> usize {
+    fn override_len(&self) -> usize {
         2
     }
 
-    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+    fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[limit, window_ms] = numbers else { return None };
         let own = Self::new(limit, window_ms.checked_mul(MICROS_PER_MILLI)?).ok()?;
         Some(Policy::SlidingCounter(own))
     }
 
-    fn width(&self) -> usize {
+    fn state_len(&self) -> usize {
         3
     }
 
-    fn others_width(&self) -> usize {
+    fn other_parameters_len(&self) -> usize {
         1
     }
 
-    fn read(&self, state: &[u64], others: Option<&[u64]>) -> Option<Left> {
+    fn decode(&self, state: &[u64], others: Option<&[u64]>) -> Option<ReplyState> {
         let &[ends_ms, current, previous] = state else { return None };
         let window_ms = match others {
             None => self.window_ms(),
@@ -46,6 +46,6 @@ impl Wire for SlidingCounter {
             return None;
         }
         let state = CounterState { ends_ms, current, previous, window_ms };
-        Some(Left::State(State::Counter(Box::new(state))))
+        Some(ReplyState::State(State::Counter(Box::new(state))))
     }
 }

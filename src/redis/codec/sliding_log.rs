@@ -1,15 +1,15 @@
-//! The other end of `lua/sliding_log.lua`.
+//! The codec of `lua/sliding_log.lua`.
 
-use super::{Left, Twin, Wire, push_double};
+use super::{Codec, ReplyState, ScriptAlgorithm, push_double};
 use crate::algorithm::{Algorithm as _, LimitStatus, LogLimit, SlidingLog};
 use crate::policy::Policy;
 
-/// Doubles of how a limit stands.
-const STANDING: usize = 4;
+/// The number of doubles of a limit's status.
+const STATUS_LEN: usize = 4;
 
-impl Wire for SlidingLog {
-    fn twin(&self) -> Twin {
-        Twin::SlidingLog
+impl Codec for SlidingLog {
+    fn algorithm(&self) -> ScriptAlgorithm {
+        ScriptAlgorithm::SlidingLog
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
@@ -22,41 +22,41 @@ impl Wire for SlidingLog {
         }
     }
 
-    fn own_numbers(&self) -> usize {
+    fn override_len(&self) -> usize {
         3 + 2 * self.limits().len()
     }
 
-    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+    fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let (limits, rest) = numbers.get(3..)?.as_chunks();
         let limit = |&[limit, window]: &[u64; 2]| LogLimit { limit, window };
         let limits: Vec<_> = limits.iter().map(limit).collect();
-        let as_many = rest.is_empty() && limits.len() == self.limits().len();
-        let own = if !as_many {
+        let same_count = rest.is_empty() && limits.len() == self.limits().len();
+        let policy = if !same_count {
             return None;
         } else if self.named_limits() > 0 {
             Self::several(&limits, Some(self.precision()))
         } else {
             Self::new(limits[0].limit, limits[0].window, self.counts_refused())
         };
-        Some(Policy::SlidingLog(own.ok()?))
+        Some(Policy::SlidingLog(policy.ok()?))
     }
 
-    fn width(&self) -> usize {
-        STANDING * self.limits().len()
+    fn state_len(&self) -> usize {
+        STATUS_LEN * self.limits().len()
     }
 
-    fn others_width(&self) -> usize {
+    fn other_parameters_len(&self) -> usize {
         0
     }
 
-    fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
-        let (statuses, rest) = state.as_chunks::<STANDING>();
-        let standing = |&[limit, remaining, retry_at, reset_at]: &[u64; STANDING]| LimitStatus {
+    fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
+        let (statuses, rest) = state.as_chunks::<STATUS_LEN>();
+        let status = |&[limit, remaining, retry_at, reset_at]: &[u64; STATUS_LEN]| LimitStatus {
             limit,
             remaining,
             retry_at,
             reset_at,
         };
-        rest.is_empty().then(|| Left::Statuses(statuses.iter().map(standing).collect()))
+        rest.is_empty().then(|| ReplyState::Statuses(statuses.iter().map(status).collect()))
     }
 }

@@ -1,14 +1,14 @@
-//! The other end of `lua/sliding_window/general.lua`, in both layouts.
+//! The codec of `lua/sliding_window/general.lua` in both layouts.
 
-use super::{Left, Twin, Wire, push_double};
+use super::{Codec, ReplyState, ScriptAlgorithm, push_double};
 use crate::algorithm::{Algorithm as _, BucketLayout, LimitStatus, SlidingWindow};
 use crate::policy::Policy;
 
-impl Wire for SlidingWindow {
-    fn twin(&self) -> Twin {
+impl Codec for SlidingWindow {
+    fn algorithm(&self) -> ScriptAlgorithm {
         match self.layout() {
-            BucketLayout::List => Twin::SlidingWindowList,
-            BucketLayout::Hash => Twin::SlidingWindowHash,
+            BucketLayout::List => ScriptAlgorithm::SlidingWindowList,
+            BucketLayout::Hash => ScriptAlgorithm::SlidingWindowHash,
         }
     }
 
@@ -18,26 +18,26 @@ impl Wire for SlidingWindow {
         push_double(request, self.span());
     }
 
-    fn own_numbers(&self) -> usize {
+    fn override_len(&self) -> usize {
         3
     }
 
-    fn with_own_numbers(&self, numbers: &[u64]) -> Option<Policy> {
+    fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[limit, width, span] = numbers else { return None };
         let buckets = span.checked_div(width)?;
         Some(Policy::SlidingWindow(Self::new(limit, span, buckets, self.layout()).ok()?))
     }
 
-    fn width(&self) -> usize {
+    fn state_len(&self) -> usize {
         4
     }
 
-    fn others_width(&self) -> usize {
+    fn other_parameters_len(&self) -> usize {
         0
     }
 
-    fn read(&self, state: &[u64], _others: Option<&[u64]>) -> Option<Left> {
+    fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[limit, remaining, retry_at, reset_at] = state else { return None };
-        Some(Left::Statuses(vec![LimitStatus { limit, remaining, retry_at, reset_at }]))
+        Some(ReplyState::Statuses(vec![LimitStatus { limit, remaining, retry_at, reset_at }]))
     }
 }

@@ -59,8 +59,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::sender::{Completion, PipelineRequest};
-use crate::redis::batch::flush::Round;
-use crate::redis::batch::script_call::Answer;
+use crate::redis::batch::flush::Flush;
+use crate::redis::batch::script_call::ScriptResult;
 use crate::redis::connection::request_handler::FlushHandler;
 use crate::redis::inline_io::inline_task::{InlineTask, PollGuard};
 use crate::time::Micros;
@@ -132,10 +132,10 @@ impl Connection {
     /// server's time. The difference between that time and `clock` is used for later calls.
     pub fn decide(
         &self,
-        flush: Round,
+        flush: Flush,
         clock: impl Fn() -> Micros + Send + 'static,
         deadline: Instant,
-        on_answers: impl FnOnce(&Round, &[Answer]) + Send + 'static,
+        on_answers: impl FnOnce(&Flush, &[ScriptResult]) + Send + 'static,
     ) {
         let server_time = Arc::clone(&self.server_time);
         let (handler, script_calls) = FlushHandler::new(flush, clock, server_time, on_answers);

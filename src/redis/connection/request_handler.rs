@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use super::server_time::ServerTime;
-use crate::redis::batch::flush::Round;
-use crate::redis::batch::script_call::{Answer, Job};
+use crate::redis::batch::flush::Flush;
+use crate::redis::batch::script_call::{ScriptCall, ScriptResult};
 use crate::time::Micros;
 
 /// Handles the answers of one request.
 pub(crate) trait RequestHandler: Send {
     /// Called right before the request is first sent. Returns new script calls, in the place of
     /// the request's own, if those are out of date.
-    fn refresh(&mut self) -> Option<Vec<Job>> {
+    fn refresh(&mut self) -> Option<Vec<ScriptCall>> {
         None
     }
 
     /// Receives the answers, one for each script call. Returns the script calls to send next as
     /// the same request; their answers come here, too. An empty result completes the request.
-    fn on_answers(&mut self, answers: Vec<Answer>) -> Vec<Job>;
+    fn on_answers(&mut self, answers: Vec<ScriptResult>) -> Vec<ScriptCall>;
 }
 
 /// A flush is out of date if it was prepared for a time that differs by this much from the
@@ -26,27 +26,27 @@ const REFRESH_THRESHOLD: Micros = 100_000;
 
 /// Decides a flush. Stale calls are sent again with the server's time.
 pub(crate) struct FlushHandler<C, H> {
-    flush: Round,
+    flush: Flush,
     clock: C,
     server_time: Arc<ServerTime>,
     /// The estimated server time for which the script calls were prepared.
     prepared_for: Micros,
-    answers: Vec<Answer>,
+    answers: Vec<ScriptResult>,
     on_answers: Option<H>,
 }
 
 impl<C: Fn() -> Micros, H> FlushHandler<C, H> {
     /// The handler of a flush, and the script calls to send.
     pub(crate) fn new(
-        flush: Round,
+        flush: Flush,
         clock: C,
         server_time: Arc<ServerTime>,
         on_answers: H,
-    ) -> (Self, Vec<Job>) {
+    ) -> (Self, Vec<ScriptCall>) {
         let prepared_for = server_time.at(clock());
-        let mut flush = flush.in_waves();
+        let mut flush = flush.deduplicate();
         flush.set_time(prepared_for);
-        let calls = flush.jobs();
+        let calls = flush.script_calls();
         let (answers, on_answers) = (Vec::new(), Some(on_answers));
         (Self { flush, clock, server_time, prepared_for, answers, on_answers }, calls)
     }
@@ -55,11 +55,11 @@ impl<C: Fn() -> Micros, H> FlushHandler<C, H> {
 impl<C, H> RequestHandler for FlushHandler<C, H>
 where
     C: Fn() -> Micros + Send,
-    H: FnOnce(&Round, &[Answer]) + Send,
+    H: FnOnce(&Flush, &[ScriptResult]) + Send,
 {
     /// Without a refresh, calls that were prepared before the server's time was known would be
     /// stale, and calls that were prepared right after that would overtake them.
-    fn refresh(&mut self) -> Option<Vec<Job>> {
+    fn refresh(&mut self) -> Option<Vec<ScriptCall>> {
         if !self.flush.is_timed() {
             return None;
         }
@@ -67,15 +67,15 @@ where
         (server_now.abs_diff(self.prepared_for) >= REFRESH_THRESHOLD).then(|| {
             self.prepared_for = server_now;
             self.flush.set_time(server_now);
-            self.flush.jobs()
+            self.flush.script_calls()
         })
     }
 
-    fn on_answers(&mut self, answers: Vec<Answer>) -> Vec<Job> {
+    fn on_answers(&mut self, answers: Vec<ScriptResult>) -> Vec<ScriptCall> {
         self.answers.extend(answers);
-        if let Some(now) = self.flush.again(&self.answers) {
+        if let Some(now) = self.flush.retry_stale(&self.answers) {
             self.server_time.learn(now, (self.clock)());
-            return self.flush.jobs();
+            return self.flush.script_calls();
         }
         if let Some(on_answers) = self.on_answers.take() {
             on_answers(&self.flush, &self.answers);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value as Reply};
 
 use super::super::slot::CROSS_SLOT;
-use crate::redis::batch::script_call::{Answer, Failure};
-use crate::redis::codec::reply::Value;
+use crate::redis::batch::script_call::{ScriptFailure, ScriptResult};
+use crate::redis::codec::reply::ReplyValue;
 
 /// How to proceed after a reply. Except with `NoRetry`, the script has not run.
 #[derive(Debug)]
 pub(crate) enum RetryMethod {
     /// The script has run, or never will.
-    NoRetry(Answer),
+    NoRetry(ScriptResult),
     /// The server does not know the script: send its source.
     SendSource,
     /// The server cannot run any script now: wait, then send again.
@@ -51,23 +51,23 @@ pub(crate) fn retry_method(reply: Reply) -> RetryMethod {
             RetryMethod::Redirect(error)
         }
         ServerErrorKind::CrossSlot => {
-            RetryMethod::NoRetry(Err(Failure::Refused(CROSS_SLOT.into())))
+            RetryMethod::NoRetry(Err(ScriptFailure::Refused(CROSS_SLOT.into())))
         }
         _ => RetryMethod::NoRetry(refusal(&error)),
     }
 }
 
 /// The answer of a script call that the server refused with this error.
-pub(crate) fn refusal(error: &RedisError) -> Answer {
-    Err(Failure::Refused(error.to_string().into()))
+pub(crate) fn refusal(error: &RedisError) -> ScriptResult {
+    Err(ScriptFailure::Refused(error.to_string().into()))
 }
 
 /// Converts a value of a script's reply. The scripts return numbers and strings; another type
 /// becomes text, which the reply decoder rejects.
-fn value(reply: Reply) -> Value {
+fn value(reply: Reply) -> ReplyValue {
     match reply {
-        Reply::Int(number) => Value::Number(number),
-        Reply::BulkString(bytes) => Value::Bytes(bytes),
-        other => Value::Bytes(format!("{other:?}").into_bytes()),
+        Reply::Int(number) => ReplyValue::Number(number),
+        Reply::BulkString(bytes) => ReplyValue::Bytes(bytes),
+        other => ReplyValue::Bytes(format!("{other:?}").into_bytes()),
     }
 }

@@ -15,7 +15,7 @@ use redis::{Cmd, Value as Reply};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::redis::batch::script_call::{Answer, Failure, Job};
+use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 use crate::redis::connection::connector::SessionHandle;
 use crate::redis::connection::request_handler::RequestHandler;
 use crate::redis::connection::retry_method::{RetryMethod, refusal, retry_method};
@@ -34,13 +34,13 @@ const MAX_IN_FLIGHT: usize = 40;
 /// Script calls that are sent as one pipeline.
 #[derive(Debug)]
 pub(crate) struct PipelineRequest {
-    pub(crate) script_calls: Vec<Job>,
+    pub(crate) script_calls: Vec<ScriptCall>,
     pub(crate) deadline: Instant,
     pub(crate) completion: Completion,
 }
 
 /// Passes the answers to the request's handler, one for each script call. If it is dropped before
-/// that, every answer is [`Failure::Closed`].
+/// that, every answer is [`ScriptFailure::Closed`].
 pub(crate) struct Completion {
     /// The number of script calls.
     expected: usize,
@@ -53,7 +53,7 @@ impl Completion {
     }
 
     /// Passes the answers to the handler, and returns the script calls to send next.
-    fn resolve(&mut self, answers: Vec<Answer>) -> Vec<Job> {
+    fn resolve(&mut self, answers: Vec<ScriptResult>) -> Vec<ScriptCall> {
         let Some(mut handler) = self.handler.take() else { return Vec::new() };
         let next = handler.on_answers(answers);
         if !next.is_empty() {
@@ -65,7 +65,7 @@ impl Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        self.resolve(vec![Err(Failure::Closed); self.expected]);
+        self.resolve(vec![Err(ScriptFailure::Closed); self.expected]);
     }
 }
 
@@ -82,7 +82,7 @@ struct PendingRequest {
 }
 
 enum ScriptCallState {
-    Answered(Answer),
+    Answered(ScriptResult),
     /// To be sent as the script's digest.
     Digest,
     /// To be sent as the script's source, because the server does not know the script.
@@ -93,7 +93,7 @@ enum ScriptCallState {
 
 impl PendingRequest {
     fn new(request: PipelineRequest) -> Self {
-        let initial = |call: &Job| match call.script.is_rare() {
+        let initial = |call: &ScriptCall| match call.script.is_rare() {
             true => ScriptCallState::Source,
             false => ScriptCallState::Digest,
         };
@@ -112,7 +112,7 @@ impl PendingRequest {
     }
 
     /// Fails all script calls without an answer, and completes the request.
-    fn fail(mut self, failure: &Failure) -> Option<Self> {
+    fn fail(mut self, failure: &ScriptFailure) -> Option<Self> {
         for call in &mut self.calls {
             if !matches!(call, ScriptCallState::Answered(_)) {
                 *call = ScriptCallState::Answered(Err(failure.clone()));
@@ -140,7 +140,7 @@ impl PendingRequest {
         if Instant::now() < deadline {
             return Some(self);
         }
-        self.fail(&Failure::Unavailable("there was no time left to send it again".into()))
+        self.fail(&ScriptFailure::Unavailable("there was no time left to send it again".into()))
     }
 
     fn commands(&self) -> redis::Pipeline {
@@ -159,7 +159,7 @@ impl PendingRequest {
     }
 }
 
-pub(crate) fn command(name: &'static str, script: &str, call: &Job) -> Cmd {
+pub(crate) fn command(name: &'static str, script: &str, call: &ScriptCall) -> Cmd {
     let mut command = redis::cmd(name);
     command.arg(script).arg(call.keys.len());
     for word in call.keys.iter().chain(call.arguments.iter().map(Vec::as_slice)) {
@@ -255,7 +255,7 @@ async fn next_session(
     state: &mut StateSubscriber,
     deadline: Instant,
     may_start: bool,
-) -> Result<(SessionHandle, u64), Failure> {
+) -> Result<(SessionHandle, u64), ScriptFailure> {
     if may_start {
         return state.wait_until_up(deadline).await;
     }
@@ -263,8 +263,8 @@ async fn next_session(
 }
 
 /// The failure of a request that was queued until its deadline.
-fn queue_timeout() -> Failure {
-    Failure::Unavailable("too many requests were in flight".into())
+fn queue_timeout() -> ScriptFailure {
+    ScriptFailure::Unavailable("too many requests were in flight".into())
 }
 
 /// Processes the replies, and returns the request if it must be sent again.
@@ -274,11 +274,11 @@ fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<Pendi
         Ok(replies) => replies,
         Err(TransportError::TimedOut) => {
             state.request_health_check();
-            return pending.fail(&Failure::TimedOut);
+            return pending.fail(&ScriptFailure::TimedOut);
         }
         Err(TransportError::Broken(why)) => {
             state.report_broken(session_id);
-            return pending.fail(&Failure::Broken(why));
+            return pending.fail(&ScriptFailure::Broken(why));
         }
     };
     let late = Instant::now() + RETRY_PAUSE >= pending.request.deadline;
@@ -287,7 +287,7 @@ fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<Pendi
     for (call, reply) in unanswered.zip(replies) {
         *call = match state_after(reply) {
             ScriptCallState::Paused(why) if late => {
-                ScriptCallState::Answered(Err(Failure::Unavailable(why)))
+                ScriptCallState::Answered(Err(ScriptFailure::Unavailable(why)))
             }
             next => next,
         };

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::endpoint::{CheckedSession, Endpoint};
 use super::health::{Health, HealthCheck, ServerInfo, StoreWarning, check_health};
-use crate::redis::batch::script_call::Failure;
+use crate::redis::batch::script_call::ScriptFailure;
 use crate::redis::connection::connector::SessionHandle;
 
 /// The first pause between attempts to connect. It doubles after each attempt.
@@ -285,7 +285,7 @@ impl StateSubscriber {
     pub(crate) async fn wait_until_up(
         &mut self,
         deadline: Instant,
-    ) -> Result<(SessionHandle, u64), Failure> {
+    ) -> Result<(SessionHandle, u64), ScriptFailure> {
         let broken = self.broken_session;
         let is_decided = |state: &ConnectionState| match state {
             ConnectionState::Up(_, id) => Some(*id) != broken,
@@ -296,26 +296,26 @@ impl StateSubscriber {
         let state = match found.map(|found| found.map(|state| state.clone())) {
             Ok(Ok(state)) => state,
             // The reconnector ends only when the connection is dropped.
-            Ok(Err(_)) => return Err(Failure::Closed),
+            Ok(Err(_)) => return Err(ScriptFailure::Closed),
             Err(_) => self.current.borrow().clone(),
         };
         match self.without_broken(state) {
             ConnectionState::Up(session, id) => Ok((session, id)),
             ConnectionState::Disconnected(why) | ConnectionState::Down(why) => {
-                Err(Failure::Unavailable(why))
+                Err(ScriptFailure::Unavailable(why))
             }
         }
     }
 
     /// Waits until the connection is down, and returns the reason; `None` at the deadline.
-    pub(crate) async fn wait_until_down(&mut self, deadline: Instant) -> Option<Failure> {
+    pub(crate) async fn wait_until_down(&mut self, deadline: Instant) -> Option<ScriptFailure> {
         let is_down = |state: &ConnectionState| matches!(state, ConnectionState::Down(_));
         match timeout_at(deadline, self.current.wait_for(is_down)).await {
             Ok(Ok(state)) => match &*state {
-                ConnectionState::Down(why) => Some(Failure::Unavailable(why.clone())),
+                ConnectionState::Down(why) => Some(ScriptFailure::Unavailable(why.clone())),
                 _ => None,
             },
-            Ok(Err(_)) => Some(Failure::Closed),
+            Ok(Err(_)) => Some(ScriptFailure::Closed),
             Err(_) => None,
         }
     }
@@ -361,6 +361,6 @@ mod tests {
         drop(reconnector);
         let deadline = Instant::now() + Duration::from_secs(60);
         let found = runtime.block_on(state.wait_until_up(deadline));
-        assert_eq!(found.err(), Some(Failure::Closed));
+        assert_eq!(found.err(), Some(ScriptFailure::Closed));
     }
 }

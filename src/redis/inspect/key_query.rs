@@ -1,54 +1,58 @@
-//! What a key is asked, and what it answers.
+//! The commands that read a key, and their replies.
 
 use redis::{ErrorKind, Pipeline, ServerErrorKind, Value};
 
-use crate::redis::inspect::{Raw, Shape, StoredName, shape_of};
+use crate::redis::inspect::{RawValue, StoredName, ValueLayout, layout_of};
 
-/// What became of reading a key.
-pub(crate) enum Told {
-    /// There is no such key.
-    Nothing,
-    /// It is what no limiter writes.
-    Other,
-    /// Another node has it.
+/// The result of reading a key.
+pub(crate) enum KeyReport {
+    /// The key does not exist.
+    Absent,
+    /// The key has a value that no limiter writes.
+    Foreign,
+    /// Another node has the key.
     Moved,
-    /// It may not be read.
+    /// The server refused to read the key, with this error.
     Denied(String),
-    Is(Raw),
+    Stored(RawValue),
 }
 
-/// What is read of a key: its name, as read and as written, and how its state lies.
-pub(crate) struct Wanted {
+/// A key to read.
+pub(crate) struct KeyQuery {
     pub(crate) name: StoredName,
-    pub(crate) written: Vec<u8>,
-    pub(crate) shape: Shape,
+    /// The name as it is in Redis.
+    pub(crate) encoded: Vec<u8>,
+    pub(crate) layout: ValueLayout,
 }
 
-impl Wanted {
-    pub(crate) fn of(prefix: &str, written: Vec<u8>) -> Option<Self> {
-        let name = StoredName::read(prefix, &written)?;
-        let shape = shape_of(&name.tag)?;
-        Some(Self { name, written, shape })
+impl KeyQuery {
+    pub(crate) fn new(prefix: &str, encoded: Vec<u8>) -> Option<Self> {
+        let name = StoredName::read(prefix, &encoded)?;
+        let layout = layout_of(&name.tag)?;
+        Some(Self { name, encoded, layout })
     }
 
-    /// How many replies it takes.
-    pub(crate) fn replies(&self) -> usize {
-        if self.shape == Shape::Log { 3 } else { 1 }
+    /// The number of commands, and so of replies.
+    pub(crate) fn reply_count(&self) -> usize {
+        if self.layout == ValueLayout::Log { 3 } else { 1 }
     }
 
-    pub(crate) fn ask(&self, pipeline: &mut Pipeline) {
-        let name = &self.written[..];
-        match self.shape {
-            Shape::Rate | Shape::Window | Shape::Interval | Shape::Counter => {
+    pub(crate) fn push_commands(&self, pipeline: &mut Pipeline) {
+        let name = &self.encoded[..];
+        match self.layout {
+            ValueLayout::Rate
+            | ValueLayout::Window
+            | ValueLayout::Interval
+            | ValueLayout::Counter => {
                 pipeline.cmd("GET").arg(name);
             }
-            Shape::List => {
+            ValueLayout::List => {
                 pipeline.cmd("LRANGE").arg(name).arg(0).arg(-1);
             }
-            Shape::Hash => {
+            ValueLayout::Hash => {
                 pipeline.cmd("HGETALL").arg(name);
             }
-            Shape::Log => {
+            ValueLayout::Log => {
                 pipeline.cmd("ZRANGE").arg(name).arg(0).arg(0).arg("WITHSCORES");
                 pipeline.cmd("ZRANGE").arg(name).arg(-1).arg(-1).arg("WITHSCORES");
                 pipeline.cmd("ZCARD").arg(name);
@@ -56,14 +60,14 @@ impl Wanted {
         }
     }
 
-    pub(crate) fn raw(&self, replies: Vec<Value>) -> Told {
+    pub(crate) fn report(&self, replies: Vec<Value>) -> KeyReport {
         let mut items = Vec::new();
         for reply in replies {
             match reply {
-                Value::Nil => return Told::Nothing,
-                Value::BulkString(text) => return Told::Is(Raw::Text(text)),
+                Value::Nil => return KeyReport::Absent,
+                Value::BulkString(text) => return KeyReport::Stored(RawValue::Text(text)),
                 Value::Int(number) => items.push(number.to_string().into_bytes()),
-                Value::Array(values) if values.is_empty() => return Told::Nothing,
+                Value::Array(values) if values.is_empty() => return KeyReport::Absent,
                 Value::Array(values) => {
                     items.extend(values.iter().filter_map(bytes).map(Vec::from));
                 }
@@ -71,16 +75,16 @@ impl Wanted {
                     let error = redis::RedisError::from(error);
                     return match error.kind() {
                         ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask) => {
-                            Told::Moved
+                            KeyReport::Moved
                         }
-                        _ if error.code() == Some("WRONGTYPE") => Told::Other,
-                        _ => Told::Denied(error.to_string()),
+                        _ if error.code() == Some("WRONGTYPE") => KeyReport::Foreign,
+                        _ => KeyReport::Denied(error.to_string()),
                     };
                 }
-                _ => return Told::Other,
+                _ => return KeyReport::Foreign,
             }
         }
-        Told::Is(Raw::Items(items))
+        KeyReport::Stored(RawValue::Items(items))
     }
 }
 

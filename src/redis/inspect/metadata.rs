@@ -1,31 +1,32 @@
-//! The other end of `lua/executor/key_metadata.lua`: what stands behind a state in the same value.
+//! Decodes the metadata after a state in the same value. `lua/executor/key_metadata.lua` encodes
+//! it.
 
 use crate::redis::codec::doubles;
 use crate::time::Micros;
 
 const MARK: u8 = b'X';
-const LEAST: usize = 48;
+const MIN_SIZE: usize = 48;
 
-/// A block, and numbers of a key's own.
+/// A block and an override.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StoredExtras {
-    /// The end of the block; 0 if there is none.
+pub struct StoredMetadata {
+    /// The end of the block, in epoch microseconds; 0 if there is none.
     pub blocked_until: Micros,
-    /// The end of the numbers; 0 if there are none.
-    pub numbers_until: Micros,
-    /// The numbers, in the order in which their policy's words begin.
-    pub numbers: Vec<u64>,
+    /// The end of the override, in epoch microseconds; 0 if there is none.
+    pub override_until: Micros,
+    /// The parameters of the override, in the order of its policy's parameters.
+    pub override_numbers: Vec<u64>,
 }
 
-/// Splits a value into the state and what stands behind it.
-pub(crate) fn split(value: &[u8]) -> (&[u8], StoredExtras) {
-    read(value).unwrap_or_else(|| (value, StoredExtras::default()))
+/// Splits a value into the state and its metadata.
+pub(crate) fn split(value: &[u8]) -> (&[u8], StoredMetadata) {
+    read(value).unwrap_or_else(|| (value, StoredMetadata::default()))
 }
 
-fn read(value: &[u8]) -> Option<(&[u8], StoredExtras)> {
+fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
     let (rest, [high, low, MARK]) = value.split_last_chunk()? else { return None };
     let size = usize::from(u16::from_be_bytes([*high, *low]));
-    if size < LEAST {
+    if size < MIN_SIZE {
         return None;
     }
     let state = value.len().checked_sub(size)?;
@@ -33,20 +34,20 @@ fn read(value: &[u8]) -> Option<(&[u8], StoredExtras)> {
     let mut ends = [0; 2];
     doubles(&mut words, &mut ends)?;
     let (count, mut words) = words.split_first()?;
-    let mut numbers = vec![0; usize::from(*count)];
-    doubles(&mut words, &mut numbers)?;
-    let [blocked_until, numbers_until] = ends;
-    Some((&value[..state], StoredExtras { blocked_until, numbers_until, numbers }))
+    let mut override_numbers = vec![0; usize::from(*count)];
+    doubles(&mut words, &mut override_numbers)?;
+    let [blocked_until, override_until] = ends;
+    Some((&value[..state], StoredMetadata { blocked_until, override_until, override_numbers }))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// As `extras_text` in the script writes it.
-    pub(crate) fn text(blocked_until: u32, numbers_until: u32, numbers: &[u32]) -> Vec<u8> {
+    /// Encodes metadata as `extras_text` in the script does.
+    pub(crate) fn text(blocked_until: u32, override_until: u32, numbers: &[u32]) -> Vec<u8> {
         let mut text = vec![MARK];
-        for end in [blocked_until, numbers_until] {
+        for end in [blocked_until, override_until] {
             text.extend(f64::from(end).to_be_bytes());
         }
         text.push(u8::try_from(numbers.len()).unwrap());
@@ -60,24 +61,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_block_and_numbers_stand_behind_the_state() {
+    fn metadata_follows_the_state() {
         for numbers in [&[][..], &[1, 2, 3], &[9; 30]] {
             let value = [&b"state"[..], &text(7, 8, numbers)].concat();
-            let (state, extras) = split(&value);
+            let (state, metadata) = split(&value);
             assert_eq!(state, b"state");
-            let numbers = numbers.iter().map(|number| u64::from(*number)).collect();
-            assert_eq!(extras, StoredExtras { blocked_until: 7, numbers_until: 8, numbers });
+            let override_numbers = numbers.iter().map(|number| u64::from(*number)).collect();
+            let expected = StoredMetadata { blocked_until: 7, override_until: 8, override_numbers };
+            assert_eq!(metadata, expected);
         }
     }
 
     #[test]
-    fn a_value_without_them_is_a_state() {
+    fn a_value_without_metadata_is_a_state() {
         let whole = text(7, 8, &[1]);
         let mut too_long = whole.clone();
         let end = too_long.len();
         too_long[end - 3..end - 1].copy_from_slice(&500_u16.to_be_bytes());
         for value in [&b""[..], b"X", b"a state that merely ends with X", &whole[1..], &too_long] {
-            assert_eq!(split(value), (value, StoredExtras::default()), "{value:?}");
+            assert_eq!(split(value), (value, StoredMetadata::default()), "{value:?}");
         }
     }
 }

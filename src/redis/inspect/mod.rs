@@ -1,8 +1,7 @@
-//! What lies in Redis, as far as it can be told without the limiter's policies: for those who look at limits
-//! from outside.
+//! Reads what limiters store in Redis, for the command line, without the limiters' policies.
 //!
-//! Nothing here decides. A decision is asked of a limiter, whose numbers say what a state means; a state
-//! alone says what is on the books, and of rates the numbers that wrote it.
+//! Nothing here decides: only a limiter's policies define what a state means for a call. A state
+//! alone shows the charged units, and for rates also the parameters that wrote it.
 
 #[cfg(feature = "redis")]
 mod key_query;
@@ -13,16 +12,16 @@ mod stored_name;
 mod stored_value;
 mod summary;
 
-pub use metadata::StoredExtras;
+pub use metadata::StoredMetadata;
 #[cfg(feature = "redis")]
-pub use reader::{Holds, Read, Reader};
+pub use reader::{HoldSummary, Inspector, KeyPage};
 pub use stored_name::StoredName;
-pub use stored_value::Raw;
-pub use summary::Facts;
+pub use stored_value::RawValue;
+pub use summary::KeySummary;
 
-/// How a state lies in Redis.
+/// The layout of a state in Redis, named by the file that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum ValueLayout {
     /// `lua/rate/general.lua`
     Rate,
     /// `lua/fixed_window/general.lua`
@@ -39,25 +38,26 @@ pub enum Shape {
     Log,
 }
 
-/// The tags of all algorithms and layouts (see [`Policy::tag`](crate::policy::Policy::tag)), and how their states lie.
-pub const TAGS: [(&str, Shape); 11] = [
-    ("gcra", Shape::Rate),
-    ("tb", Shape::Rate),
-    ("lb", Shape::Rate),
-    ("tbi", Shape::Interval),
-    ("fw", Shape::Window),
-    ("cw", Shape::Window),
-    ("sc", Shape::Counter),
-    ("swl", Shape::List),
-    ("swh", Shape::Hash),
-    ("sl", Shape::Log),
-    ("sls", Shape::Log),
+/// The tags of all algorithms and layouts (see [`Policy::tag`](crate::policy::Policy::tag)), and
+/// the layouts of their states.
+pub const TAGS: [(&str, ValueLayout); 11] = [
+    ("gcra", ValueLayout::Rate),
+    ("tb", ValueLayout::Rate),
+    ("lb", ValueLayout::Rate),
+    ("tbi", ValueLayout::Interval),
+    ("fw", ValueLayout::Window),
+    ("cw", ValueLayout::Window),
+    ("sc", ValueLayout::Counter),
+    ("swl", ValueLayout::List),
+    ("swh", ValueLayout::Hash),
+    ("sl", ValueLayout::Log),
+    ("sls", ValueLayout::Log),
 ];
 
-/// How the states of a tag lie, if it is one.
+/// The layout of a tag's states; `None` if the tag is unknown.
 #[must_use]
-pub fn shape_of(tag: &str) -> Option<Shape> {
-    TAGS.iter().find_map(|(name, shape)| (*name == tag).then_some(*shape))
+pub fn layout_of(tag: &str) -> Option<ValueLayout> {
+    TAGS.iter().find_map(|(name, layout)| (*name == tag).then_some(*layout))
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     use crate::policy::Policy;
 
     #[test]
-    fn every_algorithm_is_known_by_its_tag() {
+    fn every_algorithm_has_a_tag_and_a_layout() {
         let sliding = |layout| Policy::SlidingWindow(SlidingWindow::new(3, 4, 4, layout).unwrap());
         let limits = [LogLimit { limit: 3, window: 1 }, LogLimit { limit: 4, window: 2 }];
         let policies = [
@@ -88,7 +88,7 @@ mod tests {
             Policy::SlidingLog(SlidingLog::several(&limits, None).unwrap()),
         ];
         assert_eq!(policies.map(|policy| policy.tag()), TAGS.map(|(tag, _)| tag));
-        assert_eq!(shape_of("swh"), Some(Shape::Hash));
-        assert_eq!(shape_of("~holds"), None);
+        assert_eq!(layout_of("swh"), Some(ValueLayout::Hash));
+        assert_eq!(layout_of("~holds"), None);
     }
 }

@@ -1,7 +1,8 @@
-//! Reads what is in Redis and changes nothing: for those who look at limits from outside.
+//! Reads keys in Redis without writing, for the command line.
 //!
-//! It has links of its own, made as a store makes them, and asks one question after the other. Keys are found by
-//! `SCAN`, on every master of a cluster; nothing is ever asked for that would hold a server, or write.
+//! An inspector has its own connections, session as a store opens them, and sends one request at a
+//! time. It finds keys with `SCAN`, on each master of a cluster. It never sends a command that
+//! blocks the server for long, or that writes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,96 +12,96 @@ use tokio::time::timeout;
 
 use crate::redis::cluster::SlotMap;
 use crate::redis::connection::{Address, Connector, Endpoint, Session};
-use crate::redis::inspect::key_query::{Told, Wanted, bytes};
-use crate::redis::inspect::{Facts, StoredName};
+use crate::redis::inspect::key_query::{KeyQuery, KeyReport, bytes};
+use crate::redis::inspect::{KeySummary, StoredName};
 use crate::redis::slot::slot_of;
 use crate::time::Micros;
 
-/// So often keys are looked for again that have moved to another node.
-const MOST_MOVES: usize = 3;
+/// The number of attempts to read keys that move between nodes.
+const MAX_MOVES: usize = 3;
 
-/// Links to a server, or to all masters of a cluster, that only read.
-pub struct Reader {
-    way: Way,
+/// Read-only connections to a server, or to all masters of a cluster.
+pub struct Inspector {
+    target: InspectTarget,
     access: Connector,
-    links: HashMap<Address, Session>,
+    connections: HashMap<Address, Session>,
     map: Option<SlotMap>,
 }
 
-enum Way {
-    /// This server, which may turn out to be of a cluster.
+enum InspectTarget {
+    /// A server. It may turn out to be a node of a cluster.
     Server(Address),
-    /// The master that sentinels know.
+    /// The master that sentinels report.
     Master(Box<Endpoint>),
-    /// Whoever of these answers knows the cluster.
+    /// Nodes of a cluster.
     Cluster(Vec<Address>),
 }
 
-/// What was read.
+/// The keys that one request has read.
 #[derive(Debug, Default)]
-pub struct Read {
-    /// The server's time.
+pub struct KeyPage {
+    /// The server's time, in epoch microseconds.
     pub now: Micros,
-    /// What is known of keys that are there; without facts it cannot be read.
-    pub found: Vec<(StoredName, Option<Facts>)>,
-    /// How many keys were looked at that may be others'.
+    /// The keys that exist, with their summaries. A key without a summary is unreadable.
+    pub found: Vec<(StoredName, Option<KeySummary>)>,
+    /// The number of keys scanned, including those that no limiter wrote.
     pub scanned: usize,
-    /// The prefixes of those of them that limiters have written.
+    /// The prefixes of the scanned keys that limiters wrote.
     pub prefixes: BTreeSet<String>,
-    /// Where to go on; 0 at the end.
+    /// The cursor of the next page; 0 at the end.
     pub cursor: u64,
 }
 
-/// The holds of a key: how many are open, and when the last of them ends.
-pub type Holds = (u64, Micros);
+/// The number of a key's open holds, and the end of the last one in epoch microseconds.
+pub type HoldSummary = (u64, Micros);
 
-impl Reader {
-    /// Reads from where a route leads to; if that is a node of a cluster, from all of its masters.
+impl Inspector {
+    /// Reads from the server of a route. If it is a node of a cluster, reads from all masters.
     #[must_use]
     pub fn by_route(route: Endpoint) -> Self {
         let access = route.connector().clone();
-        let way = match route.last_address().filter(|_| route.is_fixed()) {
-            Some(address) => Way::Server(address.clone()),
-            None => Way::Master(Box::new(route)),
+        let target = match route.last_address().filter(|_| route.is_fixed()) {
+            Some(address) => InspectTarget::Server(address.clone()),
+            None => InspectTarget::Master(Box::new(route)),
         };
-        Self::new(way, access)
+        Self::new(target, access)
     }
 
-    /// Reads from the cluster of which these are nodes.
+    /// Reads from the cluster of the nodes `seeds`.
     #[must_use]
     pub fn of_cluster(seeds: Vec<Address>, access: Connector) -> Self {
-        Self::new(Way::Cluster(seeds), access)
+        Self::new(InspectTarget::Cluster(seeds), access)
     }
 
-    fn new(way: Way, access: Connector) -> Self {
-        Self { way, access, links: HashMap::new(), map: None }
+    fn new(target: InspectTarget, access: Connector) -> Self {
+        Self { target, access, connections: HashMap::new(), map: None }
     }
 
-    /// Connects, and tells all masters; and whether they are a cluster.
+    /// Connects. Returns the addresses of all masters and whether they form a cluster.
     ///
     /// # Errors
-    /// Why none can be reached.
+    /// The reason why no server can be reached.
     pub async fn masters(&mut self) -> Result<(Vec<Address>, bool), Arc<str>> {
-        if let Way::Server(address) = &self.way {
+        if let InspectTarget::Server(address) = &self.target {
             let address = address.clone();
             if !self.is_of_cluster(&address).await? {
                 return Ok((vec![address], false));
             }
-            self.way = Way::Cluster(vec![address]);
+            self.target = InspectTarget::Cluster(vec![address]);
         }
-        match &mut self.way {
-            Way::Master(route) => {
+        match &mut self.target {
+            InspectTarget::Master(route) => {
                 let connected = route.connect().await?;
                 let address =
                     route.last_address().cloned().ok_or("no sentinel knows the master")?;
-                self.links.insert(address.clone(), connected.session);
-                self.way = Way::Server(address.clone());
+                self.connections.insert(address.clone(), connected.session);
+                self.target = InspectTarget::Server(address.clone());
                 Ok((vec![address], false))
             }
-            Way::Server(address) => Ok((vec![address.clone()], false)),
-            Way::Cluster(seeds) => {
+            InspectTarget::Server(address) => Ok((vec![address.clone()], false)),
+            InspectTarget::Cluster(seeds) => {
                 let seeds = seeds.clone();
-                let map = self.map_from(&seeds).await?;
+                let map = self.slot_map_from(&seeds).await?;
                 let masters = map.masters().to_vec();
                 self.map = Some(map);
                 Ok((masters, true))
@@ -108,59 +109,59 @@ impl Reader {
         }
     }
 
-    /// How many keys a master has, whosever they are, if it tells.
+    /// The number of all keys on a master, or `None` if it does not report it.
     ///
     /// # Errors
-    /// Why the master cannot be asked.
+    /// The reason why the master does not reply.
     pub async fn size(&mut self, master: &Address) -> Result<Option<u64>, Arc<str>> {
-        let mut asked = redis::pipe();
-        asked.cmd("DBSIZE");
-        let replies = self.ask(master, &asked, 1).await?;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("DBSIZE");
+        let replies = self.query(master, &pipeline, 1).await?;
         let [Value::Int(size)] = &replies[..] else { return Ok(None) };
         Ok(u64::try_from(*size).ok())
     }
 
-    /// Reads those keys of a prefix that are on a page of what a master has: about `count` of those that match a
-    /// pattern, from a cursor on.
+    /// Reads the keys of a prefix on one page of a master's keys. The page has about `count` keys
+    /// that match `pattern`, from `cursor` on.
     ///
     /// # Errors
-    /// Why the master cannot be asked.
+    /// The reason why the master does not reply.
     pub async fn page(
         &mut self,
         master: &Address,
         prefix: &str,
         (cursor, count): (u64, usize),
         pattern: &str,
-    ) -> Result<Read, Arc<str>> {
-        let mut asked = redis::pipe();
-        asked.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
-        let replies = self.ask(master, &asked, 1).await?;
-        let (cursor, names) = page_of(replies).map_err(|why| said(master, &why))?;
+    ) -> Result<KeyPage, Arc<str>> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
+        let replies = self.query(master, &pipeline, 1).await?;
+        let (cursor, names) = page_of(replies).map_err(|why| error_at(master, &why))?;
         let scanned = names.len();
         let prefixes = names.iter().filter_map(|name| StoredName::prefix(name));
         let prefixes = prefixes.map(str::to_owned).collect();
-        let wanted: Vec<_> =
-            names.into_iter().filter_map(|name| Wanted::of(prefix, name)).collect();
-        let (read, _) = self.read_at(master, wanted).await?;
-        Ok(Read { scanned, prefixes, cursor, ..read })
+        let queries: Vec<_> =
+            names.into_iter().filter_map(|name| KeyQuery::new(prefix, name)).collect();
+        let (page, _) = self.read_at(master, queries).await?;
+        Ok(KeyPage { scanned, prefixes, cursor, ..page })
     }
 
-    /// Reads those keys of a prefix that are there.
+    /// Reads those of the named keys of a prefix that exist.
     ///
     /// # Errors
-    /// Why one of the servers cannot be asked.
-    pub async fn find(&mut self, prefix: &str, names: Vec<Vec<u8>>) -> Result<Read, Arc<str>> {
-        let mut all = Read { scanned: names.len(), ..Read::default() };
-        let mut wanted: Vec<_> =
-            names.into_iter().filter_map(|name| Wanted::of(prefix, name)).collect();
-        for _ in 0..MOST_MOVES {
-            for (owner, group) in self.by_owner(std::mem::take(&mut wanted)).await? {
-                let (read, moved) = self.read_at(&owner, group).await?;
-                all.now = all.now.max(read.now);
-                all.found.extend(read.found);
-                wanted.extend(moved);
+    /// The reason why a server does not reply.
+    pub async fn find(&mut self, prefix: &str, names: Vec<Vec<u8>>) -> Result<KeyPage, Arc<str>> {
+        let mut all = KeyPage { scanned: names.len(), ..KeyPage::default() };
+        let mut queries: Vec<_> =
+            names.into_iter().filter_map(|name| KeyQuery::new(prefix, name)).collect();
+        for _ in 0..MAX_MOVES {
+            for (owner, group) in self.by_owner(std::mem::take(&mut queries)).await? {
+                let (page, moved) = self.read_at(&owner, group).await?;
+                all.now = all.now.max(page.now);
+                all.found.extend(page.found);
+                queries.extend(moved);
             }
-            if wanted.is_empty() {
+            if queries.is_empty() {
                 return Ok(all);
             }
             self.masters().await?;
@@ -168,58 +169,60 @@ impl Reader {
         Err("the keys are moving between the nodes of the cluster".into())
     }
 
-    /// Reads the holds of reservations that have this name.
+    /// Reads the reservation holds in the hold key `name`.
     ///
     /// # Errors
-    /// Why the server cannot be asked.
-    pub async fn holds(&mut self, name: &[u8], now: Micros) -> Result<Holds, Arc<str>> {
+    /// The reason why the server does not reply.
+    pub async fn holds(&mut self, name: &[u8], now: Micros) -> Result<HoldSummary, Arc<str>> {
         let owner = self.owner(name).await?;
-        let mut asked = redis::pipe();
-        asked.cmd("ZCOUNT").arg(name).arg(format!("({now}")).arg("+inf");
-        asked.cmd("ZRANGE").arg(name).arg(-1).arg(-1).arg("WITHSCORES");
-        let replies = self.ask(&owner, &asked, 2).await?;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZCOUNT").arg(name).arg(format!("({now}")).arg("+inf");
+        pipeline.cmd("ZRANGE").arg(name).arg(-1).arg(-1).arg("WITHSCORES");
+        let replies = self.query(&owner, &pipeline, 2).await?;
         let [Value::Int(count), Value::Array(last)] = &replies[..] else { return Ok((0, 0)) };
         let ends = last.get(1).and_then(bytes).and_then(|score| str::from_utf8(score).ok());
         let ends = ends.and_then(|score| score.parse().ok()).unwrap_or(0);
         Ok((u64::try_from(*count).unwrap_or(0), ends))
     }
 
-    /// Reads keys of one server, and gives back those that are another's now.
+    /// Reads keys from one server. Returns a page, and the queries for keys that have moved to
+    /// another node.
     async fn read_at(
         &mut self,
         address: &Address,
-        wanted: Vec<Wanted>,
-    ) -> Result<(Read, Vec<Wanted>), Arc<str>> {
-        let mut asked = redis::pipe();
-        asked.cmd("TIME");
-        wanted.iter().for_each(|one| one.ask(&mut asked));
-        let count = 1 + wanted.iter().map(Wanted::replies).sum::<usize>();
-        let mut replies = self.ask(address, &asked, count).await?.into_iter();
-        let now = replies.next().as_ref().and_then(time).ok_or("the server tells no time")?;
-        let (mut read, mut moved) = (Read { now, ..Read::default() }, Vec::new());
-        for one in wanted {
-            let told: Vec<_> = replies.by_ref().take(one.replies()).collect();
-            match one.raw(told) {
-                Told::Nothing => {}
-                Told::Moved => moved.push(one),
-                Told::Denied(why) => return Err(said(address, &why)),
-                Told::Other => read.found.push((one.name, None)),
-                Told::Is(raw) => {
-                    let facts = raw.facts(one.shape, now);
-                    read.found.push((one.name, facts));
+        queries: Vec<KeyQuery>,
+    ) -> Result<(KeyPage, Vec<KeyQuery>), Arc<str>> {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("TIME");
+        queries.iter().for_each(|query| query.push_commands(&mut pipeline));
+        let count = 1 + queries.iter().map(KeyQuery::reply_count).sum::<usize>();
+        let mut replies = self.query(address, &pipeline, count).await?.into_iter();
+        let now = replies.next().as_ref().and_then(time);
+        let now = now.ok_or("the server's reply to TIME is invalid")?;
+        let (mut page, mut moved) = (KeyPage { now, ..KeyPage::default() }, Vec::new());
+        for query in queries {
+            let own: Vec<_> = replies.by_ref().take(query.reply_count()).collect();
+            match query.report(own) {
+                KeyReport::Absent => {}
+                KeyReport::Moved => moved.push(query),
+                KeyReport::Denied(why) => return Err(error_at(address, &why)),
+                KeyReport::Foreign => page.found.push((query.name, None)),
+                KeyReport::Stored(raw) => {
+                    let summary = raw.summary(query.layout, now);
+                    page.found.push((query.name, summary));
                 }
             }
         }
-        Ok((read, moved))
+        Ok((page, moved))
     }
 
     async fn by_owner(
         &mut self,
-        wanted: Vec<Wanted>,
-    ) -> Result<HashMap<Address, Vec<Wanted>>, Arc<str>> {
-        let mut groups: HashMap<Address, Vec<Wanted>> = HashMap::new();
-        for one in wanted {
-            groups.entry(self.owner(&one.written).await?).or_default().push(one);
+        queries: Vec<KeyQuery>,
+    ) -> Result<HashMap<Address, Vec<KeyQuery>>, Arc<str>> {
+        let mut groups: HashMap<Address, Vec<KeyQuery>> = HashMap::new();
+        for query in queries {
+            groups.entry(self.owner(&query.encoded).await?).or_default().push(query);
         }
         Ok(groups)
     }
@@ -236,18 +239,21 @@ impl Reader {
         owner.cloned().ok_or_else(|| "no node of the cluster owns the key's slot".into())
     }
 
-    /// Asks nodes of a cluster, one after the other, until one tells who owns what.
-    async fn map_from(&mut self, seeds: &[Address]) -> Result<SlotMap, Arc<str>> {
+    /// Asks the nodes of a cluster for the slot map, one after the other, until one replies with
+    /// it.
+    async fn slot_map_from(&mut self, seeds: &[Address]) -> Result<SlotMap, Arc<str>> {
         let known = self.map.iter().flat_map(|map| map.masters().to_vec());
         let all: Vec<_> = known.chain(seeds.iter().cloned()).collect();
-        let mut why: Arc<str> = "there are no nodes".into();
+        let mut why: Arc<str> = "no node of the cluster is known".into();
         for address in all {
-            let mut asked = redis::pipe();
-            asked.cmd("CLUSTER").arg("SLOTS");
-            match self.ask(&address, &asked, 1).await {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("CLUSTER").arg("SLOTS");
+            match self.query(&address, &pipeline, 1).await {
                 Ok(replies) => match SlotMap::read(&replies[0], &address) {
                     Some(map) => return Ok(map),
-                    None => why = said(&address, &told(&replies[0], "it knows no cluster")),
+                    None => {
+                        why = error_at(&address, &error_text(&replies[0], "it has no slot map"));
+                    }
                 },
                 Err(failed) => why = failed,
             }
@@ -256,11 +262,12 @@ impl Reader {
     }
 
     async fn is_of_cluster(&mut self, address: &Address) -> Result<bool, Arc<str>> {
-        let mut asked = redis::pipe();
-        asked.cmd("HELLO");
-        let replies = self.ask(address, &asked, 1).await?;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("HELLO");
+        let replies = self.query(address, &pipeline, 1).await?;
         let Some(Value::Array(words)) = replies.first() else {
-            return Err(said(address, &told(&replies[0], "it does not answer as Redis does")));
+            let why = error_text(&replies[0], "its reply to HELLO is invalid");
+            return Err(error_at(address, &why));
         };
         let mut pairs = words.as_chunks().0.iter();
         Ok(pairs.any(|[name, value]| {
@@ -268,40 +275,42 @@ impl Reader {
         }))
     }
 
-    /// Asks a server, over the link that there is or a new one; an error says where it came about.
-    async fn ask(
+    /// Sends commands to a server over an open or new connection. Errors name the server.
+    async fn query(
         &mut self,
         address: &Address,
-        asked: &Pipeline,
+        pipeline: &Pipeline,
         replies: usize,
     ) -> Result<Vec<Value>, Arc<str>> {
-        if !self.links.contains_key(address) {
-            let opened = self.access.connect(address).await?;
-            self.links.insert(address.clone(), opened);
+        if !self.connections.contains_key(address) {
+            let session = self.access.connect(address).await?;
+            self.connections.insert(address.clone(), session);
         }
-        let Some(link) = self.links.get_mut(address) else { return Ok(Vec::new()) };
-        let asking = link.handle.connection.send_packed_commands(asked, 0, replies);
-        match timeout(self.access.timeout, asking).await {
-            Ok(Ok(told)) if told.len() == replies => Ok(told),
-            Ok(Ok(_)) => Err(said(address, "it answers otherwise than Redis does")),
+        let Some(session) = self.connections.get_mut(address) else { return Ok(Vec::new()) };
+        let sent = session.handle.connection.send_packed_commands(pipeline, 0, replies);
+        match timeout(self.access.timeout, sent).await {
+            Ok(Ok(values)) if values.len() == replies => Ok(values),
+            Ok(Ok(_)) => Err(error_at(address, INVALID_REPLY)),
             Ok(Err(error)) => {
-                self.links.remove(address);
-                Err(said(address, &error.to_string()))
+                self.connections.remove(address);
+                Err(error_at(address, &error.to_string()))
             }
             Err(_) => {
-                self.links.remove(address);
-                Err(said(address, "it did not answer in time"))
+                self.connections.remove(address);
+                Err(error_at(address, "it did not answer in time"))
             }
         }
     }
 }
 
-fn said(address: &Address, why: &str) -> Arc<str> {
+const INVALID_REPLY: &str = "its reply is not a valid Redis reply";
+
+fn error_at(address: &Address, why: &str) -> Arc<str> {
     format!("{address}: {why}").into()
 }
 
-/// What a server says that does not answer, or what is to be said of its answer.
-fn told(reply: &Value, otherwise: &str) -> String {
+/// The text of an error reply; `otherwise` for any other reply.
+fn error_text(reply: &Value, otherwise: &str) -> String {
     match reply {
         Value::ServerError(error) => redis::RedisError::from(error.clone()).to_string(),
         _ => otherwise.to_owned(),
@@ -316,7 +325,7 @@ fn page_of(replies: Vec<Value>) -> Result<(u64, Vec<Vec<u8>>), String> {
     {
         return Ok((cursor, names.iter().filter_map(bytes).map(Vec::from).collect()));
     }
-    Err(told(&reply, "it answers otherwise than Redis does"))
+    Err(error_text(&reply, INVALID_REPLY))
 }
 
 fn time(reply: &Value) -> Option<Micros> {

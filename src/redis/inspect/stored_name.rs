@@ -1,32 +1,32 @@
-//! The names of keys, read.
+//! Parses the names of keys.
 
 use std::num::NonZeroU16;
 
-use super::shape_of;
+use super::layout_of;
 use crate::redis::key_name::{holds_head, push_name};
 
-/// What a key's name says, as [`Names`](crate::redis::Names) writes it.
+/// The parts of a key's name, which [`KeyNames`](crate::redis::KeyNames) writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredName {
     /// The policy's name.
     pub policy: String,
-    /// The tag of the algorithm and the layout of its state.
+    /// The tag of the algorithm and of its state's layout.
     pub tag: String,
     /// The user's key.
     pub key: String,
     /// The call's own hash tag, if it had one.
     pub own_tag: Option<String>,
-    /// Whether its hash tag is one of those that keys share.
+    /// Whether its hash tag is one of the limiter's shared tags.
     pub shares_tag: bool,
 }
 
 impl StoredName {
-    /// Takes apart the name of a policy's key under a prefix; `None` for any other.
+    /// Parses the name of a policy's key under a prefix; `None` for any other name.
     #[must_use]
     pub fn read(prefix: &str, name: &[u8]) -> Option<Self> {
         let (_, policy, tag, rest) = parts(name).filter(|(own, ..)| *own == prefix)?;
-        let (hash_tag, behind) = rest.split_once('}')?;
-        let (key, own_tag, shares_tag) = match (hash_tag, behind) {
+        let (hash_tag, after) = rest.split_once('}')?;
+        let (key, own_tag, shares_tag) = match (hash_tag, after) {
             (key, "") => (key, None, false),
             (shared, key) if shared.starts_with("%~") => (key, None, true),
             (own, key) => (key, Some(unescaped(own)?), false),
@@ -35,13 +35,14 @@ impl StoredName {
         Some(Self { policy: policy.to_owned(), tag: tag.to_owned(), key, own_tag, shares_tag })
     }
 
-    /// The prefix of the name of any limiter's key; `None` for any other name.
+    /// The prefix of a policy's key; `None` for any other name.
     #[must_use]
     pub fn prefix(name: &[u8]) -> Option<&str> {
         parts(name).map(|(prefix, ..)| prefix)
     }
 
-    /// The name under a prefix, where so many hash tags are shared, as [`Names`](crate::redis::Names) writes it.
+    /// Writes the name under a prefix with `tags` shared hash tags, as
+    /// [`KeyNames`](crate::redis::KeyNames) does.
     #[must_use]
     pub fn write(&self, prefix: &str, tags: Option<NonZeroU16>) -> Vec<u8> {
         let mut name = Vec::new();
@@ -50,7 +51,7 @@ impl StoredName {
         name
     }
 
-    /// The name of the key that keeps the holds of this key.
+    /// Writes the name of the key that stores the holds of this key.
     #[must_use]
     pub fn write_holds(&self, prefix: &str, tags: Option<NonZeroU16>) -> Vec<u8> {
         let mut name = Vec::new();
@@ -59,16 +60,17 @@ impl StoredName {
     }
 }
 
-/// The prefix, the policy's name, the tag of its algorithm, and what stands behind the brace. No prefix has a colon.
+/// Splits a name into the prefix, the policy's name, the algorithm's tag, and the text after the
+/// brace. No prefix has a colon.
 fn parts(name: &[u8]) -> Option<(&str, &str, &str, &str)> {
     let (prefix, rest) = str::from_utf8(name).ok()?.split_once(':')?;
     let (policy, rest) = rest.split_once(':')?;
     let (tag, rest) = rest.split_once(":{")?;
-    shape_of(tag)?;
+    layout_of(tag)?;
     Some((prefix, policy, tag, rest))
 }
 
-/// What was written for a text, by `push_escaped`; `None` if it cannot have been.
+/// Reverses `push_escaped`; `None` if the text is not its output.
 fn unescaped(text: &str) -> Option<String> {
     if !text.contains(['%', '{', '}']) {
         return Some(text.to_owned());
@@ -98,13 +100,13 @@ mod tests {
     use crate::key::Key;
     use crate::policy::Policy;
     use crate::policy::policy_set::Policies;
-    use crate::redis::Names;
+    use crate::redis::KeyNames;
 
     #[test]
-    fn a_name_is_read_as_it_was_written() {
+    fn written_names_are_parsed() {
         let text = "[%~{}2aö:0-9]{1,6}";
         let tags = prop_oneof![Just(None), (1_u16..=3).prop_map(NonZeroU16::new)];
-        let names = Names::new("api", &Policies::one(Policy::Gcra(Gcra::new(1, 1, 1).unwrap())));
+        let names = KeyNames::new("api", &Policies::one(Policy::Gcra(Gcra::new(1, 1, 1).unwrap())));
         proptest!(|(key in text, own_tag in prop::option::of(text), tags in tags)| {
             let mut name = Vec::new();
             let names = names.clone().with_tags(tags);
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_limiter_writes_is_no_name() {
+    fn other_names_are_rejected() {
         for name in [
             "api:default:gcra:user:42",
             "api:default:gcra:{user:42",

@@ -1,32 +1,33 @@
-//! What a stored state tells by itself.
+//! The summary of a stored state.
 
-use super::StoredExtras;
+use super::StoredMetadata;
 use crate::time::Micros;
 
-/// What is known of a key without its policy. What its state does not tell is `None`.
+/// What a key's state alone reveals, without its policy. Unknown values are `None`. Times are in
+/// epoch microseconds, durations in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// The units on the books now. Of a log all that it keeps, which may be more: how long they count only the
-    /// policy knows.
+pub struct KeySummary {
+    /// The charged units. For a log, the units of all stored entries, some of which may have
+    /// expired: only the policy knows when.
     pub used: u64,
-    /// The most units that may be on the books.
-    pub most: Option<u64>,
-    /// The units that drain, or are refilled, in a time.
+    /// The maximum of charged units.
+    pub max_used: Option<u64>,
+    /// The refill or drain rate: units per duration.
     pub rate: Option<(u64, Micros)>,
     /// The length of a window.
     pub window: Option<Micros>,
-    /// When the window ends that is open.
+    /// The end of the open window.
     pub ends_at: Option<Micros>,
-    /// From when on the key is as if never used; a time that has come if it is so now.
-    pub settles_at: Option<Micros>,
-    /// How many entries it keeps.
+    /// The time from which the key is fresh, which may have passed.
+    pub reset_at: Option<Micros>,
+    /// The number of stored entries.
     pub entries: Option<u64>,
-    /// The time of the oldest of them.
+    /// The time of the oldest entry.
     pub oldest_at: Option<Micros>,
-    /// The time of the newest.
+    /// The time of the newest entry.
     pub newest_at: Option<Micros>,
-    /// The latest slot that was booked ahead and is still to come.
-    pub booked_until: Option<Micros>,
-    /// What stands behind the state.
-    pub extras: StoredExtras,
+    /// The latest slot of a scheduled reservation that is still ahead.
+    pub scheduled_until: Option<Micros>,
+    /// The block and the override, stored after the state.
+    pub metadata: StoredMetadata,
 }

@@ -9,82 +9,90 @@
  */
 export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-wasip1'
 
-/** The states of one limiter's keys. `epochMs` below 0 means the system's clock, everywhere. */
+/** A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock. */
 export declare class Ledger {
-  /** Whether answers of takes tell of a single limit without a name, in six doubles. */
+  /** Whether a take has a single limit without a name, and so a response of six doubles. */
   get isSingle(): boolean
   /**
-   * The function that takes `cost` units from `key`, and answers into `answer`, of a ledger whose limits have names; others
-   * are asked by [`Takes`].
+   * Returns a function that takes `cost` units from `key` and writes the response into `answer`.
+   * It is for a limiter whose limits have names; the other limiters are called through a
+   * registry (`Takes`).
    */
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /**
-   * The function that performs operations on keys, by the numbers of `ts/backends/operation.ts`, and answers
-   * into `answer`. Keys are those of the limiter's subjects in order; undefined are left out.
+   * Returns a function that executes operations on keys, by the numbers of
+   * `ts/backends/operation.ts`, and writes the response into `answer`. The keys are in the order
+   * of the limiter's key dimensions; an undefined key is skipped.
    */
   bindPerform(answer: Float64Array): (operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void
   /**
-   * Takes `costs[i]` units from `keys[i]`, each by itself and in order, and answers into the
-   * i-th part of `answers`.
+   * Takes `costs[i]` units from `keys[i]`, in order and independently of each other, and writes
+   * the i-th response into the i-th part of `answers`.
    */
   takeMany(keys: readonly string[], costs: Float64Array, epochMs: number, answers: Float64Array): void
   /**
-   * Gives back `units` of an earlier call: `taken` has its time and then, by policy, when the key was to
-   * be as if never used, in whole microseconds.
+   * Refunds `units` of an earlier call. `taken` has the time of that call and then, by policy,
+   * the time at which the key was to be fresh, in whole microseconds.
    */
   refund(keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void
   /**
-   * Settles a reservation: `numbers` has its units, the actual units and when it ends; then the time of the
-   * decision on it and, by policy, when the key was to be as if never used; all in whole microseconds.
-   * That it was not settled before is the caller's to know.
+   * Settles a reservation. `numbers` has its units, the actual units and its end; then the time
+   * of its decision and, by policy, the time at which the key was to be fresh. All times are in
+   * whole microseconds. The caller must know that the reservation was not settled before.
    */
   settle(keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array): void
-  /** Gives keys numbers of their own, by policy, for so many microseconds. */
+  /** Overrides the numbers of keys, by policy, for `lastingUs` microseconds. */
   overrideNumbers(keys: readonly (string | undefined)[], policies: readonly (Policy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array): void
   /**
-   * Books `cost` units for the first time at which all policies admit them, if that is at most so many
-   * microseconds away: the answer's units are those. Behind the limits stand the doubles of what was
-   * booked.
+   * Schedules `cost` units for the first time at which all policies admit them, if that is at
+   * most `maxWaitUs` microseconds away. The units of the response are the microseconds until
+   * then. The doubles of the scheduled reservations follow the limit reports.
    */
   book(keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void
-  /** Gives back what was booked, if nobody is behind it. */
+  /** Cancels scheduled reservations, if nothing was scheduled or taken after them. */
   unbook(keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array): void
-  /** Frees the prefix for another policy. The memory is freed when the bound functions are. */
+  /** Frees the prefix for another policy. The memory is freed together with the bound functions. */
   close(): void
 }
+export type NativeMemoryLimiter = Ledger
 
 /** A store in this process's memory. */
 export declare class MemoryStore {
   /**
-   * A store of its own, or the process's store of that name. Throws if that store has other
+   * Creates a store, or returns the process's store of this name. Throws if that store has other
    * options.
    */
   constructor(maxKeys: number, name: string | undefined | null, ownClock: boolean)
-  /** Opens a limiter's ledger. Throws while the prefix is open with other policies. */
+  /** Opens a limiter. Throws while the prefix is open with other policies. */
   open(prefix: string, policies: Policies): Ledger
-  /** The number of keys that are held apart now. */
+  /** The number of keys that are stored separately now. */
   get heldKeys(): number
 }
+export type NativeMemoryStore = MemoryStore
 
 /** A policy, or several that decide together. */
 export declare class Policies {
   /** A single policy, without a name. */
   static one(policy: Policy): Policies
   /**
-   * Policies by name; `subjects` has the number of the kind of key that each counts by. Throws if they
-   * cannot decide together.
+   * Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
+   * policies cannot decide together.
    */
   static several(names: readonly string[], policies: readonly Policy[], subjects: readonly number[]): Policies
 }
+export type NativePolicySet = Policies
 
 /**
- * An algorithm with its numbers. A factory throws, naming the option and the rule, for numbers
- * that cannot be counted exactly. Lengths of time are in whole microseconds.
+ * An algorithm with its numbers. A factory throws if a number cannot be counted exactly; the error
+ * names the option and the rule. Lengths of time are in whole microseconds.
  */
 export declare class Policy {
-  /** `limit` units per window, which a refused call uses up if `count_refused`. */
+  /** `limit` units per window; a refused call uses up the window if `count_refused`. */
   static fixedWindow(limit: number, windowUs: number, countRefused: boolean): Policy
-  /** About `limit` units in any rolling window, in whole milliseconds, by two counters. */
+  /**
+   * About `limit` units in any rolling window, by two counters. The window is in whole
+   * milliseconds.
+   */
   static slidingCounter(limit: number, windowUs: number): Policy
   /** A bucket of `capacity` tokens that gains `tokens` per `every_us`, evenly. */
   static tokenBucket(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): Policy
@@ -94,11 +102,14 @@ export declare class Policy {
   static leakyBucket(capacity: number, units: number, everyUs: number): Policy
   /** `limit` units per `period_us`, and up to `burst` at once. */
   static gcra(limit: number, periodUs: number, burst: number): Policy
-  /** `limit` units in any window, counted in buckets; in Redis in a hash or in a list. */
+  /**
+   * `limit` units in any rolling window, counted in buckets. In Redis the buckets are in a hash
+   * or in a list.
+   */
   static slidingWindow(limit: number, windowUs: number, buckets: number, hash: boolean): Policy
   /**
-   * `limit` units per window of the calendar in a time zone: `every` is `'day'`, `'week'`, `'month'`
-   * or a length that divides a day.
+   * `limit` units per calendar window in a time zone. `every` is `'hour'`, `'day'`, `'week'`,
+   * `'month'` or a length in microseconds that divides a day.
    */
   static calendarWindow(limit: number, every: string | number, timeZone: string): Policy
   /** Whether a time zone has this name. */
@@ -108,6 +119,7 @@ export declare class Policy {
   /** `limits[i]` units in any rolling window of `windows_us[i]`, over one log. */
   static slidingLogs(limits: Array<number>, windowsUs: Array<number>, precisionUs?: number | undefined | null): Policy
 }
+export type NativePolicy = Policy
 
 /** One limiter over Redis. */
 export declare class RedisLedger {
@@ -208,18 +220,19 @@ export declare class RedisStore {
 }
 export type NativeRedisStore = RedisStore
 
-/** Takes units from keys of any ledger with a single limit without a name. */
+/** Takes units from keys of any registered limiter with a single limit without a name. */
 export declare class Takes {
-  /** Adds a ledger, and tells its number, which is its own until it is collected. */
-  add(ledger: Ledger): number
-  /** None yet. */
+  /** An empty registry. */
   constructor()
   /**
-   * The function that takes `cost` units from `key` of the ledger whose number stands in `which`, and answers into
-   * `answer`. `epochMs` below 0 means the system's clock.
+   * Returns a function that takes `cost` units from `key` of the limiter whose number is in
+   * `which`, and writes the response into `answer`. `epochMs` below 0 means the system's clock.
    */
   bind(which: Uint32Array, answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
+  /** Adds a limiter, and returns its number. The number is in use until the limiter is collected. */
+  add(ledger: Ledger): number
 }
+export type LimiterRegistry = Takes
 
 /** The login, database and TLS options of a connection. */
 export interface RedisAccess {

@@ -15,7 +15,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput};
 use tollgate::algorithm::{Algorithm as _, FixedWindow, Gcra, InvalidNumber, TokenBucket};
 use tollgate::clock::{Clock, SystemClock};
 use tollgate::key::Key;
-use tollgate::memory::{Ledger, MemoryStore};
+use tollgate::memory::{MemoryLimiter, MemoryStore};
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{self, Status};
 use tollgate::time::Micros;
@@ -71,11 +71,11 @@ fn algorithms(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Measures [`Ledger::take`], visiting the keys round robin.
+/// Measures [`MemoryLimiter::take`], visiting the keys round robin.
 fn take<C: Clock>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
-    ledger: &Ledger,
+    ledger: &MemoryLimiter,
     keys: &[Key<'_>],
     mut clock: impl FnMut() -> C,
 ) {

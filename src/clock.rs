@@ -1,19 +1,19 @@
-//! Where a store reads the time of a decision.
+//! The clock from which a store reads the time of a decision.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::time::{MAX_TIME, Micros};
 
-/// The deciding clock.
+/// The clock of a store.
 ///
-/// A store asks it once per decision, while it holds the key's lock, so that the decisions on one
-/// key are in the order of their times.
+/// A store reads it once per decision while it holds the key's lock. So the decisions on one key
+/// are in the order of their times.
 pub trait Clock {
     /// Microseconds since the Unix epoch, at most [`MAX_TIME`].
     fn now(&self) -> Micros;
 }
 
-/// A clock that stands still: the time is given by the caller.
+/// A fixed clock: the caller gives the time.
 impl Clock for Micros {
     fn now(&self) -> Micros {
         (*self).min(MAX_TIME)
@@ -28,7 +28,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Micros {
-        // A clock before 1970 reads as 1970.
+        // A time before 1970 counts as 1970.
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let whole_seconds = since_epoch.as_secs().saturating_mul(MICROS_PER_SECOND);
         whole_seconds.saturating_add(since_epoch.subsec_micros().into()).min(MAX_TIME)

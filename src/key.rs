@@ -1,15 +1,15 @@
-//! What callers may be called.
+//! Keys, and the rule for a valid key.
 
 use std::fmt;
 
 /// The longest key, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// A caller's key: 1 to [`MAX_KEY_BYTES`] bytes of UTF-8, any character, NUL included.
+/// A valid key: 1 to [`MAX_KEY_BYTES`] bytes of UTF-8. Any character is allowed, including NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a>(&'a str);
 
-/// Why a text is no key.
+/// The reason for which a text is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyError {
     /// The text is empty.
@@ -30,10 +30,10 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl<'a> Key<'a> {
-    /// Takes a text as a key.
+    /// Makes a key from a text.
     ///
     /// # Errors
-    /// [`KeyError`] if it is empty or too long.
+    /// [`KeyError`] if the text is empty or too long.
     pub fn new(text: &'a str) -> Result<Self, KeyError> {
         match text.len() {
             0 => Err(KeyError::Empty),

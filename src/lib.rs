@@ -1,12 +1,12 @@
-//! The engine of the npm package `tollgate`: exact rate limiting, decided with integers.
+//! The engine of the npm package `tollgate`: exact rate limiting with integers.
 //!
-//! The crate is layered, and each layer knows only those before it:
+//! Each layer of the crate uses only the layers before it:
 //!
 //! 1. [`calendar`]: window boundaries by the clock of a time zone.
-//! 2. [`algorithm`]: pure functions `(policy, state, now, cost) -> (state, outcome)`. They know no
-//!    clock, no store and no Node.
+//! 2. [`algorithm`]: pure functions `(policy, state, now, cost) -> (state, outcome)`, without a
+//!    clock, a store or Node.
 //! 3. [`policy`]: policies, policy sets, operations and decisions, for any algorithm.
-//! 4. [`prefixes`]: the prefixes that are open on a store, and their policies.
+//! 4. [`prefixes`]: the open prefixes of a store and their policies.
 //! 5. [`memory`]: the embedded store.
 //! 6. [`redis`]: the store in Redis.
 //! 7. `abi`: operations and responses as numbers, for both bindings.
@@ -15,7 +15,7 @@
 //!
 //! [`clock`], [`key`], [`time`] and [`short_list`] depend on none of these.
 //!
-//! `ARCHITECTURE.md` beside `Cargo.toml` is the map.
+//! `ARCHITECTURE.md` beside `Cargo.toml` describes the design.
 
 pub mod algorithm;
 pub mod calendar;

@@ -1,55 +1,58 @@
-//! Which prefixes are open, and with which policies.
+//! The open prefixes of a store, and their policies.
 
 use std::fmt;
 
-use crate::policy::policy_set::{NamedPolicy, Policies};
+use crate::policy::policy_set::{NamedPolicy, PolicySet};
 
-/// The prefix is open with different policies: two limits would count on the same keys.
+/// The error for a prefix that is open with different policies: both limits would count on the same
+/// keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PrefixTaken;
+pub struct PrefixInUse;
 
-impl PrefixTaken {
-    /// What is wrong with the prefix.
+impl PrefixInUse {
+    /// The rule that the prefix breaks.
     pub const RULE: &str = "is in use on this store by a limiter with a different policy";
 }
 
-impl fmt::Display for PrefixTaken {
+impl fmt::Display for PrefixInUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::RULE)
     }
 }
 
-impl std::error::Error for PrefixTaken {}
+impl std::error::Error for PrefixInUse {}
 
-/// The open prefixes, and a number for each prefix, policy name and kind of state ever opened; both in order.
+/// The open prefixes, and a number for each namespace ever opened. Both lists are sorted.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
-    open: Vec<Open>,
-    /// Kept for good, so that a limiter that is closed and made again finds its states.
-    numbers: Vec<(Space, u32)>,
+    open: Vec<OpenPrefix>,
+    /// Never removed, so that a limiter that is closed and opened again finds its states.
+    numbers: Vec<(Namespace, u32)>,
 }
 
-type Space = (Box<str>, Box<str>, &'static str);
+type Namespace = (Box<str>, Box<str>, &'static str);
 
 #[derive(Debug)]
-struct Open {
+struct OpenPrefix {
     prefix: Box<str>,
-    policies: Policies,
-    ledgers: usize,
+    policies: PolicySet,
+    limiters: usize,
 }
 
 impl Prefixes {
-    /// The numbers of the spaces of `prefix`, one for each policy: its name and its kind of state.
+    /// Opens `prefix`, and returns the number of each policy's namespace. A namespace is a prefix,
+    /// a policy name and a kind of state.
     pub(crate) fn open(
         &mut self,
         prefix: &str,
-        policies: &Policies,
-    ) -> Result<Box<[u32]>, PrefixTaken> {
+        policies: &PolicySet,
+    ) -> Result<Box<[u32]>, PrefixInUse> {
         match self.find(prefix) {
-            Ok(index) if self.open[index].policies != *policies => return Err(PrefixTaken),
-            Ok(index) => self.open[index].ledgers += 1,
+            Ok(index) if self.open[index].policies != *policies => return Err(PrefixInUse),
+            Ok(index) => self.open[index].limiters += 1,
             Err(index) => {
-                let open = Open { prefix: prefix.into(), policies: policies.clone(), ledgers: 1 };
+                let open =
+                    OpenPrefix { prefix: prefix.into(), policies: policies.clone(), limiters: 1 };
                 self.open.insert(index, open);
             }
         }
@@ -59,32 +62,33 @@ impl Prefixes {
         Ok(policies.named().iter().map(number).collect())
     }
 
-    /// The policies that a prefix is open with. Ledgers that count with these very ones share what states refer to.
-    pub(crate) fn policies(&self, prefix: &str) -> Option<&Policies> {
+    /// The policies of an open prefix. Limiters that use these same policies share the numbers that
+    /// states refer to.
+    pub(crate) fn policies(&self, prefix: &str) -> Option<&PolicySet> {
         Some(&self.open[self.find(prefix).ok()?].policies)
     }
 
-    /// One ledger of the prefix fewer.
+    /// Closes one limiter of the prefix.
     pub(crate) fn close(&mut self, prefix: &str) {
         if let Ok(index) = self.find(prefix) {
-            self.open[index].ledgers -= 1;
-            if self.open[index].ledgers == 0 {
+            self.open[index].limiters -= 1;
+            if self.open[index].limiters == 0 {
                 self.open.remove(index);
             }
         }
     }
 
-    /// Where a prefix is among those that are open, or would be.
+    /// The index of an open prefix, or the index at which to insert it.
     fn find(&self, prefix: &str) -> Result<usize, usize> {
         self.open.binary_search_by(|open| (*open.prefix).cmp(prefix))
     }
 
-    fn number(&mut self, space: Space) -> u32 {
-        match self.numbers.binary_search_by(|(known, _)| known.cmp(&space)) {
+    fn number(&mut self, namespace: Namespace) -> u32 {
+        match self.numbers.binary_search_by(|(known, _)| known.cmp(&namespace)) {
             Ok(index) => self.numbers[index].1,
             Err(index) => {
                 let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-                self.numbers.insert(index, (space, next));
+                self.numbers.insert(index, (namespace, next));
                 next
             }
         }
@@ -101,52 +105,52 @@ mod tests {
         Policy::Gcra(Gcra::new(limit, 1_000_000, limit).unwrap())
     }
 
-    fn gcra(limit: u64) -> Policies {
-        Policies::one(policy(limit))
+    fn gcra(limit: u64) -> PolicySet {
+        PolicySet::single(policy(limit))
     }
 
-    fn named(names: &[&str]) -> Policies {
+    fn named(names: &[&str]) -> PolicySet {
         let named =
-            |name: &&str| NamedPolicy { name: (*name).into(), policy: policy(9), subject: 0 };
-        Policies::several(names.iter().map(named).collect()).unwrap()
+            |name: &&str| NamedPolicy { name: (*name).into(), policy: policy(9), key_dimension: 0 };
+        PolicySet::multi(names.iter().map(named).collect()).unwrap()
     }
 
     #[test]
-    fn equal_policies_share_a_space_and_different_ones_are_refused() {
+    fn equal_policies_share_a_namespace_and_different_ones_are_refused() {
         let mut prefixes = Prefixes::default();
-        let space = prefixes.open("api", &gcra(10)).unwrap();
-        assert_eq!(prefixes.open("api", &gcra(10)).unwrap(), space);
-        assert_eq!(prefixes.open("api", &gcra(20)), Err(PrefixTaken));
-        assert_ne!(prefixes.open("web", &gcra(20)).unwrap(), space);
+        let namespace = prefixes.open("api", &gcra(10)).unwrap();
+        assert_eq!(prefixes.open("api", &gcra(10)).unwrap(), namespace);
+        assert_eq!(prefixes.open("api", &gcra(20)), Err(PrefixInUse));
+        assert_ne!(prefixes.open("web", &gcra(20)).unwrap(), namespace);
     }
 
     #[test]
     fn a_closed_prefix_keeps_its_states_under_new_numbers() {
         let mut prefixes = Prefixes::default();
-        let space = prefixes.open("api", &gcra(10)).unwrap();
+        let namespace = prefixes.open("api", &gcra(10)).unwrap();
         prefixes.close("api");
-        assert_eq!(prefixes.open("api", &gcra(20)), Ok(space));
+        assert_eq!(prefixes.open("api", &gcra(20)), Ok(namespace));
     }
 
     #[test]
     fn another_algorithm_never_meets_the_old_states() {
         let mut prefixes = Prefixes::default();
-        let space = prefixes.open("api", &gcra(10)).unwrap();
+        let namespace = prefixes.open("api", &gcra(10)).unwrap();
         prefixes.close("api");
         let window = Policy::FixedWindow(FixedWindow::new(10, 1_000_000).unwrap());
-        assert_ne!(prefixes.open("api", &Policies::one(window)), Ok(space));
+        assert_ne!(prefixes.open("api", &PolicySet::single(window)), Ok(namespace));
     }
 
     #[test]
-    fn each_policy_has_a_space_by_its_name() {
+    fn each_policy_has_a_namespace_by_its_name() {
         let mut prefixes = Prefixes::default();
-        let spaces = prefixes.open("api", &named(&["burst", "daily"])).unwrap();
-        assert_ne!(spaces[0], spaces[1]);
-        assert_eq!(prefixes.open("api", &named(&["burst"])), Err(PrefixTaken));
-        assert_eq!(prefixes.open("api", &named(&["daily", "burst"])), Err(PrefixTaken));
+        let namespaces = prefixes.open("api", &named(&["burst", "daily"])).unwrap();
+        assert_ne!(namespaces[0], namespaces[1]);
+        assert_eq!(prefixes.open("api", &named(&["burst"])), Err(PrefixInUse));
+        assert_eq!(prefixes.open("api", &named(&["daily", "burst"])), Err(PrefixInUse));
         prefixes.close("api");
         let other = prefixes.open("api", &named(&["daily", "hourly"])).unwrap();
-        assert_eq!(other[0], spaces[1], "it is the same policy, wherever it is declared");
-        assert!(!spaces.contains(&other[1]));
+        assert_eq!(other[0], namespaces[1], "it is the same policy, wherever it is declared");
+        assert!(!namespaces.contains(&other[1]));
     }
 }

@@ -1,9 +1,10 @@
-//! Lists that are short nearly always.
+//! A list that is nearly always short.
 
-/// A list with room for so many before it needs an allocation.
+/// A list that stores up to `ROOM` items without an allocation.
 #[cfg(not(target_arch = "wasm32"))]
 pub type ShortList<T, const ROOM: usize> = smallvec::SmallVec<[T; ROOM]>;
 
-/// WebAssembly is downloaded: there the code of such lists, for each kind of thing, costs more than it gains.
+/// A plain vector: in a WebAssembly download, the code of inline lists for each item type costs
+/// more than it saves.
 #[cfg(target_arch = "wasm32")]
 pub type ShortList<T, const ROOM: usize> = Vec<T>;

@@ -1,7 +1,7 @@
-//! The units of time and the limits of the numbers.
+//! The unit of time, and the largest numbers.
 //!
-//! Every time in the engine is a whole number of microseconds since the Unix epoch, and every
-//! number that may reach JavaScript or Lua stays below 2^53, where a double is still exact.
+//! Every time in the engine is a whole number of microseconds since the Unix epoch. Every number
+//! that may reach JavaScript or Lua stays below 2^53, where a double is still exact.
 
 /// A time (since the Unix epoch) or a length of time, in whole microseconds.
 pub type Micros = u64;
@@ -9,14 +9,15 @@ pub type Micros = u64;
 /// Microseconds in a millisecond.
 pub const MICROS_PER_MILLI: Micros = 1_000;
 
-/// The largest whole number that a double holds without doubt: 2^53 − 1.
+/// The largest whole number up to which a double represents every whole number: 2^53 − 1.
 pub const MAX_SAFE: u64 = (1 << 53) - 1;
 
-/// Times end here (in the year 2112), and so do lengths of time (142 years): the sum of two still
-/// fits a double exactly.
+/// The largest time (in the year 2112) and the longest length of time (142 years). The sum of two
+/// such numbers still fits a double exactly.
 pub const MAX_TIME: Micros = 1 << 52;
 
-/// A length of time in whole milliseconds, rounded up, so that waiting that long is enough.
+/// A length of time in whole milliseconds, rounded up: after a wait of that length the time has
+/// passed.
 #[must_use]
 pub fn whole_millis(length: Micros) -> u64 {
     length.div_ceil(MICROS_PER_MILLI)

@@ -2,7 +2,7 @@
 /* eslint-disable */
 
 /**
- * The states of one limiter's keys. The keys of a call lie on the desk, and so does its answer.
+ * A limiter on the embedded store. The keys and the response of a call are in the scratch memory.
  */
 export class Ledger {
     private constructor();
@@ -13,15 +13,16 @@ export class Ledger {
      */
     close(): void;
     /**
-     * Whether answers of takes tell of a single limit without a name, in six doubles.
+     * Whether a take has a single limit without a name, and so a response of six doubles.
      */
     isSingle(): boolean;
     /**
-     * Performs an operation: by its number in `ts/backends/operation.ts`, or one that [`asked`] knows, of the question's numbers.
+     * Executes an operation: its number is one of `ts/backends/operation.ts` or of
+     * [`read_operation`], and its `count` arguments are in the scratch memory.
      */
     perform(code: number, count: number, epoch_ms: number): void;
     /**
-     * Takes `cost` units from the first key, which is so many bytes long.
+     * Takes `cost` units from the first key, which is `length` bytes long.
      */
     take(length: number, cost: number, epoch_ms: number): void;
 }
@@ -33,62 +34,66 @@ export class MemoryStore {
     free(): void;
     [Symbol.dispose](): void;
     /**
-     * The number of keys that are held apart now.
+     * The number of keys that are stored separately now.
      */
     heldKeys(): number;
     /**
-     * A store of its own.
+     * Creates a store.
      */
     constructor(max_keys: number);
     /**
-     * Opens a limiter's ledger, of the prefix that is the first text on the desk and of what has been drafted. Nothing
-     * while the prefix is open with other policies: the reason is said.
+     * Opens a limiter with the added policies. Its prefix is the first text in the scratch memory.
+     * Returns nothing while the prefix is open with other policies; the reason is then written to
+     * the scratch memory.
      */
     open(is_single: boolean): Ledger | undefined;
 }
 
 /**
- * Where answers are.
+ * The address of the response.
  */
 export function answer(): number;
 
 /**
- * Whether what has been drafted can decide together; it is taken away. If not, the reason is said.
+ * Takes the added policies, and returns whether they can decide together. If not, the reason is
+ * written to the scratch memory.
  */
 export function checkDraft(): boolean;
 
 /**
- * Whether the policy that lies on the desk can be counted with: see [`on_desk`]. If not, the reason is said.
+ * Whether the policy in the scratch memory is valid: see [`read_policy`]. If not, the reason is
+ * written there.
  */
 export function checkPolicy(kind: number, count: number): boolean;
 
 /**
- * Adds the numbers that lie on the desk, if there are any.
+ * Adds an override for the next policy: the policy in the scratch memory, or none.
  */
 export function draftNumbers(kind: number, count: number): void;
 
 /**
- * Adds the policy that lies on the desk, of the name that is the first text there. JavaScript has checked it.
+ * Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
+ * the numbers.
  */
-export function draftPolicy(kind: number, count: number, subject: number): void;
+export function draftPolicy(kind: number, count: number, key_dimension: number): void;
 
 /**
- * Where their lengths are.
+ * The address of the texts' lengths.
  */
 export function lengths(): number;
 
 /**
- * Where the numbers of a question are.
+ * The address of the arguments.
  */
 export function question(): number;
 
 /**
- * Begins anew.
+ * Starts a new list of policies.
  */
 export function startDraft(): void;
 
 /**
- * Where texts are: eight places of 1024 bytes.
+ * The address of the text buffers: eight of 1024 bytes.
  */
 export function texts(): number;
 

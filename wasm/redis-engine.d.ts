@@ -105,29 +105,32 @@ export class RedisStore {
 }
 
 /**
- * Where answers are.
+ * The address of the response.
  */
 export function answer(): number;
 
 /**
- * Whether what has been drafted can decide together; it is taken away. If not, the reason is said.
+ * Takes the added policies, and returns whether they can decide together. If not, the reason is
+ * written to the scratch memory.
  */
 export function checkDraft(): boolean;
 
 /**
- * Whether the policy that lies on the desk can be counted with: see [`on_desk`]. If not, the reason is said.
+ * Whether the policy in the scratch memory is valid: see [`read_policy`]. If not, the reason is
+ * written there.
  */
 export function checkPolicy(kind: number, count: number): boolean;
 
 /**
- * Adds the numbers that lie on the desk, if there are any.
+ * Adds an override for the next policy: the policy in the scratch memory, or none.
  */
 export function draftNumbers(kind: number, count: number): void;
 
 /**
- * Adds the policy that lies on the desk, of the name that is the first text there. JavaScript has checked it.
+ * Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
+ * the numbers.
  */
-export function draftPolicy(kind: number, count: number, subject: number): void;
+export function draftPolicy(kind: number, count: number, key_dimension: number): void;
 
 /**
  * Draws the secret of the hash functions. Call it before the first call is enqueued.
@@ -135,7 +138,7 @@ export function draftPolicy(kind: number, count: number, subject: number): void;
 export function drawSeed(): void;
 
 /**
- * Where their lengths are.
+ * The address of the texts' lengths.
  */
 export function lengths(): number;
 
@@ -151,7 +154,7 @@ export function policiesName(prefix: string): string;
 export function policiesSource(): string;
 
 /**
- * Where the numbers of a question are.
+ * The address of the arguments.
  */
 export function question(): number;
 
@@ -166,12 +169,12 @@ export function scriptDigest(): string;
 export function scriptSource(): string;
 
 /**
- * Begins anew.
+ * Starts a new list of policies.
  */
 export function startDraft(): void;
 
 /**
- * Where texts are: eight places of 1024 bytes.
+ * The address of the text buffers: eight of 1024 bytes.
  */
 export function texts(): number;
 

@@ -38,7 +38,7 @@ fn policies() -> Result<[(&'static str, Policy); 10], InvalidNumber> {
         ("sliding counter", Policy::SlidingCounter(SlidingCounter::new(LIMIT, HOUR)?)),
         ("sliding window", Policy::SlidingWindow(buckets)),
         ("sliding log", Policy::SlidingLog(SlidingLog::new(LIMIT, HOUR, false)?)),
-        ("sliding logs", Policy::SlidingLog(SlidingLog::several(&limits, None)?)),
+        ("sliding logs", Policy::SlidingLog(SlidingLog::with_limits(&limits, None)?)),
     ])
 }
 

@@ -9,7 +9,7 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
 /** The counted functions, by their names in callgrind: see main.rs, and src/node/hot.rs. */
 const COUNTED = 'guard::counted'
-const BOUND = 'tollgate::binding::hot::call'
+const BOUND = 'tollgate::node::hot::call'
 
 /**
  * The C library copies memory differently on each kind of processor. This selects the way of all

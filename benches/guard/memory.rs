@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use tollgate::key::Key;
-use tollgate::memory::{Ledger, MemoryStore};
+use tollgate::memory::{MemoryLimiter, MemoryStore};
 use tollgate::policy::decision::{Decision, Status};
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::time::Micros;
 
 use crate::{HOUR, LIMIT, START, count, fixed_window, gcra, names};
@@ -20,22 +20,22 @@ pub(crate) fn count_all() {
     new_keys();
 }
 
-fn two_policies() -> Policies {
-    let named = |name: &str, policy| NamedPolicy { name: name.into(), policy, subject: 0 };
+fn two_policies() -> PolicySet {
+    let named = |name: &str, policy| NamedPolicy { name: name.into(), policy, key_dimension: 0 };
     let named = vec![named("rate", gcra(LIMIT)), named("window", fixed_window(LIMIT))];
-    Policies::several(named).expect("two names")
+    PolicySet::multi(named).expect("two names")
 }
 
-fn open(policies: impl Into<Policies>) -> Ledger {
+fn open(policies: impl Into<PolicySet>) -> MemoryLimiter {
     MemoryStore::new(1_000_000, (1, 2)).open("guard", policies).expect("a new prefix")
 }
 
-fn take(ledger: &Ledger, key: &str, now: Micros) -> Decision {
+fn take(ledger: &MemoryLimiter, key: &str, now: Micros) -> Decision {
     ledger.take(Key::new(black_box(key)).expect("a legal key"), black_box(1), &now)
 }
 
 /// Keys that already have an entry. Some calls also sweep entries.
-fn known_keys(name: &str, policies: impl Into<Policies>) {
+fn known_keys(name: &str, policies: impl Into<PolicySet>) {
     let (ledger, keys, mut now) = (open(policies), names(), START);
     let mut lap = || {
         for key in &keys {

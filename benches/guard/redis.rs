@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::redis::{CallBatch, Flush, KeyNames, ReplyValue, ScriptResult};
 use tollgate::time::Micros;
 
@@ -30,7 +30,7 @@ pub(crate) fn count_all() {
 
 /// Queues calls on each of the keys repeatedly, and removes them as they are sent.
 fn note(policy: Policy, cost: u64) -> impl FnMut() -> Flush {
-    let policies = Arc::new(Policies::one(policy));
+    let policies = Arc::new(PolicySet::single(policy));
     let (names, limiter) = (names(), KeyNames::new("guard", &policies));
     let (mut batch, mut next) = (CallBatch::new(), 0);
     move || {

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{
-    Algorithm as _, IntervalBucket, LeakyBucket, Levels, Outcome, State as _, TokenBucket,
+    Algorithm as _, IntervalBucket, KeyState as _, LeakyBucket, Levels, Outcome, TokenBucket,
 };
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{self, Decision, Status};

@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan as _};
 use proptest::prelude::*;
-use tollgate::algorithm::{Algorithm as _, CalendarWindow, Outcome, State as _};
+use tollgate::algorithm::{Algorithm as _, CalendarWindow, KeyState as _, Outcome};
 use tollgate::calendar::Every;
 use tollgate::key::Key;
 use tollgate::memory::MemoryStore;

@@ -43,7 +43,7 @@ impl LogSpec {
             (false, &[LogLimit { limit, window }, ..]) => {
                 SlidingLog::new(limit, window, self.count_refused).unwrap()
             }
-            _ => SlidingLog::several(&limits, Some(self.precision)).unwrap(),
+            _ => SlidingLog::with_limits(&limits, Some(self.precision)).unwrap(),
         })
     }
 

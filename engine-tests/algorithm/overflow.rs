@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tollgate::key::Key;
-use tollgate::memory::{Ledger, MemoryStore};
+use tollgate::memory::{MemoryLimiter, MemoryStore};
 use tollgate::policy::decision::Status;
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 
 use crate::laws::trace::{Admitted, START, excess_over_rate, most_in_any_window};
 use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
 
-fn status(ledger: &Ledger, key: &str, now: u64) -> Status {
+fn status(ledger: &MemoryLimiter, key: &str, now: u64) -> Status {
     ledger.take(Key::new(key).unwrap(), 1, &now).status
 }
 
@@ -99,10 +99,10 @@ proptest! {
     ) {
         let rate = RateSpec { units: 7, period: SECOND, burst: 5 };
         let window = WindowSpec { limit: 6, window: SECOND };
-        let named = |name: &str, policy| NamedPolicy { name: name.into(), policy, subject: 0 };
+        let named = |name: &str, policy| NamedPolicy { name: name.into(), policy, key_dimension: 0 };
         let both = vec![named("rate", rate.gcra()), named("window", window.policy())];
         let store = MemoryStore::new(20, seed);
-        let ledger = store.open("both", Policies::several(both).unwrap()).unwrap();
+        let ledger = store.open("both", PolicySet::multi(both).unwrap()).unwrap();
         let mut traces: HashMap<u64, Vec<Admitted>> = HashMap::new();
         let mut blocked: HashMap<u64, u64> = HashMap::new();
         let mut now = START;

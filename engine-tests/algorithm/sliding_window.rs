@@ -331,5 +331,5 @@ proptest! {
 }
 
 fn state_end(state: &tollgate::policy::State) -> u64 {
-    tollgate::algorithm::State::reset_at(state)
+    tollgate::algorithm::KeyState::reset_at(state)
 }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, Outcome, State as _};
+use tollgate::algorithm::{Algorithm as _, KeyState as _, Outcome};
 use tollgate::policy::Policy;
 
 use crate::laws::trace::{Admitted, START, Step, any_trace, excess_over_rate, most_in_any_window};

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, State as _};
+use tollgate::algorithm::{Algorithm as _, KeyState as _};
 use tollgate::policy::decision::{self, Decision};
 use tollgate::policy::{Policy, State};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tollgate::key::Key;
-use tollgate::memory::{Ledger, MemoryStore};
+use tollgate::memory::{MemoryLimiter, MemoryStore};
 
 use crate::algorithm::window_oracle::{Oracle as _, RateOracle, WindowOracle};
 use crate::laws::trace::{START, Step, any_trace};
@@ -16,7 +16,7 @@ use crate::policy::specs::{RateSpec, WindowSpec, any_rate, any_window};
 const KEYS: usize = 20;
 
 fn take(
-    ledger: &Ledger,
+    ledger: &MemoryLimiter,
     key: usize,
     cost: u64,
     now: u64,

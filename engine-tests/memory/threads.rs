@@ -6,11 +6,11 @@ use std::thread;
 
 use tollgate::clock::{Clock, SystemClock};
 use tollgate::key::Key;
-use tollgate::memory::{Ledger, MemoryStore};
+use tollgate::memory::{MemoryLimiter, MemoryStore};
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 
 use crate::laws::trace::{Admitted, START, excess_over_rate, most_in_any_window};
 use crate::policy::specs::{RateSpec, SECOND, WindowSpec};
@@ -76,18 +76,18 @@ fn keys_of(user: usize, address: usize) -> [String; 3] {
     [format!("key {user}"), format!("key {}", address + 3), "all".to_owned()]
 }
 
-fn three_subjects() -> Ledger {
-    let named = |(subject, &limit): (usize, &u64)| NamedPolicy {
-        name: format!("policy-{subject}").into(),
+fn three_subjects() -> MemoryLimiter {
+    let named = |(key_dimension, &limit): (usize, &u64)| NamedPolicy {
+        name: format!("policy-{key_dimension}").into(),
         policy: WindowSpec { limit, window: SECOND }.policy(),
-        subject,
+        key_dimension,
     };
-    let policies = Policies::several(LIMITS.iter().enumerate().map(named).collect()).unwrap();
+    let policies = PolicySet::multi(LIMITS.iter().enumerate().map(named).collect()).unwrap();
     // With so many keys a store has all of its shards.
     MemoryStore::new(100_000, (5, 6)).open("hot", policies).unwrap()
 }
 
-fn execute(ledger: &Ledger, texts: &[String; 3], operation: &Operation) -> u64 {
+fn execute(ledger: &MemoryLimiter, texts: &[String; 3], operation: &Operation) -> u64 {
     let keys = texts.each_ref().map(|text| Some(Key::new(text).unwrap()));
     ledger.execute(&keys, operation, &START).unwrap().units
 }
@@ -124,26 +124,27 @@ fn threads_that_lock_several_keys_wait_for_nobody_for_ever_and_count_exactly() {
     let mut used: HashMap<(usize, String), u64> = HashMap::new();
     for thread in threads {
         for (texts, units) in thread.join().unwrap() {
-            for (subject, text) in texts.into_iter().enumerate() {
-                *used.entry((subject, text)).or_default() += units;
+            for (key_dimension, text) in texts.into_iter().enumerate() {
+                *used.entry((key_dimension, text)).or_default() += units;
             }
         }
     }
-    let left = |subject: usize, text: &String| {
+    let left = |key_dimension: usize, text: &String| {
         let mut keys = [None; 3];
-        keys[subject] = Some(Key::new(text).unwrap());
+        keys[key_dimension] = Some(Key::new(text).unwrap());
         let told = ledger.execute(&keys, &Operation::Peek { cost: 0 }, &START).unwrap().response;
         told.decision.remaining
     };
-    for ((subject, text), units) in &used {
-        assert_eq!(units + left(*subject, text), LIMITS[*subject], "{text}");
+    for ((key_dimension, text), units) in &used {
+        assert_eq!(units + left(*key_dimension, text), LIMITS[*key_dimension], "{text}");
     }
     // Nothing was refunded. So a caller refused at the end was refused by a policy with no units
     // left.
     for (user, address) in (0..KEYS).flat_map(|user| (0..KEYS).map(move |address| (user, address)))
     {
         let texts = keys_of(user, address);
-        let some_left = texts.iter().enumerate().all(|(subject, text)| left(subject, text) > 0);
+        let some_left =
+            texts.iter().enumerate().all(|(key_dimension, text)| left(key_dimension, text) > 0);
         assert_eq!(execute(&ledger, &texts, &Operation::TakeUpTo { units: 1 }) > 0, some_left);
     }
 }

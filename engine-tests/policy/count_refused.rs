@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, FixedWindow, Outcome, State as _};
+use tollgate::algorithm::{Algorithm as _, FixedWindow, KeyState as _, Outcome};
 use tollgate::policy::decision::Status;
 use tollgate::policy::{Policy, State};
 

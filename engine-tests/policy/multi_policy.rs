@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate::algorithm::{Algorithm as _, State as _};
+use tollgate::algorithm::{Algorithm as _, KeyState as _};
 use tollgate::key::Key;
 use tollgate::memory::MemoryStore;
 use tollgate::policy::decision::Status;
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::policy::{Policy, State};
 
 use crate::laws::trace::{START, Step, any_trace};
@@ -26,14 +26,14 @@ const STEPS: usize = 100;
 pub(crate) type Kept = (State, KeyMetadata);
 
 /// The state and metadata of fresh keys.
-pub(crate) fn unused(policies: &Policies) -> Vec<Kept> {
+pub(crate) fn unused(policies: &PolicySet) -> Vec<Kept> {
     let unused = |policy: &Policy| (policy.initial_state(), KeyMetadata::default());
     policies.named().iter().map(|named| unused(&named.policy)).collect()
 }
 
 /// Executes an operation on the keys of some policies.
 pub(crate) fn on(
-    policies: &Policies,
+    policies: &PolicySet,
     kept: &mut [Kept],
     which: impl Fn(usize) -> bool,
     now: u64,
@@ -51,19 +51,20 @@ pub(crate) fn on(
 pub(crate) struct Deed {
     pub(crate) kind: usize,
     pub(crate) lasting: u64,
-    pub(crate) subjects: usize,
+    pub(crate) key_dimensions: usize,
 }
 
 impl Deed {
-    pub(crate) fn concerns(self, subject: usize) -> bool {
-        self.subjects & (1 << subject) > 0
+    pub(crate) fn concerns(self, key_dimension: usize) -> bool {
+        self.key_dimensions & (1 << key_dimension) > 0
     }
 }
 
 pub(crate) fn any_deeds(steps: usize) -> impl Strategy<Value = Vec<Deed>> {
     let lasting = prop_oneof![Just(0), 1..5_000_u64, 1..9 * SECOND];
     let deed = (0..24_usize, lasting, 1..16_usize);
-    let deed = deed.prop_map(|(kind, lasting, subjects)| Deed { kind, lasting, subjects });
+    let deed =
+        deed.prop_map(|(kind, lasting, key_dimensions)| Deed { kind, lasting, key_dimensions });
     prop::collection::vec(deed, steps)
 }
 
@@ -133,8 +134,8 @@ pub(crate) fn judge(
         }),
         Operation::Peek { .. }
         | Operation::Refund { .. }
-        | Operation::Book { .. }
-        | Operation::Unbook { .. }
+        | Operation::Schedule { .. }
+        | Operation::CancelScheduled { .. }
         | Operation::Reserve { .. }
         | Operation::Settle { .. } => unreachable!("oracles know none of these"),
     }
@@ -174,7 +175,7 @@ proptest! {
             now = time.from(now, reset_at(&kept), retry_at);
             let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
             let operation = operation(&mix, deed, cost);
-            let which = |number| takes(&operation) || deed.concerns(mix.subject(number));
+            let which = |number| takes(&operation) || deed.concerns(mix.key_dimension(number));
             if (0..mix.pairs.len()).any(which) {
                 let before = met(&mix, &kept, now);
                 let executed = on(&policies, &mut kept, which, now, &operation);
@@ -210,12 +211,12 @@ proptest! {
             now = time.onward_from(now, reset_at(&*kept), retry_at);
             let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
             let operation = operation(&mix, deed, cost);
-            let text = |subject| format!("{}-{subject}", choice / 7 % 3);
-            let texts: Vec<_> = (0..mix.subjects).map(text).collect();
-            let named = |subject| takes(&operation) || deed.concerns(subject);
-            let key = |(subject, text)| Some(Key::new(text).unwrap()).filter(|_| named(subject));
+            let text = |key_dimension| format!("{}-{key_dimension}", choice / 7 % 3);
+            let texts: Vec<_> = (0..mix.key_dimensions).map(text).collect();
+            let named = |key_dimension| takes(&operation) || deed.concerns(key_dimension);
+            let key = |(key_dimension, text)| Some(Key::new(text).unwrap()).filter(|_| named(key_dimension));
             let keys: Vec<_> = texts.iter().map(String::as_str).enumerate().map(key).collect();
-            let which = |number| named(mix.subject(number));
+            let which = |number| named(mix.key_dimension(number));
             if (0..mix.pairs.len()).any(which) {
                 let executed = ledger.execute(&keys, &operation, &now).unwrap();
                 prop_assert_eq!(&executed, &on(&policies, kept, which, now, &operation));

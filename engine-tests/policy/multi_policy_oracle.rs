@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::Status;
 use tollgate::policy::multi_policy::{LimitReport, LimitReports};
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 
 use crate::algorithm::bucket_oracle::{ContinuousOracle, IntervalOracle};
 use crate::algorithm::buckets::{BucketSpec, leaky};
@@ -125,26 +125,27 @@ fn any_pair() -> impl Strategy<Value = Pair> {
 #[derive(Debug, Clone)]
 pub(crate) struct Mix {
     pub(crate) pairs: Vec<Pair>,
-    pub(crate) subjects: usize,
+    pub(crate) key_dimensions: usize,
 }
 
 pub(crate) fn any_mix() -> impl Strategy<Value = Mix> {
-    (prop::collection::vec(any_pair(), 2..=5), 1..=3_usize)
-        .prop_map(|(pairs, subjects)| Mix { subjects: subjects.min(pairs.len()), pairs })
+    (prop::collection::vec(any_pair(), 2..=5), 1..=3_usize).prop_map(|(pairs, key_dimensions)| {
+        Mix { key_dimensions: key_dimensions.min(pairs.len()), pairs }
+    })
 }
 
 impl Mix {
-    pub(crate) fn subject(&self, policy: usize) -> usize {
-        policy % self.subjects
+    pub(crate) fn key_dimension(&self, policy: usize) -> usize {
+        policy % self.key_dimensions
     }
 
-    pub(crate) fn policies(&self) -> Policies {
+    pub(crate) fn policies(&self) -> PolicySet {
         let named = |(number, pair): (usize, &Pair)| NamedPolicy {
             name: format!("policy-{number}").into(),
             policy: pair.0.policy(),
-            subject: self.subject(number),
+            key_dimension: self.key_dimension(number),
         };
-        Policies::several(self.pairs.iter().enumerate().map(named).collect()).unwrap()
+        PolicySet::multi(self.pairs.iter().enumerate().map(named).collect()).unwrap()
     }
 }
 

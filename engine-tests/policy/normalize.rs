@@ -2,7 +2,7 @@
 //! policy returns the outcome of the cost, and the cost is charged if all policies admit it.
 
 use proptest::prelude::*;
-use tollgate::algorithm::{Algorithm as _, Outcome, State as _};
+use tollgate::algorithm::{Algorithm as _, KeyState as _, Outcome};
 
 use crate::laws::trace::{START, any_trace};
 use crate::policy::every_policy::any_policies;

@@ -12,7 +12,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::execute::{Execution, KeyMetadata};
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 
 use crate::laws::trace::{START, Step, any_trace};
 use crate::policy::every_policy::any_policies;
@@ -24,23 +24,23 @@ const STEPS: usize = 100;
 /// A limiter's policies, and for each a policy that may override it.
 #[derive(Debug, Clone)]
 struct Limiter {
-    policies: Policies,
+    policies: PolicySet,
     others: Vec<Option<Arc<Policy>>>,
-    subjects: usize,
+    key_dimensions: usize,
 }
 
-fn named(policies: impl IntoIterator<Item = Policy>, subjects: usize) -> Policies {
+fn named(policies: impl IntoIterator<Item = Policy>, key_dimensions: usize) -> PolicySet {
     let named = |(number, policy)| NamedPolicy {
         name: format!("policy-{number}").into(),
         policy,
-        subject: number % subjects,
+        key_dimension: number % key_dimensions,
     };
-    Policies::several(policies.into_iter().enumerate().map(named).collect()).unwrap()
+    PolicySet::multi(policies.into_iter().enumerate().map(named).collect()).unwrap()
 }
 
 fn any_limiter() -> impl Strategy<Value = Limiter> {
     let versions = prop::collection::vec(any_policies(), 1..=5);
-    (versions, 1..=3_usize).prop_map(|(mut versions, subjects)| {
+    (versions, 1..=3_usize).prop_map(|(mut versions, key_dimensions)| {
         let counts = |versions: &Vec<Policy>| versions.iter().any(Policy::counts_refused);
         if versions.iter().any(counts) {
             // Such a policy decides alone.
@@ -52,14 +52,15 @@ fn any_limiter() -> impl Strategy<Value = Limiter> {
             (first.named_limits() == last.named_limits()).then(|| Arc::new(last.clone()))
         };
         let others = versions.iter().map(other).collect();
-        let subjects = subjects.min(versions.len());
-        let policies = named(versions.into_iter().map(|mut versions| versions.remove(0)), subjects);
-        Limiter { policies, others, subjects }
+        let key_dimensions = key_dimensions.min(versions.len());
+        let policies =
+            named(versions.into_iter().map(|mut versions| versions.remove(0)), key_dimensions);
+        Limiter { policies, others, key_dimensions }
     })
 }
 
 /// An admitted call, for refunds: its time, and the reset time of each policy.
-fn taken(policies: &Policies, kept: &[Kept], Decision { at, .. }: Decision) -> Vec<ChargeRecord> {
+fn taken(policies: &PolicySet, kept: &[Kept], Decision { at, .. }: Decision) -> Vec<ChargeRecord> {
     let taken = |(named, (state, extras)): (&NamedPolicy, &Kept)| {
         let reset_at = extras.in_force(&named.policy, at).reset_at(state);
         let reset_at = at + reset_at.saturating_sub(at).div_ceil(1_000) * 1_000;
@@ -70,7 +71,7 @@ fn taken(policies: &Policies, kept: &[Kept], Decision { at, .. }: Decision) -> V
 
 impl Limiter {
     fn operation(&self, deed: Deed, cost: u64, calls: &[Vec<ChargeRecord>]) -> Operation {
-        let call = calls.iter().rev().nth(deed.subjects % 3).or(calls.last());
+        let call = calls.iter().rev().nth(deed.key_dimensions % 3).or(calls.last());
         match (deed.kind, call) {
             (0..=2, _) => Operation::TakeUpTo { units: cost },
             (3, _) => Operation::Penalize { units: cost },
@@ -86,12 +87,12 @@ impl Limiter {
     }
 
     /// The active numbers, as a limiter without overrides.
-    fn in_force(&self, kept: &[Kept], now: u64) -> (Policies, Vec<Kept>) {
+    fn in_force(&self, kept: &[Kept], now: u64) -> (PolicySet, Vec<Kept>) {
         let in_force = |(named, (_, extras)): (&NamedPolicy, &Kept)| {
             extras.in_force(&named.policy, now).clone()
         };
         let policies = self.policies.named().iter().zip(kept).map(in_force);
-        let policies = named(policies, self.subjects);
+        let policies = named(policies, self.key_dimensions);
         let plain = |(state, extras): &Kept| {
             (state.clone(), KeyMetadata { numbers: None, ..extras.clone() })
         };
@@ -99,12 +100,12 @@ impl Limiter {
     }
 }
 
-fn all(policies: &Policies, kept: &mut [Kept], now: u64, operation: &Operation) -> Execution {
+fn all(policies: &PolicySet, kept: &mut [Kept], now: u64, operation: &Operation) -> Execution {
     on(policies, kept, |_| true, now, operation)
 }
 
 fn tried(
-    policies: &Policies,
+    policies: &PolicySet,
     kept: &[Kept],
     now: u64,
     operation: &Operation,
@@ -117,7 +118,7 @@ fn allowed(executed: &Execution) -> bool {
     matches!(executed.response.decision.status, Status::Allowed | Status::AllowedLast)
 }
 
-fn met(policies: &Policies, kept: &[Kept], now: u64) -> Vec<Kept> {
+fn met(policies: &PolicySet, kept: &[Kept], now: u64) -> Vec<Kept> {
     let mut kept = kept.to_vec();
     for ((state, _), named) in kept.iter_mut().zip(policies.named()) {
         named.policy.normalize(state, now);
@@ -126,7 +127,7 @@ fn met(policies: &Policies, kept: &[Kept], now: u64) -> Vec<Kept> {
 }
 
 /// The change from `before`, under policies without overrides, equals that of simpler operations.
-fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) -> TestCaseResult {
+fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation) -> TestCaseResult {
     let (executed, after) = tried(policies, before, now, operation);
     let decision = executed.response.decision;
     let blocked = before.iter().any(|(_, extras)| extras.blocked_until > now);
@@ -199,7 +200,7 @@ fn judge(policies: &Policies, before: &[Kept], now: u64, operation: &Operation) 
         Operation::Penalize { units } => {
             let mut most = 0;
             for ((named, kept), (state, _)) in policies.named().iter().zip(before).zip(&after) {
-                let one = Policies::one(named.policy.clone());
+                let one = PolicySet::single(named.policy.clone());
                 let unblocked = [(kept.0.clone(), KeyMetadata::default())];
                 let up_to = Operation::TakeUpTo { units: *units };
                 let (alone, left) = tried(&one, &unblocked, now, &up_to);
@@ -329,13 +330,13 @@ proptest! {
             let quick = choice % 2 == 0;
             match operation {
                 Operation::Take { cost } if quick => {
-                    prop_assert_eq!(ledger.take_told(key, cost, &now), expected.response.clone());
+                    prop_assert_eq!(ledger.take_with_report(key, cost, &now), expected.response.clone());
                 }
                 Operation::Peek { cost } if quick => {
                     prop_assert_eq!(ledger.peek(key, cost, &now), expected.response.decision);
                 }
                 _ => {
-                    let keys = vec![Some(key); limiter.subjects];
+                    let keys = vec![Some(key); limiter.key_dimensions];
                     let executed = ledger.execute(&keys, &operation, &now).unwrap();
                     prop_assert_eq!(&executed, &expected, "{:?}", operation);
                 }

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, ChargeRecord, State as _};
+use tollgate::algorithm::{Algorithm as _, ChargeRecord, KeyState as _};
 use tollgate::policy::decision::{self, Status};
 use tollgate::policy::{Policy, State};
 
@@ -124,7 +124,7 @@ fn rate_bound(rates: &[RateSpec], burst: u64) -> impl Fn(u64) -> Option<i128> {
     }
 }
 
-/// Policies with one limit, which always equals the used units plus the remaining units.
+/// PolicySet with one limit, which always equals the used units plus the remaining units.
 fn any_plain() -> impl Strategy<Value = Policy> {
     prop_oneof![
         any_rate().prop_map(RateSpec::gcra),

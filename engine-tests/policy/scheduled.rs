@@ -1,11 +1,11 @@
-//! Booking: slots obey the law of the rate, are granted at exactly the promised time, and leave no
+//! ScheduledReservation: slots obey the law of the rate, are granted at exactly the promised time, and leave no
 //! trace when they are cancelled.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{
-    Algorithm as _, Bookable as _, Booking, ChargeRecord, MAX_WAIT, Outcome, RateBased as _,
-    RateState, State as _, TokenBucket,
+    Algorithm as _, ChargeRecord, KeyState as _, MAX_WAIT, Outcome, RateBased as _, RateState,
+    Schedulable as _, ScheduledReservation, TokenBucket,
 };
 
 use crate::algorithm::buckets::{BucketSpec, any_versions};
@@ -29,7 +29,7 @@ fn gcra(rate: RateSpec) -> TokenBucket {
 struct Event {
     at: u64,
     units: i128,
-    booking: Option<Booking<RateState>>,
+    booking: Option<ScheduledReservation<RateState>>,
 }
 
 /// The action of a step: most steps wait for a slot, some take, some refund a take or cancel a
@@ -74,7 +74,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
                 let admits = |at| policy.outcome(&state, at, cost) == Outcome::Admitted;
                 prop_assert!(own >= now && admits(own) && (own == now || !admits(own - 1)));
                 let slot = own + later;
-                let booking = policy.book(&mut state, now, cost, slot);
+                let booking = policy.schedule(&mut state, now, cost, slot);
                 prop_assert_eq!(booking.is_some(), slot <= now + MAX_WAIT, "{} at {}", slot, now);
                 prop_assert_eq!(booking.is_none(), before == state);
                 if booking.is_some() {
@@ -97,7 +97,7 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
             Act::Unbook => {
                 let Some(last) = events.pop() else { continue };
                 let is_back = match &last.booking {
-                    Some(booking) => policy.unbook(&mut state, booking),
+                    Some(booking) => policy.cancel(&mut state, booking),
                     None => false,
                 };
                 if !is_back {
@@ -179,7 +179,7 @@ proptest! {
             let due = (u128::from(caller) * u128::from(rate.period)).div_ceil(u128::from(rate.units));
             let due = START + u64::try_from(due).unwrap();
             prop_assert_eq!(policy.slot(&state, START, 1), Some(due), "caller {}", caller);
-            let booking = policy.book(&mut state, START, 1, due);
+            let booking = policy.schedule(&mut state, START, 1, due);
             if due > START + MAX_WAIT {
                 prop_assert!(booking.is_none());
                 break;
@@ -201,7 +201,7 @@ proptest! {
             free = free.max(now);
             policy.normalize(&mut state, now);
             prop_assert_eq!(policy.slot(&state, now, 1), Some(free));
-            if policy.book(&mut state, now, 1, free).is_some() {
+            if policy.schedule(&mut state, now, 1, free).is_some() {
                 free += interval;
             }
         }
@@ -226,8 +226,8 @@ proptest! {
             policy.normalize(&mut state, START);
             let slot = policy.slot(&state, START, cost).unwrap();
             let before = state.clone();
-            if let Some(booking) = policy.book(&mut state, START, cost, slot + later * SECOND) {
-                prop_assert_eq!((&booking.before, &booking.left), (&before, &state));
+            if let Some(booking) = policy.schedule(&mut state, START, cost, slot + later * SECOND) {
+                prop_assert_eq!((&booking.before, &booking.after), (&before, &state));
                 booked.push((version % versions.len(), booking));
             }
         }
@@ -235,13 +235,13 @@ proptest! {
             && first + 1 < booked.len()
         {
             let before = state.clone();
-            prop_assert!(!versions[*version].unbook(&mut state, booking));
+            prop_assert!(!versions[*version].cancel(&mut state, booking));
             prop_assert_eq!(before, state.clone());
         }
         // Versions that begin low record the first call. A cancellation does not undo that.
         for (version, booking) in booked.into_iter().rev() {
-            if state == booking.left {
-                prop_assert!(versions[version].unbook(&mut state, &booking));
+            if state == booking.after {
+                prop_assert!(versions[version].cancel(&mut state, &booking));
                 prop_assert_eq!(&state, &booking.before);
             }
         }
@@ -262,7 +262,7 @@ proptest! {
         policy.charge(&mut state, START, rate.burst);
         for _ in 0..calls {
             let slot = policy.slot(&state, START, 1).unwrap();
-            policy.book(&mut state, START, 1, slot);
+            policy.schedule(&mut state, START, 1, slot);
         }
         let now = START - back;
         other.normalize(&mut state, now);

@@ -1,4 +1,4 @@
-//! Policies with awkward numbers: rates that do not divide, the fastest rates and the slowest.
+//! PolicySet with awkward numbers: rates that do not divide, the fastest rates and the slowest.
 
 use proptest::prelude::*;
 use tollgate::algorithm::{FixedWindow, Gcra, TokenBucket};

@@ -15,7 +15,7 @@ use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, CallFailure, Connection, Flush, KeyNames};
 
 use crate::algorithm::calendar_window::CalendarSpec;
@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Executes operations on keys in one flush.
-    fn execute(&self, policies: &Arc<Policies>, calls: &[(&str, Operation)]) -> Vec<Decision> {
+    fn execute(&self, policies: &Arc<PolicySet>, calls: &[(&str, Operation)]) -> Vec<Decision> {
         let (names, mut batch) = (KeyNames::new("several", policies), CallBatch::new());
         for (key, operation) in calls {
             let key = Some(Key::new(key).unwrap());
@@ -166,7 +166,7 @@ fn a_peek_by_a_wrong_clock_is_right_and_changes_nothing() {
     }
 }
 
-/// Policies in the same call as a calendar charge once, and the results arrive in call order.
+/// PolicySet in the same call as a calendar charge once, and the results arrive in call order.
 #[test]
 fn only_what_is_stale_is_asked_again() {
     let server = Server::start();
@@ -205,8 +205,8 @@ fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
         let rate = RateSpec { units, period: HOUR, burst: units }.gcra();
         let named = [("rate", rate), ("daily", calendar(Every::Day, 50).policy())];
         let named =
-            named.map(|(name, policy)| NamedPolicy { name: name.into(), policy, subject: 0 });
-        Arc::new(Policies::several(named.into()).unwrap())
+            named.map(|(name, policy)| NamedPolicy { name: name.into(), policy, key_dimension: 0 });
+        Arc::new(PolicySet::multi(named.into()).unwrap())
     };
     let own = RateSpec { units: 30, period: HOUR, burst: 30 }.gcra();
     let own = Operation::Override { policies: vec![Some(Arc::new(own)), None], lasting: HOUR };

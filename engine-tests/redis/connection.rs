@@ -10,7 +10,7 @@ use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, CallFailure, Connection, Flush, KeyNames, ScriptFailure};
 
 use crate::policy::specs::{HOUR, RateSpec, WindowSpec};
@@ -234,8 +234,12 @@ fn what_waits_when_the_connection_is_dropped_settles() {
 fn keys_that_share_no_slot_of_a_cluster_say_so_and_a_tag_puts_them_together() {
     let (server, runtime) = (Server::start_cluster(), runtime());
     let connection = server.opened(&runtime);
-    let named = |name: &str, subject| NamedPolicy { name: name.into(), policy: hundred(), subject };
-    let policies = Policies::several(vec![named("ip", 0), named("account", 1)]).unwrap();
+    let named = |name: &str, key_dimension| NamedPolicy {
+        name: name.into(),
+        policy: hundred(),
+        key_dimension,
+    };
+    let policies = PolicySet::multi(vec![named("ip", 0), named("account", 1)]).unwrap();
     let names = KeyNames::new("api", &policies);
     let keys = ["10.0.0.1", "alice"].map(|key| Some(Key::new(key).unwrap()));
     let mut taken = Vec::new();

@@ -9,7 +9,7 @@ use redis::Value as RedisReply;
 use tollgate::algorithm::{Algorithm as _, SlidingLog};
 use tollgate::key::Key;
 use tollgate::policy::decision::{self, Decision};
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, CallFailure, Flush, KeyNames, ScriptCall, ScriptResult};
 
@@ -22,7 +22,7 @@ use crate::redis::twins::lasting;
 
 const KEYS: usize = 3;
 
-fn policies() -> Vec<Arc<Policies>> {
+fn policies() -> Vec<Arc<PolicySet>> {
     let rate = |units, period, burst| RateSpec { units, period, burst };
     let window = |limit, window| WindowSpec { limit, window }.policy();
     let policies = vec![
@@ -67,7 +67,7 @@ pub(super) fn run(server: &mut Server, job: &ScriptCall, now: u64) -> ScriptResu
 
 fn holds(
     server: &mut Server,
-    policies: &[Arc<Policies>],
+    policies: &[Arc<PolicySet>],
     rounds: &[(u64, Vec<Step>)],
 ) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
@@ -101,7 +101,7 @@ fn holds(
 }
 
 /// Random flushes of calls on limiters of these policies.
-pub(super) fn proven(policies: &[Arc<Policies>]) {
+pub(super) fn proven(policies: &[Arc<PolicySet>]) {
     let server = std::cell::RefCell::new(Server::start());
     let mut runner = TestRunner::new(crate::cases::cases(40));
     let rounds = prop::collection::vec(any_round(policies.len()), 1..30);

@@ -6,7 +6,7 @@ use tollgate::key::Key;
 use tollgate::policy::decision::Status;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::{HoldId, Operation};
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::algorithm::sliding_window::SlidingSpec;
@@ -18,7 +18,7 @@ const KEY: &str = "a";
 const HOLDS: &[u8] = b"api:~holds:{a}";
 
 /// A rate, a window and buckets in a list: three ways of reading and writing.
-fn policies() -> Policies {
+fn policies() -> PolicySet {
     let rate = RateSpec { units: 10, period: HOUR, burst: 10 };
     let policies = [
         ("rate", rate.gcra()),
@@ -26,8 +26,8 @@ fn policies() -> Policies {
         ("list", SlidingSpec { limit: 10, window: HOUR, buckets: 10 }.list()),
     ];
     let named =
-        policies.map(|(name, policy)| NamedPolicy { name: name.into(), policy, subject: 0 });
-    Policies::several(named.into()).unwrap()
+        policies.map(|(name, policy)| NamedPolicy { name: name.into(), policy, key_dimension: 0 });
+    PolicySet::multi(named.into()).unwrap()
 }
 
 fn reserve(hold: u8, lasting: u64) -> Operation {

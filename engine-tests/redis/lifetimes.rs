@@ -12,7 +12,7 @@ use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::Status;
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::buckets::{BucketSpec, any_versions};
@@ -91,7 +91,7 @@ impl<'a> Watched<'a> {
 
     /// Executes an operation under a policy, and returns whether the key lives long enough.
     fn execute(&mut self, policy: &Policy, operation: Operation, now: u64) -> (Status, bool) {
-        let policies: Policies = policy.clone().into();
+        let policies: PolicySet = policy.clone().into();
         let (names, key) = (KeyNames::new("api", &policies), Key::new("a").unwrap());
         let mut batch = CallBatch::new();
         batch.push_operation(&names, &[Some(key)], None, operation);

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::State as _;
+use tollgate::algorithm::KeyState as _;
 use tollgate::key::Key;
 use tollgate::memory::MemoryStore;
 use tollgate::policy::State;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::calendar_window::CalendarSpec;
@@ -36,7 +36,7 @@ type Values = BTreeMap<Vec<u8>, Vec<u8>>;
 struct Shared<'a> {
     server: &'a mut Server,
     script: &'static Script,
-    policies: Policies,
+    policies: PolicySet,
     names: KeyNames,
 }
 
@@ -77,7 +77,7 @@ fn with_like_calendars(mix: &Mix) -> Mix {
         };
         (one, other)
     };
-    Mix { pairs: mix.pairs.iter().map(like).collect(), subjects: mix.subjects }
+    Mix { pairs: mix.pairs.iter().map(like).collect(), key_dimensions: mix.key_dimensions }
 }
 
 /// The same, with windows of equal length in each pair. Then a refused call finds no state that
@@ -98,7 +98,7 @@ fn with_like_windows(mix: &Mix) -> Mix {
         };
         (one, other)
     };
-    Mix { pairs: mix.pairs.iter().map(like).collect(), subjects: mix.subjects }
+    Mix { pairs: mix.pairs.iter().map(like).collect(), key_dimensions: mix.key_dimensions }
 }
 
 /// Whether the name is that of a policy's key.
@@ -138,11 +138,13 @@ fn equal(
         now = time.onward_from(now, reset_at(&kept), retry_at);
         let cost = cost.of(oracle.spec(choice % mix.pairs.len(), now).limit());
         let operation = operation(mix, deed, cost);
-        let named = |subject| takes(&operation) || deed.concerns(subject);
-        let texts: Vec<_> = (0..mix.subjects).map(|subject| subject.to_string()).collect();
-        let key = |(subject, text)| Some(Key::new(text).unwrap()).filter(|_| named(subject));
+        let named = |key_dimension| takes(&operation) || deed.concerns(key_dimension);
+        let texts: Vec<_> =
+            (0..mix.key_dimensions).map(|key_dimension| key_dimension.to_string()).collect();
+        let key =
+            |(key_dimension, text)| Some(Key::new(text).unwrap()).filter(|_| named(key_dimension));
         let keys: Vec<_> = texts.iter().map(String::as_str).enumerate().map(key).collect();
-        let which = |number| named(mix.subject(number));
+        let which = |number| named(mix.key_dimension(number));
         if !(0..mix.pairs.len()).any(which) {
             continue;
         }

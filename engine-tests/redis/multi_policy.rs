@@ -7,7 +7,7 @@ use tollgate::key::Key;
 use tollgate::policy::decision::Status;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
 use crate::redis::operations::{KINDS, policy};
@@ -17,7 +17,7 @@ const HOUR: u64 = 3_600_000_000;
 
 fn execute(
     server: &mut Server,
-    policies: &Policies,
+    policies: &PolicySet,
     operation: Operation,
 ) -> Result<Execution, CallError> {
     perform_as(server, policies, operation, false)
@@ -26,7 +26,7 @@ fn execute(
 /// The same, with and without the expectation that windows are open and have room.
 fn perform_as(
     server: &mut Server,
-    policies: &Policies,
+    policies: &PolicySet,
     operation: Operation,
     expected: bool,
 ) -> Result<Execution, CallError> {
@@ -50,7 +50,7 @@ fn a_key_lives_as_long_as_its_block_and_its_own_numbers_last_and_not_for_ever() 
     for kind in 0..KINDS {
         for used in [false, true] {
             let _: () = server.run(&[b"FLUSHALL"]);
-            let policies = Policies::one(policy(kind, 10));
+            let policies = PolicySet::single(policy(kind, 10));
             let mut done = |operation| {
                 let asked = format!("{operation:?}");
                 execute(&mut server, &policies, operation)
@@ -78,13 +78,13 @@ fn a_key_lives_as_long_as_its_block_and_its_own_numbers_last_and_not_for_ever() 
     }
 }
 
-fn three(kinds: [usize; 3]) -> Policies {
+fn three(kinds: [usize; 3]) -> PolicySet {
     let named = ["a", "b", "c"].into_iter().zip(kinds).map(|(name, kind)| NamedPolicy {
         name: name.into(),
         policy: policy(kind, 10),
-        subject: 0,
+        key_dimension: 0,
     });
-    Policies::several(named.collect()).unwrap()
+    PolicySet::multi(named.collect()).unwrap()
 }
 
 /// Mixes with a fast path, and some without.

@@ -12,7 +12,7 @@ use tollgate::key::Key;
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::Response;
 use tollgate::policy::operation::{HoldId, Operation};
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
@@ -55,40 +55,41 @@ pub(super) fn policy(kind: usize, limit: u64) -> Policy {
         _ => {
             let limits = [(limit, SECOND), (limit + 4, 3 * SECOND)];
             let limits = limits.map(|(limit, window)| LogLimit { limit, window });
-            Policy::SlidingLog(SlidingLog::several(&limits, None).unwrap())
+            Policy::SlidingLog(SlidingLog::with_limits(&limits, None).unwrap())
         }
     }
 }
 
 /// One to five policies, by one or two key dimensions.
-fn any_policies() -> impl Strategy<Value = Policies> {
+fn any_policies() -> impl Strategy<Value = PolicySet> {
     let named = (0..KINDS, 2_u64..20, 0..2_usize);
     let one = prop::collection::vec(named.clone(), 1..2);
     prop_oneof![one, prop::collection::vec(named, 2..6)].prop_map(|kinds| {
         let names = ["a", "b", "c", "d", "e"];
         let first = kinds[0].2;
-        let named = kinds.iter().zip(names).map(|(&(kind, limit, subject), name)| NamedPolicy {
-            name: name.into(),
-            policy: policy(if kinds.len() > 1 { kind % AMONG_SEVERAL } else { kind }, limit),
-            // The first key dimension that is used is number 0.
-            subject: usize::from(subject != first),
-        });
-        Policies::several(named.collect()).unwrap()
+        let named =
+            kinds.iter().zip(names).map(|(&(kind, limit, key_dimension), name)| NamedPolicy {
+                name: name.into(),
+                policy: policy(if kinds.len() > 1 { kind % AMONG_SEVERAL } else { kind }, limit),
+                // The first key dimension that is used is number 0.
+                key_dimension: usize::from(key_dimension != first),
+            });
+        PolicySet::multi(named.collect()).unwrap()
     })
 }
 
 /// Two to four policies with a fast path, by one or two key dimensions.
-fn any_simple_policies() -> impl Strategy<Value = Policies> {
+fn any_simple_policies() -> impl Strategy<Value = PolicySet> {
     let named = (0..8_usize, 2_u64..20, prop::bool::weighted(0.2));
     prop::collection::vec(named, 2..5).prop_map(|kinds| {
         let named = kinds.iter().zip(["a", "b", "c", "d"]).enumerate().map(
             |(index, (&(kind, limit, other), name))| NamedPolicy {
                 name: name.into(),
                 policy: policy(kind, limit),
-                subject: usize::from(other && index > 0),
+                key_dimension: usize::from(other && index > 0),
             },
         );
-        Policies::several(named.collect()).unwrap()
+        PolicySet::multi(named.collect()).unwrap()
     })
 }
 
@@ -128,7 +129,7 @@ struct Call {
 fn operation(
     number: usize,
     step: Step,
-    policies: &Policies,
+    policies: &PolicySet,
     memory: &[Call],
     kind: Kind,
 ) -> Operation {
@@ -162,7 +163,7 @@ fn operation(
 }
 
 /// Refunds units of one of the last decisions.
-fn refund(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Operation {
+fn refund(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
     match memory.iter().rev().nth(step.choice % 3) {
         Some(call) => Operation::Refund { units, taken: taken(policies, &call.told) },
         None => Operation::Take { cost: units },
@@ -170,7 +171,7 @@ fn refund(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Opera
 }
 
 /// Settles one of the last reservations, perhaps a second time, for fewer units, as many or more.
-fn settle(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Operation {
+fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
     let held = memory.iter().rev().filter_map(|call| call.hold.map(|hold| (call, hold)));
     let Some((call, (hold, expires_at))) = held.take(4).nth(step.choice / 3 % 4) else {
         return Operation::Take { cost: units };
@@ -181,7 +182,7 @@ fn settle(step: Step, policies: &Policies, memory: &[Call], units: u64) -> Opera
 }
 
 /// The charge of a decision, by policy.
-pub(super) fn taken(policies: &Policies, told: &Response) -> Vec<ChargeRecord> {
+pub(super) fn taken(policies: &PolicySet, told: &Response) -> Vec<ChargeRecord> {
     let at = told.decision.at;
     let resets = match &told.limits {
         None => vec![told.decision.reset_after_ms],
@@ -207,13 +208,13 @@ fn renumbered(own: &Policy, limit: u64) -> Policy {
 
 pub(super) fn in_memory(
     model: &mut Model,
-    policies: &Policies,
+    policies: &PolicySet,
     keys: &[Option<usize>],
     now: u64,
     operation: &Operation,
 ) -> Execution {
     for (index, named) in policies.named().iter().enumerate() {
-        if let Some(key) = keys[named.subject] {
+        if let Some(key) = keys[named.key_dimension] {
             let unused =
                 || Kept { state: named.policy.initial_state(), extras: KeyMetadata::default() };
             model.kept.entry((index, key)).or_insert_with(unused);
@@ -221,7 +222,7 @@ pub(super) fn in_memory(
     }
     let mut kept: Vec<_> = (0..policies.named().len()).map(|_| None).collect();
     for (&(index, key), one) in &mut model.kept {
-        if keys[policies.named()[index].subject] == Some(key) {
+        if keys[policies.named()[index].key_dimension] == Some(key) {
             kept[index] = Some(KeyEntry { state: &mut one.state, metadata: &mut one.extras });
         }
     }
@@ -269,7 +270,7 @@ enum Kind {
     Units,
 }
 
-fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -> TestCaseResult {
+fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
     let script = lasting();
     let names = KeyNames::new("twins", policies);
@@ -287,13 +288,14 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
         for &step in steps {
             let asked = operation(log.len(), step, policies, &calls, kind);
             let is_take = takes(&asked);
-            let left_out =
-                |subject| !is_take && policies.subjects() > 1 && step.choice / 256 % 4 == subject;
-            let number = |subject: usize| step.choice / (2_usize << subject) % KEYS;
+            let left_out = |key_dimension| {
+                !is_take && policies.key_dimensions() > 1 && step.choice / 256 % 4 == key_dimension
+            };
+            let number = |key_dimension: usize| step.choice / (2_usize << key_dimension) % KEYS;
             let keys: Vec<_> = match &asked {
                 Operation::Settle { hold, .. } => keys_of(&calls, hold),
-                _ => (0..policies.subjects())
-                    .map(|subject| (!left_out(subject)).then(|| number(subject)))
+                _ => (0..policies.key_dimensions())
+                    .map(|key_dimension| (!left_out(key_dimension)).then(|| number(key_dimension)))
                     .collect(),
             };
             let texts: Vec<_> =
@@ -337,7 +339,7 @@ fn equal(server: &mut Server, policies: &Policies, trace: &[Step], kind: Kind) -
 fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
     let mut server = Server::start();
     for kind in 0..12 {
-        let policies = Policies::one(policy(kind, 10));
+        let policies = PolicySet::single(policy(kind, 10));
         let names = KeyNames::new(&format!("own-{kind}"), &policies);
         let mut execute = |operation: Operation| {
             let mut batch = CallBatch::new();

@@ -12,7 +12,7 @@ use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::laws::trace::START;
@@ -48,7 +48,7 @@ fn scenarios(policy: &Policy, other: &Policy) -> Vec<(&'static str, Vec<Operatio
         ),
     ];
     if matches!(policy, Policy::Gcra(_) | Policy::LeakyBucket(_) | Policy::TokenBucket(_)) {
-        let book = Operation::Book { cost: 4, max_wait: HOUR };
+        let book = Operation::Schedule { cost: 4, max_wait: HOUR };
         scenarios.push(("booked", vec![take(8), book.clone(), book]));
     }
     scenarios
@@ -57,7 +57,7 @@ fn scenarios(policy: &Policy, other: &Policy) -> Vec<(&'static str, Vec<Operatio
 /// A key of a policy on a server.
 struct Recorder<'a> {
     server: &'a mut Server,
-    policies: Policies,
+    policies: PolicySet,
     names: KeyNames,
     script: Script,
 }
@@ -65,7 +65,7 @@ struct Recorder<'a> {
 impl<'a> Recorder<'a> {
     fn new(server: &'a mut Server, policy: &Policy) -> Self {
         let _: () = server.run(&[b"FLUSHALL"]);
-        let policies: Policies = policy.clone().into();
+        let policies: PolicySet = policy.clone().into();
         let names = KeyNames::new("recorded", &policies);
         let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
         Self { server, policies, names, script }

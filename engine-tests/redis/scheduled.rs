@@ -1,4 +1,4 @@
-//! Booking: under rates of all kinds, in several versions, among all other operations and with
+//! ScheduledReservation: under rates of all kinds, in several versions, among all other operations and with
 //! clock steps, the Lua script equals [`tollgate::execute`] in every field.
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use tollgate::algorithm::{Algorithm as _, MAX_WAIT};
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::multi_policy::Response;
-use tollgate::policy::operation::{Bookings, Operation};
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::operation::{Operation, ScheduledReservations};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, KeyNames};
 
 use crate::algorithm::buckets::{BucketSpec, leaky};
@@ -34,7 +34,7 @@ fn rate(kind: usize, limit: u64, full: bool) -> Policy {
 }
 
 /// One to three rates, by one or two key dimensions, in two versions with different numbers.
-fn any_versions() -> impl Strategy<Value = [Policies; 2]> {
+fn any_versions() -> impl Strategy<Value = [PolicySet; 2]> {
     let named = (0..5_usize, 2_u64..20, 2_u64..20, 0..2_usize);
     prop::collection::vec(named, 1..4).prop_map(|kinds| {
         let first = kinds[0].3;
@@ -44,9 +44,9 @@ fn any_versions() -> impl Strategy<Value = [Policies; 2]> {
                 // Some versions differ only in the initial level of a bucket.
                 policy: rate(kind.0, if full && kind.2 > 9 { kind.2 } else { kind.1 }, full),
                 // The first key dimension that is used is number 0.
-                subject: usize::from(kind.3 != first),
+                key_dimension: usize::from(kind.3 != first),
             });
-            Policies::several(named.collect()).unwrap()
+            PolicySet::multi(named.collect()).unwrap()
         };
         [version(false), version(true)]
     })
@@ -56,12 +56,12 @@ fn any_versions() -> impl Strategy<Value = [Policies; 2]> {
 type Deed = (usize, usize);
 
 /// A booking, and its keys.
-type Booked = (Vec<Option<usize>>, Bookings);
+type Booked = (Vec<Option<usize>>, ScheduledReservations);
 
 fn operation(
     step: Step,
     (kind, number): Deed,
-    policies: &Policies,
+    policies: &PolicySet,
     told: &[Response],
     booked: &[Booked],
     steps_back: bool,
@@ -71,12 +71,12 @@ fn operation(
     match kind {
         0..=7 => {
             let max_wait = [MAX_WAIT, MAX_WAIT, 2 * MAX_WAIT, SECOND, 0][number % 5];
-            Operation::Book { cost: units, max_wait }
+            Operation::Schedule { cost: units, max_wait }
         }
         8..=13 => {
             let booked = booked.iter().rev().nth(number / 4);
-            Operation::Unbook {
-                bookings: booked.map(|booked| booked.1.clone()).unwrap_or_default(),
+            Operation::CancelScheduled {
+                scheduled: booked.map(|booked| booked.1.clone()).unwrap_or_default(),
             }
         }
         14 if !told.is_empty() => {
@@ -105,7 +105,7 @@ fn operation(
 
 fn equal(
     server: &mut Server,
-    versions: &[Policies; 2],
+    versions: &[PolicySet; 2],
     trace: &[(Step, Deed)],
     steps_back: bool,
 ) -> TestCaseResult {
@@ -126,17 +126,18 @@ fn equal(
         let (mut batch, mut expected) = (CallBatch::new(), Vec::new());
         for &(step, deed) in steps {
             let asked = operation(step, deed, policies, &told, &booked, steps_back);
-            let mut keys: Vec<_> = (0..policies.subjects())
-                .map(|subject| Some((step.choice >> subject) % KEYS))
+            let mut keys: Vec<_> = (0..policies.key_dimensions())
+                .map(|key_dimension| Some((step.choice >> key_dimension) % KEYS))
                 .collect();
-            if let Operation::Unbook { .. } = asked
+            if let Operation::CancelScheduled { .. } = asked
                 && deed.1 % 4 > 0
                 && let Some((of, _)) = booked.iter().rev().nth(deed.1 / 4)
             {
                 keys.clone_from(of);
             }
-            let books = matches!(asked, Operation::Book { .. } | Operation::Unbook { .. });
-            let whole = policies.subjects() > 1 && keys.iter().all(Option::is_some);
+            let books =
+                matches!(asked, Operation::Schedule { .. } | Operation::CancelScheduled { .. });
+            let whole = policies.key_dimensions() > 1 && keys.iter().all(Option::is_some);
             if books && deed.1 == 7 && whole {
                 keys[step.choice / 16 % 2] = None;
             }
@@ -146,10 +147,10 @@ fn equal(
             let named: Vec<_> = named.collect();
             batch.push_operation(&names, &named, None, asked.clone());
             let executed = in_memory(&mut model, policies, &keys, now, &asked);
-            if !executed.bookings.is_empty() {
-                booked.push((keys.clone(), executed.bookings.clone()));
+            if !executed.scheduled.is_empty() {
+                booked.push((keys.clone(), executed.scheduled.clone()));
             }
-            if matches!(asked, Operation::Take { .. } | Operation::Book { .. }) {
+            if matches!(asked, Operation::Take { .. } | Operation::Schedule { .. }) {
                 told.push(executed.response.clone());
             }
             let millis = |after: u64| now + after * 1_000;
@@ -193,14 +194,14 @@ fn nothing_is_booked_under_what_is_no_rate() {
     let named = policies.into_iter().zip(["a", "b"]).map(|(policy, name)| NamedPolicy {
         name: name.into(),
         policy,
-        subject: 0,
+        key_dimension: 0,
     });
-    let policies = Policies::several(named.collect()).unwrap();
+    let policies = PolicySet::multi(named.collect()).unwrap();
     let names = KeyNames::new("twins", &policies);
     let mut model = Model::default();
     let mut batch = CallBatch::new();
     let keys = [Some(Key::new("0").unwrap())];
-    let asked = [Operation::Book { cost: 1, max_wait: SECOND }, Operation::Take { cost: 2 }];
+    let asked = [Operation::Schedule { cost: 1, max_wait: SECOND }, Operation::Take { cost: 2 }];
     for asked in &asked {
         batch.push_operation(&names, &keys, None, asked.clone());
     }

@@ -15,7 +15,7 @@ use tollgate::policy::Policy;
 use tollgate::policy::decision::Decision;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::multi_policy::Response;
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::redis::{
     Address, CallBatch, CallError, Connection as StoreConnection, Connector, Credentials,
     CredentialsSource, Endpoint, HealthTimeouts, ReplyReader, ReplyValue, Script,
@@ -211,7 +211,7 @@ impl Server {
     pub(crate) fn execute(
         &mut self,
         script: &Script,
-        policies: &Policies,
+        policies: &PolicySet,
         batch: &CallBatch,
         more: &[String],
     ) -> Vec<Result<Execution, CallError>> {

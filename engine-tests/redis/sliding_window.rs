@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use tollgate::algorithm::{Algorithm as _, State as _};
+use tollgate::algorithm::{Algorithm as _, KeyState as _};
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{self, Decision, Status};
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::Policies;
+use tollgate::policy::policy_set::PolicySet;
 use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::algorithm::sliding_window::{
@@ -386,7 +386,7 @@ fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
     let mut server = Server::start();
     for layout in LAYOUTS {
         let numbers = |window| SlidingSpec { limit: 10, window, buckets: 10 };
-        let policies: Policies = layout(numbers(SECOND)).into();
+        let policies: PolicySet = layout(numbers(SECOND)).into();
         let own = Arc::new(layout(numbers(500 * MILLI)));
         let names = KeyNames::new("blocked", &policies);
         let mut execute = |operation, now: u64| {
@@ -411,7 +411,7 @@ fn what_a_shorter_override_does_not_count_is_not_forgotten_by_a_block() {
 fn a_settled_key_is_dropped_by_what_writes_it() {
     let mut server = Server::start();
     for layout in LAYOUTS {
-        let policies: Policies =
+        let policies: PolicySet =
             layout(SlidingSpec { limit: 10, window: SECOND, buckets: 10 }).into();
         let names = KeyNames::new("settled", &policies);
         let key = Key::new("a").unwrap();

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
-use tollgate::algorithm::{Algorithm as _, State as _};
+use tollgate::algorithm::{Algorithm as _, KeyState as _};
 use tollgate::key::Key;
 use tollgate::policy::decision;
 use tollgate::policy::{Policy, State};

@@ -1,7 +1,7 @@
-//! What the faces towards JavaScript have in common: what is asked and answered, as numbers.
+//! The numbers that both bindings exchange with JavaScript: operations and responses.
 //!
-//! Node's ([`binding`](crate::binding)) and that of WebAssembly (`wasm`) bring the keys, and places for the
-//! answers. Nothing here knows either of them.
+//! The Node addon (`node`) and the WebAssembly modules (`wasm`) supply the keys and the response
+//! buffers. Nothing here depends on either of them.
 
 pub(crate) mod operation;
 pub(crate) mod policy;
@@ -12,7 +12,8 @@ pub(crate) mod responses;
 
 use crate::time::{MAX_SAFE, Micros};
 
-/// A whole number from JavaScript, or 0 for what is none: every rule refuses 0.
+/// Converts a number from JavaScript to a whole number. Any other number becomes 0, which every
+/// rule refuses.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -20,12 +21,13 @@ use crate::time::{MAX_SAFE, Micros};
     reason = "only whole numbers from 0 to 2^53 - 1 are cast, and those exactly"
 )]
 pub(crate) fn whole(number: f64) -> u64 {
-    // The cast cuts off fractions and saturates, so what comes back equal was whole.
+    // The cast truncates fractions and saturates, so a number that comes back equal was whole.
     let cut = number as u64;
     if cut as f64 == number && cut <= MAX_SAFE { cut } else { 0 }
 }
 
-/// Epoch milliseconds from JavaScript as the nearest microsecond; `None` for a time before 1970.
+/// Converts epoch milliseconds from JavaScript to the nearest microsecond; `None` for a time before
+/// 1970.
 pub(crate) fn micros(epoch_ms: f64) -> Option<Micros> {
     (epoch_ms >= 0.0).then(|| whole((epoch_ms * 1_000.0 + 0.5).floor()))
 }
@@ -51,8 +53,8 @@ mod tests {
         assert_eq!(micros(f64::NAN), None);
     }
 
-    /// Most fractions of a millisecond have no exact double. Rounding down let a caller who asked again
-    /// at `at + retryAfterMs` be a microsecond early.
+    /// Most fractions of a millisecond have no exact double. When they were rounded down, a caller
+    /// who retried at `at + retryAfterMs` could be a microsecond early.
     #[test]
     fn every_microsecond_comes_back_from_milliseconds() {
         for start in [0, 1_763_630_000_000_000, 3_000_000_000_000_000] {

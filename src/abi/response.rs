@@ -1,73 +1,73 @@
-//! The wire form of an answer: six doubles in an array that JavaScript reads; and four more for each
-//! limit, if the limits have names or if an operation is answered.
+//! The encoding of a response: six doubles in an array that JavaScript reads, and four more for
+//! each limit if the limits have names or the response is to an operation.
 //!
-//! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` are the other end.
+//! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
-use crate::algorithm::{BOOKING_LENGTH, Booking, RateState};
+use crate::algorithm::{RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 use crate::key::KeyError;
 use crate::memory::OperationError;
 use crate::policy::decision::{Decision, Status};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{LimitReport, LimitReports, Response};
-use crate::policy::operation::Bookings;
+use crate::policy::operation::ScheduledReservations;
 use crate::time::Micros;
 
-/// Doubles per answer: code, time, limit, remaining, retry after, reset after.
+/// The doubles of a decision: code, time, limit, remaining, retry after, reset after.
 pub(crate) const LENGTH: usize = 6;
 
-/// Doubles per limit with a name: limit, remaining, retry after or [`NEVER`], reset after.
+/// The doubles of a limit's report: limit, remaining, retry after or [`NEVER`], reset after.
 const LIMIT_LENGTH: usize = 4;
 
-/// Doubles per answer of so many limits.
+/// The doubles of a response with reports of `limits` limits.
 pub(crate) const fn length_of(limits: usize) -> usize {
     LENGTH + limits * LIMIT_LENGTH
 }
 
-/// Added to the code of a decision of several limits. Its six doubles are: code, time, how far on the
-/// limits' numbers begin, the number of the limit that it speaks of, the units of an operation, reset after.
-const SEVERAL: f64 = 8.0;
+/// Added to the status code of a response with limit reports. Its six doubles are: code, time,
+/// offset of the reports, index of the reported limit, units of the operation, reset after.
+const MULTI_LIMIT: f64 = 8.0;
 
-/// The time after which a limit admits a cost that it never can.
+/// The retry time of a limit that never admits the cost.
 const NEVER: f64 = -1.0;
 
-/// Why there is no decision.
+/// The reason for which there is no decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The key is no string.
+pub(crate) enum FailureCode {
+    /// The key is not a string.
     NotAString,
     /// The key is empty.
     EmptyKey,
     /// The key is too long.
     KeyTooLong,
-    /// The key holds a lone surrogate: two such keys would become one.
+    /// The key has a lone surrogate: two such keys would become equal.
     IllFormedKey,
-    /// The engine has a defect.
+    /// The engine panicked.
     Panicked,
     /// The embedded store is full, and the key shares its count with others.
-    SharedCell,
-    /// The embedded store is full, and there is no room to block the key or give it numbers.
-    NoRoom,
-    /// Redis could not be asked in time. This and what follows has a text.
+    SharedBucket,
+    /// The embedded store is full, and has no capacity for a block or an override of the key.
+    NoCapacity,
+    /// Redis was not available in time. This code and those below come with a text.
     #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Unavailable,
-    /// The connection broke: whether units were charged is unknown.
+    /// The connection broke: it is unknown whether units were charged.
     #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Broken,
-    /// Redis did not answer in time: whether units were charged is unknown.
+    /// Redis did not reply in time: it is unknown whether units were charged.
     #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     TimedOut,
-    /// Redis answered with an error.
+    /// Redis replied with an error.
     #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Refused,
     /// The store has been closed.
     #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Closed,
-    /// Redis answered with what is no answer: whether units were charged is unknown.
+    /// The reply of Redis is malformed: it is unknown whether units were charged.
     #[cfg(any(feature = "redis", feature = "wasm-redis"))]
     Malformed,
 }
 
-impl From<KeyError> for Failure {
+impl From<KeyError> for FailureCode {
     fn from(error: KeyError) -> Self {
         match error {
             KeyError::Empty => Self::EmptyKey,
@@ -76,18 +76,18 @@ impl From<KeyError> for Failure {
     }
 }
 
-impl From<OperationError> for Failure {
+impl From<OperationError> for FailureCode {
     fn from(unperformed: OperationError) -> Self {
         match unperformed {
-            OperationError::SharedCell => Self::SharedCell,
-            OperationError::NoRoom => Self::NoRoom,
-            // TypeScript makes them of the limiter's own.
-            OperationError::OtherNumbers => Self::Panicked,
+            OperationError::SharedBucket => Self::SharedBucket,
+            OperationError::NoCapacity => Self::NoCapacity,
+            // TypeScript builds an override from the limiter's own policies.
+            OperationError::InvalidOverride => Self::Panicked,
         }
     }
 }
 
-impl Failure {
+impl FailureCode {
     pub(crate) fn code(self) -> f64 {
         match self {
             Self::NotAString => -1.0,
@@ -95,8 +95,8 @@ impl Failure {
             Self::KeyTooLong => -3.0,
             Self::IllFormedKey => -4.0,
             Self::Panicked => -5.0,
-            Self::SharedCell => -12.0,
-            Self::NoRoom => -13.0,
+            Self::SharedBucket => -12.0,
+            Self::NoCapacity => -13.0,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
             Self::Unavailable => -6.0,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
@@ -123,71 +123,72 @@ fn status_code(status: Status) -> f64 {
     }
 }
 
-/// An answer's place in an array of doubles.
-pub(crate) type Answer = [f64; LENGTH];
+/// The array into which a decision is written.
+pub(crate) type DecisionBuffer = [f64; LENGTH];
 
-/// A place for one answer.
-pub(crate) trait Place: 'static {
-    /// What is written.
-    type Told;
+/// The array into which one response is written.
+pub(crate) trait ResponseBuffer: 'static {
+    /// The response that it holds.
+    type Response;
 
-    /// The place at the front of an array, if that is long enough.
-    fn in_front_of(array: &mut [f64]) -> Option<&mut Self>;
+    /// The buffer at the start of an array, if the array is long enough.
+    fn at_start_of(array: &mut [f64]) -> Option<&mut Self>;
 
-    /// Writes an answer.
-    fn write(&mut self, answer: Result<Self::Told, Failure>);
+    /// Writes a response.
+    fn write(&mut self, result: Result<Self::Response, FailureCode>);
 }
 
-impl Place for Answer {
-    /// Nothing if the call was noted.
-    type Told = Option<Decision>;
+impl ResponseBuffer for DecisionBuffer {
+    /// `None` if the call was queued.
+    type Response = Option<Decision>;
 
-    fn in_front_of(array: &mut [f64]) -> Option<&mut Self> {
+    fn at_start_of(array: &mut [f64]) -> Option<&mut Self> {
         array.first_chunk_mut()
     }
 
     #[inline]
-    fn write(&mut self, answer: Result<Option<Decision>, Failure>) {
-        write(self, answer);
+    fn write(&mut self, result: Result<Option<Decision>, FailureCode>) {
+        write(self, result);
     }
 }
 
-/// A place for the limits' numbers, too.
-impl Place for [f64] {
-    type Told = Execution;
+/// A buffer for limit reports, too.
+impl ResponseBuffer for [f64] {
+    type Response = Execution;
 
-    fn in_front_of(array: &mut [f64]) -> Option<&mut Self> {
+    fn at_start_of(array: &mut [f64]) -> Option<&mut Self> {
         (array.len() >= length_of(1)).then_some(array)
     }
 
-    fn write(&mut self, answer: Result<Execution, Failure>) {
+    fn write(&mut self, result: Result<Execution, FailureCode>) {
         let Some((head, details)) = self.split_first_chunk_mut() else { return };
-        match answer {
-            Ok(answer) => {
-                let (several, bookings);
-                (*head, several, bookings) = executed(answer, LENGTH);
-                let (limits, booked) = details.split_at_mut(several.limits.len() * LIMIT_LENGTH);
-                lay(limits, several.limits.iter().map(doubles_of_limit));
-                lay(booked, bookings.iter().map(doubles_of_booking));
+        match result {
+            Ok(result) => {
+                let (reports, scheduled);
+                (*head, reports, scheduled) = encode_execution(result, LENGTH);
+                let (limits, reservations) =
+                    details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
+                copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
+                copy_chunks(reservations, scheduled.iter().map(doubles_of_reservation));
             }
             Err(failure) => write(head, Err(failure)),
         }
     }
 }
 
-/// The numbers of a single limit.
-fn alone(decision: &Decision) -> LimitReports {
+/// The reports of a single limit.
+fn single_report(decision: &Decision) -> LimitReports {
     let &Decision { status, limit, remaining, retry_after_ms, reset_after_ms, .. } = decision;
     let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
     let numbers = LimitReport { limit, remaining, retry_after_ms, reset_after_ms };
     LimitReports { reported: 0, limits: [numbers].into_iter().collect() }
 }
 
-/// A number of the engine's: they are all below 2^53, so doubles are exact.
+/// Converts a number of the engine. All of them are below 2^53, so doubles are exact.
 #[expect(clippy::cast_precision_loss, reason = "numbers below 2^53 are exact")]
 #[inline]
 fn double(number: u64) -> f64 {
-    // Signed ones are converted in one step.
+    // A signed number is converted in one instruction.
     number.cast_signed() as f64
 }
 
@@ -196,50 +197,50 @@ fn epoch_ms(time: Micros) -> f64 {
     double(time) / 1_000.0
 }
 
-/// Writes an answer.
+/// Writes a response.
 #[inline]
-pub(crate) fn write(place: &mut Answer, answer: Result<Option<Decision>, Failure>) {
-    match answer {
+pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>, FailureCode>) {
+    match result {
         Ok(Some(decision)) => {
-            place[0] = status_code(decision.status);
-            place[1] = epoch_ms(decision.at);
-            place[2] = double(decision.limit);
-            place[3] = double(decision.remaining);
-            place[4] = double(decision.retry_after_ms);
-            place[5] = double(decision.reset_after_ms);
+            buffer[0] = status_code(decision.status);
+            buffer[1] = epoch_ms(decision.at);
+            buffer[2] = double(decision.limit);
+            buffer[3] = double(decision.remaining);
+            buffer[4] = double(decision.retry_after_ms);
+            buffer[5] = double(decision.reset_after_ms);
         }
-        // The call was noted.
-        Ok(None) => place[0] = 0.0,
-        Err(failure) => place[0] = failure.code(),
+        // The call was queued.
+        Ok(None) => buffer[0] = 0.0,
+        Err(failure) => buffer[0] = failure.code(),
     }
 }
 
-/// The six doubles of what was performed; the limits, whose numbers stand so much further on; and what was
-/// booked, which stands behind those.
-pub(crate) fn executed(
+/// The six doubles of an executed operation, the reports, which start `details_from` doubles after
+/// the buffer's start, and the scheduled reservations, which follow the reports.
+pub(crate) fn encode_execution(
     executed: Execution,
     details_from: usize,
-) -> (Answer, Box<LimitReports>, Bookings) {
-    let Execution { response: Response { decision, limits: several }, units, bookings } = executed;
-    let several = several.unwrap_or_else(|| Box::new(alone(&decision)));
-    let code = SEVERAL + status_code(decision.status);
-    let (from, reported) = (double(details_from as u64), double(several.reported as u64));
+) -> (DecisionBuffer, Box<LimitReports>, ScheduledReservations) {
+    let Execution { response: Response { decision, limits: reports }, units, scheduled } = executed;
+    let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
+    let code = MULTI_LIMIT + status_code(decision.status);
+    let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    ([code, epoch_ms(decision.at), from, reported, units, reset_after], several, bookings)
+    ([code, epoch_ms(decision.at), from, reported, units, reset_after], reports, scheduled)
 }
 
-/// Says that the numbers of several limits, if the answer has them, stand so much further on.
+/// Adds `by` to the offset of the reports, if the response has any.
 #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-pub(crate) fn move_details(place: &mut Answer, by: usize) {
-    if place[0] >= SEVERAL {
-        place[2] += double(by as u64);
+pub(crate) fn shift_details(buffer: &mut DecisionBuffer, by: usize) {
+    if buffer[0] >= MULTI_LIMIT {
+        buffer[2] += double(by as u64);
     }
 }
 
-/// Lays doubles of parts side by side.
-fn lay<const N: usize>(places: &mut [f64], parts: impl Iterator<Item = [f64; N]>) {
-    for (place, part) in places.as_chunks_mut().0.iter_mut().zip(parts) {
-        *place = part;
+/// Copies chunks of doubles side by side.
+fn copy_chunks<const N: usize>(buffer: &mut [f64], parts: impl Iterator<Item = [f64; N]>) {
+    for (chunk, part) in buffer.as_chunks_mut().0.iter_mut().zip(parts) {
+        *chunk = part;
     }
 }
 
@@ -249,18 +250,24 @@ fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
     [double(limit), double(remaining), retry_after, double(reset_after_ms)]
 }
 
-fn doubles_of_booking(booking: &Option<Booking<RateState>>) -> [f64; BOOKING_LENGTH] {
-    booking.as_ref().map_or([0; BOOKING_LENGTH], Booking::to_numbers).map(double)
+fn doubles_of_reservation(
+    reservation: &Option<ScheduledReservation<RateState>>,
+) -> [f64; SCHEDULED_RESERVATION_LENGTH] {
+    reservation
+        .as_ref()
+        .map_or([0; SCHEDULED_RESERVATION_LENGTH], ScheduledReservation::to_numbers)
+        .map(double)
 }
 
-/// The numbers of several limits.
+/// The doubles of limit reports.
 #[cfg(any(feature = "redis", feature = "wasm-redis", test))]
-pub(crate) fn details_of(several: &LimitReports) -> impl Iterator<Item = f64> {
-    several.limits.iter().flat_map(doubles_of_limit)
+pub(crate) fn report_doubles(reports: &LimitReports) -> impl Iterator<Item = f64> {
+    reports.limits.iter().flat_map(doubles_of_limit)
 }
 
-/// The doubles of what was booked: so many for each policy, zeros where nothing was.
+/// The doubles of scheduled reservations: the same number for each policy, zeros for a policy
+/// without one.
 #[cfg(any(feature = "redis", feature = "wasm-redis", test))]
-pub(crate) fn doubles_of(bookings: &Bookings) -> impl Iterator<Item = f64> {
-    bookings.iter().flat_map(doubles_of_booking)
+pub(crate) fn scheduled_doubles(scheduled: &ScheduledReservations) -> impl Iterator<Item = f64> {
+    scheduled.iter().flat_map(doubles_of_reservation)
 }

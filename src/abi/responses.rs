@@ -1,68 +1,69 @@
-//! The wire form of a round's answers: doubles, and the texts of failures.
+//! The encoding of a flush's responses: doubles, and the texts of failures.
 
-use crate::abi::response::{self, Failure};
+use crate::abi::response::{self, FailureCode};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::Response;
 use crate::redis::{self, CallError, CallFailure};
 
-/// What became of calls.
+/// The responses to calls.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
-    /// An answer for each call; a failure's second number is that of its text.
-    pub(crate) answers: Vec<f64>,
-    /// What failures say.
+pub(crate) struct FlushResponses {
+    /// The doubles of a response for each call, and then of all reports. The second double of a
+    /// failure is the index of its text.
+    pub(crate) doubles: Vec<f64>,
+    /// The texts of failures.
     pub(crate) texts: Vec<String>,
 }
 
-impl Answers {
-    /// No answers, and room for those to so many calls.
-    pub(crate) fn with_room_for(calls: usize) -> Self {
-        Self { answers: Vec::with_capacity(calls * response::LENGTH), texts: Vec::new() }
+impl FlushResponses {
+    /// No responses yet, with capacity for `calls` of them.
+    pub(crate) fn with_capacity(calls: usize) -> Self {
+        Self { doubles: Vec::with_capacity(calls * response::LENGTH), texts: Vec::new() }
     }
 
-    /// Adds an answer of six doubles. What there is of several limits goes behind all answers: that
-    /// the n-th one begins at six times n is true of them all. Only a take of a single limit is told
-    /// without.
+    /// Adds the six doubles of a response. Limit reports go to `details`, which follow all
+    /// responses: so the n-th response always begins at six times n. Only a take under a single
+    /// limit without a name has no reports.
     pub(crate) fn push(
         &mut self,
         executed: Result<Execution, CallFailure>,
         takes: bool,
         details: &mut Vec<f64>,
     ) {
-        let mut place = [0.0; response::LENGTH];
+        let mut buffer = [0.0; response::LENGTH];
         match executed {
             Ok(Execution { response: Response { decision, limits: None }, .. }) if takes => {
-                response::write(&mut place, Ok(Some(decision)));
+                response::write(&mut buffer, Ok(Some(decision)));
             }
             Ok(executed) => {
-                // From the end of the answers, until that is known.
-                let (several, bookings);
-                (place, several, bookings) = response::executed(executed, details.len());
-                details.extend(response::details_of(&several));
-                details.extend(response::doubles_of(&bookings));
+                // The offset is from the end of the responses, which is not known yet.
+                let (reports, scheduled);
+                (buffer, reports, scheduled) = response::encode_execution(executed, details.len());
+                details.extend(response::report_doubles(&reports));
+                details.extend(response::scheduled_doubles(&scheduled));
             }
-            Err(unanswered) => {
-                response::write(&mut place, Err(failure(&unanswered)));
-                place[1] = f64::from(self.number_of(unanswered.to_string()));
+            Err(error) => {
+                response::write(&mut buffer, Err(failure_code(&error)));
+                buffer[1] = f64::from(self.text_index(error.to_string()));
             }
         }
-        self.answers.extend(place);
+        self.doubles.extend(buffer);
     }
 
-    /// Appends the numbers of named limits, when all calls have been answered.
-    pub(crate) fn close(mut self, details: Vec<f64>) -> Self {
+    /// Appends the limit reports, after the last response.
+    pub(crate) fn finish(mut self, details: Vec<f64>) -> Self {
         if !details.is_empty() {
-            let end = self.answers.len();
-            for (index, place) in self.answers.as_chunks_mut().0.iter_mut().enumerate() {
-                response::move_details(place, end - index * response::LENGTH);
+            let end = self.doubles.len();
+            for (index, buffer) in self.doubles.as_chunks_mut().0.iter_mut().enumerate() {
+                response::shift_details(buffer, end - index * response::LENGTH);
             }
-            self.answers.extend(details);
+            self.doubles.extend(details);
         }
         self
     }
 
-    /// The number of a text; calls that fail together mostly say the same.
-    fn number_of(&mut self, text: String) -> u32 {
+    /// The index of a text. Calls that fail together mostly have the same text.
+    fn text_index(&mut self, text: String) -> u32 {
         if self.texts.last() != Some(&text) {
             self.texts.push(text);
         }
@@ -70,16 +71,16 @@ impl Answers {
     }
 }
 
-fn failure(unanswered: &CallFailure) -> Failure {
-    match unanswered {
-        CallFailure::Script(redis::ScriptFailure::Unavailable(_)) => Failure::Unavailable,
-        CallFailure::Script(redis::ScriptFailure::Broken(_)) => Failure::Broken,
-        CallFailure::Script(redis::ScriptFailure::TimedOut) => Failure::TimedOut,
-        CallFailure::Script(redis::ScriptFailure::Refused(_)) => Failure::Refused,
-        CallFailure::Script(redis::ScriptFailure::Closed) => Failure::Closed,
+fn failure_code(error: &CallFailure) -> FailureCode {
+    match error {
+        CallFailure::Script(redis::ScriptFailure::Unavailable(_)) => FailureCode::Unavailable,
+        CallFailure::Script(redis::ScriptFailure::Broken(_)) => FailureCode::Broken,
+        CallFailure::Script(redis::ScriptFailure::TimedOut) => FailureCode::TimedOut,
+        CallFailure::Script(redis::ScriptFailure::Refused(_)) => FailureCode::Refused,
+        CallFailure::Script(redis::ScriptFailure::Closed) => FailureCode::Closed,
         CallFailure::Call(CallError::Unreadable | CallError::Unwritten(_) | CallError::Stale) => {
-            Failure::Refused
+            FailureCode::Refused
         }
-        CallFailure::Call(CallError::Malformed) => Failure::Malformed,
+        CallFailure::Call(CallError::Malformed) => FailureCode::Malformed,
     }
 }

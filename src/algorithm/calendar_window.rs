@@ -1,33 +1,36 @@
-//! The window of the calendar: an hour, a day, a week or a month in a time zone, or another part of
-//! a day.
+//! The calendar window: an hour, a day, a week or a month in a time zone, or another part of a day.
 //!
-//! **Law:** at most limit units per calendar window, and at most 2·limit in any rolling span that is
-//! not longer than the windows in it: one that touches three of them holds a whole one. (A day is 23
-//! hours long where the clocks go forward; an hour that a change of offset cuts short counts as
-//! long as it is.) [`Calendar`] says where windows end.
+//! **Law:** at most limit units per calendar window, and at most 2·limit in any rolling span that
+//! is not longer than the windows that it overlaps: a span that touches three windows contains a
+//! whole one, and so is longer than it. (A day has 23 hours where the clocks go forward. An hour
+//! that a change of offset shortens counts with its real length.) [`Calendar`] determines the ends
+//! of windows.
 //!
 //! The state is that of the fixed window: the window's end and its count. The calendar is asked for
-//! the end only when a window opens, and a window that is open keeps its end: processes whose time
-//! zone data differ neither reset nor extend each other's windows.
+//! the end only when a window opens, and an open window keeps its end. So processes with different
+//! time zone data neither reset nor extend each other's windows.
 //!
-//! **Changed numbers.** The count is judged by the limit of whoever asks. Across a change of limit,
-//! windows, time zone or time zone data, several versions side by side included, each window that
-//! was opened admits at most the larger limit, and ends at a boundary of one of the versions before
-//! the next is opened. A window that ends further ahead than twice the longest window (see
-//! [`Calendar::horizon`]: two parts of a day; 50 hours; 14 days and 2 hours; 62 days and 2 hours) was
-//! written by longer windows, or the clock has stepped back: its end moves to the next boundary, and
-//! its count stays. Twice: a window that is opened just before the clock steps back by less than a
-//! window must not be counted anew when the clock comes to its beginning again.
+//! **Changed numbers.** A count is compared with the limit of the policy that decides. This law
+//! holds across a change of limit, windows, time zone or time zone data, also with several versions
+//! side by side: each window that was opened admits at most the larger limit, and ends at a
+//! boundary of one of the versions before the next one opens.
+//!
+//! A window may end further ahead than twice the longest window (see [`Calendar::horizon`]: two
+//! parts of a day; 50 hours; 14 days and 2 hours; 62 days and 2 hours). Then longer windows wrote
+//! it, or the clock has stepped back: its end moves to the next boundary, and its count stays. The
+//! factor is two because of clock steps: after a window is opened, the clock may step back by less
+//! than a window. When the clock then reaches the window's beginning again, the window must not be
+//! counted anew.
 //!
 //! Source: go-zero's PeriodLimit with `Align`, whose three states (allowed, hit the quota, over the
-//! quota) are the statuses allowed, allowed-last and refused. Unlike there, changes of offset are
+//! quota) are the statuses allowed, allowed-last and refused. Differences: changes of offset are
 //! followed, a refused call counts nothing, a cost is added before it is compared, and no window
-//! depends on a key's expiry having been set.
+//! depends on the expiry of a key.
 
 use std::sync::Arc;
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, Outcome, State as _, WindowState, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState as _, Outcome, WindowState, checked_units,
 };
 use crate::calendar::Calendar;
 #[cfg(feature = "zones")]
@@ -45,8 +48,8 @@ impl CalendarWindow {
     /// `limit` units per window in the time zone of an IANA name.
     ///
     /// # Errors
-    /// [`InvalidNumber`] for a limit that is 0 or too large to count exactly, and for a name that no
-    /// time zone has.
+    /// [`InvalidNumber`] for a limit that is 0 or too large to count exactly, and for an unknown
+    /// time zone.
     #[cfg(feature = "zones")]
     pub fn new(limit: u64, every: Every, time_zone: &str) -> Result<Self, InvalidNumber> {
         let unknown = InvalidNumber { option: "timeZone", rule: "must name an IANA time zone" };
@@ -71,7 +74,7 @@ impl CalendarWindow {
         Ok(Self { limit, calendar: Arc::clone(&self.calendar) })
     }
 
-    /// Where windows end.
+    /// The calendar that determines the ends of windows.
     #[must_use]
     pub fn calendar(&self) -> &Calendar {
         &self.calendar

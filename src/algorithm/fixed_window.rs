@@ -1,41 +1,43 @@
-//! The fixed window that its first call opens.
+//! The fixed window, opened by its first call.
 //!
 //! **Law:** at most limit units per window, and at most 2·limit − 1 in any rolling window of the
-//! same length (half-open, [s, s + window)): one that holds units of two windows cannot hold the
-//! call that opened the earlier of them.
+//! same length (half-open, [s, s + window)): a rolling window with units of two windows cannot
+//! contain the call that opened the earlier one.
 //!
-//! A window is opened by the first call admitted after the one before has ended, not by the
-//! clock's grid. It ends on a whole millisecond, so it lasts as long as asked and up to 1 ms more.
-//! The state holds the window's own end: no store's expiry decides anything.
+//! The first call admitted after the end of a window opens the next one; windows do not follow the
+//! clock's grid. A window ends on a whole millisecond, so it lasts as long as configured or up to 1
+//! ms longer. The state stores the window's end: no decision depends on a store's expiry.
 //!
-//! Where refused calls count, one that the window has no room for uses it up: attempts are counted
-//! like units, but at most up to the limit, so that a caller who does not stop is not locked out
-//! for longer than the window. The law holds as it is; a call that can never fit counts nothing.
+//! If refused calls count, a call that does not fit uses up the window. Attempts are counted like
+//! units, but at most up to the limit, so that a caller who keeps trying is locked out for no
+//! longer than the window. The law still holds. A call that can never fit counts nothing.
 //!
-//! **Refunds.** Units come back while the window that they were taken from is open, and at most what it
-//! counts. Of what is admitted less what came back the law holds as it is: an open window counts at
-//! least one unit.
+//! **Refunds.** Units come back while the window that they were taken from is open, at most as many
+//! as it counts. The law holds of the admitted units less the refunded ones: an open window counts
+//! at least one unit.
 //!
-//! **Changed numbers and clock steps.** A window's count is judged by the limit of whoever asks. A
-//! window keeps the end it was opened with, unless that is later than the end of a window opened
-//! now: a longer window wrote it, or the clock has stepped back. Then its end moves to that of a
-//! window opened now, and its count stays. So each window admits at most the largest limit of those
-//! who ask, and lasts at least the shortest of their windows; the second half of the law holds of
-//! these two numbers, since a rolling window that goes beyond a moved end begins after the move.
+//! **Changed numbers and clock steps.** A window's count is compared with the limit of the policy
+//! that decides. A window keeps its original end, unless that is later than the end of a window
+//! opened now. In that case a longer window wrote it, or the clock has stepped back: its end moves
+//! to that of a window opened now, and its count stays. So each window admits at most the largest
+//! limit of the policies that use it, and lasts at least the shortest of their windows. The second
+//! half of the law holds for these two numbers, because a rolling window that extends beyond a
+//! moved end begins after the move.
 //!
-//! Source: the fixed window of the Go + Redis limiter and the PHP/Lua counter. Unlike there, a
-//! refused call counts nothing unless that is asked for, the cost is added before it is compared,
-//! and no window depends on a key's expiry having been set.
+//! Source: the fixed window of the Go + Redis limiter and the PHP/Lua counter. Differences: a
+//! refused call counts nothing unless the policy asks for it, the cost is added before it is
+//! compared, and no window depends on the expiry of a key.
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
 };
 use crate::time::{MICROS_PER_MILLI, Micros, whole_millis};
 
-/// What is remembered of a key: its window's end and what was admitted in it.
+/// The state of a key: the end of its window, and the units admitted in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowState {
-    /// The end of the window, in milliseconds since the Unix epoch; the window is open before it.
+    /// The end of the window in milliseconds since the Unix epoch. The window is open before this
+    /// time.
     pub ends_ms: u64,
     /// Units admitted in the window.
     pub count: u64,
@@ -52,8 +54,8 @@ impl WindowState {
         if self.ends() > now { self.count } else { 0 }
     }
 
-    /// [`Algorithm::charge`] of a window of `limit` units: a new one would end at `new_end`, in
-    /// milliseconds, and none that ends later than `latest` can have been opened by now.
+    /// [`Algorithm::charge`] for a window of `limit` units. `new_end` is the end, in milliseconds,
+    /// of a window opened now. No window opened by now ends later than `latest`.
     #[inline]
     pub(super) fn charge(
         &mut self,
@@ -64,7 +66,7 @@ impl WindowState {
         new_end: impl Fn() -> u64,
     ) -> Outcome {
         if self.ends() > latest {
-            // A longer window wrote it, or the clock has stepped back.
+            // A longer window wrote the state, or the clock has stepped back.
             self.ends_ms = new_end();
         }
         let outcome = self.outcome(limit, now, cost);
@@ -87,12 +89,14 @@ impl WindowState {
         }
     }
 
-    /// [`Algorithm::refund`]: only into the window that the units were taken from, if it is open.
+    /// [`Algorithm::refund`]: only into the window that the units were taken from, while it is
+    /// open.
     ///
-    /// A window that has given all back is as if never opened. Were it to run on, two windows' units
-    /// could meet: 1 taken and given back, the limit at the window's end and the limit again.
+    /// A window whose units are all refunded becomes unopened. If it stayed open, the units of two
+    /// windows could meet: take 1 and refund it, take the limit at the window's end, and take the
+    /// limit again.
     pub(super) fn refund(&mut self, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
-        // The decision told its end in whole milliseconds from `taken.at`, rounded up.
+        // The decision reported the end in whole milliseconds after `taken.at`, rounded up.
         let is_same = self.ends_ms == taken.reset_at / MICROS_PER_MILLI;
         let given = if is_same { units.min(self.used(now)) } else { 0 };
         if given > 0 {
@@ -103,7 +107,7 @@ impl WindowState {
     }
 }
 
-impl State for WindowState {
+impl KeyState for WindowState {
     fn reset_at(&self) -> Micros {
         self.ends()
     }
@@ -132,7 +136,7 @@ impl FixedWindow {
         Ok(Self { limit, window, counts_refused: false })
     }
 
-    /// The same, but that a refused call uses up the window, if `counts_refused`.
+    /// The same window, where a refused call uses up the window if `counts_refused`.
     #[must_use]
     pub fn counting_refused(self, counts_refused: bool) -> Self {
         Self { counts_refused, ..self }
@@ -247,7 +251,7 @@ mod tests {
     #[test]
     fn a_window_that_ends_too_late_keeps_its_count_and_ends_one_window_from_now() {
         let ten = window(10, 1_000_000);
-        // As a window of a day leaves it, or a clock step.
+        // The state of a window of a day, or after a clock step.
         let mut state = WindowState { ends_ms: 86_401_000, count: 7 };
         assert_eq!(ten.charge(&mut state, 0, 4), Outcome::Refused);
         assert_eq!(state, WindowState { ends_ms: 1_000, count: 7 });
@@ -278,7 +282,7 @@ mod tests {
         assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
         assert_eq!(state.count, 10, "at most the limit");
         assert_eq!(ten.charge(&mut state, 1_000_000, 1), Outcome::Admitted);
-        // A larger limit's count is not cut down.
+        // The count of a larger limit is not reduced.
         let mut state = WindowState { ends_ms: 1_000, count: 50 };
         assert_eq!(ten.charge(&mut state, 0, 1), Outcome::Refused);
         assert_eq!(state.count, 50);
@@ -289,7 +293,7 @@ mod tests {
         let ten = window(10, 1_000_000);
         let mut state = ten.initial_state();
         ten.charge(&mut state, 1, 4);
-        // A decision tells its end in whole milliseconds from its time, rounded up.
+        // A decision reports the end in whole milliseconds after its time, rounded up.
         let taken = ChargeRecord { at: 1, reset_at: 1_001_001 };
         assert_eq!(ten.refund(&mut state, 500_000, 3, taken), 3);
         assert_eq!(state, WindowState { ends_ms: 1_001, count: 1 });
@@ -299,9 +303,10 @@ mod tests {
         assert_eq!(state.count, 10);
     }
 
-    /// One unit that opens a window and comes back would otherwise let 20 of 10 be admitted at its end.
+    /// Otherwise one unit that opens a window and comes back would let 20 units of 10 be admitted
+    /// at the window's end.
     #[test]
-    fn a_window_that_has_given_all_back_is_as_if_never_opened() {
+    fn a_window_whose_units_are_all_refunded_is_unopened() {
         let ten = window(10, 1_000_000);
         let mut state = ten.initial_state();
         ten.charge(&mut state, 0, 2);

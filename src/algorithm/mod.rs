@@ -1,12 +1,13 @@
 //! The algorithms: pure functions over integers.
 //!
-//! Each algorithm is a file here and, over Redis, a Lua twin of the same basename in `lua/`. A
-//! file's head states the algorithm's *admission law*: the most it admits in any window of the
-//! deciding clock. Nothing here reads a clock, holds a lock or knows where a state is kept.
+//! Each algorithm is a file here and, for Redis, a Lua twin of the same name in `lua/`. The
+//! head of a file states the algorithm's *admission law*: the most units that it admits in any
+//! window of the deciding clock. An algorithm reads no clock, holds no lock and does not depend on
+//! a store.
 //!
-//! The twin of an algorithm is its [`Algorithm::charge`] alone. The numbers of a decision
-//! ([`Algorithm::remaining`], [`Algorithm::retry_at`]) are computed in Rust only, from the state after
-//! `charge`: they need divisions that Lua's doubles cannot do exactly.
+//! A twin implements only [`Algorithm::charge`]. Rust alone computes the numbers of a decision
+//! ([`Algorithm::remaining`], [`Algorithm::retry_at`]) from the state after `charge`: they need
+//! divisions that Lua's doubles cannot do exactly.
 
 mod calendar_window;
 mod fixed_window;
@@ -22,14 +23,14 @@ pub use fixed_window::{FixedWindow, WindowState};
 pub use rate::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
 pub use rate::gcra::Gcra;
 pub use rate::leaky_bucket::LeakyBucket;
-pub use rate::scheduled::{BOOKING_LENGTH, Bookable, Booking};
+pub use rate::scheduled::{SCHEDULED_RESERVATION_LENGTH, Schedulable, ScheduledReservation};
 pub use rate::token_bucket::TokenBucket;
 pub use rate::{Rate, RateBased};
 pub use shared::buckets::SlidingState;
 pub use shared::levels::{LINGER, Levels};
 pub use sliding_counter::{CounterState, SlidingCounter};
 pub use sliding_log::log::LogState;
-pub use sliding_log::{DROP_EVERY, LogLimit, MOST_DROPPED, MOST_LIMITS, MOST_LOGGED, SlidingLog};
+pub use sliding_log::{DROP_EVERY, LogLimit, MAX_DROPPED, MAX_LIMITS, MAX_LOG_LIMIT, SlidingLog};
 pub use sliding_window::{BucketLayout, MAX_BUCKETS, SlidingWindow};
 pub use token_bucket_interval::{IntervalBucket, IntervalNumbers, IntervalState};
 
@@ -50,14 +51,14 @@ pub enum Outcome {
 }
 
 /// The state of one key.
-pub trait State: Clone + PartialEq + fmt::Debug {
+pub trait KeyState: Clone + PartialEq + fmt::Debug {
     /// From this time on the key is fresh: dropping its state changes no decision.
     fn reset_at(&self) -> Micros;
 
-    /// Whether no rolling window can hold units of a key that is fresh again.
+    /// Whether no rolling window can contain units of a key that is fresh again.
     ///
-    /// That is so of rates, whose units have drained. It is not so of a window that has ended: its units
-    /// lie within a window's length of those that follow.
+    /// This is true of rates, whose units have drained. It is false of a window that has ended: its
+    /// units are within a window's length of the next units.
     fn drains(&self) -> bool;
 }
 
@@ -78,12 +79,12 @@ pub struct LimitStatus {
 /// The status of each limit of a policy. Nearly all policies have one limit.
 pub type LimitStatuses = ShortList<LimitStatus, 1>;
 
-/// When units were charged that are to be refunded, by the decision on them.
+/// The times of an earlier charge, by its decision. A refund needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChargeRecord {
     /// The time of the decision.
     pub at: Micros,
-    /// When the key was to be fresh by that decision: `at` plus its `reset_after_ms`.
+    /// The time at which the key was to be fresh by that decision: `at` plus its `reset_after_ms`.
     pub reset_at: Micros,
 }
 
@@ -94,12 +95,13 @@ pub struct Preview {
     pub outcome: Outcome,
     /// Whether the call would take the last unit.
     pub takes_last: bool,
-    /// The status of each limit without the call; `retry_at` is that of the call, if it would be refused.
+    /// The status of each limit without the call; `retry_at` is that of the call if the call would
+    /// be refused.
     pub statuses: LimitStatuses,
 }
 
 impl Preview {
-    /// A preview by limits, each of which admits its remaining units and then has none.
+    /// A preview under limits that are fully used once their remaining units are taken.
     #[must_use]
     pub fn at(statuses: LimitStatuses, cost: u64, outcome: Outcome) -> Self {
         let least = statuses.iter().map(|limit| limit.remaining).min();
@@ -110,24 +112,24 @@ impl Preview {
 
 /// One rate limiting algorithm with its numbers.
 ///
-/// Its functions are pure: what they answer and leave behind depends on their arguments alone.
-/// Laws that every implementation keeps, and that `engine-tests/` proves:
+/// Its functions are pure: their results depend on their arguments alone. Every implementation
+/// keeps these laws, and `engine-tests/` proves them:
 ///
-/// - **Admission.** The bound in the head of its file, under any order of calls.
-/// - **Generosity.** A lone caller gets exactly what is promised.
-/// - **No charge for refusal.** Unless the outcome is [`Outcome::Admitted`], the state does not change.
-///   Two changes are no charge: the repair below, and the first call on a bucket that begins with less
-///   than its capacity (see [`Levels`]).
+/// - **Admission.** The bound at the head of its file, under any order of calls.
+/// - **Generosity.** A lone caller gets exactly the promised units.
+/// - **No charge for refusal.** Unless the outcome is [`Outcome::Admitted`], the state does not
+///   change. Two changes are not charges: the repair below, and the first call on a bucket that
+///   begins with less than its capacity (see [`Levels`]).
 /// - **Honesty.** [`remaining`](Self::remaining) is the largest cost that would be admitted now;
 ///   [`retry_at`](Self::retry_at) is the first microsecond at which the refused cost would be.
-/// - **Repair.** After a step back of the clock a state may lie further ahead than the algorithm
-///   can have put it (its horizon: the time to full, or the window). It is then moved to within the
-///   horizon, also when the call is refused: so a clock that jumps far forward and back locks a key for
-///   no longer than the horizon. Windows keep their counts. Rates, buckets and logs are fully used at
-///   `now`.
+/// - **Repair.** After a step back of the clock a state may be further ahead than the algorithm can
+///   have written it (its horizon: the time to full, or the window). It is then moved to within the
+///   horizon, even if the call is refused. So a clock that jumps far forward and back locks a key
+///   for no longer than the horizon. Windows keep their counts. Rates, buckets and logs are fully
+///   used at `now`.
 pub trait Algorithm {
     /// The state of one key.
-    type State: State;
+    type State: KeyState;
 
     /// The state of a fresh key.
     fn initial_state(&self) -> Self::State;
@@ -140,47 +142,49 @@ pub trait Algorithm {
     /// A cost of 0 is admitted, and only repairs the state.
     fn charge(&self, state: &mut Self::State, now: Micros, cost: u64) -> Outcome;
 
-    /// Brings the state up to date for a call with a cost, whatever its outcome: repairs it, and records
-    /// the first call on a bucket that begins low. Nothing is charged.
+    /// Brings the state up to date before a call with a cost, whatever its outcome: repairs it, and
+    /// records the first call on a bucket that begins low. Nothing is charged.
     fn normalize(&self, state: &mut Self::State, now: Micros) {
         self.charge(state, now, 0);
     }
 
-    /// The outcome that a cost would have. The state has been [normalized](Self::normalize) at `now`.
-    /// [`charge`](Self::charge) is to normalize and, if this admits the cost, to charge it.
+    /// The outcome that a cost would have. The state has been [normalized](Self::normalize) at
+    /// `now`. [`charge`](Self::charge) equals normalizing and then, if this function admits the
+    /// cost, charging it.
     fn outcome(&self, state: &Self::State, now: Micros, cost: u64) -> Outcome {
         self.charge(&mut state.clone(), now, cost)
     }
 
-    /// Refunds up to `units` units of an earlier call, and returns how many were still charged and so came
-    /// back. If none were, the state does not change.
+    /// Refunds up to `units` units of an earlier call, and returns how many were still charged and
+    /// so came back. If none were, the state does not change.
     ///
-    /// The state has been [normalized](Self::normalize) at `now`. No level ends above full. The law then
-    /// holds of the units admitted less those that came back in the same window.
+    /// The state has been [normalized](Self::normalize) at `now`. No level ends above full. The law
+    /// then holds of the admitted units less the units refunded in the same window.
     fn refund(&self, state: &mut Self::State, now: Micros, units: u64, taken: ChargeRecord) -> u64;
 
     /// The largest cost that would be admitted at the time `now`.
     fn remaining(&self, state: &Self::State, now: Micros) -> u64;
 
-    /// The first time at which `cost` would be admitted if nobody else came.
+    /// The first time at which `cost` would be admitted if no other call came.
     ///
-    /// Asked only after a call was [`Outcome::Refused`] at `now`, with the state that it left.
+    /// Called only after a call was [`Outcome::Refused`] at `now`, with the state after that call.
     fn retry_at(&self, state: &Self::State, now: Micros, cost: u64) -> Micros;
 
-    /// From this time on the key is fresh under this policy. Under no other numbers is it so later than
-    /// [`State::reset_at`].
+    /// From this time on the key is fresh under this policy. Under other numbers it is fresh no
+    /// later than at [`KeyState::reset_at`].
     #[inline]
     fn reset_at(&self, state: &Self::State) -> Micros {
         state.reset_at()
     }
 
-    /// How many limits decisions name; 0 for a policy with one limit.
+    /// The number of limits that decisions name; 0 for a policy with one limit.
     #[inline]
     fn named_limits(&self) -> usize {
         0
     }
 
-    /// The status of each limit after a call, in the order of declaration. `state` is that after the call.
+    /// The status of each limit after a call, in the order of declaration. `state` is that after
+    /// the call.
     fn limit_statuses(
         &self,
         state: &Self::State,
@@ -191,9 +195,10 @@ pub trait Algorithm {
         single_limit_status(self, state, now, cost, outcome)
     }
 
-    /// The outcome that a call would have, and the status of each limit without it. Nothing is charged.
+    /// The outcome that a call would have, and the status of each limit without it. Nothing is
+    /// charged.
     ///
-    /// A state that lies too far ahead after a clock step is previewed as if repaired.
+    /// A state that is too far ahead after a clock step is previewed as if repaired.
     fn preview(&self, state: &Self::State, now: Micros, cost: u64) -> Preview {
         preview_of_copy(self, state, now, cost)
     }
@@ -229,7 +234,7 @@ pub(crate) fn preview_of_copy<A: Algorithm + ?Sized>(
     let mut charged = repaired.clone();
     let outcome = algorithm.charge(&mut charged, now, cost);
     let mut statuses = algorithm.limit_statuses(&repaired, now, cost, Outcome::Admitted);
-    // `retry_at` follows from the state after the call.
+    // `retry_at` is computed from the state after the call.
     let then = algorithm.limit_statuses(&charged, now, cost, outcome);
     for (standing, then) in statuses.iter_mut().zip(&then) {
         standing.retry_at = then.retry_at;
@@ -239,12 +244,12 @@ pub(crate) fn preview_of_copy<A: Algorithm + ?Sized>(
     Preview { outcome, takes_last, statuses }
 }
 
-/// A number that a policy cannot have.
+/// The error for an invalid number of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidNumber {
     /// The name of the option as the user wrote it.
     pub option: &'static str,
-    /// What it must be.
+    /// The rule that the number breaks.
     pub rule: &'static str,
 }
 

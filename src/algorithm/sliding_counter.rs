@@ -1,78 +1,82 @@
-//! The sliding counter: two counters, of which the older fades as its window slides out.
+//! The sliding counter: two counters. The units of the older one lose weight as its window slides
+//! out.
 //!
-//! Windows are those of the epoch's grid, in whole milliseconds: window i is [i·W, (i + 1)·W).
-//! What counts at a time is what was admitted in the window that holds it, and of the window
-//! before as large a part as still lies within W:
+//! Windows follow the epoch's grid, in whole milliseconds: window i is [i·W, (i + 1)·W). At any
+//! time, the units admitted in the current window count in full. Of the units of the previous
+//! window the same fraction counts as that window still overlaps the last W:
 //!
 //! ```text
 //! used(now) = current + ⌈previous · overlap / W⌉, overlap = the window's end − now, in ms, up
 //! ```
 //!
-//! A call is admitted if `used` and its cost are at most the limit. It is an estimate, as if the
-//! units of the window before had been spread evenly over it; what is rounded is rounded against
-//! the caller.
+//! A call is admitted if `used` plus its cost is at most the limit. This is an estimate, as if the
+//! units of the previous window had been spread evenly over it. Rounding is always against the
+//! caller.
 //!
-//! **Law:** in any span of length t fewer than limit·(1 + t/W) units are admitted; so at most
-//! 2·limit − 1 in any rolling window, which can be: limit units in the last millisecond of a
-//! window, and all but one in the last of the next. In each window of the grid at most limit.
-//! *Proof.* Let V be `used` without its rounding. An admission adds its cost to V and leaves it at
-//! most limit. In between V fades by previous/W ≤ limit/W each unit of time, and it does not jump
-//! at a window's end, where `current` begins to fade from its whole weight. What a span
-//! [s, s + t) admits is what V has risen from its first call to its last, at most limit, and what
-//! has faded between them, less than t·limit/W.
+//! **Law:** in any span of length t fewer than limit·(1 + t/W) units are admitted, and so at most
+//! 2·limit − 1 in any rolling window. That bound is reached by limit units in the last millisecond
+//! of a window, and limit − 1 in the last millisecond of the next. In each window of the grid at
+//! most limit are admitted.
 //!
-//! **Promise:** a call is admitted if its cost, and all that was admitted in this window of the
-//! grid and the one before, are at most limit (no weight is above 1). So an unused key has limit
-//! units at once, a caller of at most limit units in any span of 2·W is never refused, and neither
-//! is one of m evenly spaced units per window, if m + ⌈m/(W in ms)⌉ < limit: before its call j of
-//! a window, at most j + ⌈m·(W − j·W/m + 1 ms)/W⌉ units count. The last unit of a full window
-//! comes back at the end of the next.
+//! *Proof.* Let V be `used` without its rounding. An admission adds its cost to V and leaves V at
+//! most limit. In between, V falls by previous/W ≤ limit/W in each unit of time. It does not jump
+//! at a window's end, where `current` starts to fall from its whole weight. The units that a span
+//! [s, s + t) admits equal the rise of V from the span's first call to its last, which is at most
+//! limit, plus the fall between them, which is less than t·limit/W.
 //!
-//! **Refunds.** Units come back within the window of the grid that they were taken in, and at most what
-//! it counts: V falls by as many. So of what is admitted less what came back the law holds as it is.
+//! **Promise:** a call is admitted if its cost plus all units admitted in this window of the grid
+//! and the previous one are at most limit (no weight is above 1). So a fresh key has limit units at
+//! once, and a caller of at most limit units in any span of 2·W is never refused. A caller of m
+//! evenly spaced units per window is never refused either if m + ⌈m/(W in ms)⌉ < limit: before its
+//! call j of a window, at most j + ⌈m·(W − j·W/m + 1 ms)/W⌉ units count. The last unit of a full
+//! window comes back at the end of the next window.
 //!
-//! **Changed numbers.** A state carries the length of the window it was counted in. Its units, as
-//! counted by that length and rounded up, are judged by the limit of whoever asks; a call admitted
-//! under another length takes them along, into a window of the new length that is open now. Across
-//! a change, several versions side by side included, fewer than L·(1 + t/W) units are admitted in
-//! any span of length t, L being the largest limit and W the shortest window: the proof above
-//! holds, as a change of length leaves `used` as it is, and so makes V no smaller.
+//! **Refunds.** Units come back within the window of the grid that they were taken in, at most as
+//! many as it counts: V falls by the same number. So the law holds of the admitted units less the
+//! refunded ones.
 //!
-//! **Clock steps.** A state of the window after the present one was left by a clock that has
-//! stepped back: it is judged as at the start of its window, so nothing fades. One that ends more
-//! than two windows ahead of now is re-based: limit units in the present window. Either way a key
-//! is as if never used within three windows.
+//! **Changed numbers.** A state carries the length of the window that it was counted in. Its units,
+//! counted with that length and rounded up, are compared with the limit of the policy that decides.
+//! A call admitted under another length moves them into the current window of the new length.
+//! Across a change, also with several versions side by side, fewer than L·(1 + t/W) units are
+//! admitted in any span of length t, where L is the largest limit and W the shortest window. The
+//! proof above holds, because a change of length leaves `used` as it is, and so does not reduce V.
+//!
+//! **Clock steps.** A state of the window after the present one was written before the clock
+//! stepped back. It is evaluated as at the start of its window, so nothing loses weight. A state
+//! that ends more than two windows ahead of now is replaced: limit units in the present window. In
+//! both cases a key is fresh within three windows.
 //!
 //! Source: the approximated sliding window that Cloudflare described ("How we built rate limiting
-//! capable of scaling to millions of domains", 2017) and many have taken up. Unlike there, nothing
-//! is a float, the cost is added before it is compared, and a refused call counts nothing.
+//! capable of scaling to millions of domains", 2017) and many have adopted. Differences: nothing is
+//! a float, the cost is added before it is compared, and a refused call counts nothing.
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
 };
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
 
-/// What is remembered of a key: what was admitted in a window and in the one before.
+/// The state of a key: the units admitted in a window and in the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterState {
     /// The end of the window, in milliseconds since the Unix epoch.
     pub ends_ms: u64,
     /// Units admitted in the window.
     pub current: u64,
-    /// Units admitted in the window before.
+    /// Units admitted in the previous window.
     pub previous: u64,
-    /// The length of both windows, in milliseconds: 1 or more, and so few that its product with
+    /// The length of both windows in milliseconds: at least 1, and so short that its product with
     /// either count is below 2^53.
     pub window_ms: u64,
 }
 
 impl CounterState {
-    /// The end of the window of the grid that holds a time.
+    /// The end of the window of the grid that contains a time.
     fn end_of_window(window_ms: u64, now_ms: u64) -> u64 {
         (now_ms / window_ms + 1) * window_ms
     }
 
-    /// The state as it stands at a time: windows that have ended are behind it.
+    /// The state at a time, moved on past windows that have ended.
     #[inline]
     fn at(self, now_ms: u64) -> Self {
         if now_ms < self.ends_ms {
@@ -84,30 +88,31 @@ impl CounterState {
         Self { ends_ms, current: 0, previous, ..self }
     }
 
-    /// Units that count at a time, in microseconds.
+    /// The units that count at a time, in microseconds.
     #[must_use]
     pub fn used_at(self, now: Micros) -> u64 {
         let now_ms = now / MICROS_PER_MILLI;
         self.at(now_ms).used(now_ms)
     }
 
-    /// Units that count, of a state as it stands.
+    /// The units that count, for a state that has been moved on.
     #[inline]
     fn used(self, now_ms: u64) -> u64 {
-        // More than the window only after a step back: then as at the window's start.
+        // The overlap exceeds the window only after a clock step back; then it is that of the
+        // window's start.
         let overlap = (self.ends_ms - now_ms).min(self.window_ms);
         self.current + (self.previous * overlap).div_ceil(self.window_ms)
     }
 }
 
-impl State for CounterState {
+impl KeyState for CounterState {
     fn reset_at(&self) -> Micros {
-        let settled_ms = match (self.current, self.previous) {
+        let reset_ms = match (self.current, self.previous) {
             (0, 0) => 0,
             (0, _) => self.ends_ms,
             _ => self.ends_ms + self.window_ms,
         };
-        settled_ms.saturating_mul(MICROS_PER_MILLI)
+        reset_ms.saturating_mul(MICROS_PER_MILLI)
     }
 
     fn drains(&self) -> bool {
@@ -126,8 +131,8 @@ impl SlidingCounter {
     /// `limit` units per `window`, which is in whole milliseconds.
     ///
     /// # Errors
-    /// [`InvalidNumber`] for a number that is 0 or too large, a window with a part of a
-    /// millisecond, or unless limit times window in milliseconds is below 2^53.
+    /// [`InvalidNumber`] for a number that is 0 or too large, for a window that is not in whole
+    /// milliseconds, and if limit times window in milliseconds is 2^53 or more.
     pub fn new(limit: u64, window: Micros) -> Result<Self, InvalidNumber> {
         checked_units("limit", limit)?;
         checked_length("window", window)?;
@@ -150,8 +155,8 @@ impl SlidingCounter {
         self.window_ms
     }
 
-    /// Re-bases a state that a clock step left further ahead than two of its windows: as fully
-    /// used in the present one, as far as its window can count.
+    /// Replaces a state that a clock step left further ahead than two of its windows: fully used in
+    /// the present window, as far as its window can count.
     #[inline]
     fn repair(&self, state: &mut CounterState, now_ms: u64) {
         let CounterState { ends_ms, current, window_ms, .. } = *state;
@@ -190,13 +195,13 @@ impl Algorithm for SlidingCounter {
         if cost > self.limit {
             return Outcome::Impossible;
         }
-        let standing = state.at(now_ms);
-        let used = standing.used(now_ms);
+        let current = state.at(now_ms);
+        let used = current.used(now_ms);
         if used.saturating_add(cost) > self.limit {
             return Outcome::Refused;
         }
-        *state = if standing.window_ms == self.window_ms {
-            CounterState { current: standing.current + cost, ..standing }
+        *state = if current.window_ms == self.window_ms {
+            CounterState { current: current.current + cost, ..current }
         } else {
             CounterState {
                 ends_ms: CounterState::end_of_window(self.window_ms, now_ms),
@@ -208,8 +213,8 @@ impl Algorithm for SlidingCounter {
         Outcome::Admitted
     }
 
-    /// Only while the window of the grid is open that the units were taken in: those of the window
-    /// before have begun to fade.
+    /// Only while the window of the grid that the units were taken in is open: the units of the
+    /// previous window have begun to lose weight.
     fn refund(
         &self,
         state: &mut CounterState,
@@ -237,7 +242,7 @@ impl Algorithm for SlidingCounter {
     fn retry_at(&self, state: &CounterState, now: Micros, cost: u64) -> Micros {
         let CounterState { ends_ms, current, previous, window_ms } =
             state.at(now / MICROS_PER_MILLI);
-        // The longest overlap with which so many units weigh no more than there is room for.
+        // The longest overlap with which `units` units weigh at most `room`.
         let overlap = |units: u64, room: u64| {
             if units <= room {
                 return window_ms;
@@ -248,7 +253,7 @@ impl Algorithm for SlidingCounter {
         let room = self.limit.saturating_sub(cost);
         let at_ms = match room.checked_sub(current) {
             Some(room) => ends_ms - overlap(previous, room),
-            // Only when this window has become the one before.
+            // Only after this window has become the previous one.
             None => ends_ms + window_ms - overlap(current, room),
         };
         at_ms.saturating_mul(MICROS_PER_MILLI).max(now)
@@ -301,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn after_two_windows_a_key_is_as_if_never_used() {
+    fn after_two_windows_a_key_is_fresh() {
         let ten = counter(10, 1_000);
         let mut kept = ten.initial_state();
         ten.charge(&mut kept, 1_500_000, 10);
@@ -345,14 +350,14 @@ mod tests {
     fn another_length_takes_the_used_units_along_when_a_call_is_admitted() {
         let (seconds, minutes) = (counter(10, 1_000), counter(20, 60_000));
         let mut kept = state(2_000, 3, 5, 1_000);
-        // 3 and 2.5 of 5 are left at half of the second.
+        // Half a second later, 3 and 2.5 of 5 units count.
         assert_eq!(minutes.remaining(&kept, 1_500_000), 14);
         assert_eq!(minutes.charge(&mut kept, 1_500_000, 15), Outcome::Refused);
         assert_eq!(kept, state(2_000, 3, 5, 1_000));
         assert_eq!(minutes.charge(&mut kept, 1_500_000, 14), Outcome::Admitted);
         assert_eq!(kept, state(60_000, 20, 0, 60_000));
         assert_eq!(seconds.charge(&mut kept, 1_500_000, 1), Outcome::Refused);
-        // 9 of 20 are left after 55 % of the next minute.
+        // After 55 % of the next minute, 9 of 20 units count.
         assert_eq!(seconds.retry_at(&kept, 1_500_000, 1), 93_000_000);
     }
 

@@ -1,61 +1,61 @@
 //! The sliding window in buckets.
 //!
 //! Time is divided into buckets of `width` = ⌈window / buckets⌉ microseconds on the grid of the
-//! epoch. What is admitted in a bucket stands in one entry: the bucket's end and the units. An
-//! entry counts while its end is later than start(now) − buckets·width, where start(now) is the
-//! start of the bucket that now lies in; so the bucket that the window only partly covers, the
-//! (buckets + 1)th, counts in full.
+//! epoch. An entry stores a bucket's end and the units admitted in the bucket. An entry counts
+//! while its end is later than start(now) − buckets·width, where start(now) is the start of the
+//! bucket that contains now. So the bucket that the window covers only in part, the (buckets +
+//! 1)th, counts in full.
 //!
 //! **Law:** at most limit units in **any** rolling window (half-open, [s, s + window)). A unit
-//! admitted at t stands in an entry whose end is later than t, so it counts at least while
-//! now − t < buckets·width, which is no less than the window; and all that count when a unit is
-//! admitted are, with it, at most limit.
+//! admitted at t is in an entry whose end is later than t. So it counts at least while now − t <
+//! buckets·width, which is no less than the window. When a unit is admitted, all units that count,
+//! including it, are at most limit.
 //!
 //! **Promise:** a unit counts for at most (buckets + 1)·width, so a steady caller gets limit per
-//! window·(buckets + 1)/buckets; more buckets promise more.
+//! window·(buckets + 1)/buckets. More buckets promise more.
 //!
-//! **Refunds.** Units leave the bucket that they were put into, if it counts: at most what it holds, so
-//! of what is admitted less what came back the law holds as it is. A bucket left with nothing stays
-//! until its time.
+//! **Refunds.** Units are removed from the bucket that they were added to, if it counts: at most as
+//! many as it contains. So the law holds of the admitted units less the refunded ones. A bucket
+//! without units stays until it expires.
 //!
-//! **Clock steps.** A call goes into the entry of its own bucket if that is newer than the newest
-//! entry, and otherwise into the newest, so entries stay in order. After a step back entries count
-//! for longer, and none counts for less long. Where the newest entry ends further ahead than a window
-//! and a bucket, all that counts moves into one entry in the bucket of now: it counts for a window
-//! from then on.
+//! **Clock steps.** A call is added to the entry of its own bucket if that is newer than the newest
+//! entry, and otherwise to the newest entry, so entries stay in order. After a step back some
+//! entries count for longer, and none for a shorter time. If the newest entry ends further ahead
+//! than a window and a bucket, all units that count move into one entry in the bucket of now, and
+//! count for a window from then on.
 //!
-//! **Changed numbers.** Entries are times, so any numbers can read them. The bound across a
-//! change, several versions side by side included, is the larger limit in any rolling window of
-//! the shorter length. A state also carries when it settles under the numbers that wrote it last:
-//! from then on it counts for nobody, because a store may have dropped it. What buckets that are much
-//! wider have counted moves as after a clock step.
+//! **Changed numbers.** Entries are times, so a policy with any numbers can read them. The bound
+//! across a change, also with several versions side by side, is the larger limit in any rolling
+//! window of the shorter length. A state also stores its reset time under the numbers that wrote it
+//! last. From then on it counts under no policy, because a store may have dropped it. Units in
+//! buckets that are much wider move as after a clock step.
 //!
-//! Source: the sliding window of the Go + Redis limiter, with its buckets in a hash (O(buckets)
-//! a call) or in a list (O(1)). Unlike there, all that has expired is dropped at once and not one
-//! bucket per call, nothing is found or deleted by its value, and the partly covered bucket counts:
+//! Source: the sliding window of the Go + Redis limiter, with its buckets in a hash (O(buckets) a
+//! call) or in a list (O(1)). Differences: all expired buckets are dropped at once instead of one
+//! per call, no entry is found or deleted by its value, and the partly covered bucket counts:
 //! without it twice the limit fits into a window.
 
 use std::collections::VecDeque;
 
 use super::{Algorithm, ChargeRecord, InvalidNumber, Outcome, checked_length, checked_units};
 use crate::algorithm::shared::buckets::{Buckets, Counted, SlidingState};
-use crate::algorithm::shared::entry::Entry;
+use crate::algorithm::shared::entry::UnitEntry;
 use crate::time::Micros;
 
 /// The most buckets that a window can have.
 pub const MAX_BUCKETS: u64 = 1_000;
 
-/// (buckets + 1)·width is at most this, 2^51 µs: so the end of an entry, as far ahead as a clock
-/// step can leave it, and a window stay below 2^53.
+/// The most that (buckets + 1)·width may be: 2^51 µs. So the end of an entry, even as far ahead as
+/// a clock step can leave it, plus a window stays below 2^53.
 const MAX_SPAN: Micros = 1 << 51;
 
-/// How the buckets of a key are laid out in Redis. It changes no decision.
+/// The layout of a key's buckets in Redis. It changes no decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketLayout {
-    /// A list of running totals: as many commands a call for a thousand buckets as for ten.
+    /// A list of running totals: a call needs as many commands for a thousand buckets as for ten.
     List,
-    /// A hash of counts: a third of the memory for up to a hundred buckets and twice as much for a
-    /// thousand, and a call reads all of them.
+    /// A hash of counts. Compared with a list, it needs a third of the memory for up to a hundred
+    /// buckets and twice as much for a thousand, and a call reads all buckets.
     Hash,
 }
 
@@ -74,8 +74,8 @@ impl SlidingWindow {
     /// `limit` units in any `window`, counted in `buckets` buckets.
     ///
     /// # Errors
-    /// [`InvalidNumber`] for a limit or a window of 0 or too large to count exactly, more than
-    /// [`MAX_BUCKETS`] buckets or none, and for a window that is with one bucket more than 2^51 µs.
+    /// [`InvalidNumber`] for a limit or a window of 0 or too large to count exactly, for no buckets
+    /// or more than [`MAX_BUCKETS`], and if the window plus one bucket is longer than 2^51 µs.
     pub fn new(
         limit: u64,
         window: Micros,
@@ -109,40 +109,40 @@ impl SlidingWindow {
         self.span
     }
 
-    /// How buckets are laid out in Redis.
+    /// The layout of buckets in Redis.
     #[must_use]
     pub fn layout(&self) -> BucketLayout {
         self.layout
     }
 
-    /// The start of the bucket that `now` lies in.
+    /// The start of the bucket that contains `now`.
     fn start(&self, now: Micros) -> Micros {
         now - now % self.width
     }
 
-    /// An entry counts if it ends later than this.
+    /// The time after which an entry must end to count.
     fn horizon(&self, now: Micros) -> Micros {
         self.start(now).saturating_sub(self.span)
     }
 
-    /// The first time at which an entry that ends at `end` does not count.
+    /// The first time at which an entry with this end does not count.
     fn ceases_at(&self, end: Micros) -> Micros {
         end.next_multiple_of(self.width) + self.span
     }
 
-    /// Moves what a clock step, or a version with much wider buckets, has left further ahead than a
-    /// window and a bucket into the bucket of now.
+    /// Moves all units that count into the bucket of now, if a clock step or a version with much
+    /// wider buckets left an entry further ahead than a window and a bucket.
     fn repair(&self, buckets: &mut Buckets, now: Micros) {
         let own_end = self.start(now) + self.width;
         if buckets.entries.back().is_some_and(|newest| newest.time > own_end + self.span) {
             let used = buckets.counted(now, self.horizon(now)).used();
-            let entry = Entry { time: own_end, after: used };
+            let entry = UnitEntry { time: own_end, after: used };
             let reset_at = self.ceases_at(own_end);
             *buckets = Buckets { entries: VecDeque::from([entry]), before: 0, reset_at };
         }
     }
 
-    /// Puts units on the books, and drops the entries that do not count.
+    /// Charges units, and drops the entries that do not count.
     fn admit(&self, buckets: &mut Buckets, now: Micros, cost: u64) {
         let Counted { gone, before, .. } = buckets.counted(now, self.horizon(now));
         buckets.entries.drain(..gone);
@@ -156,7 +156,7 @@ impl SlidingWindow {
             newest => {
                 let before = newest.map_or(before, |newest| newest.after);
                 let after = before.wrapping_add(cost);
-                buckets.entries.push_back(Entry { time: own_end, after });
+                buckets.entries.push_back(UnitEntry { time: own_end, after });
                 own_end
             }
         };
@@ -197,8 +197,8 @@ impl Algorithm for SlidingWindow {
         }
     }
 
-    /// The oldest bucket that ends after the units were taken gives back at most what it holds. A key
-    /// of which nothing counts any more is as if never used.
+    /// Refunds at most the units of the oldest bucket that ends after the units were taken. A key
+    /// without units that count becomes fresh.
     fn refund(
         &self,
         state: &mut SlidingState,
@@ -207,7 +207,7 @@ impl Algorithm for SlidingWindow {
         taken: ChargeRecord,
     ) -> u64 {
         let Some(buckets) = &mut state.0 else { return 0 };
-        // What stands in another entry than its own bucket's may have ceased to count already.
+        // Units in another entry than that of their own bucket may have expired already.
         let (horizon, end) = (self.horizon(now), self.start(taken.at) + self.width);
         if end <= horizon {
             return 0;
@@ -227,7 +227,7 @@ impl Algorithm for SlidingWindow {
     fn retry_at(&self, state: &SlidingState, now: Micros, cost: u64) -> Micros {
         let Some(buckets) = &state.0 else { return now };
         let counted = buckets.counted(now, self.horizon(now));
-        // Neither the units used nor the cost pass 2^53.
+        // Neither number exceeds 2^53.
         let short = (counted.used() + cost).saturating_sub(self.limit);
         let ceases_at = counted.end_with(short).map_or(now, |end| self.ceases_at(end));
         ceases_at.min(buckets.reset_at).max(now)
@@ -237,7 +237,7 @@ impl Algorithm for SlidingWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::State as _;
+    use crate::algorithm::KeyState as _;
 
     fn sliding(limit: u64, window: Micros, buckets: u64) -> SlidingWindow {
         SlidingWindow::new(limit, window, buckets, BucketLayout::List).unwrap()
@@ -246,7 +246,7 @@ mod tests {
     fn entries(state: &SlidingState) -> Vec<(Micros, u64)> {
         let Some(buckets) = &state.0 else { return Vec::new() };
         let mut before = buckets.before;
-        let units = |entry: &Entry| {
+        let units = |entry: &UnitEntry| {
             let units = entry.after.wrapping_sub(before);
             before = entry.after;
             (entry.time, units)
@@ -282,21 +282,21 @@ mod tests {
         assert_eq!(entries(&state), [(1_020, 6), (1_120, 4)]);
     }
 
-    /// A described system counted only as many buckets as the window has: what was admitted at the
-    /// end of the oldest bucket was forgotten a bucket too early.
+    /// A published design counted only as many buckets as the window has: it forgot the units at
+    /// the end of the oldest bucket one bucket too early.
     #[test]
     fn the_bucket_that_the_window_partly_covers_counts_in_full() {
         let two = sliding(10, 20, 2);
         let mut state = two.initial_state();
         admitted(&two, &mut state, 1_009, 10);
-        // [1_009, 1_029) holds both calls, and three buckets.
+        // The window [1_009, 1_029) contains both calls, and overlaps three buckets.
         refused(&two, &mut state, 1_028, 1);
         refused(&two, &mut state, 1_029, 1);
         admitted(&two, &mut state, 1_030, 10);
     }
 
-    /// A described system dropped one expired bucket per request, so what had expired long ago
-    /// refused call after call.
+    /// A published design dropped one expired bucket per request, so buckets that had expired long
+    /// ago refused call after call.
     #[test]
     fn all_that_has_expired_is_dropped_at_once() {
         let ten = sliding(10, 100, 10);
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn what_lies_too_far_ahead_keeps_its_units_and_counts_for_a_window_and_a_bucket() {
         let ten = sliding(10, 100, 10);
-        // As a clock that has jumped leaves it, or a window of a day.
+        // The state after a clock jump, or of a window of a day.
         for other in [ten, sliding(10, 1_000_000, 10)] {
             let mut state = other.initial_state();
             admitted(&other, &mut state, 1_000_000, 3);
@@ -359,8 +359,9 @@ mod tests {
         assert_eq!(entries(&state), [(1_200, 10)]);
     }
 
-    /// Were the newest entry's end less the reader's width taken for a time that has been, the
-    /// wide buckets of one version would make the other forget: 20 units in 1 us.
+    /// The newest entry's end less the reader's width need not have passed. If a policy assumed
+    /// that it has, the wide buckets of one version would make the other one forget: 20 units in 1
+    /// µs.
     #[test]
     fn the_wide_buckets_of_another_version_make_nobody_forget() {
         let (narrow, wide) = (sliding(10, 100, 10), sliding(11, 1_200, 10));

@@ -1,40 +1,41 @@
 //! The token bucket that is refilled at intervals: `tokens` at once at the end of each `every`.
 //!
 //! **Law:** between two calls at a distance of t at most capacity + tokens·⌈t/every⌉ units are
-//! admitted, both calls included, and so at most capacity + tokens·(⌊t/every⌋ + 1) in any window of
-//! length t; if the bucket may be overdrawn, debt units more (once). Refills are at least `every`
-//! apart, so at most ⌈t/every⌉ of them lie behind the first call and not behind the last.
+//! admitted, both calls included. So at most capacity + tokens·(⌊t/every⌋ + 1) are admitted in any
+//! window of length t. If the bucket may be overdrawn, debt units more are admitted (once). Refills
+//! are at least `every` apart, so at most ⌈t/every⌉ of them are after the first call and not after
+//! the last.
 //!
-//! The intervals are counted from the call that takes the first token of a full bucket. A full
-//! bucket does not tick, so it is as if never used. A lone caller gets the capacity at once, and
-//! `tokens` to the microsecond at the end of each interval from then on.
+//! The intervals start at the call that takes the first token of a full bucket. A full bucket does
+//! not refill, so it is fresh. A lone caller gets the capacity at once, and `tokens` to the
+//! microsecond at the end of each interval from then on.
 //!
-//! The state is a level and a time that a refill has been counted at (the anchor); refills that
-//! have come since are counted when somebody asks. All are whole numbers: nothing is rounded.
+//! The state is a level and the time of the last counted refill (the anchor). Later refills are
+//! counted at the next call. All are whole numbers: nothing is rounded.
 //!
-//! **Changed numbers.** A state carries the numbers it was written with. Units used are never cut
-//! down; they are refilled by the old `tokens` and `every` until a call is admitted, which writes
-//! the new numbers. The interval that runs goes on if it has not ended under the new `every`, and
-//! begins anew otherwise: so no two refills are closer than the shorter `every`. The bound across
-//! a change, several versions side by side included, is the law with the largest capacity + debt,
-//! the most tokens and the shortest `every`.
+//! **Changed numbers.** A state carries the numbers that it was written with. Used units are never
+//! reduced. They are refilled by the old `tokens` and `every` until a call is admitted, which
+//! writes the new numbers. The current interval continues if it has not ended under the new
+//! `every`, and otherwise restarts: so no two refills are closer than the shorter `every`. The
+//! bound across a change, also with several versions side by side, is the law with the largest
+//! capacity + debt, the most tokens and the shortest `every`.
 //!
-//! **Refunds.** Units that come back are no longer used; refills go on as they were. Units are
-//! refilled in the order in which they were taken, so at most those of a call come back that the
-//! refills until its reset are for, and at most what is used. So of what is admitted less what came
-//! back the law holds as it is.
+//! **Refunds.** Refunded units are no longer used; refills continue as before. Units are refilled
+//! in the order in which they were taken. So a refund returns at most the units of the call that
+//! the refills until its reset would return, and at most the used units. The law holds of the
+//! admitted units less the refunded ones.
 //!
-//! **Clock steps.** While the clock is behind the anchor nothing is refilled; a call that is
-//! admitted then begins the interval anew. A state that would be full later than a fully used one
-//! is fully used now.
+//! **Clock steps.** While the clock is behind the anchor nothing is refilled, and a call that is
+//! admitted restarts the interval. A state that would be full later than a fully used one becomes
+//! fully used now.
 //!
-//! Source: two descriptions of a bucket refilled at intervals. Unlike there, the bucket is made,
-//! refilled and charged in one step, and time is not cut down to whole seconds.
+//! Source: two descriptions of a bucket refilled at intervals. Differences: the bucket is created,
+//! refilled and charged in one step, and time is not truncated to whole seconds.
 
 use std::sync::Arc;
 
 use super::{
-    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
 };
 use crate::algorithm::shared::levels::{self, LINGER, Levels};
 use crate::time::{MAX_TIME, Micros};
@@ -44,11 +45,11 @@ use crate::time::{MAX_TIME, Micros};
 pub struct IntervalNumbers {
     /// The length of an interval.
     pub every: Micros,
-    /// Units that are refilled at the end of each.
+    /// The units that are refilled at the end of each interval.
     pub tokens: u64,
-    /// The most units that may be used at a time: capacity + debt.
-    pub most: u64,
-    /// Whether the key must be known for a day after it is full, because it began with less.
+    /// The most units that may be used at once: capacity + debt.
+    pub max_used: u64,
+    /// Whether the key must be kept for a day after it is full, because it began with less.
     pub lingers: bool,
 }
 
@@ -59,35 +60,38 @@ impl IntervalNumbers {
     }
 }
 
-/// What is remembered of a key.
+/// The state of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntervalState {
-    /// When the interval began whose end is the next refill, of those that have been counted.
+    /// The start of the current interval: the time of the last counted refill, or of the call that
+    /// took the first token.
     pub anchor: Micros,
-    /// Units used and not refilled at the anchor.
+    /// The units used and not refilled at the anchor.
     pub used: u64,
-    /// The numbers of the policy that wrote this; a million states hold them once.
+    /// The numbers of the policy that wrote this state; a million states share them.
     pub numbers: Arc<IntervalNumbers>,
 }
 
 impl IntervalState {
-    /// When all will be refilled; 0 if the key was never used.
+    /// When the bucket will be full; 0 if the key was never used.
     fn full_at(&self) -> Micros {
         self.anchor.saturating_add(self.numbers.time_of(self.used))
     }
 
-    /// Units used and not refilled at a time; all that may be, if a clock step left the state beyond its horizon.
+    /// The units used and not refilled at a time. If a clock step left the state beyond its
+    /// horizon, they are the most that may be used.
     #[must_use]
     pub fn used_at(&self, now: Micros) -> u64 {
-        let IntervalNumbers { most, .. } = *self.numbers;
-        if self.anchor > now && self.full_at() > now.saturating_add(self.numbers.time_of(most)) {
-            return most;
+        let IntervalNumbers { max_used, .. } = *self.numbers;
+        if self.anchor > now && self.full_at() > now.saturating_add(self.numbers.time_of(max_used))
+        {
+            return max_used;
         }
         self.at(now).1
     }
 
-    /// The anchor and the units used with all refills counted up to `now`. If none are used, the
-    /// bucket is full, and the anchor says nothing.
+    /// The anchor and the used units, with all refills counted up to `now`. If no units are used,
+    /// the bucket is full, and the anchor is meaningless.
     fn at(&self, now: Micros) -> (Micros, u64) {
         let IntervalNumbers { every, tokens, .. } = *self.numbers;
         let elapsed = now.saturating_sub(self.anchor);
@@ -102,12 +106,12 @@ impl IntervalState {
     }
 }
 
-impl State for IntervalState {
+impl KeyState for IntervalState {
     fn reset_at(&self) -> Micros {
         levels::reset_at(self.full_at(), self.numbers.lingers)
     }
 
-    /// A full bucket that another takes the place of may be refilled out of step with it.
+    /// A full bucket can be refilled at other times than the one that replaces it.
     fn drains(&self) -> bool {
         false
     }
@@ -124,22 +128,22 @@ impl IntervalBucket {
     /// A bucket of these levels that gains `tokens` at once at the end of each `every`.
     ///
     /// # Errors
-    /// [`InvalidNumber`] for a number that is 0 or too large to count exactly: the time from fully
+    /// [`InvalidNumber`] for a number that is 0 or too large to count exactly. The time from fully
     /// used to full must be at most 2^52 µs, and a day less if the bucket does not begin full.
     pub fn new(levels: Levels, tokens: u64, every: Micros) -> Result<Self, InvalidNumber> {
         checked_units("capacity", levels.capacity)?;
         checked_units("refill.tokens", tokens)?;
         checked_length("refill.every", every)?;
         levels.check()?;
-        let (most, lingers) = (levels.most(), levels.begins_low());
-        let numbers = IntervalNumbers { every, tokens, most, lingers };
-        for (option, used) in [("capacity", levels.capacity), ("debt", most)] {
+        let (max_used, lingers) = (levels.max_used(), levels.begins_low());
+        let numbers = IntervalNumbers { every, tokens, max_used, lingers };
+        for (option, used) in [("capacity", levels.capacity), ("debt", max_used)] {
             if numbers.time_of(used) > MAX_TIME {
                 let rule = "must refill from empty within 2^52 µs (142 years)";
                 return Err(InvalidNumber { option, rule });
             }
         }
-        if lingers && numbers.time_of(most) > MAX_TIME - LINGER {
+        if lingers && numbers.time_of(max_used) > MAX_TIME - LINGER {
             let rule = levels::LINGERS_TOO_LONG;
             return Err(InvalidNumber { option: "initial", rule });
         }
@@ -152,7 +156,7 @@ impl IntervalBucket {
         self.levels
     }
 
-    /// The numbers, as states share them.
+    /// The shared numbers, for states.
     #[must_use]
     pub fn numbers(&self) -> Arc<IntervalNumbers> {
         Arc::clone(&self.numbers)
@@ -161,11 +165,11 @@ impl IntervalBucket {
     /// The time from fully used to full.
     #[must_use]
     pub fn horizon(&self) -> Micros {
-        self.numbers.time_of(self.numbers.most)
+        self.numbers.time_of(self.numbers.max_used)
     }
 
-    /// Sees to it that the key is known for as long as it must be when the bucket begins low: if it
-    /// was never seen, it begins; if the state is of a policy that begins full, it is kept longer.
+    /// Starts a bucket that begins low: a fresh key gets its initial level. A state of a policy
+    /// that begins full is marked to be kept longer.
     fn begin(&self, state: &mut IntervalState, now: Micros) {
         if state.reset_at() <= now {
             let used = self.levels.used_at_first();
@@ -175,23 +179,23 @@ impl IntervalBucket {
         }
     }
 
-    /// Re-bases the state as fully used if a clock that has stepped back left it behind, which only
-    /// an anchor ahead can tell of.
+    /// Makes the state fully used if it was written before the clock stepped back. Only an anchor
+    /// in the future shows that.
     #[inline]
     fn repair(state: &mut IntervalState, now: Micros) {
         if state.anchor > now {
-            let most = state.numbers.most;
-            if state.full_at() > now + state.numbers.time_of(most) {
-                (state.anchor, state.used) = (now, most);
+            let max_used = state.numbers.max_used;
+            if state.full_at() > now + state.numbers.time_of(max_used) {
+                (state.anchor, state.used) = (now, max_used);
             }
         }
     }
 
-    /// What becomes of a call of `cost` units, at least 1, when so many are used.
+    /// The outcome of a call of `cost` units, at least 1, when `used` units are used.
     #[inline]
-    fn judge(&self, used: u64, cost: u64) -> Outcome {
+    fn decide(&self, used: u64, cost: u64) -> Outcome {
         match self.levels.admit(used, cost) {
-            _ if cost > self.numbers.most => Outcome::Impossible,
+            _ if cost > self.numbers.max_used => Outcome::Impossible,
             true => Outcome::Admitted,
             false => Outcome::Refused,
         }
@@ -208,7 +212,7 @@ impl Algorithm for IntervalBucket {
 
     #[inline]
     fn limit(&self) -> u64 {
-        self.numbers.most
+        self.numbers.max_used
     }
 
     #[inline]
@@ -221,7 +225,7 @@ impl Algorithm for IntervalBucket {
             self.begin(state, now);
         }
         let (anchor, used) = state.at(now);
-        let outcome = self.judge(used, cost);
+        let outcome = self.decide(used, cost);
         if outcome != Outcome::Admitted {
             return outcome;
         }
@@ -242,11 +246,11 @@ impl Algorithm for IntervalBucket {
     }
 
     fn outcome(&self, state: &IntervalState, now: Micros, cost: u64) -> Outcome {
-        if cost == 0 { Outcome::Admitted } else { self.judge(state.at(now).1, cost) }
+        if cost == 0 { Outcome::Admitted } else { self.decide(state.at(now).1, cost) }
     }
 
-    /// The refills up to now are counted first; the interval runs on, unless the bucket is full. Of the
-    /// call's units at most those come back that the refills until its reset are for.
+    /// Counts the refills up to now first. The interval continues, unless the bucket is full.
+    /// Returns at most the units of the call that the refills until its reset would return.
     fn refund(
         &self,
         state: &mut IntervalState,
@@ -277,7 +281,7 @@ impl Algorithm for IntervalBucket {
 
     #[inline]
     fn retry_at(&self, state: &IntervalState, now: Micros, cost: u64) -> Micros {
-        // The refill after which there is room enough.
+        // The time of the refill after which the cost fits.
         let short = state.used.saturating_sub(self.levels.room_for(cost));
         state.anchor.saturating_add(state.numbers.time_of(short)).max(now)
     }
@@ -332,7 +336,7 @@ mod tests {
         admitted(&bucket, &mut state, 6 * SECOND + 7, 1);
     }
 
-    /// Described elsewhere with clocks of whole seconds, for which an interval of 500 ms is 0 or 1.
+    /// A published design has a clock of whole seconds, for which an interval of 500 ms is 0 or 1.
     #[test]
     fn ten_per_half_a_second_come_to_the_microsecond() {
         let bucket = bucket(10, 10, SECOND / 2);
@@ -363,7 +367,8 @@ mod tests {
         assert_eq!(bucket.remaining(&state, 0), 5);
         admitted(&bucket, &mut state, 0, 5);
         refused(&bucket, &mut state, 2 * SECOND - 1, 1);
-        // Seven are used: after two refills the level is 0, and one more token is wanted.
+        // Seven units are used: after two refills the level is 0, and the call needs one more
+        // token.
         assert_eq!(bucket.retry_at(&state, 0, 1), 3 * SECOND);
         assert_eq!(bucket.remaining(&state, 3 * SECOND), 6);
     }
@@ -393,7 +398,7 @@ mod tests {
         assert_eq!(fast.retry_at(&state, 40 * SECOND, 1), 50 * SECOND);
         assert_eq!(fast.remaining(&state, 55 * SECOND), 1);
         admitted(&fast, &mut state, 55 * SECOND, 1);
-        // Five seconds are more than an interval now: it begins anew.
+        // Five seconds are longer than the new interval, so the interval restarts.
         assert_eq!((state.anchor, state.used), (55 * SECOND, 4));
         admitted(&fast, &mut state, 56 * SECOND + 1, 1);
         admitted(&slow, &mut state, 56 * SECOND + 2, 1);
@@ -441,7 +446,7 @@ mod tests {
         assert_eq!(bucket.refund(&mut state, 2 * SECOND + 600, 9, taken), 0);
     }
 
-    /// Two calls of 4: two refills of 2 are for the first.
+    /// After two calls of 4 units, two refills of 2 units belong to the first.
     #[test]
     fn at_most_the_calls_own_units_come_back() {
         let bucket = bucket(10, 2, SECOND);

@@ -1,5 +1,6 @@
-//! The time zones of the system's data, or of the copy in this crate where that has none, as they were when a
-//! calendar was made. `TZDIR` names another folder of such data.
+//! Time zones from the system's data, or from the copy in this crate if the system has none. A
+//! calendar keeps the zone as it was when the calendar was created. `TZDIR` names another folder of
+//! such data.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use jiff::{Timestamp, tz};
 
 use super::{Change, Zone};
 
-/// There is no time zone of this name.
+/// The error for an unknown time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownZone;
 

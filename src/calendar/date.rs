@@ -3,13 +3,13 @@
 /// The seconds of a day on which no clock changes.
 pub(super) const SECONDS: i64 = 86_400;
 
-/// From the Monday before to the 1st of January 1970.
+/// The days from the Monday before the 1st of January 1970 to that date.
 const MONDAY: i64 = 3;
 
-/// From the 1st of March of the year 0 to the 1st of January 1970.
+/// The days from the 1st of March of the year 0 to the 1st of January 1970.
 const MARCH: i64 = 719_468;
 
-/// 400 years, after which the leap years come again.
+/// The days of 400 years, after which the leap years repeat.
 const CYCLE: i64 = 146_097;
 
 /// The first Monday after a date.
@@ -19,7 +19,7 @@ pub(super) fn next_monday(date: i64) -> i64 {
 
 /// The first 1st of a month after a date.
 pub(super) fn next_first(date: i64) -> i64 {
-    // Years that begin with March have the day that only some have at their end.
+    // In a year that begins with March, the leap day is the last day.
     let day = (date + MARCH).rem_euclid(CYCLE);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let of_year = day - first_of_year(year);
@@ -32,12 +32,12 @@ pub(super) fn next_first(date: i64) -> i64 {
     date - of_year + next
 }
 
-/// The days of a cycle before one of its years.
+/// The days of a 400-year cycle before one of its years.
 fn first_of_year(year: i64) -> i64 {
     365 * year + year / 4 - year / 100 + year / 400
 }
 
-/// The days of a year before one of its months: of 31, 30, 31, 30 and 31 days, again and again.
+/// The days of a year before one of its months. The lengths 31, 30, 31, 30 and 31 repeat.
 fn first_of_month(month: i64) -> i64 {
     (153 * month + 2) / 5
 }

@@ -1,16 +1,16 @@
-//! Calendars: where windows end by the clock of a time zone.
+//! Calendars: the ends of windows by the clock of a time zone.
 //!
-//! **Days, weeks and months** begin at the first instant of their first date in the zone: a day has 23
-//! or 25 hours where the clocks change, one without a midnight begins when the clock jumps past it,
-//! and one that the zone skips does not exist. A week begins on Monday (ISO 8601).
+//! **Days, weeks and months** begin at the first instant of their first date in the zone. A day has
+//! 23 or 25 hours where the clocks change. A day without a midnight begins when the clock jumps
+//! past it, and a date that the zone skips has no day. A week begins on Monday (ISO 8601).
 //!
-//! **Hours and other parts of a day** are counted by the local clock, from its midnight. One ends when
-//! the clock reaches the next multiple of its length, and when a change of offset takes the clock
-//! into another part or to the start of one: an hour that is repeated is counted again, and zones
-//! with half and quarter hours have hours of their own.
+//! **Hours and other parts of a day** follow the local clock, from its midnight. A part ends when
+//! the clock reaches the next multiple of its length, and when a change of offset moves the clock
+//! into another part or to the start of one. So an hour that is repeated is counted again, and
+//! hours follow the clock in zones with offsets of half and quarter hours.
 //!
-//! The boundaries are a set of instants, all of them on whole seconds; each window is what lies
-//! between two. A [`Zone`] tells what its clocks show.
+//! The boundaries are a set of instants, all of them on whole seconds; a window is the time between
+//! two of them. A [`Zone`] supplies the local clock.
 
 #[cfg(feature = "zones")]
 mod database;
@@ -31,7 +31,7 @@ const MILLIS_PER_SECOND: u64 = 1_000;
 const HOUR: u32 = 3_600;
 const DAY: u32 = 24 * HOUR;
 
-/// How long the windows of a calendar are.
+/// The windows of a calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Every {
     /// From one date to the next.
@@ -40,20 +40,20 @@ pub enum Every {
     Week,
     /// From the first of one month to the first of the next.
     Month,
-    /// A part of a day, as long as [`part`](Self::part) allows.
-    Part(Part),
+    /// A part of a day, made by [`part`](Self::part).
+    DayPart(DayPart),
 }
 
-/// Whole seconds that divide a day evenly, and less than a day.
+/// A length of whole seconds, shorter than a day, that divides a day evenly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part(u32);
+pub struct DayPart(u32);
 
 impl Every {
     /// An hour of the local clock.
-    pub const HOUR: Self = Self::Part(Part(HOUR));
+    pub const HOUR: Self = Self::DayPart(DayPart(HOUR));
 
-    /// Windows of this length, which must be of whole seconds and divide a day evenly; that of 24
-    /// hours is [`Day`](Self::Day).
+    /// Windows of this length; `None` unless it is in whole seconds and divides a day evenly. 24
+    /// hours are [`Day`](Self::Day).
     #[must_use]
     pub fn part(length: Micros) -> Option<Self> {
         let seconds = u32::try_from(length / MICROS_PER_SECOND).ok()?;
@@ -61,17 +61,17 @@ impl Every {
             _ if !length.is_multiple_of(MICROS_PER_SECOND) => None,
             DAY => Some(Self::Day),
             0 => None,
-            seconds if DAY.is_multiple_of(seconds) => Some(Self::Part(Part(seconds))),
+            seconds if DAY.is_multiple_of(seconds) => Some(Self::DayPart(DayPart(seconds))),
             _ => None,
         }
     }
 
-    /// The longest that a window lasts as a rule, in seconds: a part of a day as long as it says, a
-    /// day 25 hours, a week 7 days and an hour, a month 31 days and an hour. No zone has had a
-    /// window that lasted twice as long.
+    /// The usual longest window in seconds: a part of a day its own length, a day 25 hours, a week
+    /// 7 days and an hour, a month 31 days and an hour. No zone has had a window that lasted twice
+    /// as long.
     fn longest(self) -> u32 {
         match self {
-            Self::Part(Part(seconds)) => seconds,
+            Self::DayPart(DayPart(seconds)) => seconds,
             Self::Day => DAY + HOUR,
             Self::Week => 7 * DAY + HOUR,
             Self::Month => 31 * DAY + HOUR,
@@ -81,28 +81,28 @@ impl Every {
     /// The first date after this one that begins a window; dates are days since 1970.
     fn next(self, date: i64) -> i64 {
         match self {
-            Self::Part(_) | Self::Day => date + 1,
+            Self::DayPart(_) | Self::Day => date + 1,
             Self::Week => date::next_monday(date),
             Self::Month => date::next_first(date),
         }
     }
 }
 
-/// So many boundaries up to the time, and after it, are told of [`around`](Calendar::around) it.
+/// The numbers of boundaries up to a time and after it that [`around`](Calendar::around) returns.
 const BEFORE: usize = 2;
 const AFTER: usize = 6;
 
 /// Boundaries in order, in milliseconds since the Unix epoch.
 pub type Boundaries = [u64; BEFORE + AFTER];
 
-/// A calendar: where windows end in a time zone.
+/// A calendar: the ends of windows in a time zone.
 #[derive(Debug)]
 pub struct Calendar {
     every: Every,
-    /// The zone's name, as it was asked for.
+    /// The zone's name, as the caller wrote it.
     name: Box<str>,
     zone: Box<dyn Zone>,
-    /// The window that was last looked up, or that part of it that is known.
+    /// The window that was looked up last, or its known part.
     known: Known,
     around: Mutex<Option<Boundaries>>,
 }
@@ -116,16 +116,16 @@ impl PartialEq for Calendar {
 impl Eq for Calendar {}
 
 impl Calendar {
-    /// The calendar of such windows in the zone of an IANA name.
+    /// The calendar of these windows in the zone of an IANA name.
     ///
     /// # Errors
-    /// [`UnknownZone`]
+    /// [`UnknownZone`] if there is no such zone.
     #[cfg(feature = "zones")]
     pub fn new(every: Every, time_zone: &str) -> Result<Self, UnknownZone> {
         Ok(Self::in_zone(every, time_zone, database::zone_of(time_zone)?))
     }
 
-    /// The calendar of such windows in a zone of this name.
+    /// The calendar of these windows in a given zone of this name.
     #[must_use]
     pub fn in_zone(every: Every, name: &str, zone: Box<dyn Zone>) -> Self {
         let (known, around) = (Known::default(), Mutex::default());
@@ -144,8 +144,8 @@ impl Calendar {
         end * MILLIS_PER_SECOND
     }
 
-    /// No window ends as long after a time that lies in it, whatever edition of the time zone data it
-    /// comes from.
+    /// The horizon: every window ends sooner than this after any time in it, whatever edition of
+    /// the time zone data it comes from.
     #[must_use]
     pub fn horizon(&self) -> Micros {
         2 * Micros::from(self.every.longest()) * MICROS_PER_SECOND
@@ -163,7 +163,8 @@ impl Calendar {
     }
 
     fn boundaries(&self, now: i64) -> Boundaries {
-        // No window lasts twice as long, so two of them end from then to now.
+        // No window lasts twice as long as the usual longest one, so two windows end between that
+        // time and now.
         let mut boundary = self.boundary_after(now - 4 * i64::from(self.every.longest()));
         let mut boundaries = [boundary; BEFORE + AFTER];
         while boundary <= now {
@@ -181,7 +182,7 @@ impl Calendar {
     /// The first boundary after a time, in seconds.
     fn boundary_after(&self, now: i64) -> i64 {
         match self.every {
-            Every::Part(part) => self.part_after(part, now),
+            Every::DayPart(part) => self.part_after(part, now),
             _ => self.date_after(now),
         }
     }
@@ -191,7 +192,8 @@ impl Calendar {
         loop {
             date = self.every.next(date);
             let first = self.first_instant(date);
-            // It may lie before: a clock that is set back over midnight shows a date again.
+            // The instant may be in the past: a clock that is set back over midnight shows a date
+            // again.
             if first > now {
                 return first;
             }
@@ -201,7 +203,7 @@ impl Calendar {
     /// The first instant at which the local clock shows a date or a later one.
     fn first_instant(&self, date: i64) -> i64 {
         let midnight = date * date::SECONDS;
-        // No clock is so far from UTC.
+        // No local clock is two days from UTC.
         let mut from = midnight - 2 * date::SECONDS;
         let mut offset = self.zone.offset(from);
         loop {
@@ -215,7 +217,7 @@ impl Calendar {
         }
     }
 
-    fn part_after(&self, Part(length): Part, now: i64) -> i64 {
+    fn part_after(&self, DayPart(length): DayPart, now: i64) -> i64 {
         let length = i64::from(length);
         let mut from = now;
         let mut clock = now + self.zone.offset(now);
@@ -232,8 +234,8 @@ impl Calendar {
     }
 }
 
-/// A part of a window up to its end, in one word, so that threads need no lock: the end, in seconds since
-/// the Unix epoch, and how much before it is known, in 31 bits.
+/// The known part of a window up to its end, in one word, so that threads need no lock: the end in
+/// seconds since the Unix epoch, and the length of the known part before it, in 31 bits.
 #[derive(Debug, Default)]
 struct Known(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Named days of named zones, and an oracle that looks at the local clock second by second.
+//! Particular days of particular zones, and an oracle that reads the local clock second by second.
 
 use jiff::civil::Date;
 use jiff::tz::{self, Offset, TimeZone};
@@ -42,7 +42,7 @@ fn timestamp(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// A zone of which no more is known than what its clocks show.
+/// A zone that supplies only its offsets.
 #[derive(Debug)]
 struct Shown(TimeZone);
 
@@ -52,7 +52,7 @@ impl Zone for Shown {
     }
 }
 
-/// Walks from the first of the boundaries to the last, and finds those and no other.
+/// Checks that following the boundaries from the first one finds exactly these.
 fn walks(name: &str, zone: &str, boundaries: &[&str]) {
     let calendar = calendar(name, zone);
     for ends in boundaries.windows(2) {
@@ -87,7 +87,7 @@ fn berlin_repeats_an_hour_and_leaves_one_out() {
         &["2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"],
     );
     walks("hour", "Europe/Berlin", &["2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"]);
-    // 00:00 to 06:00, with an hour more and with one less.
+    // 00:00 to 06:00, with an hour more and an hour less.
     walks("6h", "Europe/Berlin", &["2026-10-24T22:00:00Z", "2026-10-25T05:00:00Z"]);
     walks("6h", "Europe/Berlin", &["2026-03-28T23:00:00Z", "2026-03-29T04:00:00Z"]);
     // 02:00 to 03:00, and again 02:00 to 04:00.
@@ -183,7 +183,7 @@ fn weeks_begin_on_monday_whatever_the_year() {
     let weeks = ["2026-12-21T00:00:00Z", "2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"];
     walks("week", "UTC", &weeks);
     walks("week", "Asia/Shanghai", &["2025-12-28T16:00:00Z", "2026-01-04T16:00:00Z"]);
-    // 167 hours, and 169.
+    // Weeks of 167 and of 169 hours.
     walks("week", "Europe/Berlin", &["2026-03-22T23:00:00Z", "2026-03-29T22:00:00Z"]);
     walks("week", "Europe/Berlin", &["2026-10-18T22:00:00Z", "2026-10-25T23:00:00Z"]);
 }
@@ -224,7 +224,7 @@ fn names_are_known_in_any_case_also_those_that_a_system_may_have_left_out() {
     }
 }
 
-/// Zones with all that clocks do, and times around their changes.
+/// Zones with all kinds of clock changes, and times around these changes.
 const CHANGES: [(&str, &str); 14] = [
     ("America/New_York", "2026-11-01T06:00:00Z"),
     ("Europe/Berlin", "2026-03-29T01:00:00Z"),
@@ -244,19 +244,20 @@ const CHANGES: [(&str, &str); 14] = [
 
 const NAMES: [&str; 9] = ["day", "week", "month", "hour", "30m", "15m", "2h", "6h", "12h"];
 
-/// The seconds of the local clock since the local 1970.
+/// The seconds of the local clock since 1970 by that clock.
 fn clock(zone: &TimeZone, second: i64) -> i64 {
     Offset::UTC.to_timestamp(zone.to_datetime(timestamp(second))).unwrap().as_second()
 }
 
-/// Whether a window ends at a second, as the head of the module says, by the local clock alone.
+/// Whether a window ends at a second, by the rules at the head of the module and by the local clock
+/// alone.
 fn is_boundary(zone: &TimeZone, every: Every, second: i64, latest: &mut Option<Date>) -> bool {
     let date = zone.to_datetime(timestamp(second)).date();
     let window = match every {
         Every::Day => date,
         Every::Week => date - i64::from(date.weekday().to_monday_zero_offset()).days(),
         Every::Month => date.first_of_month(),
-        Every::Part(Part(length)) => {
+        Every::DayPart(DayPart(length)) => {
             let length = i64::from(length);
             let [before, now] = [second - 1, second].map(|second| clock(zone, second));
             let at_multiple = |clock: i64| clock.rem_euclid(length) == 0;
@@ -269,10 +270,10 @@ fn is_boundary(zone: &TimeZone, every: Every, second: i64, latest: &mut Option<D
     begins
 }
 
-/// Each second of three days around a change, of those minutes in which anything can change.
+/// Checks each second of three days around a change, in the minutes in which anything can change.
 fn scanned(zone: &TimeZone, every: Every, from: i64, to: i64) -> Vec<i64> {
     let mut latest = None;
-    // What is latest is known after two days.
+    // After two days the latest boundary is known.
     (from - 2 * 86_400..to)
         .filter(|second| second.rem_euclid(60) == 0)
         .filter(|&second| is_boundary(zone, every, second, &mut latest))

@@ -1,4 +1,4 @@
-//! Stores with a name: one per process, whichever thread opens them.
+//! Named stores: one per process for each name, whichever thread opens it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,26 +6,26 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use super::{MemoryStore, Seed, locked};
 
-/// Named stores live as long as the process: a worker thread that ends must not take the counts of
-/// the others with it, nor may a pause in which no thread holds the store reset them.
-static NAMED: LazyLock<Mutex<HashMap<String, Named>>> = LazyLock::new(Mutex::default);
+/// Named stores live as long as the process. A worker thread that ends must not drop the counts of
+/// the other threads, and a time in which no thread uses the store must not reset them.
+static NAMED_STORES: LazyLock<Mutex<HashMap<String, NamedStore>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug)]
-struct Named {
+struct NamedStore {
     store: Arc<MemoryStore>,
     own_clock: bool,
 }
 
-/// The name is in use for a store with other options.
+/// The error for the name of a store that exists with other options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameTaken {
-    /// The store of this name holds another number of keys.
+pub enum NameInUse {
+    /// The store of this name has another `maxKeys`.
     MaxKeys(usize),
-    /// One of the two has a clock of its own and the other has not.
+    /// Only one of the two stores has a clock of its own.
     Clock,
 }
 
-impl fmt::Display for NameTaken {
+impl fmt::Display for NameInUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MaxKeys(max_keys) => write!(f, "is in use with maxKeys: {max_keys}"),
@@ -34,29 +34,30 @@ impl fmt::Display for NameTaken {
     }
 }
 
-impl std::error::Error for NameTaken {}
+impl std::error::Error for NameInUse {}
 
-/// Opens the store called `name`, or makes it, with a seed that is drawn when it is needed.
+/// Opens the store called `name`, or creates it with a seed that is requested when it is first
+/// needed.
 ///
 /// # Errors
-/// [`NameTaken`] if it exists with other options.
+/// [`NameInUse`] if the store exists with other options.
 pub fn open_named(
     name: &str,
     max_keys: usize,
     own_clock: bool,
-    draw: impl FnOnce() -> Seed + Send + 'static,
-) -> Result<Arc<MemoryStore>, NameTaken> {
-    let mut named = locked(&NAMED);
+    seed_source: impl FnOnce() -> Seed + Send + 'static,
+) -> Result<Arc<MemoryStore>, NameInUse> {
+    let mut named = locked(&NAMED_STORES);
     let Some(found) = named.get(name) else {
-        let store = MemoryStore::drawing(max_keys, draw);
-        named.insert(name.to_owned(), Named { store: Arc::clone(&store), own_clock });
+        let store = MemoryStore::with_seed_source(max_keys, seed_source);
+        named.insert(name.to_owned(), NamedStore { store: Arc::clone(&store), own_clock });
         return Ok(store);
     };
     if found.store.max_keys() != max_keys {
-        return Err(NameTaken::MaxKeys(found.store.max_keys()));
+        return Err(NameInUse::MaxKeys(found.store.max_keys()));
     }
     if found.own_clock != own_clock {
-        return Err(NameTaken::Clock);
+        return Err(NameInUse::Clock);
     }
     Ok(Arc::clone(&found.store))
 }
@@ -80,6 +81,6 @@ mod tests {
         let keys = open_named("named-three", 11, false, || (1, 2)).unwrap_err();
         assert_eq!(keys.to_string(), "is in use with maxKeys: 10");
         let clock = open_named("named-three", 10, true, || (1, 2)).unwrap_err();
-        assert_eq!(clock, NameTaken::Clock);
+        assert_eq!(clock, NameInUse::Clock);
     }
 }

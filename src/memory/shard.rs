@@ -1,364 +1,390 @@
-//! One shard: the states of a part of the keys, and how they are dropped in time.
+//! One shard: the states of a part of the keys, and the sweep that drops fresh ones.
 //!
-//! A hand walks over the [tables](Table) of a shard. Each step drops what is as if never used. The
-//! walk is paid for by the visits: while keys come and go at a steady pace, the dead ones never
-//! outnumber the living by much.
+//! A cursor walks over each [table](Table) of a shard and drops the fresh entries. Visits pay for
+//! the sweep: while keys come and go at a steady rate, dead entries never outnumber live ones by
+//! much.
 
 use std::mem;
 
-use super::table::{Guess, OwnedKey, Table};
-use super::{Room, Spot};
-use crate::algorithm::{State as _, WindowState};
+use super::table::{PrefetchHint, StoredKey, Table};
+use super::{Capacity, KeyRef};
+use crate::algorithm::{KeyState as _, WindowState};
 use crate::policy::State;
 use crate::policy::execute::KeyMetadata;
 use crate::time::Micros;
 
-/// When so much is due, the hand moves on.
-const DUES_PER_SWEEP: u32 = 256;
+/// The debt at which a visit sweeps. Every visit adds 1 to it.
+const SWEEP_DEBT_LIMIT: u32 = 256;
 
-/// Every visit owes one, and one that brings a new key so much more.
-const DUES_OF_A_NEWCOMER: u32 = 3;
+/// The additional debt of a visit that adds a new key.
+const SWEEP_DEBT_OF_NEW_KEY: u32 = 3;
 
-/// While there is something to drop, so much is due again at once: then every visit pays for an entry.
-const DUES_AFTER_A_FIND: u32 = 192;
+/// The debt after a sweep that dropped an entry. Another sweep then follows soon, and every visit
+/// pays for one entry.
+const SWEEP_DEBT_AFTER_DROP: u32 = 192;
 
-/// So many entries the hand passes then: one for each new key, and as many in another shard.
+/// The entries that a sweep visits: one for each new key, and as many in another shard.
 const ENTRIES_PER_SWEEP: usize = 64;
 
-/// So many entries it passes before a newcomer to a full store is turned away to a shared cell.
-const ENTRIES_FOR_A_NEWCOMER: usize = 32;
+/// The entries that a sweep visits before a new key in a full store goes to an overflow bucket.
+const ENTRIES_SWEPT_WHEN_FULL: usize = 32;
 
-/// Stands in a table for a state that has been lifted.
-const LIFTED: State = State::Window(WindowState { ends_ms: 0, count: 0 });
+/// Marks an entry whose state has been taken out.
+const TOMBSTONE: State = State::Window(WindowState { ends_ms: 0, count: 0 });
 
-/// What the newcomers that found no room have used, together.
+/// The shared state of the keys for which the store had no capacity.
 #[derive(Debug)]
-struct Cell {
-    /// Its space and number.
+struct OverflowBucket {
+    /// The namespace, and the number of the bucket.
     name: (u32, u16),
     state: State,
-    /// When it was last as if never used.
+    /// The last time at which the bucket was fresh.
     began: Micros,
 }
 
-/// What a shard holds of a key.
-pub(super) enum Held<'a> {
-    /// The key's own state, to be changed in place.
-    Own(&'a mut State),
-    /// The key has no entry yet. What it used while there was no room for one stands in its
-    /// overflow cell, and counts on.
-    Newcomer(Option<State>),
+/// The state of a key in a shard.
+pub(super) enum StateEntry<'a> {
+    /// The key's own state, to change in place.
+    Occupied(&'a mut State),
+    /// The key has no entry yet. The units charged while the store had no capacity are in its
+    /// overflow bucket, and still count.
+    Vacant(Option<State>),
 }
 
-/// In this order: what every visit writes to stands beside the lock, so that a thread which visits what another one
-/// has visited waits for one cache line of it.
+/// The order of the fields matters. Every visit writes to the first one, which is next to the lock.
+/// So a thread that visits a shard after another thread waits for only one cache line of it.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Shard {
-    dues: u32,
+    sweep_debt: u32,
     entries: Table<State>,
-    /// What few keys have beside a state.
-    extras: Table<KeyMetadata>,
-    /// In order of their names: they are few, as they are spread over the shards.
-    cells: Vec<Cell>,
+    /// Blocks and overrides, which few keys have.
+    metadata: Table<KeyMetadata>,
+    /// Sorted by name. The list is short because the buckets are spread over the shards.
+    overflow: Vec<OverflowBucket>,
 }
 
 impl Shard {
-    /// Guesses where a key's entry is; to be done before the clock is read: see [`Table::approach`].
+    /// Finds the probable entry of a key. Call it before reading the clock: see
+    /// [`Table::prefetch`].
     #[inline(always)]
-    pub(super) fn approach(&mut self, spot: Spot<'_>) -> Guess {
-        self.entries.approach(spot)
+    pub(super) fn prefetch(&mut self, key_ref: KeyRef<'_>) -> PrefetchHint {
+        self.entries.prefetch(key_ref)
     }
 
-    /// What is held of a key.
+    /// The state of a key, or of its overflow bucket.
     #[inline(always)]
-    pub(super) fn find(&mut self, spot: Spot<'_>, guess: Guess, now: Micros) -> Held<'_> {
-        match self.own(spot, guess) {
-            Some(index) => Held::Own(self.state(index)),
-            None => Held::Newcomer(self.cell(spot, now)),
+    pub(super) fn find(
+        &mut self,
+        key_ref: KeyRef<'_>,
+        hint: PrefetchHint,
+        now: Micros,
+    ) -> StateEntry<'_> {
+        match self.entry_index(key_ref, hint) {
+            Some(index) => StateEntry::Occupied(self.state(index)),
+            None => StateEntry::Vacant(self.overflow_bucket(key_ref, now)),
         }
     }
 
-    /// Where the state of a key is that has an entry of its own, after a guess: until the shard is changed otherwise than by
-    /// [`state`](Self::state).
+    /// The index of the key's own entry, if it has one. It is valid until the shard is changed by
+    /// anything but [`state`](Self::state).
     #[inline(always)]
-    pub(super) fn own(&self, spot: Spot<'_>, guess: Guess) -> Option<usize> {
-        self.entries.index_by(guess, spot)
+    pub(super) fn entry_index(&self, key_ref: KeyRef<'_>, hint: PrefetchHint) -> Option<usize> {
+        self.entries.index_with_hint(hint, key_ref)
     }
 
-    /// The state that is [there](Self::own).
+    /// The state at an [`entry_index`](Self::entry_index).
     #[inline]
     pub(super) fn state(&mut self, index: usize) -> &mut State {
-        self.entries.at(index)
+        self.entries.value_at(index)
     }
 
     /// Whether a key has an entry of its own.
-    pub(super) fn has_entry(&self, spot: Spot<'_>) -> bool {
-        self.entries.index(spot).is_some()
+    pub(super) fn has_entry(&self, key_ref: KeyRef<'_>) -> bool {
+        self.entries.index(key_ref).is_some()
     }
 
-    /// Takes a key's own state out of its entry, so that others can be taken beside it; until it is
-    /// [put back](Self::put_back), nothing else may be done to the shard.
-    pub(super) fn lift(&mut self, spot: Spot<'_>) -> Option<(usize, State)> {
-        let index = self.entries.index(spot)?;
-        Some((index, mem::replace(self.entries.at(index), LIFTED)))
+    /// Takes a key's state out of its entry, so that several states can be changed at a time. Until
+    /// it is [put back](Self::put_back), the shard must not be used otherwise.
+    pub(super) fn take_out(&mut self, key_ref: KeyRef<'_>) -> Option<(usize, State)> {
+        let index = self.entries.index(key_ref)?;
+        Some((index, mem::replace(self.entries.value_at(index), TOMBSTONE)))
     }
 
-    /// Puts a state back that was [lifted](Self::lift).
+    /// Puts back a state that was [taken out](Self::take_out).
     pub(super) fn put_back(&mut self, index: usize, state: State) {
-        *self.entries.at(index) = state;
+        *self.entries.value_at(index) = state;
     }
 
-    /// Keeps the state of a [newcomer](Held::Newcomer).
-    pub(super) fn admit(&mut self, spot: Spot<'_>, state: State, room: &Room, now: Micros) {
-        if self.find_room(room, now) {
-            self.dues += DUES_OF_A_NEWCOMER;
-            self.entries.put(spot, state);
-        } else {
-            let (space, _, place) = spot;
-            let name = (space, place.cell());
-            let index = find(&self.cells, name).unwrap_or_else(|index| {
-                self.cells.insert(index, Cell { name, state: state.clone(), began: now });
-                index
-            });
-            let cell = &mut self.cells[index];
-            if cell.state.reset_at() <= now {
-                cell.began = now;
-            }
-            cell.state = state;
-        }
-    }
-
-    /// Whether any key has extras.
-    #[inline]
-    pub(super) fn has_extras(&self) -> bool {
-        self.extras.len() > 0
-    }
-
-    /// What a key has beside its state.
-    pub(super) fn extras(&self, spot: Spot<'_>) -> Option<&KeyMetadata> {
-        self.extras.get(spot)
-    }
-
-    /// Keeps what a key has beside its state, unless it has ended. If it had nothing, room for it has
-    /// been `claimed`.
-    pub(super) fn keep_extras(
+    /// Stores the state of a key without an entry: in a new entry, or in the overflow bucket of a
+    /// full store.
+    pub(super) fn admit(
         &mut self,
-        spot: Spot<'_>,
-        extras: KeyMetadata,
-        claimed: bool,
-        room: &Room,
+        key_ref: KeyRef<'_>,
+        state: State,
+        capacity: &Capacity,
         now: Micros,
     ) {
-        let (had, has) = (self.extras.get(spot).is_some(), extras.end() > now);
-        if has {
-            self.extras.put(spot, extras);
+        if self.claim_or_sweep(capacity, now) {
+            self.sweep_debt += SWEEP_DEBT_OF_NEW_KEY;
+            self.entries.put(key_ref, state);
         } else {
-            self.extras.remove(spot);
+            let (namespace, _, hash) = key_ref;
+            let name = (namespace, hash.overflow_bucket());
+            let index = find(&self.overflow, name).unwrap_or_else(|index| {
+                self.overflow
+                    .insert(index, OverflowBucket { name, state: state.clone(), began: now });
+                index
+            });
+            let bucket = &mut self.overflow[index];
+            if bucket.state.reset_at() <= now {
+                bucket.began = now;
+            }
+            bucket.state = state;
         }
-        let rooms = usize::from(had) + usize::from(claimed);
-        room.give_back(rooms.saturating_sub(usize::from(has)));
     }
 
-    /// Counts a visit, unless it is one that sweeps; tells whether it did.
+    /// Whether any key has a block or an override.
+    #[inline]
+    pub(super) fn has_metadata(&self) -> bool {
+        self.metadata.len() > 0
+    }
+
+    /// The block and the override of a key.
+    pub(super) fn metadata(&self, key_ref: KeyRef<'_>) -> Option<&KeyMetadata> {
+        self.metadata.get(key_ref)
+    }
+
+    /// Stores the block and the override of a key, unless both have ended. `claimed` says whether
+    /// capacity was claimed for them.
+    pub(super) fn keep_metadata(
+        &mut self,
+        key_ref: KeyRef<'_>,
+        metadata: KeyMetadata,
+        claimed: bool,
+        capacity: &Capacity,
+        now: Micros,
+    ) {
+        let (had, has) = (self.metadata.get(key_ref).is_some(), metadata.end() > now);
+        if has {
+            self.metadata.put(key_ref, metadata);
+        } else {
+            self.metadata.remove(key_ref);
+        }
+        let rooms = usize::from(had) + usize::from(claimed);
+        capacity.release(rooms.saturating_sub(usize::from(has)));
+    }
+
+    /// Counts a visit, unless this visit has to sweep. Returns whether it was counted.
     pub(super) fn count_visit(&mut self) -> bool {
-        let counts = self.dues + 1 < DUES_PER_SWEEP;
-        self.dues += u32::from(counts);
+        let counts = self.sweep_debt + 1 < SWEEP_DEBT_LIMIT;
+        self.sweep_debt += u32::from(counts);
         counts
     }
 
-    /// Counts a visit, and tells whether some entries are to be swept.
-    pub(super) fn is_due(&mut self) -> bool {
+    /// Counts a visit, and returns whether it has to sweep.
+    pub(super) fn sweep_is_due(&mut self) -> bool {
         if self.count_visit() {
             return false;
         }
-        self.dues = 0;
+        self.sweep_debt = 0;
         true
     }
 
-    /// Something was dropped, here or in the shard that is swept along: there may be more.
-    pub(super) fn has_found(&mut self) {
-        self.dues = DUES_AFTER_A_FIND;
+    /// Records that a sweep dropped an entry in this or the other shard: there may be more.
+    pub(super) fn sweep_again_soon(&mut self) {
+        self.sweep_debt = SWEEP_DEBT_AFTER_DROP;
     }
 
-    /// Drops what is as if never used among the next entries: whether there was any.
-    pub(super) fn sweep_some(&mut self, room: &Room, now: Micros) -> bool {
-        self.sweep(ENTRIES_PER_SWEEP, room, now)
+    /// Sweeps the next entries. Returns whether any were dropped.
+    pub(super) fn sweep_some(&mut self, capacity: &Capacity, now: Micros) -> bool {
+        self.sweep(ENTRIES_PER_SWEEP, capacity, now)
     }
 
-    /// The state of a key's overflow cell, if it still matters.
-    pub(super) fn cell(&self, (space, _, place): Spot<'_>, now: Micros) -> Option<State> {
-        if self.cells.is_empty() {
+    /// The state of a key's overflow bucket, unless it is fresh.
+    pub(super) fn overflow_bucket(
+        &self,
+        (namespace, _, hash): KeyRef<'_>,
+        now: Micros,
+    ) -> Option<State> {
+        if self.overflow.is_empty() {
             return None;
         }
-        let cell = &self.cells[find(&self.cells, (space, place.cell())).ok()?];
-        (cell.state.reset_at() > now).then(|| cell.state.clone())
+        let bucket =
+            &self.overflow[find(&self.overflow, (namespace, hash.overflow_bucket())).ok()?];
+        (bucket.state.reset_at() > now).then(|| bucket.state.clone())
     }
 
-    /// Claims room for one key more; if there is none, what has ended makes room.
-    pub(super) fn find_room(&mut self, room: &Room, now: Micros) -> bool {
-        if room.claim() {
+    /// Claims capacity for one more key. If there is none, it sweeps and tries again.
+    pub(super) fn claim_or_sweep(&mut self, capacity: &Capacity, now: Micros) -> bool {
+        if capacity.claim() {
             return true;
         }
-        self.sweep(ENTRIES_FOR_A_NEWCOMER, room, now);
-        room.claim()
+        self.sweep(ENTRIES_SWEPT_WHEN_FULL, capacity, now);
+        capacity.claim()
     }
 
-    /// Moves the hands over up to `steps` entries of each table, and drops those that are as if never
-    /// used: whether there were any.
-    fn sweep(&mut self, steps: usize, room: &Room, now: Micros) -> bool {
-        let can_drop = |key: &OwnedKey, state: &State| can_drop(&self.cells, key, state, now);
+    /// Sweeps up to `steps` entries of each table: drops the fresh ones. Returns whether there were
+    /// any.
+    fn sweep(&mut self, steps: usize, capacity: &Capacity, now: Micros) -> bool {
+        let can_drop = |key: &StoredKey, state: &State| can_drop(&self.overflow, key, state, now);
         let states = self.entries.sweep(steps, can_drop);
         if states.finished {
-            self.cells.retain(|cell| cell.state.reset_at() > now);
+            self.overflow.retain(|bucket| bucket.state.reset_at() > now);
         }
-        let extras = self.extras.sweep(steps, |_, extras| extras.end() <= now);
-        let dropped = states.dropped + extras.dropped;
-        room.give_back(dropped);
+        let metadata = self.metadata.sweep(steps, |_, metadata| metadata.end() <= now);
+        let dropped = states.dropped + metadata.dropped;
+        capacity.release(dropped);
         dropped > 0
     }
 }
 
-/// Whether an entry can be dropped without anyone being able to tell.
+/// Whether an entry can be dropped without any effect on decisions.
 ///
-/// A key that has no entry may have to share its cell. There a window that was opened before
-/// the key's own one ended would let it take part in three windows within the length of one.
-fn can_drop(cells: &[Cell], key: &OwnedKey, state: &State, now: Micros) -> bool {
+/// A key without an entry may have to share an overflow bucket. If that bucket's window was opened
+/// before the key's own window ended, the key could use three windows within the length of one.
+fn can_drop(overflow: &[OverflowBucket], key: &StoredKey, state: &State, now: Micros) -> bool {
     let reset_at = state.reset_at();
-    let began_earlier = |cell: &Cell| cell.state.reset_at() > now && cell.began < reset_at;
+    let began_earlier =
+        |bucket: &OverflowBucket| bucket.state.reset_at() > now && bucket.began < reset_at;
     reset_at <= now
-        && (cells.is_empty()
+        && (overflow.is_empty()
             || state.drains()
-            || !find(cells, (key.space, key.cell()))
-                .is_ok_and(|index| began_earlier(&cells[index])))
+            || !find(overflow, (key.namespace, key.overflow_bucket()))
+                .is_ok_and(|index| began_earlier(&overflow[index])))
 }
 
-/// Where a cell is among others, or would be.
-fn find(cells: &[Cell], name: (u32, u16)) -> Result<usize, usize> {
-    cells.binary_search_by_key(&name, |cell| cell.name)
+/// The index of a bucket, or the index at which to insert it.
+fn find(overflow: &[OverflowBucket], name: (u32, u16)) -> Result<usize, usize> {
+    overflow.binary_search_by_key(&name, |bucket| bucket.name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Place;
+    use super::super::KeyHash;
     use super::*;
     use crate::algorithm::{Algorithm as _, Gcra};
     use crate::key::Key;
     use crate::policy::Policy;
 
-    fn place(hash: u32) -> Place {
-        // All in one cell.
-        Place { hash: hash << 10 }
+    fn key_hash(hash: u32) -> KeyHash {
+        // All keys share one bucket.
+        KeyHash { hash: hash << 10 }
     }
 
     fn until(ends_ms: u64) -> State {
         State::Window(WindowState { ends_ms, count: 1 })
     }
 
-    fn room(max_keys: usize) -> Room {
-        Room { held: 0.into(), max_keys }
+    fn capacity(max_keys: usize) -> Capacity {
+        Capacity { held: 0.into(), max_keys }
     }
 
-    fn put(shard: &mut Shard, room: &Room, text: &str, hash: u32, state: State) {
-        shard.admit((0, Key::new(text).unwrap(), place(hash)), state, room, 0);
+    fn put(shard: &mut Shard, capacity: &Capacity, text: &str, hash: u32, state: State) {
+        shard.admit((0, Key::new(text).unwrap(), key_hash(hash)), state, capacity, 0);
     }
 
     fn own(shard: &mut Shard, text: &str, hash: u32) -> Option<State> {
-        let spot = (0, Key::new(text).unwrap(), place(hash));
-        let guess = shard.approach(spot);
-        match shard.find(spot, guess, 0) {
-            Held::Own(state) => Some(state.clone()),
-            Held::Newcomer(_) => None,
+        let key_ref = (0, Key::new(text).unwrap(), key_hash(hash));
+        let hint = shard.prefetch(key_ref);
+        match shard.find(key_ref, hint, 0) {
+            StateEntry::Occupied(state) => Some(state.clone()),
+            StateEntry::Vacant(_) => None,
         }
     }
 
     fn shared(shard: &mut Shard, text: &str, hash: u32, now: Micros) -> Option<State> {
-        let spot = (0, Key::new(text).unwrap(), place(hash));
-        let guess = shard.approach(spot);
-        match shard.find(spot, guess, now) {
-            Held::Own(_) => panic!("{text} has an entry"),
-            Held::Newcomer(state) => state,
+        let key_ref = (0, Key::new(text).unwrap(), key_hash(hash));
+        let hint = shard.prefetch(key_ref);
+        match shard.find(key_ref, hint, now) {
+            StateEntry::Occupied(_) => panic!("{text} has an entry"),
+            StateEntry::Vacant(state) => state,
         }
     }
 
     #[test]
-    fn a_sweep_drops_what_is_settled_and_nothing_else() {
-        let (mut shard, room) = (Shard::default(), room(100));
+    fn a_sweep_drops_fresh_entries_only() {
+        let (mut shard, capacity) = (Shard::default(), capacity(100));
         for n in 0..100_u32 {
-            put(&mut shard, &room, &n.to_string(), n, until(if n % 3 == 0 { 5 } else { 50 }));
+            put(&mut shard, &capacity, &n.to_string(), n, until(if n % 3 == 0 { 5 } else { 50 }));
         }
-        shard.sweep(100, &room, 5_000);
-        shard.sweep(100, &room, 5_000);
+        shard.sweep(100, &capacity, 5_000);
+        shard.sweep(100, &capacity, 5_000);
         assert_eq!(shard.entries.len(), 66);
-        assert_eq!(room.held.load(std::sync::atomic::Ordering::Relaxed), 66);
+        assert_eq!(capacity.held.load(std::sync::atomic::Ordering::Relaxed), 66);
         for n in 0..100_u32 {
             assert_eq!(own(&mut shard, &n.to_string(), n).is_some(), n % 3 != 0, "{n}");
         }
     }
 
     #[test]
-    fn a_newcomer_to_a_full_store_shares_a_cell_and_keeps_what_it_used() {
-        let (mut shard, room) = (Shard::default(), room(1));
-        put(&mut shard, &room, "resident", 1, until(50));
-        put(&mut shard, &room, "newcomer", 2, until(60));
+    fn a_new_key_in_a_full_store_shares_a_bucket_and_keeps_its_units() {
+        let (mut shard, capacity) = (Shard::default(), capacity(1));
+        put(&mut shard, &capacity, "resident", 1, until(50));
+        put(&mut shard, &capacity, "newcomer", 2, until(60));
         assert_eq!(shared(&mut shard, "newcomer", 2, 0), Some(until(60)));
         assert_eq!(shared(&mut shard, "other", 3, 0), Some(until(60)), "the cell is shared");
         assert_eq!(shared(&mut shard, "other", 3, 60_000), None, "until it settles");
     }
 
-    /// Found by a random trace: five units in the end of an own window, in the end of a shared one
-    /// and in the next, all within one window's length.
+    /// Found by a random trace: five units at the end of the key's own window, at the end of a
+    /// shared one and in the next one, all within one window's length.
     #[test]
-    fn a_key_whose_cell_began_earlier_keeps_its_entry() {
-        let (mut shard, room) = (Shard::default(), room(1));
-        let newcomer = (0, Key::new("newcomer").unwrap(), place(2));
-        put(&mut shard, &room, "resident", 1, until(10));
-        shard.admit(newcomer, until(15), &room, 5_000);
-        shard.sweep(1, &room, 10_000);
-        shard.sweep(1, &room, 10_000);
+    fn a_key_whose_bucket_began_earlier_keeps_its_entry() {
+        let (mut shard, capacity) = (Shard::default(), capacity(1));
+        let newcomer = (0, Key::new("newcomer").unwrap(), key_hash(2));
+        put(&mut shard, &capacity, "resident", 1, until(10));
+        shard.admit(newcomer, until(15), &capacity, 5_000);
+        shard.sweep(1, &capacity, 10_000);
+        shard.sweep(1, &capacity, 10_000);
         assert_eq!(own(&mut shard, "resident", 1), Some(until(10)), "the cell began at 5 ms");
-        shard.admit(newcomer, until(25), &room, 15_000);
-        shard.sweep(1, &room, 15_000);
+        shard.admit(newcomer, until(25), &capacity, 15_000);
+        shard.sweep(1, &capacity, 15_000);
         assert_eq!(own(&mut shard, "resident", 1), None, "the shared window has ended");
     }
 
     #[test]
-    fn a_cell_that_begins_again_lets_go_of_what_settled_before() {
-        let (mut shard, room) = (Shard::default(), room(200));
+    fn a_bucket_that_begins_again_lets_fresh_entries_be_dropped() {
+        let (mut shard, capacity) = (Shard::default(), capacity(200));
         for n in 0..200_u32 {
-            put(&mut shard, &room, &n.to_string(), n, until(if n == 150 { 14 } else { 100 }));
+            put(&mut shard, &capacity, &n.to_string(), n, until(if n == 150 { 14 } else { 100 }));
         }
-        let newcomer = (0, Key::new("newcomer").unwrap(), place(999));
-        shard.admit(newcomer, until(15), &room, 5_000);
-        // The hand looks at a few entries only, so it does not come to the one that has settled.
-        shard.admit(newcomer, until(25), &room, 15_000);
-        shard.sweep(200, &room, 16_000);
+        let newcomer = (0, Key::new("newcomer").unwrap(), key_hash(999));
+        shard.admit(newcomer, until(15), &capacity, 5_000);
+        // The sweep visits only a few entries, so it does not reach the fresh one.
+        shard.admit(newcomer, until(25), &capacity, 15_000);
+        shard.sweep(200, &capacity, 16_000);
         assert_eq!(own(&mut shard, "150", 150), None);
         assert_eq!(own(&mut shard, "149", 149), Some(until(100)));
     }
 
     #[test]
-    fn a_rate_has_drained_and_may_join_any_cell() {
-        let (mut shard, room) = (Shard::default(), room(1));
+    fn a_rate_has_drained_and_may_join_any_bucket() {
+        let (mut shard, capacity) = (Shard::default(), capacity(1));
         let gcra = Policy::Gcra(Gcra::new(1, 10_000, 1).unwrap());
         let charged = |now| {
             let mut state = gcra.initial_state();
             gcra.charge(&mut state, now, 1);
             state
         };
-        put(&mut shard, &room, "resident", 1, charged(0));
-        shard.admit((0, Key::new("newcomer").unwrap(), place(2)), charged(5_000), &room, 5_000);
-        // The hand stands behind the last entry: a step takes it back.
-        shard.sweep(1, &room, 10_000);
-        shard.sweep(1, &room, 10_000);
+        put(&mut shard, &capacity, "resident", 1, charged(0));
+        shard.admit(
+            (0, Key::new("newcomer").unwrap(), key_hash(2)),
+            charged(5_000),
+            &capacity,
+            5_000,
+        );
+        // The cursor is after the last entry, so one step moves it back to the first.
+        shard.sweep(1, &capacity, 10_000);
+        shard.sweep(1, &capacity, 10_000);
         assert_eq!(own(&mut shard, "resident", 1), None);
     }
 
     #[test]
-    fn a_newcomer_takes_the_room_of_what_is_settled() {
-        let (mut shard, room) = (Shard::default(), room(1));
-        put(&mut shard, &room, "resident", 1, until(0));
-        put(&mut shard, &room, "newcomer", 2, until(60));
+    fn a_new_key_takes_the_capacity_of_a_fresh_one() {
+        let (mut shard, capacity) = (Shard::default(), capacity(1));
+        put(&mut shard, &capacity, "resident", 1, until(0));
+        put(&mut shard, &capacity, "newcomer", 2, until(60));
         assert_eq!(own(&mut shard, "newcomer", 2), Some(until(60)));
         assert_eq!(own(&mut shard, "resident", 1), None);
     }
@@ -369,41 +395,41 @@ mod tests {
 
     #[test]
     fn extras_count_as_keys_and_are_dropped_when_they_have_ended() {
-        let (mut shard, room) = (Shard::default(), room(9));
-        let held = |room: &Room| room.held.load(std::sync::atomic::Ordering::Relaxed);
-        let spot = (0, Key::new("a").unwrap(), place(1));
-        assert!(!shard.has_extras());
-        assert!(shard.find_room(&room, 0));
-        shard.keep_extras(spot, blocked_until(5), true, &room, 0);
-        assert_eq!((shard.extras(spot), held(&room)), (Some(&blocked_until(5)), 1));
-        shard.keep_extras(spot, blocked_until(9), false, &room, 0);
-        assert_eq!((shard.extras(spot), held(&room)), (Some(&blocked_until(9)), 1));
-        shard.sweep(9, &room, 8);
-        assert_eq!(held(&room), 1);
-        shard.sweep(9, &room, 9);
-        shard.sweep(9, &room, 9);
-        assert_eq!((shard.extras(spot), held(&room)), (None, 0));
+        let (mut shard, capacity) = (Shard::default(), capacity(9));
+        let held = |capacity: &Capacity| capacity.held.load(std::sync::atomic::Ordering::Relaxed);
+        let key_ref = (0, Key::new("a").unwrap(), key_hash(1));
+        assert!(!shard.has_metadata());
+        assert!(shard.claim_or_sweep(&capacity, 0));
+        shard.keep_metadata(key_ref, blocked_until(5), true, &capacity, 0);
+        assert_eq!((shard.metadata(key_ref), held(&capacity)), (Some(&blocked_until(5)), 1));
+        shard.keep_metadata(key_ref, blocked_until(9), false, &capacity, 0);
+        assert_eq!((shard.metadata(key_ref), held(&capacity)), (Some(&blocked_until(9)), 1));
+        shard.sweep(9, &capacity, 8);
+        assert_eq!(held(&capacity), 1);
+        shard.sweep(9, &capacity, 9);
+        shard.sweep(9, &capacity, 9);
+        assert_eq!((shard.metadata(key_ref), held(&capacity)), (None, 0));
 
-        // Room was claimed, and nothing is left to keep: of what was there, and of what was not.
-        assert!(shard.find_room(&room, 9));
-        shard.keep_extras(spot, blocked_until(9), true, &room, 9);
-        assert_eq!((shard.has_extras(), held(&room)), (false, 0));
-        assert!(shard.find_room(&room, 9));
-        shard.keep_extras(spot, blocked_until(12), true, &room, 9);
-        shard.keep_extras(spot, blocked_until(0), false, &room, 9);
-        assert_eq!((shard.has_extras(), held(&room)), (false, 0));
+        // Capacity was claimed, and nothing is left to store, with and without earlier metadata.
+        assert!(shard.claim_or_sweep(&capacity, 9));
+        shard.keep_metadata(key_ref, blocked_until(9), true, &capacity, 9);
+        assert_eq!((shard.has_metadata(), held(&capacity)), (false, 0));
+        assert!(shard.claim_or_sweep(&capacity, 9));
+        shard.keep_metadata(key_ref, blocked_until(12), true, &capacity, 9);
+        shard.keep_metadata(key_ref, blocked_until(0), false, &capacity, 9);
+        assert_eq!((shard.has_metadata(), held(&capacity)), (false, 0));
     }
 
     #[test]
-    fn what_is_lifted_is_put_back_into_its_place() {
-        let (mut shard, room) = (Shard::default(), room(9));
-        put(&mut shard, &room, "a", 1, until(5));
-        put(&mut shard, &room, "b", 2, until(6));
-        let lifted = ["a", "b", "c"].map(|text| {
+    fn a_state_taken_out_is_put_back_into_its_entry() {
+        let (mut shard, capacity) = (Shard::default(), capacity(9));
+        put(&mut shard, &capacity, "a", 1, until(5));
+        put(&mut shard, &capacity, "b", 2, until(6));
+        let taken_out = ["a", "b", "c"].map(|text| {
             let hash = u32::from(text.as_bytes()[0] - b'a' + 1);
-            shard.lift((0, Key::new(text).unwrap(), place(hash)))
+            shard.take_out((0, Key::new(text).unwrap(), key_hash(hash)))
         });
-        let [Some((a, five)), Some((b, six)), None] = lifted else { panic!("{lifted:?}") };
+        let [Some((a, five)), Some((b, six)), None] = taken_out else { panic!("{taken_out:?}") };
         assert_eq!((&five, &six), (&until(5), &until(6)));
         shard.put_back(a, until(7));
         shard.put_back(b, six);

@@ -1,36 +1,37 @@
-//! A table of what is kept by key, over which a hand walks.
+//! A table of values by key, which a cursor sweeps.
 //!
-//! The entries lie side by side in an array, so a hand can walk over them in any number of small steps, and
-//! drop what need not be kept. [`Slots`] say where a key's entry is.
+//! The entries are stored side by side in an array. So the cursor can visit them in any number of
+//! small steps and drop those that are not needed. [`HashIndex`] finds the entry of a key.
 
 #[cfg(not(feature = "wasm"))]
-use compact_str::CompactString as Text;
+use compact_str::CompactString as KeyText;
 
-use super::{Place, Spot};
-use crate::memory::hash_index::Slots;
+use super::{KeyHash, KeyRef};
+use crate::memory::hash_index::HashIndex;
 
-/// Of 32 bits, a string that needs no allocation is too short for most keys.
+/// On a 32-bit target, a string that needs no allocation is too short for most keys.
 #[cfg(feature = "wasm")]
-type Text = Box<str>;
+type KeyText = Box<str>;
 
-/// A table with so many times more room than keys gives memory back.
+/// A table with capacity for more than this many times its keys releases memory.
 const SLACK: usize = 4;
 
-/// Below this a table is too small to be worth shrinking.
-const SMALL: usize = 1024;
+/// A table with capacity for fewer keys is not worth shrinking.
+const MIN_SHRINK_LEN: usize = 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct OwnedKey {
-    pub(super) space: u32,
-    /// The hash in this space. In bytes, as one of them is written to alone: see [`Table::approach`].
+pub(super) struct StoredKey {
+    pub(super) namespace: u32,
+    /// The hash in this namespace. It is an array of bytes because one of them is written on its
+    /// own: see [`Table::prefetch`].
     hash: [u8; 4],
-    text: Text,
+    text: KeyText,
 }
 
-impl OwnedKey {
-    /// Where the key counts when it has no entry.
-    pub(super) fn cell(&self) -> u16 {
-        Place::from_space(self.space, self.hash()).cell()
+impl StoredKey {
+    /// The overflow bucket of the key.
+    pub(super) fn overflow_bucket(&self) -> u16 {
+        KeyHash::from_namespace(self.namespace, self.hash()).overflow_bucket()
     }
 
     fn hash(&self) -> u32 {
@@ -38,40 +39,40 @@ impl OwnedKey {
     }
 
     #[inline(always)]
-    fn is(&self, (space, key, _): Spot<'_>) -> bool {
-        self.space == space && *self.text == *key.as_str()
+    fn is(&self, (namespace, key, _): KeyRef<'_>) -> bool {
+        self.namespace == namespace && *self.text == *key.as_str()
     }
 }
 
 #[derive(Debug)]
-struct Entry<T> {
-    key: OwnedKey,
+struct TableEntry<T> {
+    key: StoredKey,
     value: T,
 }
 
 #[derive(Debug)]
 pub(super) struct Table<T> {
-    entries: Vec<Entry<T>>,
-    slots: Slots,
-    hand: usize,
+    entries: Vec<TableEntry<T>>,
+    hash_index: HashIndex,
+    cursor: usize,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), slots: Slots::default(), hand: 0 }
+        Self { entries: Vec::new(), hash_index: HashIndex::default(), cursor: 0 }
     }
 }
 
-/// Where an entry may be.
+/// The probable index of an entry.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Guess(usize);
+pub(super) struct PrefetchHint(usize);
 
-/// What the hand has done.
+/// The result of a sweep.
 #[derive(Debug, Default)]
-pub(super) struct Swept {
-    /// So many entries it has dropped.
+pub(super) struct SweepResult {
+    /// The number of dropped entries.
     pub(super) dropped: usize,
-    /// Whether it has come to the end of the table.
+    /// Whether the cursor reached the end of the table.
     pub(super) finished: bool,
 }
 
@@ -82,110 +83,117 @@ impl<T> Table<T> {
         self.entries.len()
     }
 
-    /// Where the entry of a key is now: until something is added, removed or swept.
-    // Not copied into its callers: a guess is right nearly always.
+    /// The index of a key's entry. It is valid until an entry is added, removed or swept.
+    // Not inlined, because the hint is nearly always right.
     #[inline(never)]
-    pub(super) fn index(&self, spot: Spot<'_>) -> Option<usize> {
-        // What few keys have mostly no key has.
+    pub(super) fn index(&self, key_ref: KeyRef<'_>) -> Option<usize> {
+        // The table of metadata is usually empty.
         if self.entries.is_empty() {
             return None;
         }
-        let (space, _, place) = spot;
-        let is_key = |index: usize| self.entries.get(index).is_some_and(|entry| entry.key.is(spot));
-        self.slots.find(place.in_space(space), is_key)
+        let (namespace, _, hash) = key_ref;
+        let is_key =
+            |index: usize| self.entries.get(index).is_some_and(|entry| entry.key.is(key_ref));
+        self.hash_index.find(hash.in_namespace(namespace), is_key)
     }
 
-    /// Guesses where the entry of a key is, and has it fetched from memory.
+    /// Finds the probable entry of a key, and has the processor fetch it from memory.
     ///
-    /// It is written to for that: a processor waits for what it reads before it reads the clock, but not for
-    /// what it writes to. 10,000 keys do not stay in its second cache beside the garbage that a program makes, and so
-    /// an entry comes while the time is read. What is written is what stands there.
+    /// To fetch the entry, this function writes to it: a processor finishes pending reads before it
+    /// reads the clock, but does not wait for writes. 10,000 keys do not stay in the second-level
+    /// cache beside a program's garbage, so the entry arrives while the clock is read. The byte
+    /// that is written equals the stored one: see [`HashIndex::probable`].
     #[inline(always)]
-    pub(super) fn approach(&mut self, (space, _, place): Spot<'_>) -> Guess {
-        let hash = place.in_space(space);
-        let Some(index) = self.slots.likely(hash) else { return Guess(usize::MAX) };
+    pub(super) fn prefetch(&mut self, (namespace, _, hash): KeyRef<'_>) -> PrefetchHint {
+        let hash = hash.in_namespace(namespace);
+        let Some(index) = self.hash_index.probable(hash) else { return PrefetchHint(usize::MAX) };
         if let Some(entry) = self.entries.get_mut(index) {
             [entry.key.hash[0], ..] = hash.to_le_bytes();
         }
-        Guess(index)
+        PrefetchHint(index)
     }
 
-    /// [`index`](Self::index), after a guess.
+    /// [`index`](Self::index), with a hint.
     #[inline(always)]
-    pub(super) fn index_by(&self, Guess(index): Guess, spot: Spot<'_>) -> Option<usize> {
-        let is_right = self.entries.get(index).is_some_and(|entry| entry.key.is(spot));
-        if is_right { Some(index) } else { self.index(spot) }
+    pub(super) fn index_with_hint(
+        &self,
+        PrefetchHint(index): PrefetchHint,
+        key_ref: KeyRef<'_>,
+    ) -> Option<usize> {
+        let is_right = self.entries.get(index).is_some_and(|entry| entry.key.is(key_ref));
+        if is_right { Some(index) } else { self.index(key_ref) }
     }
 
-    /// The entry at an [`index`](Self::index).
+    /// The value at an [`index`](Self::index).
     #[inline]
-    pub(super) fn at(&mut self, index: usize) -> &mut T {
+    pub(super) fn value_at(&mut self, index: usize) -> &mut T {
         &mut self.entries[index].value
     }
 
-    /// What is kept of a key.
-    pub(super) fn get(&self, spot: Spot<'_>) -> Option<&T> {
-        self.index(spot).map(|index| &self.entries[index].value)
+    /// The value of a key.
+    pub(super) fn get(&self, key_ref: KeyRef<'_>) -> Option<&T> {
+        self.index(key_ref).map(|index| &self.entries[index].value)
     }
 
-    /// Keeps something of a key, in place of what was kept.
-    pub(super) fn put(&mut self, spot: Spot<'_>, value: T) {
-        if let Some(index) = self.index(spot) {
+    /// Stores a value for a key, in place of any earlier value.
+    pub(super) fn put(&mut self, key_ref: KeyRef<'_>, value: T) {
+        if let Some(index) = self.index(key_ref) {
             self.entries[index].value = value;
             return;
         }
-        let (space, key, place) = spot;
-        let key = OwnedKey {
-            space,
-            hash: place.in_space(space).to_le_bytes(),
+        let (namespace, key, hash) = key_ref;
+        let key = StoredKey {
+            namespace,
+            hash: hash.in_namespace(namespace).to_le_bytes(),
             text: key.as_str().into(),
         };
-        self.slots.add(key.hash(), |number| self.entries[number].key.hash());
-        self.entries.push(Entry { key, value });
+        self.hash_index.add(key.hash(), |number| self.entries[number].key.hash());
+        self.entries.push(TableEntry { key, value });
     }
 
-    /// Keeps nothing of a key.
-    pub(super) fn remove(&mut self, spot: Spot<'_>) {
-        if let Some(index) = self.index(spot) {
+    /// Removes the value of a key.
+    pub(super) fn remove(&mut self, key_ref: KeyRef<'_>) {
+        if let Some(index) = self.index(key_ref) {
             self.remove_at(index);
         }
     }
 
-    /// Drops an entry. The last one takes its place.
+    /// Removes an entry. The last entry takes its index.
     fn remove_at(&mut self, index: usize) {
-        self.slots.swap_remove(index, |number| self.entries[number].key.hash());
+        self.hash_index.swap_remove(index, |number| self.entries[number].key.hash());
         self.entries.swap_remove(index);
     }
 
-    /// Moves the hand over up to `steps` entries and drops those that need not be kept.
+    /// Moves the cursor over up to `steps` entries, and drops those for which `can_drop` is true.
     pub(super) fn sweep(
         &mut self,
         steps: usize,
-        can_drop: impl Fn(&OwnedKey, &T) -> bool,
-    ) -> Swept {
-        let mut swept = Swept::default();
+        can_drop: impl Fn(&StoredKey, &T) -> bool,
+    ) -> SweepResult {
+        let mut result = SweepResult::default();
         for _ in 0..steps.min(self.entries.len()) {
-            let Some(Entry { key, value }) = self.entries.get(self.hand) else {
-                self.hand = 0;
-                self.finish_round();
-                swept.finished = true;
+            let Some(TableEntry { key, value }) = self.entries.get(self.cursor) else {
+                self.cursor = 0;
+                self.finish_cycle();
+                result.finished = true;
                 continue;
             };
             if can_drop(key, value) {
-                // What takes its place is looked at next.
-                self.remove_at(self.hand);
-                swept.dropped += 1;
+                // The entry that takes this index is visited next.
+                self.remove_at(self.cursor);
+                result.dropped += 1;
             } else {
-                self.hand += 1;
+                self.cursor += 1;
             }
         }
-        swept
+        result
     }
 
-    fn finish_round(&mut self) {
-        if self.entries.capacity() > SLACK * self.entries.len().max(SMALL) {
+    fn finish_cycle(&mut self) {
+        if self.entries.capacity() > SLACK * self.entries.len().max(MIN_SHRINK_LEN) {
             self.entries.shrink_to(2 * self.entries.len());
-            self.slots.shrink_to(2 * self.entries.len(), |number| self.entries[number].key.hash());
+            self.hash_index
+                .shrink_to(2 * self.entries.len(), |number| self.entries[number].key.hash());
         }
     }
 }
@@ -195,29 +203,29 @@ mod tests {
     use super::*;
     use crate::key::Key;
 
-    fn spot(text: &str, n: u32) -> Spot<'_> {
-        (0, Key::new(text).unwrap(), Place { hash: n.wrapping_mul(0x9e37_79b9) })
+    fn key_ref(text: &str, n: u32) -> KeyRef<'_> {
+        (0, Key::new(text).unwrap(), KeyHash { hash: n.wrapping_mul(0x9e37_79b9) })
     }
 
     #[test]
     fn equal_hashes_are_told_apart() {
         let mut table = Table::default();
-        table.put(spot("a", 7), 1);
-        table.put(spot("b", 7), 2);
-        table.put(spot("a", 7), 3);
-        let found = ["a", "b", "c"].map(|text| table.get(spot(text, 7)).copied());
+        table.put(key_ref("a", 7), 1);
+        table.put(key_ref("b", 7), 2);
+        table.put(key_ref("a", 7), 3);
+        let found = ["a", "b", "c"].map(|text| table.get(key_ref(text, 7)).copied());
         assert_eq!((found, table.len()), ([Some(3), Some(2), None], 2));
-        table.remove(spot("a", 7));
-        assert_eq!(table.get(spot("b", 7)), Some(&2));
-        table.remove(spot("c", 7));
+        table.remove(key_ref("a", 7));
+        assert_eq!(table.get(key_ref("b", 7)), Some(&2));
+        table.remove(key_ref("c", 7));
         assert_eq!(table.len(), 1);
     }
 
     #[test]
-    fn the_hand_begins_again_at_the_end() {
+    fn the_cursor_restarts_at_the_end() {
         let mut table = Table::default();
         for n in 0..10_u32 {
-            table.put(spot(&n.to_string(), n), n);
+            table.put(key_ref(&n.to_string(), n), n);
         }
         let first = table.sweep(10, |_, _| false);
         assert_eq!((first.dropped, first.finished), (0, false));
@@ -230,13 +238,13 @@ mod tests {
     fn a_table_that_has_emptied_gives_memory_back() {
         let mut table = Table::default();
         for n in 0..50_000_u32 {
-            table.put(spot(&n.to_string(), n), n);
+            table.put(key_ref(&n.to_string(), n), n);
         }
         let before = table.entries.capacity();
         for _ in 0..10 {
             table.sweep(10_000, |_, _| true);
         }
-        table.put(spot("x", 1), 1);
+        table.put(key_ref("x", 1), 1);
         table.sweep(2, |_, _| false);
         table.sweep(2, |_, _| false);
         assert_eq!(table.len(), 1);

@@ -1,8 +1,8 @@
-//! The calls that happen on every request, as plain C callbacks.
+//! The calls that a program makes on every request, as plain C callbacks.
 //!
-//! A bound function carries whom it asks and the array it answers into, so a call passes only a key,
-//! a cost and a time, and returns nothing. Measured per call, with a 14-byte key: 45 ns this way,
-//! 53 ns with a handle to the ledger as an argument, 180 ns as a `#[napi]` function.
+//! A bound function stores its limiter and the response array. So a call passes only a key, a cost
+//! and a time, and returns nothing. Measured per call, with a 14-byte key: 45 ns this way, 53 ns
+//! with a handle to the limiter as an argument, 180 ns as a `#[napi]` function.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 
@@ -14,137 +14,140 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Env, Float64Array, FromNapiValue, Result, Unknown};
 use napi::{Error, Status, check_status, sys};
 
-use super::clock::BareSystemClock;
+use super::clock::FastSystemClock;
 use super::key::{KeyBuffer, number};
-use super::response::{Answer, Failure, Place};
+use super::response::{DecisionBuffer, FailureCode, ResponseBuffer};
 use super::{micros, whole};
 use crate::clock::Clock;
 use crate::key::Key;
-use crate::memory::Ledger;
+use crate::memory::MemoryLimiter;
 use crate::policy::decision::Decision;
 use crate::policy::execute::Execution;
 use crate::time::Micros;
 
-/// A time given by the caller, or the system's.
-pub(crate) struct TimeOf(Option<Micros>);
+/// The clock of a call: the caller's time, or the system's.
+pub(crate) struct CallClock(Option<Micros>);
 
-impl TimeOf {
-    /// The system's.
+impl CallClock {
+    /// The system's clock.
     pub(crate) const SYSTEM: Self = Self(None);
 
-    /// `epoch_ms` below 0 asks for the system's clock.
+    /// The caller's time, or the system's clock if `epoch_ms` is below 0.
     pub(crate) fn call(epoch_ms: f64) -> Self {
         Self(micros(epoch_ms))
     }
 }
 
-impl Clock for TimeOf {
+impl Clock for CallClock {
     fn now(&self) -> Micros {
-        self.0.map_or_else(|| BareSystemClock.now(), |given| given.now())
+        self.0.map_or_else(|| FastSystemClock.now(), |given| given.now())
     }
 }
 
-/// What a bound function asks for.
-pub(crate) trait Question {
-    /// Whom it asks.
-    type Asked: 'static;
+/// A kind of call that a bound function makes.
+pub(crate) trait LimiterCall {
+    /// The limiter, or the registry of limiters.
+    type Target: 'static;
 
-    /// Where the answer goes.
-    type Place: Place + ?Sized;
+    /// The buffer for the response.
+    type Output: ResponseBuffer + ?Sized;
 
-    /// Asks.
-    fn ask(
-        asked: &Self::Asked,
+    /// Makes the call.
+    fn call(
+        target: &Self::Target,
         key: Key<'_>,
         cost: u64,
         clock: &impl Clock,
-    ) -> Answered<<Self::Place as Place>::Told>;
+    ) -> CallResult<<Self::Output as ResponseBuffer>::Response>;
 }
 
-/// What is answered, or why nothing is.
-pub(crate) type Answered<T> = core::result::Result<T, Failure>;
+/// The result of a call, or a failure.
+pub(crate) type CallResult<T> = core::result::Result<T, FailureCode>;
 
-/// Asks for units.
-pub(crate) struct Take;
+/// Takes units.
+pub(crate) struct TakeCall;
 
-impl Question for Take {
-    type Asked = Arc<Ledger>;
-    type Place = Answer;
+impl LimiterCall for TakeCall {
+    type Target = Arc<MemoryLimiter>;
+    type Output = DecisionBuffer;
 
     #[inline]
-    fn ask(
-        ledger: &Arc<Ledger>,
+    fn call(
+        limiter: &Arc<MemoryLimiter>,
         key: Key<'_>,
         cost: u64,
         clock: &impl Clock,
-    ) -> Answered<Option<Decision>> {
-        Ok(Some(ledger.take(key, cost, clock)))
+    ) -> CallResult<Option<Decision>> {
+        Ok(Some(limiter.take(key, cost, clock)))
     }
 }
 
-/// Asks for units under policies whose limits have names.
-pub(crate) struct TakeNamed;
+/// Takes units under policies whose limits have names.
+pub(crate) struct NamedTakeCall;
 
-impl Question for TakeNamed {
-    type Asked = Arc<Ledger>;
-    type Place = [f64];
+impl LimiterCall for NamedTakeCall {
+    type Target = Arc<MemoryLimiter>;
+    type Output = [f64];
 
-    fn ask(
-        ledger: &Arc<Ledger>,
+    fn call(
+        limiter: &Arc<MemoryLimiter>,
         key: Key<'_>,
         cost: u64,
         clock: &impl Clock,
-    ) -> Answered<Execution> {
-        Ok(Execution::new(ledger.take_told(key, cost, clock), 0))
+    ) -> CallResult<Execution> {
+        Ok(Execution::new(limiter.take_with_report(key, cost, clock), 0))
     }
 }
 
-/// What a bound function carries.
-struct Bound<Q: Question> {
-    asked: Q::Asked,
-    /// In the front of `_array`, which keeps it in place.
-    answer: NonNull<Q::Place>,
-    /// Keeps the answer's memory alive. TypeScript never transfers its buffer.
+/// The data of a bound function.
+struct BoundCall<C: LimiterCall> {
+    target: C::Target,
+    /// The start of `_array`, which keeps the memory in place.
+    buffer: NonNull<C::Output>,
+    /// Keeps the response's memory alive. TypeScript never transfers its buffer.
     _array: Float64Array,
 }
 
-/// Asks, and answers into `place`; a panic becomes an answer too.
+/// Makes a call, and writes its response into `buffer`. A panic becomes a failure response.
 #[inline]
-pub(crate) fn ask<Q: Question>(
-    place: &mut Q::Place,
-    asked: &Q::Asked,
-    key: Answered<Key<'_>>,
+pub(crate) fn call_into<C: LimiterCall>(
+    buffer: &mut C::Output,
+    target: &C::Target,
+    key: CallResult<Key<'_>>,
     cost: u64,
-    time: &TimeOf,
+    time: &CallClock,
 ) {
     match key {
-        Ok(key) => answer(place, || Q::ask(asked, key, cost, time)),
-        Err(failure) => place.write(Err(failure)),
+        Ok(key) => write_result(buffer, || C::call(target, key, cost, time)),
+        Err(failure) => buffer.write(Err(failure)),
     }
 }
 
-/// Writes what is answered into `place`; a panic becomes a failure.
+/// Writes the result of `call` into `buffer`. A panic becomes a failure response.
 #[inline]
-pub(crate) fn answer<P: Place + ?Sized>(place: &mut P, ask: impl FnOnce() -> Answered<P::Told>) {
-    // Written before it leaves the closure: carried out of it, an answer is copied in parts, which
-    // costs 20 ns.
-    let told = catch_unwind(AssertUnwindSafe(|| place.write(ask())));
-    // Unwind safe: a state is written whole, after its decision has been made.
-    if told.is_err() {
-        place.write(Err(Failure::Panicked));
+pub(crate) fn write_result<B: ResponseBuffer + ?Sized>(
+    buffer: &mut B,
+    call: impl FnOnce() -> CallResult<B::Response>,
+) {
+    // The closure writes the response itself: as a return value, it would be copied in parts, which
+    // takes 20 ns.
+    let written = catch_unwind(AssertUnwindSafe(|| buffer.write(call())));
+    // Unwind safe: a state is written as a whole, after its decision has been made.
+    if written.is_err() {
+        buffer.write(Err(FailureCode::Panicked));
     }
 }
 
-/// The callback: `(key, cost = 1, epochMs = -1)`, answering into the array. What is left out, by far
-/// the most frequent call, need not be converted.
-unsafe extern "C" fn call<Q: Question>(
+/// The callback: `(key, cost = 1, epochMs = -1)`. It writes the response into the array. Omitted
+/// arguments, by far the most frequent case, need no conversion.
+unsafe extern "C" fn call<C: LimiterCall>(
     env: sys::napi_env,
     info: sys::napi_callback_info,
 ) -> sys::napi_value {
     let mut arguments = [ptr::null_mut(); 3];
     let mut count = arguments.len();
     let mut data = ptr::null_mut();
-    // SAFETY: `arguments` has room for `count` values; Node fills what is missing with undefined.
+    // SAFETY: `arguments` has room for `count` values. Node sets missing arguments to undefined.
     unsafe {
         sys::napi_get_cb_info(
             env,
@@ -156,52 +159,56 @@ unsafe extern "C" fn call<Q: Question>(
         );
     }
     let [key, cost, time] = arguments;
-    // SAFETY: `data` is the `Bound` given to this function in `bind`, alive while the function
-    // is. A callback runs on its isolate's thread, and `ask` calls no JavaScript, so nothing else
-    // reads or writes the answer meanwhile.
+    // SAFETY: `data` is the `BoundCall` that `bind` gave to this function, and lives as long as the
+    // function. A callback runs on its isolate's thread, and `call_into` calls no JavaScript, so
+    // nothing else reads or writes the response meanwhile.
     unsafe {
-        let bound = data.cast::<Bound<Q>>().as_mut().unwrap_unchecked();
+        let bound = data.cast::<BoundCall<C>>().as_mut().unwrap_unchecked();
         let mut buffer = KeyBuffer::new();
         let key = buffer.read(env, key);
         let cost = if count > 1 { whole(number(env, cost)) } else { 1 };
-        let time = if count > 2 { TimeOf::call(number(env, time)) } else { TimeOf::SYSTEM };
-        ask::<Q>(bound.answer.as_mut(), &bound.asked, key, cost, &time);
+        let time = if count > 2 { CallClock::call(number(env, time)) } else { CallClock::SYSTEM };
+        call_into::<C>(bound.buffer.as_mut(), &bound.target, key, cost, &time);
     }
     ptr::null_mut()
 }
 
-/// Frees what a bound function carried, once it has been collected or its isolate has ended.
+/// Frees the data of a bound function, once the function has been collected or its isolate has
+/// ended.
 unsafe extern "C" fn finalize<T>(_env: sys::napi_env, data: *mut c_void, _hint: *mut c_void) {
-    // SAFETY: `data` is the box made into a raw pointer in `bind`; a finalizer runs once.
+    // SAFETY: `data` is the box that `bind` made into a raw pointer; a finalizer runs once.
     drop(unsafe { Box::from_raw(data.cast::<T>()) });
 }
 
-/// A JavaScript function bound to `asked` that answers into `array`.
-pub(crate) fn function<Q: Question>(
+/// A JavaScript function that calls `target` and writes responses into `array`.
+pub(crate) fn function<C: LimiterCall>(
     env: Env,
-    asked: Q::Asked,
+    target: C::Target,
     mut array: Float64Array,
 ) -> Result<Unknown<'static>> {
-    let answer = place_in::<Q::Place>(&mut array)?;
-    bind(env, Bound::<Q> { asked, answer, _array: array }, call::<Q>)
+    let buffer = buffer_in::<C::Output>(&mut array)?;
+    bind(env, BoundCall::<C> { target, buffer, _array: array }, call::<C>)
 }
 
-/// The place of answers at the front of an array, which is to be kept with it.
-pub(crate) fn place_in<P: Place + ?Sized>(array: &mut Float64Array) -> Result<NonNull<P>> {
+/// The response buffer at the start of an array. The caller must keep the array alive.
+pub(crate) fn buffer_in<B: ResponseBuffer + ?Sized>(
+    array: &mut Float64Array,
+) -> Result<NonNull<B>> {
     // SAFETY: nothing else uses the array while this runs.
-    let place = P::in_front_of(unsafe { array.as_mut() }).map(NonNull::from);
-    place.ok_or_else(|| Error::new(Status::InvalidArg, "the array is too short for an answer"))
+    let buffer = B::at_start_of(unsafe { array.as_mut() }).map(NonNull::from);
+    buffer.ok_or_else(|| Error::new(Status::InvalidArg, "the array is too short for a response"))
 }
 
-/// A JavaScript function that carries `carried`: its `callback` finds a pointer to it as its data.
+/// A JavaScript function with `function_data` as its data, to which `callback` receives a
+/// pointer.
 pub(crate) fn bind<T>(
     env: Env,
-    carried: T,
+    function_data: T,
     callback: unsafe extern "C" fn(sys::napi_env, sys::napi_callback_info) -> sys::napi_value,
 ) -> Result<Unknown<'static>> {
-    let data = Box::into_raw(Box::new(carried)).cast();
+    let data = Box::into_raw(Box::new(function_data)).cast();
     let mut function = ptr::null_mut();
-    // SAFETY: `env` is the running callback's. On failure the box is freed here, else by
+    // SAFETY: `env` is that of the running callback. On failure the box is freed here, otherwise by
     // `finalize`.
     unsafe {
         let name = c"tollgate";

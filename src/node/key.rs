@@ -1,4 +1,4 @@
-//! Reading a key out of a JavaScript string, without an allocation.
+//! Reads a key from a JavaScript string, without an allocation.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 
@@ -7,17 +7,17 @@ use std::{ptr, slice};
 
 use napi::sys;
 
-use super::response::Failure;
+use super::response::FailureCode;
 use crate::key::{Key, MAX_KEY_BYTES};
 
-/// So many UTF-16 units are asked for: one more than the longest key has, and the NUL that Node appends.
-/// A text that was cut off is thus seen to be too long.
+/// The UTF-16 units to request: one more than the longest key has, and the NUL that Node appends.
+/// So a longer string is recognized as too long.
 const UNITS: usize = MAX_KEY_BYTES + 2;
 
-/// Room for the longest key, and for the bytes of the character that makes it too long.
+/// The bytes of the longest key, and of the character that makes it too long.
 const BYTES: usize = MAX_KEY_BYTES + 8;
 
-/// A place on the stack for a key's bytes.
+/// A buffer on the stack for a key's bytes.
 pub(crate) struct KeyBuffer([MaybeUninit<u8>; BYTES]);
 
 impl KeyBuffer {
@@ -25,49 +25,50 @@ impl KeyBuffer {
         Self([MaybeUninit::uninit(); BYTES])
     }
 
-    /// Reads the key that `value` is.
+    /// Reads a key from `value`.
     ///
-    /// As UTF-16, which V8 copies as a block: encoding UTF-8 character by character takes it twice as long.
-    /// And a lone surrogate is then seen as what it is.
+    /// It reads UTF-16, which V8 copies as a block: encoding UTF-8 character by character takes
+    /// twice as long. And it recognizes a lone surrogate.
     ///
     /// # Safety
-    /// `env` and `value` are those of the callback that is running.
+    /// `env` and `value` are those of the running callback.
     #[inline]
     pub(crate) unsafe fn read(
         &mut self,
         env: sys::napi_env,
         value: sys::napi_value,
-    ) -> Result<Key<'_>, Failure> {
+    ) -> Result<Key<'_>, FailureCode> {
         let mut units = [const { MaybeUninit::<u16>::uninit() }; UNITS];
         let (buffer, mut length) = (units.as_mut_ptr().cast(), 0);
-        // SAFETY: the caller vouches for `env` and `value`; the buffer has UNITS units.
+        // SAFETY: the caller guarantees `env` and `value`; the buffer has `UNITS` units.
         let status =
             unsafe { sys::napi_get_value_string_utf16(env, value, buffer, UNITS, &raw mut length) };
         if status != sys::Status::napi_ok {
-            return Err(Failure::NotAString);
+            return Err(FailureCode::NotAString);
         }
         // SAFETY: Node has written `length` units.
         self.key_of(unsafe { slice::from_raw_parts(units.as_ptr().cast::<u16>(), length) })
     }
 
-    /// The key that UTF-16 units are.
+    /// The key of UTF-16 units.
     #[inline]
-    fn key_of(&mut self, units: &[u16]) -> Result<Key<'_>, Failure> {
+    fn key_of(&mut self, units: &[u16]) -> Result<Key<'_>, FailureCode> {
         if units.len() > MAX_KEY_BYTES {
-            return Err(Failure::KeyTooLong);
+            return Err(FailureCode::KeyTooLong);
         }
         let length = if self.narrow(units) { units.len() } else { self.encode(units)? };
-        // SAFETY: so many bytes were written, and they are ASCII, or of whole characters.
+        // SAFETY: `length` bytes were written. They are ASCII, or UTF-8 of whole characters.
         let text = unsafe {
             str::from_utf8_unchecked(slice::from_raw_parts(self.0.as_ptr().cast(), length))
         };
         Ok(Key::new(text)?)
     }
 
-    /// Writes a byte for each unit; whether all are ASCII, without which the bytes mean nothing.
+    /// Writes a byte for each unit, and returns whether all units are ASCII. If not, the bytes are
+    /// meaningless.
     ///
-    /// Eight at a time, as the hash function reads them: a processor that has just written bytes one by one
-    /// must wait before it reads them as one word.
+    /// It writes eight bytes at a time, as the hash function reads them: a processor that has just
+    /// written single bytes must wait before it reads them as one word.
     #[inline]
     fn narrow(&mut self, units: &[u16]) -> bool {
         let mut seen = 0;
@@ -82,9 +83,9 @@ impl KeyBuffer {
         seen < 0x80
     }
 
-    /// Writes the UTF-8 of units that are not all ASCII; tells its length.
+    /// Writes the UTF-8 of units that are not all ASCII, and returns its length.
     #[cold]
-    fn encode(&mut self, units: &[u16]) -> Result<usize, Failure> {
+    fn encode(&mut self, units: &[u16]) -> Result<usize, FailureCode> {
         let (mut length, mut is_well_formed) = (0, true);
         for character in char::decode_utf16(units.iter().copied()) {
             is_well_formed &= character.is_ok();
@@ -95,20 +96,20 @@ impl KeyBuffer {
             }
             length += utf8.len();
             if length > MAX_KEY_BYTES {
-                return Err(Failure::KeyTooLong);
+                return Err(FailureCode::KeyTooLong);
             }
         }
-        if is_well_formed { Ok(length) } else { Err(Failure::IllFormedKey) }
+        if is_well_formed { Ok(length) } else { Err(FailureCode::IllFormedKey) }
     }
 }
 
-/// Reads a number; what is none reads as NaN.
+/// Reads a number; any other value becomes NaN.
 ///
 /// # Safety
-/// `env` and `value` are those of the callback that is running.
+/// `env` and `value` are those of the running callback.
 pub(crate) unsafe fn number(env: sys::napi_env, value: sys::napi_value) -> f64 {
     let mut number = f64::NAN;
-    // SAFETY: the caller vouches for `env` and `value`.
+    // SAFETY: the caller guarantees `env` and `value`.
     let status = unsafe { sys::napi_get_value_double(env, value, &raw mut number) };
     if status == sys::Status::napi_ok { number } else { f64::NAN }
 }
@@ -116,14 +117,14 @@ pub(crate) unsafe fn number(env: sys::napi_env, value: sys::napi_value) -> f64 {
 /// The element of an array, or null.
 ///
 /// # Safety
-/// `env` and `array` are those of the callback that is running.
+/// `env` and `array` are those of the running callback.
 pub(crate) unsafe fn element(
     env: sys::napi_env,
     array: sys::napi_value,
     index: u32,
 ) -> sys::napi_value {
     let mut value = ptr::null_mut();
-    // SAFETY: the caller vouches for `env` and `array`.
+    // SAFETY: the caller guarantees `env` and `array`.
     let status = unsafe { sys::napi_get_element(env, array, index, &raw mut value) };
     if status == sys::Status::napi_ok { value } else { ptr::null_mut() }
 }
@@ -132,7 +133,7 @@ pub(crate) unsafe fn element(
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<String, Failure> {
+    fn read(text: &str) -> Result<String, FailureCode> {
         let units: Vec<_> = text.encode_utf16().collect();
         KeyBuffer::new().key_of(&units).map(|key| key.as_str().to_owned())
     }
@@ -157,9 +158,9 @@ mod tests {
         for (character, bytes) in [("x", 1), ("é", 2), ("€", 3), ("👩", 4)] {
             let most = character.repeat(MAX_KEY_BYTES / bytes);
             assert_eq!(read(&most), Ok(most.clone()));
-            assert_eq!(read(&(most + "xx")), Err(Failure::KeyTooLong), "{character}");
+            assert_eq!(read(&(most + "xx")), Err(FailureCode::KeyTooLong), "{character}");
         }
-        assert_eq!(read(""), Err(Failure::EmptyKey));
+        assert_eq!(read(""), Err(FailureCode::EmptyKey));
     }
 
     #[test]
@@ -169,9 +170,9 @@ mod tests {
             [&[high][..], &[low], &[low, high], &[x, high], &[high, x], &[x, high, high, low]]
         {
             let failed = KeyBuffer::new().key_of(units).unwrap_err();
-            assert_eq!(failed, Failure::IllFormedKey, "{units:?}");
+            assert_eq!(failed, FailureCode::IllFormedKey, "{units:?}");
         }
         let too_long = [high; MAX_KEY_BYTES / 3 + 1];
-        assert_eq!(KeyBuffer::new().key_of(&too_long).unwrap_err(), Failure::KeyTooLong);
+        assert_eq!(KeyBuffer::new().key_of(&too_long).unwrap_err(), FailureCode::KeyTooLong);
     }
 }

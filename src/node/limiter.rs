@@ -1,4 +1,4 @@
-//! One limiter's states on the embedded store.
+//! A limiter on the embedded store, for JavaScript.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 
@@ -10,46 +10,46 @@ use napi::bindgen_prelude::{
 use napi::{Error, Status};
 use napi_derive::napi;
 
-use super::hot::{self, Question, Take, TakeNamed, TimeOf};
+use super::hot::{self, CallClock, LimiterCall, NamedTakeCall, TakeCall};
 use super::key::{KeyBuffer, element};
 use super::operation::{self, KeyBuffers};
-use super::policy::Policy;
+use super::policy::NativePolicy;
 use super::reservation;
 use super::response;
 use super::whole;
 use crate::memory;
-use crate::node::registry::{Membership, Takes};
+use crate::node::registry::{LimiterRegistration, LimiterRegistry};
 use crate::policy::operation::{HoldId, Operation};
 
-/// The states of one limiter's keys. `epochMs` below 0 means the system's clock, everywhere.
-#[napi]
+/// A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock.
+#[napi(js_name = "Ledger")]
 #[derive(Debug)]
-pub struct Ledger {
-    inner: Arc<memory::Ledger>,
+pub struct NativeMemoryLimiter {
+    inner: Arc<memory::MemoryLimiter>,
     is_named: bool,
-    /// Among those that one function asks.
-    membership: Option<Membership>,
+    /// The registration in a [`LimiterRegistry`], if there is one.
+    registration: Option<LimiterRegistration>,
 }
 
-impl Ledger {
-    pub(crate) fn new(ledger: memory::Ledger, is_named: bool) -> Self {
-        Self { inner: Arc::new(ledger), is_named, membership: None }
+impl NativeMemoryLimiter {
+    pub(crate) fn new(ledger: memory::MemoryLimiter, is_named: bool) -> Self {
+        Self { inner: Arc::new(ledger), is_named, registration: None }
     }
 
-    fn take_each<'a, Q: Question<Asked = Arc<memory::Ledger>>>(
+    fn take_each<'a, C: LimiterCall<Target = Arc<memory::MemoryLimiter>>>(
         &self,
         env: Env,
         keys: &Array<'_>,
         costs: &[f64],
-        time: &TimeOf,
-        answers: impl Iterator<Item = &'a mut Q::Place>,
+        time: &CallClock,
+        answers: impl Iterator<Item = &'a mut C::Output>,
     ) {
         for ((index, &cost), answer) in (0..keys.len()).zip(costs).zip(answers) {
             let mut buffer = KeyBuffer::new();
-            // SAFETY: the environment and the array are the running callback's.
+            // SAFETY: the environment and the array are those of the running callback.
             let key =
                 unsafe { buffer.read(env.raw(), element(env.raw(), keys.value().value, index)) };
-            hot::ask::<Q>(answer, &self.inner, key, whole(cost), time);
+            hot::call_into::<C>(answer, &self.inner, key, whole(cost), time);
         }
     }
 
@@ -62,30 +62,32 @@ impl Ledger {
         answer: &mut [f64],
     ) {
         let mut buffers = KeyBuffers::new();
-        // SAFETY: the environment and the array are the running callback's.
+        // SAFETY: the environment and the array are those of the running callback.
         let keys = unsafe { buffers.read_array(env, keys) };
-        let time = TimeOf::call(epoch_ms);
+        let time = CallClock::call(epoch_ms);
         operation::perform(answer, &self.inner, keys, operation.into().as_ref(), &time);
     }
 }
 
 #[napi]
-impl Ledger {
-    /// Whether answers of takes tell of a single limit without a name, in six doubles.
+impl NativeMemoryLimiter {
+    /// Whether a take has a single limit without a name, and so a response of six doubles.
     #[napi(getter, catch_unwind)]
     pub fn is_single(&self) -> bool {
         !self.is_named
     }
 
-    /// The function that takes `cost` units from `key`, and answers into `answer`, of a ledger whose limits have names; others
-    /// are asked by [`Takes`].
+    /// Returns a function that takes `cost` units from `key` and writes the response into `answer`.
+    /// It is for a limiter whose limits have names; the other limiters are called through a
+    /// registry (`Takes`).
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind_take(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        hot::function::<TakeNamed>(env, Arc::clone(&self.inner), answer)
+        hot::function::<NamedTakeCall>(env, Arc::clone(&self.inner), answer)
     }
 
-    /// The function that performs operations on keys, by the numbers of `ts/backends/operation.ts`, and answers
-    /// into `answer`. Keys are those of the limiter's subjects in order; undefined are left out.
+    /// Returns a function that executes operations on keys, by the numbers of
+    /// `ts/backends/operation.ts`, and writes the response into `answer`. The keys are in the order
+    /// of the limiter's key dimensions; an undefined key is skipped.
     #[napi(
         catch_unwind,
         ts_return_type = "(operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void"
@@ -94,8 +96,8 @@ impl Ledger {
         operation::function(env, Arc::clone(&self.inner), answer)
     }
 
-    /// Takes `costs[i]` units from `keys[i]`, each by itself and in order, and answers into the
-    /// i-th part of `answers`.
+    /// Takes `costs[i]` units from `keys[i]`, in order and independently of each other, and writes
+    /// the i-th response into the i-th part of `answers`.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly string[], costs: Float64Array, epochMs: number, answers: Float64Array"
@@ -108,21 +110,21 @@ impl Ledger {
         epoch_ms: f64,
         mut answers: Float64ArraySlice<'_>,
     ) {
-        let time = TimeOf::call(epoch_ms);
-        // SAFETY: TypeScript made the array for this call, and nothing else uses it meanwhile.
+        let time = CallClock::call(epoch_ms);
+        // SAFETY: TypeScript created the array for this call, and nothing else uses it meanwhile.
         let answers = unsafe { answers.as_mut() };
         if self.is_named {
             let length = response::length_of(self.inner.named_limits().max(1));
             let answers = answers.chunks_exact_mut(length);
-            self.take_each::<TakeNamed>(env, &keys, &costs, &time, answers);
+            self.take_each::<NamedTakeCall>(env, &keys, &costs, &time, answers);
         } else {
             let answers = answers.as_chunks_mut::<{ response::LENGTH }>().0;
-            self.take_each::<Take>(env, &keys, &costs, &time, answers.iter_mut());
+            self.take_each::<TakeCall>(env, &keys, &costs, &time, answers.iter_mut());
         }
     }
 
-    /// Gives back `units` of an earlier call: `taken` has its time and then, by policy, when the key was to
-    /// be as if never used, in whole microseconds.
+    /// Refunds `units` of an earlier call. `taken` has the time of that call and then, by policy,
+    /// the time at which the key was to be fresh, in whole microseconds.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array"
@@ -137,13 +139,13 @@ impl Ledger {
         mut answer: Float64ArraySlice<'_>,
     ) {
         let operation = operation::refund(units, &taken);
-        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
-    /// Settles a reservation: `numbers` has its units, the actual units and when it ends; then the time of the
-    /// decision on it and, by policy, when the key was to be as if never used; all in whole microseconds.
-    /// That it was not settled before is the caller's to know.
+    /// Settles a reservation. `numbers` has its units, the actual units and its end; then the time
+    /// of its decision and, by policy, the time at which the key was to be fresh. All times are in
+    /// whole microseconds. The caller must know that the reservation was not settled before.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array"
@@ -157,11 +159,11 @@ impl Ledger {
         mut answer: Float64ArraySlice<'_>,
     ) {
         let operation = operation::settle(&HoldId::default(), &numbers);
-        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
-    /// Gives keys numbers of their own, by policy, for so many microseconds.
+    /// Overrides the numbers of keys, by policy, for `lastingUs` microseconds.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], policies: readonly (Policy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array"
@@ -170,19 +172,19 @@ impl Ledger {
         &self,
         env: Env,
         keys: Array<'_>,
-        policies: Vec<Option<ClassInstance<'_, Policy>>>,
+        policies: Vec<Option<ClassInstance<'_, NativePolicy>>>,
         lasting_us: f64,
         epoch_ms: f64,
         mut answer: Float64ArraySlice<'_>,
     ) {
         let operation = operation::override_numbers(policies, lasting_us);
-        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
-    /// Books `cost` units for the first time at which all policies admit them, if that is at most so many
-    /// microseconds away: the answer's units are those. Behind the limits stand the doubles of what was
-    /// booked.
+    /// Schedules `cost` units for the first time at which all policies admit them, if that is at
+    /// most `maxWaitUs` microseconds away. The units of the response are the microseconds until
+    /// then. The doubles of the scheduled reservations follow the limit reports.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array"
@@ -196,12 +198,12 @@ impl Ledger {
         epoch_ms: f64,
         mut answer: Float64ArraySlice<'_>,
     ) {
-        let operation = reservation::book(cost, max_wait_us);
-        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        let operation = reservation::schedule(cost, max_wait_us);
+        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
-    /// Gives back what was booked, if nobody is behind it.
+    /// Cancels scheduled reservations, if nothing was scheduled or taken after them.
     #[napi(
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array"
@@ -214,12 +216,12 @@ impl Ledger {
         epoch_ms: f64,
         mut answer: Float64ArraySlice<'_>,
     ) {
-        let operation = reservation::unbook(&booked);
-        // SAFETY: the array is the ledger's own, and nothing else uses it meanwhile.
+        let operation = reservation::cancel_scheduled(&booked);
+        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
-    /// Frees the prefix for another policy. The memory is freed when the bound functions are.
+    /// Frees the prefix for another policy. The memory is freed together with the bound functions.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         self.inner.close();
@@ -227,12 +229,12 @@ impl Ledger {
 }
 
 #[napi]
-impl Takes {
-    /// Adds a ledger, and tells its number, which is its own until it is collected.
+impl LimiterRegistry {
+    /// Adds a limiter, and returns its number. The number is in use until the limiter is collected.
     #[napi(catch_unwind)]
-    pub fn add(&self, ledger: &mut Ledger) -> Result<u32> {
-        let membership = ledger.membership.insert(self.admit(Arc::clone(&ledger.inner)));
-        u32::try_from(membership.number())
+    pub fn add(&self, ledger: &mut NativeMemoryLimiter) -> Result<u32> {
+        let registration = ledger.registration.insert(self.register(Arc::clone(&ledger.inner)));
+        u32::try_from(registration.number())
             .map_err(|error| Error::new(Status::GenericFailure, error.to_string()))
     }
 }

@@ -1,13 +1,17 @@
-//! The face towards Node: the only code that knows napi, and the only code that may be `unsafe`.
+//! The Node addon: the only code that uses napi, and the only code that may be `unsafe`.
 //!
-//! It stays thin. It turns JavaScript values into the engine's and back, reads the system's clock
-//! where none is given, and stops panics. Errors, promises, options and everything a user sees are
-//! made in TypeScript (`ts/`): a native error has no code of ours, and under Jest it belongs to
-//! another realm.
+//! It is thin. It converts JavaScript values to the engine's and back, reads the system's clock if
+//! the caller gives no time, and catches panics. TypeScript (`ts/`) makes the errors, promises,
+//! options and everything else that users see: a native error cannot have our error code, and under
+//! Jest it belongs to another realm.
 //!
-//! What happens once (a store, a policy, a ledger) is a `#[napi]` class. What happens on every
-//! call is a plain C callback in [`hot`]: the generated glue of a `#[napi]` function with a string
-//! costs some 150 ns more than the decision itself.
+//! Objects that are created once (a store, a policy, a limiter) are `#[napi]` classes. The calls of
+//! every request are plain C callbacks in [`hot`]: the generated code of a `#[napi]` function with
+//! a string takes about 150 ns more than the decision itself.
+
+// Before `limiter`, which adds a method to its class: napi must know the class's JavaScript name by
+// then.
+mod registry;
 
 mod clock;
 mod hot;
@@ -18,7 +22,6 @@ mod policy;
 mod policy_set;
 #[cfg(feature = "redis")]
 mod redis;
-mod registry;
 mod store;
 #[cfg(all(feature = "redis", unix))]
 mod uv;

@@ -1,4 +1,4 @@
-//! Operations as JavaScript asks for them, and how they are performed on the embedded store.
+//! Operations from JavaScript on the embedded store.
 
 #![allow(unsafe_code, reason = "napi's C interface")]
 
@@ -8,111 +8,117 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Array, ClassInstance, Env, Float64Array, JsValue, Result, Unknown};
 use napi::sys;
 
-use super::hot::{self, Answered, TimeOf};
+use super::hot::{self, CallClock, CallResult};
 use super::key::{KeyBuffer, element, number};
-use super::policy::Policy;
-use super::response::Failure;
+use super::policy::NativePolicy;
+use super::response::FailureCode;
 use super::whole;
 use crate::key::Key;
-use crate::memory::Ledger;
+use crate::memory::MemoryLimiter;
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::MOST_POLICIES;
+use crate::policy::policy_set::MAX_POLICIES;
 
 #[cfg(feature = "redis")]
 pub(crate) use crate::abi::operation::reserve;
 pub(crate) use crate::abi::operation::{operation, refund, settle};
 
-/// Gives keys numbers of their own, by policy, for so many microseconds.
+/// Overrides the numbers of keys, by policy, for `lasting_us` microseconds.
 pub(crate) fn override_numbers(
-    policies: Vec<Option<ClassInstance<'_, Policy>>>,
+    policies: Vec<Option<ClassInstance<'_, NativePolicy>>>,
     lasting_us: f64,
 ) -> Operation {
-    let numbers = |policy: Option<ClassInstance<'_, Policy>>| policy.map(|of| Arc::new(of.inner()));
+    let numbers =
+        |policy: Option<ClassInstance<'_, NativePolicy>>| policy.map(|of| Arc::new(of.inner()));
     let policies = policies.into_iter().map(numbers).collect();
     Operation::Override { policies, lasting: whole(lasting_us) }
 }
 
-/// The keys of one call, by subject; those that it leaves out are undefined.
-pub(crate) struct KeyBuffers([KeyBuffer; MOST_POLICIES]);
+/// Buffers for the keys of one call, by key dimension.
+pub(crate) struct KeyBuffers([KeyBuffer; MAX_POLICIES]);
 
-/// See [`KeyBuffers`].
-type Keys<'a> = [Option<Key<'a>>; MOST_POLICIES];
+/// The keys of one call, by key dimension; `None` for an undefined key.
+type CallKeys<'a> = [Option<Key<'a>>; MAX_POLICIES];
 
 impl KeyBuffers {
     pub(crate) const fn new() -> Self {
-        Self([const { KeyBuffer::new() }; MOST_POLICIES])
+        Self([const { KeyBuffer::new() }; MAX_POLICIES])
     }
 
-    /// Reads the keys that the values are.
+    /// Reads keys from values.
     ///
     /// # Safety
-    /// `env` and the values are those of the callback that is running.
+    /// `env` and the values are those of the running callback.
     unsafe fn read(
         &mut self,
         env: sys::napi_env,
         values: impl Iterator<Item = sys::napi_value>,
-    ) -> Answered<Keys<'_>> {
-        let mut keys = [None; MOST_POLICIES];
+    ) -> CallResult<CallKeys<'_>> {
+        let mut keys = [None; MAX_POLICIES];
         for ((key, buffer), value) in keys.iter_mut().zip(&mut self.0).zip(values) {
-            // SAFETY: the caller vouches for `env` and the values.
+            // SAFETY: the caller guarantees `env` and the values.
             *key = unsafe {
                 if is_undefined(env, value) { None } else { Some(buffer.read(env, value)?) }
             };
         }
-        // A call that names none has an undefined key.
-        if keys.iter().any(Option::is_some) { Ok(keys) } else { Err(Failure::NotAString) }
+        // A call without any key has an undefined key.
+        if keys.iter().any(Option::is_some) { Ok(keys) } else { Err(FailureCode::NotAString) }
     }
 
-    /// Reads the keys that the elements of an array are.
+    /// Reads keys from the elements of an array.
     ///
     /// # Safety
-    /// `env` and the array are those of the callback that is running.
-    pub(crate) unsafe fn read_array(&mut self, env: Env, array: &Array<'_>) -> Answered<Keys<'_>> {
+    /// `env` and the array are those of the running callback.
+    pub(crate) unsafe fn read_array(
+        &mut self,
+        env: Env,
+        array: &Array<'_>,
+    ) -> CallResult<CallKeys<'_>> {
         let (env, value) = (env.raw(), array.value().value);
-        // SAFETY: the caller vouches for `env` and the array.
+        // SAFETY: the caller guarantees `env` and the array.
         unsafe { self.read(env, (0..array.len()).map(|index| element(env, value, index))) }
     }
 }
 
 /// # Safety
-/// `env` and `value` are those of the callback that is running.
+/// `env` and `value` are those of the running callback.
 unsafe fn is_undefined(env: sys::napi_env, value: sys::napi_value) -> bool {
     let mut kind = sys::ValueType::napi_undefined;
-    // SAFETY: the caller vouches for `env` and `value`.
+    // SAFETY: the caller guarantees `env` and `value`.
     let status = unsafe { sys::napi_typeof(env, value, &raw mut kind) };
     status != sys::Status::napi_ok || kind == sys::ValueType::napi_undefined
 }
 
-/// Performs an operation, and answers into `place`; a panic becomes an answer too.
+/// Executes an operation, and writes its response into `buffer`. A panic becomes a failure
+/// response.
 pub(crate) fn perform(
-    place: &mut [f64],
-    ledger: &Ledger,
-    keys: Answered<Keys<'_>>,
+    buffer: &mut [f64],
+    limiter: &MemoryLimiter,
+    keys: CallResult<CallKeys<'_>>,
     operation: Option<&Operation>,
-    time: &TimeOf,
+    time: &CallClock,
 ) {
-    hot::answer(place, || {
-        let (keys, operation) = (keys?, operation.ok_or(Failure::Panicked)?);
-        let keys = &keys[..ledger.policies().subjects()];
-        ledger.execute(keys, operation, time).map_err(Failure::from)
+    hot::write_result(buffer, || {
+        let (keys, operation) = (keys?, operation.ok_or(FailureCode::Panicked)?);
+        let keys = &keys[..limiter.policies().key_dimensions()];
+        limiter.execute(keys, operation, time).map_err(FailureCode::from)
     });
 }
 
-/// What a bound function carries.
-struct Bound {
-    ledger: Arc<Ledger>,
-    /// In the front of `_array`, which keeps it in place.
-    answer: NonNull<[f64]>,
-    /// Keeps the answer's memory alive. TypeScript never transfers its buffer.
+/// The data of a bound function.
+struct BoundOperation {
+    limiter: Arc<MemoryLimiter>,
+    /// The start of `_array`, which keeps the memory in place.
+    buffer: NonNull<[f64]>,
+    /// Keeps the response's memory alive. TypeScript never transfers its buffer.
     _array: Float64Array,
 }
 
-/// The callback: `(operation, amount, epochMs, ...keys)`, answering into the array.
+/// The callback: `(operation, amount, epochMs, ...keys)`. It writes the response into the array.
 unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> sys::napi_value {
-    let mut arguments = [ptr::null_mut(); 3 + MOST_POLICIES];
+    let mut arguments = [ptr::null_mut(); 3 + MAX_POLICIES];
     let mut count = arguments.len();
     let mut data = ptr::null_mut();
-    // SAFETY: `arguments` has room for `count` values; Node fills what is missing with undefined.
+    // SAFETY: `arguments` has room for `count` values. Node sets missing arguments to undefined.
     unsafe {
         sys::napi_get_cb_info(
             env,
@@ -124,26 +130,26 @@ unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> 
         );
     }
     let [code, amount, time, keys @ ..] = arguments;
-    // SAFETY: `data` is the `Bound` given to this function in `bind`, alive while the function is. A
-    // callback runs on its isolate's thread, and `perform` calls no JavaScript, so nothing else reads
-    // or writes the answer meanwhile.
+    // SAFETY: `data` is the `BoundOperation` that `bind` gave to this function, and lives as long
+    // as the function. A callback runs on its isolate's thread, and `perform` calls no JavaScript,
+    // so nothing else reads or writes the response meanwhile.
     unsafe {
-        let bound = data.cast::<Bound>().as_mut().unwrap_unchecked();
+        let bound = data.cast::<BoundOperation>().as_mut().unwrap_unchecked();
         let operation = operation(whole(number(env, code)), whole(number(env, amount)));
-        let time = TimeOf::call(number(env, time));
+        let time = CallClock::call(number(env, time));
         let mut buffers = KeyBuffers::new();
         let keys = buffers.read(env, keys.into_iter());
-        perform(bound.answer.as_mut(), &bound.ledger, keys, operation.as_ref(), &time);
+        perform(bound.buffer.as_mut(), &bound.limiter, keys, operation.as_ref(), &time);
     }
     ptr::null_mut()
 }
 
-/// The JavaScript function that performs operations and answers into `array`.
+/// A JavaScript function that executes operations and writes responses into `array`.
 pub(crate) fn function(
     env: Env,
-    ledger: Arc<Ledger>,
+    limiter: Arc<MemoryLimiter>,
     mut array: Float64Array,
 ) -> Result<Unknown<'static>> {
-    let answer = hot::place_in::<[f64]>(&mut array)?;
-    hot::bind(env, Bound { ledger, answer, _array: array }, call)
+    let buffer = hot::buffer_in::<[f64]>(&mut array)?;
+    hot::bind(env, BoundOperation { limiter, buffer, _array: array }, call)
 }

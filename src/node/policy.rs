@@ -1,4 +1,4 @@
-//! Policies, checked once.
+//! Policies, checked once when they are created.
 
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
@@ -7,35 +7,36 @@ use napi::{Error, Status};
 use napi_derive::napi;
 
 use super::whole;
-use crate::abi::policy as made;
+use crate::abi::policy as abi_policy;
 use crate::algorithm::CalendarWindow;
 use crate::calendar;
 use crate::policy;
 
-/// An algorithm with its numbers. A factory throws, naming the option and the rule, for numbers
-/// that cannot be counted exactly. Lengths of time are in whole microseconds.
-#[napi]
+/// An algorithm with its numbers. A factory throws if a number cannot be counted exactly; the error
+/// names the option and the rule. Lengths of time are in whole microseconds.
+#[napi(js_name = "Policy")]
 #[derive(Debug, Clone)]
-pub struct Policy(policy::Policy);
+pub struct NativePolicy(policy::Policy);
 
-impl Policy {
+impl NativePolicy {
     pub(crate) fn inner(&self) -> policy::Policy {
         self.0.clone()
     }
 }
 
 #[napi]
-impl Policy {
-    /// `limit` units per window, which a refused call uses up if `count_refused`.
+impl NativePolicy {
+    /// `limit` units per window; a refused call uses up the window if `count_refused`.
     #[napi(factory, catch_unwind)]
     pub fn fixed_window(limit: f64, window_us: f64, count_refused: bool) -> Result<Self> {
-        checked(made::fixed_window(limit, window_us, count_refused))
+        checked(abi_policy::fixed_window(limit, window_us, count_refused))
     }
 
-    /// About `limit` units in any rolling window, in whole milliseconds, by two counters.
+    /// About `limit` units in any rolling window, by two counters. The window is in whole
+    /// milliseconds.
     #[napi(factory, catch_unwind)]
     pub fn sliding_counter(limit: f64, window_us: f64) -> Result<Self> {
-        checked(made::sliding_counter(limit, window_us))
+        checked(abi_policy::sliding_counter(limit, window_us))
     }
 
     /// A bucket of `capacity` tokens that gains `tokens` per `every_us`, evenly.
@@ -47,7 +48,11 @@ impl Policy {
         initial: f64,
         debt: f64,
     ) -> Result<Self> {
-        checked(made::token_bucket(made::levels(capacity, initial, debt), tokens, every_us))
+        checked(abi_policy::token_bucket(
+            abi_policy::levels(capacity, initial, debt),
+            tokens,
+            every_us,
+        ))
     }
 
     /// A bucket of `capacity` tokens that gains `tokens` at the end of each `every_us`.
@@ -59,30 +64,31 @@ impl Policy {
         initial: f64,
         debt: f64,
     ) -> Result<Self> {
-        let levels = made::levels(capacity, initial, debt);
-        checked(made::token_bucket_interval(levels, tokens, every_us))
+        let levels = abi_policy::levels(capacity, initial, debt);
+        checked(abi_policy::token_bucket_interval(levels, tokens, every_us))
     }
 
     /// A bucket that holds `capacity` units and leaks `units` per `every_us`.
     #[napi(factory, catch_unwind)]
     pub fn leaky_bucket(capacity: f64, units: f64, every_us: f64) -> Result<Self> {
-        checked(made::leaky_bucket(capacity, units, every_us))
+        checked(abi_policy::leaky_bucket(capacity, units, every_us))
     }
 
     /// `limit` units per `period_us`, and up to `burst` at once.
     #[napi(factory, catch_unwind)]
     pub fn gcra(limit: f64, period_us: f64, burst: f64) -> Result<Self> {
-        checked(made::gcra(limit, period_us, burst))
+        checked(abi_policy::gcra(limit, period_us, burst))
     }
 
-    /// `limit` units in any window, counted in buckets; in Redis in a hash or in a list.
+    /// `limit` units in any rolling window, counted in buckets. In Redis the buckets are in a hash
+    /// or in a list.
     #[napi(factory, catch_unwind)]
     pub fn sliding_window(limit: f64, window_us: f64, buckets: f64, hash: bool) -> Result<Self> {
-        checked(made::sliding_window(limit, window_us, buckets, hash))
+        checked(abi_policy::sliding_window(limit, window_us, buckets, hash))
     }
 
-    /// `limit` units per window of the calendar in a time zone: `every` is `'day'`, `'week'`, `'month'`
-    /// or a length that divides a day.
+    /// `limit` units per calendar window in a time zone. `every` is `'hour'`, `'day'`, `'week'`,
+    /// `'month'` or a length in microseconds that divides a day.
     #[napi(
         factory,
         catch_unwind,
@@ -90,11 +96,11 @@ impl Policy {
     )]
     pub fn calendar_window(limit: f64, every: Either<String, f64>, zone: String) -> Result<Self> {
         let every = match every {
-            Either::A(name) => made::every_named(&name),
-            Either::B(length_us) => made::every_part(length_us),
+            Either::A(name) => abi_policy::named_window(&name),
+            Either::B(length_us) => abi_policy::day_part(length_us),
         };
-        let made = every.and_then(|every| CalendarWindow::new(whole(limit), every, &zone));
-        checked(made.map(policy::Policy::CalendarWindow))
+        let policy = every.and_then(|every| CalendarWindow::new(whole(limit), every, &zone));
+        checked(policy.map(policy::Policy::CalendarWindow))
     }
 
     /// Whether a time zone has this name.
@@ -106,7 +112,7 @@ impl Policy {
     /// `limit` units in any rolling window.
     #[napi(factory, catch_unwind)]
     pub fn sliding_log(limit: f64, window_us: f64, count_refused: bool) -> Result<Self> {
-        checked(made::sliding_log(limit, window_us, count_refused))
+        checked(abi_policy::sliding_log(limit, window_us, count_refused))
     }
 
     /// `limits[i]` units in any rolling window of `windows_us[i]`, over one log.
@@ -116,10 +122,10 @@ impl Policy {
         windows_us: Vec<f64>,
         precision_us: Option<f64>,
     ) -> Result<Self> {
-        checked(made::sliding_logs(&limits, &windows_us, precision_us))
+        checked(abi_policy::sliding_logs(&limits, &windows_us, precision_us))
     }
 }
 
-fn checked(made: made::Made) -> Result<Policy> {
-    made.map(Policy).map_err(|invalid| Error::new(Status::InvalidArg, invalid.to_string()))
+fn checked(policy: abi_policy::PolicyResult) -> Result<NativePolicy> {
+    policy.map(NativePolicy).map_err(|invalid| Error::new(Status::InvalidArg, invalid.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What limiters enforce, checked once.
+//! Policy sets, checked once when they are created.
 
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
@@ -6,39 +6,39 @@ use napi::bindgen_prelude::{ClassInstance, Result};
 use napi::{Error, Status};
 use napi_derive::napi;
 
-use super::policy::Policy;
+use super::policy::NativePolicy;
 use crate::policy::policy_set::{self, NamedPolicy};
 
 /// A policy, or several that decide together.
-#[napi]
+#[napi(js_name = "Policies")]
 #[derive(Debug)]
-pub struct Policies {
-    inner: policy_set::Policies,
+pub struct NativePolicySet {
+    inner: policy_set::PolicySet,
     is_named: bool,
 }
 
-impl Policies {
-    pub(crate) fn inner(&self) -> policy_set::Policies {
+impl NativePolicySet {
+    pub(crate) fn inner(&self) -> policy_set::PolicySet {
         self.inner.clone()
     }
 
-    /// Whether decisions tell of limits by name.
+    /// Whether decisions report limits by name.
     pub(crate) fn is_named(&self) -> bool {
         self.is_named
     }
 }
 
 #[napi]
-impl Policies {
+impl NativePolicySet {
     /// A single policy, without a name.
     #[napi(factory, catch_unwind)]
-    pub fn one(policy: &Policy) -> Self {
-        let inner = policy_set::Policies::one(policy.inner());
+    pub fn one(policy: &NativePolicy) -> Self {
+        let inner = policy_set::PolicySet::single(policy.inner());
         Self { is_named: inner.named_limits() > 0, inner }
     }
 
-    /// Policies by name; `subjects` has the number of the kind of key that each counts by. Throws if they
-    /// cannot decide together.
+    /// Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
+    /// policies cannot decide together.
     #[napi(
         factory,
         catch_unwind,
@@ -46,16 +46,16 @@ impl Policies {
     )]
     pub fn several(
         names: Vec<String>,
-        policies: Vec<ClassInstance<'_, Policy>>,
+        policies: Vec<ClassInstance<'_, NativePolicy>>,
         subjects: Vec<u32>,
     ) -> Result<Self> {
         let named = names.into_iter().zip(policies).zip(subjects);
         let named = named.map(|((name, policy), subject)| NamedPolicy {
             name: name.into(),
             policy: policy.inner(),
-            subject: subject as usize,
+            key_dimension: subject as usize,
         });
-        match policy_set::Policies::several(named.collect()) {
+        match policy_set::PolicySet::multi(named.collect()) {
             Ok(inner) => Ok(Self { inner, is_named: true }),
             Err(invalid) => Err(Error::new(Status::InvalidArg, invalid.to_string())),
         }

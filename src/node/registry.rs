@@ -1,7 +1,8 @@
-//! The ledgers of a thread that one function asks.
+//! One JavaScript function that serves all limiters of a thread.
 //!
-//! A function of its own for each ledger costs more: where a program has several limiters, V8 meets several functions at one
-//! place, and calls them by a longer way (18 ns of 170, and 38 of 275 with `await`). This one is always the same.
+//! A function per limiter is slower: if a program has several limiters, V8 sees several functions
+//! at one call site, and calls them on a slower path (18 ns of 170, and 38 of 275 with `await`).
+//! This function is always the same.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,101 +11,101 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Env, Float64Array, Result, Uint32Array, Unknown};
 use napi_derive::napi;
 
-use super::hot::{self, Answered, Question, Take};
-use super::response::{Answer, Failure};
+use super::hot::{self, CallResult, LimiterCall, TakeCall};
+use super::response::{DecisionBuffer, FailureCode};
 use crate::clock::Clock;
 use crate::key::Key;
 use crate::memory;
 use crate::policy::decision::Decision;
 
-/// Ledgers, by numbers.
+/// The registered limiters, by number.
 #[derive(Debug, Default)]
-struct Ledgers {
-    ledgers: Vec<Option<Arc<memory::Ledger>>>,
+struct LimiterSlab {
+    limiters: Vec<Option<Arc<memory::MemoryLimiter>>>,
     free: Vec<usize>,
 }
 
-impl Ledgers {
-    fn add(&mut self, ledger: Arc<memory::Ledger>) -> usize {
-        let number = self.free.pop().unwrap_or(self.ledgers.len());
-        self.ledgers.resize(self.ledgers.len().max(number + 1), None);
-        self.ledgers[number] = Some(ledger);
+impl LimiterSlab {
+    fn add(&mut self, limiter: Arc<memory::MemoryLimiter>) -> usize {
+        let number = self.free.pop().unwrap_or(self.limiters.len());
+        self.limiters.resize(self.limiters.len().max(number + 1), None);
+        self.limiters[number] = Some(limiter);
         number
     }
 
     fn remove(&mut self, number: usize) {
-        self.ledgers[number] = None;
+        self.limiters[number] = None;
         self.free.push(number);
     }
 }
 
-/// A ledger's place among others, which it leaves when it is dropped.
+/// The number of a registered limiter. Dropping it removes the limiter.
 #[derive(Debug)]
-pub(crate) struct Membership {
-    ledgers: Rc<RefCell<Ledgers>>,
+pub(crate) struct LimiterRegistration {
+    limiters: Rc<RefCell<LimiterSlab>>,
     number: usize,
 }
 
-impl Membership {
+impl LimiterRegistration {
     pub(crate) fn number(&self) -> usize {
         self.number
     }
 }
 
-impl Drop for Membership {
+impl Drop for LimiterRegistration {
     fn drop(&mut self) {
-        self.ledgers.borrow_mut().remove(self.number);
+        self.limiters.borrow_mut().remove(self.number);
     }
 }
 
-/// What the function carries: the ledgers, and which of them it asks.
-struct Asked {
-    ledgers: Rc<RefCell<Ledgers>>,
-    /// Its first element is the number of the ledger.
+/// The data of the function: the limiters, and the number of the limiter to call.
+struct RegistryTarget {
+    limiters: Rc<RefCell<LimiterSlab>>,
+    /// The first element is the number of the limiter.
     which: Uint32Array,
 }
 
-/// Asks the ledger whose number stands in front.
-struct TakeOfAny;
+/// Takes units from the limiter whose number is in `which`.
+struct RegistryTake;
 
-impl Question for TakeOfAny {
-    type Asked = Asked;
-    type Place = Answer;
+impl LimiterCall for RegistryTake {
+    type Target = RegistryTarget;
+    type Output = DecisionBuffer;
 
     #[inline]
-    fn ask(
-        Asked { ledgers, which }: &Asked,
+    fn call(
+        RegistryTarget { limiters, which }: &RegistryTarget,
         key: Key<'_>,
         cost: u64,
         clock: &impl Clock,
-    ) -> Answered<Option<Decision>> {
+    ) -> CallResult<Option<Decision>> {
         let number = which.first().map_or(usize::MAX, |&number| number as usize);
-        let ledgers = ledgers.borrow();
-        let Some(Some(ledger)) = ledgers.ledgers.get(number) else {
-            return Err(Failure::Panicked);
+        let limiters = limiters.borrow();
+        let Some(Some(limiter)) = limiters.limiters.get(number) else {
+            return Err(FailureCode::Panicked);
         };
-        Take::ask(ledger, key, cost, clock)
+        TakeCall::call(limiter, key, cost, clock)
     }
 }
 
-/// Takes units from keys of any ledger with a single limit without a name.
-#[napi]
+/// Takes units from keys of any registered limiter with a single limit without a name.
+#[napi(js_name = "Takes")]
 #[derive(Debug, Default)]
-pub struct Takes {
-    ledgers: Rc<RefCell<Ledgers>>,
+pub struct LimiterRegistry {
+    limiters: Rc<RefCell<LimiterSlab>>,
 }
 
 #[napi]
-impl Takes {
-    /// None yet.
+impl LimiterRegistry {
+    /// An empty registry.
     #[napi(constructor, catch_unwind)]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The function that takes `cost` units from `key` of the ledger whose number stands in `which`, and answers into
-    /// `answer`. `epochMs` below 0 means the system's clock.
+    /// Returns a function that takes `cost` units from `key` of the limiter whose number is in
+    /// `which`, and writes the response into `answer`. `epochMs` below 0 means the system's clock.
     #[napi(catch_unwind, ts_return_type = "(key: string, cost?: number, epochMs?: number) => void")]
     pub fn bind(
         &self,
@@ -112,15 +113,15 @@ impl Takes {
         which: Uint32Array,
         answer: Float64Array,
     ) -> Result<Unknown<'static>> {
-        let asked = Asked { ledgers: Rc::clone(&self.ledgers), which };
-        hot::function::<TakeOfAny>(env, asked, answer)
+        let target = RegistryTarget { limiters: Rc::clone(&self.limiters), which };
+        hot::function::<RegistryTake>(env, target, answer)
     }
 }
 
-impl Takes {
-    /// Adds a ledger, until the membership is dropped.
-    pub(crate) fn admit(&self, ledger: Arc<memory::Ledger>) -> Membership {
-        let number = self.ledgers.borrow_mut().add(ledger);
-        Membership { ledgers: Rc::clone(&self.ledgers), number }
+impl LimiterRegistry {
+    /// Adds a limiter, until the registration is dropped.
+    pub(crate) fn register(&self, limiter: Arc<memory::MemoryLimiter>) -> LimiterRegistration {
+        let number = self.limiters.borrow_mut().add(limiter);
+        LimiterRegistration { limiters: Rc::clone(&self.limiters), number }
     }
 }

@@ -1,4 +1,4 @@
-//! The embedded store.
+//! The embedded store, for JavaScript.
 
 #![allow(clippy::needless_pass_by_value, reason = "napi hands strings over by value")]
 
@@ -11,17 +11,17 @@ use napi_derive::napi;
 
 use super::whole;
 use crate::memory::{self, Seed, open_named};
-use crate::node::limiter::Ledger;
-use crate::node::policy_set::Policies;
+use crate::node::limiter::NativeMemoryLimiter;
+use crate::node::policy_set::NativePolicySet;
 
 /// A store in this process's memory.
-#[napi]
+#[napi(js_name = "MemoryStore")]
 #[derive(Debug)]
-pub struct MemoryStore(Arc<memory::MemoryStore>);
+pub struct NativeMemoryStore(Arc<memory::MemoryStore>);
 
 #[napi]
-impl MemoryStore {
-    /// A store of its own, or the process's store of that name. Throws if that store has other
+impl NativeMemoryStore {
+    /// Creates a store, or returns the process's store of this name. Throws if that store has other
     /// options.
     #[napi(constructor, catch_unwind)]
     pub fn new(max_keys: f64, name: Option<String>, own_clock: bool) -> Result<Self> {
@@ -35,16 +35,16 @@ impl MemoryStore {
         }
     }
 
-    /// Opens a limiter's ledger. Throws while the prefix is open with other policies.
+    /// Opens a limiter. Throws while the prefix is open with other policies.
     #[napi(catch_unwind)]
-    pub fn open(&self, prefix: String, policies: &Policies) -> Result<Ledger> {
+    pub fn open(&self, prefix: String, policies: &NativePolicySet) -> Result<NativeMemoryLimiter> {
         match self.0.open(&prefix, policies.inner()) {
-            Ok(ledger) => Ok(Ledger::new(ledger, policies.is_named())),
+            Ok(ledger) => Ok(NativeMemoryLimiter::new(ledger, policies.is_named())),
             Err(taken) => Err(Error::new(Status::InvalidArg, taken.to_string())),
         }
     }
 
-    /// The number of keys that are held apart now.
+    /// The number of keys that are stored separately now.
     #[napi(getter, catch_unwind)]
     #[allow(clippy::cast_precision_loss, reason = "fewer keys than 2^53")]
     pub fn held_keys(&self) -> f64 {
@@ -52,7 +52,7 @@ impl MemoryStore {
     }
 }
 
-/// The standard library draws the keys of a `RandomState` from the operating system.
+/// A random seed. The standard library gets the keys of a `RandomState` from the operating system.
 fn random_seed() -> Seed {
     (RandomState::new().hash_one(0), RandomState::new().hash_one(1))
 }

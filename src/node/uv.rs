@@ -1,6 +1,7 @@
-//! What there is of libuv, Node's event loop, to wait until a socket can be read.
+//! A wait for a readable socket on libuv, Node's event loop.
 //!
-//! Its functions are looked up in the running process: other runtimes that take addons may not have them.
+//! The functions of libuv are looked up in the running process: other runtimes that load addons may
+//! not have them.
 
 #![allow(unsafe_code, reason = "libuv's C interface")]
 
@@ -13,47 +14,47 @@ use libloading::os::unix::Library;
 use napi::sys;
 use once_cell::sync::OnceCell;
 
-/// A handle of libuv's. Only libuv knows what is in it.
+/// A handle of libuv. Only libuv knows its contents.
 #[repr(C)]
-pub(crate) struct Handle {
+pub(crate) struct UvHandle {
     _opaque: [u8; 0],
 }
 
-type Polled = unsafe extern "C" fn(*mut Handle, c_int, c_int);
-type Closed = unsafe extern "C" fn(*mut Handle);
+type PollCallback = unsafe extern "C" fn(*mut UvHandle, c_int, c_int);
+type CloseCallback = unsafe extern "C" fn(*mut UvHandle);
 
-/// `UV_POLL` among the kinds of handles, and `UV_READABLE` among the events: parts of its binary interface.
+/// `UV_POLL`, a kind of handle, and `UV_READABLE`, an event: parts of libuv's binary interface.
 const POLL: c_int = 8;
 const READABLE: c_int = 1;
 
-/// The version of libuv whose interface this is: 1.
+/// The major version of libuv that has this interface: 1.
 const MAJOR: c_uint = 1;
 
-struct Functions {
+struct UvFunctions {
     handle_size: unsafe extern "C" fn(c_int) -> usize,
-    poll_init: unsafe extern "C" fn(*mut sys::uv_loop_s, *mut Handle, c_int) -> c_int,
-    poll_start: unsafe extern "C" fn(*mut Handle, c_int, Polled) -> c_int,
-    poll_stop: unsafe extern "C" fn(*mut Handle) -> c_int,
-    close: unsafe extern "C" fn(*mut Handle, Closed),
-    unref: unsafe extern "C" fn(*mut Handle),
-    set_data: unsafe extern "C" fn(*mut Handle, *mut c_void),
-    get_data: unsafe extern "C" fn(*const Handle) -> *mut c_void,
+    poll_init: unsafe extern "C" fn(*mut sys::uv_loop_s, *mut UvHandle, c_int) -> c_int,
+    poll_start: unsafe extern "C" fn(*mut UvHandle, c_int, PollCallback) -> c_int,
+    poll_stop: unsafe extern "C" fn(*mut UvHandle) -> c_int,
+    close: unsafe extern "C" fn(*mut UvHandle, CloseCallback),
+    unref: unsafe extern "C" fn(*mut UvHandle),
+    set_data: unsafe extern "C" fn(*mut UvHandle, *mut c_void),
+    get_data: unsafe extern "C" fn(*const UvHandle) -> *mut c_void,
 }
 
-fn functions() -> Option<&'static Functions> {
-    static FUNCTIONS: OnceCell<Option<Functions>> = OnceCell::new();
-    FUNCTIONS.get_or_init(found).as_ref()
+fn functions() -> Option<&'static UvFunctions> {
+    static FUNCTIONS: OnceCell<Option<UvFunctions>> = OnceCell::new();
+    FUNCTIONS.get_or_init(load).as_ref()
 }
 
-fn found() -> Option<Functions> {
+fn load() -> Option<UvFunctions> {
     let process = Library::this();
-    // SAFETY: these are the types of libuv's functions of these names since 1.19.
+    // SAFETY: libuv's functions of these names have had these types since 1.19.
     unsafe {
         let version = *process.get::<unsafe extern "C" fn() -> c_uint>(b"uv_version\0").ok()?;
         if version() >> 16 != MAJOR {
             return None;
         }
-        Some(Functions {
+        Some(UvFunctions {
             handle_size: *process.get(b"uv_handle_size\0").ok()?,
             poll_init: *process.get(b"uv_poll_init\0").ok()?,
             poll_start: *process.get(b"uv_poll_start\0").ok()?,
@@ -66,25 +67,25 @@ fn found() -> Option<Functions> {
     }
 }
 
-/// Waits until a socket can be read, and then calls back on the event loop's thread.
+/// Calls back on the event loop's thread when a socket is readable.
 ///
 /// It belongs to that thread, and does not keep the process alive.
-pub(crate) struct Poll {
-    handle: NonNull<Handle>,
-    functions: &'static Functions,
+pub(crate) struct UvPoll {
+    handle: NonNull<UvHandle>,
+    functions: &'static UvFunctions,
 }
 
-/// What a handle carries. It goes when libuv has let go of the handle.
-struct Carried {
+/// The data of a handle. It is freed when libuv has closed the handle.
+struct PollData {
     readable: Box<dyn FnMut()>,
     closed: Option<Box<dyn FnOnce()>>,
     layout: Layout,
     _socket: OwnedFd,
 }
 
-impl Poll {
-    /// Calls `readable` whenever the socket can be read, while this is [started](Self::start), and `closed` when it
-    /// will never again. Nothing if there is no such loop.
+impl UvPoll {
+    /// Calls `readable` each time the socket is readable while this is [started](Self::start), and
+    /// `closed` after the last such call. `None` if the runtime has no such event loop.
     pub(crate) fn new(
         env: sys::napi_env,
         socket: OwnedFd,
@@ -94,64 +95,65 @@ impl Poll {
         let functions = functions()?;
         let mut uv_loop = std::ptr::null_mut();
         // SAFETY: `env` is that of the running callback.
-        let found = unsafe { sys::napi_get_uv_event_loop(env, &raw mut uv_loop) };
-        if found != sys::Status::napi_ok || uv_loop.is_null() {
+        let status = unsafe { sys::napi_get_uv_event_loop(env, &raw mut uv_loop) };
+        if status != sys::Status::napi_ok || uv_loop.is_null() {
             return None;
         }
-        // SAFETY: libuv tells how large a handle is; it is zeroed, initialised on its loop's thread, and freed by
-        // `let_go`, which libuv calls once it is closed.
+        // SAFETY: libuv reports the size of a handle. The handle is zeroed, initialized on its
+        // loop's thread, and freed by `on_closed`, which libuv calls once it is closed.
         unsafe {
             let layout = Layout::from_size_align((functions.handle_size)(POLL), 16).ok()?;
-            let handle = NonNull::new(alloc_zeroed(layout).cast::<Handle>())?;
+            let handle = NonNull::new(alloc_zeroed(layout).cast::<UvHandle>())?;
             if (functions.poll_init)(uv_loop, handle.as_ptr(), socket.as_raw_fd()) != 0 {
                 dealloc(handle.as_ptr().cast(), layout);
                 return None;
             }
             let (readable, closed) = (Box::new(readable), Box::new(closed) as Box<_>);
-            let carried = Carried { readable, closed: Some(closed), layout, _socket: socket };
-            (functions.set_data)(handle.as_ptr(), Box::into_raw(Box::new(carried)).cast());
+            let data = PollData { readable, closed: Some(closed), layout, _socket: socket };
+            (functions.set_data)(handle.as_ptr(), Box::into_raw(Box::new(data)).cast());
             (functions.unref)(handle.as_ptr());
             Some(Self { handle, functions })
         }
     }
 
-    /// Begins to wait, or goes on.
+    /// Starts or resumes waiting.
     pub(crate) fn start(&self) -> bool {
-        // SAFETY: the handle is open as long as this is.
-        unsafe { (self.functions.poll_start)(self.handle.as_ptr(), READABLE, polled) == 0 }
+        // SAFETY: the handle is open until this is dropped.
+        unsafe { (self.functions.poll_start)(self.handle.as_ptr(), READABLE, on_readable) == 0 }
     }
 
-    /// Waits no more.
+    /// Stops waiting.
     pub(crate) fn stop(&self) {
         // SAFETY: as in `start`.
         unsafe { (self.functions.poll_stop)(self.handle.as_ptr()) };
     }
 }
 
-impl Drop for Poll {
+impl Drop for UvPoll {
     fn drop(&mut self) {
-        // SAFETY: it is closed once, on its loop's thread; libuv calls `let_go` later.
-        unsafe { (self.functions.close)(self.handle.as_ptr(), let_go) };
+        // SAFETY: the handle is closed once, on its loop's thread; libuv calls `on_closed` later.
+        unsafe { (self.functions.close)(self.handle.as_ptr(), on_closed) };
     }
 }
 
-unsafe extern "C" fn polled(handle: *mut Handle, _status: c_int, _events: c_int) {
+unsafe extern "C" fn on_readable(handle: *mut UvHandle, _status: c_int, _events: c_int) {
     let Some(functions) = functions() else { return };
-    // SAFETY: the data is what `new` gave to the handle, which lives until `let_go`. libuv calls back one at a time,
-    // on one thread. An error (`_status`) is found by reading.
-    let carried = unsafe { (functions.get_data)(handle).cast::<Carried>().as_mut() };
-    if let Some(carried) = carried {
-        (carried.readable)();
+    // SAFETY: `new` gave the data to the handle, which lives until `on_closed`. libuv calls back on
+    // one thread, one call at a time. An error (`_status`) shows up in the next read.
+    let data = unsafe { (functions.get_data)(handle).cast::<PollData>().as_mut() };
+    if let Some(data) = data {
+        (data.readable)();
     }
 }
 
-unsafe extern "C" fn let_go(handle: *mut Handle) {
+unsafe extern "C" fn on_closed(handle: *mut UvHandle) {
     let Some(functions) = functions() else { return };
-    // SAFETY: libuv calls this once, when it uses the handle no more; both were made in `new`.
+    // SAFETY: libuv calls this once, when it no longer uses the handle. `new` made both the handle
+    // and its data.
     unsafe {
-        let mut carried = Box::from_raw((functions.get_data)(handle).cast::<Carried>());
-        dealloc(handle.cast(), carried.layout);
-        if let Some(closed) = carried.closed.take() {
+        let mut data = Box::from_raw((functions.get_data)(handle).cast::<PollData>());
+        dealloc(handle.cast(), data.layout);
+        if let Some(closed) = data.closed.take() {
             closed();
         }
     }

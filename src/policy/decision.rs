@@ -14,7 +14,7 @@ pub enum Status {
     Refused,
     /// Refused at any time: the cost is above the limit.
     Impossible,
-    /// Refused until a block of the key ends, whatever room there is.
+    /// Refused until a block of the key ends, even if the cost fits.
     Blocked,
 }
 
@@ -38,7 +38,7 @@ pub struct Decision {
     pub limit: u64,
     /// The largest cost that would be admitted now, after this call.
     pub remaining: u64,
-    /// Milliseconds, rounded up, after which the same cost would be admitted if nobody else came.
+    /// Milliseconds, rounded up, after which the same cost would be admitted if no other call came.
     /// 0 if it was admitted or never can be.
     pub retry_after_ms: u64,
     /// Milliseconds, rounded up, until the key is fresh.
@@ -56,7 +56,7 @@ pub fn take<A: Algorithm>(policy: &A, state: &mut A::State, now: Micros, cost: u
 
 /// Decides as [`take`] would, and charges nothing. The numbers are those before the call.
 ///
-/// `cost` may be 0. A state that lies too far ahead after a clock step is decided as if repaired.
+/// `cost` may be 0. A state that is too far ahead after a clock step is decided as if repaired.
 pub fn peek<A: Algorithm>(policy: &A, state: &A::State, now: Micros, cost: u64) -> Decision {
     decision_of_preview(&policy.preview(state, now, cost), now)
 }
@@ -94,16 +94,16 @@ pub fn to_decision<A: Algorithm>(
 
 /// Makes the decision of an outcome and the status of each limit after the call.
 ///
-/// The decision has the numbers of one limit, the *reported* one: of a refused call the limit with the
-/// longest retry, of an impossible call the smallest limit, otherwise the limit with the fewest
+/// The decision has the numbers of one limit, the *reported* one: of a refused call the limit with
+/// the longest retry, of an impossible call the smallest limit, otherwise the limit with the fewest
 /// remaining units. Among equals it is the first.
 #[must_use]
 pub fn decision_of_limits(statuses: &[LimitStatus], now: Micros, outcome: Outcome) -> Decision {
     decision_of_status(statuses, now, outcome.into())
 }
 
-/// [`decision_of_limits`] by a status, which may be [`Status::Blocked`]. The remaining units tell whether
-/// an allowed call took the last unit.
+/// [`decision_of_limits`] by a status, which may be [`Status::Blocked`]. For an allowed call, the
+/// remaining units determine whether it took the last unit.
 pub(crate) fn decision_of_status(
     statuses: &[LimitStatus],
     now: Micros,
@@ -135,8 +135,8 @@ pub fn decision_of_preview(preview: &Preview, now: Micros) -> Decision {
 }
 
 impl Decision {
-    /// The decision on a call that has not been made. Its remaining units do not tell whether the call
-    /// would take the last unit.
+    /// The decision on a call that has not been made. `takes_last` says whether the call would take
+    /// the last unit, because the remaining units do not.
     pub(crate) fn with_takes_last(self, takes_last: bool) -> Self {
         let status = match self.status {
             Status::Allowed | Status::AllowedLast if takes_last => Status::AllowedLast,

@@ -65,11 +65,11 @@ pub enum State {
     Rate(RateState),
     /// The state of the token bucket refilled at intervals.
     Interval(IntervalState),
-    /// The state of the sliding counter, in a box: it would make all states larger.
+    /// The state of the sliding counter, in a box because it would make all states larger.
     Counter(Box<CounterState>),
     /// The state of the sliding window.
     Sliding(SlidingState),
-    /// The state of the sliding logs, in a box: it is large.
+    /// The state of the sliding logs, in a box because it is large.
     Log(Box<LogState>),
 }
 
@@ -100,10 +100,10 @@ impl Policy {
         }
     }
 
-    /// KeyNames the algorithm and the layout of its state.
+    /// The name of the algorithm and the layout of its state.
     ///
-    /// It is part of every stored key, so that a policy that changes its algorithm never meets a
-    /// state of the old one.
+    /// It is part of every stored key, so a policy whose algorithm changes never reads a state of
+    /// the old one.
     #[must_use]
     pub fn tag(&self) -> &'static str {
         match self {
@@ -124,53 +124,53 @@ impl Policy {
     }
 }
 
-/// Asks a state, whichever it is.
-macro_rules! ask {
-    ($state:expr, $name:ident => $answer:expr) => {
+/// Evaluates an expression on the state of any algorithm.
+macro_rules! with_state {
+    ($state:expr, $name:ident => $result:expr) => {
         match $state {
-            State::Window($name) => $answer,
-            State::Rate($name) => $answer,
-            State::Interval($name) => $answer,
-            State::Counter($name) => $answer,
-            State::Sliding($name) => $answer,
-            State::Log($name) => $answer,
+            State::Window($name) => $result,
+            State::Rate($name) => $result,
+            State::Interval($name) => $result,
+            State::Counter($name) => $result,
+            State::Sliding($name) => $result,
+            State::Log($name) => $result,
         }
     };
 }
 
-impl algorithm::State for State {
+impl algorithm::KeyState for State {
     #[inline]
     fn reset_at(&self) -> Micros {
-        ask!(self, state => state.reset_at())
+        with_state!(self, state => state.reset_at())
     }
 
     fn drains(&self) -> bool {
-        ask!(self, state => state.drains())
+        with_state!(self, state => state.drains())
     }
 }
 
-/// Asks an algorithm, whichever it is, about a state of its own kind.
-macro_rules! decide {
-    ($policy:expr, $state:expr, $algorithm:ident, $own:ident => $answer:expr, else $other:expr) => {
+/// Evaluates an expression on any algorithm and a state of its own kind.
+macro_rules! with_algorithm {
+    ($policy:expr, $state:expr, $algorithm:ident, $own:ident => $result:expr, else $other:expr) => {
         match ($policy, $state) {
-            (Policy::FixedWindow($algorithm), State::Window($own)) => $answer,
-            (Policy::CalendarWindow($algorithm), State::Window($own)) => $answer,
-            (Policy::Gcra($algorithm), State::Rate($own)) => $answer,
-            (Policy::TokenBucket($algorithm), State::Rate($own)) => $answer,
-            (Policy::LeakyBucket($algorithm), State::Rate($own)) => $answer,
-            (Policy::IntervalBucket($algorithm), State::Interval($own)) => $answer,
-            (Policy::SlidingCounter($algorithm), State::Counter($own)) => $answer,
-            (Policy::SlidingWindow($algorithm), State::Sliding($own)) => $answer,
-            (Policy::SlidingLog($algorithm), State::Log($own)) => $answer,
+            (Policy::FixedWindow($algorithm), State::Window($own)) => $result,
+            (Policy::CalendarWindow($algorithm), State::Window($own)) => $result,
+            (Policy::Gcra($algorithm), State::Rate($own)) => $result,
+            (Policy::TokenBucket($algorithm), State::Rate($own)) => $result,
+            (Policy::LeakyBucket($algorithm), State::Rate($own)) => $result,
+            (Policy::IntervalBucket($algorithm), State::Interval($own)) => $result,
+            (Policy::SlidingCounter($algorithm), State::Counter($own)) => $result,
+            (Policy::SlidingWindow($algorithm), State::Sliding($own)) => $result,
+            (Policy::SlidingLog($algorithm), State::Log($own)) => $result,
             _ => $other,
         }
     };
 }
 
-/// Hands each call to the algorithm.
+/// Dispatches each call to the algorithm.
 ///
-/// A state of another algorithm cannot be met, because [`Policy::tag`] keeps them apart; it counts
-/// as that of an unused key.
+/// A state of another algorithm cannot occur, because [`Policy::tag`] keeps them apart. It would
+/// count as that of a fresh key.
 impl Algorithm for Policy {
     type State = State;
 
@@ -206,46 +206,47 @@ impl Algorithm for Policy {
 
     #[inline]
     fn charge(&self, state: &mut State, now: Micros, cost: u64) -> Outcome {
-        decide!(self, &mut *state, algorithm, own => algorithm.charge(own, now, cost), else {
+        with_algorithm!(self, &mut *state, algorithm, own => algorithm.charge(own, now, cost), else {
             *state = self.initial_state();
             self.charge(state, now, cost)
         })
     }
 
     fn normalize(&self, state: &mut State, now: Micros) {
-        decide!(self, &mut *state, algorithm, own => algorithm.normalize(own, now), else {
+        with_algorithm!(self, &mut *state, algorithm, own => algorithm.normalize(own, now), else {
             *state = self.initial_state();
         });
     }
 
     fn outcome(&self, state: &State, now: Micros, cost: u64) -> Outcome {
-        decide!(self, state, algorithm, own => algorithm.outcome(own, now, cost), else {
+        with_algorithm!(self, state, algorithm, own => algorithm.outcome(own, now, cost), else {
             self.charge(&mut self.initial_state(), now, cost)
         })
     }
 
     fn refund(&self, state: &mut State, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
-        // Nothing of the call is left, though under a longer window its units may count again.
+        // The units of the call are no longer charged, though under a longer window they may count
+        // again.
         if taken.reset_at <= now {
             return 0;
         }
-        decide!(self, state, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
+        with_algorithm!(self, state, algorithm, own => algorithm.refund(own, now, units, taken), else 0)
     }
 
     #[inline]
     fn remaining(&self, state: &State, now: Micros) -> u64 {
-        decide!(self, state, algorithm, own => algorithm.remaining(own, now), else self.limit())
+        with_algorithm!(self, state, algorithm, own => algorithm.remaining(own, now), else self.limit())
     }
 
     #[inline]
     fn retry_at(&self, state: &State, now: Micros, cost: u64) -> Micros {
-        decide!(self, state, algorithm, own => algorithm.retry_at(own, now, cost), else now)
+        with_algorithm!(self, state, algorithm, own => algorithm.retry_at(own, now, cost), else now)
     }
 
     #[inline]
     fn reset_at(&self, state: &State) -> Micros {
-        decide!(self, state, algorithm, own => algorithm.reset_at(own), else {
-            algorithm::State::reset_at(state)
+        with_algorithm!(self, state, algorithm, own => algorithm.reset_at(own), else {
+            algorithm::KeyState::reset_at(state)
         })
     }
 
@@ -266,7 +267,7 @@ impl Algorithm for Policy {
     ) -> LimitStatuses {
         match (self, state) {
             (Self::SlidingLog(log), State::Log(own)) => log.limit_statuses(own, now, cost, outcome),
-            // The others are one limit each: one copy of this serves them all.
+            // The other algorithms have one limit each: one copy of this code serves them all.
             _ => single_limit_status(self, state, now, cost, outcome),
         }
     }
@@ -284,7 +285,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::algorithm::{Levels, State as _};
+    use crate::algorithm::{KeyState as _, Levels};
     use crate::calendar::Every;
 
     fn sliding(layout: BucketLayout) -> Policy {

@@ -1,9 +1,9 @@
-//! Responses that name several limits: those of a policy whose limits have names, and those of several
-//! policies that decide together.
+//! Responses that name several limits: those of a policy whose limits have names, and those of
+//! several policies that decide together.
 
 use crate::algorithm::{Algorithm, LimitStatus, LimitStatuses, Outcome, Preview};
 use crate::policy::decision::{self, Decision, Status, millis_until, reported_limit};
-use crate::policy::policy_set::{ByPolicy, Policies};
+use crate::policy::policy_set::{PerPolicy, PolicySet};
 use crate::policy::{Policy, State};
 use crate::short_list::ShortList;
 use crate::time::Micros;
@@ -22,8 +22,9 @@ pub struct Response {
 pub struct LimitReports {
     /// The index of the limit whose numbers the decision has.
     pub reported: usize,
-    /// A report of each limit, in the order of declaration. A policy among several is one limit, or in its
-    /// place all of its limits that have names. A policy without a key in this call has none.
+    /// A report of each limit, in the order of declaration. Among several policies, a policy has
+    /// one report, or one for each of its named limits. A policy without a key in this call has
+    /// none.
     pub limits: ShortList<LimitReport, 4>,
 }
 
@@ -34,15 +35,15 @@ pub struct LimitReport {
     pub limit: u64,
     /// The largest cost that this limit would admit now, after the call.
     pub remaining: u64,
-    /// Milliseconds, rounded up, after which this limit would admit the cost if no other call came. 0 if it
-    /// admits the cost and its key is not blocked, `None` if it can never admit it.
+    /// Milliseconds, rounded up, after which this limit would admit the cost if no other call came.
+    /// 0 if it admits the cost and its key is not blocked, `None` if it can never admit it.
     pub retry_after_ms: Option<u64>,
     /// Milliseconds, rounded up, until the key is fresh under this limit.
     pub reset_after_ms: u64,
 }
 
-/// The outcome of a call under one of several policies by itself, and the status of its limits after the
-/// call.
+/// The outcome of a call under one of several policies alone, and the status of its limits after
+/// the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyOutcome {
     /// The outcome under this policy alone.
@@ -56,8 +57,9 @@ pub struct PolicyOutcome {
 }
 
 impl PolicyOutcome {
-    /// The status of the limits. A blocked key admits no call, and is not fresh, before the block's end. When
-    /// an override ends, the limiter's numbers may admit the call at once, so no retry is later.
+    /// The status of the limits, with the block and the override. A blocked key admits no call
+    /// before the block's end, and is not fresh. At the end of an override the limiter's own
+    /// numbers may admit the call, so no retry is later than that.
     fn limit_statuses(&self, now: Micros) -> impl Iterator<Item = LimitStatus> {
         let until = if self.blocked_until > now { self.blocked_until } else { 0 };
         let changes_at = self.changes_at.unwrap_or(Micros::MAX);
@@ -69,13 +71,13 @@ impl PolicyOutcome {
     }
 }
 
-/// The status of a call: allowed if all policies admit it and no key is blocked. `says` tells whether one of them has
-/// an outcome.
-fn joint_status(says: impl Fn(Outcome) -> bool, blocked: bool) -> Status {
+/// The status of a call: allowed if all policies admit it and no key is blocked. `has` returns
+/// whether one of the policies has an outcome.
+fn joint_status(has: impl Fn(Outcome) -> bool, blocked: bool) -> Status {
     match blocked {
-        _ if says(Outcome::Impossible) => Status::Impossible,
+        _ if has(Outcome::Impossible) => Status::Impossible,
         true => Status::Blocked,
-        false if says(Outcome::Refused) => Status::Refused,
+        false if has(Outcome::Refused) => Status::Refused,
         false => Status::Allowed,
     }
 }
@@ -120,14 +122,15 @@ impl Response {
         Self { decision, limits: named.then(limits) }
     }
 
-    /// The response to a call under policies that decide together. It reports each limit if `named`.
+    /// The response to a call under policies that decide together. It reports each limit if
+    /// `named`.
     ///
-    /// The call is impossible if one policy finds it so, otherwise blocked if one of the keys is, otherwise
-    /// refused if one policy refuses it. [`decision::decision_of_limits`] chooses the reported limit among
-    /// all; of a blocked call it is the one with the longest retry.
+    /// The call is impossible if one policy finds it so, otherwise blocked if one of the keys is,
+    /// otherwise refused if one policy refuses it. [`decision::decision_of_limits`] chooses the
+    /// reported limit among all; of a blocked call it is the one with the longest retry.
     #[must_use]
     pub fn of_policies(named: bool, outcomes: &[PolicyOutcome], now: Micros, cost: u64) -> Self {
-        let statuses: ByPolicy<_> =
+        let statuses: PerPolicy<_> =
             outcomes.iter().flat_map(|one| one.limit_statuses(now)).collect();
         let blocked = outcomes.iter().any(|one| one.blocked_until > now);
         let status =
@@ -142,8 +145,8 @@ impl Response {
             .with_takes_last(preview.takes_last)
     }
 
-    /// The response to a call that has not been made. If it is allowed, `takes_last` tells whether it would
-    /// take the last unit.
+    /// The response to a call that has not been made. If it is allowed, `takes_last` says whether
+    /// it would take the last unit.
     #[must_use]
     pub fn with_takes_last(self, takes_last: bool) -> Self {
         Self { decision: self.decision.with_takes_last(takes_last), ..self }
@@ -169,19 +172,26 @@ pub trait States {
     fn of(&mut self, number: usize) -> &mut State;
 }
 
-/// Takes `cost` units under several policies that all count by the same key: all charge it, or none.
+/// Takes `cost` units under several policies that all count by the same key: all charge it, or
+/// none.
 ///
-/// [`execute`](crate::policy::execute::execute) does the same to a key without a block or an override.
-pub fn take_all(policies: &Policies, states: &mut impl States, now: Micros, cost: u64) -> Response {
+/// [`execute`](crate::policy::execute::execute) does the same to a key without a block or an
+/// override.
+pub fn take_all(
+    policies: &PolicySet,
+    states: &mut impl States,
+    now: Micros,
+    cost: u64,
+) -> Response {
     let policies = || policies.named().iter().map(|named| &named.policy).enumerate();
     let outcome = |(number, policy): (usize, &Policy)| {
         let state = states.of(number);
         policy.normalize(state, now);
         policy.outcome(state, now, cost)
     };
-    let outcomes: ByPolicy<_> = policies().map(outcome).collect();
+    let outcomes: PerPolicy<_> = policies().map(outcome).collect();
     let status = joint_status(|outcome| outcomes.contains(&outcome), false);
-    let mut statuses = ByPolicy::new();
+    let mut statuses = PerPolicy::new();
     for ((number, policy), outcome) in policies().zip(outcomes) {
         let state = states.of(number);
         if status == Status::Allowed {

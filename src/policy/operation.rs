@@ -2,42 +2,43 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{Booking, ChargeRecord, RateState};
+use crate::algorithm::{ChargeRecord, RateState, ScheduledReservation};
 use crate::policy::Policy;
 use crate::time::Micros;
 
-/// The bookings of one call, by policy; `None` for a policy without a key.
-pub type Bookings = Vec<Option<Booking<RateState>>>;
+/// The scheduled reservations of one call, by policy; `None` for a policy without a key.
+pub type ScheduledReservations = Vec<Option<ScheduledReservation<RateState>>>;
 /// The identifier of a reservation: random bytes.
 pub type HoldId = [u8; 16];
 
 /// An operation on a key, or on several keys that are decided together.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// Takes units, if all of them fit.
+    /// Takes units if all of them fit, otherwise none.
     Take {
         /// The units.
         cost: u64,
     },
     /// Takes as many units as fit, at most `units`.
     TakeUpTo {
-        /// The most units.
+        /// The largest number of units.
         units: u64,
     },
-    /// Takes an estimate of units, as [`Take`](Self::Take) does, under a hold that is settled later.
+    /// Takes an estimate of units, as [`Take`](Self::Take) does, under a hold that is settled
+    /// later.
     ///
-    /// A store whose answer may be lost keeps the hold until it is settled or expires. The units of a hold that
-    /// expires stay charged.
+    /// A store whose answer may be lost keeps the hold until it is settled or expires. The units of
+    /// a hold that expires stay charged.
     Reserve {
         /// The units.
         cost: u64,
         /// The hold.
         hold: HoldId,
-        /// How long the hold may be settled.
+        /// How long the hold may be settled, in microseconds.
         lasting: Micros,
     },
-    /// Settles a hold. A surplus of the estimate is refunded as by [`Refund`](Self::Refund); a deficit is charged
-    /// as by [`Penalize`](Self::Penalize).
+    /// Settles a hold. A surplus of the estimate is refunded as by [`Refund`](Self::Refund); a
+    /// deficit is charged as by [`Penalize`](Self::Penalize).
     ///
     /// Nothing happens at the hold's end or later, or if a store that keeps holds has dropped it.
     Settle {
@@ -69,35 +70,37 @@ pub enum Operation {
         /// The charge of the call, by policy.
         taken: Vec<ChargeRecord>,
     },
-    /// Takes units as of the first time at which they fit under all policies, if that is within `max_wait`, and
-    /// returns how far away it is: see [`Bookable`](crate::algorithm::Bookable). All policies must be rates;
-    /// other policies cannot book.
-    Book {
+    /// Takes units as of the first time at which they fit under all policies, if that is within
+    /// `max_wait`, and returns the microseconds until then: see
+    /// [`Schedulable`](crate::algorithm::Schedulable). All policies must be rates.
+    Schedule {
         /// The units, at least 1.
         cost: u64,
-        /// The longest wait, capped at [`MAX_WAIT`](crate::algorithm::MAX_WAIT).
+        /// The longest wait in microseconds, capped at [`MAX_WAIT`](crate::algorithm::MAX_WAIT).
         max_wait: Micros,
     },
-    /// Cancels the bookings of one call, if under every policy nothing was booked or taken after them, and
-    /// their units have not drained.
-    Unbook {
-        /// The bookings.
-        bookings: Bookings,
+    /// Cancels the scheduled reservations of one call, if under every policy nothing was scheduled
+    /// or taken after them, and their units have not drained.
+    CancelScheduled {
+        /// The scheduled reservations.
+        scheduled: ScheduledReservations,
     },
     /// Makes the key fresh; an override stays. A store that keeps holds drops those of the key.
     Reset,
-    /// Refuses all calls for a time.
+    /// Blocks the key: refuses all calls for a time.
     Block {
-        /// How long.
+        /// The length of this time in microseconds.
         lasting: Micros,
     },
     /// Ends a block.
     Unblock,
-    /// Overrides the limiter's numbers for the key for a time. A policy without an entry keeps its numbers.
+    /// Overrides the limiter's numbers for the key, for a time. A policy without an entry keeps its
+    /// numbers.
     Override {
-        /// The overriding policies, by policy: each of the same algorithm.
+        /// The overriding policies, by policy; each has the algorithm of the policy that it
+        /// overrides.
         policies: Vec<Option<Arc<Policy>>>,
-        /// How long.
+        /// The length of this time in microseconds.
         lasting: Micros,
     },
     /// Ends an override.

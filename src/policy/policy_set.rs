@@ -8,22 +8,22 @@ use crate::policy::Policy;
 use crate::short_list::ShortList;
 
 /// The most policies of a limiter.
-pub const MOST_POLICIES: usize = 8;
+pub const MAX_POLICIES: usize = 8;
 
-/// A list by policy of a limiter, or by subject of a call: mostly short.
-pub(crate) type ByPolicy<T> = ShortList<T, 4>;
+/// A list by policy of a limiter, or by key dimension of a call; usually short.
+pub(crate) type PerPolicy<T> = ShortList<T, 4>;
 
 /// The rule for a policy that counts refused calls among several.
 const COUNTS_REFUSED: &str = "countRefused cannot be used among several policies";
 
 /// One policy, or several by name: a call is charged by all of them or by none.
 ///
-/// Each policy counts by one of the call's *subjects*: the kinds of keys that the call names (a user, an
-/// address). A limiter whose policies all count by the same key has one subject.
+/// Each policy counts by one of the call's *key dimensions*: the kinds of keys that a call names (a
+/// user, an address). A limiter whose policies all count by the same key has one key dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policies {
+pub struct PolicySet {
     named: Box<[NamedPolicy]>,
-    subjects: usize,
+    key_dimensions: usize,
 }
 
 /// One of a limiter's policies.
@@ -33,15 +33,15 @@ pub struct NamedPolicy {
     pub name: Box<str>,
     /// The algorithm with its numbers.
     pub policy: Policy,
-    /// The index of its subject.
-    pub subject: usize,
+    /// The index of its key dimension.
+    pub key_dimension: usize,
 }
 
 /// The error for policies that cannot decide together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvalidPolicies(&'static str);
+pub struct InvalidPolicySet(&'static str);
 
-impl InvalidPolicies {
+impl InvalidPolicySet {
     /// The rule that they break.
     #[must_use]
     pub fn rule(self) -> &'static str {
@@ -49,47 +49,50 @@ impl InvalidPolicies {
     }
 }
 
-impl fmt::Display for InvalidPolicies {
+impl fmt::Display for InvalidPolicySet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-impl std::error::Error for InvalidPolicies {}
+impl std::error::Error for InvalidPolicySet {}
 
-impl Policies {
+impl PolicySet {
     /// One policy, named `default` in stored keys.
     #[must_use]
-    pub fn one(policy: Policy) -> Self {
-        let named = NamedPolicy { name: "default".into(), policy, subject: 0 };
-        Self { named: Box::new([named]), subjects: 1 }
+    pub fn single(policy: Policy) -> Self {
+        let named = NamedPolicy { name: "default".into(), policy, key_dimension: 0 };
+        Self { named: Box::new([named]), key_dimensions: 1 }
     }
 
     /// Several policies by name.
     ///
     /// # Errors
-    /// [`InvalidPolicies`] in four cases: there is no policy, or more than [`MOST_POLICIES`]; two policies have
-    /// the same name, and so would use the same keys; one of several counts refused calls, although a call that
-    /// another one refuses is charged by none; a subject below the largest has no policy.
-    pub fn several(named: Vec<NamedPolicy>) -> Result<Self, InvalidPolicies> {
-        if named.is_empty() || named.len() > MOST_POLICIES {
-            return Err(InvalidPolicies("must be 1 to 8 policies"));
+    /// [`InvalidPolicySet`] in four cases: there is no policy, or more than [`MAX_POLICIES`]; two
+    /// policies have the same name, and so would use the same keys; one of several counts refused
+    /// calls, although a call that another one refuses is charged by none; a key dimension below
+    /// the largest has no policy.
+    pub fn multi(named: Vec<NamedPolicy>) -> Result<Self, InvalidPolicySet> {
+        if named.is_empty() || named.len() > MAX_POLICIES {
+            return Err(InvalidPolicySet("must be 1 to 8 policies"));
         }
         let is_taken = |(index, one): (usize, &NamedPolicy)| {
             named[..index].iter().any(|other| other.name == one.name)
         };
         if named.iter().enumerate().any(is_taken) {
-            return Err(InvalidPolicies("must have names of their own"));
+            return Err(InvalidPolicySet("must have distinct names"));
         }
         if named.len() > 1 && named.iter().any(|named| named.policy.counts_refused()) {
-            return Err(InvalidPolicies(COUNTS_REFUSED));
+            return Err(InvalidPolicySet(COUNTS_REFUSED));
         }
-        let subjects = named.iter().map(|named| named.subject + 1).max().unwrap_or_default();
-        let has_policy = |subject| named.iter().any(|named| named.subject == subject);
-        if !(0..subjects).all(has_policy) {
-            return Err(InvalidPolicies("must count by each of the subjects"));
+        let key_dimensions =
+            named.iter().map(|named| named.key_dimension + 1).max().unwrap_or_default();
+        let has_policy =
+            |key_dimension| named.iter().any(|named| named.key_dimension == key_dimension);
+        if !(0..key_dimensions).all(has_policy) {
+            return Err(InvalidPolicySet("must count by each key dimension"));
         }
-        Ok(Self { named: named.into(), subjects })
+        Ok(Self { named: named.into(), key_dimensions })
     }
 
     /// The policies, in the order of declaration.
@@ -98,10 +101,10 @@ impl Policies {
         &self.named
     }
 
-    /// The number of subjects.
+    /// The number of key dimensions.
     #[must_use]
-    pub fn subjects(&self) -> usize {
-        self.subjects
+    pub fn key_dimensions(&self) -> usize {
+        self.key_dimensions
     }
 
     /// The policy, if it is the only one.
@@ -116,28 +119,28 @@ impl Policies {
     /// Checks the policies of an override. A policy without an entry keeps its numbers.
     ///
     /// # Errors
-    /// [`InvalidPolicies`] if there is not one entry for each policy, if an entry has another algorithm or
-    /// another number of limits, or if one of several counts refused calls.
-    pub fn check_override(&self, by: &[Option<Arc<Policy>>]) -> Result<(), InvalidPolicies> {
+    /// [`InvalidPolicySet`] if there is not one entry for each policy, if an entry has another
+    /// algorithm or another number of limits, or if one of several counts refused calls.
+    pub fn check_override(&self, by: &[Option<Arc<Policy>>]) -> Result<(), InvalidPolicySet> {
         if by.len() != self.named.len() {
-            return Err(InvalidPolicies("must be one for each policy"));
+            return Err(InvalidPolicySet("must be one for each policy"));
         }
         for (named, other) in self.named.iter().zip(by) {
             let Some(other) = other else { continue };
             if other.tag() != named.policy.tag() {
-                return Err(InvalidPolicies("must be of the same kind as the policy"));
+                return Err(InvalidPolicySet("must be of the same kind as the policy"));
             }
             if other.named_limits() != named.policy.named_limits() {
-                return Err(InvalidPolicies("must have the same limits as the policy"));
+                return Err(InvalidPolicySet("must have the same limits as the policy"));
             }
             if self.named.len() > 1 && other.counts_refused() {
-                return Err(InvalidPolicies(COUNTS_REFUSED));
+                return Err(InvalidPolicySet(COUNTS_REFUSED));
             }
         }
         Ok(())
     }
 
-    /// How many limits decisions tell of by name; 0 if there is only one.
+    /// The number of limits that decisions report by name; 0 if there is only one limit.
     #[must_use]
     pub fn named_limits(&self) -> usize {
         match self.alone() {
@@ -147,9 +150,9 @@ impl Policies {
     }
 }
 
-impl From<Policy> for Policies {
+impl From<Policy> for PolicySet {
     fn from(policy: Policy) -> Self {
-        Self::one(policy)
+        Self::single(policy)
     }
 }
 
@@ -158,36 +161,39 @@ mod tests {
     use super::*;
     use crate::algorithm::{FixedWindow, Gcra, LogLimit, SlidingLog};
 
-    fn gcra(name: &str, subject: usize) -> NamedPolicy {
+    fn gcra(name: &str, key_dimension: usize) -> NamedPolicy {
         let policy = Policy::Gcra(Gcra::new(7, 1_000, 7).unwrap());
-        NamedPolicy { name: name.into(), policy, subject }
+        NamedPolicy { name: name.into(), policy, key_dimension }
     }
 
     #[test]
     fn policies_that_cannot_decide_together_are_refused() {
-        let why = |named| Policies::several(named).unwrap_err().to_string();
+        let why = |named| PolicySet::multi(named).unwrap_err().to_string();
         assert_eq!(why(vec![]), "must be 1 to 8 policies");
         assert_eq!(why(vec![gcra("a", 0); 9]), "must be 1 to 8 policies");
-        assert_eq!(why(vec![gcra("a", 0), gcra("b", 2)]), "must count by each of the subjects");
-        assert_eq!(why(vec![gcra("a", 0), gcra("a", 1)]), "must have names of their own");
+        assert_eq!(why(vec![gcra("a", 0), gcra("b", 2)]), "must count by each key dimension");
+        assert_eq!(why(vec![gcra("a", 0), gcra("a", 1)]), "must have distinct names");
         let window = FixedWindow::new(7, 1_000).unwrap().counting_refused(true);
         let counting =
-            NamedPolicy { name: "c".into(), policy: Policy::FixedWindow(window), subject: 0 };
+            NamedPolicy { name: "c".into(), policy: Policy::FixedWindow(window), key_dimension: 0 };
         assert!(why(vec![gcra("a", 0), counting.clone()]).starts_with("countRefused"));
-        assert!(Policies::several(vec![counting]).is_ok());
+        assert!(PolicySet::multi(vec![counting]).is_ok());
     }
 
     #[test]
-    fn one_policy_has_one_subject_and_no_names() {
-        let one = Policies::one(gcra("a", 0).policy);
-        assert_eq!((one.subjects(), one.named_limits(), one.alone().is_some()), (1, 0, true));
-        let two = Policies::several(vec![gcra("a", 0), gcra("b", 1)]).unwrap();
-        assert_eq!((two.subjects(), two.named_limits(), two.alone().is_some()), (2, 2, false));
+    fn one_policy_has_one_key_dimension_and_no_names() {
+        let one = PolicySet::single(gcra("a", 0).policy);
+        assert_eq!((one.key_dimensions(), one.named_limits(), one.alone().is_some()), (1, 0, true));
+        let two = PolicySet::multi(vec![gcra("a", 0), gcra("b", 1)]).unwrap();
+        assert_eq!(
+            (two.key_dimensions(), two.named_limits(), two.alone().is_some()),
+            (2, 2, false)
+        );
     }
 
     #[test]
     fn a_key_is_overridden_by_policies_of_the_same_kinds() {
-        let two = Policies::several(vec![gcra("a", 0), gcra("b", 1)]).unwrap();
+        let two = PolicySet::multi(vec![gcra("a", 0), gcra("b", 1)]).unwrap();
         let why = |by: &[Option<Policy>]| {
             let by: Vec<_> = by.iter().map(|policy| policy.clone().map(Arc::new)).collect();
             two.check_override(&by).map_err(|error| error.to_string())
@@ -198,20 +204,24 @@ mod tests {
         let kind = why(&[Some(Policy::FixedWindow(window)), None]).unwrap_err();
         assert_eq!(kind, "must be of the same kind as the policy");
 
-        let logs =
-            |limits: &[LogLimit]| Policy::SlidingLog(SlidingLog::several(limits, None).unwrap());
+        let logs = |limits: &[LogLimit]| {
+            Policy::SlidingLog(SlidingLog::with_limits(limits, None).unwrap())
+        };
         let limit = |limit| LogLimit { limit, window: 10 * limit };
-        let one = Policies::one(logs(&[limit(1), limit(2)]));
+        let one = PolicySet::single(logs(&[limit(1), limit(2)]));
         let fewer = one.check_override(&[Some(Arc::new(logs(&[limit(1)])))]);
         assert_eq!(fewer.unwrap_err().to_string(), "must have the same limits as the policy");
 
         let counting = |counts| Policy::FixedWindow(window.counting_refused(counts));
-        let named =
-            |name: &str| NamedPolicy { name: name.into(), policy: counting(false), subject: 0 };
-        let two = Policies::several(vec![named("a"), named("b")]).unwrap();
+        let named = |name: &str| NamedPolicy {
+            name: name.into(),
+            policy: counting(false),
+            key_dimension: 0,
+        };
+        let two = PolicySet::multi(vec![named("a"), named("b")]).unwrap();
         let counts = two.check_override(&[None, Some(Arc::new(counting(true)))]);
         assert!(counts.unwrap_err().to_string().starts_with("countRefused"));
-        let alone = Policies::one(counting(false));
+        let alone = PolicySet::single(counting(false));
         assert_eq!(alone.check_override(&[Some(Arc::new(counting(true)))]), Ok(()));
     }
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use super::slot::crc16;
 use crate::key::Key;
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 
 /// Writes the names of a limiter's keys.
 ///
@@ -35,14 +35,14 @@ struct KeyNamePrefix {
 impl KeyNames {
     /// Names the keys of a limiter's policies.
     #[must_use]
-    pub fn new(prefix: &str, policies: &Policies) -> Self {
+    pub fn new(prefix: &str, policies: &PolicySet) -> Self {
         let prefix_of = |named: &crate::policy::policy_set::NamedPolicy| KeyNamePrefix {
             text: format!("{prefix}:{}:{}:{{", named.name, named.policy.tag()).into(),
-            dimension: named.subject,
+            dimension: named.key_dimension,
         };
         let prefixes = policies.named().iter().map(prefix_of).collect();
         let holds = holds_head(prefix).into();
-        Self { prefixes, holds, dimensions: policies.subjects(), tags: None }
+        Self { prefixes, holds, dimensions: policies.key_dimensions(), tags: None }
     }
 
     /// Lets keys share `tags` hash tags, except in calls with their own tag. Calls on many keys of
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn names() -> KeyNames {
-        KeyNames::new("api", &Policies::one(gcra()))
+        KeyNames::new("api", &PolicySet::single(gcra()))
     }
 
     fn name(key: &str) -> String {
@@ -234,10 +234,13 @@ mod tests {
 
     #[test]
     fn each_policy_has_a_name_for_the_key_of_its_dimension() {
-        let named =
-            |name: &str, subject| NamedPolicy { name: name.into(), policy: gcra(), subject };
+        let named = |name: &str, key_dimension| NamedPolicy {
+            name: name.into(),
+            policy: gcra(),
+            key_dimension,
+        };
         let policies =
-            Policies::several(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
+            PolicySet::multi(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
         let names = KeyNames::new("api", &policies);
         let key = Key::new("a").unwrap();
         let of = |policy| {

@@ -1,74 +1,80 @@
-//! Policies on their way into a limiter: JavaScript lays them on the desk one by one.
+//! Builds the policies of a limiter or an override: JavaScript writes them to the scratch memory
+//! one by one.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::policy::on_desk;
+use super::policy::read_policy;
 use crate::policy::Policy;
-use crate::policy::policy_set::{InvalidPolicies, NamedPolicy, Policies};
-use crate::wasm::scratch::at_desk;
+use crate::policy::policy_set::{InvalidPolicySet, NamedPolicy, PolicySet};
+use crate::wasm::scratch::with_scratch;
 
-/// What has been laid there since the draft began.
-struct Draft {
-    /// For a limiter.
+/// The policies that have been added since the last start.
+struct PolicyBuilder {
+    /// The policies of a limiter.
     policies: Vec<NamedPolicy>,
-    /// For a key, by policy; nothing where it keeps the limiter's numbers.
-    numbers: Vec<Option<Arc<Policy>>>,
+    /// The policies of an override, by policy; `None` for a policy that keeps the limiter's
+    /// numbers.
+    overrides: Vec<Option<Arc<Policy>>>,
 }
 
 thread_local! {
-    static DRAFT: RefCell<Draft> =
-        const { RefCell::new(Draft { policies: Vec::new(), numbers: Vec::new() }) };
+    static BUILDER: RefCell<PolicyBuilder> =
+        const { RefCell::new(PolicyBuilder { policies: Vec::new(), overrides: Vec::new() }) };
 }
 
-/// Begins anew.
+/// Starts a new list of policies.
 #[wasm_bindgen(js_name = startDraft)]
 pub fn start() {
-    DRAFT.with_borrow_mut(|draft| {
-        draft.policies.clear();
-        draft.numbers.clear();
+    BUILDER.with_borrow_mut(|builder| {
+        builder.policies.clear();
+        builder.overrides.clear();
     });
 }
 
-/// Adds the policy that lies on the desk, of the name that is the first text there. JavaScript has checked it.
+/// Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
+/// the numbers.
 #[wasm_bindgen(js_name = draftPolicy)]
-pub fn draft(kind: u32, count: usize, subject: usize) {
-    at_desk(|desk| {
-        if let Ok(policy) = on_desk(desk, kind, count) {
-            let named = NamedPolicy { name: desk.text(0).into(), policy, subject };
-            DRAFT.with_borrow_mut(|draft| draft.policies.push(named));
+pub fn add_policy(kind: u32, count: usize, key_dimension: usize) {
+    with_scratch(|scratch| {
+        if let Ok(policy) = read_policy(scratch, kind, count) {
+            let named = NamedPolicy { name: scratch.text(0).into(), policy, key_dimension };
+            BUILDER.with_borrow_mut(|builder| builder.policies.push(named));
         }
     });
 }
 
-/// Adds the numbers that lie on the desk, if there are any.
+/// Adds an override for the next policy: the policy in the scratch memory, or none.
 #[wasm_bindgen(js_name = draftNumbers)]
-pub fn draft_numbers(kind: u32, count: usize) {
-    let numbers = at_desk(|desk| on_desk(desk, kind, count).ok().map(Arc::new));
-    DRAFT.with_borrow_mut(|draft| draft.numbers.push(numbers));
+pub fn add_override(kind: u32, count: usize) {
+    let policy = with_scratch(|scratch| read_policy(scratch, kind, count).ok().map(Arc::new));
+    BUILDER.with_borrow_mut(|builder| builder.overrides.push(policy));
 }
 
-/// Whether what has been drafted can decide together; it is taken away. If not, the reason is said.
+/// Takes the added policies, and returns whether they can decide together. If not, the reason is
+/// written to the scratch memory.
 #[wasm_bindgen(js_name = checkDraft)]
 pub fn check() -> bool {
-    take(false).map_err(|invalid| at_desk(|desk| desk.say(&[invalid.rule()]))).is_ok()
+    take(false)
+        .map_err(|invalid| with_scratch(|scratch| scratch.write_text(&[invalid.rule()])))
+        .is_ok()
 }
 
-/// What a limiter is to enforce.
-pub(crate) fn take(is_single: bool) -> Result<Policies, InvalidPolicies> {
-    let mut policies = DRAFT.with_borrow_mut(|draft| std::mem::take(&mut draft.policies));
+/// Takes the added policies as a policy set.
+pub(crate) fn take(is_single: bool) -> Result<PolicySet, InvalidPolicySet> {
+    let mut policies = BUILDER.with_borrow_mut(|builder| std::mem::take(&mut builder.policies));
     match policies.pop() {
-        Some(named) if is_single => Ok(Policies::one(named.policy)),
+        Some(named) if is_single => Ok(PolicySet::single(named.policy)),
         last => {
             policies.extend(last);
-            Policies::several(policies)
+            PolicySet::multi(policies)
         }
     }
 }
 
-/// The numbers of a key's own, by policy.
-pub(crate) fn take_numbers() -> Vec<Option<Arc<Policy>>> {
-    DRAFT.with_borrow_mut(|draft| std::mem::take(&mut draft.numbers))
+/// Takes the added policies of an override, by policy.
+pub(crate) fn take_overrides() -> Vec<Option<Arc<Policy>>> {
+    BUILDER.with_borrow_mut(|builder| std::mem::take(&mut builder.overrides))
 }

@@ -1,4 +1,5 @@
-//! What this target has not, and JavaScript has: random numbers and the clocks of time zones.
+//! Functions that JavaScript supplies because WebAssembly lacks them: random numbers and the clocks
+//! of time zones.
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -7,7 +8,7 @@ use crate::memory::Seed;
 
 #[wasm_bindgen(raw_module = "./host.js")]
 extern "C" {
-    /// 32 bits that nobody can guess.
+    /// 32 random bits, not predictable.
     #[wasm_bindgen(js_name = randomBits)]
     fn random_bits() -> u32;
 
@@ -16,13 +17,13 @@ extern "C" {
     fn offset_at(zone: u32, epoch_seconds: f64) -> f64;
 }
 
-/// The keys of a hash function.
+/// A random seed for a hash function.
 pub(crate) fn seed() -> Seed {
     let half = || u64::from(random_bits()) << 32 | u64::from(random_bits());
     (half(), half())
 }
 
-/// A zone by the number that JavaScript gave it.
+/// A time zone, by the number that JavaScript gave it.
 #[derive(Debug)]
 pub(crate) struct NumberedZone(pub(super) u32);
 

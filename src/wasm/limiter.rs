@@ -1,73 +1,74 @@
-//! One limiter's states on the embedded store.
+//! A limiter on the embedded store, for JavaScript.
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::clock::TimeOf;
-use super::response::{Answer, Failure, Place};
+use super::clock::WasmCallClock;
+use super::response::{DecisionBuffer, FailureCode, ResponseBuffer};
 use super::whole;
 use crate::key::Key;
 use crate::memory;
 use crate::policy::execute::Execution;
 use crate::policy::operation::Operation;
-use crate::wasm::operation_reader::asked;
-use crate::wasm::scratch::at_desk;
+use crate::wasm::operation_reader::read_operation;
+use crate::wasm::scratch::with_scratch;
 
-/// The states of one limiter's keys. The keys of a call lie on the desk, and so does its answer.
-#[wasm_bindgen]
+/// A limiter on the embedded store. The keys and the response of a call are in the scratch memory.
+#[wasm_bindgen(js_name = Ledger)]
 #[derive(Debug)]
-pub struct Ledger {
-    inner: memory::Ledger,
+pub struct WasmMemoryLimiter {
+    inner: memory::MemoryLimiter,
     is_named: bool,
 }
 
-impl Ledger {
-    pub(crate) fn new(inner: memory::Ledger, is_named: bool) -> Self {
+impl WasmMemoryLimiter {
+    pub(crate) fn new(inner: memory::MemoryLimiter, is_named: bool) -> Self {
         Self { inner, is_named }
     }
 
-    fn perform_on(
+    fn execute_on(
         &self,
         keys: &[Option<Key<'_>>],
         operation: &Operation,
-        time: &TimeOf,
-    ) -> Result<Execution, Failure> {
+        time: &WasmCallClock,
+    ) -> Result<Execution, FailureCode> {
         Ok(self.inner.execute(keys, operation, time)?)
     }
 }
 
-#[wasm_bindgen]
-impl Ledger {
-    /// Whether answers of takes tell of a single limit without a name, in six doubles.
+#[wasm_bindgen(js_class = Ledger)]
+impl WasmMemoryLimiter {
+    /// Whether a take has a single limit without a name, and so a response of six doubles.
     #[wasm_bindgen(js_name = isSingle)]
     pub fn is_single(&self) -> bool {
         !self.is_named
     }
 
-    /// Takes `cost` units from the first key, which is so many bytes long.
+    /// Takes `cost` units from the first key, which is `length` bytes long.
     pub fn take(&self, length: usize, cost: f64, epoch_ms: f64) {
-        at_desk(|desk| {
-            let (key, answer) = desk.key(length);
-            let (cost, time) = (whole(cost), TimeOf::call(epoch_ms));
+        with_scratch(|scratch| {
+            let (key, response) = scratch.key(length);
+            let (cost, time) = (whole(cost), WasmCallClock::call(epoch_ms));
             if self.is_named {
-                let take = |key| self.perform_on(&[Some(key)], &Operation::Take { cost }, &time);
-                answer.write(key.and_then(take));
-            } else if let Some(answer) = Answer::in_front_of(answer) {
-                answer.write(key.map(|key| Some(self.inner.take(key, cost, &time))));
+                let take = |key| self.execute_on(&[Some(key)], &Operation::Take { cost }, &time);
+                response.write(key.and_then(take));
+            } else if let Some(response) = DecisionBuffer::at_start_of(response) {
+                response.write(key.map(|key| Some(self.inner.take(key, cost, &time))));
             }
         });
     }
 
-    /// Performs an operation: by its number in `ts/backends/operation.ts`, or one that [`asked`] knows, of the question's numbers.
+    /// Executes an operation: its number is one of `ts/backends/operation.ts` or of
+    /// [`read_operation`], and its `count` arguments are in the scratch memory.
     pub fn perform(&self, code: u32, count: usize, epoch_ms: f64) {
-        at_desk(|desk| {
-            let operation = asked(desk, code, count);
-            let (keys, answer) = desk.keys();
+        with_scratch(|scratch| {
+            let operation = read_operation(scratch, code, count);
+            let (keys, response) = scratch.keys();
             let performed = keys.and_then(|keys| {
-                let keys = &keys[..self.inner.policies().subjects()];
-                let operation = operation.ok_or(Failure::Panicked)?;
-                self.perform_on(keys, &operation, &TimeOf::call(epoch_ms))
+                let keys = &keys[..self.inner.policies().key_dimensions()];
+                let operation = operation.ok_or(FailureCode::Panicked)?;
+                self.execute_on(keys, &operation, &WasmCallClock::call(epoch_ms))
             });
-            answer.write(performed);
+            response.write(performed);
         });
     }
 

@@ -1,15 +1,16 @@
-//! The face of the engine as WebAssembly: the only code that knows wasm-bindgen. `ts/wasm/engine/engine.ts` is its other
-//! end.
+//! The WebAssembly modules: the only code that uses wasm-bindgen. `ts/wasm/engine/engine.ts` is the
+//! JavaScript side.
 //!
-//! It stays thin and small, as it is downloaded. Numbers are all that passes; texts, keys and answers lie on the
-//! [`desk`], a place in memory that JavaScript knows, and have no glue of their own. What this target has none of
-//! comes from JavaScript, too: every call brings its time, and the [`host`] has random numbers and the clocks of
-//! time zones. (The random numbers of the standard library are the same in every process here.)
+//! The modules are thin and small, because they are downloaded. Calls pass only numbers. Texts,
+//! keys and responses are in the [`scratch`] memory, whose address JavaScript knows, so they need
+//! no generated code. JavaScript also supplies what this target lacks: every call passes its time,
+//! and the [`host`] functions supply random numbers and the clocks of time zones. (On this target
+//! the standard library's random numbers are the same in every process.)
 //!
-//! There are two modules of it, each with a feature of its own: what is for the embedded store (`wasm`), and what is for
-//! Redis (`wasm-redis`). Who needs one of them does not load the other.
+//! There are two modules, each with a feature of its own: one for the embedded store (`wasm`), and
+//! one for Redis (`wasm-redis`). So a program downloads only the one it needs.
 //!
-//! A panic is a trap: it ends the call, and JavaScript answers with a failure.
+//! A panic traps: it ends the call, and JavaScript reports a failure.
 
 #![allow(unreachable_pub, reason = "wasm-bindgen gives JavaScript only what is public")]
 
@@ -33,6 +34,6 @@ mod store;
 use crate::abi::micros;
 use crate::abi::{operation, reservation, response, whole};
 
-/// Any allocation takes the same short time, and the allocator is small.
+/// A small allocator whose allocations take constant time.
 #[global_allocator]
 static ALLOCATOR: rlsf::SmallGlobalTlsf = rlsf::SmallGlobalTlsf::new();

@@ -1,27 +1,29 @@
-//! Policies, checked once.
+//! Policies, checked once when they are created.
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::host::NumberedZone;
 use super::whole;
-use crate::abi::policy::{self, Made, levels};
+use crate::abi::policy::{self, PolicyResult, levels};
 use crate::algorithm::{CalendarWindow, InvalidNumber};
 use crate::calendar::Calendar;
 use crate::policy::Policy;
-use crate::wasm::scratch::{Desk, at_desk};
+use crate::wasm::scratch::{Scratch, with_scratch};
 
-/// Whether the policy that lies on the desk can be counted with: see [`on_desk`]. If not, the reason is said.
+/// Whether the policy in the scratch memory is valid: see [`read_policy`]. If not, the reason is
+/// written there.
 #[wasm_bindgen(js_name = checkPolicy)]
 pub fn check(kind: u32, count: usize) -> bool {
-    at_desk(|desk| {
-        let made = on_desk(desk, kind, count);
-        made.map_err(|invalid| desk.say(&[invalid.option, " ", invalid.rule])).is_ok()
+    with_scratch(|scratch| {
+        let policy = read_policy(scratch, kind, count);
+        policy.map_err(|invalid| scratch.write_text(&[invalid.option, " ", invalid.rule])).is_ok()
     })
 }
 
-/// The policy whose numbers are the question. `ts/wasm/engine/policies.ts` has the same kinds.
-pub(crate) fn on_desk(desk: &Desk, kind: u32, count: usize) -> Made {
-    match (kind, desk.question(count)) {
+/// The policy of `count` numbers in the scratch memory. `ts/wasm/engine/policies.ts` has the same
+/// kinds.
+pub(crate) fn read_policy(scratch: &Scratch, kind: u32, count: usize) -> PolicyResult {
+    match (kind, scratch.arguments(count)) {
         (0, &[limit, window, refused]) => policy::fixed_window(limit, window, refused > 0.0),
         (1, &[limit, window]) => policy::sliding_counter(limit, window),
         (2, &[capacity, tokens, every, initial, debt]) => {
@@ -35,7 +37,7 @@ pub(crate) fn on_desk(desk: &Desk, kind: u32, count: usize) -> Made {
         (6, &[limit, window, buckets, hash]) => {
             policy::sliding_window(limit, window, buckets, hash > 0.0)
         }
-        (7, &[limit, every, zone]) => calendar_window(limit, every, zone, desk.text(1)),
+        (7, &[limit, every, zone]) => calendar_window(limit, every, zone, scratch.text(1)),
         (8, &[limit, window, refused]) => policy::sliding_log(limit, window, refused > 0.0),
         (9, [precision, numbers @ ..]) => {
             let (limits, windows) = numbers.split_at(numbers.len() / 2);
@@ -45,12 +47,12 @@ pub(crate) fn on_desk(desk: &Desk, kind: u32, count: usize) -> Made {
     }
 }
 
-/// The units of a calendar have the numbers from 0 on; a part of a day is as long as it is in microseconds, at least
-/// a second. JavaScript has checked the zone.
-fn calendar_window(limit: f64, every: f64, zone: f64, name: &str) -> Made {
+/// A calendar window. The named windows have the numbers from 0 on; a part of a day is given by its
+/// length in microseconds, at least a second. JavaScript has checked the zone.
+fn calendar_window(limit: f64, every: f64, zone: f64, name: &str) -> PolicyResult {
     let every = match ["hour", "day", "week", "month"].get(index(every)) {
-        Some(unit) => policy::every_named(unit)?,
-        None => policy::every_part(every)?,
+        Some(unit) => policy::named_window(unit)?,
+        None => policy::day_part(every)?,
     };
     let zone = NumberedZone(u32::try_from(whole(zone)).unwrap_or(u32::MAX));
     let calendar = Calendar::in_zone(every, name, Box::new(zone));

@@ -5,7 +5,7 @@
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::whole;
-use crate::abi::responses::Answers;
+use crate::abi::responses::FlushResponses;
 use crate::redis::text::{text_of, values_of};
 use crate::redis::{Flush, ScriptCall, ScriptFailure, ScriptResult};
 use crate::wasm::redis_store::WasmRedisLimiter;
@@ -19,7 +19,7 @@ pub struct WasmFlush {
     script_calls: Vec<ScriptCall>,
     /// The results of the script calls of all attempts.
     results: Vec<ScriptResult>,
-    answers: Answers,
+    answers: FlushResponses,
 }
 
 #[wasm_bindgen(js_class = RedisRound)]
@@ -105,14 +105,14 @@ impl WasmFlush {
     #[wasm_bindgen(js_name = settle)]
     pub fn complete(&mut self) -> Vec<f64> {
         let Self { flush, results, .. } = self;
-        let (mut answers, mut details) = (Answers::with_room_for(flush.len()), Vec::new());
+        let (mut answers, mut details) = (FlushResponses::with_capacity(flush.len()), Vec::new());
         let mut takes = flush.takes();
         flush.complete(results, |executed| {
             answers.push(executed, takes.next() == Some(true), &mut details);
         });
         drop(takes);
-        let mut answers = answers.close(details);
-        let doubles = std::mem::take(&mut answers.answers);
+        let mut answers = answers.finish(details);
+        let doubles = std::mem::take(&mut answers.doubles);
         self.answers = answers;
         doubles
     }

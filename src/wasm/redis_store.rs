@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use super::response::Failure;
+use super::response::FailureCode;
 use super::{builder, host, whole};
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::Policies;
-use crate::prefixes::PrefixTaken;
+use crate::policy::policy_set::PolicySet;
+use crate::prefixes::PrefixInUse;
 use crate::prefixes::Prefixes;
 use crate::redis::{self, CallBatch, KeyNames, Script};
-use crate::wasm::operation_reader::asked;
-use crate::wasm::scratch::{Keys, at_desk};
+use crate::wasm::operation_reader::read_operation;
+use crate::wasm::scratch::{ScratchKeys, with_scratch};
 
 /// The source of the script that decides calls, for EVAL.
 #[wasm_bindgen(js_name = scriptSource)]
@@ -67,15 +67,15 @@ impl WasmRedisStore {
     /// policies. If the policies are invalid, or the prefix is open with other policies, this
     /// writes the reason to the buffer and returns nothing.
     pub fn open(&self, is_single: bool) -> Option<WasmRedisLimiter> {
-        let prefix = at_desk(|desk| desk.text(0).to_owned());
+        let prefix = with_scratch(|scratch| scratch.text(0).to_owned());
         let reason = match builder::take(is_single) {
             Ok(policies) => match self.0.borrow_mut().open(&prefix, &policies) {
                 Ok(_) => return Some(WasmRedisLimiter::new(prefix, policies, Rc::clone(&self.0))),
-                Err(_) => PrefixTaken::RULE,
+                Err(_) => PrefixInUse::RULE,
             },
             Err(invalid) => invalid.rule(),
         };
-        at_desk(|desk| desk.say(&[reason]));
+        with_scratch(|scratch| scratch.write_text(&[reason]));
         None
     }
 }
@@ -85,7 +85,7 @@ impl WasmRedisStore {
 #[derive(Debug)]
 pub struct WasmRedisLimiter {
     names: KeyNames,
-    policies: Arc<Policies>,
+    policies: Arc<PolicySet>,
     batch: RefCell<CallBatch>,
     prefix: String,
     prefixes: Rc<RefCell<Prefixes>>,
@@ -93,7 +93,7 @@ pub struct WasmRedisLimiter {
 }
 
 impl WasmRedisLimiter {
-    fn new(prefix: String, policies: Policies, prefixes: Rc<RefCell<Prefixes>>) -> Self {
+    fn new(prefix: String, policies: PolicySet, prefixes: Rc<RefCell<Prefixes>>) -> Self {
         Self {
             names: KeyNames::new(&prefix, &policies),
             policies: Arc::new(policies),
@@ -105,7 +105,7 @@ impl WasmRedisLimiter {
     }
 
     /// Takes out the enqueued calls.
-    pub(crate) fn take_calls(&self) -> (Arc<Policies>, CallBatch) {
+    pub(crate) fn take_calls(&self) -> (Arc<PolicySet>, CallBatch) {
         (Arc::clone(&self.policies), self.batch.borrow_mut().take())
     }
 
@@ -114,10 +114,10 @@ impl WasmRedisLimiter {
         &self,
         tag: Option<&str>,
         cost: u64,
-    ) -> Result<(Arc<Policies>, CallBatch), Failure> {
+    ) -> Result<(Arc<PolicySet>, CallBatch), FailureCode> {
         let mut batch = CallBatch::new();
-        at_desk(|desk| {
-            let (keys, _) = desk.keys();
+        with_scratch(|scratch| {
+            let (keys, _) = scratch.keys();
             self.push(&mut batch, &keys?, tag, Operation::Peek { cost });
             Ok((Arc::clone(&self.policies), batch))
         })
@@ -126,11 +126,11 @@ impl WasmRedisLimiter {
     fn push(
         &self,
         batch: &mut CallBatch,
-        keys: &Keys<'_>,
+        keys: &ScratchKeys<'_>,
         tag: Option<&str>,
         operation: Operation,
     ) {
-        batch.push_operation(&self.names, &keys[..self.policies.subjects()], tag, operation);
+        batch.push_operation(&self.names, &keys[..self.policies.key_dimensions()], tag, operation);
     }
 }
 
@@ -140,25 +140,25 @@ impl WasmRedisLimiter {
     /// bytes. Returns 0 or a failure's code.
     #[wasm_bindgen(js_name = noteTake)]
     pub fn note_take(&self, length: usize, cost: f64) -> f64 {
-        let enqueued = at_desk(|desk| {
-            let (key, _) = desk.key(length);
+        let enqueued = with_scratch(|scratch| {
+            let (key, _) = scratch.key(length);
             self.batch.borrow_mut().push(&self.names, key?, whole(cost));
             Ok(())
         });
-        enqueued.map_or_else(Failure::code, |()| 0.0)
+        enqueued.map_or_else(FailureCode::code, |()| 0.0)
     }
 
     /// Enqueues an operation on the keys in the scratch buffer. `code` is its number in
     /// `ts/backends/operation.ts`, or one that [`asked`] decodes; the buffer has `count` numbers
     /// for it. Returns 0 or a failure's code.
     pub fn note(&self, tag: Option<String>, code: u32, count: usize) -> f64 {
-        let enqueued = at_desk(|desk| {
-            let operation = asked(desk, code, count).ok_or(Failure::Panicked)?;
-            let (keys, _) = desk.keys();
+        let enqueued = with_scratch(|scratch| {
+            let operation = read_operation(scratch, code, count).ok_or(FailureCode::Panicked)?;
+            let (keys, _) = scratch.keys();
             self.push(&mut self.batch.borrow_mut(), &keys?, tag.as_deref(), operation);
             Ok(())
         });
-        enqueued.map_or_else(Failure::code, |()| 0.0)
+        enqueued.map_or_else(FailureCode::code, |()| 0.0)
     }
 
     /// Releases the prefix for other policies.

@@ -8,7 +8,7 @@ use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, CallFailure, Flush, FlushPartition, KeyNames, slot_of};
 
 use crate::algorithm::sliding_window::SlidingSpec;
@@ -20,17 +20,17 @@ use crate::redis::server::Server;
 const KEYS: usize = 6;
 
 /// Limiters of one policy, of several policies by one key, and of several policies by two keys.
-fn limiters() -> Vec<Arc<Policies>> {
+fn limiters() -> Vec<Arc<PolicySet>> {
     let gcra = |burst| RateSpec { units: 7, period: SECOND, burst }.gcra();
     let window = |limit| WindowSpec { limit, window: SECOND }.policy();
     let list = SlidingSpec { limit: 6, window: SECOND, buckets: 10 }.list();
     let several = |policies: Vec<(Policy, usize)>| {
-        let named = |(number, (policy, subject))| NamedPolicy {
+        let named = |(number, (policy, key_dimension))| NamedPolicy {
             name: format!("policy-{number}").into(),
             policy,
-            subject,
+            key_dimension,
         };
-        Policies::several(policies.into_iter().enumerate().map(named).collect()).unwrap()
+        PolicySet::multi(policies.into_iter().enumerate().map(named).collect()).unwrap()
     };
     let limiters = [
         gcra(5).into(),
@@ -83,15 +83,15 @@ impl Call {
     }
 
     /// Adds the call to the batch of its limiter.
-    fn note(&self, names: &KeyNames, subjects: usize, batch: &mut CallBatch, now: u64) {
-        let texts = self.keys_of(subjects).map(|key| key.map(|key| format!("key {key}")));
+    fn note(&self, names: &KeyNames, key_dimensions: usize, batch: &mut CallBatch, now: u64) {
+        let texts = self.keys_of(key_dimensions).map(|key| key.map(|key| format!("key {key}")));
         let keys = texts.each_ref().map(|key| key.as_deref().map(|key| Key::new(key).unwrap()));
         let tag = self.tag.map(|tag| format!("tenant {tag}"));
-        batch.push_operation(names, &keys[..subjects], tag.as_deref(), self.operation(now));
+        batch.push_operation(names, &keys[..key_dimensions], tag.as_deref(), self.operation(now));
     }
 
-    fn keys_of(&self, subjects: usize) -> [Option<usize>; 2] {
-        match subjects {
+    fn keys_of(&self, key_dimensions: usize) -> [Option<usize>; 2] {
+        match key_dimensions {
             1 => [self.keys[0].or(self.keys[1]), None],
             // A take needs keys of all key dimensions.
             _ if matches!(self.deed, 0 | 1 | 3 | 8) => self.keys.map(|key| key.or(Some(0))),
@@ -99,8 +99,8 @@ impl Call {
         }
     }
 
-    fn is_crossing(&self, subjects: usize) -> bool {
-        let slots = self.keys_of(subjects).map(|key| key.map(|key| format!("{{key {key}}}")));
+    fn is_crossing(&self, key_dimensions: usize) -> bool {
+        let slots = self.keys_of(key_dimensions).map(|key| key.map(|key| format!("{{key {key}}}")));
         match slots.map(|tag| tag.map(|tag| slot_of(tag.as_bytes()))) {
             [Some(first), Some(second)] => self.tag.is_none() && first != second,
             _ => false,
@@ -119,7 +119,7 @@ fn decided(server: &mut Server, round: &Flush, now: u64) -> Told {
 
 fn holds(
     [whole, split]: &mut [Server; 2],
-    limiters: &[Arc<Policies>],
+    limiters: &[Arc<PolicySet>],
     tags: Option<u16>,
     rounds: &[(u64, Vec<Call>)],
 ) -> TestCaseResult {
@@ -134,14 +134,14 @@ fn holds(
             let names = KeyNames::new(&format!("limiter-{number}"), policies);
             let names = names.with_tags(tags.and_then(std::num::NonZeroU16::new));
             let [mut own, mut own_possible] = [CallBatch::new(), CallBatch::new()];
-            let subjects = policies.subjects();
+            let key_dimensions = policies.key_dimensions();
             for call in calls.iter().filter(|call| call.limiter == number) {
-                call.note(&names, subjects, &mut own, now);
+                call.note(&names, key_dimensions, &mut own, now);
                 // With one tag for all keys, no call crosses slots.
-                if call.is_crossing(subjects) && tags.is_none() {
+                if call.is_crossing(key_dimensions) && tags.is_none() {
                     crossing.push(index);
                 } else {
-                    call.note(&names, subjects, &mut own_possible, now);
+                    call.note(&names, key_dimensions, &mut own_possible, now);
                     decidable.push(index);
                 }
                 index += 1;
@@ -197,7 +197,7 @@ fn so_are_they_with_a_tag_that_all_keys_share() {
 
 #[test]
 fn calls_are_parted_one_by_one_in_their_order() {
-    let policies: Arc<Policies> = limiters().remove(0);
+    let policies: Arc<PolicySet> = limiters().remove(0);
     let (mut batch, mut round) = (CallBatch::new(), Flush::default());
     let names = KeyNames::new("api", &policies);
     for key in ["a", "b", "a"] {

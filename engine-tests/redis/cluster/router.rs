@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tollgate::clock::{Clock as _, SystemClock};
 use tollgate::key::Key;
 use tollgate::policy::operation::Operation;
-use tollgate::policy::policy_set::{NamedPolicy, Policies};
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{
     AnsweredCalls, CallBatch, CallFailure, Cluster, Flush, KeyNames, ScriptFailure, slot_of,
 };
@@ -42,11 +42,11 @@ pub(super) struct Outcome {
 /// A limiter with a window of an hour, so that its remaining units show how many were taken.
 pub(super) struct Limiter {
     pub(super) names: KeyNames,
-    pub(super) policies: Arc<Policies>,
+    pub(super) policies: Arc<PolicySet>,
 }
 
 impl Limiter {
-    pub(super) fn new(policies: Policies) -> Self {
+    pub(super) fn new(policies: PolicySet) -> Self {
         Self { names: KeyNames::new("api", &policies), policies: Arc::new(policies) }
     }
 
@@ -60,8 +60,8 @@ impl Limiter {
         let rate = RateSpec { units: LIMIT, period: HOUR, burst: 2 * LIMIT }.gcra();
         let policies = [("a", window(LIMIT)), ("b", rate), ("c", window(3 * LIMIT))];
         let named =
-            |(name, policy): (&str, _)| NamedPolicy { name: name.into(), policy, subject: 0 };
-        Self::new(Policies::several(policies.map(named).into()).unwrap())
+            |(name, policy): (&str, _)| NamedPolicy { name: name.into(), policy, key_dimension: 0 };
+        Self::new(PolicySet::multi(policies.map(named).into()).unwrap())
     }
 
     pub(super) fn round(&self, keys: &[String], tag: Option<&str>) -> Flush {
@@ -164,13 +164,13 @@ fn a_script_that_a_node_does_not_know_is_sent_to_it_once_not_with_each_part() {
 fn a_call_whose_keys_share_no_slot_fails_alone() {
     let (nodes, runtime) = (Nodes::start(false), runtime());
     let cluster = nodes.opened(&runtime, TIMEOUT);
-    let named = |name: &str, subject| NamedPolicy {
+    let named = |name: &str, key_dimension| NamedPolicy {
         name: name.into(),
         policy: WindowSpec { limit: LIMIT, window: HOUR }.policy(),
-        subject,
+        key_dimension,
     };
     let limiter =
-        Limiter::new(Policies::several(vec![named("ip", 0), named("account", 1)]).unwrap());
+        Limiter::new(PolicySet::multi(vec![named("ip", 0), named("account", 1)]).unwrap());
     let (mut batch, mut round) = (CallBatch::new(), Flush::default());
     for (ip, account, tag) in
         [("a", "a", None), ("a", "alice", None), ("b", "bob", Some("t")), ("c", "c", None)]

@@ -1,12 +1,12 @@
-//! Times that are not a whole number of microseconds, counted exactly, and the state that is made of them.
+//! Times that are not a whole number of microseconds, counted exactly, and the state of a rate.
 
 use std::sync::Arc;
 
-use crate::algorithm::State;
+use crate::algorithm::KeyState;
 use crate::algorithm::shared::levels;
 use crate::time::{MICROS_PER_MILLI, Micros};
 
-/// So far ahead of now a slot can be booked: an hour.
+/// The furthest that a slot may lie ahead of now: an hour.
 pub const MAX_WAIT: Micros = 60 * 60 * 1_000 * MICROS_PER_MILLI;
 
 /// A time in whole microseconds and a part, in N'-ths of a microsecond: part < N'.
@@ -23,7 +23,7 @@ impl Arrival {
         Self { micros: now, part: 0 }
     }
 
-    /// So long after a whole number of microseconds: there are no parts to add up.
+    /// This length of time after a whole number of microseconds: there are no parts to add.
     pub(crate) const fn after(self, now: Micros) -> Self {
         Self { micros: now + self.micros, part: self.part }
     }
@@ -37,7 +37,7 @@ impl Arrival {
         Self { micros: sum.micros + 1, part: sum.part - units }
     }
 
-    /// The difference, where `units` is N' and `other` is no later.
+    /// The difference, where `units` is N'. `other` is at most `self`.
     pub(crate) fn minus(self, other: Self, units: u64) -> Self {
         if self.part >= other.part {
             return Self { micros: self.micros - other.micros, part: self.part - other.part };
@@ -53,12 +53,12 @@ pub struct RateNumbers {
     pub period: Micros,
     /// N': units that drain in `period`.
     pub units: u64,
-    /// The most units that may be on the books.
+    /// The most units that may be charged.
     pub burst: u64,
-    /// Whether the key must be known for a day after it is full, because it began with less.
+    /// Whether the key must be kept for a day after it is full, because it began with less.
     pub lingers: bool,
-    /// The latest slot that was booked ahead: no call is decided as of an earlier time. 0 if none was.
-    pub booked_until: Micros,
+    /// The latest slot of a scheduled reservation, or 0: no call is decided as of an earlier time.
+    pub scheduled_until: Micros,
 }
 
 impl RateNumbers {
@@ -70,21 +70,21 @@ impl RateNumbers {
             units: units / divisor,
             burst,
             lingers: false,
-            booked_until: 0,
+            scheduled_until: 0,
         }
     }
 
-    /// The furthest that a policy of these numbers can have put an arrival at the time `now`, or `None`
-    /// if a slot is booked further ahead than can be: then a clock has stepped back.
+    /// The latest arrival that a policy of these numbers can have written at the time `now`. `None`
+    /// if a slot is further ahead than the longest wait: then a clock has stepped back.
     pub(crate) fn horizon(self, now: Micros) -> Option<Arrival> {
-        let as_of = self.booked_until.max(now);
+        let as_of = self.scheduled_until.max(now);
         let furthest = || self.time_of(self.burst).after(as_of);
         (as_of - now <= MAX_WAIT).then(furthest)
     }
 
-    /// The same, with this as the latest slot.
-    pub(crate) fn with_slot(self, booked_until: Micros) -> Self {
-        Self { booked_until, ..self }
+    /// The same numbers, with this latest slot.
+    pub(crate) fn with_scheduled_until(self, scheduled_until: Micros) -> Self {
+        Self { scheduled_until, ..self }
     }
 
     /// The time in which `units` units drain.
@@ -96,7 +96,7 @@ impl RateNumbers {
         }
     }
 
-    /// Units not yet drained when the arrival lies ahead of `now`, rounded up.
+    /// The units that have not drained at `now`, rounded up.
     #[inline]
     pub(crate) fn used(self, arrival: Arrival, now: Micros) -> u64 {
         if arrival <= Arrival::at(now) {
@@ -125,20 +125,21 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     a
 }
 
-/// What a rate algorithm remembers of a key: its theoretical arrival time, and the numbers that
-/// its parts are counted in.
+/// The state of a key under a rate algorithm: its theoretical arrival time, and the numbers that
+/// the parts are counted in.
 ///
-/// The numbers are shared: a million states of one policy hold them once.
+/// The numbers are shared: a million states of one policy store them once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateState {
-    /// When the units on the books will have drained.
+    /// When the charged units will have drained.
     pub arrival: Arrival,
     /// The numbers of the policy that wrote this.
     pub numbers: Arc<RateNumbers>,
 }
 
 impl RateState {
-    /// Units on the books at a time, rounded up; all that may be, if a clock step left the state beyond its horizon.
+    /// The charged units at a time, rounded up. If a clock step left the state beyond its horizon,
+    /// they are the burst.
     #[must_use]
     pub fn used(&self, now: Micros) -> u64 {
         match self.numbers.horizon(now) {
@@ -147,14 +148,14 @@ impl RateState {
         }
     }
 
-    /// Whether a slot is booked that is still to come: nobody overtakes those who wait.
+    /// Whether a scheduled slot is still to come: no call overtakes a waiting caller.
     #[inline]
     pub(crate) fn awaits_slot(&self, now: Micros) -> bool {
-        self.numbers.booked_until > now
+        self.numbers.scheduled_until > now
     }
 }
 
-impl State for RateState {
+impl KeyState for RateState {
     fn reset_at(&self) -> Micros {
         let full_at = self.arrival.micros + u64::from(self.arrival.part > 0);
         levels::reset_at(full_at, self.numbers.lingers)
@@ -169,7 +170,7 @@ impl State for RateState {
 mod tests {
     use super::*;
 
-    /// 999,999 in 30 days.
+    /// A rate of 999,999 units in 30 days.
     const SLOW: (u64, Micros) = (999_999, 2_592_000_000_000);
 
     #[test]
@@ -182,7 +183,7 @@ mod tests {
                 units: 37_037,
                 burst: 1,
                 lingers: false,
-                booked_until: 0
+                scheduled_until: 0
             }
         );
     }

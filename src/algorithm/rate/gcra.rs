@@ -1,10 +1,10 @@
-//! The generic cell rate algorithm.
+//! The generic cell rate algorithm (GCRA).
 //!
 //! **Law:** at most burst + t·limit/period units in any window of length t.
 //!
-//! Source: ITU-T I.371, as in `CL.THROTTLE` of redis-cell, where a key's whole state is the
-//! theoretical arrival time of its next cell. Unlike there, the burst is what a lone caller gets
-//! at once (a burst of 10 admits 10), and the emission interval is never rounded.
+//! Source: ITU-T I.371, as in `CL.THROTTLE` of redis-cell, where the whole state of a key is the
+//! theoretical arrival time of its next cell. Differences: the burst is the number of units that a
+//! lone caller gets at once (a burst of 10 admits 10), and the emission interval is never rounded.
 
 use super::{Rate, RateBased, RateOptions};
 use crate::algorithm::InvalidNumber;

@@ -2,13 +2,13 @@
 //!
 //! **Law:** at most capacity + t·units/every units in any window of length t.
 //!
-//! Each call pours its cost in, if it fits, and the bucket leaks evenly. What it holds is not
-//! stored: a bucket that will have leaked dry at the time T holds (T − now)·units/every, so the
-//! state is T, the theoretical arrival time of GCRA.
+//! Each call adds its cost if it fits, and the bucket leaks evenly. The level is not stored: a
+//! bucket that will be empty at the time T contains (T − now)·units/every, so the state is T, the
+//! theoretical arrival time of GCRA.
 //!
 //! Source: the leaky bucket of the Go + Redis limiter, and the funnel with a quota for each call
-//! (here: its cost). Unlike there, nothing leaks by whole seconds or rounded amounts, a cost is
-//! added before it is compared, and what leaks and what is poured in is decided in one step.
+//! (here: its cost). Differences: the bucket does not leak by whole seconds or rounded amounts, a
+//! cost is added before it is compared, and the leak and the cost are decided in one step.
 
 use super::{Rate, RateBased, RateOptions};
 use crate::algorithm::InvalidNumber;

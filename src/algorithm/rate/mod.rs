@@ -1,39 +1,40 @@
-//! The core that the rate algorithms share: a theoretical arrival time, counted exactly.
+//! The core of the rate algorithms: a theoretical arrival time, counted exactly.
 //!
 //! A rate of N units per P microseconds is reduced to N' units per P' microseconds. One unit takes
-//! P'/N' µs, which need not be a whole number, so a time is kept as whole microseconds and a
-//! part in N'-ths of a microsecond ([`Arrival`]). With P' = q·N' + r, a cost of c units moves the
+//! P'/N' µs, which need not be a whole number. So a time consists of whole microseconds and a part
+//! in N'-ths of a microsecond ([`Arrival`]). With P' = q·N' + r, a cost of c units moves the
 //! arrival by c·q microseconds and c·r parts: an integer addition with a carry, without rounding.
 //! An interval rounded down to whole microseconds would admit 0.1 % too much at 1001 per second.
 //!
 //! **The law:** in any window of length t at most burst + t·N'/P' units are admitted. An admitted
-//! call moves the arrival by its cost from max(arrival, now), and only if it then lies at most
-//! burst·P'/N' ahead of now; so n units admitted between s and s + t have moved it from at least s
-//! to at most s + t + burst·P'/N', which is room for t·N'/P' + burst units. A lone caller whose
-//! key is unused gets exactly burst at once, and a unit each P'/N' µs from then on.
+//! call moves the arrival by its cost from max(arrival, now), and only if the arrival then lies at
+//! most burst·P'/N' ahead of now. So n units admitted between s and s + t have moved the arrival
+//! from at least s to at most s + t + burst·P'/N', a distance of t·N'/P' + burst units. A caller
+//! alone on a fresh key gets exactly burst at once, and one unit each P'/N' µs from then on.
 //!
-//! **Levels.** For a bucket that may be overdrawn (see [`Levels`]) burst is its capacity + debt,
-//! and there is a gate before it: at most capacity − 1 units may be used when a call comes. A bucket
-//! that begins with less than its capacity has the rest used at first sight. Both admit less than
-//! the law above with burst = capacity + debt.
+//! **Levels.** For a bucket that may be overdrawn (see [`Levels`]), burst is its capacity + debt,
+//! and a call is admitted only if at most capacity − 1 units are used before it. A bucket with an
+//! initial level below its capacity starts with the difference used. Both admit less than the law
+//! above with burst = capacity + debt.
 //!
-//! **Changed numbers.** A state carries the numbers it was written with. Read by a policy with
-//! other numbers, its used units (rounded up, never cut down to the new burst) count against the
-//! new burst; they drain at the old rate until a call is admitted, which writes them anew. The
-//! bound across a change, several versions side by side included, is the larger burst plus the
-//! larger rate times t. The burst must be part of what is carried: a reader with a smaller burst
-//! would otherwise take the state for one that a clock step left behind, and cut it down.
+//! **Changed numbers.** A state carries the numbers of the policy that wrote it. When a policy with
+//! other numbers reads the state, the used units (rounded up, never reduced to the new burst) count
+//! against the new burst. They drain at the old rate until a call is admitted, which writes the new
+//! numbers. The bound across a change, also with several versions side by side, is the larger burst
+//! plus the larger rate times t. The burst must be among the carried numbers: otherwise a reader
+//! with a smaller burst would treat the state as one left ahead by a clock step, and reduce it.
 //!
-//! **Booking ahead** (see [`Bookable`](super::Bookable)). A booking is a charge as of its slot, and
-//! while a slot is still to come no call is decided as of an earlier time: so slots and calls are in
-//! the order of their times, and the law holds of slots as it does of calls, whoever reads the state.
+//! **Scheduled reservations** (see [`Schedulable`](super::Schedulable)). A scheduled reservation is
+//! a charge as of its slot. Until the last slot has come, no call is decided as of an earlier time.
+//! So slots and calls are in the order of their times, and the law holds for slots as it does for
+//! calls, whichever policy reads the state.
 //!
-//! **Refunds.** Units drain in the order in which they were taken, so those of a call have drained
-//! when the arrival that it left has come. Before that at most those come back that have not drained,
-//! and at most what is on the books: the arrival moves back by their time, but by no more than is
-//! left of the call's, and not to before now. So of what is admitted in a window less what came back
-//! in it the law holds as it is. A decision tells its arrival in whole milliseconds, rounded up:
-//! so much too late a unit may still come back.
+//! **Refunds.** Units drain in the order in which they were taken, so the units of a call have
+//! drained when the arrival that it wrote has come. Before that time a refund returns at most the
+//! units of the call that have not drained, and at most the charged units: the arrival moves back
+//! by their time, but by no more than the rest of the call's time, and not to before now. So the
+//! law holds in a window of the admitted units less those refunded in it. A decision reports its
+//! arrival in whole milliseconds, rounded up; a unit may be refunded that much too late.
 
 pub(crate) mod arrival;
 pub(crate) mod gcra;
@@ -46,29 +47,30 @@ use std::sync::Arc;
 use crate::algorithm::rate::arrival::{Arrival, RateNumbers, RateState};
 use crate::algorithm::shared::levels::{self, LINGER, Levels};
 use crate::algorithm::{
-    Algorithm, ChargeRecord, InvalidNumber, Outcome, State, checked_length, checked_units,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState, Outcome, checked_length, checked_units,
 };
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
-/// A rate with a burst, ready to decide.
+/// A rate with a burst.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rate {
     numbers: RateNumbers,
-    /// The same numbers, for the states to share.
+    /// The same numbers, shared by states.
     shared: Arc<RateNumbers>,
-    /// What one unit adds: q whole microseconds and r parts.
+    /// The time of one unit: q whole microseconds and r parts.
     unit: Arrival,
-    /// What `burst` units add: the time from fully used to full.
+    /// The time of `burst` units: from fully used to full.
     full: Arrival,
     levels: Levels,
-    /// How far ahead the arrival may lie when a call of one unit comes. Debt allows greater costs to go
-    /// further, but not to begin later.
-    gate: Arrival,
-    /// How far ahead the arrival lies at first sight, if the bucket does not begin full.
+    /// The furthest that the arrival may be ahead when a call of one unit comes. Debt lets larger
+    /// costs end later, but not begin later.
+    max_lead: Arrival,
+    /// How far ahead of the first call the arrival of a fresh key is, if the bucket does not begin
+    /// full.
     start: Option<Arrival>,
 }
 
-/// The names that an algorithm's users know the three numbers by, for errors.
+/// The option names of the three numbers, for errors.
 pub(super) struct RateOptions {
     pub(super) units: &'static str,
     pub(super) period: &'static str,
@@ -79,8 +81,8 @@ impl Rate {
     /// `units` per `period`, and at most `burst` at once.
     ///
     /// # Errors
-    /// [`InvalidNumber`], naming the option by `options`, unless the time to full is at most 2^52
-    /// µs and burst·r + N' stays below 2^53 (the carry of the largest cost).
+    /// [`InvalidNumber`], with the option name from `options`, unless the time to full is at most
+    /// 2^52 µs and burst·r + N' (the carry of the largest cost) is below 2^53.
     pub(super) fn new(
         options: &RateOptions,
         units: u64,
@@ -93,8 +95,8 @@ impl Rate {
     /// `units` per `period` into a bucket of these levels.
     ///
     /// # Errors
-    /// As for [`new`](Self::new), where the burst is the capacity + debt; a bucket that does not
-    /// begin full must fill a day sooner.
+    /// As for [`new`](Self::new), where the burst is the capacity + debt. A bucket that does not
+    /// begin full must fill within a day less.
     pub(super) fn with_levels(
         options: &RateOptions,
         units: u64,
@@ -105,10 +107,10 @@ impl Rate {
         checked_length(options.period, period)?;
         checked_units(options.burst, levels.capacity)?;
         levels.check()?;
-        let numbers = RateNumbers::in_lowest_terms(units, period, levels.most());
+        let numbers = RateNumbers::in_lowest_terms(units, period, levels.max_used());
         let numbers = RateNumbers { lingers: levels.begins_low(), ..numbers };
         let unit = numbers.time_of(1);
-        for (option, burst) in [(options.burst, levels.capacity), ("debt", levels.most())] {
+        for (option, burst) in [(options.burst, levels.capacity), ("debt", levels.max_used())] {
             if numbers.time_of(burst) > Arrival::at(MAX_TIME) {
                 let rule = "must refill from empty within 2^52 µs (142 years)";
                 return Err(InvalidNumber { option, rule });
@@ -122,14 +124,14 @@ impl Rate {
                 return Err(InvalidNumber { option, rule });
             }
         }
-        let full = numbers.time_of(levels.most());
+        let full = numbers.time_of(levels.max_used());
         if levels.begins_low() && full > Arrival::at(MAX_TIME - LINGER) {
             let rule = levels::LINGERS_TOO_LONG;
             return Err(InvalidNumber { option: "initial", rule });
         }
-        let gate = numbers.time_of(levels.capacity - 1);
+        let max_lead = numbers.time_of(levels.capacity - 1);
         let start = levels.begins_low().then(|| numbers.time_of(levels.used_at_first()));
-        Ok(Self { shared: Arc::new(numbers), numbers, unit, full, levels, gate, start })
+        Ok(Self { shared: Arc::new(numbers), numbers, unit, full, levels, max_lead, start })
     }
 
     /// The numbers in lowest terms.
@@ -138,7 +140,7 @@ impl Rate {
         self.numbers
     }
 
-    /// The numbers, as states share them.
+    /// The shared numbers, for states.
     #[must_use]
     pub fn shared_numbers(&self) -> Arc<RateNumbers> {
         Arc::clone(&self.shared)
@@ -156,7 +158,7 @@ impl Rate {
         self.full
     }
 
-    /// The time in which `cost` units drain; `cost` is at most the burst, so nothing overflows.
+    /// The time in which `cost` units drain. `cost` is at most the burst, so nothing overflows.
     #[inline]
     #[must_use]
     pub fn time_of(&self, cost: u64) -> Arrival {
@@ -170,16 +172,16 @@ impl Rate {
         }
     }
 
-    /// The furthest that this policy can put an arrival at the time `now`.
+    /// The latest arrival that this policy can write at the time `now`.
     #[inline]
     fn horizon(&self, now: Micros) -> Arrival {
         self.full.after(now)
     }
 
-    /// Re-bases the state as fully used if a clock step left it beyond the horizon of the numbers
-    /// that it was written with.
-    // Always, here and below: operations gave these functions more than one caller, and calling them costs
-    // a take 10 ns.
+    /// Makes the state fully used if a clock step left it beyond the horizon of the numbers that it
+    /// was written with.
+    // Always inlined, here and below: since operations call these functions too, a function call
+    // would cost a take 10 ns.
     #[inline(always)]
     fn repair(&self, state: &mut RateState, now: Micros) {
         let horizon = if self.wrote(state) {
@@ -187,7 +189,7 @@ impl Rate {
         } else if let Some(horizon) = state.numbers.horizon(now) {
             horizon
         } else {
-            let numbers = state.numbers.with_slot(0);
+            let numbers = state.numbers.with_scheduled_until(0);
             state.numbers = Arc::new(numbers);
             state.arrival = numbers.time_of(numbers.burst).after(now);
             return;
@@ -197,14 +199,14 @@ impl Rate {
         }
     }
 
-    /// Whether the state's numbers are this policy's, and no slot is booked ahead.
+    /// Whether the state has this policy's numbers and no slot ahead.
     #[inline]
     fn wrote(&self, state: &RateState) -> bool {
         Arc::ptr_eq(&state.numbers, &self.shared) || *state.numbers == self.numbers
     }
 
-    /// Sees to it that the key is known for as long as it must be when the bucket begins low: if it
-    /// was never seen, it begins; if the state is of a policy that begins full, it is kept longer.
+    /// Starts a bucket that begins low: a fresh key gets its initial level. A state of a policy
+    /// that begins full is marked to be kept longer.
     fn begin(&self, start: Arrival, state: &mut RateState, now: Micros) {
         if state.reset_at() <= now {
             state.arrival = start.after(now);
@@ -214,7 +216,7 @@ impl Rate {
         }
     }
 
-    /// Units on the books, rounded up.
+    /// The charged units, rounded up.
     #[inline]
     fn used(&self, state: &RateState, now: Micros) -> u64 {
         if self.start.is_some() && state.reset_at() <= now {
@@ -223,28 +225,28 @@ impl Rate {
         state.numbers.used(state.arrival, now)
     }
 
-    /// Where the arrival stands for this policy's numbers, or `None` if the units on the books
-    /// leave no room for `cost`. What they leave of the burst is still to be seen.
+    /// The arrival from which a call of `cost` units is charged, by this policy's numbers; `None`
+    /// if the charged units exclude the call. The caller still compares the sum with the burst.
     #[inline(always)]
-    fn standing(&self, state: &RateState, now: Micros, cost: u64) -> Option<Arrival> {
+    fn start_of_charge(&self, state: &RateState, now: Micros, cost: u64) -> Option<Arrival> {
         let base = Arrival::at(now);
         if !self.wrote(state) {
             if state.awaits_slot(now) {
                 return None;
             }
-            if state.numbers.with_slot(0) != self.numbers {
+            if state.numbers.with_scheduled_until(0) != self.numbers {
                 let used = state.numbers.used(state.arrival, now);
                 let fits = self.levels.admit(used, cost);
                 return fits.then(|| self.time_of(used).after(now));
             }
         }
-        let standing = state.arrival.max(base);
-        let is_shut = self.levels.debt > 0 && standing > self.gate.after(now);
-        (!is_shut).then_some(standing)
+        let start = state.arrival.max(base);
+        let is_too_far = self.levels.debt > 0 && start > self.max_lead.after(now);
+        (!is_too_far).then_some(start)
     }
 
-    /// The arrival that a call of `cost` units, at least 1, leaves if it is admitted; otherwise what
-    /// becomes of it.
+    /// The arrival after a call of `cost` units, at least 1, if it is admitted; otherwise its
+    /// outcome.
     #[inline(always)]
     pub(super) fn arrival_after(
         &self,
@@ -253,22 +255,22 @@ impl Rate {
         cost: u64,
     ) -> Result<Arrival, Outcome> {
         if cost == 1 && Arc::ptr_eq(&state.numbers, &self.shared) {
-            // What follows, for what nearly all calls are.
+            // A short form of the code below, for nearly all calls.
             let base = Arrival::at(now);
-            let is_shut = state.arrival > self.gate.after(now);
+            let is_too_far = state.arrival > self.max_lead.after(now);
             let arrival = || state.arrival.max(base).plus(self.unit, self.numbers.units);
-            return if is_shut { Err(Outcome::Refused) } else { Ok(arrival()) };
+            return if is_too_far { Err(Outcome::Refused) } else { Ok(arrival()) };
         }
         if cost > self.numbers.burst {
             return Err(Outcome::Impossible);
         }
-        let standing = self.standing(state, now, cost).ok_or(Outcome::Refused)?;
-        let arrival = standing.plus(self.time_of(cost), self.numbers.units);
+        let start = self.start_of_charge(state, now, cost).ok_or(Outcome::Refused)?;
+        let arrival = start.plus(self.time_of(cost), self.numbers.units);
         if arrival > self.horizon(now) { Err(Outcome::Refused) } else { Ok(arrival) }
     }
 }
 
-/// An algorithm that is a rate under another name.
+/// An algorithm that is a rate with other option names.
 pub trait RateBased {
     /// The rate that decides.
     fn rate(&self) -> &Rate;
@@ -330,20 +332,20 @@ impl<T: RateBased> Algorithm for T {
         arrival.map_or_else(|outcome| outcome, |_| Outcome::Admitted)
     }
 
-    /// The arrival moves back by the time of the units, in the numbers that it was written with, and by
-    /// at most the time until those of the call have drained.
+    /// Moves the arrival back by the time of the units, in the numbers that it was written with,
+    /// and by at most the time until the units of the call have drained.
     fn refund(&self, state: &mut RateState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         let numbers = &state.numbers;
         let lingering = if self.rate().numbers.lingers { LINGER } else { 0 };
         let drained_at = Arrival::at(taken.reset_at.saturating_sub(lingering));
-        // Those who wait have their slots already, which nothing may come between.
+        // Waiting callers have their slots already, so no call may come before them.
         if state.awaits_slot(now) || drained_at <= Arrival::at(now) {
             return 0;
         }
         let left = numbers.used(state.arrival, now).min(numbers.used(drained_at, now));
         let given = units.min(left);
         if given > 0 {
-            // The last of them may have drained in part.
+            // The last unit may have drained in part.
             let time = numbers.time_of(given).min(Arrival::at(drained_at.micros - now));
             state.arrival = if state.arrival > time.after(now) {
                 state.arrival.minus(time, numbers.units)
@@ -362,17 +364,17 @@ impl<T: RateBased> Algorithm for T {
 
     #[inline]
     fn retry_at(&self, state: &RateState, now: Micros, cost: u64) -> Micros {
-        // The first time at which at most `room` units are still on the books. The state's numbers
-        // may be another policy's, whose burst, and so the largest safe cost, is another.
+        // The first time at which at most `room` units are still charged. The state may have
+        // another policy's numbers, and so another burst and another largest safe cost.
         let rate = self.rate();
         let lead = match (rate.wrote(state), cost) {
-            (true, 1) => rate.gate,
+            (true, 1) => rate.max_lead,
             (true, _) => rate.time_of(rate.levels.room_for(cost)),
             (false, _) => state.numbers.time_of(rate.levels.room_for(cost)),
         };
         let short = u64::from(state.arrival.part > lead.part);
         let fits_at = (state.arrival.micros + short).saturating_sub(lead.micros);
-        fits_at.max(state.numbers.booked_until).max(now)
+        fits_at.max(state.numbers.scheduled_until).max(now)
     }
 }
 

@@ -1,112 +1,119 @@
-//! Booking ahead: a call that would be refused gets the time at which it may proceed.
+//! Scheduled reservations: a call that would be refused gets the time at which it may proceed.
 //!
-//! A *slot* is the first whole microsecond at which a cost would be admitted if no other call came. To book
-//! a slot is to charge the cost as of that time. Slots are assigned in call order, and until the last slot
-//! has come no call is admitted before it. So slots obey the law of the rate as calls do.
+//! A *slot* is the first whole microsecond at which a cost would be admitted if no other call came.
+//! To schedule a call is to charge its cost as of its slot. Slots are assigned in call order, and
+//! until the last slot has come no call is admitted before it. So slots obey the law of the rate as
+//! calls do.
 //!
-//! Under several policies a call books the latest of their slots under each of them.
+//! Under several policies a call uses the latest of their slots under each of them.
 //!
-//! Source: the pacer whose `Take` blocks until its slot. Unlike there, a slot is known at once and can be
-//! cancelled, and a wait can be refused because it would be too long.
+//! Source: the pacer whose `Take` blocks until its slot. Differences: a slot is known at once and
+//! can be cancelled, and a wait can be refused because it would be too long.
 
 use std::sync::Arc;
 
 use super::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
 use crate::algorithm::rate::RateBased;
-use crate::algorithm::{Algorithm, Outcome, State};
+use crate::algorithm::{Algorithm, KeyState, Outcome};
 use crate::time::Micros;
 
-/// A booked slot, which [`Bookable::unbook`] cancels.
+/// A scheduled reservation: a slot ahead for which units were charged. [`Schedulable::cancel`]
+/// cancels it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Booking<S> {
-    /// The state before the booking.
+pub struct ScheduledReservation<S> {
+    /// The state before the charge.
     pub before: S,
-    /// The state after the booking.
-    pub left: S,
+    /// The state after the charge.
+    pub after: S,
 }
 
-/// How many numbers a rate's state has.
+/// The numbers of a rate's state.
 const STATE_LENGTH: usize = 7;
 
-/// How many numbers a booking under a rate has: those of the states before and after it.
-pub const BOOKING_LENGTH: usize = 2 * STATE_LENGTH;
+/// The numbers of a scheduled reservation under a rate: those of the states before and after it.
+pub const SCHEDULED_RESERVATION_LENGTH: usize = 2 * STATE_LENGTH;
 
 impl RateState {
     /// The state as numbers below 2^53.
     #[must_use]
     pub fn to_numbers(&self) -> [u64; STATE_LENGTH] {
-        let RateNumbers { period, units, burst, lingers, booked_until } = *self.numbers;
+        let RateNumbers { period, units, burst, lingers, scheduled_until } = *self.numbers;
         let Arrival { micros, part } = self.arrival;
-        [micros, part, period, units, burst, u64::from(lingers), booked_until]
+        [micros, part, period, units, burst, u64::from(lingers), scheduled_until]
     }
 
     /// The state of these numbers; `None` if they are invalid.
     #[must_use]
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
-        let &[micros, part, period, units, burst, lingers, booked_until] = numbers else {
+        let &[micros, part, period, units, burst, lingers, scheduled_until] = numbers else {
             return None;
         };
         if period == 0 || units == 0 || burst == 0 || part >= units {
             return None;
         }
-        let numbers = RateNumbers { period, units, burst, lingers: lingers > 0, booked_until };
+        let numbers = RateNumbers { period, units, burst, lingers: lingers > 0, scheduled_until };
         Some(Self { arrival: Arrival { micros, part }, numbers: Arc::new(numbers) })
     }
 }
 
-impl Booking<RateState> {
-    /// The booking as [`BOOKING_LENGTH`] numbers below 2^53.
+impl ScheduledReservation<RateState> {
+    /// The reservation as [`SCHEDULED_RESERVATION_LENGTH`] numbers below 2^53.
     #[must_use]
-    pub fn to_numbers(&self) -> [u64; BOOKING_LENGTH] {
-        let mut numbers = [0; BOOKING_LENGTH];
+    pub fn to_numbers(&self) -> [u64; SCHEDULED_RESERVATION_LENGTH] {
+        let mut numbers = [0; SCHEDULED_RESERVATION_LENGTH];
         numbers[..STATE_LENGTH].copy_from_slice(&self.before.to_numbers());
-        numbers[STATE_LENGTH..].copy_from_slice(&self.left.to_numbers());
+        numbers[STATE_LENGTH..].copy_from_slice(&self.after.to_numbers());
         numbers
     }
 
-    /// The booking of these numbers; `None` if they are invalid.
+    /// The reservation of these numbers; `None` if they are invalid.
     #[must_use]
     pub fn from_numbers(numbers: &[u64]) -> Option<Self> {
-        let (before, left) = numbers.split_at_checked(STATE_LENGTH)?;
+        let (before, after) = numbers.split_at_checked(STATE_LENGTH)?;
         Some(Self {
             before: RateState::from_numbers(before)?,
-            left: RateState::from_numbers(left)?,
+            after: RateState::from_numbers(after)?,
         })
     }
 }
 
-/// An algorithm that can book slots.
-pub trait Bookable: Algorithm<State: State> {
-    /// The first whole microsecond from `now` on at which `cost` units, at least 1, would be admitted if no
-    /// other call came; `None` if they never fit. The state has been [normalized](Algorithm::normalize) at
-    /// `now`.
+/// An algorithm that can schedule calls.
+pub trait Schedulable: Algorithm<State: KeyState> {
+    /// The first whole microsecond from `now` on at which `cost` units, at least 1, would be
+    /// admitted if no other call came; `None` if they never fit. The state has been
+    /// [normalized](Algorithm::normalize) at `now`.
     ///
-    /// It books nothing: the caller decides whether the wait is too long.
+    /// It charges nothing: the caller decides whether the wait is too long.
     fn slot(&self, state: &Self::State, now: Micros, cost: u64) -> Option<Micros>;
 
-    /// Charges `cost` units, at least 1, as of `slot`: the call's slot or a later time, at most [`MAX_WAIT`]
-    /// after `now`. For any other time it charges nothing, and returns `None`. The state has been normalized
-    /// at `now`.
-    fn book(
+    /// Charges `cost` units, at least 1, as of `slot`, which is the call's slot or a later time, at
+    /// most [`MAX_WAIT`] after `now`. For any other time it charges nothing and returns `None`. The
+    /// state has been normalized at `now`.
+    fn schedule(
         &self,
         state: &mut Self::State,
         now: Micros,
         cost: u64,
         slot: Micros,
-    ) -> Option<Booking<Self::State>>;
+    ) -> Option<ScheduledReservation<Self::State>>;
 
-    /// Cancels a booking, and returns whether it did. It does so only if the state is still that after the
-    /// booking: nothing was booked or taken since. The state is then that before the booking.
-    fn unbook(&self, state: &mut Self::State, booking: &Booking<Self::State>) -> bool {
-        let is_last = *state == booking.left;
+    /// Cancels a scheduled reservation, and returns whether it did. It does so only if the state is
+    /// still that after the reservation: nothing was scheduled or taken since. The state then
+    /// becomes that before the reservation.
+    fn cancel(
+        &self,
+        state: &mut Self::State,
+        reservation: &ScheduledReservation<Self::State>,
+    ) -> bool {
+        let is_last = *state == reservation.after;
         if is_last {
-            state.clone_from(&booking.before);
+            state.clone_from(&reservation.before);
         }
         is_last
     }
 }
 
-impl<T: RateBased> Bookable for T {
+impl<T: RateBased> Schedulable for T {
     fn slot(&self, state: &RateState, now: Micros, cost: u64) -> Option<Micros> {
         match self.outcome(state, now, cost) {
             Outcome::Admitted => Some(now),
@@ -115,24 +122,24 @@ impl<T: RateBased> Bookable for T {
         }
     }
 
-    fn book(
+    fn schedule(
         &self,
         state: &mut RateState,
         now: Micros,
         cost: u64,
         slot: Micros,
-    ) -> Option<Booking<RateState>> {
+    ) -> Option<ScheduledReservation<RateState>> {
         if cost == 0 || !(now..=now.saturating_add(MAX_WAIT)).contains(&slot) {
             return None;
         }
         let rate = self.rate();
         let arrival = rate.arrival_after(state, slot, cost).ok()?;
         let numbers = match slot > now {
-            true => Arc::new(rate.numbers().with_slot(slot)),
+            true => Arc::new(rate.numbers().with_scheduled_until(slot)),
             false => rate.shared_numbers(),
         };
-        let left = RateState { arrival, numbers };
-        Some(Booking { before: std::mem::replace(state, left.clone()), left })
+        let after = RateState { arrival, numbers };
+        Some(ScheduledReservation { before: std::mem::replace(state, after.clone()), after })
     }
 }
 
@@ -147,11 +154,11 @@ mod tests {
         Gcra::new(limit, SECOND, burst).unwrap()
     }
 
-    /// Waits as long as it takes.
+    /// Waits as long as necessary.
     fn wait(gcra: &Gcra, state: &mut RateState, now: Micros, cost: u64) -> Micros {
         gcra.normalize(state, now);
         let slot = gcra.slot(state, now, cost).unwrap();
-        assert!(gcra.book(state, now, cost, slot).is_some());
+        assert!(gcra.schedule(state, now, cost, slot).is_some());
         slot
     }
 
@@ -169,8 +176,8 @@ mod tests {
         let ten = per_second(10, 10);
         let mut state = ten.initial_state();
         ten.normalize(&mut state, 0);
-        // Another policy's slot is later than this one's own.
-        ten.book(&mut state, 0, 1, SECOND).unwrap();
+        // Another policy's slot is later than the slot of this one.
+        ten.schedule(&mut state, 0, 1, SECOND).unwrap();
         assert_eq!(
             (ten.charge(&mut state, SECOND - 1, 1), ten.remaining(&state, 0)),
             (Outcome::Refused, 0)
@@ -182,49 +189,50 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_slot_or_a_later_one_can_be_booked_and_none_beyond_an_hour() {
+    fn only_its_own_slot_or_a_later_one_within_an_hour_can_be_scheduled() {
         let one = per_second(1, 1);
         let mut state = one.initial_state();
         one.charge(&mut state, 0, 1);
         let before = state.clone();
         for (cost, slot) in [(1, SECOND - 1), (1, MAX_WAIT + 1), (2, SECOND), (0, SECOND)] {
-            assert_eq!(one.book(&mut state, 0, cost, slot), None, "{cost} at {slot}");
+            assert_eq!(one.schedule(&mut state, 0, cost, slot), None, "{cost} at {slot}");
         }
-        assert_eq!((one.book(&mut state, 500, 1, 499), one.slot(&state, 0, 2)), (None, None));
+        assert_eq!((one.schedule(&mut state, 500, 1, 499), one.slot(&state, 0, 2)), (None, None));
         assert_eq!(state, before);
-        assert!(one.book(&mut state, 0, 1, MAX_WAIT).is_some());
+        assert!(one.schedule(&mut state, 0, 1, MAX_WAIT).is_some());
     }
 
     #[test]
-    fn a_slot_is_given_back_only_if_nobody_is_behind_it() {
+    fn a_slot_is_cancelled_only_if_no_later_call_was_charged() {
         let one = per_second(1, 1);
         let mut state = one.initial_state();
         one.charge(&mut state, 0, 1);
         let before = state.clone();
-        let first = one.book(&mut state, 0, 1, SECOND).unwrap();
-        let second = one.book(&mut state, 0, 1, 2 * SECOND).unwrap();
-        assert!(!one.unbook(&mut state, &first));
-        assert!(one.unbook(&mut state, &second));
-        assert!(!one.unbook(&mut state, &second), "once");
-        assert!(one.unbook(&mut state, &first));
+        let first = one.schedule(&mut state, 0, 1, SECOND).unwrap();
+        let second = one.schedule(&mut state, 0, 1, 2 * SECOND).unwrap();
+        assert!(!one.cancel(&mut state, &first));
+        assert!(one.cancel(&mut state, &second));
+        assert!(!one.cancel(&mut state, &second), "once");
+        assert!(one.cancel(&mut state, &first));
         assert_eq!(state, before);
     }
 
     #[test]
-    fn a_booking_is_known_by_its_numbers() {
+    fn a_scheduled_reservation_converts_to_numbers_and_back() {
         let levels = Levels { capacity: 3, initial: 1, debt: 2 };
         let bucket = TokenBucket::with_levels(levels, 7, SECOND).unwrap();
         let mut state = bucket.initial_state();
         bucket.normalize(&mut state, 7);
-        let booking = bucket.book(&mut state, 7, 2, SECOND).unwrap();
+        let booking = bucket.schedule(&mut state, 7, 2, SECOND).unwrap();
         let numbers: Vec<_> = booking.to_numbers().into();
-        assert_eq!(numbers.len(), BOOKING_LENGTH);
-        assert_eq!(Booking::from_numbers(&numbers), Some(booking));
-        assert_eq!(Booking::from_numbers(&numbers[1..]), None);
-        assert_eq!(Booking::from_numbers(&[0; BOOKING_LENGTH]), None);
+        assert_eq!(numbers.len(), SCHEDULED_RESERVATION_LENGTH);
+        assert_eq!(ScheduledReservation::from_numbers(&numbers), Some(booking));
+        assert_eq!(ScheduledReservation::from_numbers(&numbers[1..]), None);
+        assert_eq!(ScheduledReservation::from_numbers(&[0; SCHEDULED_RESERVATION_LENGTH]), None);
     }
 
-    /// Two would otherwise go on in one microsecond: the second of those who wait, and who books next.
+    /// Otherwise two callers would proceed in one microsecond: the second waiting caller and the
+    /// next one to schedule.
     #[test]
     fn nothing_comes_back_while_somebody_waits() {
         let one = per_second(1, 1);
@@ -238,15 +246,15 @@ mod tests {
         assert_eq!(wait(&one, &mut state, 3 * SECOND, 1), 3 * SECOND);
     }
 
-    /// Were those who wait counted as of now, a faster version would give their times to others, too:
-    /// from 1.1 s to 2 s eleven, where ten are the bound.
+    /// If waiting callers were counted as of now, a faster version would assign their times again:
+    /// eleven units from 1.1 s to 2 s, where ten are the bound.
     #[test]
-    fn another_version_books_behind_those_who_wait() {
+    fn another_version_schedules_after_waiting_callers() {
         let (slow, fast) = (per_second(1, 1), per_second(10, 1));
         let mut state = slow.initial_state();
         let slots = [0; 11].map(|now| wait(&slow, &mut state, now, 1));
         assert_eq!(slots[10], 10 * SECOND);
-        // The unit of the last slot is still on the books then, and drains at the new rate.
+        // The unit of the last slot is still charged then, and drains at the new rate.
         assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND);
         assert_eq!(wait(&fast, &mut state, 0, 1), 11 * SECOND + 100_000);
     }
@@ -261,21 +269,21 @@ mod tests {
         ten.normalize(&mut state, 0);
         assert_eq!(state.arrival, Arrival { micros: SECOND, part: 0 });
         assert_eq!(ten.charge(&mut state, SECOND, 10), Outcome::Admitted);
-        // A short step is no such jump: those who wait keep their slots.
+        // A short clock step does not matter: waiting callers keep their slots.
         ten.charge(&mut state, 2 * SECOND, 10);
         assert_eq!(wait(&ten, &mut state, 2 * SECOND, 1), 2_100_000);
         assert_eq!(wait(&ten, &mut state, SECOND, 1), 2_200_000);
     }
 
     #[test]
-    fn a_bucket_that_begins_low_is_booked_from_its_first_call() {
+    fn a_bucket_that_begins_low_schedules_from_its_first_call() {
         let levels = Levels { capacity: 3, initial: 0, debt: 0 };
         let bucket = TokenBucket::with_levels(levels, 1, SECOND).unwrap();
         let mut state = bucket.initial_state();
         bucket.normalize(&mut state, 7);
         let slot = bucket.slot(&state, 7, 2).unwrap();
         assert_eq!(slot, 2 * SECOND + 7);
-        assert!(bucket.book(&mut state, 7, 2, slot).is_some());
+        assert!(bucket.schedule(&mut state, 7, 2, slot).is_some());
         assert_eq!(bucket.slot(&state, 7, 1), Some(3 * SECOND + 7));
         assert!(state.numbers.lingers);
     }

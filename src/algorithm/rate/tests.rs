@@ -8,7 +8,7 @@ fn rate(units: u64, period: Micros, burst: u64) -> Rate {
     Rate::new(&NAMES, units, period, burst).unwrap()
 }
 
-/// Charges an unused key, or one with the state given.
+/// Charges a fresh key, or a key with the given state.
 fn charged(rate: &Rate, state: Option<RateState>, now: Micros, cost: u64) -> RateState {
     let mut state = state.unwrap_or(rate.initial_state());
     assert_eq!(rate.charge(&mut state, now, cost), Outcome::Admitted);
@@ -24,7 +24,7 @@ fn refused(rate: &Rate, mut state: RateState, now: Micros, cost: u64) -> RateSta
 fn seven_per_second_drain_without_drift() {
     let rate = rate(7, 1_000_000, 7);
     let state = (0..7).fold(rate.initial_state(), |state, _| charged(&rate, Some(state), 9, 1));
-    // Seven sevenths of a second are a second: no part is left over.
+    // Seven sevenths of a second are a second, without a remaining part.
     assert_eq!(state.arrival, Arrival { micros: 1_000_009, part: 0 });
 }
 
@@ -54,7 +54,7 @@ fn a_clock_step_back_locks_a_key_for_no_longer_than_the_horizon() {
     let rate = rate(10, 1_000_000, 10);
     let year = 31_536_000_000_000;
     let back = refused(&rate, charged(&rate, None, year, 3), 0, 1);
-    // The repair is kept although the call was refused: after the time to full all is well.
+    // The repair stays although the call was refused: after the time to full the key is full.
     assert_eq!(back.arrival, Arrival { micros: 1_000_000, part: 0 });
     charged(&rate, Some(back), 1_000_000, 10);
 }
@@ -66,7 +66,7 @@ fn a_smaller_burst_does_not_forget_what_a_larger_one_admitted() {
     let seen = refused(&small, spent.clone(), 0, 1);
     assert_eq!(seen, spent);
     refused(&large, spent, 0, 1);
-    // 91 of the 100 must drain before the small one has room for one more.
+    // 91 of the 100 units must drain before the small policy admits one more.
     assert_eq!(small.retry_at(&seen, 0, 1), 9_100_000);
 }
 
@@ -74,13 +74,13 @@ fn a_smaller_burst_does_not_forget_what_a_larger_one_admitted() {
 fn changed_numbers_keep_the_used_units_rounded_up() {
     let (before, after) = (rate(10, 1_000_000, 10), rate(1, 1_000_000, 8));
     let state = charged(&before, None, 0, 4);
-    // 3.5 units are left at 50 ms; they count as 4 of 8.
+    // At 50 ms 3.5 units remain, and count as 4 of 8.
     assert_eq!(after.remaining(&state, 50_000), 4);
     let arrival = charged(&after, Some(state), 50_000, 4).arrival;
     assert_eq!(arrival, Arrival { micros: 8_050_000, part: 0 });
 }
 
-/// What comes back of a call that left the key as it is.
+/// The refund of a call after which the key was not used.
 fn refunded(rate: &Rate, state: &mut RateState, now: Micros, units: u64) -> u64 {
     let reset_at = state.reset_at();
     rate.refund(state, now, units, ChargeRecord { at: 0, reset_at })
@@ -99,13 +99,13 @@ fn what_is_given_back_at_once_leaves_what_was_before() {
 fn at_most_what_has_not_drained_comes_back() {
     let rate = rate(10, 1_000_000, 10);
     let mut state = charged(&rate, None, 0, 4);
-    // 2.5 have drained: of the 1.5 that are left two come back, one of them in part.
+    // 2.5 units have drained. Of the remaining 1.5, two come back, one of them in part.
     assert_eq!(refunded(&rate, &mut state, 250_000, 4), 2);
     assert_eq!((state.reset_at(), rate.remaining(&state, 250_000)), (250_000, 10));
     assert_eq!(refunded(&rate, &mut state, 250_000, 1), 0);
 }
 
-/// Of two calls of 5 those of the first have drained at half a second.
+/// Of two calls of 5 units, those of the first have drained at half a second.
 #[test]
 fn at_most_the_calls_own_units_come_back() {
     let rate = rate(10, 1_000_000, 10);
@@ -117,12 +117,12 @@ fn at_most_the_calls_own_units_come_back() {
     };
     assert_eq!(refunded(0), (5, 500_000));
     assert_eq!(refunded(200_000), (3, 700_000));
-    // Half a unit is left of it.
+    // Half a unit of it remains.
     assert_eq!(refunded(450_000), (1, 950_000));
     assert_eq!(refunded(500_000), (0, 1_000_000));
 }
 
-/// A decision tells of a key that lingers when that is forgotten, a day after it is full.
+/// For a key that lingers, a decision reports when the key is dropped: a day after it is full.
 #[test]
 fn what_lingers_gives_nothing_back_once_it_has_drained() {
     let levels = Levels { capacity: 10, initial: 0, debt: 0 };

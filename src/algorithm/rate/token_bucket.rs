@@ -1,18 +1,18 @@
 //! The token bucket with continuous refill.
 //!
-//! **Law:** at most capacity + t·tokens/every units in any window of length t, and, if the bucket
-//! may be overdrawn, debt units more (once, however long the window is). An initial level below
-//! the capacity only lowers it.
+//! **Law:** at most capacity + t·tokens/every units in any window of length t. If the bucket may be
+//! overdrawn, debt units more are admitted (once, however long the window is). An initial level
+//! below the capacity only lowers the bound.
 //!
-//! The bucket starts full, or with `initial` tokens, and gains `tokens` evenly over each `every`. Its level is not stored:
-//! a bucket that will be full at time T has capacity − (T − now)·tokens/every in it, so the state
-//! is T, the theoretical arrival time of GCRA, and refilling costs nothing and rounds nothing.
+//! The bucket starts full, or with `initial` tokens, and gains `tokens` evenly over each `every`.
+//! The level is not stored: a bucket that will be full at the time T contains capacity − (T −
+//! now)·tokens/every. So the state is T, the theoretical arrival time of GCRA, and a refill costs
+//! nothing and rounds nothing.
 //!
-//! What a call may cost, what is recorded of a key that does not begin full, and for how long, is
-//! said at [`Levels`].
+//! [`Levels`] defines the largest cost, and the state of a key that does not begin full.
 //!
-//! Source: the token bucket of the Go + Redis limiter, which stores a level and a time, refills
-//! by a rounded amount on each request, and does so in several steps; debt is pre-consumption.
+//! Source: the token bucket of the Go + Redis limiter, which stores a level and a time, refills by
+//! a rounded amount on each request, and does so in several steps. Debt is pre-consumption.
 
 use super::{Rate, RateBased, RateOptions};
 use crate::algorithm::InvalidNumber;
@@ -54,7 +54,7 @@ impl RateBased for TokenBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{Algorithm as _, LINGER, Outcome, State as _};
+    use crate::algorithm::{Algorithm as _, KeyState as _, LINGER, Outcome};
 
     #[test]
     fn a_full_bucket_empties_at_once_and_refills_evenly() {
@@ -80,7 +80,7 @@ mod tests {
         TokenBucket::with_levels(Levels { capacity, initial, debt }, 1, SECOND).unwrap()
     }
 
-    /// Pre-consumption: a large call is let through, and those that follow pay for it.
+    /// Pre-consumption: a large call is admitted, and later calls pay for it.
     #[test]
     fn a_bucket_in_debt_waits_for_a_whole_token() {
         let bucket = with(3, 3, 4);
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(bucket.remaining(&state, day_later + SECOND), 2, "it has begun");
     }
 
-    /// Otherwise the time that a refusal names would find the key forgotten.
+    /// Otherwise the store would have dropped the key by the retry time of a refusal.
     #[test]
     fn what_a_full_bucket_wrote_is_kept_longer_by_one_that_begins_low() {
         let (full, low) = (with(3, 3, 0), with(3, 1, 0));

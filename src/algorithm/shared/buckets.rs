@@ -1,12 +1,12 @@
 //! The state of the sliding window: units by bucket, as running totals.
 //!
-//! With totals the units that count are a difference of two numbers, and the expired buckets are found by
-//! binary search: no call visits all buckets, and each bucket is dropped once.
+//! With totals, the units that count are the difference of two numbers, and a binary search finds
+//! the expired buckets. So no call visits all buckets, and each bucket is dropped once.
 
 use std::collections::VecDeque;
 
-use super::entry::Entry;
-use crate::algorithm::State;
+use super::entry::UnitEntry;
+use crate::algorithm::KeyState;
 use crate::time::Micros;
 
 /// The state of a key: nothing, or the admitted units by bucket.
@@ -16,14 +16,14 @@ pub struct SlidingState(pub(crate) Option<Box<Buckets>>);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Buckets {
     /// The buckets, by increasing ends.
-    pub(crate) entries: VecDeque<Entry>,
+    pub(crate) entries: VecDeque<UnitEntry>,
     /// The running total before the oldest entry.
     pub(crate) before: u64,
-    /// When no bucket counts any more, under the numbers that wrote last.
+    /// The time from which no bucket counts, under the numbers of the last writer.
     pub(crate) reset_at: Micros,
 }
 
-impl State for SlidingState {
+impl KeyState for SlidingState {
     fn reset_at(&self) -> Micros {
         self.0.as_ref().map_or(0, |buckets| buckets.reset_at)
     }
@@ -66,7 +66,7 @@ impl Counted<'_> {
 impl Buckets {
     /// The buckets that count at the time `now`: those that end later than `horizon`.
     pub(crate) fn counted(&self, now: Micros, horizon: Micros) -> Counted<'_> {
-        let counts = |entry: &Entry| entry.time > horizon;
+        let counts = |entry: &UnitEntry| entry.time > horizon;
         let gone = match self.entries.front() {
             _ if now >= self.reset_at => self.entries.len(),
             Some(oldest) if counts(oldest) => 0,
@@ -77,7 +77,8 @@ impl Buckets {
         Counted { buckets: self, gone, before }
     }
 
-    /// Removes up to `units` units from the bucket that ends at `end`, if it counts, and returns how many.
+    /// Removes up to `units` units from the bucket that ends at `end`, if it counts, and returns
+    /// how many.
     pub(crate) fn give_back(&mut self, units: u64, now: Micros, end: Micros) -> u64 {
         let Counted { gone, before, .. } = self.counted(now, end.saturating_sub(1));
         let Some(entry) = self.entries.get(gone).filter(|entry| entry.time == end) else {

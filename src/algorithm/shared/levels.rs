@@ -4,10 +4,10 @@
 //! least 1 and stays at −debt or above; so the largest cost that a call can have is capacity +
 //! debt, and a bucket in debt admits nothing until it has a whole token again.
 //!
-//! A bucket that begins with less than its capacity must remember that it has begun. So its first call is
-//! recorded even if it is refused, and the key is kept until it has been full for 24 hours ([`LINGER`]).
-//! Then it is fresh, and may be dropped. Each state has a mark for this, because a store drops a state
-//! without knowing its readers.
+//! A bucket that begins with less than its capacity must remember that it has begun. So its first
+//! call is recorded even if it is refused, and the key is kept until it has been full for 24 hours
+//! ([`LINGER`]). Then it is fresh, and may be dropped. Each state has a mark for this, because a
+//! store drops a state without knowing its readers.
 
 use crate::algorithm::InvalidNumber;
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
@@ -52,7 +52,7 @@ impl Levels {
     /// The most units that may be used at once, which is the largest cost.
     #[inline]
     #[must_use]
-    pub fn most(self) -> u64 {
+    pub fn max_used(self) -> u64 {
         self.capacity + self.debt
     }
 
@@ -73,23 +73,24 @@ impl Levels {
     /// Whether a call of `cost` units, at least 1, is admitted when `used` units are used.
     #[inline]
     pub(crate) fn admit(self, used: u64, cost: u64) -> bool {
-        used < self.capacity && cost <= self.most() - used
+        used < self.capacity && cost <= self.max_used() - used
     }
 
     /// The largest cost that is admitted when `used` units are used.
     #[inline]
     pub(crate) fn remaining(self, used: u64) -> u64 {
-        if used < self.capacity { self.most() - used } else { 0 }
+        if used < self.capacity { self.max_used() - used } else { 0 }
     }
 
     /// The most units that may be used for `cost`, at least 1, to be admitted.
     #[inline]
     pub(crate) fn room_for(self, cost: u64) -> u64 {
-        self.most().saturating_sub(cost).min(self.capacity - 1)
+        self.max_used().saturating_sub(cost).min(self.capacity - 1)
     }
 }
 
-/// When a key is fresh, by the time at which it is full; 0 is a key that was never used.
+/// The time at which a key is fresh, given the time at which it is full; 0 for a key that was never
+/// used.
 #[inline]
 pub(crate) fn reset_at(full_at: Micros, lingers: bool) -> Micros {
     if lingers && full_at > 0 { full_at + LINGER } else { full_at }
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn the_largest_cost_that_remains_is_admitted_and_no_larger_one() {
         for levels in [OVERDRAWN, Levels::full(5), Levels { debt: 0, ..OVERDRAWN }] {
-            for used in 0..=levels.most() {
+            for used in 0..=levels.max_used() {
                 let remaining = levels.remaining(used);
                 assert!(remaining == 0 || levels.admit(used, remaining), "{used}");
                 assert!(!levels.admit(used, remaining + 1), "{used}");
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_room_for_a_cost_is_the_most_that_may_be_used() {
-        for cost in 1..=OVERDRAWN.most() {
+        for cost in 1..=OVERDRAWN.max_used() {
             let room = OVERDRAWN.room_for(cost);
             assert!(OVERDRAWN.admit(room, cost) && !OVERDRAWN.admit(room + 1, cost), "{cost}");
         }

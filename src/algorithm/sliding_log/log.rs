@@ -1,48 +1,50 @@
 //! The state of the sliding logs: the calls of a key in order of time, with cumulative units.
 //!
-//! The units of any window are one subtraction once its first entry is found, in O(log n). An entry takes
-//! 16 bytes.
+//! The units of any window are one subtraction once its first entry is found, in O(log n). An entry
+//! takes 16 bytes.
 
 use std::collections::VecDeque;
 
-use crate::algorithm::State;
-use crate::algorithm::shared::entry::Entry;
+use crate::algorithm::KeyState;
+use crate::algorithm::shared::entry::UnitEntry;
 use crate::time::Micros;
 
-/// An array with more room than this, and four times more room than entries, is shrunk.
+/// An array is shrunk if its capacity is above this and above four times its length.
 const SMALL: usize = 64;
 
 /// The calls of a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogState {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<UnitEntry>,
     /// The units before the first entry.
     before: u64,
-    /// The latest time at which an entry was written. The newest entry's time may be later, because it is
-    /// rounded up. No later call is decided at an earlier time.
+    /// The latest time at which an entry was written. No later call is decided at an earlier time.
+    /// The newest entry's time may be later than this, because it is rounded up.
     pub(crate) seen: Micros,
-    /// How many of the newest units are kept, if refused calls push out older ones; otherwise 0.
+    /// The number of newest units that are kept, if refused calls push out older ones; otherwise 0.
     pub(crate) keep: u64,
-    /// When the windows of all writers have passed; 0 without entries.
+    /// The time at which the windows of all writers have passed; 0 without entries.
     pub(crate) reset_at: Micros,
 }
 
-/// A length of time rounded up by less than a quarter: to 4 to 7 times a power of two, and at least 4.
+/// Rounds a length of time up by less than a quarter: to 4 to 7 times a power of two, and at least
+/// 4.
 ///
-/// Over Redis each entry says in one byte how long the log is needed: 12 bytes take no more room than 11.
+/// In Redis each entry stores in one byte how long the log is needed. With that byte an entry has
+/// 12 bytes, and takes no more memory than one of 11.
 pub(crate) const fn span_of(length: Micros) -> Micros {
     let length = if length < 4 { 4 } else { length };
     let step = 1 << (length.ilog2() - 2);
     length.div_ceil(step) * step
 }
 
-impl State for LogState {
+impl KeyState for LogState {
     fn reset_at(&self) -> Micros {
         self.reset_at
     }
 
     fn drains(&self) -> bool {
-        // The units of a log that is fresh again lie a window's length back: no rolling window holds them.
+        // The units of a fresh log are at least a window old: no rolling window contains them.
         true
     }
 }
@@ -52,7 +54,7 @@ impl LogState {
     pub(crate) fn of(units: u64, time: Micros) -> Self {
         let mut log = Self::default();
         if units > 0 {
-            log.entries.push_back(Entry { time, after: units });
+            log.entries.push_back(UnitEntry { time, after: units });
         }
         log
     }
@@ -73,14 +75,15 @@ impl LogState {
         self.entries.back().map_or(self.before, |entry| entry.after)
     }
 
-    /// The units in a window of this length at a time: those of entries less than a window old.
+    /// The units in a window of this length that ends at a time: those of entries less than a
+    /// window old.
     pub(crate) fn used(&self, at: Micros, window: Micros) -> u64 {
         let first = self.entries.partition_point(|entry| entry.time + window <= at);
         let before = if first == 0 { self.before } else { self.entries[first - 1].after };
         self.after() - before
     }
 
-    /// The time of the entry with the unit of this cumulative number, from 1.
+    /// The time of the entry that contains the unit with this cumulative number, counted from 1.
     pub(crate) fn time_of_unit(&self, number: u64) -> Option<Micros> {
         let index = self.entries.partition_point(|entry| entry.after < number);
         self.entries.get(index).map(|entry| entry.time)
@@ -91,12 +94,12 @@ impl LogState {
         let after = self.after() + units;
         match self.entries.back_mut() {
             Some(newest) if shared && newest.time == time => newest.after = after,
-            _ => self.entries.push_back(Entry { time, after }),
+            _ => self.entries.push_back(UnitEntry { time, after }),
         }
     }
 
-    /// Drops the oldest entries, at most `most`: those up to a time, and those up to a cumulative number of
-    /// units.
+    /// Drops at most `most` of the oldest entries: those with a time up to `up_to`, and those with
+    /// a cumulative number up to `units`.
     pub(crate) fn drop_oldest(&mut self, most: usize, up_to: Option<Micros>, units: u64) {
         for _ in 0..most {
             match self.entries.front() {
@@ -110,7 +113,7 @@ impl LogState {
         self.give_memory_back();
     }
 
-    /// Removes the units up to this cumulative number. An empty log becomes a new one.
+    /// Removes the units up to this cumulative number. A log without units becomes a new one.
     pub(crate) fn forget_up_to(&mut self, units: u64) {
         if units >= self.after() {
             *self = Self::default();

@@ -1,42 +1,46 @@
-//! The sliding logs: every call is remembered, and so the windows that roll are counted exactly.
+//! The sliding logs: every call is recorded, so rolling windows are counted exactly.
 //!
 //! **Law:** for each limit at most `limit` units in any rolling window [s, s + window), exactly: an
 //! entry of the time t counts while now < t + window. With a precision, times are rounded up to its
 //! multiples: never more is admitted, and a caller waits up to a precision longer. Several limits
-//! share one log, and a call is admitted if it fits all of them. A lone caller gets all units of the
-//! smallest window at once, and each unit back when a window has passed since.
+//! share one log, and a call is admitted if it fits all of them. A lone caller gets all units of
+//! the smallest window at once, and each unit back when a window has passed since.
 //!
-//! **Refused attempts** count nothing, unless the policy asks for it. Then they are written down,
-//! too, and the log keeps at most `limit` units: the newest ones, an entry in part if need be.
+//! **Refused attempts** count nothing, unless the policy asks for it. Then they are recorded, too,
+//! and the log keeps at most `limit` units: the newest ones, with the oldest entry cut if
+//! necessary.
 //!
-//! **Refunds.** While a call is in the longest window its units may come back: the oldest units that count
-//! there leave the log, at most as many as there are, and so the later ones stay for their whole time.
-//! Of what is admitted in a window less what came back in it the law holds as it is.
+//! **Refunds.** While a call is in the longest window, its units may come back: the oldest units
+//! that count there are removed from the log, at most as many as there are. So the later units
+//! count for their whole time. The law holds in a window of the admitted units less those refunded
+//! in it.
 //!
-//! **Time.** A call is judged at max(now, the latest time seen by an entry), so a clock that steps
-//! back refills nothing; and what had expired when an entry was written is expired for good, so it
-//! can be dropped at any time without a decision depending on it. A log that has seen a time
-//! further ahead than the longest window is one entry from now, fully used. So a step back locks a
-//! key for a window if it is longer than one, else for at most two.
+//! **Time.** A call is decided at max(now, the latest time at which an entry was written), so a
+//! clock that steps back refills nothing. Entries that had expired when an entry was written stay
+//! expired. So they can be dropped at any time without changing a decision. A log with a time
+//! further ahead than the longest window becomes one entry as of now, fully used. So a clock step
+//! back of more than one window locks a key for one window, and a shorter step for at most two.
 //!
-//! **Size.** At most `limit` entries count (with a precision: window / precision + 2). Those that do
-//! not count any more are dropped by calls that are written down, at most [`MOST_DROPPED`] by one:
-//! after 100,000 have expired at once no call is slow, and later ones find fewer. Without a
-//! precision that is done when the cumulative units pass a multiple of [`DROP_EVERY`], because it
-//! takes a quarter of Redis's time for a call.
+//! **Size.** At most `limit` entries count (with a precision: window / precision + 2). A recorded
+//! call drops expired entries, at most [`MAX_DROPPED`]: so no call is slow after 100,000 entries
+//! have expired at once, and later calls find fewer. Without a precision, only a call with which
+//! the cumulative units pass a multiple of [`DROP_EVERY`] drops entries, because it takes a quarter
+//! of Redis's time for a call.
 //!
-//! **Changed numbers.** Entries carry times and units and no numbers of a policy, so any version
-//! counts them by its own windows and limits. Across a change, several versions side by side
-//! included, at most the larger limit is admitted in any window of the shorter length: whoever has
-//! the shorter window drops what the longer one would still count. A log of refused attempts keeps
-//! as many units as the largest limit that wrote to it, so that a smaller limit's attempts do not
-//! push out what a larger one counts. A log also carries how long after its newest entry it is needed:
-//! for the longest window of those who wrote it while it was, rounded up by less than a quarter. From
-//! then on it counts for nobody, because a store may have dropped it.
+//! **Changed numbers.** Entries contain times and units, and no numbers of a policy. So any version
+//! counts them by its own windows and limits. Across a change, also with several versions side by
+//! side, at most the larger limit is admitted in any window of the shorter length: the version with
+//! the shorter window drops entries that the longer one would still count. A log with refused
+//! attempts keeps as many units as the largest limit that wrote to it, so that a smaller limit's
+//! attempts do not push out units that a larger one counts. A log also stores how long after its
+//! newest entry it is needed: for the longest window of the policies that wrote to it in that time,
+//! rounded up by less than a quarter. From then on it counts under no policy, because a store may
+//! have dropped it.
 //!
 //! Source: the sorted-set limiters, and the sliding log with strategies of the Go + Redis limiter.
-//! Unlike there, two calls of one microsecond both count, refused requests count only if asked for,
-//! and a window's units are one subtraction of cumulative numbers and no scan.
+//! Differences: two calls of one microsecond both count, refused requests count only if the policy
+//! asks for it, and the units of a window are one subtraction of cumulative numbers, without a
+//! scan.
 
 pub(crate) mod log;
 
@@ -44,21 +48,21 @@ use std::borrow::Cow;
 
 use crate::algorithm::sliding_log::log::{LogState, span_of};
 use crate::algorithm::{
-    Algorithm, ChargeRecord, InvalidNumber, LimitStatus, LimitStatuses, Outcome, Preview,
-    State as _, checked_length,
+    Algorithm, ChargeRecord, InvalidNumber, KeyState as _, LimitStatus, LimitStatuses, Outcome,
+    Preview, checked_length,
 };
 use crate::time::{MAX_SAFE, MAX_TIME, Micros};
 
-/// The largest limit of a log: it may remember so many calls of each key.
-pub const MOST_LOGGED: u64 = 100_000;
+/// The largest limit of a log: it may record this many calls of each key.
+pub const MAX_LOG_LIMIT: u64 = 100_000;
 
 /// The most limits that share a log.
-pub const MOST_LIMITS: usize = 8;
+pub const MAX_LIMITS: usize = 8;
 
-/// The most entries that a call drops: one call must not hold a store for long.
-pub const MOST_DROPPED: usize = 100;
+/// The most entries that a call drops: one call must not occupy a store for long.
+pub const MAX_DROPPED: usize = 100;
 
-/// Without a precision old entries are dropped once for so many units.
+/// Without a precision, expired entries are dropped once in this many units.
 pub const DROP_EVERY: u64 = 16;
 
 /// At most `limit` units in any rolling `window`.
@@ -70,28 +74,29 @@ pub struct LogLimit {
     pub window: Micros,
 }
 
-/// One limit, or several, over a log of calls.
+/// One or several limits over a log of calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlidingLog {
     limits: Box<[LogLimit]>,
-    /// Whether decisions tell of the limits by name.
+    /// Whether decisions report the limits by name.
     named: bool,
-    /// 1 if times are exact.
+    /// The precision; 1 if times are exact.
     precision: Micros,
     count_refused: bool,
     longest: Micros,
-    /// How long after its newest entry a log of these windows is needed.
+    /// How long a log of these windows is needed after its newest entry.
     span: Micros,
-    least: u64,
-    most: u64,
+    min_limit: u64,
+    max_limit: u64,
 }
 
 impl SlidingLog {
-    /// At most `limit` units in any rolling `window`; `count_refused`: refused attempts count, too.
+    /// At most `limit` units in any rolling `window`. Refused attempts count, too, if
+    /// `count_refused`.
     ///
     /// # Errors
-    /// [`InvalidNumber`] for a limit that is not from 1 to [`MOST_LOGGED`], or a window that is 0 or
-    /// too long to count exactly.
+    /// [`InvalidNumber`] for a limit that is not from 1 to [`MAX_LOG_LIMIT`], or a window that is 0
+    /// or too long to count exactly.
     pub fn new(limit: u64, window: Micros, count_refused: bool) -> Result<Self, InvalidNumber> {
         let log = Self::with([LogLimit { limit, window }].into(), 1)?;
         Ok(Self { count_refused, ..log })
@@ -100,10 +105,13 @@ impl SlidingLog {
     /// Several limits over one log, whose times are rounded up to multiples of the precision.
     ///
     /// # Errors
-    /// [`InvalidNumber`] unless there are 1 to [`MOST_LIMITS`] limits as for [`SlidingLog::new`],
+    /// [`InvalidNumber`] unless there are 1 to [`MAX_LIMITS`] limits as for [`SlidingLog::new`],
     /// smaller windows have smaller limits, and the precision is at most the smallest window.
-    pub fn several(limits: &[LogLimit], precision: Option<Micros>) -> Result<Self, InvalidNumber> {
-        if !(1..=MOST_LIMITS).contains(&limits.len()) {
+    pub fn with_limits(
+        limits: &[LogLimit],
+        precision: Option<Micros>,
+    ) -> Result<Self, InvalidNumber> {
+        if !(1..=MAX_LIMITS).contains(&limits.len()) {
             return Err(InvalidNumber { option: "limits", rule: "must be 1 to 8" });
         }
         let log = Self::with(limits.into(), precision.unwrap_or(1))?;
@@ -113,7 +121,7 @@ impl SlidingLog {
     fn with(limits: Box<[LogLimit]>, precision: Micros) -> Result<Self, InvalidNumber> {
         let wrong = |option, rule| Err(InvalidNumber { option, rule });
         for one in &limits {
-            if !(1..=MOST_LOGGED).contains(&one.limit) {
+            if !(1..=MAX_LOG_LIMIT).contains(&one.limit) {
                 return wrong("limit", "must be a whole number from 1 to 100000");
             }
             checked_length("window", one.window)?;
@@ -130,15 +138,18 @@ impl SlidingLog {
         }
         let (shortest, longest) = (by_window[0], by_window[by_window.len() - 1]);
         if !(1..=shortest.window).contains(&precision) {
-            return wrong("precision", "must be longer than 0 and at most the smallest window");
+            return wrong(
+                "precision",
+                "must be longer than 0 and at max_limit the smallest window",
+            );
         }
         if precision > 1 && longest.window + precision > MAX_TIME {
             return wrong("precision", "and the longest window must be below 2^52 µs together");
         }
-        let (longest, least, most) = (longest.window, shortest.limit, longest.limit);
+        let (longest, min_limit, max_limit) = (longest.window, shortest.limit, longest.limit);
         let (named, count_refused) = (false, false);
         let span = span_of(longest);
-        Ok(Self { limits, named, precision, count_refused, longest, span, least, most })
+        Ok(Self { limits, named, precision, count_refused, longest, span, min_limit, max_limit })
     }
 
     /// The limits, in the order in which they were declared.
@@ -147,7 +158,7 @@ impl SlidingLog {
         &self.limits
     }
 
-    /// What times are rounded up to multiples of; 1 if they are exact.
+    /// The precision: times are rounded up to its multiples. 1 if they are exact.
     #[must_use]
     pub fn precision(&self) -> Micros {
         self.precision
@@ -159,28 +170,28 @@ impl SlidingLog {
         self.count_refused
     }
 
-    /// Whether a clock step left the log further ahead than it can be.
+    /// Whether a clock step left the log further ahead than possible.
     fn is_ahead(&self, log: &LogState, now: Micros) -> bool {
         log.seen > now + self.longest
     }
 
-    /// Whether the log has settled: a store may have dropped it, so it is as nothing. Without entries
-    /// there is nothing to forget.
-    fn has_settled(log: &LogState, now: Micros) -> bool {
+    /// Whether the log is fresh: a store may have dropped it, so it counts nothing. Without entries
+    /// there is nothing to drop.
+    fn is_fresh(log: &LogState, now: Micros) -> bool {
         log.reset_at() <= now && log.entries() > 0
     }
 
-    /// The units that the longest window holds, without those that refused attempts have pushed out
-    /// and that are still to be dropped.
+    /// The units in the longest window, without those that refused attempts have pushed out but
+    /// that have not been dropped yet.
     fn kept(&self, log: &LogState, at: Micros) -> u64 {
         let used = log.used(at, self.longest);
         if log.keep > 0 { used.min(log.keep) } else { used }
     }
 
-    /// The log as fully used at `now`; what a larger limit has counted is not forgotten.
+    /// The log as fully used at `now`. Units that a larger limit has counted stay.
     fn full(&self, log: &LogState, now: Micros) -> LogState {
         let kept = self.kept(log, log.seen);
-        let (units, time) = (kept.max(self.most), now.next_multiple_of(self.precision));
+        let (units, time) = (kept.max(self.max_limit), now.next_multiple_of(self.precision));
         let mut full = LogState::of(units, time);
         full.seen = now;
         full.keep = if self.count_refused { units } else { 0 };
@@ -189,66 +200,67 @@ impl SlidingLog {
         full
     }
 
-    /// The time of an entry that is written now.
+    /// The time of an entry that is recorded now.
     fn time_of_new(&self, log: &LogState, at: Micros) -> Micros {
         at.next_multiple_of(self.precision).max(log.newest().unwrap_or(0))
     }
 
-    /// What would become of a call.
-    fn judge(&self, log: &LogState, at: Micros, cost: u64) -> Outcome {
+    /// The outcome of a call.
+    fn decide(&self, log: &LogState, at: Micros, cost: u64) -> Outcome {
         if cost == 0 {
             return Outcome::Admitted;
         }
-        if cost > self.least {
+        if cost > self.min_limit {
             return Outcome::Impossible;
         }
         let fits = |one: &LogLimit| log.used(at, one.window) + cost <= one.limit;
         if self.limits.iter().all(fits) { Outcome::Admitted } else { Outcome::Refused }
     }
 
-    /// Writes a call down, and drops some of what does not count any more.
+    /// Records a call, and drops some expired entries.
     fn record(&self, log: &mut LogState, at: Micros, cost: u64) {
         let newest = log.newest().unwrap_or(0);
         let time = at.next_multiple_of(self.precision).max(newest);
         let needed_until = time + self.span.max(log.reset_at - newest);
         let used = log.used(at, self.longest);
         if log.after() + cost > MAX_SAFE {
-            // The cumulative numbers end: what counts begins anew, as of now.
+            // The cumulative numbers would overflow: the units that count start again from 0, as of
+            // now.
             let keep = log.keep;
             *log = LogState::of(used, time);
             log.keep = keep;
         }
         log.keep = match (self.count_refused, used, log.keep) {
             (false, ..) => 0,
-            (true, 0, _) => self.most,
-            (true, used, 0) => used.max(self.most),
-            (true, _, keep) => keep.max(self.most),
+            (true, 0, _) => self.max_limit,
+            (true, used, 0) => used.max(self.max_limit),
+            (true, _, keep) => keep.max(self.max_limit),
         };
         let due = self.precision > 1 || log.after() % DROP_EVERY + cost >= DROP_EVERY;
         log.push(cost, time, self.precision > 1);
         (log.seen, log.reset_at) = (at, needed_until);
         if due {
             let pushed_out = if log.keep > 0 { log.after().saturating_sub(log.keep) } else { 0 };
-            log.drop_oldest(MOST_DROPPED, at.checked_sub(self.longest), pushed_out);
+            log.drop_oldest(MAX_DROPPED, at.checked_sub(self.longest), pushed_out);
         }
     }
 
-    /// The first time at which a limit that refuses a cost would not, if a call of `more` units is
-    /// still written down.
-    fn frees_at(&self, log: &LogState, at: Micros, one: LogLimit, cost: u64, more: u64) -> Micros {
-        // Once this unit has left, and all older ones, the cost fits.
+    /// The first time at which a limit that refuses a cost would admit it, if a call of `more`
+    /// units is still to be recorded.
+    fn admits_at(&self, log: &LogState, at: Micros, one: LogLimit, cost: u64, more: u64) -> Micros {
+        // The cost fits once this unit and all older ones have expired.
         let last = (log.after() + more).saturating_sub(one.limit.saturating_sub(cost));
         let time = log.time_of_unit(last).unwrap_or_else(|| self.time_of_new(log, at));
         if more > 0 { time + one.window } else { (time + one.window).min(log.reset_at()) }
     }
 
-    /// From when on nothing counts in a window.
-    fn settled_under(&self, log: &LogState, window: Micros) -> Micros {
+    /// When the log is fresh under a window.
+    fn reset_under(&self, log: &LogState, window: Micros) -> Micros {
         log.newest().map_or(0, |newest| (newest + window).min(log.reset_at()))
     }
 
-    /// How each limit stands, if a refused call of `more` units is still to be written down.
-    fn stand(
+    /// The status of each limit, if a refused call of `more` units is still to be recorded.
+    fn statuses_at(
         &self,
         log: &LogState,
         now: Micros,
@@ -257,21 +269,21 @@ impl SlidingLog {
         more: u64,
     ) -> LimitStatuses {
         let at = now.max(log.seen);
-        let stand = |&one: &LogLimit| {
+        let statuses_at = |&one: &LogLimit| {
             let used = log.used(at, one.window);
             let refuses = refused && used + cost > one.limit;
             LimitStatus {
                 limit: one.limit,
                 remaining: one.limit.saturating_sub(used),
-                retry_at: if refuses { self.frees_at(log, at, one, cost, more) } else { 0 },
-                reset_at: self.settled_under(log, one.window),
+                retry_at: if refuses { self.admits_at(log, at, one, cost, more) } else { 0 },
+                reset_at: self.reset_under(log, one.window),
             }
         };
-        let statuses = self.limits.iter().map(stand);
+        let statuses = self.limits.iter().map(statuses_at);
         if self.limits.len() == 1 {
             return statuses.collect();
         }
-        // A list that has no room for all takes an eighth more to be filled.
+        // Filling a list that is too short inline takes an eighth longer than a vector.
         statuses.collect::<Vec<_>>().into()
     }
 }
@@ -284,17 +296,17 @@ impl Algorithm for SlidingLog {
     }
 
     fn limit(&self) -> u64 {
-        self.least
+        self.min_limit
     }
 
     fn charge(&self, log: &mut LogState, now: Micros, cost: u64) -> Outcome {
         if self.is_ahead(log, now) {
             *log = self.full(log, now);
-        } else if Self::has_settled(log, now) {
+        } else if Self::is_fresh(log, now) {
             *log = LogState::default();
         }
         let at = now.max(log.seen);
-        let outcome = self.judge(log, at, cost);
+        let outcome = self.decide(log, at, cost);
         let counts = outcome == Outcome::Admitted && cost > 0;
         if counts || (self.count_refused && outcome == Outcome::Refused) {
             self.record(log, at, cost);
@@ -303,10 +315,10 @@ impl Algorithm for SlidingLog {
     }
 
     fn outcome(&self, log: &LogState, now: Micros, cost: u64) -> Outcome {
-        self.judge(log, now.max(log.seen), cost)
+        self.decide(log, now.max(log.seen), cost)
     }
 
-    /// The oldest units that count in the longest window leave the log, and all that is older.
+    /// Removes the oldest units that count in the longest window, and all older entries.
     fn refund(&self, log: &mut LogState, now: Micros, units: u64, taken: ChargeRecord) -> u64 {
         if taken.at.saturating_add(self.longest) <= now {
             return 0;
@@ -326,12 +338,12 @@ impl Algorithm for SlidingLog {
     }
 
     fn retry_at(&self, log: &LogState, now: Micros, cost: u64) -> Micros {
-        let statuses = self.stand(log, now, cost, true, 0);
+        let statuses = self.statuses_at(log, now, cost, true, 0);
         statuses.iter().map(|one| one.retry_at).max().unwrap_or(0).max(now)
     }
 
     fn reset_at(&self, log: &LogState) -> Micros {
-        self.settled_under(log, self.longest)
+        self.reset_under(log, self.longest)
     }
 
     fn named_limits(&self) -> usize {
@@ -345,20 +357,20 @@ impl Algorithm for SlidingLog {
         cost: u64,
         outcome: Outcome,
     ) -> LimitStatuses {
-        self.stand(log, now, cost, outcome == Outcome::Refused, 0)
+        self.statuses_at(log, now, cost, outcome == Outcome::Refused, 0)
     }
 
-    /// A log may be long, so nothing is copied.
+    /// A log may be long, so it is not copied.
     fn preview(&self, log: &LogState, now: Micros, cost: u64) -> Preview {
         let log = match self.is_ahead(log, now) {
             true => Cow::Owned(self.full(log, now)),
-            false if Self::has_settled(log, now) => Cow::Owned(LogState::default()),
+            false if Self::is_fresh(log, now) => Cow::Owned(LogState::default()),
             false => Cow::Borrowed(log),
         };
-        let outcome = self.judge(&log, now.max(log.seen), cost);
+        let outcome = self.decide(&log, now.max(log.seen), cost);
         let refused = outcome == Outcome::Refused;
         let more = if refused && self.count_refused { cost } else { 0 };
-        Preview::at(self.stand(&log, now, cost, refused, more), cost, outcome)
+        Preview::at(self.statuses_at(&log, now, cost, refused, more), cost, outcome)
     }
 }
 

@@ -16,7 +16,7 @@ fn counting_refused(limit: u64, window: Micros) -> SlidingLog {
 
 fn several(limits: &[(u64, Micros)], precision: Option<Micros>) -> SlidingLog {
     let limits: Vec<_> = limits.iter().map(|&(limit, window)| LogLimit { limit, window }).collect();
-    SlidingLog::several(&limits, precision).unwrap()
+    SlidingLog::with_limits(&limits, precision).unwrap()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn an_entry_counts_for_exactly_a_window() {
     assert_eq!((two.reset_at(&state), state.reset_at()), (210, 110 + 112));
 }
 
-/// In logs keyed by their timestamp the second call took the place of the first.
+/// In logs keyed by their timestamp the second call replaced the first.
 #[test]
 fn two_calls_in_one_microsecond_both_count() {
     let three = log(3, 100);
@@ -60,7 +60,7 @@ fn refused_attempts_count_if_asked_for_and_push_out_the_oldest_units() {
     assert_eq!(three.charge(&mut state, 0, 2), Admitted);
     assert_eq!(three.charge(&mut state, 10, 2), Refused);
     assert_eq!(three.charge(&mut state, 10, 4), Impossible);
-    // One unit of the first and two of the second count.
+    // One unit of the first call and two of the second count.
     assert_eq!((three.remaining(&state, 99), three.remaining(&state, 100)), (0, 1));
     assert_eq!((three.retry_at(&state, 10, 1), three.retry_at(&state, 10, 2)), (100, 110));
     for now in 20..90 {
@@ -105,7 +105,7 @@ fn calls_of_one_multiple_of_the_precision_share_an_entry() {
     }
     let mut state = logs.initial_state();
     assert_eq!(logs.charge(&mut state, 1, 5), Admitted);
-    // It counts as one at 50, so until 150.
+    // It counts like a call at 50, so until 150.
     assert_eq!((logs.remaining(&state, 149), logs.remaining(&state, 150)), (0, 5));
     assert_eq!(logs.retry_at(&state, 60, 1), 150);
 }
@@ -132,19 +132,19 @@ fn a_far_step_back_locks_a_key_for_no_longer_than_a_window() {
 
 #[test]
 fn one_call_drops_no_more_than_a_hundred_of_100_000_entries_that_expire_at_once() {
-    let most = log(MOST_LOGGED, SECOND);
+    let most = log(MAX_LOG_LIMIT, SECOND);
     let mut state = most.initial_state();
-    for _ in 0..MOST_LOGGED {
+    for _ in 0..MAX_LOG_LIMIT {
         assert_eq!(most.charge(&mut state, START, 1), Admitted);
     }
     assert_eq!(most.charge(&mut state, START + SECOND - 1, 1), Refused);
     for call in 1..=1_000 {
         let now = START + SECOND;
-        assert_eq!(most.remaining(&state, now), MOST_LOGGED + 1 - call);
+        assert_eq!(most.remaining(&state, now), MAX_LOG_LIMIT + 1 - call);
         assert_eq!(most.charge(&mut state, now, 1), Admitted);
-        let kept = usize::try_from(MOST_LOGGED).unwrap();
+        let kept = usize::try_from(MAX_LOG_LIMIT).unwrap();
         let call = usize::try_from(call).unwrap();
-        assert_eq!(state.entries(), kept + call - MOST_DROPPED * (call / 16));
+        assert_eq!(state.entries(), kept + call - MAX_DROPPED * (call / 16));
     }
 }
 
@@ -158,7 +158,7 @@ fn cumulative_numbers_begin_anew_before_they_lose_their_last_bit() {
     assert_eq!((state.entries(), ten.remaining(&state, 50)), (2, 2));
     assert_eq!(ten.charge(&mut state, 60, 2), Admitted);
     assert_eq!((state.entries(), ten.remaining(&state, 60)), (2, 0));
-    // What counted is as of then: more is not admitted, and nothing is lost.
+    // The units count as of then: no more is admitted, and no unit is lost.
     assert_eq!((ten.remaining(&state, 159), ten.remaining(&state, 160)), (0, 10));
 }
 
@@ -173,9 +173,9 @@ fn other_numbers_count_the_same_entries() {
     assert_eq!((three.reset_at(&state), state.reset_at()), (100, 1_024));
 }
 
-/// What counts must not depend on whether a store has dropped the log.
+/// The units that count must not depend on whether a store has dropped the log.
 #[test]
-fn a_log_that_has_settled_counts_for_nobody() {
+fn a_fresh_log_counts_for_no_policy() {
     let (short, long) = (log(3, 100), log(3, 1_000));
     let mut state = short.initial_state();
     assert_eq!(short.charge(&mut state, 0, 3), Admitted);
@@ -184,7 +184,7 @@ fn a_log_that_has_settled_counts_for_nobody() {
     assert_eq!(long.preview(&state, 112, 3).outcome, Admitted);
     assert_eq!(long.charge(&mut state, 112, 3), Admitted);
     assert_eq!(state.reset_at(), 112 + 1_024);
-    // Those who wrote it while it was needed are remembered until it has settled.
+    // The log remembers the policies that wrote to it until it is fresh.
     assert_eq!(short.charge(&mut state, 900, 3), Admitted);
     assert_eq!(state.reset_at(), 900 + 1_024);
 }
@@ -193,12 +193,12 @@ fn a_log_that_has_settled_counts_for_nobody() {
 fn errors_name_the_option() {
     let option = |made: Result<SlidingLog, InvalidNumber>| made.unwrap_err().option;
     assert_eq!(option(SlidingLog::new(0, 1, false)), "limit");
-    assert_eq!(option(SlidingLog::new(MOST_LOGGED + 1, 1, false)), "limit");
+    assert_eq!(option(SlidingLog::new(MAX_LOG_LIMIT + 1, 1, false)), "limit");
     assert_eq!(option(SlidingLog::new(1, 0, false)), "window");
     let of = |limits: &[(u64, Micros)], precision| {
         let limits: Vec<_> =
             limits.iter().map(|&(limit, window)| LogLimit { limit, window }).collect();
-        option(SlidingLog::several(&limits, precision))
+        option(SlidingLog::with_limits(&limits, precision))
     };
     assert_eq!(of(&[], None), "limits");
     assert_eq!(of(&[(1, 1); 9], None), "limits");
@@ -219,14 +219,14 @@ fn the_oldest_units_leave_the_log() {
     }
     assert_eq!(ten.refund(&mut state, 60, 4, taken(60)), 4);
     assert_eq!((state.entries(), ten.remaining(&state, 60)), (2, 5));
-    // Two of those at 50 and three of those at 60 are left.
+    // Two of the units at 50 and three of those at 60 remain.
     assert_eq!((ten.remaining(&state, 149), ten.remaining(&state, 150)), (5, 7));
     assert_eq!((ten.refund(&mut state, 150, 9, taken(50)), ten.remaining(&state, 150)), (0, 7));
     assert_eq!(ten.refund(&mut state, 150, 9, taken(60)), 3);
     assert_eq!(state, ten.initial_state(), "a log of which nothing is left is a new one");
 }
 
-/// Those that newer attempts have pushed out are not given back, whether or not they are dropped.
+/// Attempts pushed out by newer ones are not refunded, whether or not they have been dropped.
 #[test]
 fn of_refused_attempts_at_most_the_limit_comes_back() {
     let three = counting_refused(3, 100);

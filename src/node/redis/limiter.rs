@@ -14,15 +14,15 @@ use napi_derive::napi;
 
 use crate::clock::Clock;
 use crate::key::Key;
-use crate::node::hot::{self, Answered, Question};
+use crate::node::hot::{self, CallResult, LimiterCall};
 use crate::node::operation::{self, KeyBuffers};
-use crate::node::policy::Policy;
+use crate::node::policy::NativePolicy;
 use crate::node::reservation;
-use crate::node::response::{Answer as Place, Failure};
+use crate::node::response::{DecisionBuffer, FailureCode};
 use crate::node::whole;
 use crate::policy::decision::Decision;
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 use crate::prefixes::Prefixes;
 use crate::redis::{CallBatch, Flush, KeyNames};
 
@@ -38,23 +38,23 @@ pub struct NativeRedisLimiter {
 /// Calls that wait for the next flush.
 struct RedisCallQueue {
     names: KeyNames,
-    policies: Arc<Policies>,
+    policies: Arc<PolicySet>,
     batch: Mutex<CallBatch>,
 }
 
 /// Enqueues a take.
 struct EnqueueTake;
 
-impl Question for EnqueueTake {
-    type Asked = Arc<RedisCallQueue>;
-    type Place = Place;
+impl LimiterCall for EnqueueTake {
+    type Target = Arc<RedisCallQueue>;
+    type Output = DecisionBuffer;
 
-    fn ask(
+    fn call(
         queue: &Arc<RedisCallQueue>,
         key: Key<'_>,
         cost: u64,
         _clock: &impl Clock,
-    ) -> Answered<Option<Decision>> {
+    ) -> CallResult<Option<Decision>> {
         locked(&queue.batch).push(&queue.names, key, cost);
         Ok(None)
     }
@@ -63,7 +63,7 @@ impl Question for EnqueueTake {
 impl NativeRedisLimiter {
     pub(crate) fn new(
         prefix: String,
-        policies: Policies,
+        policies: PolicySet,
         tags: Option<NonZeroU16>,
         prefixes: Arc<Mutex<Prefixes>>,
     ) -> Self {
@@ -73,7 +73,7 @@ impl NativeRedisLimiter {
     }
 
     /// Takes out the enqueued calls.
-    pub(crate) fn take_calls(&self) -> (Arc<Policies>, CallBatch) {
+    pub(crate) fn take_calls(&self) -> (Arc<PolicySet>, CallBatch) {
         (Arc::clone(&self.queue.policies), locked(&self.queue.batch).take())
     }
 
@@ -84,7 +84,7 @@ impl NativeRedisLimiter {
         keys: &Array<'_>,
         tag: Option<&str>,
         cost: u64,
-    ) -> Answered<Flush> {
+    ) -> CallResult<Flush> {
         let (mut batch, mut flush) = (CallBatch::new(), Flush::peeking());
         self.queue.enqueue(&mut batch, env, keys, tag, Operation::Peek { cost })?;
         flush.push(Arc::clone(&self.queue.policies), batch);
@@ -101,11 +101,11 @@ impl RedisCallQueue {
         keys: &Array<'_>,
         tag: Option<&str>,
         operation: Operation,
-    ) -> Answered<()> {
+    ) -> CallResult<()> {
         let mut buffers = KeyBuffers::new();
         // SAFETY: the environment and the array are the running callback's.
         let keys = unsafe { buffers.read_array(env, keys) }?;
-        batch.push_operation(&self.names, &keys[..self.policies.subjects()], tag, operation);
+        batch.push_operation(&self.names, &keys[..self.policies.key_dimensions()], tag, operation);
         Ok(())
     }
 }
@@ -135,7 +135,7 @@ impl NativeRedisLimiter {
     ) -> f64 {
         match operation::operation(whole(operation), whole(amount)) {
             Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
-            None => Failure::Panicked.code(),
+            None => FailureCode::Panicked.code(),
         }
     }
 
@@ -166,7 +166,7 @@ impl NativeRedisLimiter {
         env: Env,
         keys: Array<'_>,
         tag: Option<String>,
-        policies: Vec<Option<ClassInstance<'_, Policy>>>,
+        policies: Vec<Option<ClassInstance<'_, NativePolicy>>>,
         lasting_us: f64,
     ) -> f64 {
         let operation = operation::override_numbers(policies, lasting_us);
@@ -187,7 +187,7 @@ impl NativeRedisLimiter {
         cost: f64,
         max_wait_us: f64,
     ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), reservation::book(cost, max_wait_us))
+        self.enqueue(env, &keys, tag.as_deref(), reservation::schedule(cost, max_wait_us))
     }
 
     /// Enqueues the cancellation of a scheduled reservation. It takes effect only if no later
@@ -203,7 +203,7 @@ impl NativeRedisLimiter {
         tag: Option<String>,
         booked: Float64ArraySlice<'_>,
     ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), reservation::unbook(&booked))
+        self.enqueue(env, &keys, tag.as_deref(), reservation::cancel_scheduled(&booked))
     }
 
     /// Enqueues a reservation of `cost` units. `hold` has 16 bytes and lasts `lasting_us`
@@ -223,7 +223,7 @@ impl NativeRedisLimiter {
     ) -> f64 {
         match operation::reserve(cost, &hold, lasting_us) {
             Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
-            None => Failure::Panicked.code(),
+            None => FailureCode::Panicked.code(),
         }
     }
 
@@ -244,14 +244,14 @@ impl NativeRedisLimiter {
     ) -> f64 {
         match operation::settle(&hold, &numbers) {
             Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
-            None => Failure::Panicked.code(),
+            None => FailureCode::Panicked.code(),
         }
     }
 
     fn enqueue(&self, env: Env, keys: &Array<'_>, tag: Option<&str>, operation: Operation) -> f64 {
         let queue = &self.queue;
         let result = queue.enqueue(&mut locked(&queue.batch), env, keys, tag, operation);
-        result.map_or_else(Failure::code, |()| 0.0)
+        result.map_or_else(FailureCode::code, |()| 0.0)
     }
 
     /// Releases the prefix for other policies.

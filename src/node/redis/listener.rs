@@ -18,7 +18,7 @@ use napi::{JsValue as _, check_status, sys};
 use crate::node::redis::limiter::locked;
 use crate::node::redis::responses::{FlushArguments, FlushResult};
 #[cfg(unix)]
-use crate::node::uv::Poll as SocketPoll;
+use crate::node::uv::UvPoll as SocketPoll;
 use crate::redis::{RedisDeployment, SocketHandle};
 
 thread_local! {

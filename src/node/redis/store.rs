@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::time::Instant;
 
 use crate::clock::{Clock, SystemClock};
-use crate::node::policy_set::Policies;
+use crate::node::policy_set::NativePolicySet;
 use crate::node::redis::events::{EventArguments, StoreEvents};
 use crate::node::redis::limiter::{NativeRedisLimiter, locked};
 use crate::node::redis::listener::{self, EventLoopReader};
@@ -109,7 +109,7 @@ impl NativeRedisStore {
 
     /// Opens the keys of a limiter. Throws while the prefix is open with other policies.
     #[napi(catch_unwind)]
-    pub fn open(&self, prefix: String, policies: &Policies) -> Result<NativeRedisLimiter> {
+    pub fn open(&self, prefix: String, policies: &NativePolicySet) -> Result<NativeRedisLimiter> {
         let policies = policies.inner();
         locked(&self.prefixes)
             .open(&prefix, &policies)

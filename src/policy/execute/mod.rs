@@ -1,24 +1,28 @@
 //! Executes an operation on a key, or on several keys that are decided together.
 //!
-//! Pure, like the algorithms: a store calls it under its locks, and the Lua scripts are tested against it.
+//! This code is pure, like the algorithms: a store calls it under its locks, and the Lua scripts
+//! are tested against it.
 //!
-//! **Several policies** charge a call all or none. Each policy normalizes its state and decides by itself.
-//! If all admit the cost and no key is blocked, all charge it; otherwise none does.
+//! **Several policies** all charge a call, or none does. Each policy normalizes its state and
+//! decides by itself. If all admit the cost and no key is blocked, all charge it; otherwise none
+//! does.
 //!
-//! **A block** refuses every call until it ends. Charged units stay charged, drain, and may be refunded or
-//! added to meanwhile. A call that a block refuses is not counted, also where refused calls count.
+//! **A block** refuses every call until it ends. Charged units stay charged, drain, and may be
+//! refunded or added to meanwhile. A call that a block refuses is not counted, even where refused
+//! calls count.
 //!
-//! **An override** replaces the limiter's numbers until it ends. Both read the state as changed numbers do.
+//! **An override** replaces the limiter's numbers until it ends. When it starts and when it ends,
+//! the state is read as for changed numbers.
 //!
-//! A block and an override end at a time. A clock that steps back makes them last longer by the step: their
-//! length is the caller's choice, so nothing shows that their end is too far away.
+//! A block and an override end at a fixed time. A clock that steps back makes them last longer by
+//! the step: the caller chooses their length, so an end far ahead is not a sign of a clock step.
 
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm as _, ChargeRecord, LimitStatuses, Outcome, Preview};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
-use crate::policy::operation::{Bookings, Operation};
-use crate::policy::policy_set::{NamedPolicy, Policies};
+use crate::policy::operation::{Operation, ScheduledReservations};
+use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, Micros};
 
@@ -59,7 +63,7 @@ impl KeyMetadata {
     }
 }
 
-/// A key under one policy, to be changed in place.
+/// The state, block and override of a key under one policy, to change in place.
 #[derive(Debug)]
 pub struct KeyEntry<'a> {
     /// The state.
@@ -71,33 +75,35 @@ pub struct KeyEntry<'a> {
 /// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
-    /// The decision: of a call that takes units, or of a peek. Of all other operations it is that of a peek of
-    /// no units afterwards.
+    /// The decision on a call that takes units, or on a peek. For all other operations it is that
+    /// of a later peek of no units.
     pub response: Response,
-    /// The units that were charged or refunded; under several policies the most under one of them. Of a
-    /// booking the microseconds until its slot; of a booking that is cancelled 1 if it was.
+    /// The units that were charged or refunded; under several policies the most under one of them.
+    /// For a scheduled reservation it is the microseconds until its slot; for a cancelled one it is
+    /// 1 if it was cancelled, else 0.
     ///
-    /// Of [`Operation::Settle`] it is one more, at most 2^53 − 1; 0 if nothing was settled.
+    /// For [`Operation::Settle`] it is one more, at most 2^53 − 1; 0 if nothing was settled.
     pub units: u64,
-    /// The bookings, for cancelling.
-    pub bookings: Bookings,
+    /// The scheduled reservations, for cancelling.
+    pub scheduled: ScheduledReservations,
 }
 
 impl Execution {
-    /// The result of an operation that books nothing.
+    /// The result of an operation that schedules nothing.
     #[must_use]
     pub fn new(response: Response, units: u64) -> Self {
-        Self { response, units, bookings: Bookings::new() }
+        Self { response, units, scheduled: ScheduledReservations::new() }
     }
 }
 
 /// Executes an operation on the keys of the policies, in their order, at the time `now`.
 ///
-/// At least one policy has a key. A policy without a key has no say. What an operation has for each policy
-/// ([`ChargeRecord`] and numbers) is by the policy's number, whether or not it has a key. Without it nothing
-/// is refunded or changed. Numbers of another algorithm are ignored: see [`Policies::check_override`].
+/// At least one policy has a key. A policy without a key does not take part. An operation's data
+/// per policy (a [`ChargeRecord`], an override's numbers) is indexed by the policy's number,
+/// whether or not the policy has a key. Without such data nothing is refunded or changed. Numbers
+/// of another algorithm are ignored: see [`PolicySet::check_override`].
 pub fn execute(
-    policies: &Policies,
+    policies: &PolicySet,
     parts: &mut [Option<KeyEntry<'_>>],
     now: Micros,
     operation: &Operation,
@@ -127,10 +133,10 @@ pub fn execute(
         }
         Operation::Penalize { units } => penalize(&mut entries, now, *units),
         Operation::Refund { units, taken } => refund(&mut entries, now, *units, taken),
-        Operation::Book { cost, max_wait } => {
-            return scheduled::book(policies, &mut entries, now, *cost, *max_wait);
+        Operation::Schedule { cost, max_wait } => {
+            return scheduled::schedule(policies, &mut entries, now, *cost, *max_wait);
         }
-        Operation::Unbook { bookings } => scheduled::unbook(&mut entries, now, bookings),
+        Operation::CancelScheduled { scheduled } => scheduled::cancel(&mut entries, now, scheduled),
         Operation::Reset => {
             for PolicyEntry { own, part, .. } in &mut entries {
                 *part.state = own.initial_state();
@@ -188,8 +194,8 @@ impl PolicyEntry<'_, '_> {
         policy.normalize(state, now);
     }
 
-    /// Repairs the state, as every operation but a peek does. A window that an override shortens so ends one
-    /// window after the override, and not after the next call.
+    /// Repairs the state, as every operation but a peek does. If an override shortens a window, the
+    /// window then ends one window after the override, and not after the next call.
     fn repair(&mut self, now: Micros) {
         self.charge(now, 0);
     }
@@ -232,7 +238,7 @@ impl PolicyEntry<'_, '_> {
 }
 
 fn entries<'s, 'a>(
-    policies: &'s Policies,
+    policies: &'s PolicySet,
     parts: &'s mut [Option<KeyEntry<'a>>],
 ) -> Vec<PolicyEntry<'s, 'a>> {
     let numbered = policies.named().iter().zip(parts).enumerate();
@@ -243,7 +249,7 @@ fn entries<'s, 'a>(
     numbered.filter_map(entry).collect()
 }
 
-/// The end of what lasts for a time, at most what a double represents exactly.
+/// The end of a length of time from now, at most the largest time that a double represents exactly.
 fn end_of(now: Micros, lasting: Micros) -> Micros {
     now.saturating_add(lasting).min(MAX_SAFE)
 }
@@ -251,7 +257,7 @@ fn end_of(now: Micros, lasting: Micros) -> Micros {
 fn take(named: bool, entries: &mut [PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Execution {
     let blocked = entries.iter().any(|entry| entry.is_blocked(now));
     if let ([entry], false) = (&mut *entries, blocked) {
-        // Also where refused calls count: such a policy is the only one.
+        // This also serves a policy that counts refused calls: such a policy is the only one.
         let outcome = entry.charge(now, cost);
         let units = if outcome == Outcome::Admitted { cost } else { 0 };
         return Execution::new(
@@ -263,7 +269,8 @@ fn take(named: bool, entries: &mut [PolicyEntry<'_, '_>], now: Micros, cost: u64
     take_normalized(named, entries, now, cost, !blocked)
 }
 
-/// Charges units under policies whose states have been normalized, if all admit them and `may` allows it.
+/// Charges units under policies whose states have been normalized, if `may` is set and all policies
+/// admit them.
 fn take_normalized(
     named: bool,
     entries: &mut [PolicyEntry<'_, '_>],
@@ -278,16 +285,16 @@ fn take_normalized(
             entry.charge(now, cost);
         }
     }
-    let votes = entries
+    let outcomes = entries
         .iter()
         .zip(outcomes)
         .map(|(entry, outcome)| entry.policy_outcome(now, cost, outcome));
-    let votes: Vec<_> = votes.collect();
-    Execution::new(response(named, &votes, now, cost), if takes { cost } else { 0 })
+    let outcomes: Vec<_> = outcomes.collect();
+    Execution::new(response(named, &outcomes, now, cost), if takes { cost } else { 0 })
 }
 
-fn response(named: bool, votes: &[PolicyOutcome], now: Micros, cost: u64) -> Response {
-    Response::of_policies(named, votes, now, cost)
+fn response(named: bool, outcomes: &[PolicyOutcome], now: Micros, cost: u64) -> Response {
+    Response::of_policies(named, outcomes, now, cost)
 }
 
 fn take_up_to(
@@ -306,28 +313,28 @@ fn take_up_to(
 
 fn peek(named: bool, entries: &[PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Response {
     let mut takes_last = false;
-    let mut vote = |entry: &PolicyEntry<'_, '_>| {
+    let mut outcome_of = |entry: &PolicyEntry<'_, '_>| {
         let (policy, state) = (entry.policy(now), &*entry.part.state);
         if entry.is_blocked(now) && policy.counts_refused() {
-            // A blocked call is not counted, but a preview would count it.
-            let mut met = state.clone();
-            policy.normalize(&mut met, now);
-            let outcome = policy.outcome(&met, now, cost);
-            return entry.outcome_by(&met, now, cost, outcome);
+            // A blocked call is not counted, but `preview` would count it.
+            let mut normalized = state.clone();
+            policy.normalize(&mut normalized, now);
+            let outcome = policy.outcome(&normalized, now, cost);
+            return entry.outcome_by(&normalized, now, cost, outcome);
         }
         let Preview { outcome, takes_last: last, statuses } = policy.preview(state, now, cost);
         takes_last |= last;
         entry.outcome_of(now, outcome, statuses)
     };
-    let votes: Vec<_> = entries.iter().map(&mut vote).collect();
-    response(named, &votes, now, cost).with_takes_last(takes_last)
+    let outcomes: Vec<_> = entries.iter().map(&mut outcome_of).collect();
+    response(named, &outcomes, now, cost).with_takes_last(takes_last)
 }
 
 fn penalize(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: u64) -> u64 {
     let penalty = |entry: &mut PolicyEntry<'_, '_>| {
         entry.normalize(now);
         let most = entry.remaining(now).min(units);
-        // A cost of 0 would only repair, which has been done.
+        // A cost of 0 would only repair the state, which has been done.
         if most > 0 {
             entry.charge(now, most);
         }

@@ -1,21 +1,22 @@
-//! Booking ahead: what [`Operation::Book`] and [`Operation::Unbook`] do.
+//! Scheduled reservations: [`Operation::Schedule`] and [`Operation::CancelScheduled`].
 //!
-//! The slot is the latest of those of all policies, and each books that one: so a call goes on when all of
-//! them admit it, and under each of them those who wait are in one order.
+//! A call uses the latest slot of all policies under each of them. So it proceeds when all of them
+//! admit it, and waiting callers are in one order under all policies.
 //!
-//! [`Operation::Book`]: crate::policy::operation::Operation::Book
-//! [`Operation::Unbook`]: crate::policy::operation::Operation::Unbook
+//! [`Operation::Schedule`]: crate::policy::operation::Operation::Schedule
+//! [`Operation::CancelScheduled`]: crate::policy::operation::Operation::CancelScheduled
 
 use super::{Execution, PolicyEntry, response};
 use crate::algorithm::{
-    Algorithm as _, Bookable as _, Booking, MAX_WAIT, Outcome, Rate, RateState, State as _,
+    Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Schedulable as _,
+    ScheduledReservation,
 };
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 use crate::policy::{Layout, State};
 use crate::time::Micros;
 
 impl PolicyEntry<'_, '_> {
-    /// The rate in force and its state; `None` if the policy is no rate.
+    /// The rate in force and its state; `None` if the policy is not a rate.
     fn rate(&mut self, now: Micros) -> Option<(&Rate, &mut RateState)> {
         match self.policy_and_state(now) {
             (policy, State::Rate(state)) => match policy.layout() {
@@ -30,20 +31,26 @@ impl PolicyEntry<'_, '_> {
         self.rate(now).and_then(|(rate, state)| rate.slot(state, now, cost))
     }
 
-    fn book(&mut self, now: Micros, cost: u64, slot: Micros) -> Option<Booking<RateState>> {
+    fn schedule(
+        &mut self,
+        now: Micros,
+        cost: u64,
+        slot: Micros,
+    ) -> Option<ScheduledReservation<RateState>> {
         let (rate, state) = self.rate(now)?;
-        let booking = rate.book(state, now, cost, slot)?;
-        // A store may have dropped what has drained, or not.
-        let had_drained = booking.before.reset_at() <= now;
-        let before = if had_drained { rate.initial_state() } else { booking.before };
-        Some(Booking { before, ..booking })
+        let reservation = rate.schedule(state, now, cost, slot)?;
+        // A store may have dropped a state that has drained, or not.
+        let had_drained = reservation.before.reset_at() <= now;
+        let before = if had_drained { rate.initial_state() } else { reservation.before };
+        Some(ScheduledReservation { before, ..reservation })
     }
 }
 
-/// Books `cost` units for the first time at which all policies admit them, if no key is blocked and it is at
-/// most `max_wait` away. Otherwise nothing is charged, and each policy says what it would say of a call now.
-pub(crate) fn book(
-    policies: &Policies,
+/// Schedules `cost` units for the first time at which all policies admit them, if no key is blocked
+/// and that time is at most `max_wait` away. Otherwise nothing is charged, and each policy reports
+/// its outcome for a call now.
+pub(crate) fn schedule(
+    policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     cost: u64,
@@ -56,51 +63,54 @@ pub(crate) fn book(
     let latest = slots.iter().try_fold(now, |latest, &slot| Some(latest.max(slot?)));
     let near = |slot: &Micros| may && slot - now <= max_wait.min(MAX_WAIT);
     let Some(slot) = latest.filter(near) else {
-        let vote = |(entry, slot): (&PolicyEntry<'_, '_>, Option<Micros>)| {
+        let outcome_of = |(entry, slot): (&PolicyEntry<'_, '_>, Option<Micros>)| {
             let outcome = slot.map_or(Outcome::Impossible, |_| entry.outcome(now, cost));
             entry.policy_outcome(now, cost, outcome)
         };
-        let votes: Vec<_> = entries.iter().zip(slots).map(vote).collect();
-        return Execution::new(response(named, &votes, now, cost), 0);
+        let outcomes: Vec<_> = entries.iter().zip(slots).map(outcome_of).collect();
+        return Execution::new(response(named, &outcomes, now, cost), 0);
     };
-    let mut bookings = vec![None; policies.named().len()];
+    let mut scheduled = vec![None; policies.named().len()];
     for entry in &mut *entries {
-        bookings[entry.number] = entry.book(now, cost, slot);
+        scheduled[entry.number] = entry.schedule(now, cost, slot);
     }
-    let vote = |entry: &PolicyEntry<'_, '_>| entry.policy_outcome(now, cost, Outcome::Admitted);
-    let votes: Vec<_> = entries.iter().map(vote).collect();
-    Execution { response: response(named, &votes, now, cost), units: slot - now, bookings }
+    let outcome_of =
+        |entry: &PolicyEntry<'_, '_>| entry.policy_outcome(now, cost, Outcome::Admitted);
+    let outcomes: Vec<_> = entries.iter().map(outcome_of).collect();
+    Execution { response: response(named, &outcomes, now, cost), units: slot - now, scheduled }
 }
 
-/// Gives back what was booked together, under all policies or under none; 1 if it did, else 0.
+/// Cancels the scheduled reservations of one call, under all policies or under none. Returns 1 if
+/// it did, else 0.
 ///
-/// What has drained is gone: a store may have dropped it.
-pub(crate) fn unbook(
+/// A reservation whose units have drained cannot be cancelled: a store may have dropped its state.
+pub(crate) fn cancel(
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
-    bookings: &[Option<Booking<RateState>>],
+    scheduled: &[Option<ScheduledReservation<RateState>>],
 ) -> u64 {
     entries.iter_mut().for_each(|entry| entry.normalize(now));
     let is_last =
-        |entry: &mut PolicyEntry<'_, '_>| match (bookings.get(entry.number), entry.rate(now)) {
-            (Some(Some(booking)), Some((_, state))) => {
-                *state == booking.left && state.reset_at() > now
+        |entry: &mut PolicyEntry<'_, '_>| match (scheduled.get(entry.number), entry.rate(now)) {
+            (Some(Some(reservation)), Some((_, state))) => {
+                *state == reservation.after && state.reset_at() > now
             }
             _ => false,
         };
-    let booked = bookings.iter().flatten().count();
+    let booked = scheduled.iter().flatten().count();
     if booked == 0 || booked != entries.len() || !entries.iter_mut().all(is_last) {
         return 0;
     }
     for entry in entries {
         let number = entry.number;
-        if let (Some(Some(booking)), Some((rate, state))) = (bookings.get(number), entry.rate(now))
+        if let (Some(Some(reservation)), Some((rate, state))) =
+            (scheduled.get(number), entry.rate(now))
         {
-            rate.unbook(state, booking);
+            rate.cancel(state, reservation);
             if state.reset_at() <= now {
                 *state = rate.initial_state();
             }
-            // The clock may have stepped back since it was booked.
+            // The clock may have stepped back since the call was scheduled.
             rate.normalize(state, now);
         }
     }
@@ -118,12 +128,12 @@ mod tests {
     const SECOND: Micros = 1_000_000;
 
     /// One key of a limiter.
-    struct Kept {
-        policies: Policies,
+    struct ScheduledTestKey {
+        policies: PolicySet,
         kept: Vec<(State, KeyMetadata)>,
     }
 
-    impl Kept {
+    impl ScheduledTestKey {
         fn of(policies: Vec<Policy>) -> Self {
             let kept = policies
                 .iter()
@@ -132,10 +142,10 @@ mod tests {
             let named = |(number, policy): (usize, Policy)| NamedPolicy {
                 name: number.to_string().into(),
                 policy,
-                subject: 0,
+                key_dimension: 0,
             };
             let named = policies.into_iter().enumerate().map(named).collect();
-            Self { policies: Policies::several(named).unwrap(), kept }
+            Self { policies: PolicySet::multi(named).unwrap(), kept }
         }
 
         fn execute(&mut self, now: Micros, operation: &Operation) -> Execution {
@@ -145,13 +155,13 @@ mod tests {
             execute(&self.policies, &mut parts, now, operation)
         }
 
-        fn book(&mut self, now: Micros, cost: u64) -> Execution {
-            self.execute(now, &Operation::Book { cost, max_wait: u64::MAX })
+        fn schedule(&mut self, now: Micros, cost: u64) -> Execution {
+            self.execute(now, &Operation::Schedule { cost, max_wait: u64::MAX })
         }
 
-        fn unbook(&mut self, now: Micros, booked: &Execution) -> u64 {
-            let bookings = booked.bookings.clone();
-            self.execute(now, &Operation::Unbook { bookings }).units
+        fn cancel(&mut self, now: Micros, booked: &Execution) -> u64 {
+            let scheduled = booked.scheduled.clone();
+            self.execute(now, &Operation::CancelScheduled { scheduled }).units
         }
 
         fn states(&self) -> Vec<State> {
@@ -163,18 +173,18 @@ mod tests {
         Policy::Gcra(Gcra::new(limit, SECOND, burst).unwrap())
     }
 
-    fn fast_and_slow() -> Kept {
+    fn fast_and_slow() -> ScheduledTestKey {
         let slow = TokenBucket::new(2, 1, SECOND).unwrap();
-        Kept::of(vec![gcra(10, 1), Policy::TokenBucket(slow)])
+        ScheduledTestKey::of(vec![gcra(10, 1), Policy::TokenBucket(slow)])
     }
 
     #[test]
-    fn the_latest_slot_is_booked_under_all_policies() {
+    fn the_latest_slot_is_scheduled_under_all_policies() {
         let mut kept = fast_and_slow();
-        let waits = [0; 4].map(|now| kept.book(now, 1).units);
+        let waits = [0; 4].map(|now| kept.schedule(now, 1).units);
         assert_eq!(waits, [0, 100_000, SECOND, 2 * SECOND]);
-        let booked = kept.book(0, 1);
-        assert_eq!((booked.units, booked.bookings.len()), (3 * SECOND, 2));
+        let booked = kept.schedule(0, 1);
+        assert_eq!((booked.units, booked.scheduled.len()), (3 * SECOND, 2));
         let decision = booked.response.decision;
         assert_eq!((decision.status, decision.remaining), (Status::AllowedLast, 0));
         let several = booked.response.limits.unwrap();
@@ -185,12 +195,12 @@ mod tests {
     fn a_wait_that_would_be_too_long_is_refused_uncharged_and_tells_how_long() {
         let mut kept = fast_and_slow();
         for _ in 0..2 {
-            kept.book(0, 1);
+            kept.schedule(0, 1);
         }
         let before = kept.states();
-        let near = Operation::Book { cost: 1, max_wait: SECOND - 1 };
+        let near = Operation::Schedule { cost: 1, max_wait: SECOND - 1 };
         let refused = kept.execute(0, &near);
-        assert_eq!((refused.units, refused.bookings.len()), (0, 0));
+        assert_eq!((refused.units, refused.scheduled.len()), (0, 0));
         let decision = refused.response.decision;
         assert_eq!((decision.status, decision.retry_after_ms), (Status::Refused, 1_000));
         assert_eq!(kept.states(), before);
@@ -200,73 +210,73 @@ mod tests {
     #[test]
     fn nobody_waits_for_more_than_an_hour() {
         let hourly = Policy::Gcra(Gcra::new(1, MAX_WAIT + 1, 1).unwrap());
-        let mut kept = Kept::of(vec![hourly]);
-        kept.book(0, 1);
-        assert_eq!(kept.book(0, 1).response.decision.status, Status::Refused);
-        assert_eq!(kept.book(1, 1).units, MAX_WAIT);
+        let mut kept = ScheduledTestKey::of(vec![hourly]);
+        kept.schedule(0, 1);
+        assert_eq!(kept.schedule(0, 1).response.decision.status, Status::Refused);
+        assert_eq!(kept.schedule(1, 1).units, MAX_WAIT);
     }
 
     #[test]
-    fn what_is_blocked_or_impossible_books_nothing() {
+    fn a_blocked_or_impossible_call_schedules_nothing() {
         let mut kept = fast_and_slow();
-        let impossible = kept.book(0, 2);
+        let impossible = kept.schedule(0, 2);
         assert_eq!(
             (impossible.response.decision.status, impossible.units),
             (Status::Impossible, 0)
         );
         kept.execute(0, &Operation::Block { lasting: SECOND });
-        let blocked = kept.book(0, 1);
+        let blocked = kept.schedule(0, 1);
         assert_eq!(
-            (blocked.response.decision.status, blocked.bookings.len()),
+            (blocked.response.decision.status, blocked.scheduled.len()),
             (Status::Blocked, 0)
         );
-        assert_eq!(kept.book(SECOND, 1).response.decision.remaining, 0);
+        assert_eq!(kept.schedule(SECOND, 1).response.decision.remaining, 0);
 
         let window = FixedWindow::new(5, SECOND).unwrap();
-        let mut kept = Kept::of(vec![gcra(1, 1), Policy::FixedWindow(window)]);
-        let booked = kept.book(0, 1);
+        let mut kept = ScheduledTestKey::of(vec![gcra(1, 1), Policy::FixedWindow(window)]);
+        let booked = kept.schedule(0, 1);
         assert_eq!(
-            (booked.response.decision.status, booked.bookings.len()),
+            (booked.response.decision.status, booked.scheduled.len()),
             (Status::Impossible, 0)
         );
-        assert_eq!(kept.unbook(0, &booked), 0);
+        assert_eq!(kept.cancel(0, &booked), 0);
     }
 
     #[test]
     fn slots_are_given_back_under_all_policies_or_none() {
         let mut kept = fast_and_slow();
         for _ in 0..2 {
-            kept.book(0, 1);
+            kept.schedule(0, 1);
         }
         let before = kept.states();
-        let (third, fourth) = (kept.book(0, 1), kept.book(0, 1));
+        let (third, fourth) = (kept.schedule(0, 1), kept.schedule(0, 1));
         let all = kept.states();
-        assert_eq!(kept.unbook(0, &third), 0);
+        assert_eq!(kept.cancel(0, &third), 0);
         assert_eq!(kept.states(), all);
-        assert_eq!(kept.unbook(9, &fourth), 1);
-        assert_eq!(kept.unbook(9, &fourth), 0, "once");
-        assert_eq!(kept.unbook(9, &third), 1);
+        assert_eq!(kept.cancel(9, &fourth), 1);
+        assert_eq!(kept.cancel(9, &fourth), 0, "once");
+        assert_eq!(kept.cancel(9, &third), 1);
         assert_eq!(kept.states(), before);
-        let again = kept.book(0, 1);
-        let in_part = Bookings::from([again.bookings[0].clone(), None]);
-        assert_eq!(kept.execute(0, &Operation::Unbook { bookings: in_part }).units, 0);
-        assert_eq!(kept.execute(0, &Operation::Unbook { bookings: Vec::new() }).units, 0);
+        let again = kept.schedule(0, 1);
+        let in_part = ScheduledReservations::from([again.scheduled[0].clone(), None]);
+        assert_eq!(kept.execute(0, &Operation::CancelScheduled { scheduled: in_part }).units, 0);
+        assert_eq!(kept.execute(0, &Operation::CancelScheduled { scheduled: Vec::new() }).units, 0);
     }
 
     #[test]
-    fn what_has_drained_is_not_given_back() {
-        let mut kept = Kept::of(vec![gcra(1, 1)]);
-        let booked = [0; 2].map(|now| kept.book(now, 1));
-        assert_eq!(kept.unbook(2 * SECOND, &booked[1]), 0);
-        assert_eq!(kept.unbook(2 * SECOND - 1, &booked[1]), 1);
+    fn a_drained_reservation_is_not_cancelled() {
+        let mut kept = ScheduledTestKey::of(vec![gcra(1, 1)]);
+        let booked = [0; 2].map(|now| kept.schedule(now, 1));
+        assert_eq!(kept.cancel(2 * SECOND, &booked[1]), 0);
+        assert_eq!(kept.cancel(2 * SECOND - 1, &booked[1]), 1);
     }
 
     #[test]
     fn numbers_of_a_keys_own_tell_the_slot() {
-        let mut kept = Kept::of(vec![gcra(1, 1)]);
+        let mut kept = ScheduledTestKey::of(vec![gcra(1, 1)]);
         let own = vec![Some(Arc::new(gcra(10, 1)))];
         kept.execute(0, &Operation::Override { policies: own, lasting: SECOND });
-        assert_eq!([0; 3].map(|now| kept.book(now, 1).units), [0, 100_000, 200_000]);
-        assert_eq!(kept.book(SECOND, 1).units, 0);
+        assert_eq!([0; 3].map(|now| kept.schedule(now, 1).units), [0, 100_000, 200_000]);
+        assert_eq!(kept.schedule(SECOND, 1).units, 0);
     }
 }

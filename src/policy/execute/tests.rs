@@ -4,27 +4,30 @@ use crate::policy::decision::{Decision, Status};
 
 const SECOND: Micros = 1_000_000;
 
-/// What a limiter's policies keep of one key.
-struct Kept {
-    policies: Policies,
+/// The state of one key under a limiter's policies.
+struct TestKey {
+    policies: PolicySet,
     states: Vec<State>,
     extras: Vec<KeyMetadata>,
 }
 
-impl Kept {
+impl TestKey {
     fn of(policies: Vec<(&str, Policy)>) -> Self {
-        let named =
-            |(name, policy): (&str, Policy)| NamedPolicy { name: name.into(), policy, subject: 0 };
-        Self::under(Policies::several(policies.into_iter().map(named).collect()).unwrap())
+        let named = |(name, policy): (&str, Policy)| NamedPolicy {
+            name: name.into(),
+            policy,
+            key_dimension: 0,
+        };
+        Self::under(PolicySet::multi(policies.into_iter().map(named).collect()).unwrap())
     }
 
-    fn under(policies: Policies) -> Self {
+    fn under(policies: PolicySet) -> Self {
         let states: Vec<_> =
             policies.named().iter().map(|named| named.policy.initial_state()).collect();
         Self { extras: vec![KeyMetadata::default(); states.len()], states, policies }
     }
 
-    /// Performs on the parts of some policies.
+    /// Executes an operation on the keys of some policies.
     fn on(&mut self, which: &[usize], now: Micros, operation: &Operation) -> Execution {
         let kept = self.states.iter_mut().zip(&mut self.extras).enumerate();
         let part = |(number, (state, extras))| {
@@ -59,11 +62,11 @@ fn window(limit: u64, window: Micros) -> Policy {
     Policy::FixedWindow(FixedWindow::new(limit, window).unwrap())
 }
 
-fn burst_and_daily() -> Kept {
-    Kept::of(vec![("burst", gcra(4)), ("daily", window(6, 1_000 * SECOND))])
+fn burst_and_daily() -> TestKey {
+    TestKey::of(vec![("burst", gcra(4)), ("daily", window(6, 1_000 * SECOND))])
 }
 
-/// The numbers of each limit: remaining, and the retry.
+/// The numbers of each limit: remaining and retry.
 fn limits(executed: &Execution) -> (usize, Vec<(u64, Option<u64>)>) {
     let several = executed.response.limits.as_ref().unwrap();
     let numbers = several.limits.iter().map(|limit| (limit.remaining, limit.retry_after_ms));
@@ -81,7 +84,7 @@ fn all_are_charged_or_none() {
     assert_eq!((refused.response.decision.status, refused.units), (Status::Refused, 0));
     assert_eq!(limits(&refused), (0, vec![(1, Some(250)), (3, Some(0))]));
     assert_eq!(kept.states, before);
-    // The day refuses what the burst would admit: it has the longer retry, too.
+    // The daily limit refuses a call that the burst would admit, and has the longer retry.
     let refused = kept.take(SECOND, 4);
     assert_eq!(limits(&refused), (1, vec![(4, Some(0)), (3, Some(999_000))]));
     assert_eq!(kept.status(SECOND, 3), Status::AllowedLast);
@@ -115,7 +118,7 @@ fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
     let none = kept.execute(end - 1, &Operation::TakeUpTo { units: 3 });
     assert_eq!((none.response.decision.status, none.units), (Status::Blocked, 0));
     assert_eq!(kept.status(end, 4), Status::AllowedLast);
-    // The clock steps back, and the block is there again.
+    // The clock steps back, and the block is in force again.
     assert_eq!(kept.status(end - 1, 1), Status::Blocked);
     kept.execute(end - 1, &Operation::Block { lasting: 5 });
     kept.execute(end - 1, &Operation::Block { lasting: 0 });
@@ -152,7 +155,7 @@ fn as_many_as_fit_are_taken() {
 #[test]
 fn where_refused_calls_count_what_is_not_granted_and_what_a_block_refuses_does_not() {
     let counting = FixedWindow::new(4, SECOND).unwrap().counting_refused(true);
-    let mut kept = Kept::under(Policies::one(Policy::FixedWindow(counting)));
+    let mut kept = TestKey::under(PolicySet::single(Policy::FixedWindow(counting)));
     kept.take(0, 2);
     let before = kept.states.clone();
     kept.execute(0, &Operation::Block { lasting: 5 });
@@ -198,11 +201,12 @@ fn a_key_is_decided_by_its_own_numbers_until_they_end() {
     kept.take(0, 2);
     let policies = vec![Some(Arc::new(gcra(10))), Some(Arc::new(window(20, 1_000 * SECOND)))];
     let given = kept.execute(0, &Operation::Override { policies, lasting: 3 * SECOND });
-    // Two of four were used: they count as two of ten.
+    // Two of four units were used, and count as two of ten.
     assert_eq!(limits(&given), (0, vec![(8, Some(0)), (18, Some(0))]));
     assert_eq!(kept.status(0, 8), Status::AllowedLast);
     assert_eq!(kept.execute(3 * SECOND - 1, &Operation::TakeUpTo { units: 99 }).units, 10);
-    // The limiter's numbers again: seven of the ten units, rounded up, must drain at their own rate.
+    // The limiter's numbers decide again: seven of the ten units, rounded up, must drain at their
+    // own rate.
     let after = kept.execute(3 * SECOND, &Operation::Peek { cost: 1 });
     assert_eq!(limits(&after), (1, vec![(0, Some(700)), (0, Some(997_000))]));
     kept.execute(SECOND, &Operation::ClearOverride);
@@ -239,8 +243,8 @@ fn policies_without_a_key_have_no_say() {
 fn the_limits_of_logs_stand_among_those_of_other_policies() {
     let limit = |limit, window| LogLimit { limit, window };
     let limits_of_logs = [limit(5, 10 * SECOND), limit(3, SECOND)];
-    let logs = Policy::SlidingLog(SlidingLog::several(&limits_of_logs, None).unwrap());
-    let mut kept = Kept::of(vec![("logs", logs), ("day", window(4, 100 * SECOND))]);
+    let logs = Policy::SlidingLog(SlidingLog::with_limits(&limits_of_logs, None).unwrap());
+    let mut kept = TestKey::of(vec![("logs", logs), ("day", window(4, 100 * SECOND))]);
     assert_eq!(limits(&kept.take(0, 2)), (1, vec![(3, Some(0)), (1, Some(0)), (2, Some(0))]));
     let refused = kept.take(0, 2);
     assert_eq!(limits(&refused), (1, vec![(3, Some(0)), (1, Some(1_000)), (2, Some(0))]));
@@ -251,7 +255,7 @@ fn the_limits_of_logs_stand_among_those_of_other_policies() {
 
 #[test]
 fn of_several_that_are_equal_the_first_speaks() {
-    let mut kept = Kept::of(vec![("one", gcra(4)), ("two", gcra(4)), ("three", gcra(4))]);
+    let mut kept = TestKey::of(vec![("one", gcra(4)), ("two", gcra(4)), ("three", gcra(4))]);
     for cost in [4, 1, 5] {
         assert_eq!(kept.take(0, cost).response.limits.unwrap().reported, 0, "{cost}");
     }
@@ -259,7 +263,7 @@ fn of_several_that_are_equal_the_first_speaks() {
 
 #[test]
 fn of_a_single_policy_no_limit_has_a_name() {
-    let mut kept = Kept::under(Policies::one(gcra(4)));
+    let mut kept = TestKey::under(PolicySet::single(gcra(4)));
     let taken = kept.take(0, 4);
     assert_eq!(
         (taken.response.limits, taken.response.decision.status),
@@ -267,7 +271,7 @@ fn of_a_single_policy_no_limit_has_a_name() {
     );
 }
 
-/// The calls of all policies at one time, when their keys were to be as if never used at another.
+/// The charge records of all policies, with one decision time and different reset times.
 fn taken(at: Micros, reset_at: Micros) -> Vec<ChargeRecord> {
     vec![ChargeRecord { at, reset_at }; 2]
 }
@@ -315,7 +319,7 @@ fn from_its_end_on_a_hold_cannot_be_settled() {
 #[test]
 fn the_most_that_is_settled_can_be_told() {
     let most = Policy::FixedWindow(FixedWindow::new(MAX_SAFE, 1_000 * SECOND).unwrap());
-    let mut kept = Kept::of(vec![("one", most.clone()), ("two", most)]);
+    let mut kept = TestKey::of(vec![("one", most.clone()), ("two", most)]);
     kept.take(0, MAX_SAFE);
     assert_eq!(kept.execute(0, &settle(MAX_SAFE, 0, SECOND)).units, MAX_SAFE);
 }

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 
 use crate::key::Key;
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::hit_predictor::HitPredictor;
 use crate::redis::codec::request::{self, CallRequest};
 use crate::redis::key_hash::KeyHashBuilder;
@@ -144,9 +144,9 @@ impl CallBatch {
     }
 
     /// The names of a dimension's keys under the first policy of that dimension.
-    pub(crate) fn keys_of(&self, policies: &Policies, dimension: usize) -> Option<&ScriptKeys> {
+    pub(crate) fn keys_of(&self, policies: &PolicySet, dimension: usize) -> Option<&ScriptKeys> {
         let mut policies = policies.named().iter().zip(&self.names);
-        policies.find(|(named, _)| named.subject == dimension).map(|(_, keys)| keys)
+        policies.find(|(named, _)| named.key_dimension == dimension).map(|(_, keys)| keys)
     }
 
     /// Sets the estimated time at which the server decides the calls, in epoch microseconds.
@@ -199,15 +199,15 @@ impl CallBatch {
     }
 
     /// The number of outcomes in the script's reply: one per call and policy.
-    pub(crate) fn outcome_count(&self, policies: &Policies) -> usize {
+    pub(crate) fn outcome_count(&self, policies: &PolicySet) -> usize {
         let of_call = |numbers: &[u16]| {
-            policies.named().iter().filter(|named| numbers[named.subject] > 0).count()
+            policies.named().iter().filter(|named| numbers[named.key_dimension] > 0).count()
         };
         self.calls().map(|(_, numbers)| of_call(numbers)).sum()
     }
 
     /// Appends the script's argument: these calls under the policies.
-    pub fn write(&self, policies: &Policies, request: &mut Vec<u8>) {
+    pub fn write(&self, policies: &PolicySet, request: &mut Vec<u8>) {
         let keys_of = |dimension| {
             let own = self.keys_of(policies, dimension);
             u16::try_from(own.map_or(0, ScriptKeys::len)).unwrap_or(u16::MAX)
@@ -238,9 +238,10 @@ impl CallBatch {
     /// For each call: its pass, which is the number of earlier calls on its key, at most
     /// [`LAST_PASS`]. `None` if no key repeats, if the policies have no fast path, or if passes
     /// would not pay off.
-    pub(crate) fn passes(&self, policies: &Policies) -> Option<Vec<u8>> {
+    pub(crate) fn passes(&self, policies: &PolicySet) -> Option<Vec<u8>> {
         let (calls, keys) = (self.calls.len(), self.names.first().map_or(0, ScriptKeys::len));
-        let repeats = policies.subjects() == 1 && keys < calls && calls <= MAX_CALLS_PER_KEY * keys;
+        let repeats =
+            policies.key_dimensions() == 1 && keys < calls && calls <= MAX_CALLS_PER_KEY * keys;
         let takes = || self.calls.iter().all(CallRequest::takes_units);
         if !repeats || !request::has_fast_path(policies) || !takes() {
             return None;
@@ -284,7 +285,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::policy::policy_set::NamedPolicy;
 
-    fn gcra() -> Policies {
+    fn gcra() -> PolicySet {
         Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap()).into()
     }
 
@@ -346,12 +347,12 @@ mod tests {
 
     #[test]
     fn each_policy_has_a_name_for_each_key_of_its_dimension() {
-        let named = |name: &str, subject| {
+        let named = |name: &str, key_dimension| {
             let policy = Policy::Gcra(Gcra::new(7, 1_000_000, 10).unwrap());
-            NamedPolicy { name: name.into(), policy, subject }
+            NamedPolicy { name: name.into(), policy, key_dimension }
         };
         let policies =
-            Policies::several(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
+            PolicySet::multi(vec![named("ip", 0), named("user", 1), named("slow", 0)]).unwrap();
         let names = KeyNames::new("api", &policies);
         let mut batch = CallBatch::new();
         let [a, b, c] = ["a", "b", "c"].map(|key| Some(Key::new(key).unwrap()));

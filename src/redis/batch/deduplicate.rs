@@ -48,20 +48,20 @@ mod tests {
     use crate::calendar::Every;
     use crate::key::Key;
     use crate::policy::Policy;
-    use crate::policy::policy_set::Policies;
+    use crate::policy::policy_set::PolicySet;
     use crate::redis::batch::call_batch::CallBatch;
     use crate::redis::{KeyNames, ReplyValue, ScriptResult};
 
-    fn window() -> Policies {
+    fn window() -> PolicySet {
         Policy::FixedWindow(FixedWindow::new(9, 1_000).unwrap()).into()
     }
 
-    fn monthly() -> Policies {
+    fn monthly() -> PolicySet {
         Policy::CalendarWindow(CalendarWindow::new(9, Every::Month, "UTC").unwrap()).into()
     }
 
     /// A call of one unit on each of these keys, split into passes.
-    fn flush(policies: &Policies, keys: &str) -> Flush {
+    fn flush(policies: &PolicySet, keys: &str) -> Flush {
         let names = KeyNames::new("api", policies);
         let mut batch = CallBatch::new();
         for key in keys.chars() {

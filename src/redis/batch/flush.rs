@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::policy::execute::Execution;
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::{CallBatch, pass_count};
 use crate::redis::batch::hit_predictor::HitPredictor;
 use crate::redis::batch::policy_registry::PolicyRegistration;
@@ -36,7 +36,7 @@ pub struct Flush {
 /// The batch of one limiter in a flush.
 #[derive(Debug)]
 pub(crate) struct FlushEntry {
-    pub(crate) policies: Arc<Policies>,
+    pub(crate) policies: Arc<PolicySet>,
     pub(crate) batch: CallBatch,
     script_call: usize,
     /// The earlier script calls that reported this batch as stale.
@@ -84,14 +84,14 @@ impl Flush {
     }
 
     /// Adds the batch of a limiter.
-    pub fn push(&mut self, policies: Arc<Policies>, batch: CallBatch) {
+    pub fn push(&mut self, policies: Arc<PolicySet>, batch: CallBatch) {
         let script_call = self.assign(batch.outcome_count(&policies));
         let (stale_in, passes) = (Vec::new(), Vec::new());
         self.entries.push(FlushEntry { policies, batch, script_call, stale_in, passes });
     }
 
     /// Whether a batch fits into the latest script call. True if there is no script call yet.
-    pub(crate) fn fits(&self, policies: &Policies, batch: &CallBatch) -> bool {
+    pub(crate) fn fits(&self, policies: &PolicySet, batch: &CallBatch) -> bool {
         let others = self.script_calls[self.first_current..].last();
         others.is_none_or(|others| others + batch.outcome_count(policies) <= MAX_OUTCOMES)
     }
@@ -288,15 +288,15 @@ mod tests {
     use crate::policy::Policy;
     use crate::redis::{KeyNames, ReplyValue, slot_of};
 
-    fn window() -> Policies {
+    fn window() -> PolicySet {
         Policy::FixedWindow(FixedWindow::new(7, 1_000).unwrap()).into()
     }
 
-    fn gcra() -> Policies {
+    fn gcra() -> PolicySet {
         Policy::Gcra(Gcra::new(7, 1_000, 7).unwrap()).into()
     }
 
-    fn flush(entries: &[(Policies, usize)]) -> Flush {
+    fn flush(entries: &[(PolicySet, usize)]) -> Flush {
         let mut flush = Flush::default();
         for (number, (policy, calls)) in entries.iter().enumerate() {
             let names = KeyNames::new(&format!("limiter-{number}"), policy);
@@ -337,7 +337,7 @@ mod tests {
         ])
     }
 
-    fn daily() -> Policies {
+    fn daily() -> PolicySet {
         Policy::CalendarWindow(CalendarWindow::new(7, Every::Day, "UTC").unwrap()).into()
     }
 

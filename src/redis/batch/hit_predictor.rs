@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::policy::Policy;
 use crate::policy::decision::{Decision, Status};
 use crate::policy::multi_policy::Response;
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 use crate::redis::codec::COUNTS;
 
 /// Predicts hits if most of the calls completed last were hits. A hit is a call that is admitted by
@@ -35,7 +35,7 @@ impl HitPredictor {
 
     /// Whether a call of one unit was a hit: admitted by windows that were open before and are
     /// still stored packed.
-    pub(crate) fn is_hit(policies: &Policies, response: &Response) -> bool {
+    pub(crate) fn is_hit(policies: &PolicySet, response: &Response) -> bool {
         let Decision { status, limit, remaining, .. } = response.decision;
         let was_open =
             |remaining: u64, limit: u64| (2..COUNTS).contains(&limit.saturating_sub(remaining));
@@ -65,7 +65,8 @@ mod tests {
     }
 
     fn is_hit_at(limit: u64, status: Status, remaining: u64) -> bool {
-        let window = Policies::one(Policy::FixedWindow(FixedWindow::new(limit, 1_000).unwrap()));
+        let window =
+            PolicySet::single(Policy::FixedWindow(FixedWindow::new(limit, 1_000).unwrap()));
         let decision =
             Decision { status, limit, remaining, retry_after_ms: 0, reset_after_ms: 9, at: 7 };
         HitPredictor::is_hit(&window, &decision.into())
@@ -97,10 +98,13 @@ mod tests {
     fn under_several_policies_only_windows_decide_what_is_a_hit() {
         let gcra = Policy::Gcra(Gcra::new(5, 1_000, 5).unwrap());
         let window = Policy::FixedWindow(FixedWindow::new(5, 1_000).unwrap());
-        let named =
-            |(name, policy): (&str, Policy)| NamedPolicy { name: name.into(), policy, subject: 0 };
+        let named = |(name, policy): (&str, Policy)| NamedPolicy {
+            name: name.into(),
+            policy,
+            key_dimension: 0,
+        };
         let policies = [("a", gcra), ("b", window)].map(named);
-        let policies = Policies::several(policies.to_vec()).unwrap();
+        let policies = PolicySet::multi(policies.to_vec()).unwrap();
         let response = |remaining: [u64; 2]| {
             let outcomes = remaining.map(|remaining| PolicyOutcome {
                 outcome: Outcome::Admitted,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::batch::flush::{Flush, FlushEntry};
 use crate::redis::batch::subset::SubsetBuilder;
@@ -67,7 +67,7 @@ impl Flush {
     /// Groups calls with the same id. `ids` returns the id of each call of a batch.
     fn partition(
         self,
-        mut ids: impl FnMut(&CallBatch, &Policies) -> Vec<u16>,
+        mut ids: impl FnMut(&CallBatch, &PolicySet) -> Vec<u16>,
     ) -> Vec<FlushPartition> {
         let (peeks, entries) = self.into_entries();
         let mut partitions: Vec<FlushPartition> = Vec::new();
@@ -117,7 +117,7 @@ fn number(call: usize) -> u32 {
 }
 
 /// For each call: the slot of its keys, or [`NO_COMMON_SLOT`].
-fn slots(batch: &CallBatch, policies: &Policies) -> Vec<u16> {
+fn slots(batch: &CallBatch, policies: &PolicySet) -> Vec<u16> {
     // The keys of one dimension have the same hash tag under all policies.
     let of_dimension = |dimension| -> Vec<u16> {
         batch
@@ -125,7 +125,7 @@ fn slots(batch: &CallBatch, policies: &Policies) -> Vec<u16> {
             .map(|keys| keys.iter().map(slot_of).collect())
             .unwrap_or_default()
     };
-    let by_dimension: Vec<_> = (0..policies.subjects()).map(of_dimension).collect();
+    let by_dimension: Vec<_> = (0..policies.key_dimensions()).map(of_dimension).collect();
     let of_call = |numbers: &[u16]| {
         let keys = numbers.iter().zip(&by_dimension).filter(|(number, _)| **number > 0);
         let mut slots = keys.map(|(number, slots)| slots[usize::from(*number) - 1]);

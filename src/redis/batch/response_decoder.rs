@@ -1,11 +1,13 @@
 //! Decodes the responses to a batch's calls from a script's reply.
 
-use crate::algorithm::{Algorithm as _, BOOKING_LENGTH, Booking, Outcome, Preview, RateState};
+use crate::algorithm::{
+    Algorithm as _, Outcome, Preview, RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation,
+};
 use crate::policy::decision::{self, Decision};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{PolicyOutcome, Response};
-use crate::policy::operation::{Bookings, Operation};
-use crate::policy::policy_set::Policies;
+use crate::policy::operation::{Operation, ScheduledReservations};
+use crate::policy::policy_set::PolicySet;
 use crate::policy::{Policy, State};
 use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::codec::ReplyState;
@@ -17,7 +19,7 @@ impl CallBatch {
     /// Decodes the decisions on the calls, from the reader's position on.
     pub fn decisions<'a>(
         &'a self,
-        policies: &'a Policies,
+        policies: &'a PolicySet,
         reply: &'a mut ReplyReader<'_>,
     ) -> impl Iterator<Item = Result<Decision, CallError>> + 'a {
         self.executions(policies, reply).map(|one| one.map(|one| one.response.decision))
@@ -27,7 +29,7 @@ impl CallBatch {
     /// that operations moved.
     pub fn executions<'a>(
         &'a self,
-        policies: &'a Policies,
+        policies: &'a PolicySet,
         reply: &'a mut ReplyReader<'_>,
     ) -> impl Iterator<Item = Result<Execution, CallError>> + 'a {
         let alone = policies.alone();
@@ -45,7 +47,7 @@ impl CallBatch {
 
 /// Decodes a take under a single policy, by far the most frequent call.
 fn decode_single_take(
-    policies: &Policies,
+    policies: &PolicySet,
     policy: &Policy,
     reply: &mut ReplyReader<'_>,
     cost: u64,
@@ -73,7 +75,7 @@ fn decode_single_take(
 
 /// Decodes a take under several policies.
 fn decode_take(
-    policies: &Policies,
+    policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
     cost: u64,
@@ -90,7 +92,7 @@ fn decode_take(
 }
 
 fn decode_operation(
-    policies: &Policies,
+    policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
     operation: &Operation,
@@ -99,7 +101,7 @@ fn decode_operation(
     if let Operation::Peek { cost } = *operation {
         return Ok(Execution::new(decode_peek(policies, numbers, reply, cost)?, 0));
     }
-    if let Operation::Book { cost, .. } = *operation {
+    if let Operation::Schedule { cost, .. } = *operation {
         return decode_scheduled_reservation(policies, numbers, reply, cost);
     }
     let units = reply.units()?;
@@ -121,17 +123,17 @@ fn decode_operation(
 /// Decodes a scheduled reservation. The script replies with the microseconds until the slot plus 1,
 /// or 0 if there is no slot, and with the states before the call.
 fn decode_scheduled_reservation(
-    policies: &Policies,
+    policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
     cost: u64,
 ) -> Result<Execution, CallError> {
     let wait = reply.units()?.checked_sub(1);
     let named = policies.named().iter();
-    let applicable: Vec<_> = named.map(|named| numbers[named.subject] > 0).collect();
+    let applicable: Vec<_> = named.map(|named| numbers[named.key_dimension] > 0).collect();
     let mut befores = Vec::new();
     for _ in applicable.iter().filter(|&&applies| applies && wait.is_some()) {
-        let before = reply.numbers::<{ BOOKING_LENGTH / 2 }>()?;
+        let before = reply.numbers::<{ SCHEDULED_RESERVATION_LENGTH / 2 }>()?;
         befores.push(RateState::from_numbers(&before).ok_or(CallError::Malformed)?);
     }
     let mut afters = Vec::new();
@@ -140,22 +142,24 @@ fn decode_scheduled_reservation(
         to_policy_outcome(policy, entry, now, cost)
     })?;
     let mut states = befores.into_iter().zip(afters);
-    let mut booking = |applies: bool| match applies.then(|| states.next()).flatten() {
-        Some((before, ReplyState::State(State::Rate(left)))) => Some(Booking { before, left }),
+    let mut reservation = |applies: bool| match applies.then(|| states.next()).flatten() {
+        Some((before, ReplyState::State(State::Rate(after)))) => {
+            Some(ScheduledReservation { before, after })
+        }
         _ => None,
     };
-    let bookings = match wait {
-        Some(_) => applicable.into_iter().map(&mut booking).collect(),
-        None => Bookings::new(),
+    let scheduled = match wait {
+        Some(_) => applicable.into_iter().map(&mut reservation).collect(),
+        None => ScheduledReservations::new(),
     };
     let named = policies.named_limits() > 0;
     let response = Response::of_policies(named, &outcomes, reply.now(), cost);
-    Ok(Execution { response, units: wait.unwrap_or(0), bookings })
+    Ok(Execution { response, units: wait.unwrap_or(0), scheduled })
 }
 
 /// Decodes what a take of `cost` units would report.
 fn decode_peek(
-    policies: &Policies,
+    policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
     cost: u64,
@@ -181,12 +185,12 @@ fn decode_peek(
 /// Reads the replies of all policies that apply to a call. It reads all of them even if one fails,
 /// so that the reader reaches the next call.
 fn policy_outcomes(
-    policies: &Policies,
+    policies: &PolicySet,
     numbers: &[u16],
     reply: &mut ReplyReader<'_>,
     mut outcome: impl FnMut(&Policy, PolicyReply, Micros) -> PolicyOutcome,
 ) -> Result<Vec<PolicyOutcome>, CallError> {
-    let applicable = policies.named().iter().filter(|named| numbers[named.subject] > 0);
+    let applicable = policies.named().iter().filter(|named| numbers[named.key_dimension] > 0);
     let entries: Vec<_> =
         applicable.map(|named| (&named.policy, reply.next(&named.policy))).collect();
     let now = reply.now();

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::policy::policy_set::Policies;
+use crate::policy::policy_set::PolicySet;
 use crate::redis::batch::call_batch::{CallBatch, has_hold};
 use crate::redis::script_keys::ScriptKeys;
 
 /// Builds subsets of a batch.
 pub(crate) struct SubsetBuilder<'a> {
     batch: &'a CallBatch,
-    policies: &'a Policies,
+    policies: &'a PolicySet,
     /// For each dimension and key: its number in the subset that is being built, or 0 if it is not
     /// in it.
     numbers: Vec<Vec<u16>>,
@@ -18,9 +18,10 @@ pub(crate) struct SubsetBuilder<'a> {
 }
 
 impl<'a> SubsetBuilder<'a> {
-    pub(crate) fn new(batch: &'a CallBatch, policies: &'a Policies) -> Self {
+    pub(crate) fn new(batch: &'a CallBatch, policies: &'a PolicySet) -> Self {
         let keys = |dimension| batch.keys_of(policies, dimension).map_or(0, ScriptKeys::len);
-        let numbers = (0..policies.subjects()).map(|dimension| vec![0; keys(dimension)]).collect();
+        let numbers =
+            (0..policies.key_dimensions()).map(|dimension| vec![0; keys(dimension)]).collect();
         let mut holds = Vec::new();
         if !batch.holds.is_empty() {
             let mut before = 0;
@@ -53,7 +54,7 @@ impl<'a> SubsetBuilder<'a> {
                 if new[dimension][old] == 0 {
                     let mut count = 0;
                     for (policy, named) in policies.named().iter().enumerate() {
-                        if named.subject == dimension {
+                        if named.key_dimension == dimension {
                             let name = batch.names[policy].get(old);
                             subset.names[policy].push(|names| names.extend_from_slice(name));
                             count = subset.names[policy].len();

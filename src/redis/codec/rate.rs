@@ -53,8 +53,8 @@ impl Codec for Rate {
         let &[micros, part] = state else { return None };
         let numbers = match others {
             None => self.shared_numbers(),
-            Some(&[period, units, burst, lingers, booked_until]) => {
-                let numbers = [micros, part, period, units, burst, lingers, booked_until];
+            Some(&[period, units, burst, lingers, scheduled_until]) => {
+                let numbers = [micros, part, period, units, burst, lingers, scheduled_until];
                 return RateState::from_numbers(&numbers).map(State::Rate).map(ReplyState::State);
             }
             Some(_) => return None,

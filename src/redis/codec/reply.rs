@@ -260,9 +260,15 @@ mod tests {
         values.push(ReplyValue::Bytes(b"OOM".to_vec()));
         let mut reply = ReplyReader::new(&values);
         assert_eq!(reply.now(), 5);
-        let own =
-            RateNumbers { period: 1_000_000, units: 7, burst: 10, lingers: false, booked_until: 0 };
-        let other = RateNumbers { period: 5, units: 3, burst: 1, lingers: true, booked_until: 8 };
+        let own = RateNumbers {
+            period: 1_000_000,
+            units: 7,
+            burst: 10,
+            lingers: false,
+            scheduled_until: 0,
+        };
+        let other =
+            RateNumbers { period: 5, units: 3, burst: 1, lingers: true, scheduled_until: 8 };
         let arrival_of = |part| Arrival { micros: 9, part };
         assert_eq!(arrival(reply.next(&gcra())), (Outcome::Admitted, arrival_of(1), own));
         assert_eq!(reply.next(&gcra()), Err(CallError::Unwritten("OOM".into())));

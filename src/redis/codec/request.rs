@@ -1,10 +1,10 @@
 //! Encodes the argument of the script that decides calls: one section per batch.
 //! `lua/dispatch/batch.lua` and `lua/dispatch/decide.lua` decode it.
 
-use crate::algorithm::{Booking, ChargeRecord, MAX_WAIT};
+use crate::algorithm::{ChargeRecord, MAX_WAIT, ScheduledReservation};
 use crate::policy::Policy;
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::{NamedPolicy, Policies};
+use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::redis::codec::{ScriptAlgorithm, codec, push_double};
 use crate::time::Micros;
 
@@ -61,7 +61,7 @@ impl CallRequest {
 /// of hold keys, which follow the policies' keys.
 pub(crate) fn push_general(
     request: &mut Vec<u8>,
-    policies: &Policies,
+    policies: &PolicySet,
     estimated_now: Micros,
     keys: impl Fn(usize) -> u16,
     (calls, holds): (u16, u16),
@@ -73,10 +73,10 @@ pub(crate) fn push_general(
         request.extend_from_slice(&holds.to_be_bytes());
     }
     request.extend_from_slice(&calls.to_be_bytes());
-    request.extend_from_slice(&[byte(policies.subjects()), byte(policies.named().len())]);
-    for NamedPolicy { policy, subject, .. } in policies.named() {
-        request.extend_from_slice(&[codec(policy).algorithm() as u8, byte(*subject)]);
-        request.extend_from_slice(&keys(*subject).to_be_bytes());
+    request.extend_from_slice(&[byte(policies.key_dimensions()), byte(policies.named().len())]);
+    for NamedPolicy { policy, key_dimension, .. } in policies.named() {
+        request.extend_from_slice(&[codec(policy).algorithm() as u8, byte(*key_dimension)]);
+        request.extend_from_slice(&keys(*key_dimension).to_be_bytes());
         push_policy(request, policy, estimated_now);
     }
 }
@@ -85,7 +85,7 @@ pub(crate) fn push_general(
 /// and the operation's arguments. `hold` is the number of its hold key (from 1; 0 for none).
 pub(crate) fn push_call(
     request: &mut Vec<u8>,
-    policies: &Policies,
+    policies: &PolicySet,
     numbers: &[u16],
     hold: u16,
     call: &CallRequest,
@@ -115,8 +115,8 @@ fn operation_code(call: &CallRequest) -> u8 {
             Operation::Unblock => 7,
             Operation::Override { .. } => 8,
             Operation::ClearOverride => 9,
-            Operation::Book { .. } => 20,
-            Operation::Unbook { .. } => 21,
+            Operation::Schedule { .. } => 20,
+            Operation::CancelScheduled { .. } => 21,
             Operation::Reserve { .. } => 12,
             Operation::Settle { .. } => 13,
         },
@@ -125,7 +125,7 @@ fn operation_code(call: &CallRequest) -> u8 {
 
 fn push_operation(
     request: &mut Vec<u8>,
-    policies: &Policies,
+    policies: &PolicySet,
     hold_key: u16,
     operation: &Operation,
 ) {
@@ -138,15 +138,15 @@ fn push_operation(
             push_double(request, *units);
             push_charge_records(request, policies, taken);
         }
-        Operation::Book { cost, max_wait } => {
+        Operation::Schedule { cost, max_wait } => {
             push_double(request, *cost);
             push_double(request, (*max_wait).min(MAX_WAIT));
         }
-        Operation::Unbook { bookings } => {
+        Operation::CancelScheduled { scheduled: bookings } => {
             for index in 0..policies.named().len() {
                 let booking = bookings.get(index).and_then(Option::as_ref);
                 request.push(byte(booking.iter().len()));
-                let numbers = booking.into_iter().flat_map(Booking::to_numbers);
+                let numbers = booking.into_iter().flat_map(ScheduledReservation::to_numbers);
                 numbers.for_each(|number| push_double(request, number));
             }
         }
@@ -181,7 +181,7 @@ fn push_operation(
 }
 
 /// Appends the charge records of an earlier call, by policy.
-fn push_charge_records(request: &mut Vec<u8>, policies: &Policies, taken: &[ChargeRecord]) {
+fn push_charge_records(request: &mut Vec<u8>, policies: &PolicySet, taken: &[ChargeRecord]) {
     for index in 0..policies.named().len() {
         // A record of zeros gives nothing back.
         let nothing = ChargeRecord { at: 0, reset_at: 0 };
@@ -202,7 +202,7 @@ fn push_override(request: &mut Vec<u8>, policy: &Policy) {
 }
 
 /// Whether the script has a fast path for one take on each key under these policies.
-pub(crate) fn has_fast_path(policies: &Policies) -> bool {
+pub(crate) fn has_fast_path(policies: &PolicySet) -> bool {
     use ScriptAlgorithm::{
         FixedWindow, Rate, SlidingCounter, SlidingWindowList, TokenBucketInterval,
     };
@@ -219,7 +219,7 @@ pub(crate) fn has_fast_path(policies: &Policies) -> bool {
 /// path or if some calls are not takes.
 pub(crate) fn push_takes(
     request: &mut Vec<u8>,
-    policies: &Policies,
+    policies: &PolicySet,
     estimated_now: Micros,
     calls: &[CallRequest],
     optimistic: bool,

@@ -34,7 +34,7 @@ impl Codec for SlidingLog {
         let policy = if !same_count {
             return None;
         } else if self.named_limits() > 0 {
-            Self::several(&limits, Some(self.precision()))
+            Self::with_limits(&limits, Some(self.precision()))
         } else {
             Self::new(limits[0].limit, limits[0].window, self.counts_refused())
         };

@@ -18,10 +18,10 @@ impl Codec for IntervalBucket {
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
-        let IntervalNumbers { every, tokens, most, .. } = *self.numbers();
+        let IntervalNumbers { every, tokens, max_used, .. } = *self.numbers();
         let Levels { capacity, initial, .. } = self.levels();
         let ttl_step = self.horizon().max(MIN_TTL_STEP);
-        for number in [every, tokens, most, capacity, initial, ttl_step] {
+        for number in [every, tokens, max_used, capacity, initial, ttl_step] {
             push_double(request, number);
         }
     }
@@ -31,8 +31,8 @@ impl Codec for IntervalBucket {
     }
 
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
-        let &[every, tokens, most, capacity, initial, _] = numbers else { return None };
-        let levels = Levels { capacity, initial, debt: most.checked_sub(capacity)? };
+        let &[every, tokens, max_used, capacity, initial, _] = numbers else { return None };
+        let levels = Levels { capacity, initial, debt: max_used.checked_sub(capacity)? };
         Some(Policy::IntervalBucket(Self::new(levels, tokens, every).ok()?))
     }
 
@@ -48,8 +48,10 @@ impl Codec for IntervalBucket {
         let &[anchor, used] = state else { return None };
         let numbers = match others {
             None => self.numbers(),
-            Some(&[every, tokens, most, lingers]) if every > 0 && tokens > 0 && most > 0 => {
-                Arc::new(IntervalNumbers { every, tokens, most, lingers: lingers > 0 })
+            Some(&[every, tokens, max_used, lingers])
+                if every > 0 && tokens > 0 && max_used > 0 =>
+            {
+                Arc::new(IntervalNumbers { every, tokens, max_used, lingers: lingers > 0 })
             }
             Some(_) => return None,
         };

@@ -85,7 +85,7 @@ mod tests {
             sliding(BucketLayout::List),
             sliding(BucketLayout::Hash),
             Policy::SlidingLog(SlidingLog::new(3, 1, false).unwrap()),
-            Policy::SlidingLog(SlidingLog::several(&limits, None).unwrap()),
+            Policy::SlidingLog(SlidingLog::with_limits(&limits, None).unwrap()),
         ];
         assert_eq!(policies.map(|policy| policy.tag()), TAGS.map(|(tag, _)| tag));
         assert_eq!(layout_of("swh"), Some(ValueLayout::Hash));

@@ -99,14 +99,15 @@ mod tests {
     use crate::algorithm::Gcra;
     use crate::key::Key;
     use crate::policy::Policy;
-    use crate::policy::policy_set::Policies;
+    use crate::policy::policy_set::PolicySet;
     use crate::redis::KeyNames;
 
     #[test]
     fn written_names_are_parsed() {
         let text = "[%~{}2aö:0-9]{1,6}";
         let tags = prop_oneof![Just(None), (1_u16..=3).prop_map(NonZeroU16::new)];
-        let names = KeyNames::new("api", &Policies::one(Policy::Gcra(Gcra::new(1, 1, 1).unwrap())));
+        let names =
+            KeyNames::new("api", &PolicySet::single(Policy::Gcra(Gcra::new(1, 1, 1).unwrap())));
         proptest!(|(key in text, own_tag in prop::option::of(text), tags in tags)| {
             let mut name = Vec::new();
             let names = names.clone().with_tags(tags);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{KeySummary, StoredMetadata, ValueLayout};
-use crate::algorithm::{CounterState, IntervalNumbers, IntervalState, RateState, State as _};
+use crate::algorithm::{CounterState, IntervalNumbers, IntervalState, KeyState as _, RateState};
 use crate::redis::codec::{COUNTS, EPOCH_MS, doubles};
 use crate::redis::inspect::metadata::split;
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
@@ -100,7 +100,7 @@ fn interval(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     if !is_countable || full > MAX_SAFE {
         return None;
     }
-    let numbers = Arc::new(IntervalNumbers { every, tokens, most: max_used, lingers });
+    let numbers = Arc::new(IntervalNumbers { every, tokens, max_used, lingers });
     let state = IntervalState { anchor, used, numbers };
     Some(KeySummary {
         used: state.used_at(now),

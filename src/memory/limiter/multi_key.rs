@@ -1,0 +1,274 @@
+//! Decisions on several keys, and operations that need more than one state.
+//!
+//! The shards of the keys are locked in ascending order, each once, so that no two callers can
+//! deadlock. The clock is read when all of them are locked. Then the states are taken out of the
+//! shards, [`execute`] changes them, and they are put back.
+
+use std::fmt;
+use std::sync::MutexGuard;
+
+use crate::algorithm::Algorithm as _;
+use crate::clock::Clock;
+use crate::key::Key;
+use crate::memory::shard::Shard;
+use crate::memory::{KeyRef, MemoryStore, locked};
+use crate::policy::State;
+use crate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
+use crate::policy::operation::Operation;
+use crate::policy::policy_set::{NamedPolicy, PolicySet};
+use crate::time::Micros;
+
+/// The reason for which an operation was not executed. Nothing has been changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationError {
+    /// The store is full, and the key shares an overflow bucket, which cannot be reset for one key
+    /// alone.
+    SharedBucket,
+    /// The store is full, and has no capacity for a block or an override.
+    NoCapacity,
+    /// The numbers of an override are invalid: see [`PolicySet::check_override`].
+    InvalidOverride,
+}
+
+impl fmt::Display for OperationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SharedBucket => "the store is full and the key shares its count with others",
+            Self::NoCapacity => "the store is full and has no capacity for a block or an override",
+            Self::InvalidOverride => "the override does not match the limiter's policies",
+        })
+    }
+}
+
+impl std::error::Error for OperationError {}
+
+/// The keys of a call, with their shards locked.
+pub(super) struct MultiKeyDecision<'a> {
+    store: &'a MemoryStore,
+    policies: &'a PolicySet,
+    /// The locked shards, by ascending numbers.
+    shards: Vec<(usize, MutexGuard<'a, Shard>)>,
+    now: Micros,
+    /// The key of each policy; `None` for a policy without a key in this call.
+    policy_keys: Vec<Option<PolicyKey<'a>>>,
+}
+
+/// The key of one policy.
+struct PolicyKey<'a> {
+    /// The index of its shard among the locked ones.
+    shard: usize,
+    key_ref: KeyRef<'a>,
+    metadata: KeyMetadata,
+    /// Whether capacity for the metadata has been claimed.
+    claimed: bool,
+    working: Option<WorkingState>,
+}
+
+/// A state that was taken out, and the place to put it back.
+struct WorkingState {
+    state: State,
+    origin: StateOrigin,
+}
+
+enum StateOrigin {
+    /// The key's own entry.
+    Entry(usize),
+    /// The key has no entry. `before` is the state of its overflow bucket, or an initial state.
+    Vacant { before: State, shared: bool },
+}
+
+impl<'a> MultiKeyDecision<'a> {
+    /// Locks the shards of the keys. `namespaces` has a number for each policy; `keys` has an entry
+    /// for each key dimension.
+    pub(super) fn lock(
+        store: &'a MemoryStore,
+        policies: &'a PolicySet,
+        namespaces: &[u32],
+        keys: &[Option<Key<'a>>],
+        clock: &impl Clock,
+    ) -> Self {
+        let hash = |key: &Option<Key<'a>>| key.map(|key| (key, store.hash_key(key)));
+        let hashes: Vec<_> = keys.iter().map(hash).collect();
+        let mut numbers = Vec::with_capacity(hashes.len());
+        for (_, hash) in hashes.iter().flatten() {
+            let number = store.shard_index(*hash);
+            if let Err(index) = numbers.binary_search(&number) {
+                numbers.insert(index, number);
+            }
+        }
+        let lock_shard = |number: usize| (number, locked(&store.shards[number].0));
+        let shards: Vec<_> = numbers.into_iter().map(lock_shard).collect();
+        let now = clock.now();
+        let policy_key = |(NamedPolicy { key_dimension, .. }, &namespace): (&NamedPolicy, &u32)| {
+            let (key, hash) = (*hashes.get(*key_dimension)?)?;
+            let number = store.shard_index(hash);
+            let shard = shards.binary_search_by_key(&number, |shard| shard.0).ok()?;
+            let key_ref = (namespace, key, hash);
+            let metadata = shards[shard].1.metadata(key_ref).cloned().unwrap_or_default();
+            Some(PolicyKey { shard, key_ref, metadata, claimed: false, working: None })
+        };
+        let policy_keys = policies.named().iter().zip(namespaces).map(policy_key).collect();
+        Self { store, policies, shards, now, policy_keys }
+    }
+
+    /// Executes any operation.
+    pub(super) fn try_execute(
+        mut self,
+        operation: &Operation,
+    ) -> Result<Execution, OperationError> {
+        match operation {
+            Operation::Reset => self.check_not_shared()?,
+            Operation::Block { .. } => self.claim(|_| true)?,
+            Operation::Override { policies, .. } => {
+                let checked = self.policies.check_override(policies);
+                checked.map_err(|_| OperationError::InvalidOverride)?;
+                self.claim(|number| policies[number].is_some())?;
+            }
+            _ => {}
+        }
+        Ok(self.execute(operation))
+    }
+
+    /// Executes an operation that needs no capacity for metadata and cannot fail.
+    pub(super) fn execute(mut self, operation: &Operation) -> Execution {
+        let changes = !matches!(operation, Operation::Peek { .. });
+        if changes {
+            for (_, shard) in &mut self.shards {
+                self.store.maybe_sweep(shard, self.now);
+            }
+        }
+        self.take_out_states();
+        let executed = match operation {
+            _ if is_refund(operation) => {
+                // A shared count is never refunded.
+                let units = self.execute_on(|working| !working.is_shared(), operation).units;
+                Execution { units, ..self.execute_on(|_| true, &Operation::Peek { cost: 0 }) }
+            }
+            _ => self.execute_on(|_| true, operation),
+        };
+        self.put_back();
+        if changes {
+            self.store_changes();
+        }
+        executed
+    }
+
+    /// Checks that no key shares its count, which could not be reset for one key alone.
+    fn check_not_shared(&mut self) -> Result<(), OperationError> {
+        for PolicyKey { shard, key_ref, .. } in self.policy_keys.iter().flatten() {
+            let shard = &self.shards[*shard].1;
+            if !shard.has_entry(*key_ref) && shard.overflow_bucket(*key_ref, self.now).is_some() {
+                return Err(OperationError::SharedBucket);
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims capacity for the metadata of some policies' keys, unless they have some already: for
+    /// all of them or for none.
+    fn claim(&mut self, of: impl Fn(usize) -> bool) -> Result<(), OperationError> {
+        let (capacity, now) = (&self.store.capacity, self.now);
+        for (number, policy_key) in self.policy_keys.iter_mut().enumerate() {
+            let Some(policy_key) = policy_key.as_mut().filter(|_| of(number)) else { continue };
+            // A sweep for capacity may drop metadata that has ended.
+            if policy_key.metadata.end() <= now {
+                policy_key.claimed = self.shards[policy_key.shard].1.claim_or_sweep(capacity, now);
+                if !policy_key.claimed {
+                    let claimed =
+                        self.policy_keys.iter().flatten().filter(|policy_key| policy_key.claimed);
+                    capacity.release(claimed.count());
+                    return Err(OperationError::NoCapacity);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the states out of their entries.
+    fn take_out_states(&mut self) {
+        for (policy_key, named) in self.policy_keys.iter_mut().zip(self.policies.named()) {
+            let Some(policy_key) = policy_key else { continue };
+            let shard = &mut self.shards[policy_key.shard].1;
+            policy_key.working = Some(match shard.take_out(policy_key.key_ref) {
+                Some((index, state)) => WorkingState { state, origin: StateOrigin::Entry(index) },
+                None => {
+                    let bucket = shard.overflow_bucket(policy_key.key_ref, self.now);
+                    let shared = bucket.is_some();
+                    let before = bucket.unwrap_or_else(|| named.policy.initial_state());
+                    WorkingState {
+                        state: before.clone(),
+                        origin: StateOrigin::Vacant { before, shared },
+                    }
+                }
+            });
+        }
+    }
+
+    /// Executes an operation on the states for which `which` is true.
+    fn execute_on(
+        &mut self,
+        which: impl Fn(&WorkingState) -> bool,
+        operation: &Operation,
+    ) -> Execution {
+        let mut parts = Vec::with_capacity(self.policy_keys.len());
+        for policy_key in &mut self.policy_keys {
+            parts.push(match policy_key {
+                Some(PolicyKey { working: Some(working), metadata, .. }) if which(working) => {
+                    Some(KeyEntry { state: &mut working.state, metadata })
+                }
+                _ => None,
+            });
+        }
+        execute(self.policies, &mut parts, self.now, operation)
+    }
+
+    /// Puts the states back into their entries.
+    fn put_back(&mut self) {
+        for policy_key in self.policy_keys.iter_mut().flatten() {
+            let entry =
+                |working: &mut WorkingState| matches!(working.origin, StateOrigin::Entry(_));
+            if let Some(WorkingState { state, origin: StateOrigin::Entry(index) }) =
+                policy_key.working.take_if(entry)
+            {
+                self.shards[policy_key.shard].1.put_back(index, state);
+            }
+        }
+    }
+
+    /// Stores the states of keys without an entry, and the metadata of all keys.
+    fn store_changes(&mut self) {
+        let (capacity, now) = (&self.store.capacity, self.now);
+        for policy_key in self.policy_keys.iter_mut().flatten() {
+            let shard = &mut self.shards[policy_key.shard].1;
+            if let Some(WorkingState { state, origin: StateOrigin::Vacant { before, .. } }) =
+                policy_key.working.take()
+                && state != before
+            {
+                shard.admit(policy_key.key_ref, state, capacity, now);
+            }
+            let metadata = std::mem::take(&mut policy_key.metadata);
+            shard.keep_metadata(policy_key.key_ref, metadata, policy_key.claimed, capacity, now);
+        }
+    }
+}
+
+fn is_refund(operation: &Operation) -> bool {
+    match operation {
+        Operation::Refund { .. } | Operation::CancelScheduled { .. } => true,
+        Operation::Settle { units, actual, .. } => actual < units,
+        _ => false,
+    }
+}
+
+impl WorkingState {
+    fn is_shared(&self) -> bool {
+        matches!(self.origin, StateOrigin::Vacant { shared: true, .. })
+    }
+}
+
+/// No state may be missing, even after a panic.
+impl Drop for MultiKeyDecision<'_> {
+    fn drop(&mut self) {
+        self.put_back();
+    }
+}

@@ -1,5 +1,5 @@
-// Builds the playground: `npm run playground:build`. What it makes, playground/dist/ or the folder that is named, is a
-// static site: any web host can serve it, at any path.
+// Builds the playground: `npm run playground:build`. The output, playground/dist/ or the given
+// folder, is a static site: any web host can serve it, at any path.
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,7 +8,10 @@ import { build } from 'esbuild'
 const HERE = dirname(fileURLToPath(import.meta.url))
 const ROOT = dirname(HERE)
 
-/** The packages that are bundled into the page besides tollgate, and where they are installed: their licences go with it. */
+/**
+ * The packages that are bundled into the page besides tollgate, and where they are installed. Their
+ * licences are copied with them.
+ */
 const BUNDLED = { preact: join(HERE, 'view'), uplot: ROOT }
 
 const outdir = process.argv[2] ?? join(HERE, 'dist')

@@ -1,4 +1,5 @@
-// Serves what has been built: `npm run playground`. The port is the first argument, or 4321; with 0 any that is free.
+// Serves the built playground: `npm run playground`. The port is the first argument, or 4321; 0
+// picks a free port.
 import { createReadStream, existsSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { dirname, extname, join } from 'node:path'
@@ -14,7 +15,7 @@ const TYPES = {
   '.txt': 'text/plain; charset=utf-8',
 }
 
-/** The file that a request is for; the site is one folder without others in it. */
+/** The file of a request. The site is one folder without subfolders. */
 function fileOf(url = '/') {
   const { pathname } = new URL(url, 'http://localhost')
   const name = pathname === '/' ? 'index.html' : pathname.slice(1)
@@ -31,7 +32,7 @@ const server = createServer(({ method, url }, response) => {
   method === 'HEAD' ? response.end() : createReadStream(file).pipe(response)
 })
 
-// Of this machine alone: it is for whoever has started it.
+// On localhost only.
 server.listen(Number(process.argv[2] ?? 4321), 'localhost', () => {
   console.log(`http://localhost:${server.address().port}/`)
 })

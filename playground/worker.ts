@@ -1,5 +1,6 @@
-/** Computes off the page's thread, with the real engine. */
-// Each by its name: of the whole package the part for Redis would come along, half a megabyte.
+/** Computes the results in a worker, with the real engine. */
+// Named imports, because an import of the whole package would include the part for Redis, half a
+// megabyte.
 import {
   calendarWindow,
   fixedWindow,
@@ -14,8 +15,15 @@ import {
   tokenBucket,
 } from 'tollgate/wasm'
 import { ALGORITHMS, type AlgorithmName } from './model/algorithms.js'
-import { type Leaf, optionsFrom } from './model/fields.js'
-import { type Answer, COLUMNS, type Complaint, type Judged, type Request, type Sent } from './model/messages.js'
+import { type FieldLeaf, optionsFrom } from './model/fields.js'
+import {
+  COLUMNS,
+  type InputError,
+  type PolicyResult,
+  type TrafficSummary,
+  type WorkerRequest,
+  type WorkerResponse,
+} from './model/messages.js'
 import { run } from './model/run.js'
 import type { TypedPolicy } from './model/state.js'
 import { keysOf, type Traffic, TrafficError } from './model/trace.js'
@@ -33,73 +41,73 @@ const MAKERS: { readonly [Name in AlgorithmName]: (options: never) => Policy } =
   tokenBucket,
 }
 
-/** After so long a newer request is looked for. */
+/** The time between checks for a newer request. */
 const SLICE_MS = 20
 
-/** The most keys that are told. */
-const MOST_KEYS = 50
+/** The maximum number of keys in a response. */
+const MAX_KEYS = 50
 
-/** Ends a run that nobody waits for any more. */
-class Superseded extends Error {}
+/** Cancels a run that a newer request has replaced. */
+class SupersededError extends Error {}
 
 let latest = 0
 
-addEventListener('message', ({ data }: MessageEvent<Request>) => {
+addEventListener('message', ({ data }: MessageEvent<WorkerRequest>) => {
   latest = data.id
-  answer(data).then(
+  respond(data).then(
     (message) => postMessage(message),
     (error: unknown) => {
-      if (!(error instanceof Superseded)) {
-        // The page hears of it by the worker's `error` event.
+      if (!(error instanceof SupersededError)) {
+        // The page receives it as the worker's `error` event.
         reportError(error)
       }
     },
   )
 })
 
-async function answer({ id, state }: Request): Promise<Answer> {
+async function respond({ id, state }: WorkerRequest): Promise<WorkerResponse> {
   const { shape, values } = state.traffic
   let traffic: Traffic
   try {
     traffic = SHAPES[shape].make(values)
   } catch (error) {
-    return { id, complaint: complaintOf(error, '', SHAPES[shape].leaves) }
+    return { id, inputError: inputErrorOf(error, '', SHAPES[shape].leaves) }
   }
   const keys = keysOf(traffic)
   const watched = state.watch !== undefined && keys.includes(state.watch) ? state.watch : (keys[0] ?? 'client-1')
-  const judged: Judged[] = []
-  const pause = pauses(id)
+  const results: PolicyResult[] = []
+  const pause = pauseFor(id)
   for (const policy of state.policies) {
-    judged.push(await judge(policy, traffic, watched, pause))
+    results.push(await runPolicy(policy, traffic, watched, pause))
   }
-  const sent: Sent = {
+  const summary: TrafficSummary = {
     calls: traffic.calls.length,
     startMs: traffic.startMs,
     lengthUs: traffic.lengthUs,
     unitCosts: traffic.calls.every(({ cost }) => cost === 1),
-    keys: keys.slice(0, MOST_KEYS),
+    keys: keys.slice(0, MAX_KEYS),
     watched,
   }
-  return { id, sent, judged }
+  return { id, summary, results }
 }
 
-async function judge(
+async function runPolicy(
   { algorithm, values }: TypedPolicy,
   traffic: Traffic,
   watched: string,
   pause: () => Promise<void> | undefined,
-): Promise<Judged> {
+): Promise<PolicyResult> {
   const { tree, leaves } = ALGORITHMS[algorithm]
   try {
     const policy = MAKERS[algorithm](optionsFrom(tree, values) as never)
     return { outcome: await run(policy, traffic, { columns: COLUMNS, watched, pause }) }
   } catch (error) {
-    return { complaint: complaintOf(error, `${algorithm}: `, leaves) }
+    return { inputError: inputErrorOf(error, `${algorithm}: `, leaves) }
   }
 }
 
-/** The message, and the field that it begins with. */
-function complaintOf(error: unknown, prefix: string, leaves: readonly Leaf[]): Complaint {
+/** The message, and the field whose name it starts with. */
+function inputErrorOf(error: unknown, prefix: string, leaves: readonly FieldLeaf[]): InputError {
   if (!TollgateError.is(error) && !(error instanceof TrafficError)) {
     throw error
   }
@@ -111,8 +119,8 @@ function complaintOf(error: unknown, prefix: string, leaves: readonly Leaf[]): C
   return { message, ...(path !== undefined && { path }) }
 }
 
-/** Lets messages in from time to time, and ends the run if one of them asks for another. */
-function pauses(id: number): () => Promise<void> | undefined {
+/** Handles pending messages at intervals, and cancels the run if one of them is a newer request. */
+function pauseFor(id: number): () => Promise<void> | undefined {
   let sliceEnds = performance.now() + SLICE_MS
   return () => {
     if (performance.now() < sliceEnds) {
@@ -121,7 +129,7 @@ function pauses(id: number): () => Promise<void> | undefined {
     return new Promise((resolve, reject) => {
       setTimeout(() => {
         sliceEnds = performance.now() + SLICE_MS
-        id === latest ? resolve() : reject(new Superseded())
+        id === latest ? resolve() : reject(new SupersededError())
       })
     })
   }

@@ -1,6 +1,6 @@
 /**
- * Bundles the command line, with the libraries that it is written with, into dist/cli/: the package has no dependencies at run time. What it
- * shares with the rest of the package, it loads from there.
+ * Bundles the command line with its libraries into dist/cli/, so the package has no runtime
+ * dependencies. Modules that it shares with the rest of the package are loaded from there.
  */
 import { chmodSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
@@ -12,7 +12,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SOURCES = join(ROOT, 'ts')
 const FOLDER = join(ROOT, 'dist', 'cli')
 
-/** Whatever is no part of the command line has been compiled to dist/ already. */
+/** Modules outside the command line are compiled to dist/ already. */
 const shared = {
   name: 'shared',
   setup({ onResolve }) {
@@ -41,7 +41,7 @@ const program = await build({
 })
 chmodSync(join(FOLDER, 'main.js'), 0o755)
 
-// What a report in HTML has within itself.
+// The parts that an HTML report contains.
 const page = await build({
   ...common,
   entryPoints: {

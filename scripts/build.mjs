@@ -3,13 +3,14 @@
  *
  *     node scripts/build.mjs [--profile NAME] [--wasm] [--force]
  *
- * --profile  how the addon is compiled: `release`, with all optimisations, as it is published; `dev`, quickly, with
- *            checks of overflow; or `any` (the default): a current addon of either profile stays, else `dev`
- * --wasm     builds the engine as WebAssembly, too
- * --force    builds what is current, too
+ * --profile  how to compile the addon: `release`, with all optimisations, as it is published;
+ *            `dev`, fast to compile, with overflow checks; or `any` (the default): keeps a
+ *            current addon of either profile, otherwise `dev`
+ * --wasm     also builds the engine as WebAssembly
+ * --force    also builds parts that are current
  *
- * A part is current if its files exist and the content of its sources is that of its last build. Times of files say
- * less: a checkout changes them.
+ * A part is current if its files exist and the content of its sources has not changed since its
+ * last build. File times are not used, because a checkout changes them.
  */
 import { execSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -21,12 +22,12 @@ import { parseArgs } from 'node:util'
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const STAMPS = join(ROOT, 'target', 'build')
 
-/** The engine's sources: the addon and WebAssembly are compiled from them. */
+/** The engine's sources, for the addon and for WebAssembly. */
 const ENGINE = ['Cargo.toml', 'Cargo.lock', 'build.rs', 'src', 'lua']
 
 /**
- * The parts in the order in which they are built: the files or folders that a part is made from, the files that it
- * makes, and how.
+ * The parts in build order: the files or folders that a part is built from, its result files, and
+ * its command.
  */
 const PARTS = {
   native: {
@@ -43,7 +44,7 @@ const PARTS = {
   },
   ts: {
     title: 'dist/',
-    // WebAssembly is bundled if it is there.
+    // WebAssembly is bundled if it has been built.
     sources: [
       ...['ts', 'wasm', 'native.d.ts', 'package.json', 'tsconfig.json', 'tsconfig.build.json'],
       ...['scripts/build-cli.mjs', 'scripts/third-party.mjs', 'scripts/wasm/bundle.mjs'],
@@ -54,13 +55,13 @@ const PARTS = {
 }
 
 /**
- * Builds what is not current.
+ * Builds the parts that are not current.
  *
  * @param {object} request
- * @param {'dev' | 'release' | 'any'} [request.profile] How the addon is compiled: `'any'` leaves one of either profile
- * as it is, and compiles as `'dev'` does.
+ * @param {'dev' | 'release' | 'any'} [request.profile] How to compile the addon. `'any'` keeps an
+ * addon of either profile, and compiles like `'dev'`.
  * @param {boolean} [request.wasm] Whether WebAssembly is needed.
- * @param {boolean} [request.force] Whether to build what is current, too.
+ * @param {boolean} [request.force] Whether to build parts that are current, too.
  */
 export function build({ profile = 'any', wasm = false, force = false }) {
   ensurePart('native', profile, force)
@@ -75,9 +76,9 @@ function ensurePart(name, profile, force) {
   const stamp = join(STAMPS, `${name}.json`)
   const last = existsSync(stamp) ? JSON.parse(readFileSync(stamp, 'utf8')) : undefined
   const files = results()
-  const wanted = fingerprint(sources)
+  const hash = fingerprint(sources)
   const isThere = files.length > 0 && files.every((file) => existsSync(join(ROOT, file)))
-  const isCurrent = isThere && last?.sources === wanted && (profile === 'any' || last.profile === profile)
+  const isCurrent = isThere && last?.sources === hash && (profile === 'any' || last.profile === profile)
   if (isCurrent && !force) {
     return
   }
@@ -87,8 +88,9 @@ function ensurePart(name, profile, force) {
   rmSync(stamp, { force: true })
   make(made)
   mkdirSync(STAMPS, { recursive: true })
-  // A source that changes during the build makes the result stale: `wanted` was read before.
-  writeFileSync(stamp, JSON.stringify({ profile: made, sources: wanted }))
+  // `hash` was read before the build, so a source that changes during the build makes the result
+  // stale.
+  writeFileSync(stamp, JSON.stringify({ profile: made, sources: hash }))
   console.log(`Built ${title} in ${((performance.now() - start) / 1000).toFixed(1)} s`)
 }
 

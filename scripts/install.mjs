@@ -1,11 +1,12 @@
 /**
- * Installs the packages of folders that have a lock file of their own, if that has changed since the last time.
+ * Installs the packages of folders with a lock file of their own, if they have changed since the
+ * last time.
  *
  *     node scripts/install.mjs FOLDER...
  *
- * Packages that only one kind of work needs (tests, benchmarks, the playground, …) are in folders of their own, so that
- * `npm ci` in the root stays small. Node.js looks for a package in the folder of the file that names it and then
- * upwards, so the files of such a folder find both its packages and those of the root.
+ * Packages for one kind of work (tests, benchmarks, the playground, …) are in folders of their own,
+ * so that `npm ci` in the root stays small. Node.js searches the folder of the importing file and
+ * then its parents, so the files of such a folder find both its packages and those of the root.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -18,26 +19,30 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 /** Installs the packages of folders, named relative to the root, one after the other. */
 export function install(...folders) {
   for (const folder of folders) {
-    const place = join(ROOT, folder)
-    const stamp = join(place, 'node_modules', '.installed')
-    const wanted = fingerprint(place)
-    if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) {
+    const path = join(ROOT, folder)
+    const stamp = join(path, 'node_modules', '.installed')
+    const current = fingerprint(path)
+    if (existsSync(stamp) && readFileSync(stamp, 'utf8') === current) {
       continue
     }
     console.log(`Installing the packages of ${folder}/`)
-    // One string, as Windows has npm as a script of its shell.
-    execFileSync('npm ci --no-audit --no-fund', { cwd: place, stdio: 'inherit', shell: true })
-    // `import 'tollgate'` means the package of the nearest package.json, which here is not the root's.
-    symlinkSync(ROOT, join(place, 'node_modules', 'tollgate'), 'junction')
-    writeFileSync(stamp, wanted)
+    // One string, because npm on Windows is a script of the shell.
+    execFileSync('npm ci --no-audit --no-fund', { cwd: path, stdio: 'inherit', shell: true })
+    // `import 'tollgate'` resolves to the package of the nearest package.json, which here is not
+    // that of the root.
+    symlinkSync(ROOT, join(path, 'node_modules', 'tollgate'), 'junction')
+    writeFileSync(stamp, current)
   }
 }
 
-/** Changes with what a folder needs, and with the platform, for which npm chooses binaries. */
-function fingerprint(place) {
+/**
+ * The state of a folder's packages: its lock file, and the platform, for which npm chooses
+ * binaries.
+ */
+function fingerprint(path) {
   const hash = createHash('sha256').update(`${process.platform} ${process.arch}`)
   for (const name of ['package.json', 'package-lock.json', '.npmrc']) {
-    hash.update(readFileSync(join(place, name)))
+    hash.update(readFileSync(join(path, name)))
   }
   return hash.digest('hex')
 }

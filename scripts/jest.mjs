@@ -1,10 +1,12 @@
 /**
- * Runs the matching tests of Jest. First installs and builds what they need, if it is missing or stale.
+ * Runs the matching Jest tests. Before that, it installs and builds what they need, if it is
+ * missing or stale.
  *
  *     npm run jest -- [--quick] [PATTERN]... [OPTION]...
  *
- * Patterns and options are Jest's: `npm run jest -- redis/rounds --verbose`. With --quick, or without a pattern, it runs
- * only those of the tests that `npm test` runs; like that, it runs them without WebAssembly if no other test matches.
+ * Patterns and options are those of Jest: `npm run jest -- redis/rounds --verbose`. With --quick,
+ * or without a pattern, it runs only the matching tests of `npm test`. Like `npm test`, it runs
+ * those without WebAssembly, unless other tests match, too.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { dirname, join, relative } from 'node:path'
@@ -18,15 +20,15 @@ const JEST = join(ROOT, '__tests__', 'node_modules', 'jest', 'bin', 'jest.js')
 const CONFIG = ['--config', join(ROOT, '__tests__', 'jest.config.cjs')]
 
 const given = process.argv.slice(2)
-const words = given.filter((word) => word !== '--quick')
-const isQuick = words.length < given.length || words.every((word) => word.startsWith('-'))
+const args = given.filter((word) => word !== '--quick')
+const isQuick = args.length < given.length || args.every((word) => word.startsWith('-'))
 if (isQuick) {
   const others = GROUPS.filter((group) => !group.isQuick)
-  words.push('--testPathIgnorePatterns', '/node_modules/', ...others.map(({ tests }) => patternOf(tests)))
+  args.push('--testPathIgnorePatterns', '/node_modules/', ...others.map(({ tests }) => patternOf(tests)))
 }
 
 install('__tests__')
-const listed = execFileSync(process.execPath, [JEST, ...CONFIG, '--listTests', ...words], {
+const listed = execFileSync(process.execPath, [JEST, ...CONFIG, '--listTests', ...args], {
   cwd: ROOT,
   encoding: 'utf8',
 })
@@ -49,10 +51,10 @@ if (isAllQuick && needsWasm) {
 }
 build({ wasm: !isAllQuick && needsWasm })
 const env = { ...process.env, ...(isAllQuick ? { TOLLGATE_TEST_WASM: 'off' } : {}) }
-const { status } = spawnSync(process.execPath, [JEST, ...CONFIG, ...words], { cwd: ROOT, stdio: 'inherit', env })
+const { status } = spawnSync(process.execPath, [JEST, ...CONFIG, ...args], { cwd: ROOT, stdio: 'inherit', env })
 process.exitCode = status ?? 1
 
-/** A test by its path below __tests__/. */
+/** The path of a test below __tests__/. */
 function nameOf(file) {
   return relative(join(ROOT, '__tests__'), file).replaceAll('\\', '/')
 }

@@ -1,6 +1,7 @@
 /**
- * Prints what users of the package get wrong, and what it tells them: `npm run build && node scripts/mistakes.mjs`.
- * Ends with 1 if one of these is neither an error nor warned of, or does not name its fix.
+ * Prints common mistakes of users with the messages that they get:
+ * `npm run build && node scripts/mistakes.mjs`. Exits with 1 if a mistake causes neither an error
+ * nor a warning, or if its message does not name the fix.
  */
 import * as tollgate from 'tollgate'
 import { rateLimit } from 'tollgate/express'
@@ -13,7 +14,7 @@ for (const { call, run, hint, isWarning } of mistakes) {
   const names = message !== undefined && hint.test(message)
   process.exitCode ||= names ? 0 : 1
   console.log(
-    `${call}\n    ${(message ?? 'is neither an error nor warned of').replaceAll('\n', '\n    ')}${names ? '' : `\n    !! does not name ${hint}`}\n`,
+    `${call}\n    ${(message ?? 'causes neither an error nor a warning').replaceAll('\n', '\n    ')}${names ? '' : `\n    !! does not name ${hint}`}\n`,
   )
 }
 await close()

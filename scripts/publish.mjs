@@ -1,13 +1,14 @@
 /**
- * Publishes what scripts/stage-package.mjs has staged: the platforms' packages first, so that the main one never
- * asks for what is not there. What is there already is left out, so a release that broke off is run again.
+ * Publishes the packages of scripts/stage-package.mjs: the platforms' packages first, so that the
+ * main package never depends on a missing one. Published packages are skipped, so an interrupted
+ * release can be run again.
  *
  *     node scripts/publish.mjs [--from DIR] [--dry-run]
  *
- * --from     where the staged packages are; default: stage/
- * --dry-run  say what would be published, and publish nothing
+ * --from     the folder of the staged packages; default: stage/
+ * --dry-run  prints what would be published, and publishes nothing
  *
- * It runs in .github/workflows/release.yml: provenance can only be had there.
+ * It runs in .github/workflows/release.yml: provenance requires that.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -34,23 +35,23 @@ try {
 
 function publishAll(stage) {
   const main = readManifest(join(stage, MAIN))
-  const wanted = main.optionalDependencies
-  requireComplete(stage, main, wanted)
-  for (const name of [...Object.keys(wanted), MAIN]) {
+  const required = main.optionalDependencies
+  requireComplete(stage, main, required)
+  for (const name of [...Object.keys(required), MAIN]) {
     publish(join(stage, name), `${name}@${main.version}`, main.version)
   }
 }
 
-/** A main package that asks for what nobody has published cannot be taken back. */
-function requireComplete(stage, main, wanted) {
-  const names = Object.keys(wanted)
+/** A main package that depends on an unpublished package could not be taken back. */
+function requireComplete(stage, main, required) {
+  const names = Object.keys(required)
   const missing = names.filter((name) => !existsSync(join(stage, name)))
   if (missing.length > 0) {
     throw new Error(`not staged: ${missing.join(', ')}`)
   }
   const strange = readdirSync(stage).filter((name) => name !== MAIN && !names.includes(name))
   if (strange.length > 0) {
-    throw new Error(`nobody asks for ${strange.join(', ')}`)
+    throw new Error(`no manifest depends on ${strange.join(', ')}`)
   }
   const others = names.filter((name) => readManifest(join(stage, name)).version !== main.version)
   if (others.length > 0) {
@@ -59,22 +60,22 @@ function requireComplete(stage, main, wanted) {
 }
 
 function publish(folder, id, version) {
-  // Who asks for no version must not get one that is only for trial.
+  // An install without a version must not get a prerelease.
   const tag = version.includes('-') ? 'next' : 'latest'
   if (options['dry-run']) {
     console.log(`would publish ${id} as ${tag}`)
   } else if (isPublished(id)) {
-    console.log(`${id} is there already`)
+    console.log(`${id} is already published`)
   } else {
     console.log(`publishing ${id} as ${tag}`)
-    const words = ['publish', folder, '--provenance', '--access', 'public', '--ignore-scripts', '--tag', tag]
-    if (spawnSync('npm', words, { stdio: 'inherit' }).status !== 0) {
+    const args = ['publish', folder, '--provenance', '--access', 'public', '--ignore-scripts', '--tag', tag]
+    if (spawnSync('npm', args, { stdio: 'inherit' }).status !== 0) {
       throw new Error(`npm could not publish ${id}`)
     }
   }
 }
 
-/** Any failure to find out is a failure: a version that is published twice is an error of npm's anyway. */
+/** Any other failure is an error. If the version is published already, npm itself rejects it. */
 function isPublished(id) {
   const { status, stdout, stderr } = spawnSync('npm', ['view', id, 'version', '--json'], { encoding: 'utf8' })
   if (status === 0) {

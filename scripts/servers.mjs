@@ -1,13 +1,14 @@
 /**
- * Runs the tests of the Redis half against every version of Redis and Valkey that can be had.
+ * Runs the tests of the Redis half against every available version of Redis and Valkey.
  *
  *     npm run test:servers -- [--list] [--only NAME]...
  *
  * --list  prints the servers, and runs nothing
- * --only  this server alone; may be given several times
+ * --only  only this server; may be given several times
  *
- * The servers go to node_modules/.cache/tollgate-servers, or to $TOLLGATE_SERVERS. Fails if a test fails, or if a server
- * that is listed cannot be had: a version that nobody ran must not look like one that passed. docs/servers.md says more.
+ * The servers are kept in node_modules/.cache/tollgate-servers, or in $TOLLGATE_SERVERS. The script
+ * fails if a test fails, or if a listed server cannot be obtained: an untested version must not
+ * look like a passed one. See docs/servers.md.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,7 +23,7 @@ import { ask, obtain } from './servers/obtain.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const CACHE = resolve(process.env.TOLLGATE_SERVERS || join(ROOT, 'node_modules', '.cache', 'tollgate-servers'))
-const HEAD = ['server', 'says it is', 'from', 'TLS', 'engine tests', 'Jest tests', 'seconds', 'result']
+const HEAD = ['server', 'reports', 'from', 'TLS', 'engine tests', 'Jest tests', 'seconds', 'result']
 
 try {
   await main()
@@ -54,7 +55,7 @@ async function main() {
     if (problem !== undefined) {
       problems.push(`${server.name}: ${problem}`)
     }
-    // A run takes long: what is known so far is told at once.
+    // Each result is printed immediately, because a run takes long.
     console.log(row.join('  '))
   }
   console.log('')
@@ -72,37 +73,37 @@ function choose(names) {
   return names === undefined ? SERVERS : SERVERS.filter(({ name }) => names.includes(name))
 }
 
-/** One server's row of the table, and what is wrong if anything is. */
+/** One server's row of the table, and its problem, if any. */
 async function examine(server, archives, logs) {
   const begun = performance.now()
-  const row = (says, engine, jest, result) => {
+  const row = (identity, engine, jest, result) => {
     const seconds = ((performance.now() - begun) / 1000).toFixed(0)
-    const tls = told === undefined ? '-' : told.hasTls ? 'its own' : "Node's"
-    return [server.name, says, server.archive.title, tls, engine, jest, seconds, result]
+    const tls = reported === undefined ? '-' : reported.hasTls ? 'its own' : "Node's"
+    return [server.name, identity, server.archive.title, tls, engine, jest, seconds, result]
   }
   let path
-  let told
+  let reported
   try {
     path = obtain(server, archives, CACHE)
-    told = await ask(path)
+    reported = await ask(path)
   } catch (error) {
     return { row: row('-', '-', '-', 'NOT OBTAINED'), problem: `not obtained: ${error.message}` }
   }
-  const says = `${told.product} ${told.version}`
-  if (told.version !== server.version) {
-    return { row: row(says, '-', '-', 'WRONG'), problem: `is ${says}, where ${server.version} is listed` }
+  const identity = `${reported.product} ${reported.version}`
+  if (reported.version !== server.version) {
+    return { row: row(identity, '-', '-', 'WRONG'), problem: `reports ${identity}, but ${server.version} is listed` }
   }
-  const env = { ...process.env, TOLLGATE_REDIS_SERVER: path, TOLLGATE_REDIS_TLS: told.hasTls ? '' : 'none' }
+  const env = { ...process.env, TOLLGATE_REDIS_SERVER: path, TOLLGATE_REDIS_TLS: reported.hasTls ? '' : 'none' }
   const engine = await engineTests(env, join(logs, `${server.name}-engine.log`))
   const jest = await jestTests(env, join(logs, `${server.name}-jest`))
   const passed = engine.passed && jest.passed
   return {
-    row: row(says, engine.count, jest.count, passed ? 'pass' : 'FAIL'),
+    row: row(identity, engine.count, jest.count, passed ? 'pass' : 'FAIL'),
     problem: passed ? undefined : `tests failed (engine ${engine.count}, Jest ${jest.count})`,
   }
 }
 
-/** A filter that matches no test succeeds, too: so none run is none passed. */
+/** A filter that matches no test succeeds, too, so zero tests count as a failure. */
 async function engineTests(env, log) {
   const status = await logged('cargo', ['test', '--test', 'engine', 'redis'], env, log)
   const result = /^test result: .*? (\d+) passed; (\d+) failed/m.exec(readFileSync(log, 'utf8'))
@@ -115,8 +116,8 @@ async function jestTests(env, log) {
   rmSync(report, { force: true })
   const tests = join(ROOT, '__tests__')
   const jest = [join(tests, 'node_modules', 'jest', 'bin', 'jest.js'), '--config', join(tests, 'jest.config.cjs')]
-  const words = [...jest, 'redis', '--json', '--outputFile', report]
-  const status = await logged(process.execPath, words, env, `${log}.log`)
+  const args = [...jest, 'redis', '--json', '--outputFile', report]
+  const status = await logged(process.execPath, args, env, `${log}.log`)
   if (!existsSync(report)) {
     return { passed: false, count: 'none' }
   }
@@ -124,10 +125,10 @@ async function jestTests(env, log) {
   return { passed: status === 0 && numPassedTests > 0, count: `${numPassedTests} of ${numTotalTests}` }
 }
 
-async function logged(command, words, env, log) {
+async function logged(command, args, env, log) {
   const file = createWriteStream(log)
   await once(file, 'open')
-  const child = spawn(command, words, { cwd: ROOT, env, stdio: ['ignore', file, file] })
+  const child = spawn(command, args, { cwd: ROOT, env, stdio: ['ignore', file, file] })
   const [status] = await once(child, 'exit')
   file.end()
   return status

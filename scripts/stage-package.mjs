@@ -1,17 +1,18 @@
 /**
- * Lays out what a release publishes: a folder for the main package, and one for each platform
- * whose addon is at hand. The tarball tests install the same folders.
+ * Creates the folders that a release publishes: one for the main package, and one for each platform
+ * with an addon. The tarball tests install the same folders.
  *
  *     node scripts/stage-package.mjs [--out DIR] [--addons DIR] [--complete] [--repository URL]
  *
- * --out       where to, an empty folder or none yet; default: stage/
- * --addons    where the *.node files are; default: the root of the repository
- * --complete  fail unless every platform's addon is there: for a release, since a missing one
- *             would publish a package that cannot be loaded on that platform
- * --repository  where the sources are, such as https://github.com/OWNER/NAME: written into the
- *             manifests, since npm takes provenance only of the repository that they name
+ * --out         an empty or new output folder; default: stage/
+ * --addons      the folder of the *.node files; default: the root of the repository
+ * --complete    fails unless every platform's addon exists. A release needs it: otherwise it could
+ *               publish a package that cannot be loaded on some platform
+ * --repository  the URL of the sources, such as https://github.com/OWNER/NAME. It is written into
+ *               the manifests: npm accepts provenance only from the repository that they name
  *
- * Not `napi artifacts` and `napi pre-publish`: they demand every addon, write into npm/*, publish.
+ * It replaces `napi artifacts` and `napi pre-publish`, which require every addon, write into npm/*,
+ * and publish.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -22,13 +23,16 @@ import { thirdPartyLicenses } from './third-party.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** What npm publishes whether or not `files` lists it. */
+/** The files that npm publishes whether or not `files` lists them. */
 const ALWAYS_PUBLISHED = ['README.md', 'LICENSE']
 
-/** The licences of the crates that are compiled into the addon, or into WebAssembly. */
+/** The licences of the crates that are compiled into the addon or into WebAssembly. */
 const THIRD_PARTY = 'THIRD-PARTY-LICENSES.txt'
 
-/** What only this repository needs. Without scripts, no installation of the copy builds anything. */
+/**
+ * The manifest fields that only this repository needs. Without scripts, installing the copy builds
+ * nothing.
+ */
 const NOT_PUBLISHED = ['scripts', 'devDependencies', 'napi']
 
 const { values: options } = parseArgs({
@@ -62,11 +66,11 @@ function stage(out, addons, complete) {
     stagePlatform(join(out, platform.name), platform, addons, licenses)
   }
   for (const { name } of missing) {
-    console.log(`left out ${name}: its addon is not there`)
+    console.log(`skipped ${name}: its addon does not exist`)
   }
 }
 
-/** The main package, which asks for every platform's package at its own version. */
+/** The main package. It depends on every platform's package at its own version. */
 function stageMain(folder, manifest, platforms) {
   const published = Object.fromEntries(Object.entries(manifest).filter(([field]) => !NOT_PUBLISHED.includes(field)))
   published.optionalDependencies = Object.fromEntries(platforms.map(({ name }) => [name, manifest.version]))
@@ -78,7 +82,7 @@ function stageMain(folder, manifest, platforms) {
   report(folder, published)
 }
 
-/** What is built for development may lack some: dist/ is then without WebAssembly. */
+/** A development build may lack some files: dist/ is then without WebAssembly. */
 function requireEntryPoints(folder, entry) {
   if (typeof entry === 'object') {
     for (const target of Object.values(entry)) requireEntryPoints(folder, target)
@@ -87,7 +91,7 @@ function requireEntryPoints(folder, entry) {
   }
 }
 
-/** A platform's package: one addon, and the licences that it comes under. */
+/** A platform's package: one addon with its licences. */
 function stagePlatform(folder, { source, addon }, addons, licenses) {
   const manifest = readManifest(source)
   copyAll(source, ['README.md'], folder)
@@ -115,7 +119,7 @@ function readPlatforms(manifest) {
   return platforms
 }
 
-/** npm would publish without the files that are missing, and say nothing. */
+/** npm would publish without missing files, and would not report them. */
 function copyAll(from, names, to) {
   const missing = names.filter((name) => !existsSync(join(from, name)))
   if (missing.length > 0) {
@@ -138,7 +142,7 @@ function readManifest(folder) {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
 }
 
-/** The manifest as it is published. Its repository is known where a release is made, and nowhere else. */
+/** The published manifest. Only a release knows its repository. */
 function writeManifest(folder, manifest) {
   const { repository: url } = options
   const addresses =
@@ -151,13 +155,13 @@ function writeManifest(folder, manifest) {
 /** With the sizes that npm shows, in kB of 1000 bytes. */
 function report(folder, { name, version }) {
   const shell = process.platform === 'win32'
-  const told = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+  const output = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
     cwd: folder,
     encoding: 'utf8',
     shell,
     stdio: ['ignore', 'pipe', 'ignore'],
   })
-  const [{ size, unpackedSize }] = JSON.parse(told)
+  const [{ size, unpackedSize }] = JSON.parse(output)
   const kilobytes = (bytes) => Math.round(bytes / 1000)
   const sizes = `${kilobytes(size)} kB packed, ${kilobytes(unpackedSize)} kB unpacked`
   console.log(`staged ${shown(folder)}: ${name} at ${version}: ${sizes}`)

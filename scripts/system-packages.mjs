@@ -1,15 +1,17 @@
 /**
- * Sees to it that the system has what tests and benchmarks start. What is missing, the system's package manager installs
- * if that is possible without asking; otherwise the process ends, having said what to install. Nothing is ever left out.
+ * Checks that the system has the programs that tests and benchmarks start. Missing ones are
+ * installed by the system's package manager, if that works without a password. Otherwise the
+ * process prints the packages to install, and exits. Nothing is skipped.
  */
 import { spawnSync } from 'node:child_process'
 
-const succeeds = (command, words) => spawnSync(command, words, { stdio: 'inherit' }).status === 0
+const succeeds = (command, args) => spawnSync(command, args, { stdio: 'inherit' }).status === 0
 
 /**
- * @param {string} needs The sentence that says who needs what.
- * @param {Record<string, () => boolean>} packages By the name that Debian has for it: whether it is there.
- * @param {string} [fedora] What Fedora calls them, if otherwise.
+ * @param {string} needs The sentence that explains the requirement.
+ * @param {Record<string, () => boolean>} packages A check for each Debian package: whether it is
+ * installed.
+ * @param {string} [fedora] The names of the packages in Fedora, if they differ.
  */
 export function ensure(needs, packages, fedora) {
   const missing = Object.keys(packages).filter((name) => !packages[name]())

@@ -1,13 +1,14 @@
 /**
  * Runs the tests.
  *
- *     npm test                            the checks and the quick groups, with the development profile
+ *     npm test                            the checks and the quick groups, with the dev profile
  *     npm run test:full                   all groups, with the release profile and WebAssembly
- *     npm run test:full -- GROUP...       some groups; --list names them
+ *     npm run test:full -- GROUP...       some groups; --list prints them
  *     npm run check                       only the checks
  *
- * --jobs N   at most so many steps at once (default: 2 for the quick groups; else 1, as tests judge time)
- * --verbose  prints the output of every step as it comes, not only of those that fail
+ * --jobs N   the maximum of parallel steps (default: 2 for the quick groups; otherwise 1, because
+ *            tests measure time)
+ * --verbose  prints the output of every step immediately, and not only that of failed steps
  *
  * Each step's output is in target/test-logs/.
  */
@@ -53,7 +54,7 @@ function chosenGroups() {
   return GROUPS.filter(({ name, isQuick }) => (names.length > 0 ? names.includes(name) : options.full || isQuick))
 }
 
-/** The build, and all checks that are no tests. */
+/** The build, and all checks that are not tests. */
 function checkSteps() {
   return [
     { name: 'build', command: 'node scripts/build.mjs --profile dev', lock: 'cargo' },
@@ -62,7 +63,10 @@ function checkSteps() {
   ]
 }
 
-/** A loop of minutes: one build of the development profile, and each check and test once. */
+/**
+ * The quick loop, a few minutes: one build of the development profile, and each check and test
+ * once.
+ */
 function quickSteps(groups) {
   const tests = groups.flatMap(({ tests }) => tests)
   const system = [...new Set(groups.flatMap(({ system = [] }) => system))]
@@ -75,7 +79,7 @@ function quickSteps(groups) {
   ]
 }
 
-/** Each group by itself, with the release profile and, if one needs it, WebAssembly. */
+/** Each group by itself, with the release profile, and with WebAssembly if a group needs it. */
 function fullSteps(groups) {
   const system = [...new Set(groups.flatMap(({ system = [] }) => system))]
   const packages = [...new Set(groups.flatMap(({ packages = [] }) => packages))]
@@ -98,7 +102,7 @@ function stepsOf({ name, tests, cargo = [], system = [], typed = [], isChecked =
     ...(isChecked ? checks({ typed: ['__tests__'], crates: ' --workspace' }) : []),
     ...typed.map(typesStep),
     ...(tests.length > 0 ? [jestStep(name, tests, ['install', 'build', ...system])] : []),
-    ...cargo.map((words) => ({ ...cargoStep(words), needs: system })),
+    ...cargo.map((args) => ({ ...cargoStep(args), needs: system })),
   ]
 }
 
@@ -133,8 +137,8 @@ function jestStep(name, tests, needs) {
   return { name, command: `${JEST} --maxWorkers=2 "${patternOf(tests)}"`, needs }
 }
 
-function cargoStep(words, env = {}) {
-  return { name: `cargo ${words}`, command: `cargo ${words}`, env, lock: 'cargo' }
+function cargoStep(args, env = {}) {
+  return { name: `cargo ${args}`, command: `cargo ${args}`, env, lock: 'cargo' }
 }
 
 function printGroups() {
@@ -151,7 +155,7 @@ function printResults(results, seconds) {
   }
   const broken = results.filter(({ status }) => status !== 'passed')
   const sum = (key) => results.reduce((total, { tests }) => total + tests[key], 0)
-  // A step that failed without a failed test, such as a check, counts as one.
+  // A failed step without a failed test, such as a check, counts as one.
   const failed = sum('failed') + broken.filter(({ tests }) => tests.failed === 0).length
   console.log(`\n${(seconds / 60).toFixed(1)} minutes`)
   console.log(`${sum('passed')} passed, ${failed} failed`)

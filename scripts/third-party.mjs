@@ -1,12 +1,15 @@
-/** The licences of what is compiled into an addon or bundled, whose texts whoever passes it on must pass on, too. */
+/**
+ * The licences of the code that is compiled into the addon or bundled. A distributor must include
+ * their texts.
+ */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** What the files are called in which crates have their licences. */
+/** The names of licence files in crates. */
 const PAPERS = /^(licen[cs]e|copying|notice|unlicense)/i
 
-/** What the parts of the package are compiled from: cargo's features, by what the text calls it. */
+/** The cargo features of the package's parts, by the name of the part in the text. */
 const PARTS = {
   'The addon': ['--features', 'node,redis,zones'],
   'The WebAssembly': ['--no-default-features', '--features', 'wasm', '--filter-platform', 'wasm32-unknown-unknown'],
@@ -16,10 +19,10 @@ const BUNDLE_HEAD = `The command line has these npm packages bundled into it.
 `
 
 /**
- * The crates of a part of a folder's package, with all that they depend on, and the texts of their licences, each text
- * once.
+ * The crates of a part of a folder's package with all of their dependencies, and the texts of their
+ * licences, each text once.
  *
- * @throws if cargo cannot tell, or if a crate names no licence.
+ * @throws if cargo fails, or if a crate names no licence.
  */
 export function thirdPartyLicenses(root, part) {
   const packages = linked(root, PARTS[part]).map(({ name, version, license, manifest_path }) => {
@@ -30,7 +33,7 @@ export function thirdPartyLicenses(root, part) {
 }
 
 /**
- * The npm packages of which a bundle has files, with the texts of their licences.
+ * The npm packages that have files in a bundle, and the texts of their licences.
  *
  * @param {readonly string[]} files The bundle's files, relative to `root`.
  * @throws if a package names no licence, or has no text of it.
@@ -64,11 +67,11 @@ function noticeOf(head, packages) {
   return [head, ...lines, '', ...sections].join('\n')
 }
 
-/** All that is linked, by name; what only builds or tests need is not. */
+/** All linked crates, by name. Dependencies of builds and of tests are left out. */
 function linked(root, features) {
-  const words = ['metadata', '--format-version', '1', '--locked', ...features]
-  const told = execFileSync('cargo', words, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
-  const { packages, resolve } = JSON.parse(told)
+  const args = ['metadata', '--format-version', '1', '--locked', ...features]
+  const output = execFileSync('cargo', args, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 28 })
+  const { packages, resolve } = JSON.parse(output)
   const nodes = new Map(resolve.nodes.map((node) => [node.id, node]))
   const found = new Set()
   const walk = (id) => {

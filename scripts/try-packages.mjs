@@ -1,10 +1,10 @@
 /**
- * Installs staged packages in an empty folder, as npm does for a user of this platform, and runs programs that use
- * them. It needs Node and npm alone, so it runs in any container.
+ * Installs staged packages in an empty folder, as npm does for a user of this platform, and runs
+ * programs that use them. It needs only Node and npm, so it runs in any container.
  *
  *     node scripts/try-packages.mjs [--from DIR]
  *
- * --from  where the staged packages are; default: stage/
+ * --from  the folder of the staged packages; default: stage/
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { isDeepStrictEqual, parseArgs } from 'node:util'
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const PROGRAMS = join(ROOT, '__tests__', 'package', 'programs')
 
-/** What the programs print; their clock stands still. */
+/** The output of the programs, whose clock is fixed. */
 const DECISIONS = {
   smooth: { status: 'allowed', remaining: 2 },
   once: 'allowed-last',
@@ -32,11 +32,11 @@ try {
   const consumer = install()
   for (const program of ['plain.cjs', 'plain.mjs']) {
     cpSync(join(PROGRAMS, program), join(consumer, program))
-    const told = execFileSync(process.execPath, [program], { cwd: consumer, encoding: 'utf8' })
-    if (!isDeepStrictEqual(JSON.parse(told), DECISIONS)) {
-      throw new Error(`${program} printed ${told}`)
+    const output = execFileSync(process.execPath, [program], { cwd: consumer, encoding: 'utf8' })
+    if (!isDeepStrictEqual(JSON.parse(output), DECISIONS)) {
+      throw new Error(`${program} printed ${output}`)
     }
-    console.log(`${program}: as it should be`)
+    console.log(`${program}: correct`)
   }
 } catch (error) {
   console.error(`try-packages: ${error instanceof Error ? error.message : error}`)
@@ -45,7 +45,7 @@ try {
   rmSync(temp, { recursive: true, force: true })
 }
 
-/** The main package is wanted, the others are there if they fit: as it names them itself once they are published. */
+/** The main package is required, the others are optional, as in its published manifest. */
 function install() {
   const names = readdirSync(stage)
   const files = Object.fromEntries(names.map((name) => [name, `file:${pack(name)}`]))
@@ -63,8 +63,8 @@ function install() {
 }
 
 function pack(name) {
-  const told = npm(join(stage, name), 'pack', '--json', '--ignore-scripts', '--pack-destination', temp)
-  return join(temp, JSON.parse(told)[0].filename)
+  const output = npm(join(stage, name), 'pack', '--json', '--ignore-scripts', '--pack-destination', temp)
+  return join(temp, JSON.parse(output)[0].filename)
 }
 
 function npm(cwd, ...args) {

@@ -1,6 +1,6 @@
 /**
- * The same package for `import`: one CommonJS build is behind both, so that a program which uses
- * both has one `RateLimiter`.
+ * `tollgate` for `import`: the same module. `import` and `require` share one CommonJS build, so a
+ * program that uses both has only one `RateLimiter`.
  *
  * @packageDocumentation
  */

@@ -42,7 +42,7 @@ describe('policies', () => {
   test.each([...badLengths, '0s'])('a length of %p is refused by name, value and rule', (length) => {
     const error = failureOf(() => gcra({ limit: 1, period: anything(length) }))
     expect(error.code).toBe('INVALID_POLICY')
-    expect(error.message).toMatch(/^gcra: period must be a length of time above 0 in whole microseconds.*, got /)
+    expect(error.message).toMatch(/^gcra: period must be a duration above 0 in whole microseconds.*, got /)
     expect(() => fixedWindow({ limit: 1, window: anything(length) })).toThrow(/fixedWindow: window must be/)
     const refill = { tokens: 1, every: anything(length) }
     expect(() => tokenBucket({ capacity: 1, refill })).toThrow(/tokenBucket: refill.every must be/)

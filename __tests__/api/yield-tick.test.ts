@@ -1,12 +1,12 @@
-import { Turns } from '../../ts/platform/yield-tick.js'
+import { YieldTicks } from '../../ts/platform/yield-tick.js'
 
 test('answers are given at once, but for one in 64, which lets the event loop turn', async () => {
-  const turns = new Turns()
+  const turns = new YieldTicks()
   let turned = false
   setImmediate(() => {
     turned = true
   })
-  const given = Array.from({ length: 64 }, (_, index) => turns.give(index))
+  const given = Array.from({ length: 64 }, (_, index) => turns.resolve(index))
   expect(given.slice(0, 63)).toEqual(Array.from({ length: 63 }, (_, index) => index))
   expect(turned).toBe(false)
   expect(await given[63]).toBe(63)
@@ -14,7 +14,7 @@ test('answers are given at once, but for one in 64, which lets the event loop tu
 })
 
 test('who is refused again and again, and waits for nothing else, does not stop the process', async () => {
-  const turns = new Turns()
+  const turns = new YieldTicks()
   let turned = false
   setTimeout(() => {
     turned = true

@@ -13,7 +13,7 @@ test('--help lists the commands and what exit codes mean', async () => {
   const { code, stdout, stderr } = await tollgate(['--help'])
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toMatch(/^ {2}simulate .*replay an access log/m)
-  for (const line of ['0   fine', '1   the answer is no', '2   wrong usage', '3   something outside failed']) {
+  for (const line of ['0   success', '1   negative result', '2   wrong usage', '3   environment failure']) {
     expect(stdout).toContain(line)
   }
 })

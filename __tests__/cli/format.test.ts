@@ -1,5 +1,5 @@
-import { lengthInWords, number, rateInWords, shareInWords, timeInWords } from '../../ts/cli/redis/format.js'
-import { lookInWords } from '../../ts/cli/redis/print.js'
+import { formatDuration, formatNumber, formatRate, formatShare, formatTime } from '../../ts/cli/redis/format.js'
+import { formatInspection } from '../../ts/cli/redis/format-inspection.js'
 import { pages } from '../docs/pages.js'
 
 test.each([
@@ -17,7 +17,7 @@ test.each([
   [90_000_000, '1 d 1 h'],
   [31 * 86_400_000, '31 d'],
 ])('%d ms are %s, rounded up', (ms, words) => {
-  expect(lengthInWords(ms)).toBe(words)
+  expect(formatDuration(ms)).toBe(words)
 })
 
 test.each([
@@ -30,7 +30,7 @@ test.each([
   [1, 30 * 86_400_000, '1 per 30 d'],
   [7, 20 * 86_400_000, '7 per 20 d'],
 ])('%d units in %d ms are %s', (units, periodMs, words) => {
-  expect(rateInWords(units, periodMs)).toBe(words)
+  expect(formatRate(units, periodMs)).toBe(words)
 })
 
 test.each([
@@ -41,12 +41,12 @@ test.each([
   [1_000, 1_000, '100 %'],
   [15, 10, '150 %'],
 ])('%d of %d are %s', (part, whole, words) => {
-  expect(shareInWords(part, whole)).toBe(words)
+  expect(formatShare(part, whole)).toBe(words)
 })
 
 test('numbers and times are those of no place', () => {
-  expect(number(1_234_567)).toBe('1,234,567')
-  expect(timeInWords(Date.UTC(2026, 10, 21, 7, 8, 9, 999))).toBe('2026-11-21 07:08:09 UTC')
+  expect(formatNumber(1_234_567)).toBe('1,234,567')
+  expect(formatTime(Date.UTC(2026, 10, 21, 7, 8, 9, 999))).toBe('2026-11-21 07:08:09 UTC')
 })
 
 test('what inspect prints is what the page shows', () => {
@@ -61,5 +61,5 @@ test('what inspect prints is what the page shows', () => {
   const at = '2026-11-21T07:40:12.000Z'
   const look = { prefix: 'api', key: 'user:42', server: 'localhost:6379', at, states: [state] }
   const page = pages.find(({ path }) => path === 'docs/command-line.md')
-  expect(page?.blocks.find(({ language }) => language === 'text')?.code).toBe(lookInWords(look))
+  expect(page?.blocks.find(({ language }) => language === 'text')?.code).toBe(formatInspection(look))
 })

@@ -1,5 +1,5 @@
 /** Lines of logs, as servers write them: what is read of each, and what is not. */
-import { FIELDS, Line } from '../../ts/cli/simulate/log/line.js'
+import { FIELDS, LogLine } from '../../ts/cli/simulate/log/line.js'
 import { clfTime, shownSpan, timeOfField } from '../../ts/cli/simulate/log/times.js'
 
 const TIME = '10/Oct/2000:13:55:36 -0700'
@@ -7,7 +7,7 @@ const MILLIS = Date.UTC(2000, 9, 10, 20, 55, 36)
 
 /** What a line has, or why it could not be read. */
 function read(text: string, isAscii = true): Record<string, unknown> | string {
-  const line = new Line('auto', undefined)
+  const line = new LogLine('auto', undefined)
   // Within a block, where others stand around it.
   const before = `other - - [${TIME}] "GET /other HTTP/1.1" 200 1\n`
   if (!line.read(`${before}${text}\n${before}`, before.length, before.length + text.length, isAscii)) {
@@ -67,10 +67,10 @@ test.each([
   ['10.0.0.1 - - [then] "GET / HTTP/1.1" 200 1', 'no time like [10/Oct/2000:13:55:36 -0700]'],
   ['10.0.0.1 - - [10/Oct/2000:24:00:00 -0700] "GET / HTTP/1.1" 200 1', 'no time like [10/Oct/2000:13:55:36 -0700]'],
   [`10.0.0.1 - - [${TIME}]`, 'no time like [10/Oct/2000:13:55:36 -0700]'],
-  [`10.0.0.1 - - [${TIME}] "GET / HT`, 'the request in quotes does not end'],
-  [`10.0.0.1 - - [${TIME}] "GET / HTTP/1.1"`, 'no status behind the request'],
-  [`10.0.0.1 - - [${TIME}] "GET / HTTP/1.1" OK`, 'no status behind the request'],
-  ['{"time": 1', 'no JSON'],
+  [`10.0.0.1 - - [${TIME}] "GET / HT`, 'the quoted request does not end'],
+  [`10.0.0.1 - - [${TIME}] "GET / HTTP/1.1"`, 'no status after the request'],
+  [`10.0.0.1 - - [${TIME}] "GET / HTTP/1.1" OK`, 'no status after the request'],
+  ['{"time": 1', 'invalid JSON'],
   ['{"when": 1}', 'no time in the JSON object'],
   ['{"time": "soon"}', 'no time in the JSON object'],
 ])('%j is broken: %s', (text, reason) => {

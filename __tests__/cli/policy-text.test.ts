@@ -1,6 +1,6 @@
 /** Policies in one line, as the command line takes them. */
 
-import { policyFromText, textOfPolicy } from '../../ts/cli/policy-text.js'
+import { formatPolicyText, parsePolicyText } from '../../ts/cli/policy-text.js'
 import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLogs, tokenBucket } from '../../ts/index.js'
 import type { Policy } from '../../ts/policies/policy.js'
 
@@ -26,11 +26,11 @@ const POLICIES: readonly (readonly [string, Policy])[] = [
 ]
 
 test.each(POLICIES)('%s is the policy that its function makes', (text, policy) => {
-  expect(policyFromText(text, '--policy')).toEqual(policy)
+  expect(parsePolicyText(text, '--policy')).toEqual(policy)
 })
 
 test.each(POLICIES)('%s can be written again', (_text, policy) => {
-  expect(policyFromText(textOfPolicy(policy), '--policy')).toEqual(policy)
+  expect(parsePolicyText(formatPolicyText(policy), '--policy')).toEqual(policy)
 })
 
 test.each([
@@ -39,7 +39,7 @@ test.each([
   ['leakyBucket capacity=10 leak=5/1500', 'leakyBucket capacity=10 leak=5/1500ms'],
   ['slidingLogs limits.a=1/1s limits.b=2/7d', 'slidingLogs limits.a=1/1s limits.b=2/1w'],
 ])('%s is written as %s: lengths of time with their units, and nothing that is the default', (text, short) => {
-  expect(textOfPolicy(policyFromText(text, '--policy'))).toBe(short)
+  expect(formatPolicyText(parsePolicyText(text, '--policy'))).toBe(short)
 })
 
 test.each([
@@ -47,7 +47,7 @@ test.each([
   ['limit=3', '--policy must be an algorithm and its numbers'],
   ['gcar limit=3 period=1s', /^--policy: algorithm must be one of .*"gcra", got "gcar"$/],
   ['gcra limit 3', '--policy: "limit" must be name=value'],
-  ['gcra limit=3', '--policy: gcra: period must be a length of time'],
+  ['gcra limit=3', '--policy: gcra: period must be a duration'],
   ['gcra limit=0 period=1s', '--policy: gcra: limit must be a whole number from 1'],
   [
     'gcra limit=3 period=1s brust=3',
@@ -57,5 +57,5 @@ test.each([
   ['leakyBucket capacity=3 leak=1/1s leak.units.of=2', '--policy: leak.units.of has a value already'],
   ['gcra limits.__proto__=3/1s', '--policy: "limits.__proto__=3/1s" must be name=value'],
 ])('%j is refused with the rule that it breaks', (text, complaint) => {
-  expect(() => policyFromText(text, '--policy')).toThrow(complaint)
+  expect(() => parsePolicyText(text, '--policy')).toThrow(complaint)
 })

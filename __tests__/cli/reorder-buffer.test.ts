@@ -1,5 +1,5 @@
 /** The order in which requests are replayed, and the timeline that counts them: both take the same memory for any log. */
-import { Order } from '../../ts/cli/simulate/log/reorder-buffer.js'
+import { ReorderBuffer } from '../../ts/cli/simulate/log/reorder-buffer.js'
 import { Timeline } from '../../ts/cli/simulate/timeline.js'
 
 /** Whole numbers, the same for the same seed. */
@@ -17,7 +17,7 @@ function randomNumbers(seed: number): (below: number) => number {
 function ordered(times: readonly number[], window: number, chunk: number, most?: number) {
   const out: [time: number, number: number][] = []
   let furthestBack = 0
-  const order = new Order(
+  const order = new ReorderBuffer(
     window,
     2,
     (time, cost, keys, start) => {
@@ -89,8 +89,8 @@ test('a timeline loses nothing when its stretches grow, and has no more than a p
   const stretches = (parity: number) => {
     const counts = Array<number>(timeline.length).fill(0)
     times.forEach((time, count) => {
-      const stretch = Math.floor((time - timeline.from) / timeline.step)
-      counts[stretch] = (counts[stretch] as number) + (count % 2 === parity ? 1 : 0)
+      const interval = Math.floor((time - timeline.from) / timeline.step)
+      counts[interval] = (counts[interval] as number) + (count % 2 === parity ? 1 : 0)
     })
     return counts
   }

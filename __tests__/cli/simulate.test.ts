@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
-import type { Report } from '../../ts/cli/simulate/report/report.js'
+import type { SimulationReport } from '../../ts/cli/simulate/report/report.js'
 import { type Surroundings, tollgate } from './command.js'
 
 const ROOT = join(__dirname, '..', '..')
@@ -27,7 +27,7 @@ afterAll(() => {
 })
 
 /** Runs `tollgate simulate --format json` in the folder of the logs. */
-async function simulated(words: readonly string[], more: Surroundings = {}): Promise<Report> {
+async function simulated(words: readonly string[], more: Surroundings = {}): Promise<SimulationReport> {
   const { code, stdout, stderr } = await tollgate(['simulate', ...words, '--format', 'json'], { cwd: folder, ...more })
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   return JSON.parse(stdout)
@@ -49,7 +49,7 @@ describe('on a generated log of 100,000 lines', () => {
   const log = () => join(folder, 'generated.log')
   const report = () => join(folder, 'generated.json')
   const policies = POLICIES.flatMap((policy) => ['--policy', policy])
-  let told: Report
+  let told: SimulationReport
 
   beforeAll(async () => {
     await run(process.execPath, [LOGS, log(), '100000'])
@@ -119,7 +119,7 @@ test('broken lines are counted and told with their numbers, and are no failure u
       first: [
         { file: 'broken.log', line: 3, reason: 'neither JSON nor the common log format: no [time]' },
         { file: 'broken.log', line: 4, reason: 'no time like [10/Oct/2000:13:55:36 -0700]' },
-        { file: 'broken.log', line: 5, reason: 'no JSON' },
+        { file: 'broken.log', line: 5, reason: 'invalid JSON' },
         { file: 'broken.log', line: 6, reason: 'no time in the JSON object' },
       ],
     },
@@ -268,7 +268,7 @@ test.each([
   [['-', '--suggest', '1%'], 2, '--suggest replays the log several times'],
   [['one.log', ...TWO, '--reorder', 'soon'], 2, '--reorder: '],
   [['one.log', ...TWO, '--ipv6-prefix', '129'], 2, '--ipv6-prefix: '],
-  [['one.log', '--policies', 'flawed.json'], 2, 'flawed.json: login.short: gcra: period must be a length of time'],
+  [['one.log', '--policies', 'flawed.json'], 2, 'flawed.json: login.short: gcra: period must be a duration'],
   [['one.log', '--policies', 'no.json'], 3, 'no.json: there is no such file'],
   [['one.log', ...TWO, '--output', 'no/such/folder.html'], 3, 'no/such/folder.html cannot be written: '],
 ])('%j ends with %i and says why, without a stack', async (words, code, complaint) => {

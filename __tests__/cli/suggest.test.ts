@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Report } from '../../ts/cli/simulate/report/report.js'
+import type { SimulationReport } from '../../ts/cli/simulate/report/report.js'
 import { tollgate } from './command.js'
 
 let folder: string
@@ -21,7 +21,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-async function suggested(...words: string[]): Promise<Report> {
+async function suggested(...words: string[]): Promise<SimulationReport> {
   const { code, stdout, stderr } = await tollgate(['simulate', 'access.log', ...words, '--format', 'json'], {
     cwd: folder,
   })

@@ -151,7 +151,7 @@ describeEach((place) => {
     await store.increment('ann')
     store.init(OPTIONS)
     expect((await store.increment('ann')).totalHits).toBe(2)
-    const message = 'windowMs must be 60000, as it was before, got 1000'
+    const message = 'windowMs must be 60000, as in the first call, got 1000'
     expect(() => store.init({ ...OPTIONS, windowMs: 1_000 })).toThrow(message)
     await expect(store.increment('ann')).rejects.toThrow(message)
   })

@@ -63,7 +63,7 @@ describe.each(AWAY)('$name', (away) => {
         code: 'WAIT_TOO_LONG',
         charged: false,
         message:
-          "the store is away, and onStoreFailure: 'refuse' gives no slots; try again later, or use onTooLong: 'resolve'",
+          "the store is down, and onStoreFailure: 'refuse' schedules no slots; try again later, or use onTooLong: 'resolve'",
         decision: { ...answer, retryAfterMs: 1_000 },
       })
     })

@@ -28,7 +28,7 @@ afterAll(async () => {
 function down(url = server.url): RedisStore {
   const opened = new RedisStore(url)
   // Nobody is there: it only need not find out.
-  opened.batcher.health.heard('down', ['nobody is there'])
+  opened.batcher.health.handleEvent('down', ['nobody is there'])
   return opened
 }
 
@@ -137,10 +137,10 @@ describe('a share that leaves nothing', () => {
     const error = failureOf(() => guarded(store, { logs: slidingLogs({ limits }) }, embedded(0.25)))
     expect(error).toMatchObject({ code: 'INVALID_OPTION', cause: { code: 'INVALID_POLICY' } })
     expect(error.message).toMatch(
-      /^onStoreFailure: embedded.share 0.25 makes an impossible policy: policies.logs: slidingLogs: limits.short: limit must/,
+      /^onStoreFailure: embedded.share 0.25 makes an invalid policy: policies.logs: slidingLogs: limits.short: limit must/,
     )
     expect(failureOf(() => guarded(store, slidingLogs({ limits }), embedded(0.25))).message).toMatch(
-      /makes an impossible policy: slidingLogs: limits.short: /,
+      /makes an invalid policy: slidingLogs: limits.short: /,
     )
   })
 })

@@ -15,11 +15,11 @@ import {
   TollgateError,
   tokenBucket,
 } from '../../ts/index.js'
-import { compoundOf } from '../../ts/policies/policy-set.js'
+import { policySetOf } from '../../ts/policies/policy-set.js'
 
 /** A single policy's share. */
 function shared<P extends Policy>(policy: P, share: number): P {
-  return shareOf(engine, compoundOf(policy), share).policies[0]?.policy as P
+  return shareOf(engine, policySetOf(policy), share).policies[0]?.policy as P
 }
 
 describe('a number is multiplied as it was meant', () => {
@@ -47,7 +47,7 @@ describe('a number is multiplied as it was meant', () => {
       fc.property(pair, ([a, b]) => {
         const [over, under] = [BigInt(Math.min(a, b)), BigInt(Math.max(a, b))]
         const found = fractionOf(Number(over) / Number(under))
-        expect(found.over * under).toBe(over * found.under)
+        expect(found.numerator * under).toBe(over * found.denominator)
       }),
     )
   })
@@ -56,9 +56,9 @@ describe('a number is multiplied as it was meant', () => {
     const number = fc.double({ min: Number.MIN_VALUE, max: 1, noNaN: true })
     fc.assert(
       fc.property(number, (share) => {
-        const { over, under } = fractionOf(share)
-        expect(under < 2n ** 1_000n ? Number(over) / Number(under) : share).toBe(share)
-        expect(over <= under).toBe(true)
+        const { numerator, denominator } = fractionOf(share)
+        expect(denominator < 2n ** 1_000n ? Number(numerator) / Number(denominator) : share).toBe(share)
+        expect(numerator <= denominator).toBe(true)
       }),
     )
   })
@@ -273,14 +273,14 @@ function expectedOf(policy: Policy, floor: (number: number) => number): object {
 }
 
 test('several policies each have their share, with names, kinds of keys and the rest as they were', () => {
-  const compound = compoundOf({
+  const compound = policySetOf({
     burst: gcra({ limit: 10, period: '1s', per: 'ip' }),
     day: calendarWindow({ limit: 9, every: 'day', timeZone: 'Asia/Tokyo', per: 'account' }),
   })
   const { policies, ...rest } = shareOf(engine, compound, 0.3)
-  expect(rest).toEqual({ isSingle: false, subjects: compound.subjects, limits: compound.limits })
+  expect(rest).toEqual({ isSingle: false, dimensions: compound.dimensions, limits: compound.limits })
   expect(policies).toEqual([
-    { name: 'burst', subject: 0, policy: gcra({ limit: 3, period: '1s', per: 'ip' }) },
-    { name: 'day', subject: 1, policy: { ...compound.policies[1]?.policy, limit: 2 } },
+    { name: 'burst', dimension: 0, policy: gcra({ limit: 3, period: '1s', per: 'ip' }) },
+    { name: 'day', dimension: 1, policy: { ...compound.policies[1]?.policy, limit: 2 } },
   ])
 })

@@ -93,7 +93,7 @@ describe.each(addressed)('%s', (_, framework) => {
       })
       expect(status).toBe(400)
     })
-    expect(warning?.message).toMatch(/the request has no client address: give a key function/)
+    expect(warning?.message).toMatch(/the request has no client address: pass a key function/)
     expect(take).not.toHaveBeenCalled()
   })
 })

@@ -15,7 +15,7 @@ import {
   tokenBucket,
   windowMsOf,
 } from '../../ts/index.js'
-import { headerFieldsOf } from '../../ts/middleware/shared/headers.js'
+import { headerWriterFor } from '../../ts/middleware/shared/headers.js'
 import type { HeaderForm } from '../../ts/middleware/shared/options.js'
 import { FakeClock } from '../clock.js'
 
@@ -59,7 +59,7 @@ function limiterOf<const P extends Policy | Policies>(policies: P) {
 /** The fields of a decision, by name. */
 function written(form: HeaderForm, policies: Policies, decision: Decision): Record<string, string> {
   const fields: Record<string, string> = {}
-  headerFieldsOf(form, policies).write(decision, (name, value) => {
+  headerWriterFor(form, policies).write(decision, (name, value) => {
     fields[name] = value
   })
   return fields

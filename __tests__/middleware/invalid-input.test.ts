@@ -83,7 +83,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(route).not.toHaveBeenCalled()
     expect(warnings).toEqual([{ code: 'TOLLGATE_INVALID_INPUT', message: expect.stringMatching(reason) }])
     expect(warnings[0]?.message.startsWith(`${module}a request was answered with 400: `)).toBe(true)
-    expect(warnings[0]?.message).toMatch(/onInvalidInput hears of each/)
+    expect(warnings[0]?.message).toMatch(/onInvalidInput is called for each/)
     expect(warnings[0]?.message).not.toContain(SECRET)
   })
 

@@ -39,7 +39,7 @@ describe('an option that cannot be is an error at once', () => {
     ['skip', { skip: true }, 'must be a function'],
     ['handler', { handler: {} }, 'must be a function'],
     ['statusCode', { statusCode: 200 }, 'whole number from 400 to 599'],
-    ['message', { message: 5 }, 'must be a text, an object or a function'],
+    ['message', { message: 5 }, 'must be a string, an object or a function'],
     ['headers', { headers: true }, "must be 'draft-8', 'draft-6', 'legacy' or false"],
     ['requestProperty', { requestProperty: '' }, 'name of a property'],
     ['onRefused', { onRefused: 1 }, 'must be a function'],

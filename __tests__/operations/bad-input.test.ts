@@ -54,11 +54,11 @@ describe('several policies', () => {
     expect(new RateLimiter({ a: logs, b: logs }).takeSync('a').allowed).toBe(true)
     expect(failing({ a: logs, b: logs, c: three })).toMatchObject({
       code: 'INVALID_POLICY',
-      message: 'policies must have at most 16 limits, those of slidingLogs counted each, got 17',
+      message: 'policies must have at most 16 limits, counting each limit of slidingLogs, got 17',
     })
     const one = slidingLogs({ limits: { b: { limit: 1, window: 1 } } })
     expect(failing({ a: one, 'a.b': three }).message).toBe(
-      'policies must give each limit a name of its own, got "a.b" twice',
+      'policies must give each limit a unique name, got "a.b" twice',
     )
   })
 
@@ -93,7 +93,7 @@ describe('keys of several parts', () => {
     [null, 'key must be an object: { ip, account }, got null'],
     [['1', 'a'], 'key must be an object: { ip, account }, got an array'],
     [{ ip: '1' }, 'key.account must be a string, got undefined'],
-    [{ ip: '1', account: 5 }, 'key.account must be a string, got number: make it one by String()'],
+    [{ ip: '1', account: 5 }, 'key.account must be a string, got number: convert it with String()'],
     [{ ip: '', account: 'a' }, 'key.ip must not be empty'],
     [{ ip: 'x'.repeat(1_025), account: 'a' }, 'key.ip must be at most 1024 bytes of UTF-8, got 1025'],
     [{ ip: 'é'.repeat(513), account: 'a' }, 'key.ip must be at most 1024 bytes of UTF-8, got 1026'],
@@ -124,7 +124,10 @@ describe('keys of several parts', () => {
     const failed = (key: unknown) => of.block(anything(key), '1h').catch(({ code, message }) => [code, message])
     expect(await failed({})).toEqual(['INVALID_KEY', 'key must name at least one of ip, account, global'])
     expect(await failed({ ip: undefined })).toEqual(['INVALID_KEY', 'key.ip must be a string, got undefined'])
-    expect(await failed({ global: 'x' })).toEqual(['INVALID_KEY', 'key.global must be true: it has no key, got "x"'])
+    expect(await failed({ global: 'x' })).toEqual([
+      'INVALID_KEY',
+      'key.global must be true: the global dimension has no key, got "x"',
+    ])
     expect(await failed({ id: 'x' })).toEqual(['INVALID_KEY', 'key has no part "id"; it is { ip, account, global }'])
     expect((await of.take({ ip: '1', account: 'a' })).allowed).toBe(true)
   })
@@ -154,7 +157,7 @@ describe('operations', () => {
     const of = new RateLimiter(three)
     for (const [key, message] of [
       [undefined, 'key must be a string, got undefined'],
-      [5, 'key must be a string, got number: make it one by String()'],
+      [5, 'key must be a string, got number: convert it with String()'],
       [{}, 'key must be a string, got object: keys with parts need policies that have a per'],
       ['', 'key must not be empty'],
       ['x'.repeat(2_000), 'key must be at most 1024 bytes of UTF-8, got 2000'],

@@ -130,7 +130,7 @@ describe.each(PLACES)('override: $name', (place) => {
 
   test.each([
     [gcra({ limit: 3, period: '1h' }), { limit: 0 }, 'gcra: limit must be a whole number'],
-    [gcra({ limit: 3, period: '1h' }), { period: 'x' }, 'gcra: period must be a length of time'],
+    [gcra({ limit: 3, period: '1h' }), { period: 'x' }, 'gcra: period must be a duration'],
     [
       gcra({ limit: 3, period: '1h' }),
       { limit: 2 ** 53 - 1, period: 1 },

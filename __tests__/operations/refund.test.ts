@@ -1,4 +1,4 @@
-import { stamped } from '../../ts/api/decision-metadata.js'
+import { withMetadata } from '../../ts/api/decision-metadata.js'
 import {
   calendarWindow,
   type Decision,
@@ -107,7 +107,7 @@ describe.each(PLACES)('refund: $name', (place) => {
       await expect(limiter.refund(anything(one))).rejects.toMatchObject({
         code: 'INVALID_OPTION',
         message: expect.stringMatching(
-          /^decision must be what take, takeSync, takeMany, takeUpTo or wait of this limiter/,
+          /^decision must be the object that take, takeSync, takeMany, takeUpTo or wait of this limiter/,
         ),
       })
     }
@@ -145,7 +145,7 @@ describe.each(PLACES)('what a decision remembers: $name', (place) => {
   })
 
   test('is noted once', () => {
-    const decision = stamped({ allowed: true } as Decision, {}, 'a', 1)
-    expect(() => stamped(decision, {}, 'a', 1)).toThrow(TypeError)
+    const decision = withMetadata({ allowed: true } as Decision, {}, 'a', 1)
+    expect(() => withMetadata(decision, {}, 'a', 1)).toThrow(TypeError)
   })
 })

@@ -122,7 +122,7 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
         expect(performance.now() - start).toBeLessThan(5_000)
       }
       const { message } = await rejectionOf(limiter.wait('a', { maxWaitMs: 3_600_000 }))
-      expect(message).toMatch(/ s away, more than maxWaitMs can be \(3600 s\); make fewer calls, or use /)
+      expect(message).toMatch(/ s away, more than the largest maxWaitMs \(3600 s\); make fewer calls, or use /)
       expect(timer.mock.calls.filter(([, millis = 0]) => millis > 3_600_000)).toEqual([])
     } finally {
       timer.mockRestore()
@@ -137,7 +137,7 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect(await rejectionOf(limiter.wait('a', dear))).toMatchObject({
       code: 'WAIT_TOO_LONG',
       charged: false,
-      message: 'a cost of 2 never fits, where the largest is 1; lower the cost or raise the limit',
+      message: 'a cost of 2 never fits: the largest cost is 1; lower the cost or raise the limit',
       decision: { status: 'impossible', retryAfterMs: null, waitedMs: 0 },
     })
     await limiter.block('a', '1h')
@@ -146,7 +146,9 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect(await rejectionOf(limiter.wait('a', patient))).toMatchObject({
       code: 'WAIT_TOO_LONG',
       charged: false,
-      message: expect.stringMatching(/^the key is blocked, and wait does not outlast a block; try again in 3\d{3}/),
+      message: expect.stringMatching(
+        /^the key is blocked, and wait does not wait for the end of a block; try again in 3\d{3}/,
+      ),
       decision: { status: 'blocked', waitedMs: 0 },
     })
     await limiter.unblock('a')
@@ -165,7 +167,7 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     const { policies } = await limiter.peek({ ip: '2', user: 'ann' }, 0)
     expect(policies.ip.remaining).toBe(2)
     const { message, decision } = await rejectionOf(limiter.wait({ ip: '1', user: 'ann' }, { cost: 2 }))
-    expect(message).toContain('a cost of 2 never fits under "user", where the largest is 1')
+    expect(message).toContain('a cost of 2 never fits under "user": the largest cost is 1')
     expect(decision?.policy).toBe('user')
   })
 

@@ -82,7 +82,7 @@ describe('where the addon cannot be loaded', () => {
     copyPrograms(folder, 'failing.cjs')
     writeFileSync(addonIn(folder), 'no addon')
     const { message, causes } = await told(folder, 'failing.cjs')
-    const [, reason] = /is there but cannot be loaded: (.*)\. The file may be damaged/.exec(String(message)) ?? []
+    const [, reason] = /is installed but cannot be loaded: (.*)\. The file may be damaged/.exec(String(message)) ?? []
     expect(message).toContain(release.platform.name)
     expect(reason).toContain('.node')
     expect(causes).toContain(reason)
@@ -91,7 +91,7 @@ describe('where the addon cannot be loaded', () => {
   test('because the C library is older, a program is told that', async () => {
     const reason = "libc.so.6: version `GLIBC_2.99' not found (required by tollgate.node)"
     const { message } = await told(consumer, '--require', './pretend.cjs', 'failing.cjs', '--dlopen', reason)
-    expect(message).toContain(`is there but cannot be loaded: ${reason}. The system's C library is older`)
+    expect(message).toContain(`is installed but cannot be loaded: ${reason}. The system's C library is older`)
   })
 
   test('because a variable names another, the loader itself says so', async () => {

@@ -1,7 +1,7 @@
 /** What the addon says of traffic: it is what the playground must show. */
 
 import { ALGORITHMS, type AlgorithmName } from '../../playground/model/algorithms.js'
-import { optionsFrom, type Values } from '../../playground/model/fields.js'
+import { type FieldValues, optionsFrom } from '../../playground/model/fields.js'
 import { policyOf as typedPolicy } from '../../playground/model/state.js'
 import type { Traffic } from '../../playground/model/trace.js'
 import { MemoryStore, type Policy, RateLimiter } from '../../ts/index.js'
@@ -14,7 +14,7 @@ export interface Counts {
 }
 
 /** A policy with what stands in its form, made by the package's own function. */
-export function nativePolicy(algorithm: AlgorithmName, values: Values = {}): Policy {
+export function nativePolicy(algorithm: AlgorithmName, values: FieldValues = {}): Policy {
   return policyOf({ algorithm, ...optionsFrom(ALGORITHMS[algorithm].tree, typedPolicy(algorithm, values).values) })
 }
 

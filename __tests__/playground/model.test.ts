@@ -5,11 +5,11 @@ import { codeOf } from '../../playground/model/code.js'
 import { limitsText, typedLimits } from '../../playground/model/fields.js'
 import { type Law, lawsOf } from '../../playground/model/laws.js'
 import { callsFromText } from '../../playground/model/pasted.js'
-import { type Outcome, run } from '../../playground/model/run.js'
+import { type RunResult, run } from '../../playground/model/run.js'
 import { DEFAULT_STATE, hashOf, policyOf, stateOf, trafficOf } from '../../playground/model/state.js'
 import type { Traffic } from '../../playground/model/trace.js'
 import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
-import { type Admitted, rollingOf, worstOf } from '../../playground/model/windows.js'
+import { type AdmittedCall, rollingOf, worstSpanOf } from '../../playground/model/windows.js'
 import type { Policy } from '../../ts/index.js'
 import { policyOf as checked } from '../../ts/policies/policy.js'
 import { complaintsAbout } from '../docs/compile.js'
@@ -28,7 +28,7 @@ const POLICIES: readonly (readonly [AlgorithmName, Record<string, string>])[] = 
   ['fixedWindow', { limit: '6', window: '1500ms', countRefused: 'true' }],
 ]
 
-async function outcomeOf(policy: Policy, traffic: Traffic): Promise<Outcome> {
+async function outcomeOf(policy: Policy, traffic: Traffic): Promise<RunResult> {
   return run(policy, traffic, { columns: 60, watched: traffic.calls[0]?.key ?? 'client-1', pause: () => undefined })
 }
 
@@ -90,7 +90,7 @@ describe('the worst time', () => {
       fc.property(admitted, law, (all, law) => {
         const starts = Array.from({ length: 401 }, (_, at) => at)
         const most = Math.max(...starts.map((from) => unitsFrom(all, law, from)))
-        const worst = worstOf(all, law)
+        const worst = worstSpanOf(all, law)
         expect(worst.units).toBe(most)
         expect(rollingOf(all, law, 10, 40)).toHaveLength(10)
         expect(Math.max(...rollingOf(all, law, 10, 40))).toBe(most)
@@ -99,7 +99,7 @@ describe('the worst time', () => {
     )
   })
 
-  function unitsFrom(all: readonly Admitted[], { spanUs, closed }: Law, from: number): number {
+  function unitsFrom(all: readonly AdmittedCall[], { spanUs, closed }: Law, from: number): number {
     const end = from + spanUs
     const within = all.filter(({ at }) => at >= from && (closed ? at <= end : at < end))
     return within.reduce((sum, { units }) => sum + units, 0)
@@ -184,10 +184,10 @@ describe('traffic', () => {
 
   test.each([
     ['', 'times must have a line for each call, got none'],
-    ['1\nsoon', 'times: line 2 must begin with seconds, Unix time or a time as ISO 8601 has it, got "soon"'],
+    ['1\nsoon', 'times: line 2 must start with seconds, Unix time or an ISO 8601 time, got "soon"'],
     ['1 ann 0', 'times: line 1 must have a cost from 1, a whole number, got "0"'],
     ['1 ann 2 more', 'times: line 1 must be a time, a key and a cost, got "1 ann 2 more"'],
-    ['1\n1767571200', 'times must all be by the clock, or all be seconds from the beginning'],
+    ['1\n1767571200', 'times must all be absolute, or all be seconds from the start'],
   ])('that cannot be is refused: %j', (text, message) => {
     expect(() => callsFromText(text)).toThrow(message)
   })
@@ -198,7 +198,7 @@ describe('traffic', () => {
     const bursts = { ...trafficOf('bursts').values, calls: '1000000' }
     expect(() => SHAPES.bursts.make(bursts)).toThrow('traffic must be at most 100,000 calls')
     expect(() => SHAPES.edge.make({ ...trafficOf('edge').values, window: '' })).toThrow(
-      "window must be a length of time from '1ms' to '400d', got \"\"",
+      "window must be a duration from '1ms' to '400d', got \"\"",
     )
   })
 })

@@ -32,7 +32,7 @@ describe('options', () => {
 
   test('others are refused by name', () => {
     const every = () => leakyBucket({ capacity: 1, leak: { units: 1, every: anything('1y') } })
-    expect(failureOf(every).message).toMatch(/^leakyBucket: leak.every must be a length of time/)
+    expect(failureOf(every).message).toMatch(/^leakyBucket: leak.every must be a duration/)
     const rate = { capacity: 1, leak: { rate: 1 } }
     expect(failureOf(() => leakyBucket(anything(rate))).message).toBe(
       'leakyBucket: leak has no option "rate"; did you mean "units"? It takes units, every',

@@ -103,7 +103,7 @@ describe('its options', () => {
   test.each([NaN, Infinity, -1, 0, '', '10', '1y', null, undefined, {}])('a window of %p', (window) => {
     const error = failureOf(() => slidingCounter({ limit: 1, window: anything(window) }))
     expect(error.code).toBe('INVALID_POLICY')
-    expect(error.message).toMatch(/^slidingCounter: window must be a length of time above 0 .*, got /)
+    expect(error.message).toMatch(/^slidingCounter: window must be a duration above 0 .*, got /)
   })
 
   test('a window with a part of a millisecond', () => {

@@ -49,7 +49,7 @@ describe('slidingLog', () => {
     for (const limit of [0, -1, 1.5, 100_001, '5', NaN, undefined, null]) {
       expect(of({ limit, window: 1 })).toMatch(/^slidingLog: limit must be a whole number from 1 to 100000, got /)
     }
-    expect(of({ limit: 1, window: 0 })).toMatch(/^slidingLog: window must be a length of time .* got 0$/)
+    expect(of({ limit: 1, window: 0 })).toMatch(/^slidingLog: window must be a duration .* got 0$/)
     expect(of({ limit: 1, window: 1, countRefused: 1 })).toBe('slidingLog: countRefused must be true or false, got 1')
     expect(of({ limit: 1, windw: 1 })).toMatch(
       /has no option "windw"; did you mean "window"\? It takes limit, window, countRefused/,
@@ -151,7 +151,7 @@ describe('slidingLogs', () => {
       expect(limits({ [name]: one })).toMatch(/^slidingLogs: limits: the name of a limit must match /)
     }
     expect(limits({ a: { limit: 100_001, window: 1 } })).toMatch(/^slidingLogs: limits.a.limit must be a whole number/)
-    expect(limits({ a: { limit: 1, window: '1y' } })).toMatch(/^slidingLogs: limits.a.window must be a length/)
+    expect(limits({ a: { limit: 1, window: '1y' } })).toMatch(/^slidingLogs: limits.a.window must be a duration/)
     expect(limits({ a: { limit: 1, window: 1, burst: 5 } })).toMatch(/^slidingLogs: limits.a has no option "burst"/)
     expect(limits({ a: 5 })).toMatch(/^slidingLogs: limits.a takes an object of options/)
     expect(limits({ hour: { limit: 5, window: '1h' }, second: { limit: 5, window: '1s' } })).toBe(
@@ -160,7 +160,7 @@ describe('slidingLogs', () => {
     expect(limits({ a: { limit: 5, window: '1h' }, b: { limit: 6, window: '60m' } })).toBe(
       'slidingLogs: limits.a: window must differ from that of "b", got 3600000 ms for both',
     )
-    expect(limits({ a: one }, 0)).toMatch(/^slidingLogs: precision must be a length of time/)
+    expect(limits({ a: one }, 0)).toMatch(/^slidingLogs: precision must be a duration/)
     expect(limits(LIMITS, '2s')).toBe(
       'slidingLogs: precision must be at most the smallest window, and that of "perSecond" is 1000 ms, got "2s"',
     )

@@ -17,8 +17,8 @@ describe('options', () => {
   test.each([
     ['limit', 0, 'slidingWindow: limit must be a whole number from 1 to 2^53 - 1, got 0'],
     ['limit', '5', 'slidingWindow: limit must be a whole number from 1 to 2^53 - 1, got "5"'],
-    ['window', 0, 'slidingWindow: window must be a length of time above 0 in whole microseconds'],
-    ['window', '1y', 'slidingWindow: window must be a length of time above 0 in whole microseconds'],
+    ['window', 0, 'slidingWindow: window must be a duration above 0 in whole microseconds'],
+    ['window', '1y', 'slidingWindow: window must be a duration above 0 in whole microseconds'],
     ['buckets', 0, 'slidingWindow: buckets must be a whole number from 1 to 1000, got 0'],
     ['buckets', 1_001, 'slidingWindow: buckets must be a whole number from 1 to 1000, got 1001'],
     ['buckets', 2.5, 'slidingWindow: buckets must be a whole number from 1 to 1000, got 2.5'],

@@ -35,13 +35,17 @@ const DEFECTS = {
     ],
   ],
   'a stale calendar is not recognised beside flags': [
-    ['src/redis/codec/reply.rs', 'is_some_and(|code| code % OTHER_PARAMETERS == STALE)', 'is_some_and(|code| *code == STALE)'],
+    [
+      'src/redis/codec/reply.rs',
+      'is_some_and(|code| code % OTHER_PARAMETERS == STALE)',
+      'is_some_and(|code| *code == STALE)',
+    ],
   ],
   'rounds of a client are sent again in any order': [
     [
       'ts/wasm/redis/flush-transport.ts',
-      'const isHalted = this.#unanswered.some(({ sent }) => sent.haltsOthers)',
-      `for (const one of this.#unanswered) if (one.sent.state === 'again') void this.#send(one)
+      'const isHalted = this.#pending.some(({ sent }) => sent.blocksOthers)',
+      `for (const one of this.#pending) if (one.sent.state === 'retry') void this.#send(one)
     const isHalted = false`,
     ],
   ],

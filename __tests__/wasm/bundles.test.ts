@@ -56,7 +56,7 @@ describe('on workerd', () => {
     )
     expect(JSON.parse(await early)).toEqual({
       code: 'STORE_ERROR',
-      message: 'the platform gives no random numbers now: ask while a request is handled',
+      message: 'the platform has no random numbers now: call while a request is handled',
     })
     handling.isRequest = true
     const { status } = await runInContext("limiter.take('a')", context)

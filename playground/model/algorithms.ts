@@ -1,4 +1,6 @@
-/** The algorithms with their options, as people meet them: of this forms, links and code are made. */
+/**
+ * The algorithms with their options. The forms, links and code are generated from this description.
+ */
 import type {
   CalendarWindowOptions,
   FixedWindowOptions,
@@ -11,47 +13,49 @@ import type {
   SlidingWindowOptions,
   TokenBucketOptions,
 } from 'tollgate/wasm'
-import { type Field, type FieldsFor, type Leaf, leavesOf, type Tree } from './fields.js'
+import { type FieldLeaf, type FieldsFor, type FieldTree, type FormField, leavesOf } from './fields.js'
 
-/** The name of an algorithm, and of the function that makes its policies. */
+/** The name of an algorithm, and of the function that creates its policies. */
 export type AlgorithmName = Policy['algorithm']
 
-/** An algorithm as it is shown. */
-export interface Algorithm {
-  /** What it does, in a sentence. */
-  readonly says: string
-  /** Its law: the most units that it admits. */
+/** An algorithm with its form. */
+export interface AlgorithmForm {
+  /** A short description. */
+  readonly description: string
+  /** The bound: the most units that it admits. */
   readonly law: string
-  readonly tree: Tree
-  readonly leaves: readonly Leaf[]
+  readonly tree: FieldTree
+  readonly leaves: readonly FieldLeaf[]
 }
 
-const whole = (label: string, initial: string, hint?: string): Field => field('whole', label, initial, hint)
-const duration = (label: string, initial: string, hint?: string): Field => field('duration', label, initial, hint)
-const flag = (label: string): Field => field('flag', label, '')
+const whole = (label: string, initial: string, hint?: string): FormField => field('whole', label, initial, hint)
+const duration = (label: string, initial: string, hint?: string): FormField => field('duration', label, initial, hint)
+const flag = (label: string): FormField => field('flag', label, '')
 
-function field(kind: Field['kind'], label: string, initial: string, hint?: string): Field {
+function field(kind: FormField['kind'], label: string, initial: string, hint?: string): FormField {
   return { kind, label, initial, ...(hint !== undefined && { hint }) }
 }
 
-function choice(label: string, choices: readonly string[]): Field {
+function choice(label: string, choices: readonly string[]): FormField {
   return { kind: 'choice', label, initial: choices[0] as string, choices }
 }
 
-/** An algorithm whose fields are the options of its function: the compiler finds one that is missing. */
-function described<O>(says: string, law: string, fields: FieldsFor<O>): Algorithm {
-  const tree = fields as Tree
-  return { says, law, tree, leaves: leavesOf(tree) }
+/**
+ * An algorithm whose fields are the options of its function. The compiler reports a missing option.
+ */
+function algorithm<O>(description: string, law: string, fields: FieldsFor<O>): AlgorithmForm {
+  const tree = fields as FieldTree
+  return { description, law, tree, leaves: leavesOf(tree) }
 }
 
-/** Each with the same size at first: twenty units, and twenty per ten seconds. */
+/** All start with the same size: twenty units, and twenty per ten seconds. */
 export const ALGORITHMS = {
-  gcra: described<GcraOptions>('Evenly spread, with a burst. For APIs.', 'burst + t · limit / period in any time t', {
+  gcra: algorithm<GcraOptions>('Evenly spread, with a burst. For APIs.', 'burst + t · limit / period in any time t', {
     limit: whole('Limit', '20'),
     period: duration('Period', '10s'),
     burst: whole('Burst', '', 'the limit'),
   }),
-  tokenBucket: described<TokenBucketOptions>(
+  tokenBucket: algorithm<TokenBucketOptions>(
     'Tokens are saved up, then spent at once.',
     'capacity + t · tokens / every in any time t; with interval refill, capacity + tokens · (⌊t / every⌋ + 1)',
     {
@@ -62,7 +66,7 @@ export const ALGORITHMS = {
       debt: whole('Debt', '', '0'),
     },
   ),
-  leakyBucket: described<LeakyBucketOptions>(
+  leakyBucket: algorithm<LeakyBucketOptions>(
     'Calls fill a bucket that leaks evenly.',
     'capacity + t · units / every in any time t',
     {
@@ -70,7 +74,7 @@ export const ALGORITHMS = {
       leak: { units: whole('Units', '2'), every: duration('Every', '1s') },
     },
   ),
-  fixedWindow: described<FixedWindowOptions>(
+  fixedWindow: algorithm<FixedWindowOptions>(
     'The first call opens a window. For quotas that people read.',
     'limit per window, 2 · limit − 1 in any time of its length',
     {
@@ -79,8 +83,8 @@ export const ALGORITHMS = {
       countRefused: flag('Count refused calls'),
     },
   ),
-  calendarWindow: described<CalendarWindowOptions>(
-    'Windows of the clock and the calendar. For plans.',
+  calendarWindow: algorithm<CalendarWindowOptions>(
+    'Windows of the clock or the calendar. For plans.',
     'limit per window, 2 · limit in any time of its length',
     {
       limit: whole('Limit', '20'),
@@ -88,8 +92,8 @@ export const ALGORITHMS = {
       timeZone: field('name', 'Time zone', '', 'UTC'),
     },
   ),
-  slidingWindow: described<SlidingWindowOptions>(
-    'Counts in buckets; holds at every moment.',
+  slidingWindow: algorithm<SlidingWindowOptions>(
+    'Counts in buckets. The limit holds in any window.',
     'limit in any time of the window’s length',
     {
       limit: whole('Limit', '20'),
@@ -98,7 +102,7 @@ export const ALGORITHMS = {
       layout: choice('Layout in Redis', ['list', 'hash']),
     },
   ),
-  slidingCounter: described<SlidingCounterOptions>(
+  slidingCounter: algorithm<SlidingCounterOptions>(
     'Two counters, the older weighted: an estimate.',
     'fewer than limit · (1 + t / window) in any time t',
     {
@@ -106,7 +110,7 @@ export const ALGORITHMS = {
       window: duration('Window', '10s'),
     },
   ),
-  slidingLog: described<SlidingLogOptions>(
+  slidingLog: algorithm<SlidingLogOptions>(
     'Remembers each call: exact. For small limits.',
     'limit in any time of the window’s length',
     {
@@ -115,15 +119,15 @@ export const ALGORITHMS = {
       countRefused: flag('Count refused calls'),
     },
   ),
-  slidingLogs: described<SlidingLogsOptions>(
+  slidingLogs: algorithm<SlidingLogsOptions>(
     'Several limits over one log.',
-    'its limit for each of them, in any time of its own window’s length',
+    'each limit, in any time of its own window’s length',
     {
       limits: field('limits', 'Limits', 'second:5/1s,ten:20/10s'),
       precision: duration('Precision', '', 'exact'),
     },
   ),
-} as const satisfies { readonly [Name in AlgorithmName]: Algorithm }
+} as const satisfies { readonly [Name in AlgorithmName]: AlgorithmForm }
 
 /** The names of all algorithms. */
 export const ALGORITHM_NAMES = Object.keys(ALGORITHMS) as readonly AlgorithmName[]

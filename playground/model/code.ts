@@ -1,15 +1,15 @@
-/** The program that enforces a policy: what people copy. */
+/** Generates the program that enforces a policy, for copying. */
 import { ALGORITHMS } from './algorithms.js'
 import { optionsFrom } from './fields.js'
 import type { TypedPolicy } from './state.js'
 
-/** How long a line may be before it is laid out over several. */
-const WIDTH = 56
+/** The maximum length of a line before it is split. */
+const MAX_LINE = 56
 
-/** What is left of a line for an object, beside its name and what stands around it. */
-const ROOM = 46
+/** The maximum length of an object in a line, without its name and the code around it. */
+const MAX_OBJECT = 46
 
-/** TypeScript, as for an application of one process. */
+/** TypeScript for an application with one process. */
 export function codeOf({ algorithm, values }: TypedPolicy, cost = 1): string {
   const options = optionsFrom(ALGORITHMS[algorithm].tree, values)
   const imported = [algorithm, 'RateLimiter'].toSorted((one, other) =>
@@ -28,19 +28,21 @@ if (!decision.allowed) {
 
 function limiterOf(algorithm: string, options: Record<string, unknown>): string {
   const line = `new RateLimiter(${algorithm}(${literal(options)}))`
-  return 'const limiter = '.length + line.length <= WIDTH
+  return 'const limiter = '.length + line.length <= MAX_LINE
     ? line
-    : `new RateLimiter(\n  ${algorithm}(${laidOut(options, '  ')}),\n)`
+    : `new RateLimiter(\n  ${algorithm}(${formatValue(options, '  ')}),\n)`
 }
 
-/** In one line if there is room, otherwise with a line for each entry. */
-function laidOut(value: unknown, indent: string): string {
+/** One line if it fits, otherwise one line for each entry. */
+function formatValue(value: unknown, indent: string): string {
   const line = literal(value)
-  if (indent.length + line.length <= ROOM || typeof value !== 'object' || value === null) {
+  if (indent.length + line.length <= MAX_OBJECT || typeof value !== 'object' || value === null) {
     return line
   }
   const inner = `${indent}  `
-  const entries = Object.entries(value).map(([name, one]) => `${inner}${nameLiteral(name)}: ${laidOut(one, inner)},\n`)
+  const entries = Object.entries(value).map(
+    ([name, one]) => `${inner}${nameLiteral(name)}: ${formatValue(one, inner)},\n`,
+  )
   return `{\n${entries.join('')}${indent}}`
 }
 

@@ -1,66 +1,69 @@
 /**
- * What a person fills in. Forms, links and code are made of one description of the fields, so an option is written
- * once. What has been typed is kept as text: only the engine says whether it is right.
+ * The fields of a form. Forms, links and code are generated from one description of the fields, so
+ * an option is written once. Input is kept as text: only the engine validates it.
  */
 
-/** What is typed into a field, and how it is read. */
-export type Kind = 'whole' | 'number' | 'duration' | 'choice' | 'flag' | 'name' | 'lines' | 'limits'
+/** The type of a field: how its input is read. */
+export type FieldKind = 'whole' | 'number' | 'duration' | 'choice' | 'flag' | 'name' | 'lines' | 'limits'
 
 /** One option. */
-export interface Field {
-  readonly kind: Kind
+export interface FormField {
+  readonly kind: FieldKind
   readonly label: string
-  /** What stands in it at first; an option that may be left out has `''`. */
+  /** The initial text; `''` for an option that may be omitted. */
   readonly initial: string
-  /** What holds while it is empty, or what it is counted in. */
+  /** A hint for an empty field: the default value, or the unit. */
   readonly hint?: string
-  /** Of a choice; the first is what holds if none is made. */
+  /** The values of a choice. The first is the default. */
   readonly choices?: readonly string[]
 }
 
-/** Fields by the names of their options; options within an option stand in a tree of their own. */
-export interface Tree {
-  readonly [name: string]: Field | Tree
+/** Fields by the names of their options. Nested options form a subtree. */
+export interface FieldTree {
+  readonly [name: string]: FormField | FieldTree
 }
 
-/** A field for each option of a function, without `per`, as a playground has no parts of keys. */
+/** A field for each option of a function, except `per`: the playground has no key dimensions. */
 export type FieldsFor<O> = {
   readonly [Name in keyof O as Exclude<Name, 'per'>]-?: FieldFor<NonNullable<O[Name]>>
 }
 
-type FieldFor<T> = T extends object ? (string extends keyof T ? Field : FieldsFor<T>) : Field
+type FieldFor<T> = T extends object ? (string extends keyof T ? FormField : FieldsFor<T>) : FormField
 
-/** A field with the way to it: `refill.tokens`. */
-export interface Leaf extends Field {
+/** A field with its path: `refill.tokens`. */
+export interface FieldLeaf extends FormField {
   readonly path: string
 }
 
-/** What has been typed, by the paths of the fields. */
-export type Values = Readonly<Record<string, string>>
+/** Input texts, by the paths of the fields. */
+export type FieldValues = Readonly<Record<string, string>>
 
 /** All fields of a tree, in order. */
-export function leavesOf(tree: Tree, prefix = ''): readonly Leaf[] {
+export function leavesOf(tree: FieldTree, prefix = ''): readonly FieldLeaf[] {
   return Object.entries(tree).flatMap(([name, node]) =>
     isField(node) ? [{ ...node, path: prefix + name }] : leavesOf(node, `${prefix}${name}.`),
   )
 }
 
-/** What stands in the fields at first. */
-export function initialValues(leaves: readonly Leaf[]): Values {
+/** The initial texts of the fields. */
+export function initialValues(leaves: readonly FieldLeaf[]): FieldValues {
   return Object.fromEntries(leaves.map(({ path, initial }) => [path, initial]))
 }
 
-/** The options that the fields hold; those that are empty are left out. */
-export function optionsFrom(tree: Tree, values: Values, prefix = ''): Record<string, unknown> {
+/** The options from the input texts. Empty fields are omitted. */
+export function optionsFrom(tree: FieldTree, values: FieldValues, prefix = ''): Record<string, unknown> {
   const entries = Object.entries(tree).map(([name, node]): [string, unknown] => {
     const path = prefix + name
-    return [name, isField(node) ? meaningOf(node, values[path] ?? '') : optionsFrom(node, values, `${path}.`)]
+    return [name, isField(node) ? parseField(node, values[path] ?? '') : optionsFrom(node, values, `${path}.`)]
   })
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
 }
 
-/** What a text means in a field. What cannot be read is passed on as it is, for the engine to refuse. */
-export function meaningOf(field: Field, typed: string): unknown {
+/**
+ * The value of an input text. A text that cannot be read is returned unchanged, and the engine
+ * rejects it.
+ */
+export function parseField(field: FormField, typed: string): unknown {
   const text = typed.trim()
   if (text === '') {
     return undefined
@@ -81,14 +84,14 @@ export function meaningOf(field: Field, typed: string): unknown {
   }
 }
 
-/** A limit with its name, as typed. */
+/** A named limit, as text. */
 export interface TypedLimit {
   readonly name: string
   readonly limit: string
   readonly window: string
 }
 
-/** Limits as one text: `second:3/1s,hour:100/1h`. */
+/** Parses limits from one text: `second:3/1s,hour:100/1h`. */
 export function typedLimits(text: string): readonly TypedLimit[] {
   return text.split(',').map((one) => {
     const [, name = '', limit = '', window = ''] = /^([^:]*):?([^/]*)\/?(.*)$/s.exec(one) ?? []
@@ -96,7 +99,7 @@ export function typedLimits(text: string): readonly TypedLimit[] {
   })
 }
 
-/** The text of limits; what parts them cannot be in them. */
+/** Joins limits into one text. Separators inside of them are removed. */
 export function limitsText(limits: readonly TypedLimit[]): string {
   const plain = (text: string) => text.replace(/[,:/]/g, '')
   return limits.map(({ name, limit, window }) => `${plain(name)}:${plain(limit)}/${plain(window)}`).join(',')
@@ -107,12 +110,12 @@ function limitsFrom(text: string): Record<string, unknown> {
   return Object.fromEntries(
     typedLimits(text).map(({ name, limit, window }) => [
       name.trim(),
-      { limit: meaningOf(whole as Field, limit), window: meaningOf(duration as Field, window) },
+      { limit: parseField(whole as FormField, limit), window: parseField(duration as FormField, window) },
     ]),
   )
 }
 
-function isField(node: Field | Tree): node is Field {
+function isField(node: FormField | FieldTree): node is FormField {
   const { kind } = node
   return typeof kind === 'string'
 }

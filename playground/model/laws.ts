@@ -1,17 +1,19 @@
-/** The laws as numbers: how many units a policy admits at most in any time of a given length. */
+/**
+ * The bounds of policies: the most units that a policy admits in any time span of a given length.
+ */
 import type { Policy } from 'tollgate/wasm'
 
-/** The bound that a policy keeps for one length of time. */
+/** The bound of a policy for one length of time. */
 export interface Law {
-  /** The name of the limit, of a policy that has several. */
+  /** The name of the limit, for a policy with several. */
   readonly name?: string
-  /** The length of time in whole microseconds. */
+  /** The length of the time span in whole microseconds. */
   readonly spanUs: number
-  /** The most units admitted in it. */
+  /** The most units admitted in the span. */
   readonly most: number
   /**
-   * Whether both ends of the time belong to it. A rate promises so much within any time, its ends included; in a
-   * window that is over, the moment of its end belongs to the next.
+   * Whether both ends belong to the span. A rate's bound holds for a span including its ends. The
+   * end of a window belongs to the next window.
    */
   readonly closed: boolean
 }
@@ -19,7 +21,7 @@ export interface Law {
 const HOUR_US = 3_600_000_000
 const DAY_US = 24 * HOUR_US
 
-/** The laws of a policy: one, or one for each of its limits. */
+/** The bounds of a policy: one, or one for each of its limits. */
 export function lawsOf(policy: Policy): readonly Law[] {
   switch (policy.algorithm) {
     case 'gcra':
@@ -28,7 +30,7 @@ export function lawsOf(policy: Policy): readonly Law[] {
       return [rate(policy.capacity, policy.leak.units, policy.leak.every, 0)]
     case 'tokenBucket': {
       const { capacity, refill, refillMode, debt } = policy
-      // With an interval the tokens of its beginning, too, may come within it.
+      // With interval refill, the span may also contain the refill at its start.
       const extra = refillMode === 'interval' ? refill.tokens + debt : debt
       return [rate(capacity, refill.tokens, refill.every, extra, refillMode === 'interval')]
     }
@@ -49,7 +51,10 @@ function window(windowMs: number, most: number): Law {
   return { spanUs: micros(windowMs), most, closed: false }
 }
 
-/** The law for the time in which a bucket becomes full; by intervals, for whole ones. */
+/**
+ * The bound for the time in which a bucket becomes full. With interval refill, it is rounded up to
+ * whole intervals.
+ */
 function rate(capacity: number, units: number, everyMs: number, extra: number, inSteps = false): Law {
   const every = BigInt(micros(everyMs))
   const [held, each] = [BigInt(capacity), BigInt(units)]
@@ -59,7 +64,7 @@ function rate(capacity: number, units: number, everyMs: number, extra: number, i
   return { spanUs: Number(span), most: capacity + extra + Number(gained), closed: true }
 }
 
-/** No longer than the shortest window that a calendar has: where clocks are changed, a day has 23 hours. */
+/** The shortest window of a calendar. A day on which clocks are changed may have 23 hours. */
 function calendarSpanUs(every: 'hour' | 'day' | 'week' | 'month' | number, timeZone: string): number {
   if (typeof every === 'number') {
     return micros(every)

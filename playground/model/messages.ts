@@ -1,38 +1,38 @@
-/** What the page and its worker say to each other. */
-import type { Outcome } from './run.js'
-import type { State } from './state.js'
+/** The messages between the page and its worker. */
+import type { RunResult } from './run.js'
+import type { PageState } from './state.js'
 
-/** The columns of the plots. */
+/** The number of columns of the plots. */
 export const COLUMNS = 240
 
-/** Asks for everything anew. An older request that is still worked on is given up. */
-export interface Request {
+/** Requests all results. A newer request cancels an older one that is still running. */
+export interface WorkerRequest {
   readonly id: number
-  readonly state: State
+  readonly state: PageState
 }
 
-/** What is wrong with what was typed, in the engine's words, and with which field if that is known. */
-export interface Complaint {
+/** An error in the input: the engine's message, and the path of the field if it is known. */
+export interface InputError {
   readonly message: string
   readonly path?: string
 }
 
-/** What became of one policy. */
-export type Judged = { readonly outcome: Outcome } | { readonly complaint: Complaint }
+/** The result of one policy. */
+export type PolicyResult = { readonly outcome: RunResult } | { readonly inputError: InputError }
 
-/** The traffic, as far as the page needs it. */
-export interface Sent {
+/** A summary of the traffic for the page. */
+export interface TrafficSummary {
   readonly calls: number
   readonly startMs: number
   readonly lengthUs: number
   /** Whether all calls cost one unit. */
   readonly unitCosts: boolean
-  /** The keys, the busiest first; not all of them if there are many. */
+  /** The keys, the busiest first; truncated if there are many. */
   readonly keys: readonly string[]
   readonly watched: string
 }
 
-/** The answer to a request. */
-export type Answer =
-  | { readonly id: number; readonly sent: Sent; readonly judged: readonly Judged[] }
-  | { readonly id: number; readonly complaint: Complaint }
+/** The response to a request. */
+export type WorkerResponse =
+  | { readonly id: number; readonly summary: TrafficSummary; readonly results: readonly PolicyResult[] }
+  | { readonly id: number; readonly inputError: InputError }

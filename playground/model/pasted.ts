@@ -1,20 +1,23 @@
-/** Traffic from a text: a line for each call. */
-import { type Call, inOrder, MOST_CALLS, START_MS, type Traffic, TrafficError } from './trace.js'
-import { refused } from './typed.js'
+/** Parses traffic from a text with one line for each call. */
+import { inOrder, MAX_CALLS, START_MS, type TraceCall, type Traffic, TrafficError } from './trace.js'
+import { ruleError } from './typed.js'
 
-/** Numbers from here on are Unix time in seconds: the year 1973. Smaller ones are seconds from the beginning. */
+/**
+ * Larger numbers are Unix time in seconds (from the year 1973). Smaller ones are seconds from the
+ * start.
+ */
 const EPOCH_SECONDS = 1e8
 
-/** Numbers from here on are Unix time in milliseconds. */
+/** Larger numbers are Unix time in milliseconds. */
 const EPOCH_MILLIS = 1e11
 
-/** The time of a line: by the clock, or from the beginning. */
-interface Moment {
+/** The time of a line: Unix time, or relative to the start. */
+interface ParsedTime {
   readonly millis: number
   readonly isAbsolute: boolean
 }
 
-interface Line extends Moment {
+interface TrafficLine extends ParsedTime {
   readonly key: string
   readonly cost: number
 }
@@ -22,61 +25,63 @@ interface Line extends Moment {
 /**
  * Reads lines such as `0.25`, `1767571200 ann`, `2026-01-05T00:00:00Z bob 5`.
  *
- * They may be in any order. Empty lines, and those that begin with `#`, are passed over.
+ * The lines may be in any order. Empty lines, and lines that start with `#`, are skipped.
  */
 export function callsFromText(text: string): Traffic {
   const texts = text.split(/\r?\n/)
-  const lines = texts.flatMap((line, index) => (/^\s*(#|$)/.test(line) ? [] : [lineOf(line.trim(), index + 1)]))
+  const lines = texts.flatMap((line, index) => (/^\s*(#|$)/.test(line) ? [] : [parseLine(line.trim(), index + 1)]))
   if (lines.length === 0) {
     throw new TrafficError('times must have a line for each call, got none')
   }
-  if (lines.length > MOST_CALLS) {
-    const [most, got] = [MOST_CALLS, lines.length].map((count) => count.toLocaleString('en'))
+  if (lines.length > MAX_CALLS) {
+    const [most, got] = [MAX_CALLS, lines.length].map((count) => count.toLocaleString('en'))
     throw new TrafficError(`times must be at most ${most}, got ${got}`)
   }
-  const isAbsolute = (lines[0] as Line).isAbsolute
+  const isAbsolute = (lines[0] as TrafficLine).isAbsolute
   const other = lines.findIndex((line) => line.isAbsolute !== isAbsolute)
   if (other >= 0) {
-    throw new TrafficError('times must all be by the clock, or all be seconds from the beginning')
+    throw new TrafficError('times must all be absolute, or all be seconds from the start')
   }
   const startMs = isAbsolute ? Math.floor(lines.reduce((least, { millis }) => Math.min(least, millis), Infinity)) : 0
-  const calls = lines.map(({ millis, key, cost }): Call => ({ at: Math.round((millis - startMs) * 1_000), key, cost }))
+  const calls = lines.map(
+    ({ millis, key, cost }): TraceCall => ({ at: Math.round((millis - startMs) * 1_000), key, cost }),
+  )
   const ordered = inOrder(calls)
   const last = ordered.at(-1)?.at ?? 0
-  // What becomes of the level after the last call is of interest, too.
+  // The plots also show the level after the last call.
   return { calls: ordered, startMs: isAbsolute ? startMs : START_MS, lengthUs: Math.max(1e6, Math.ceil(last * 1.1)) }
 }
 
-function lineOf(line: string, number: number): Line {
+function parseLine(line: string, number: number): TrafficLine {
   const [time = '', key = 'client-1', cost = '1', ...rest] = line.split(/[\s,;]+/)
   const where = `times: line ${number}`
   if (rest.length > 0) {
-    throw refused(where, 'must be a time, a key and a cost', line)
+    throw ruleError(where, 'must be a time, a key and a cost', line)
   }
   if (!/^\d{1,9}$/.test(cost) || Number(cost) < 1) {
-    throw refused(where, 'must have a cost from 1, a whole number', cost)
+    throw ruleError(where, 'must have a cost from 1, a whole number', cost)
   }
-  return { ...momentOf(time, where), key, cost: Number(cost) }
+  return { ...parseTime(time, where), key, cost: Number(cost) }
 }
 
-function momentOf(time: string, where: string): Moment {
+function parseTime(time: string, where: string): ParsedTime {
   if (/^\d{1,16}(\.\d+)?$/.test(time)) {
     const number = Number(time)
     const isAbsolute = number >= EPOCH_SECONDS
     const millis = number >= EPOCH_MILLIS ? number : number * 1_000
-    return within(millis, isAbsolute, time, where)
+    return checkedTime(millis, isAbsolute, time, where)
   }
-  // Without a zone it would be that of whoever opens the link.
+  // A time without a zone is UTC, so that a link shows the same in every zone.
   const hasZone = /(Z|[+-]\d\d:?\d\d)$/i.test(time)
   const isDate = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?/.test(time)
   const millis = isDate ? Date.parse(hasZone || !time.includes('T') ? time : `${time}Z`) : Number.NaN
-  return within(millis, true, time, where)
+  return checkedTime(millis, true, time, where)
 }
 
-function within(millis: number, isAbsolute: boolean, time: string, where: string): Moment {
-  // The engine's clock begins in 1970, and its years have four digits.
+function checkedTime(millis: number, isAbsolute: boolean, time: string, where: string): ParsedTime {
+  // The engine's clock starts in 1970, and its years have four digits.
   if (millis >= 0 && millis < Date.UTC(10_000, 0)) {
     return { millis, isAbsolute }
   }
-  throw refused(where, 'must begin with seconds, Unix time or a time as ISO 8601 has it', time)
+  throw ruleError(where, 'must start with seconds, Unix time or an ISO 8601 time', time)
 }

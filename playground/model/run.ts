@@ -1,62 +1,72 @@
-/** Sends traffic through a policy: the real engine decides, by a clock that is the traffic's. */
+/**
+ * Runs traffic through a policy. The real engine decides, with a clock that follows the traffic.
+ */
 import { MemoryStore, type Policy, RateLimiter } from 'tollgate/wasm'
 import { type Law, lawsOf } from './laws.js'
 import type { Traffic } from './trace.js'
-import { type Admitted, rollingOf, type Worst, worstOf } from './windows.js'
+import { type AdmittedCall, rollingOf, type WorstSpan, worstSpanOf } from './windows.js'
 
-/** A law, and how close the traffic has come to its bound. */
-export interface Kept extends Law {
-  readonly worst: Worst
+/** A bound, and how close the traffic came to it. */
+export interface LawResult extends Law {
+  readonly worst: WorstSpan
 }
 
-/** What became of the traffic under one policy. Lists have an entry for each column of the plots. */
-export interface Outcome {
+/**
+ * The result of the traffic under one policy. Lists have one entry for each column of the plots.
+ */
+export interface RunResult {
   /** Calls of all keys. */
   readonly admitted: number
   readonly refused: number
-  /** Those of the refused whose cost could never fit. */
+  /** The refused calls whose cost could never fit. */
   readonly impossible: number
   readonly admittedIn: readonly number[]
   readonly refusedIn: readonly number[]
-  /** What the key that is watched has left at the end of each column. */
+  /** The remaining units of the watched key at the end of each column. */
   readonly remaining: readonly number[]
-  /** The most that it can have. */
+  /** The remaining units of an unused key. */
   readonly full: number
-  /** Each law, with the worst time of all keys. */
-  readonly laws: readonly Kept[]
-  /** Which of the laws is drawn: the one that came closest to its bound. */
+  /** Each bound, with the worst span of all keys. */
+  readonly laws: readonly LawResult[]
+  /** The index of the bound that the plots show: the one that came closest. */
   readonly drawn: number
-  /** The most units of the watched key in the time, as long as the drawn law's, that ends within each column. */
+  /**
+   * For each column, the most units admitted to the watched key in a time span that ends there. The
+   * span has the length of the plotted bound.
+   */
   readonly rolling: readonly number[]
 }
 
-/** How a run is looked at. */
-export interface Looking {
+/** The options of a run. */
+export interface RunOptions {
   readonly columns: number
-  /** The key whose level is shown. */
+  /** The key whose level is plotted. */
   readonly watched: string
-  /** Called again and again: it may wait, so that others get their turn, and throws to end the run. */
+  /**
+   * Called regularly. It may return a promise, so that other messages are handled, and it throws to
+   * cancel the run.
+   */
   readonly pause: () => Promise<void> | undefined
 }
 
-/** Runs the traffic, and looks at it in columns. */
-export async function run(policy: Policy, traffic: Traffic, looking: Looking): Promise<Outcome> {
-  const { columns, watched, pause } = looking
+/** Runs the traffic, and collects the results in columns. */
+export async function run(policy: Policy, traffic: Traffic, options: RunOptions): Promise<RunResult> {
+  const { columns, watched, pause } = options
   const widthUs = traffic.lengthUs / columns
   let nowUs = 0
   const clock = () => traffic.startMs + nowUs / 1_000
   const limiter = new RateLimiter(policy, { store: new MemoryStore({ clock }) })
   const [admittedIn, refusedIn] = [new Array<number>(columns).fill(0), new Array<number>(columns).fill(0)]
-  const admittedBy = new Map<string, Admitted[]>()
+  const admittedBy = new Map<string, AdmittedCall[]>()
   const remaining: number[] = []
   let [next, impossible] = [0, 0]
 
   for (let column = 0; column < columns; column++) {
     const end = column === columns - 1 ? Number.POSITIVE_INFINITY : (column + 1) * widthUs
     for (let call = traffic.calls[next]; call !== undefined && call.at < end; call = traffic.calls[next]) {
-      const waiting = next % 64 === 0 ? pause() : undefined
-      if (waiting !== undefined) {
-        await waiting
+      const pending = next % 64 === 0 ? pause() : undefined
+      if (pending !== undefined) {
+        await pending
       }
       nowUs = call.at
       const { allowed, status } = limiter.takeSync(call.key, call.cost)
@@ -73,7 +83,7 @@ export async function run(policy: Policy, traffic: Traffic, looking: Looking): P
   }
   const full = (await limiter.peek('\u0000 nobody', 0)).limit
   await limiter.close()
-  const laws = lawsOf(policy).map((law): Kept => ({ ...law, worst: worstOfAll(admittedBy, law) }))
+  const laws = lawsOf(policy).map((law): LawResult => ({ ...law, worst: worstSpanOfAll(admittedBy, law) }))
   const drawn = closestOf(laws)
   return {
     admitted: sum(admittedIn),
@@ -89,24 +99,24 @@ export async function run(policy: Policy, traffic: Traffic, looking: Looking): P
   }
 }
 
-function listOf(lists: Map<string, Admitted[]>, key: string): Admitted[] {
+function listOf(lists: Map<string, AdmittedCall[]>, key: string): AdmittedCall[] {
   const list = lists.get(key) ?? []
   lists.set(key, list)
   return list
 }
 
-/** Each key is judged by itself, as it is by the policy. */
-function worstOfAll(admittedBy: ReadonlyMap<string, readonly Admitted[]>, law: Law): Worst {
-  const all = [...admittedBy.values()].map((admitted) => worstOf(admitted, law))
+/** Each key has its own bound, as in the policy. */
+function worstSpanOfAll(admittedBy: ReadonlyMap<string, readonly AdmittedCall[]>, law: Law): WorstSpan {
+  const all = [...admittedBy.values()].map((admitted) => worstSpanOf(admitted, law))
   return all.reduce((worst, one) => (one.units > worst.units ? one : worst), { units: 0, fromUs: 0 })
 }
 
-/** The law that came closest to its bound; of equals the one of the longest time. */
-function closestOf(laws: readonly Kept[]): number {
-  const share = ({ worst, most }: Kept) => worst.units / most
+/** The bound that came closest; of equal ones, that with the longest span. */
+function closestOf(laws: readonly LawResult[]): number {
+  const share = ({ worst, most }: LawResult) => worst.units / most
   const order = laws.map((_, index) => index)
   order.sort((one, other) => {
-    const [a, b] = [laws[one] as Kept, laws[other] as Kept]
+    const [a, b] = [laws[one] as LawResult, laws[other] as LawResult]
     return share(b) - share(a) || b.spanUs - a.spanUs
   })
   return order[0] as number

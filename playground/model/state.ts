@@ -1,70 +1,70 @@
 /**
- * What is on the page, and as the part of its address after `#`:
- * `traffic=steady+rate=4+length=60s&policy=gcra+limit=20+period=10s`. Whatever else stands there is passed over.
+ * The state of the page, also as the part of its address after `#`:
+ * `traffic=steady+rate=4+length=60s&policy=gcra+limit=20+period=10s`. Unknown parts are ignored.
  */
 import { ALGORITHMS, type AlgorithmName, isAlgorithm } from './algorithms.js'
-import { initialValues, type Leaf, type Values } from './fields.js'
+import { type FieldLeaf, type FieldValues, initialValues } from './fields.js'
 import { isShape, SHAPES, type ShapeName } from './traffic.js'
 
-/** A policy as typed. */
+/** A policy, as text. */
 export interface TypedPolicy {
   readonly algorithm: AlgorithmName
-  readonly values: Values
+  readonly values: FieldValues
 }
 
-/** The traffic as typed. */
+/** The traffic, as text. */
 export interface TypedTraffic {
   readonly shape: ShapeName
-  readonly values: Values
+  readonly values: FieldValues
 }
 
-/** All that a person can change. */
-export interface State {
+/** The whole state of the page. */
+export interface PageState {
   readonly traffic: TypedTraffic
   readonly policies: readonly TypedPolicy[]
-  /** The key whose level is shown; without one the busiest. */
+  /** The key whose level is plotted. Default: the busiest key. */
   readonly watch?: string
 }
 
-/** The most policies side by side. */
-export const MOST_POLICIES = 3
+/** The maximum number of policies. */
+export const MAX_POLICIES = 3
 
-/** Texts that are longer stay out of the address, which browsers cut somewhere. */
-const LONGEST_TEXT = 30_000
+/** Longer texts are left out of the address, because browsers limit its length. */
+const MAX_TEXT = 30_000
 
-/** What is shown to who comes without an address. */
-export const DEFAULT_STATE: State = {
+/** The default state, for an address without a state. */
+export const DEFAULT_STATE: PageState = {
   traffic: trafficOf('edge'),
   policies: [policyOf('fixedWindow'), policyOf('slidingWindow'), policyOf('gcra')],
 }
 
-/** A policy with its first numbers, and those of `values` that it has fields for. */
-export function policyOf(algorithm: AlgorithmName, values: Values = {}): TypedPolicy {
-  return { algorithm, values: known(ALGORITHMS[algorithm].leaves, values) }
+/** A policy with its initial numbers, replaced by those of `values` that it has fields for. */
+export function policyOf(algorithm: AlgorithmName, values: FieldValues = {}): TypedPolicy {
+  return { algorithm, values: withInitial(ALGORITHMS[algorithm].leaves, values) }
 }
 
-/** Traffic with its first numbers, and those of `values` that it has fields for. */
-export function trafficOf(shape: ShapeName, values: Values = {}): TypedTraffic {
-  return { shape, values: known(SHAPES[shape].leaves, values) }
+/** Traffic with its initial numbers, replaced by those of `values` that it has fields for. */
+export function trafficOf(shape: ShapeName, values: FieldValues = {}): TypedTraffic {
+  return { shape, values: withInitial(SHAPES[shape].leaves, values) }
 }
 
 /** The part of an address after `#`. */
-export function hashOf({ traffic, policies, watch }: State): string {
+export function hashOf({ traffic, policies, watch }: PageState): string {
   const parts = [
-    `traffic=${words(traffic.shape, SHAPES[traffic.shape].leaves, traffic.values)}`,
-    ...policies.map(({ algorithm, values }) => `policy=${words(algorithm, ALGORITHMS[algorithm].leaves, values)}`),
+    `traffic=${textOf(traffic.shape, SHAPES[traffic.shape].leaves, traffic.values)}`,
+    ...policies.map(({ algorithm, values }) => `policy=${textOf(algorithm, ALGORITHMS[algorithm].leaves, values)}`),
     ...(watch === undefined ? [] : [`watch=${escaped(watch)}`]),
   ]
   return parts.join('&')
 }
 
-/** Whether all of a state fits into an address. */
-export function fits({ traffic }: State): boolean {
-  return Object.values(traffic.values).every((text) => text.length <= LONGEST_TEXT)
+/** Whether the whole state fits into an address. */
+export function fits({ traffic }: PageState): boolean {
+  return Object.values(traffic.values).every((text) => text.length <= MAX_TEXT)
 }
 
-/** The state that an address tells of; what it does not tell is as at first. */
-export function stateOf(hash: string): State {
+/** The state of an address. Missing parts have their default. */
+export function stateOf(hash: string): PageState {
   const parts = hash
     .replace(/^#/, '')
     .split('&')
@@ -83,37 +83,37 @@ export function stateOf(hash: string): State {
     policies:
       policies.length === 0
         ? DEFAULT_STATE.policies
-        : policies.slice(0, MOST_POLICIES).map(([name, values]) => policyOf(name as AlgorithmName, values)),
+        : policies.slice(0, MAX_POLICIES).map(([name, values]) => policyOf(name as AlgorithmName, values)),
     ...(watch ? { watch } : {}),
   }
 }
 
-/** The values of fields that there are; a choice that there is not is none. */
-function known(leaves: readonly Leaf[], values: Values): Values {
+/** The values of existing fields. An unknown choice is dropped. */
+function withInitial(leaves: readonly FieldLeaf[], values: FieldValues): FieldValues {
   const entries = leaves.flatMap(({ path, choices }) => {
     const text = Object.hasOwn(values, path) ? values[path] : undefined
-    const isKnown = text !== undefined && (choices === undefined || choices.includes(text))
-    return isKnown ? [[path, text] as const] : []
+    const isValid = text !== undefined && (choices === undefined || choices.includes(text))
+    return isValid ? [[path, text] as const] : []
   })
   return { ...initialValues(leaves), ...Object.fromEntries(entries) }
 }
 
-function words(name: string, leaves: readonly Leaf[], values: Values): string {
-  const said = leaves.filter(({ path, initial, choices, kind }) => {
+function textOf(name: string, leaves: readonly FieldLeaf[], values: FieldValues): string {
+  const explicit = leaves.filter(({ path, initial, choices, kind }) => {
     const text = values[path] ?? ''
-    const goesWithoutSaying = text === '' ? initial === '' : choices?.[0] === text
-    return !goesWithoutSaying && !(kind === 'lines' && text.length > LONGEST_TEXT)
+    const isDefault = text === '' ? initial === '' : choices?.[0] === text
+    return !isDefault && !(kind === 'lines' && text.length > MAX_TEXT)
   })
-  return [name, ...said.map(({ path }) => `${path}=${escaped(values[path] ?? '')}`)].join('+')
+  return [name, ...explicit.map(({ path }) => `${path}=${escaped(values[path] ?? '')}`)].join('+')
 }
 
-function read(text: string): readonly [name: string, values: Values] {
+function read(text: string): readonly [name: string, values: FieldValues] {
   const [name = '', ...rest] = text.split('+')
   const values = rest.map((word) => word.split(/=(.*)/s)).map(([path = '', value = '']) => [path, unescaped(value)])
   return [unescaped(name), Object.fromEntries(values)]
 }
 
-/** What need not be escaped after `#` is not: people read addresses. */
+/** Escapes only the characters that require it, because people read addresses. */
 function escaped(text: string): string {
   const wellFormed = text.replace(/\p{Surrogate}/gu, '\ufffd')
   return encodeURIComponent(wellFormed).replace(/%(3A|2F|2C)/g, (code) => decodeURIComponent(code))
@@ -121,7 +121,7 @@ function escaped(text: string): string {
 
 function unescaped(text: string): string {
   try {
-    return decodeURIComponent(text).slice(0, LONGEST_TEXT)
+    return decodeURIComponent(text).slice(0, MAX_TEXT)
   } catch {
     return ''
   }

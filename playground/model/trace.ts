@@ -1,8 +1,8 @@
-/** A trace: the calls that are sent through each policy. */
+/** A trace: the calls that run through each policy. */
 
 /** One call. */
-export interface Call {
-  /** Whole microseconds from the beginning. */
+export interface TraceCall {
+  /** Whole microseconds from the start. */
   readonly at: number
   readonly key: string
   readonly cost: number
@@ -10,28 +10,28 @@ export interface Call {
 
 /** All calls, in the order of their times. */
 export interface Traffic {
-  readonly calls: readonly Call[]
-  /** The beginning by the clock: epoch milliseconds. */
+  readonly calls: readonly TraceCall[]
+  /** The start in epoch milliseconds. */
   readonly startMs: number
-  /** How long is looked at, in microseconds. */
+  /** The length of the plots, in microseconds. */
   readonly lengthUs: number
 }
 
-/** What cannot be traffic; the message is for the person who typed it. */
+/** An error in the description of traffic. The message is for the user. */
 export class TrafficError extends Error {}
 
-/** The most calls of one trace. */
-export const MOST_CALLS = 100_000
+/** The maximum number of calls of a trace. */
+export const MAX_CALLS = 100_000
 
-/** A Monday, at midnight UTC: a boundary of every window that has a grid. */
+/** A Monday, at midnight UTC: a boundary of every aligned window. */
 export const START_MS = Date.UTC(2026, 0, 5)
 
-/** Calls by their times; those of one moment stay as they are. */
-export function inOrder(calls: readonly Call[]): readonly Call[] {
+/** Sorts calls by their times. Calls with equal times keep their order. */
+export function inOrder(calls: readonly TraceCall[]): readonly TraceCall[] {
   return calls.toSorted((one, other) => one.at - other.at)
 }
 
-/** The keys of a trace, by how often they call: the busiest first. */
+/** The keys of a trace, by their number of calls, the busiest first. */
 export function keysOf({ calls }: Traffic): readonly string[] {
   const counts = new Map<string, number>()
   for (const { key } of calls) {

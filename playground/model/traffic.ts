@@ -1,36 +1,41 @@
-/** The traffic: who calls when, by its shape. The same description gives the same calls everywhere. */
-import { type Field, type Leaf, leavesOf, type Tree, type Values } from './fields.js'
+/** Generates traffic by its shape. The same description gives the same calls everywhere. */
+import { type FieldLeaf, type FieldTree, type FieldValues, type FormField, leavesOf } from './fields.js'
 import { callsFromText } from './pasted.js'
-import { type Call, inOrder, MOST_CALLS, START_MS, type Traffic, TrafficError } from './trace.js'
+import { inOrder, MAX_CALLS, START_MS, type TraceCall, type Traffic, TrafficError } from './trace.js'
 import { microsOf, positive, wholeFrom } from './typed.js'
 
 /** The names of the shapes. */
 export type ShapeName = 'steady' | 'bursts' | 'edge' | 'clients' | 'pasted'
 
-/** A shape of traffic as it is shown. */
-export interface Shape {
+/** A shape of traffic with its form. */
+export interface TrafficShape {
   readonly title: string
-  readonly says: string
-  readonly leaves: readonly Leaf[]
-  readonly make: (values: Values) => Traffic
+  readonly description: string
+  readonly leaves: readonly FieldLeaf[]
+  readonly make: (values: FieldValues) => Traffic
 }
 
-const LENGTH: Field = { kind: 'duration', label: 'For', initial: '60s' }
-const COST: Field = { kind: 'whole', label: 'Units per call', initial: '1' }
-const SEED: Field = { kind: 'whole', label: 'Seed', initial: '1', hint: 'another number, other calls' }
-const SPACING: Field = { kind: 'choice', label: 'Spacing', initial: 'even', choices: ['even', 'random'] }
+const LENGTH: FormField = { kind: 'duration', label: 'For', initial: '60s' }
+const COST: FormField = { kind: 'whole', label: 'Units per call', initial: '1' }
+const SEED: FormField = { kind: 'whole', label: 'Seed', initial: '1', hint: 'changes the random times' }
+const SPACING: FormField = { kind: 'choice', label: 'Spacing', initial: 'even', choices: ['even', 'random'] }
 
-const rate = (label: string, initial: string): Field => ({ kind: 'number', label, initial })
+const rate = (label: string, initial: string): FormField => ({ kind: 'number', label, initial })
 
-function shape(title: string, says: string, tree: Tree, make: (values: Values) => Traffic): Shape {
-  return { title, says, leaves: leavesOf(tree), make }
+function shape(
+  title: string,
+  description: string,
+  tree: FieldTree,
+  make: (values: FieldValues) => Traffic,
+): TrafficShape {
+  return { title, description, leaves: leavesOf(tree), make }
 }
 
-/** All shapes, in the order in which they are offered. */
-export const SHAPES: { readonly [Name in ShapeName]: Shape } = {
+/** All shapes, in the order of the page. */
+export const SHAPES: { readonly [Name in ShapeName]: TrafficShape } = {
   edge: shape(
     'Window’s edge',
-    'A call opens a window; floods come right before and right after each of its ends.',
+    'A call opens a window. Floods come right before and right after each window’s end.',
     {
       window: { kind: 'duration', label: 'Window', initial: '10s' },
       calls: { kind: 'whole', label: 'Calls per flood', initial: '30' },
@@ -41,17 +46,17 @@ export const SHAPES: { readonly [Name in ShapeName]: Shape } = {
     (values) => {
       const [windowUs, withinUs] = [microsOf('window', values), microsOf('within', values)]
       const [calls, edges] = [wholeFrom('calls', values), wholeFrom('edges', values)]
-      enough(2 * calls * edges)
+      checkCallCount(2 * calls * edges)
       const times = Array.from({ length: edges }, (_, index) => (index + 1) * windowUs).flatMap((edge) => [
-        ...evenly(calls, edge - withinUs, edge),
-        ...evenly(calls, edge, edge + withinUs),
+        ...evenTimes(calls, edge - withinUs, edge),
+        ...evenTimes(calls, edge, edge + withinUs),
       ])
       return traffic([0, ...times], (edges + 1) * windowUs, values)
     },
   ),
   bursts: shape(
     'Bursts',
-    'Many calls at once, again and again, and a few in between.',
+    'Repeated bursts of calls, with a few calls in between.',
     {
       calls: { kind: 'whole', label: 'Calls per burst', initial: '30' },
       every: { kind: 'duration', label: 'Every', initial: '8s' },
@@ -67,25 +72,25 @@ export const SHAPES: { readonly [Name in ShapeName]: Shape } = {
       const between = positive('between', values, 0)
       const bursts = Math.ceil(lengthUs / everyUs)
       const calls = wholeFrom('calls', values)
-      enough(bursts * calls + (between * lengthUs) / 1e6)
+      checkCallCount(bursts * calls + (between * lengthUs) / 1e6)
       const times = Array.from({ length: bursts }, (_, burst) => burst * everyUs).flatMap((from) =>
-        evenly(calls, from, from + withinUs),
+        evenTimes(calls, from, from + withinUs),
       )
-      return traffic([...times, ...steadily(between, lengthUs)], lengthUs, values)
+      return traffic([...times, ...steadyTimes(between, lengthUs)], lengthUs, values)
     },
   ),
   steady: shape(
     'Steady',
-    'The same rate all the time.',
+    'A constant rate.',
     { rate: rate('Calls per second', '4'), spacing: SPACING, length: LENGTH, cost: COST, seed: SEED },
     (values) => {
       const lengthUs = microsOf('length', values)
       const perSecond = positive('rate', values)
-      enough((perSecond * lengthUs) / 1e6)
+      checkCallCount((perSecond * lengthUs) / 1e6)
       const random = randomFrom(wholeFrom('seed', values, 0))
       const { spacing } = values
       return traffic(
-        spacing === 'random' ? byChance(perSecond, lengthUs, random) : steadily(perSecond, lengthUs),
+        spacing === 'random' ? atRandom(perSecond, lengthUs, random) : steadyTimes(perSecond, lengthUs),
         lengthUs,
         values,
       )
@@ -93,7 +98,7 @@ export const SHAPES: { readonly [Name in ShapeName]: Shape } = {
   ),
   clients: shape(
     'Several clients',
-    'Each client has a key of its own, and calls by chance; the first is greedy.',
+    'Each client has its own key and calls at random times. The first is greedy.',
     {
       clients: { kind: 'whole', label: 'Clients', initial: '3' },
       rate: rate('Calls per second each', '1.5'),
@@ -106,12 +111,12 @@ export const SHAPES: { readonly [Name in ShapeName]: Shape } = {
       const lengthUs = microsOf('length', values)
       const clients = wholeFrom('clients', values, 1, 100)
       const [perSecond, greed] = [positive('rate', values), positive('greed', values)]
-      enough((perSecond * (clients - 1 + greed) * lengthUs) / 1e6)
+      checkCallCount((perSecond * (clients - 1 + greed) * lengthUs) / 1e6)
       const random = randomFrom(wholeFrom('seed', values, 0))
       const cost = wholeFrom('cost', values)
       const calls = Array.from({ length: clients }, (_, index) =>
-        byChance(index === 0 ? perSecond * greed : perSecond, lengthUs, random).map(
-          (at): Call => ({ at, key: `client-${index + 1}`, cost }),
+        atRandom(index === 0 ? perSecond * greed : perSecond, lengthUs, random).map(
+          (at): TraceCall => ({ at, key: `client-${index + 1}`, cost }),
         ),
       ).flat()
       return { calls: inOrder(calls), startMs: START_MS, lengthUs }
@@ -119,13 +124,13 @@ export const SHAPES: { readonly [Name in ShapeName]: Shape } = {
   ),
   pasted: shape(
     'Your own times',
-    'A line for each call: seconds, Unix time or ISO 8601; then, if need be, a key and a cost.',
+    'One line for each call: seconds, Unix time or ISO 8601; then, optionally, a key and a cost.',
     { times: { kind: 'lines', label: 'Times', initial: '0\n0.5\n0.5 ann\n1 bob 5\n9.9\n10\n10.1' } },
     ({ times = '' }) => callsFromText(times),
   ),
 }
 
-/** The names of the shapes, in the order in which they are offered. */
+/** The names of the shapes, in the order of the page. */
 export const SHAPE_NAMES = Object.keys(SHAPES) as readonly ShapeName[]
 
 /** Whether a shape has this name. */
@@ -133,35 +138,35 @@ export function isShape(name: string): name is ShapeName {
   return Object.hasOwn(SHAPES, name)
 }
 
-/** The calls of one caller. */
-function traffic(times: readonly number[], lengthUs: number, values: Values): Traffic {
+/** The calls of one client. */
+function traffic(times: readonly number[], lengthUs: number, values: FieldValues): Traffic {
   const cost = wholeFrom('cost', values)
   const within = times.filter((at) => at >= 0 && at <= lengthUs)
-  const calls = within.map((at): Call => ({ at: Math.round(at), key: 'client-1', cost }))
+  const calls = within.map((at): TraceCall => ({ at: Math.round(at), key: 'client-1', cost }))
   return { calls: inOrder(calls), startMs: START_MS, lengthUs }
 }
 
-function enough(calls: number): void {
-  if (calls > MOST_CALLS) {
+function checkCallCount(calls: number): void {
+  if (calls > MAX_CALLS) {
     throw new TrafficError(
-      `traffic must be at most ${MOST_CALLS.toLocaleString('en')} calls, got ${Math.round(calls).toLocaleString('en')}`,
+      `traffic must be at most ${MAX_CALLS.toLocaleString('en')} calls, got ${Math.round(calls).toLocaleString('en')}`,
     )
   }
 }
 
 /** Evenly spaced times. */
-function evenly(count: number, from: number, to: number): number[] {
+function evenTimes(count: number, from: number, to: number): number[] {
   return Array.from({ length: count }, (_, number) => from + ((to - from) * number) / count)
 }
 
-function steadily(perSecond: number, lengthUs: number): number[] {
-  return evenly(Math.floor((perSecond * lengthUs) / 1e6), 0, lengthUs)
+function steadyTimes(perSecond: number, lengthUs: number): number[] {
+  return evenTimes(Math.floor((perSecond * lengthUs) / 1e6), 0, lengthUs)
 }
 
-/** Times of callers who do not know of each other: a Poisson process. */
-function byChance(perSecond: number, lengthUs: number, random: () => number): number[] {
+/** The times of independent callers: a Poisson process. */
+function atRandom(perSecond: number, lengthUs: number, random: () => number): number[] {
   const times: number[] = []
-  for (let at = 0; times.length <= MOST_CALLS; ) {
+  for (let at = 0; times.length <= MAX_CALLS; ) {
     at += (-Math.log(1 - random()) / perSecond) * 1e6
     if (at > lengthUs) {
       break
@@ -171,7 +176,10 @@ function byChance(perSecond: number, lengthUs: number, random: () => number): nu
   return times
 }
 
-/** Numbers from 0 to below 1, the same for the same seed on every machine: Mulberry32, by Tommy Ettinger (public domain). */
+/**
+ * Random numbers from 0 to below 1, the same for the same seed on every machine: Mulberry32, by
+ * Tommy Ettinger (public domain).
+ */
 function randomFrom(seed: number): () => number {
   let state = seed | 0
   return () => {

@@ -1,32 +1,32 @@
-/** The worst time of a given length, found exactly: by sliding over all that was admitted. */
+/** Finds the worst time span of a given length exactly, by sliding over all admitted calls. */
 import type { Law } from './laws.js'
 
-/** What was admitted, in the order of the times. */
-export interface Admitted {
+/** An admitted call. Lists of them are in the order of their times. */
+export interface AdmittedCall {
   /** Whole microseconds. */
   readonly at: number
   readonly units: number
 }
 
-/** A time in which nothing more was admitted than in any other of the same length. */
-export interface Worst {
+/** The span with the most admitted units of all spans of the same length. */
+export interface WorstSpan {
   readonly units: number
   /** Whole microseconds. */
   readonly fromUs: number
 }
 
-/** Walks over what was admitted, and knows how much of it lies in the time that ends now. */
-class Sliding {
+/** The sum of admitted units in a sliding span. */
+class SlidingSum {
   units = 0
   #first = 0
 
   constructor(
-    readonly admitted: readonly Admitted[],
+    readonly admitted: readonly AdmittedCall[],
     readonly law: Law,
   ) {}
 
-  /** Forgets what is too long ago at a time. */
-  forget(nowUs: number): void {
+  /** Removes the calls that are too old at a time. */
+  expire(nowUs: number): void {
     const { spanUs, closed } = this.law
     for (let old = this.admitted[this.#first]; old !== undefined && old.at < nowUs; old = this.admitted[this.#first]) {
       const age = nowUs - old.at
@@ -38,16 +38,16 @@ class Sliding {
     }
   }
 
-  add(one: Admitted): void {
-    this.forget(one.at)
+  add(one: AdmittedCall): void {
+    this.expire(one.at)
     this.units += one.units
   }
 }
 
-/** The first of the worst times. */
-export function worstOf(admitted: readonly Admitted[], law: Law): Worst {
-  const sliding = new Sliding(admitted, law)
-  let worst: Worst = { units: 0, fromUs: 0 }
+/** The first of the worst spans. */
+export function worstSpanOf(admitted: readonly AdmittedCall[], law: Law): WorstSpan {
+  const sliding = new SlidingSum(admitted, law)
+  let worst: WorstSpan = { units: 0, fromUs: 0 }
   for (const one of admitted) {
     sliding.add(one)
     if (sliding.units > worst.units) {
@@ -57,15 +57,15 @@ export function worstOf(admitted: readonly Admitted[], law: Law): Worst {
   return worst
 }
 
-/** The most that lay in the time that ended at any moment of each column, which is so wide. */
-export function rollingOf(admitted: readonly Admitted[], law: Law, columns: number, widthUs: number): number[] {
-  const sliding = new Sliding(admitted, law)
+/** The largest sum of a span that ends in each column. Columns have the width `widthUs`. */
+export function rollingOf(admitted: readonly AdmittedCall[], law: Law, columns: number, widthUs: number): number[] {
+  const sliding = new SlidingSum(admitted, law)
   let next = 0
   return Array.from({ length: columns }, (_, column) => {
     const end = (column + 1) * widthUs
-    sliding.forget(column * widthUs)
+    sliding.expire(column * widthUs)
     let most = sliding.units
-    // What falls on the last column's end belongs to it.
+    // A call at the end of the last column belongs to it.
     for (let one = admitted[next]; one !== undefined; one = admitted[next]) {
       if (one.at >= end && column < columns - 1) {
         break

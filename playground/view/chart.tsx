@@ -6,17 +6,17 @@ import { dataOf, optionsOf, type Plot, themeOf } from './plots.js'
 interface ChartProps {
   readonly title: string
   readonly plot: Plot
-  /** What there is to see, for those who do not see it. */
-  readonly says: string
-  /** What a column holds, in words: of the one under the pointer. */
+  /** The text alternative for screen readers. */
+  readonly description: string
+  /** The text for the column under the pointer. */
   readonly read: (column: number) => string
-  /** What the dashed line is, if there is one. */
+  /** The label of the dashed line, if there is one. */
   readonly bound?: string
 }
 
 const HEIGHT = 132
 
-/** Which of the colour schemes is in force: a plot is drawn anew when that changes. */
+/** The current colour scheme: a plot is redrawn when it changes. */
 function useScheme(): string {
   const [scheme, setScheme] = useState('')
   useEffect(() => {
@@ -29,8 +29,8 @@ function useScheme(): string {
   return scheme
 }
 
-/** A figure with its title, what is under the pointer, and the plot. */
-export function Chart({ title, plot, says, read, bound }: ChartProps) {
+/** A figure with its title, the values under the pointer, and the plot. */
+export function Chart({ title, plot, description, read, bound }: ChartProps) {
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot>(null)
   const current = useRef(plot)
@@ -54,7 +54,7 @@ export function Chart({ title, plot, says, read, bound }: ChartProps) {
       drawn.destroy()
       chart.current = null
     }
-    // Titles of axes have units in them, which come from the length.
+    // The axis titles contain units, which depend on the length.
   }, [scheme, plot.lengthUs])
 
   useEffect(() => {
@@ -69,7 +69,7 @@ export function Chart({ title, plot, says, read, bound }: ChartProps) {
           {column === null ? bound : read(column)}
         </span>
       </figcaption>
-      <div ref={place} role="img" aria-label={says} />
+      <div ref={place} role="img" aria-label={description} />
     </figure>
   )
 }

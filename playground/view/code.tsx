@@ -1,32 +1,32 @@
-/** Code to be copied. */
+/** Code with a copy button. */
 import { useRef, useState } from 'preact/hooks'
 
-/** How long it says that it has copied. */
-const SAID_MS = 2_000
+/** How long the confirmation is shown. */
+const STATUS_MS = 2_000
 
-/** A program, and a button that copies it. */
+/** A program with a button that copies it. */
 export function Code({ code, name }: { readonly code: string; readonly name: string }) {
   const place = useRef<HTMLElement>(null)
-  const [said, setSaid] = useState('')
+  const [status, setStatus] = useState('')
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(code)
-      setSaid('Copied')
+      setStatus('Copied')
     } catch {
-      // Without the right to write, it is selected, to be copied by hand.
+      // Without permission to write to the clipboard, the code is selected for manual copying.
       if (place.current !== null) {
         getSelection()?.selectAllChildren(place.current)
       }
-      setSaid('Selected')
+      setStatus('Selected')
     }
-    setTimeout(() => setSaid(''), SAID_MS)
+    setTimeout(() => setStatus(''), STATUS_MS)
   }
   return (
     <details class="code" open>
       <summary>
         Code<span class="hidden"> for {name}</span>
       </summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be in reach of the keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling section must be reachable by keyboard */}
       <section class="program" tabIndex={0} aria-label={`Code for ${name}`}>
         <pre>
           <code ref={place}>{code}</code>
@@ -35,8 +35,8 @@ export function Code({ code, name }: { readonly code: string; readonly name: str
       <button type="button" onClick={copy}>
         Copy<span class="hidden"> the code for {name}</span>
       </button>
-      <span class="said" role="status">
-        {said}
+      <span class="status" role="status">
+        {status}
       </span>
     </details>
   )

@@ -1,65 +1,65 @@
-/** A form, made of the description of its fields. */
+/** A form, generated from the description of its fields. */
 
-import { type Leaf, limitsText, typedLimits, type Values } from '../model/fields.js'
-import type { Complaint } from '../model/messages.js'
+import { type FieldLeaf, type FieldValues, limitsText, typedLimits } from '../model/fields.js'
+import type { InputError } from '../model/messages.js'
 
 interface FormProps {
-  /** Sets the ids of this form apart. */
+  /** A prefix for the ids of this form. */
   readonly id: string
-  readonly leaves: readonly Leaf[]
-  readonly values: Values
-  readonly complaint?: Complaint | undefined
-  readonly onChange: (values: Values) => void
+  readonly leaves: readonly FieldLeaf[]
+  readonly values: FieldValues
+  readonly inputError?: InputError | undefined
+  readonly onChange: (values: FieldValues) => void
 }
 
-/** What a field needs to know besides what it is. */
+/** The properties of a field's input. */
 interface FieldProps {
   readonly id: string
-  readonly leaf: Leaf
+  readonly leaf: FieldLeaf
   readonly value: string
   readonly describedBy: string | undefined
   readonly onInput: (text: string) => void
 }
 
-/** All fields, and what is wrong with one of them right below it. */
-export function Form({ id, leaves, values, complaint, onChange }: FormProps) {
+/** All fields. An error is shown directly below its field. */
+export function Form({ id, leaves, values, inputError, onChange }: FormProps) {
   const errorId = `${id}-error`
-  const isKnown = leaves.some(({ path }) => path === complaint?.path)
+  const isKnown = leaves.some(({ path }) => path === inputError?.path)
   return (
     <div class="form">
       {leaves.map((leaf) => {
-        const isWrong = complaint !== undefined && complaint.path === leaf.path
+        const hasError = inputError !== undefined && inputError.path === leaf.path
         const isWide = leaf.kind === 'lines' || leaf.kind === 'limits'
         return (
           <div key={leaf.path} class={`field${isWide ? ' wide' : ''}`}>
-            <Labelled
+            <LabelledInput
               id={`${id}-${leaf.path}`}
               leaf={leaf}
               value={values[leaf.path] ?? ''}
-              describedBy={isWrong ? errorId : undefined}
+              describedBy={hasError ? errorId : undefined}
               onInput={(text) => onChange({ ...values, [leaf.path]: text })}
             />
-            {isWrong && <Wrong id={errorId} message={complaint.message} />}
+            {hasError && <ErrorMessage id={errorId} message={inputError.message} />}
           </div>
         )
       })}
-      {complaint !== undefined && !isKnown && <Wrong id={errorId} message={complaint.message} />}
+      {inputError !== undefined && !isKnown && <ErrorMessage id={errorId} message={inputError.message} />}
     </div>
   )
 }
 
-function Wrong({ id, message }: { readonly id: string; readonly message: string }) {
+function ErrorMessage({ id, message }: { readonly id: string; readonly message: string }) {
   return (
-    <p id={id} class="wrong">
+    <p id={id} class="error">
       {message}
     </p>
   )
 }
 
-function Labelled(props: FieldProps) {
+function LabelledInput(props: FieldProps) {
   const { id, leaf, value, describedBy, onInput } = props
   if (leaf.kind === 'limits') {
-    return <Limits {...props} />
+    return <LimitsInput {...props} />
   }
   if (leaf.kind === 'flag') {
     return (
@@ -89,17 +89,17 @@ function Labelled(props: FieldProps) {
           rows={7}
           spellcheck={false}
           value={value}
-          {...marks(describedBy)}
+          {...errorAttributes(describedBy)}
           onInput={({ currentTarget }) => onInput(currentTarget.value)}
         />
       ) : (
-        <Text id={id} leaf={leaf} value={value} describedBy={describedBy} onInput={onInput} />
+        <TextInput id={id} leaf={leaf} value={value} describedBy={describedBy} onInput={onInput} />
       )}
     </>
   )
 }
 
-function Text({ id, leaf, value, describedBy, onInput }: FieldProps) {
+function TextInput({ id, leaf, value, describedBy, onInput }: FieldProps) {
   return (
     <input
       id={id}
@@ -110,14 +110,14 @@ function Text({ id, leaf, value, describedBy, onInput }: FieldProps) {
       spellcheck={false}
       value={value}
       placeholder={leaf.hint ?? ''}
-      {...marks(describedBy)}
+      {...errorAttributes(describedBy)}
       onInput={({ currentTarget }) => onInput(currentTarget.value)}
     />
   )
 }
 
-/** For those who do not see it: that a field is wrong, and why. */
-function marks(describedBy: string | undefined) {
+/** The attributes that report an error of the field to screen readers. */
+function errorAttributes(describedBy: string | undefined) {
   return describedBy === undefined ? {} : { 'aria-invalid': true as const, 'aria-describedby': describedBy }
 }
 
@@ -127,10 +127,10 @@ const PARTS = [
   ['window', 'Window'],
 ] as const
 
-const MOST_LIMITS = 8
+const MAX_LIMITS = 8
 
-/** Limits by name: a row for each. */
-function Limits({ id, leaf, value, describedBy, onInput }: FieldProps) {
+/** Limits by name: one row for each. */
+function LimitsInput({ id, leaf, value, describedBy, onInput }: FieldProps) {
   const limits = typedLimits(value)
   const change = (index: number, part: 'name' | 'limit' | 'window', text: string) =>
     onInput(limitsText(limits.map((limit, other) => (other === index ? { ...limit, [part]: text } : limit))))
@@ -138,7 +138,7 @@ function Limits({ id, leaf, value, describedBy, onInput }: FieldProps) {
     <fieldset class="limits" {...(describedBy !== undefined && { 'aria-describedby': describedBy })}>
       <legend>{leaf.label}</legend>
       {limits.map((limit, index) => (
-        // Rows have no name but their place: the name in them is being typed.
+        // Rows are identified by their index, because their names are being edited.
         <div class="limit" key={index}>
           {PARTS.map(([part, label]) => (
             <input
@@ -164,7 +164,7 @@ function Limits({ id, leaf, value, describedBy, onInput }: FieldProps) {
           </button>
         </div>
       ))}
-      {limits.length < MOST_LIMITS && (
+      {limits.length < MAX_LIMITS && (
         <button
           type="button"
           class="quiet"

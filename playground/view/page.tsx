@@ -1,17 +1,17 @@
-/** The playground: the same traffic through one to three policies, decided by the real engine. */
+/** The playground: the same traffic through one to three policies. The real engine decides. */
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ALGORITHM_NAMES } from '../model/algorithms.js'
-import { fits, hashOf, MOST_POLICIES, policyOf, type State, trafficOf } from '../model/state.js'
+import { fits, hashOf, MAX_POLICIES, type PageState, policyOf, trafficOf } from '../model/state.js'
 import { PolicyCard } from './policy-card.js'
 import { topsOf } from './results.js'
 import { TrafficPanel } from './traffic-panel.js'
 import { useAddress } from './use-address.js'
-import { type Known, useAnswers } from './use-answers.js'
+import { type ResponseState, useResponses } from './use-responses.js'
 import { count } from './words.js'
 
-/** What to look at first: links to states of this page. */
-const EXAMPLES: readonly (readonly [title: string, state: State])[] = [
+/** Links to example states of this page. */
+const EXAMPLES: readonly (readonly [title: string, state: PageState])[] = [
   [
     'Twice the limit at a window’s edge',
     {
@@ -29,17 +29,17 @@ const EXAMPLES: readonly (readonly [title: string, state: State])[] = [
   ['One greedy client', { traffic: trafficOf('clients'), policies: [policyOf('gcra'), policyOf('slidingWindow')] }],
 ]
 
-/** How long it is quiet before the numbers are read out. */
-const SETTLED_MS = 700
+/** How long the numbers must be unchanged before they are announced. */
+const ANNOUNCE_DELAY_MS = 700
 
 function Page() {
   const [state, setState] = useAddress()
-  const known = useAnswers(state)
+  const responses = useResponses(state)
   const { traffic, policies } = state
-  const { sent, judged, answer, isBusy, failure } = known
-  const tops = topsOf(judged.flatMap((one) => ('outcome' in one ? [one.outcome] : [])))
-  const complaint = answer !== undefined && 'complaint' in answer ? answer.complaint : undefined
-  const change = (next: readonly State['policies'][number][]) => setState({ ...state, policies: next })
+  const { summary, results, answer, isBusy, failure } = responses
+  const tops = topsOf(results.flatMap((one) => ('outcome' in one ? [one.outcome] : [])))
+  const inputError = answer !== undefined && 'inputError' in answer ? answer.inputError : undefined
+  const change = (next: readonly PageState['policies'][number][]) => setState({ ...state, policies: next })
   const { cost: typedCost = '1' } = traffic.values
   const cost = Number(typedCost)
   return (
@@ -61,14 +61,14 @@ function Page() {
       </header>
       <main aria-busy={isBusy}>
         {failure !== undefined && (
-          <p class="wrong" role="alert">
+          <p class="error" role="alert">
             {failure}
           </p>
         )}
         <TrafficPanel
           traffic={traffic}
-          sent={sent}
-          complaint={complaint}
+          summary={summary}
+          inputError={inputError}
           fits={fits(state)}
           onChange={(next) => setState({ ...state, traffic: next })}
           onWatch={(watch) => setState({ ...state, watch })}
@@ -76,7 +76,7 @@ function Page() {
         <section class="policies" aria-labelledby="policies-title">
           <header>
             <h2 id="policies-title">Policies</h2>
-            {policies.length < MOST_POLICIES && (
+            {policies.length < MAX_POLICIES && (
               <button type="button" onClick={() => change([...policies, policyOf(unusedOf(policies))])}>
                 Add a policy
               </button>
@@ -85,12 +85,12 @@ function Page() {
           <div class="cards">
             {policies.map((policy, index) => (
               <PolicyCard
-                // Policies are told apart by their places alone: two may be equal.
+                // Policies are identified by their index, because two may be equal.
                 key={`${index}-${policy.algorithm}`}
                 index={index}
                 policy={policy}
-                sent={sent}
-                judged={judged[index]}
+                summary={summary}
+                result={results[index]}
                 tops={tops}
                 cost={Number.isSafeInteger(cost) && cost > 0 ? cost : 1}
                 onChange={(next) => change(policies.with(index, next))}
@@ -99,48 +99,48 @@ function Page() {
             ))}
           </div>
         </section>
-        <Spoken state={state} known={known} />
+        <Announcement state={state} responses={responses} />
       </main>
       <footer>
         <p>
-          Everything is computed in this page, by tollgate’s engine as WebAssembly; nothing is sent anywhere. The
-          address holds what you see: copy it to share. <a href="licences.txt">Licences</a>
+          All results are computed in this page, by tollgate’s engine as WebAssembly. No data leaves your browser. To
+          share what you see, copy the address. <a href="licences.txt">Licences</a>
         </p>
       </footer>
     </>
   )
 }
 
-/** The algorithm to add: one that is not there yet. */
-function unusedOf(policies: State['policies']) {
+/** The algorithm to add: one that is not used yet. */
+function unusedOf(policies: PageState['policies']) {
   const used = policies.map(({ algorithm }) => algorithm)
   return ALGORITHM_NAMES.find((name) => !used.includes(name)) ?? 'gcra'
 }
 
-/** What became of it all, for those who hear the page: said once it is settled. */
-function Spoken({ state, known }: { readonly state: State; readonly known: Known }) {
-  const [said, setSaid] = useState('')
-  const { judged, isBusy, answer } = known
+/** Announces the results to screen readers once they are stable. */
+function Announcement({ state, responses }: { readonly state: PageState; readonly responses: ResponseState }) {
+  const [announcement, setAnnouncement] = useState('')
+  const { results, isBusy, answer } = responses
   useEffect(() => {
     if (isBusy || answer === undefined) {
       return
     }
-    const sentences = 'complaint' in answer ? [answer.complaint.message] : judged.map(sentence)
-    const timer = setTimeout(() => setSaid(sentences.join(' ')), SETTLED_MS)
+    const sentences = 'inputError' in answer ? [answer.inputError.message] : results.map(sentence)
+    const timer = setTimeout(() => setAnnouncement(sentences.join(' ')), ANNOUNCE_DELAY_MS)
     return () => clearTimeout(timer)
 
-    function sentence(one: (typeof judged)[number], index: number): string {
+    function sentence(one: (typeof results)[number], index: number): string {
       const name = state.policies[index]?.algorithm ?? ''
-      if ('complaint' in one) {
-        return `${one.complaint.message}.`
+      if ('inputError' in one) {
+        return `${one.inputError.message}.`
       }
       const { admitted, refused } = one.outcome
       return `${name}: ${count(admitted)} admitted, ${count(refused)} refused.`
     }
-  }, [judged, isBusy, answer, state])
+  }, [results, isBusy, answer, state])
   return (
     <p class="hidden" role="status" aria-live="polite">
-      {said}
+      {announcement}
     </p>
   )
 }

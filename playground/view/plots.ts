@@ -1,22 +1,22 @@
-/** How the three plots of a policy look: options for uPlot. */
+/** The options for uPlot of the three plots of a policy. */
 import type uPlot from 'uplot'
 import { axisUnit } from './words.js'
 
-/** What a plot shows. */
+/** The data of a plot. */
 export interface Plot {
   readonly kind: 'calls' | 'level' | 'rolling'
   readonly lengthUs: number
-  /** The columns, each by two lists at most. */
+  /** The columns, in one or two lists. */
   readonly series: readonly (readonly number[])[]
-  /** The top of the scale: that of all policies side by side. */
+  /** The maximum of the scale, which all policies share. */
   readonly top: number
-  /** A line across: the law's bound, or what a full key has. */
+  /** A horizontal line: the bound, or the level of an unused key. */
   readonly line?: number
-  /** A time that is shaded, in microseconds. */
+  /** A shaded time span, in microseconds. */
   readonly band?: readonly [from: number, to: number]
 }
 
-/** The colours of the page, as its style has them now. */
+/** The colours of the page's current style. */
 export interface Theme {
   readonly ink: string
   readonly muted: string
@@ -28,7 +28,7 @@ export interface Theme {
   readonly font: string
 }
 
-/** Reads the colours off the page. */
+/** Reads the colours from the page's style. */
 export function themeOf(element: Element): Theme {
   const style = getComputedStyle(element)
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
@@ -44,23 +44,23 @@ export function themeOf(element: Element): Theme {
   }
 }
 
-/** The middles of the columns, and the lists: as uPlot takes them. */
+/** The positions of the columns and the lists, as uPlot takes them. */
 export function dataOf({ kind, lengthUs, series }: Plot): uPlot.AlignedData {
   const columns = series[0]?.length ?? 0
   const [, unit] = axisUnit(lengthUs)
   const width = lengthUs / columns / unit
-  // A level is that of a column's end; calls stand in its middle.
+  // A level is plotted at the end of its column, calls in the middle.
   const shift = kind === 'level' ? 1 : 0.5
   const x = Array.from({ length: columns }, (_, column) => (column + shift) * width)
   if (kind !== 'calls') {
     return [x, ...series.map((list) => [...list])]
   }
   const [admitted = [], refused = []] = series
-  // Stacked: the lower is drawn over the sum of both.
+  // Stacked: the lower series is drawn over the sum of both.
   return [x, admitted.map((number, column) => number + (refused[column] ?? 0)), [...admitted]]
 }
 
-/** Everything that is drawn by our own hand asks for the plot as it is then. */
+/** The drawing hooks read the current plot from `plot()`. */
 export function optionsOf(
   uplot: typeof uPlot,
   theme: Theme,
@@ -116,7 +116,7 @@ function seriesOf(uplot: typeof uPlot, kind: Plot['kind'], theme: Theme): uPlot.
   const hidden = { points: { show: false } }
   if (kind === 'calls') {
     const paths = bars?.({ size: [1, 14, 2], gap: 0 }) as uPlot.Series.PathBuilder
-    // Refused calls are hatched: not by colour alone.
+    // Refused calls are also hatched, so that they do not differ only by colour.
     return [
       { ...hidden, paths, width: 0, fill: (chart) => hatching(chart, theme) },
       { ...hidden, paths, width: 0, fill: theme.accent },
@@ -126,7 +126,7 @@ function seriesOf(uplot: typeof uPlot, kind: Plot['kind'], theme: Theme): uPlot.
   return [{ ...hidden, width: 1.75, stroke: theme.accent, fill: theme.wash, ...(paths !== undefined && { paths }) }]
 }
 
-/** Slanting lines in the colour of refusals. */
+/** A hatching in the colour of refusals. */
 function hatching({ ctx }: uPlot, theme: Theme): CanvasPattern | string {
   const scale = Math.max(1, Math.round(devicePixelRatio))
   const tile = document.createElement('canvas')
@@ -147,7 +147,7 @@ function hatching({ ctx }: uPlot, theme: Theme): CanvasPattern | string {
   return ctx.createPattern(tile, 'repeat') ?? theme.refused
 }
 
-/** The worst time, behind everything. */
+/** Draws the worst span, behind everything else. */
 function shade({ ctx, bbox, valToPos }: uPlot, { band, lengthUs }: Plot, theme: Theme): void {
   if (band === undefined) {
     return
@@ -160,7 +160,7 @@ function shade({ ctx, bbox, valToPos }: uPlot, { band, lengthUs }: Plot, theme: 
   ctx.restore()
 }
 
-/** The bound, dashed. */
+/** Draws the bound as a dashed line. */
 function rule({ ctx, bbox, valToPos }: uPlot, { line }: Plot, theme: Theme): void {
   if (line === undefined) {
     return

@@ -1,38 +1,39 @@
-/** One of the policies side by side. */
+/** The card of one policy. */
 import { useRef } from 'preact/hooks'
 import { ALGORITHM_NAMES, ALGORITHMS, isAlgorithm } from '../model/algorithms.js'
 import { codeOf } from '../model/code.js'
-import type { Judged, Sent } from '../model/messages.js'
-import type { Outcome } from '../model/run.js'
+import type { PolicyResult, TrafficSummary } from '../model/messages.js'
+import type { RunResult } from '../model/run.js'
 import { policyOf, type TypedPolicy } from '../model/state.js'
 import { Code } from './code.js'
 import { Form } from './field.js'
-import { Results, type Tops } from './results.js'
+import { Results, type ScaleMaxima } from './results.js'
 
 interface PolicyCardProps {
   readonly index: number
   readonly policy: TypedPolicy
-  readonly sent: Sent | undefined
-  readonly judged: Judged | undefined
-  readonly tops: Tops
-  /** What calls cost, for the code. */
+  readonly summary: TrafficSummary | undefined
+  readonly result: PolicyResult | undefined
+  readonly tops: ScaleMaxima
+  /** The cost of a call, for the code. */
   readonly cost: number
   readonly onChange: (policy: TypedPolicy) => void
-  /** Not there for the last policy. */
+  /** Missing for the last policy. */
   readonly onRemove: (() => void) | undefined
 }
 
-/** A policy's form, what became of the traffic, and its code. */
+/** A policy's form, its results, and its code. */
 export function PolicyCard(props: PolicyCardProps) {
-  const { index, policy, sent, judged, tops, cost, onChange, onRemove } = props
+  const { index, policy, summary, result, tops, cost, onChange, onRemove } = props
   const { algorithm, values } = policy
-  const { says, law, leaves } = ALGORITHMS[algorithm]
+  const { description, law, leaves } = ALGORITHMS[algorithm]
   const id = `policy-${index}`
-  const complaint = judged !== undefined && 'complaint' in judged ? judged.complaint : undefined
-  // While something is wrong its place is kept: the page does not jump at each key.
-  const last = useRef<Outcome>(undefined)
-  if (judged !== undefined && 'outcome' in judged) {
-    last.current = judged.outcome
+  const inputError = result !== undefined && 'inputError' in result ? result.inputError : undefined
+  // After an error the last results stay visible, so that the page does not jump while the user
+  // types.
+  const last = useRef<RunResult>(undefined)
+  if (result !== undefined && 'outcome' in result) {
+    last.current = result.outcome
   }
   return (
     <section class="card" aria-labelledby={`${id}-title`} data-policy={index}>
@@ -46,7 +47,7 @@ export function PolicyCard(props: PolicyCardProps) {
           value={algorithm}
           onChange={({ currentTarget: { value } }) => {
             if (isAlgorithm(value)) {
-              // Numbers of the same names go along.
+              // Keeps the numbers of fields with the same names.
               onChange(policyOf(value, values))
             }
           }}
@@ -66,17 +67,17 @@ export function PolicyCard(props: PolicyCardProps) {
           </button>
         )}
       </header>
-      <p class="says">{says}</p>
+      <p class="description">{description}</p>
       <Form
         id={id}
         leaves={leaves}
         values={values}
-        complaint={complaint}
+        inputError={inputError}
         onChange={(next) => onChange({ algorithm, values: next })}
       />
-      <div class={complaint === undefined ? 'results' : 'results stale'}>
-        {sent !== undefined && last.current !== undefined && (
-          <Results name={algorithm} sent={sent} outcome={last.current} tops={tops}>
+      <div class={inputError === undefined ? 'results' : 'results stale'}>
+        {summary !== undefined && last.current !== undefined && (
+          <Results name={algorithm} summary={summary} outcome={last.current} tops={tops}>
             <p class="formula">
               <b>The law:</b> at most {law}.
             </p>

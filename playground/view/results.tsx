@@ -1,29 +1,29 @@
-/** What became of the traffic under one policy. */
+/** The results of the traffic under one policy. */
 import type { ComponentChildren } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { Sent } from '../model/messages.js'
-import type { Kept, Outcome } from '../model/run.js'
+import type { TrafficSummary } from '../model/messages.js'
+import type { LawResult, RunResult } from '../model/run.js'
 import { Chart } from './chart.js'
 import type { Plot } from './plots.js'
 import { count, counted, share, span, time } from './words.js'
 
 interface ResultsProps {
   readonly name: string
-  readonly sent: Sent
-  readonly outcome: Outcome
-  /** The tops of the scales that policies side by side have in common. */
-  readonly tops: Tops
-  /** What stands below the plots. */
+  readonly summary: TrafficSummary
+  readonly outcome: RunResult
+  /** The scales that all policies share. */
+  readonly tops: ScaleMaxima
+  /** The content below the plots. */
   readonly children: ComponentChildren
 }
 
 /** The largest values of all policies. */
-export interface Tops {
+export interface ScaleMaxima {
   readonly calls: number
   readonly rolling: number
 }
 
-/** So many columns are counted together in a bar, which would be too thin. */
+/** The number of columns in one bar, because single columns would be too thin. */
 const COLUMNS_PER_BAR = 3
 
 function bars(columns: readonly number[]): readonly number[] {
@@ -31,8 +31,8 @@ function bars(columns: readonly number[]): readonly number[] {
   return starts.map((start) => sum(columns.slice(start, start + COLUMNS_PER_BAR)))
 }
 
-/** The scales that several outcomes have in common. */
-export function topsOf(outcomes: readonly Outcome[]): Tops {
+/** The scales that several results share. */
+export function topsOf(outcomes: readonly RunResult[]): ScaleMaxima {
   const calls = outcomes.flatMap(({ admittedIn, refusedIn }) => {
     const refused = bars(refusedIn)
     return bars(admittedIn).map((admitted, bar) => admitted + (refused[bar] ?? 0))
@@ -41,14 +41,14 @@ export function topsOf(outcomes: readonly Outcome[]): Tops {
   return { calls: largest(calls), rolling: largest(rolling) }
 }
 
-/** The numbers, the laws, and the plots, also as a table: three parts, that those of other policies stand beside. */
-export function Results({ name, sent, outcome, tops, children }: ResultsProps) {
+/** The numbers, the bounds, and the plots, also as a table. */
+export function Results({ name, summary, outcome, tops, children }: ResultsProps) {
   const { admitted, refused, impossible, remaining, full, rolling } = outcome
-  const law = outcome.laws[outcome.drawn] as Kept
-  const { lengthUs } = sent
+  const law = outcome.laws[outcome.drawn] as LawResult
+  const { lengthUs } = summary
   const column = lengthUs / rolling.length
   const plots = useMemo(() => plotsOf(outcome, lengthUs, tops), [outcome, lengthUs, tops.calls, tops.rolling])
-  const whose = sent.keys.length > 1 ? `, ${sent.watched}` : ''
+  const whose = summary.keys.length > 1 ? `, ${summary.watched}` : ''
   const at = (index: number) => time((index + 1) * column, lengthUs)
   const [admittedBars = [], refusedBars = []] = plots.calls.series
   return (
@@ -75,7 +75,7 @@ export function Results({ name, sent, outcome, tops, children }: ResultsProps) {
           <LawLine
             key={one.name ?? ''}
             law={one}
-            unit={sent.unitCosts ? 'call' : 'unit'}
+            unit={summary.unitCosts ? 'call' : 'unit'}
             lengthUs={lengthUs}
             isDrawn={index === outcome.drawn}
           />
@@ -85,25 +85,25 @@ export function Results({ name, sent, outcome, tops, children }: ResultsProps) {
         <Chart
           title="Calls"
           plot={plots.calls}
-          says={`${name}: ${count(admitted)} calls admitted and ${count(refused)} refused over ${span(lengthUs)}`}
+          description={`${name}: ${count(admitted)} calls admitted and ${count(refused)} refused over ${span(lengthUs)}`}
           read={(bar) =>
             `${at((bar + 1) * COLUMNS_PER_BAR - 1)}: ${admittedBars[bar]} admitted, ${refusedBars[bar]} refused`
           }
         />
         <Chart
-          title={`Left to take${whose}`}
+          title={`Remaining${whose}`}
           plot={plots.level}
-          says={`${name}: what is left over time, ${count(Math.min(...remaining))} of ${count(full)} at the least`}
+          description={`${name}: remaining over time, at least ${count(Math.min(...remaining))} of ${count(full)}`}
           read={(index) => `${at(index)}: ${count(remaining[index] ?? 0)} of ${count(full)}`}
         />
         <Chart
           title={`Admitted within ${span(law.spanUs)}${whose}`}
           plot={plots.rolling}
           bound={`the law: at most ${count(law.most)}`}
-          says={`${name}: admitted in the last ${span(law.spanUs)}, ${count(largest(rolling))} at the most; the law’s bound is ${count(law.most)}`}
+          description={`${name}: admitted in the last ${span(law.spanUs)}, at most ${count(largest(rolling))}; the law’s bound is ${count(law.most)}`}
           read={(index) => `${at(index)}: ${count(rolling[index] ?? 0)} of at most ${count(law.most)}`}
         />
-        <Table sent={sent} outcome={outcome} name={name} />
+        <Table summary={summary} outcome={outcome} name={name} />
         {children}
       </div>
     </>
@@ -111,10 +111,10 @@ export function Results({ name, sent, outcome, tops, children }: ResultsProps) {
 }
 
 interface LawLineProps {
-  readonly law: Kept
+  readonly law: LawResult
   readonly unit: string
   readonly lengthUs: number
-  /** Whether its worst time is shaded in the plots. */
+  /** Whether its worst span is shaded in the plots. */
   readonly isDrawn: boolean
 }
 
@@ -123,7 +123,7 @@ function LawLine({ law, unit, lengthUs, isDrawn }: LawLineProps) {
   return (
     <li>
       <span class="law-text">
-        Worst {span(spanUs)}
+        WorstSpan {span(spanUs)}
         {name !== undefined && ` (${name})`}: <b data-worst={name ?? ''}>{count(worst.units)}</b> of at most{' '}
         <b>{counted(most, unit)}</b>
       </span>
@@ -139,9 +139,13 @@ function LawLine({ law, unit, lengthUs, isDrawn }: LawLineProps) {
   )
 }
 
-function plotsOf(outcome: Outcome, lengthUs: number, tops: Tops): { readonly [Kind in Plot['kind']]: Plot } {
+function plotsOf(
+  outcome: RunResult,
+  lengthUs: number,
+  tops: ScaleMaxima,
+): { readonly [FieldKind in Plot['kind']]: Plot } {
   const { admittedIn, refusedIn, remaining, full, rolling, laws, drawn } = outcome
-  const { most, worst, spanUs } = laws[drawn] as Kept
+  const { most, worst, spanUs } = laws[drawn] as LawResult
   const band = [worst.fromUs, worst.fromUs + spanUs] as const
   return {
     calls: { kind: 'calls', lengthUs, series: [bars(admittedIn), bars(refusedIn)], top: tops.calls, band },
@@ -152,14 +156,22 @@ function plotsOf(outcome: Outcome, lengthUs: number, tops: Tops): { readonly [Ki
 
 const ROWS = 20
 
-/** What the plots show, in rows. */
-function Table({ sent, outcome, name }: { readonly sent: Sent; readonly outcome: Outcome; readonly name: string }) {
+/** The data of the plots as a table. */
+function Table({
+  summary,
+  outcome,
+  name,
+}: {
+  readonly summary: TrafficSummary
+  readonly outcome: RunResult
+  readonly name: string
+}) {
   const columns = outcome.admittedIn.length
   const each = columns / ROWS
   const rows = Array.from({ length: ROWS }, (_, row) => {
     const within = (list: readonly number[]) => list.slice(row * each, (row + 1) * each)
     return {
-      until: time(((row + 1) * sent.lengthUs) / ROWS, sent.lengthUs),
+      until: time(((row + 1) * summary.lengthUs) / ROWS, summary.lengthUs),
       cells: [
         sum(within(outcome.admittedIn)),
         sum(within(outcome.refusedIn)),
@@ -171,12 +183,12 @@ function Table({ sent, outcome, name }: { readonly sent: Sent; readonly outcome:
   return (
     <details>
       <summary>As a table</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be in reach of the keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling section must be reachable by keyboard */}
       <section class="scrolls" tabIndex={0} aria-label={`${name} as a table`}>
         <table>
           <thead>
             <tr>
-              {['until', 'admitted', 'refused', 'left', 'worst'].map((title) => (
+              {['until', 'admitted', 'refused', 'remaining', 'worst'].map((title) => (
                 <th key={title} scope="col">
                   {title}
                 </th>

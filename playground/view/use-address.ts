@@ -1,15 +1,18 @@
-/** The page's state, which is in its address. */
+/** The page's state, which is stored in its address. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { hashOf, type State, stateOf } from '../model/state.js'
+import { hashOf, type PageState, stateOf } from '../model/state.js'
 
-/** Addresses are written so long after the last change: browsers refuse to be told too often. */
-const QUIET_MS = 250
+/** The delay before the address is written: browsers limit the rate of changes. */
+const WRITE_DELAY_MS = 250
 
-/** The state of the address, and a way to change both. A link to another state within the page is followed. */
-export function useAddress(): readonly [state: State, setState: (state: State) => void] {
+/**
+ * The state of the address, and a function that changes both. Links to other states of the page are
+ * followed.
+ */
+export function useAddress(): readonly [state: PageState, setState: (state: PageState) => void] {
   const [state, setState] = useState(() => stateOf(location.hash))
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  // Replacing the address by ourselves is no event: whatever is one comes from a link or from the person.
+  // `replaceState` fires no event, so every event comes from a link or from the user.
   useEffect(() => {
     const follow = () => {
       clearTimeout(timer.current)
@@ -18,10 +21,10 @@ export function useAddress(): readonly [state: State, setState: (state: State) =
     addEventListener('hashchange', follow)
     return () => removeEventListener('hashchange', follow)
   }, [])
-  const change = useCallback((next: State) => {
+  const change = useCallback((next: PageState) => {
     setState(next)
     clearTimeout(timer.current)
-    timer.current = setTimeout(() => history.replaceState(null, '', `#${hashOf(next)}`), QUIET_MS)
+    timer.current = setTimeout(() => history.replaceState(null, '', `#${hashOf(next)}`), WRITE_DELAY_MS)
   }, [])
   return [state, change]
 }

@@ -1,4 +1,4 @@
-/** Numbers and lengths of time as the page writes them. */
+/** Formats numbers and durations for the page. */
 
 /** `1,234`. */
 export function count(number: number): string {
@@ -18,19 +18,19 @@ const STEPS = [
   ['ms', 1_000],
 ] as const
 
-/** Microseconds in the largest unit that does them justice: `10 s`, `1.5 h`. */
+/** Microseconds in the largest unit that fits: `10 s`, `1.5 h`. */
 export function span(us: number): string {
   const [unit, size] = STEPS.find(([, least]) => us >= least) ?? ['ms', 1_000]
   return `${Number((us / size).toFixed(2))} ${unit}`
 }
 
-/** The unit in which the times of a trace of this length are told, and how many microseconds it has. */
+/** The unit for the times of a trace of this length, and its length in microseconds. */
 export function axisUnit(lengthUs: number): readonly [unit: string, us: number] {
   const unit = STEPS.find(([, least]) => lengthUs > 3 * least) ?? STEPS[4]
   return [unit[0], unit[1]]
 }
 
-/** A time of a trace of this length: `12.5 s`. */
+/** A time in a trace of this length: `12.5 s`. */
 export function time(us: number, lengthUs: number): string {
   const [unit, size] = axisUnit(lengthUs)
   return `${Number((us / size).toFixed(2))} ${unit}`

@@ -1,13 +1,13 @@
 /**
- * Mistakes that users make naturally, and what the error or the warning of each must tell: the fix.
- * `node scripts/mistakes.mjs` prints them; `__tests__/api/mistakes.test.ts` holds that each fails or is warned of, and that the
- * message names the fix.
+ * Common mistakes of users. The error or the warning of each must name the fix.
+ * `node scripts/mistakes.mjs` prints them; `__tests__/api/mistakes.test.ts` checks that each fails or
+ * emits a warning, and that the message names the fix.
  */
 
-/** What a middleware meets in a request and its response, of one that nobody has logged in for. */
+/** The request and the response of a user who is not logged in. */
 const request = { headers: {}, ip: '192.0.2.1', app: { get: () => false }, query: {} }
 
-/** A response of which nothing is sent: `done` is told when it is answered. */
+/** A response that sends nothing. It calls `done` when it is answered. */
 function responseTo(done) {
   const response = { statusCode: 200, headersSent: false, once: () => {}, getHeader: () => {}, setHeader: () => {} }
   return Object.assign(response, { status: () => response, type: () => response, send: done, json: done })
@@ -24,10 +24,10 @@ function mistakesOf(tollgate, rateLimit) {
     ip: gcra({ limit: 20, period: '1m', per: 'ip' }),
     account: gcra({ limit: 5, period: '1h', per: 'account' }),
   })
-  // Nobody is there: what is written here fails before anything is sent.
+  // No server listens there: the calls fail before anything is sent.
   const redis = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
   const shared = new RateLimiter(gcra({ limit: 10, period: '1s' }), { store: redis, prefix: 'mistakes' })
-  /** As `ioredis` and node-redis have them. */
+  /** The form of the methods in `ioredis` and node-redis. */
   const client = { call: async () => 0, options: {} }
   const createClient = () => ({ sendCommand: async () => 0 })
   const policy = gcra({ limit: 10, period: '1s' })
@@ -37,7 +37,7 @@ function mistakesOf(tollgate, rateLimit) {
 
   /** @type {readonly (readonly [run: () => unknown, hint: RegExp, name?: 'TypeError'])[]} */
   const table = [
-    // Names of peers, and slips of the pen.
+    // Names from other libraries, and typing errors.
     [() => gcra({ points: 10, duration: 1 }), /did you mean "limit"\?/],
     [() => gcra({ limit: 10, duration: 1 }), /did you mean "period"\?/],
     [() => gcra({ limit: 10, windowMs: 60_000 }), /did you mean "period"\?/],
@@ -72,8 +72,8 @@ function mistakesOf(tollgate, rateLimit) {
     [() => rateLimit(policy), /limiter/],
     [() => rateLimit({ limiter: policy }), /must be a RateLimiter, got an object: new RateLimiter\(policy\)/],
 
-    // Numbers and lengths of time.
-    [() => gcra({ limit: '10', period: '1s' }), /a number, not a text/],
+    // Numbers and durations.
+    [() => gcra({ limit: '10', period: '1s' }), /a number, not a string/],
     [() => gcra({ limit: 0.5, period: '1s' }), /whole number from 1/],
     [() => gcra({ limit: 0, period: '1s' }), /whole number from 1/],
     [() => gcra({ limit: -10, period: '1s' }), /whole number from 1/],
@@ -109,7 +109,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => new RateLimiter(10, '1s'), /gcra\({ limit, period }\)/],
     [() => new RateLimiter({ algorithm: 'tokens', limit: 10 }), /"tokenBucket"/],
     [() => new RateLimiter([policy, policy]), /an object .*by name/],
-    [() => new RateLimiter(policy, policy), /several policies are an object/],
+    [() => new RateLimiter(policy, policy), /several policies are one object/],
     [() => new RateLimiter({ store: redis, policy }), /store .*second argument/],
     [() => new RateLimiter({ a: policy, b: gcra({ limit: 1, period: '1s', per: 'ip' }) }), /per must be given for all/],
     [() => new RateLimiter(policy, { store: redis }), /prefix is required/],
@@ -144,7 +144,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => limiter.take(['ann', 'bob']), /takeMany/],
     [() => limiter.take('ann', 0), /whole number from 1/],
     [() => limiter.take('ann', -1), /whole number from 1/],
-    [() => limiter.take('ann', '2'), /a number, not a text/],
+    [() => limiter.take('ann', '2'), /a number, not a string/],
     [() => limiter.take('ann', { points: 2 }), /did you mean "cost"\?/],
     [() => limiter.take('ann', { weight: 2 }), /did you mean "cost"\?/],
     [() => limiter.takeMany('ann'), /an array of keys/],
@@ -156,9 +156,9 @@ function mistakesOf(tollgate, rateLimit) {
     [() => login.take({ ip: '192.0.2.1', account: 7 }), /key\.account .*String\(\)/],
     [() => quota.wait('ann'), /gcra\(\)/],
     [() => limiter.wait('ann', { timeout: 1_000 }), /did you mean "maxWaitMs"\?/],
-    [() => limiter.wait('ann', { maxWaitMs: '5s' }), /a number, not a text/],
-    [() => limiter.refund('ann'), /what take/],
-    [async () => limiter.refund({ ...(await limiter.take('ann')) }), /no copy/],
+    [() => limiter.wait('ann', { maxWaitMs: '5s' }), /a number, not a string/],
+    [() => limiter.refund('ann'), /the object that take/],
+    [async () => limiter.refund({ ...(await limiter.take('ann')) }), /not a copy/],
     [() => limiter.refund(limiter.take('ann')), /await/],
     [() => limiter.penalize('ann', 0), /whole number from 1/],
     [() => limiter.reserve('ann'), /units must be a whole number/],
@@ -170,7 +170,7 @@ function mistakesOf(tollgate, rateLimit) {
     [() => limiter.override('ann', { limit: 50 }, '1d'), /ttl/],
     [() => login.override({ ip: '192.0.2.1' }, { limit: 50 }, { ttl: '1d' }), /ip, account/],
 
-    // More arguments than there is room for.
+    // Surplus arguments.
     [() => gcra({ limit: 10, period: '1s' }, { limit: 100, period: '1m' }), /write gcra\({ limit, period }\)/],
     [() => gcra({ limit: 10, period: '1s' }, 20), /write gcra\({ limit, period }\)/],
     [() => fixedWindow(100, '1m'), /write fixedWindow\({ limit, window }\)/],
@@ -199,18 +199,18 @@ function mistakesOf(tollgate, rateLimit) {
     [() => Promise.all(keys.map(limiter.wait, limiter)), /write \(key\) => limiter\.wait\(key\)/],
     [() => limiter.takeMany('ann', 'bob', 'cy'), /write takeMany\(\[key, …\], \[cost, …\]\)/],
 
-    // Waits that cannot be served.
+    // Waits that cannot succeed.
     [
       async () => [await hourly.wait('a'), await hourly.wait('a', { maxWaitMs: 5_000 })],
       /raise maxWaitMs, or .*onTooLong/,
     ],
-    [async () => [await daily.wait('a'), await daily.wait('a')], /more than maxWaitMs can be .* make fewer calls/],
-    [() => hourly.wait('b', { cost: 2 }), /largest is 1; lower the cost or raise the limit/],
+    [async () => [await daily.wait('a'), await daily.wait('a')], /more than the largest maxWaitMs .* make fewer calls/],
+    [() => hourly.wait('b', { cost: 2 }), /largest cost is 1; lower the cost or raise the limit/],
     [async () => [await hourly.block('c', '1h'), await hourly.wait('c')], /try again in .*, or use onTooLong/],
     [() => shared.wait('a', { maxWaitMs: 7_200_000 }), /maxWaitMs must be a whole number from 0 to 3600000/],
   ]
 
-  /** What works, and was hardly meant: it is warned of once. */
+  /** Valid, but probably a mistake: each emits one warning. */
   const warned = [
     [() => gcra({ limit: 100, period: 60 }), /write '60s' if seconds are meant/],
     [() => fixedWindow({ limit: 100, window: 60 }), /write '60s' if seconds are meant/],
@@ -220,30 +220,26 @@ function mistakesOf(tollgate, rateLimit) {
     [() => limiter.override('cy', { limit: 50 }, { ttl: 600 }), /write '600s' if seconds are meant/],
   ]
 
-  /** Middlewares that have no answer to a request of somebody who has not logged in. */
-  const asked = [
+  /** Middlewares without a key for a user who is not logged in. */
+  const middlewares = [
     [() => rateLimit({ limiter, key: (req) => req.user }), /key must be a string, got undefined\n.*onInvalidInput/],
     [() => rateLimit({ limiter, key: (req) => req.user.id }), /key threw a TypeError at .*\n.*onInvalidInput/],
     [() => rateLimit({ limiter, key: () => '' }), /key must not be empty\nReturn a key/],
-    [() => rateLimit({ limiter, key: () => 42 }), /make it one by String\(\)/],
+    [() => rateLimit({ limiter, key: () => 42 }), /convert it with String\(\)/],
     [
       () => rateLimit({ limiter, cost: (req) => Number(req.query.n) }),
       /cost must be .* got NaN\n.*Return a key and a cost/,
     ],
     [() => rateLimit({ limiter: login, key: () => 'ann' }), /key must be an object: { ip, account }/],
     [() => rateLimit({ limiter: login, key: (req) => ({ ip: req.ip }) }), /key\.account must be a string/],
-    [
-      () => rateLimit({ limiter }),
-      /Set what your framework calls it \(trust proxy/,
-      { 'x-forwarded-for': '192.0.2.9' },
-    ],
+    [() => rateLimit({ limiter }), /Set your framework's option \(trust proxy/, { 'x-forwarded-for': '192.0.2.9' }],
   ]
   const called = (run) => String(run).replace(/^(async )?\(\) => /, '')
   const through = (middleware, sent) => new Promise((done) => middleware(sent, responseTo(done), done))
   const mistakes = [
     ...table.map(([run, hint, name]) => ({ call: called(run), run, hint, ...(name && { name }) })),
     ...warned.map(([run, hint]) => ({ call: called(run), run, hint, isWarning: true })),
-    ...asked.map(([make, hint, headers = {}]) => {
+    ...middlewares.map(([make, hint, headers = {}]) => {
       const run = () => through(make(), { ...request, headers })
       return { call: called(make), run, hint, isWarning: true }
     }),

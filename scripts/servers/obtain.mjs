@@ -1,4 +1,4 @@
-/** Servers made ready to start: unpacked beside their libraries, and asked who they are. */
+/** Prepares servers: unpacks each with its libraries, and checks its version. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../free-port.mjs'
 
-// They are installed for the tests.
+// The packages of the tests.
 const require = createRequire(new URL('../../__tests__/', import.meta.url))
 const { Redis } = require('ioredis')
 const { generate } = require('selfsigned')
@@ -16,16 +16,17 @@ const { generate } = require('selfsigned')
 const LIBRARIES = 'usr/lib/x86_64-linux-gnu'
 
 /**
- * Makes a server ready, and gives the path to start it by.
+ * Prepares a server, and returns the path of the command that starts it.
  *
- * @throws if an archive cannot be had, or is not the one that was written down.
+ * @throws if an archive is not available, or if its SHA-256 is wrong.
  */
 export function obtain(server, archives, cache) {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     throw new Error(`the servers are programs for Linux on x86-64, and this is ${process.platform} on ${process.arch}`)
   }
   const folder = join(cache, server.name)
-  // Anew each time: what an interrupted run left is not to be trusted, and it takes a second.
+  // Unpacked each time, because an interrupted run may have left a broken folder. It takes a
+  // second.
   rmSync(folder, { recursive: true, force: true })
   archives.unpack(server.archive, join(folder, 'archive'))
   mkdirSync(join(folder, 'bin'))
@@ -36,21 +37,26 @@ export function obtain(server, archives, cache) {
   return server.libraries === undefined ? program : withLibraries(server, program, archives, folder)
 }
 
-/** A script that starts the program by the loader of its libraries, in the script's own process. */
+/**
+ * A script that starts the program with the loader of its libraries, in the script's own process.
+ */
 function withLibraries(server, program, archives, folder) {
   const libraries = join(folder, 'libraries')
   for (const library of server.libraries) {
     archives.unpack(library, libraries)
   }
   const path = join(libraries, LIBRARIES)
-  const words = [join(path, 'ld-linux-x86-64.so.2'), '--inhibit-cache', '--library-path', path, program]
+  const args = [join(path, 'ld-linux-x86-64.so.2'), '--inhibit-cache', '--library-path', path, program]
   const script = join(folder, 'redis-server')
-  writeFileSync(script, `#!/bin/sh\nexec ${words.map((word) => `'${word}'`).join(' ')} "$@"\n`)
+  writeFileSync(script, `#!/bin/sh\nexec ${args.map((word) => `'${word}'`).join(' ')} "$@"\n`)
   chmodSync(script, 0o755)
   return script
 }
 
-/** Starts a server, and asks it: `{ product, version, hasTls }`. Valkey tells its own version, and a Redis's that it is like. */
+/**
+ * Starts a server, and returns `{ product, version, hasTls }`. Valkey reports both its own version
+ * and the Redis version that it is compatible with.
+ */
 export async function ask(path) {
   const info = await started(path, ['--port', '0'], (socket) => inform(socket))
   const field = (name) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1]
@@ -59,7 +65,10 @@ export async function ask(path) {
   return { product, version: valkey ?? field('redis_version'), hasTls: await speaksTls(path) }
 }
 
-/** Whether it begins with TLS: options alone do not tell, since TLS can be in a module that is not there. */
+/**
+ * Whether it starts with TLS. The options alone do not show that, because TLS may be in a module
+ * that is missing.
+ */
 async function speaksTls(path) {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-tls-'))
   const [certificate, key] = [join(folder, 'crt'), join(folder, 'key')]
@@ -68,8 +77,8 @@ async function speaksTls(path) {
     writeFileSync(certificate, made.cert)
     writeFileSync(key, made.private)
     const files = ['--tls-cert-file', certificate, '--tls-key-file', key, '--tls-ca-cert-file', certificate]
-    const words = ['--port', '0', '--tls-port', `${await freePort()}`, ...files]
-    return await started(path, words, (socket) => inform(socket)).then(
+    const args = ['--port', '0', '--tls-port', `${await freePort()}`, ...files]
+    return await started(path, args, (socket) => inform(socket)).then(
       () => true,
       () => false,
     )
@@ -78,12 +87,14 @@ async function speaksTls(path) {
   }
 }
 
-/** What `run` finds out of a server that is started with these words, by its unix socket. */
+/**
+ * Starts a server with the given arguments, and returns the result of `run` over its unix socket.
+ */
 async function started(path, options, run) {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-server-'))
   const socket = join(folder, 'redis.sock')
-  const words = [...options, '--unixsocket', socket, '--save', '', '--dir', folder]
-  const child = spawn(path, words, { stdio: 'ignore' })
+  const args = [...options, '--unixsocket', socket, '--save', '', '--dir', folder]
+  const child = spawn(path, args, { stdio: 'ignore' })
   const ended = Promise.race([once(child, 'exit'), once(child, 'error')]).then(
     ([reason]) => {
       throw new Error(`the server does not start: ${reason?.message ?? reason}`)

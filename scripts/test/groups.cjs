@@ -1,20 +1,24 @@
 /**
- * The tests in groups that can run side by side, on machines of their own. Every test file is in exactly one of them:
- * `__tests__/repository/groups.test.ts` holds that.
+ * The tests in groups that can run in parallel on separate machines. Every test file is in exactly
+ * one group, which `__tests__/repository/groups.test.ts` checks.
  */
 
 /**
  * @typedef {object} Group
  * @property {string} name
  * @property {string} title
- * @property {readonly string[]} tests Test files by their paths below `__tests__/`, without `.test.ts`; `*` stands for
- * any name, and `{a,b}` for either.
- * @property {readonly string[]} [cargo] What cargo runs.
- * @property {readonly string[]} [packages] The folders whose packages the tests need besides those of `__tests__/`.
- * @property {readonly string[]} [system] The scripts of `scripts/` that install the programs that the tests start, if they are missing.
- * @property {readonly string[]} [typed] The folders with a `tsconfig.json` of their own: those that need such packages.
+ * @property {readonly string[]} tests Test files by their paths below `__tests__/`, without
+ * `.test.ts`. `*` matches any name, and `{a,b}` either.
+ * @property {readonly string[]} [cargo] The arguments of cargo.
+ * @property {readonly string[]} [packages] The folders whose packages the tests need besides those
+ * of `__tests__/`.
+ * @property {readonly string[]} [system] The scripts of `scripts/` that install the programs that
+ * the tests start, if they are missing.
+ * @property {readonly string[]} [typed] The folders with a `tsconfig.json` of their own, which need
+ * those packages.
  * @property {boolean} [wasm] Whether the tests need WebAssembly to be built.
- * @property {boolean} [isChecked] Whether format, lint, types and generated files are checked with it.
+ * @property {boolean} [isChecked] Whether format, lint, types and generated files are checked with
+ * it.
  * @property {boolean} [isQuick] Whether `npm test` runs it.
  */
 
@@ -22,7 +26,7 @@
 const GROUPS = [
   {
     name: 'embedded',
-    title: 'the embedded store, options, middleware, the command line: needs nothing but Node.js',
+    title: 'the embedded store, options, middleware, the command line: needs only Node.js',
     isQuick: true,
     tests: [
       'api/{bad-input,duration,events,limiter,mistakes,surplus,types,yield-tick}',
@@ -74,7 +78,7 @@ const GROUPS = [
   },
   {
     name: 'redis',
-    title: 'Redis: connections, lifetimes, processes, outages; the commands that look into it',
+    title: 'Redis: connections, lifetimes, processes, outages; the commands on it',
     system: ['ensure-redis'],
     tests: [
       'cli/redis/*',
@@ -106,14 +110,14 @@ const GROUPS = [
   },
   {
     name: 'simulation',
-    title: 'a million random operations on all stores, by a clock by which keys expire',
+    title: 'a million random operations on all stores, with a clock that expires keys',
     system: ['ensure-redis'],
     wasm: true,
     tests: ['simulation/twins'],
   },
   {
     name: 'package',
-    title: 'the packed package: its files, and its users by several compilers, Jest and loaders',
+    title: 'the packed package: its files, and its use from several compilers, Jest and loaders',
     packages: ['__tests__/package'],
     wasm: true,
     tests: ['package/*'],
@@ -146,7 +150,9 @@ const GROUPS = [
   },
 ]
 
-/** A pattern of Jest's for test files; no character in it means anything to a shell within double quotes. */
+/**
+ * A Jest pattern for test files. None of its characters is special to a shell inside double quotes.
+ */
 function patternOf(tests) {
   const choices = tests.map((test) =>
     test.replaceAll('*', '[^/]+').replaceAll('{', '(').replaceAll('}', ')').replaceAll(',', '|'),
@@ -159,7 +165,7 @@ function groupOf(file) {
   const [group, ...others] = GROUPS.filter(({ tests }) => new RegExp(`^${patternOf(tests)}$`).test(`__tests__/${file}`))
   if (group === undefined || others.length > 0) {
     const names = [group, ...others].map((one) => one?.name ?? 'none')
-    throw new Error(`${file} must be in one group of scripts/test/groups.mjs, and is in: ${names.join(', ')}`)
+    throw new Error(`${file} must be in one group of scripts/test/groups.cjs, and is in: ${names.join(', ')}`)
   }
   return group
 }

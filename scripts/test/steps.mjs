@@ -1,4 +1,7 @@
-/** Runs steps, each a command, side by side where they do not need each other; and tells of each how it ended. */
+/**
+ * Runs steps, each a command, in parallel where their dependencies allow it, and prints the result
+ * of each.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs'
@@ -6,11 +9,12 @@ import { join, relative } from 'node:path'
 
 /**
  * @typedef {object} Step
- * @property {string} name What it is called in the table and in the name of its log.
- * @property {string} command A line for the shell.
+ * @property {string} name The name in the table and in the name of the log.
+ * @property {string} command A shell command.
  * @property {Record<string, string>} [env] Added to the environment.
- * @property {readonly string[]} [needs] The names of steps that must have succeeded before.
- * @property {string} [lock] Steps of the same lock do not run at once: cargo, say, would only wait for itself.
+ * @property {readonly string[]} [needs] The names of steps that must succeed first.
+ * @property {string} [lock] Steps with the same lock do not run at the same time. Two cargo
+ * commands, for example, would only wait for each other.
  */
 
 /**
@@ -18,11 +22,12 @@ import { join, relative } from 'node:path'
  * @property {Step} step
  * @property {'passed' | 'failed' | 'not run'} status
  * @property {number} seconds
- * @property {{ passed: number, failed: number }} tests The tests that Jest and cargo counted.
+ * @property {{ passed: number, failed: number }} tests The numbers of Jest's and cargo's tests.
  */
 
 /**
- * Runs steps in their order, at most `jobs` at once. A step whose needs have failed is not run; all others are.
+ * Runs steps in their order, at most `jobs` at the same time. If a step fails, the steps that need
+ * it are not run; all others are.
  *
  * @param {readonly Step[]} steps
  * @param {{ root: string, jobs: number, verbose: boolean }} options
@@ -95,7 +100,7 @@ async function runStep(step, root, logs, verbose) {
   return { step, status, seconds, tests }
 }
 
-/** The tests that the runners in a log say have passed and failed. */
+/** The numbers of passed and failed tests, from the runners' output in a log. */
 export function countTests(log) {
   const counts = { passed: 0, failed: 0 }
   for (const [, passed, failed] of log.matchAll(/^test result: \w+\. (\d+) passed; (\d+) failed/gm)) {

@@ -1,9 +1,10 @@
-// Builds the engine as WebAssembly: `npm run build:wasm`. What it makes is in wasm/, and is not committed:
+// Builds the engine as WebAssembly: `npm run build:wasm`. The output is in wasm/, and is not
+// committed:
 //
 // - tollgate.wasm: the engine with the embedded store
-// - inlined.js: the same in the text of a program
+// - inlined.js: the same as text in a program
 // - engine.js, engine.d.ts: wasm-bindgen's glue, as CommonJS
-// - redis.wasm, redis-inlined.js, redis-engine.js, redis-engine.d.ts: the same of what is for Redis
+// - redis.wasm, redis-inlined.js, redis-engine.js, redis-engine.d.ts: the same for Redis
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -18,10 +19,10 @@ const ROOT = join(HERE, '..', '..')
 const WORK = join(ROOT, 'target', 'wasm')
 const OUT = join(ROOT, 'wasm')
 
-/** What does not change with the engine is kept for all clones: the toolchain and wasm-bindgen's generator. */
+/** The cache that all clones share: the toolchain and wasm-bindgen's generator. */
 const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'tollgate-wasm')
 
-/** The modules: the feature that each is made with, the module's name, and what the names of the others begin with. */
+/** The modules: the cargo feature, the name of the module, and the prefix of its other files. */
 const MODULES = [
   { feature: 'wasm', name: 'tollgate', prefix: '' },
   { feature: 'wasm-redis', name: 'redis', prefix: 'redis-' },
@@ -41,15 +42,15 @@ for (const { feature, name, prefix } of MODULES) {
   console.log(`wasm/${name}.wasm: ${(size / 1_000).toFixed(1)} kB gzipped`)
 }
 
-/** Compiles the engine with a feature, and answers with where it is. */
+/** Compiles the engine with a feature, and returns the module's path. */
 function compile(feature) {
   const { name, args, env, flags } = toolchain(CACHE)
   console.log(`compiled by ${name}`)
   const home = process.env.CARGO_HOME || join(homedir(), '.cargo')
-  // More is inlined than `opt-level = "z"` does by itself: functions of a few instructions are larger as calls. No
-  // reference to a JavaScript object passes.
+  // Inlines more than `opt-level = "z"` does by itself: for functions of a few instructions a call
+  // is larger. The module passes no references to JavaScript objects.
   const small = ['-Cllvm-args=-inline-threshold=20', '-Ctarget-feature=-reference-types']
-  // The same module, wherever it is built.
+  // Replaces the machine's paths, so that the module is the same on every machine.
   const remapped = [`--remap-path-prefix=${home}=/cargo`, `--remap-path-prefix=${ROOT}=/src`]
   const features = ['--no-default-features', '--features', feature]
   const folder = join(WORK, feature)
@@ -60,7 +61,7 @@ function compile(feature) {
   return join(folder, TARGET, 'wasm', 'tollgate.wasm')
 }
 
-/** Builds wasm-bindgen's generator, which is of exactly the version of the crate, and answers with where it is. */
+/** Builds wasm-bindgen's generator in exactly the version of the crate, and returns its path. */
 function generator() {
   const manifest = join(HERE, 'bindgen', 'Cargo.toml')
   const [, version] = /^wasm-bindgen-cli-support = "=(.*)"$/m.exec(readFileSync(manifest, 'utf8'))
@@ -74,7 +75,7 @@ function generate(module) {
   execFileSync(command, [module, generated], { stdio: 'inherit' })
 }
 
-/** A module without its custom sections, which tools leave notes for each other in. */
+/** Removes a module's custom sections, in which tools store notes for each other. */
 function withoutNotes(module) {
   const kept = [module.subarray(0, 8)]
   for (let start = 8; start < module.length; ) {
@@ -91,7 +92,9 @@ function withoutNotes(module) {
   return Buffer.concat(kept)
 }
 
-/** In hexadecimal, which is longer than Base64, but which compresses: bytes stay where they are. */
+/**
+ * Hexadecimal is longer than Base64, but compresses better, because it keeps the byte boundaries.
+ */
 function inline(engine, prefix) {
   writeFileSync(join(OUT, `${prefix}inlined.js`), `exports.hexadecimal =\n  '${engine.toString('hex')}'\n`)
   writeFileSync(join(OUT, `${prefix}inlined.d.ts`), '/** The engine. */\nexport declare const hexadecimal: string\n')
@@ -107,7 +110,7 @@ async function bundle(prefix) {
     format: 'cjs',
     platform: 'neutral',
     outfile: join(OUT, `${prefix}engine.js`),
-    // Said of `import.meta`, which the glue needs only if it is to find the module by itself.
+    // Replaces `import.meta`, which the glue needs only to find the module by itself.
     logOverride: { 'empty-import-meta': 'silent' },
   })
   const types = readFileSync(join(generated, 'engine.d.ts'), 'utf8')

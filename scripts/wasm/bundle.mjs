@@ -1,6 +1,7 @@
-// Makes of `ts/wasm/` what needs no module beside it, for who has no CommonJS: dist/wasm/web.mjs for browsers and Deno, and
-// dist/wasm/workerd.mjs for Cloudflare's Workers, which imports the engine as a module. What is for Redis is in web-redis.mjs, so
-// that bundlers can leave it out.
+// Bundles `ts/wasm/` into modules without other files, for platforms without CommonJS:
+// dist/wasm/web.mjs for browsers and Deno, and dist/wasm/workerd.mjs for Cloudflare's Workers,
+// which imports the engine as a module. The part for Redis is in web-redis.mjs, so that bundlers
+// can leave it out.
 import { existsSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,7 +9,7 @@ import { build } from 'esbuild'
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
 
-/** What takes another's place on the web: neither timers nor contexts are Node's there. */
+/** The modules that are replaced on the web, where Node's timers and contexts do not exist. */
 const forTheWeb = {
   name: 'for-the-web',
   setup(build) {
@@ -18,19 +19,19 @@ const forTheWeb = {
   },
 }
 
-/** Where the engine comes from on workerd. */
+/** The source of the engine on workerd. */
 const asModule = {
   name: 'engine-as-module',
   setup(build) {
     build.onResolve({ filter: /^\.\/module\.js$/ }, ({ resolveDir }) => ({
       path: join(resolveDir, 'module.workerd.mjs'),
     }))
-    // As seen from what is made.
+    // Relative to the output.
     build.onResolve({ filter: /\.wasm$/ }, ({ path }) => ({ path: `../../wasm/${basename(path)}`, external: true }))
   },
 }
 
-/** The module of what is for Redis as a file of its own. */
+/** Puts the module for Redis into a file of its own. */
 const apart = {
   name: 'apart',
   setup(build) {
@@ -57,7 +58,7 @@ for (const [name, entry, plugins] of [
     bundle: true,
     format: 'esm',
     target: 'es2022',
-    // Modules of Node cannot be resolved: to need one fails here.
+    // Modules of Node cannot be resolved: importing one fails here.
     platform: 'browser',
     legalComments: 'none',
     minifySyntax: true,

@@ -1,4 +1,4 @@
-// What the glue imports: who starts the engine says who answers.
+// The imports of the glue. The code that starts the engine supplies the functions.
 let host
 
 export function setHost(given) {

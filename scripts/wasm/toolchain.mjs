@@ -1,4 +1,4 @@
-// Finds what compiles for WebAssembly.
+// Finds a compiler for WebAssembly.
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
@@ -15,12 +15,13 @@ import { join } from 'node:path'
 export const TARGET = 'wasm32-unknown-unknown'
 
 /**
- * How cargo compiles: its arguments, its environment, and the compiler's flags.
+ * The way to run cargo: its arguments, its environment, and the compiler's flags.
  *
- * Where the toolchain has the sources of the standard library (`rustup component add rust-src`), that is compiled along
- * with the engine, as it is smaller so; else, where it has the target (`rustup target add wasm32-unknown-unknown`), its
- * own is linked. Where neither can be had, Debian's packages have compiler and sources: they are unpacked into `cache`,
- * and nothing is installed.
+ * If the toolchain has the sources of the standard library (`rustup component add rust-src`), they
+ * are compiled with the engine, which makes the module smaller. Otherwise, if it has the target
+ * (`rustup target add wasm32-unknown-unknown`), the target's library is linked. If it has neither,
+ * Debian's packages supply compiler and sources: they are unpacked into `cache`, and nothing is
+ * installed.
  */
 export function toolchain(cache) {
   const sysroot = run('rustc', ['--print', 'sysroot']).trim()
@@ -39,18 +40,21 @@ export function toolchain(cache) {
   })
 }
 
-/** Compiles the standard library, too: without the texts of panics, which nobody would read. */
+/** Compiles the standard library, too, without the texts of panics, which are never shown. */
 function withLibrary(name, library, env) {
   return {
     name,
     args: ['-Zbuild-std=std,panic_abort', '-Zbuild-std-features=optimize_for_size', '-Zpanic-immediate-abort'],
-    // These options are not settled yet, and a released compiler takes them only so.
+    // These options are unstable, and a released compiler accepts them only with this variable.
     env: { ...env, RUSTC_BOOTSTRAP: '1', CARGO_PROFILE_WASM_PANIC: 'immediate-abort' },
     flags: ['-Zlocation-detail=none', '-Zfmt-debug=none', `--remap-path-prefix=${library}=/rustc`],
   }
 }
 
-/** Debian's packages of one version: a compiler that is newer than the system's own, its library and the sources of that. */
+/**
+ * Debian's packages of one version: a compiler that is newer than the system's, its library, and
+ * the library's sources.
+ */
 const PACKAGES = ['rustc-web', 'libstd-rust-web-dev', 'rust-web-src']
 
 /** The folder with Debian's packages, unpacked. */
@@ -68,7 +72,7 @@ function debians(cache) {
     throw new Error(`nothing here compiles for ${TARGET}${known}: ${advice}`)
   }
   const folder = join(cache, `debian-${version.replaceAll(/[^\w.+-]/g, '_')}`)
-  // Somebody else may be at it: whoever is first puts it in its place.
+  // Another process may do the same: the first to finish moves its folder into place.
   const own = mkdtempSync(join(cache, 'unpacking-'))
   unpack(version, own)
   try {
@@ -79,26 +83,26 @@ function debians(cache) {
   return folder
 }
 
-/** The oldest Rust that compiles the engine: `1.95`, say. */
+/** The oldest Rust that compiles the engine, such as `1.95`. */
 function neededRust() {
   const manifest = readFileSync(new URL('../../Cargo.toml', import.meta.url), 'utf8')
   return /^rust-version = "(.*)"$/m.exec(manifest)[1]
 }
 
-/** Whether the first version of Rust that a text has is `needed` or later. */
+/** Whether the first Rust version in a text is `needed` or later. */
 function isAtLeast(text, needed) {
   const [major, minor] = /(\d+)\.(\d+)/.exec(text).slice(1).map(Number)
   const [neededMajor, neededMinor] = needed.split('.').map(Number)
   return major > neededMajor || (major === neededMajor && minor >= neededMinor)
 }
 
-/** The version of a package that can be had now. */
+/** The available version of a package. */
 function candidate(name) {
   try {
-    // A list from the machine's first day names what has long been replaced, or is too old.
+    // The list from the machine's setup may name replaced or outdated versions.
     run('apt-get', ['update', '-qq'])
   } catch {
-    // Who may not update takes what the list has; where there is no apt, that is nothing.
+    // Without the permission to update, the present list is used. Without apt, there is none.
   }
   try {
     return /Candidate: (\d\S*)/.exec(run('apt-cache', ['policy', name]))?.[1]

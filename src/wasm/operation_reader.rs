@@ -5,7 +5,7 @@ use crate::policy::operation::{HoldId, Operation};
 use crate::wasm::scratch::Scratch;
 
 /// The operation of this number, with `count` arguments in the scratch memory.
-/// `ts/wasm/engine/operation-numbers.ts` has the same numbers.
+/// `ts/wasm/engine/operation-codes.ts` has the same numbers.
 pub(crate) fn read_operation(scratch: &Scratch, code: u32, count: usize) -> Option<Operation> {
     match (code, scratch.arguments(count)) {
         (8, [units, taken @ ..]) => Some(operation::refund(*units, taken)),

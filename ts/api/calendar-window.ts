@@ -1,22 +1,25 @@
 import { engine } from '../backends/addon.js'
-import { calendarWindowIn, type MakeCalendarWindow } from '../policies/calendar-window.js'
+import { type CalendarWindowFactory, createCalendarWindow } from '../policies/calendar-window.js'
 
 /**
- * At most `limit` units per window of the calendar: per day in Shanghai, per month in UTC.
+ * At most `limit` units per calendar window, for example per day in Shanghai or per month in UTC.
  *
- * **Law:** `limit` per calendar window, and at most 2 · `limit` in any rolling span that is no longer than
- * the windows in it.
+ * **Law:** at most `limit` units in each calendar window, and at most 2 · `limit` in any rolling
+ * span that is no longer than the windows in it.
  *
- * Days, weeks and months begin with the first instant of their first date in the time zone: a day has 23 or
- * 25 hours where the clocks change. Parts of a day are counted by the local clock from its midnight: an hour
- * that the clocks repeat is counted again, and where the clocks change by half an hour, so long is a window.
+ * Days, weeks and months begin at the first instant of their first date in the time zone, so a day
+ * has 23 or 25 hours when the clocks change. Windows shorter than a day are counted by the local
+ * clock from midnight. An hour that the clocks repeat is counted again. Where the clocks change by
+ * half an hour, one window is half an hour long.
  *
- * A window that is open keeps its end, so processes whose time zone data differ never reset each other. Only if it
- * ends more than twice the longest window ahead (two parts of a day; for days 50 hours, for weeks 14 days and 2
- * hours, for months 62 days and 2 hours), because the deciding clock was set back or the windows were longer, its end
- * moves to the next boundary. Its count stays.
+ * An open window keeps its end, so processes with different time zone data never reset each other.
+ * There is one exception: the end lies more than twice the longest window ahead, because the
+ * deciding clock was set back or the windows were longer before. Twice the longest window is two
+ * windows for windows shorter than a day, 50 hours for days, 14 days and 2 hours for weeks, and 62
+ * days and 2 hours for months. The end then moves to the next boundary, and the count stays.
  *
- * Time zones are the system's (or `TZDIR`'s), with a copy of its own for names that the system has not.
+ * Time zone data come from the system (or from `TZDIR`). The package's own copy covers names that
+ * the system does not have.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -25,4 +28,4 @@ import { calendarWindowIn, type MakeCalendarWindow } from '../policies/calendar-
  *
  * @function
  */
-export const calendarWindow: MakeCalendarWindow = calendarWindowIn(engine.Policy.isTimeZone)
+export const calendarWindow: CalendarWindowFactory = createCalendarWindow(engine.Policy.isTimeZone)

@@ -1,69 +1,71 @@
-import { type Duration, microsOf, millisOf, warnOfShort } from '../input/duration.js'
+import { type Duration, microsOf, millisOf, warnIfShort } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { TollgateError } from './error.js'
 
-/** How a call on a key is to be made. */
+/** Options of a call on a key. */
 export interface KeyOptions {
   /**
-   * Over a Redis Cluster: what decides where the key is kept, instead of the key itself. Keys that are decided
-   * together must be kept together. A text like a key; a key must always be given the same. Default: that of the
-   * limiter, or the key itself.
+   * Redis Cluster only: the hash tag that places the key in a slot, instead of the key itself. Keys
+   * that one call decides together must share a slot. A tag follows the rules for a key, and a key
+   * must always have the same tag. Default: the limiter's tag, or else the key itself.
    */
   readonly tag?: string
 }
 
-/** How a call is to be counted. */
+/** Options of a call that takes or previews units. */
 export interface TakeOptions extends KeyOptions {
   /** The units that the call costs: a whole number from 1 (in `peek` from 0). Default: 1. */
   readonly cost?: number
 }
 
-/** How numbers of a key's own are to be kept. */
+/** Options of an override. */
 export interface OverrideOptions extends KeyOptions {
-  /** How long they are in force: up to 142 years. */
+  /** How long the override applies: up to 142 years. */
   readonly ttl: Duration
 }
 
-/** What a call asks for. */
-export interface Call {
+/** The checked cost and tag of a call. */
+export interface TakeArguments {
   readonly units: number
   readonly tag: string | undefined
 }
 
-/** Takes a value as a cost or {@link TakeOptions}. */
-export function callOf(method: string, cost: unknown, least: number): Call {
+/** Checks a cost or {@link TakeOptions}. */
+export function takeArgumentsOf(method: string, cost: unknown, min: number): TakeArguments {
   if (cost === undefined) {
     return { units: 1, tag: undefined }
   }
   if (typeof cost !== 'object' || cost === null || Array.isArray(cost)) {
-    return { units: wholeNumber('INVALID_COST', 'cost', cost, least), tag: undefined }
+    return { units: wholeNumber('INVALID_COST', 'cost', cost, min), tag: undefined }
   }
   const options = optionsOf('INVALID_OPTION', method, cost, ['cost', 'tag'])
-  const units = options.cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', options.cost, least)
+  const units = options.cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', options.cost, min)
   return { units, tag: tagOf(options.tag) }
 }
 
-/** Takes a value as {@link KeyOptions}, and answers with the tag. */
-export function tagIn(method: string, options: unknown): string | undefined {
+/** Checks {@link KeyOptions}, and returns the tag. */
+export function tagOfOptions(method: string, options: unknown): string | undefined {
   return options === undefined ? undefined : tagOf(optionsOf('INVALID_OPTION', method, options, ['tag']).tag)
 }
 
-/** Takes a value as a number of units. */
+/** Checks a number of units. */
 export function unitsOf(value: unknown): number {
   return wholeNumber('INVALID_COST', 'units', value)
 }
 
-/** The costs of several keys. */
-export interface Calls {
+/** The checked costs of several keys, and their tag. */
+export interface TakeManyArguments {
   readonly costs: readonly number[]
   readonly tag: string | undefined
 }
 
-/** Takes a value as what `takeMany` may be given as the costs of so many keys. */
-export function callsOf(cost: unknown, count: number): Calls {
+/**
+ * Checks the cost argument of `takeMany`: one cost for all `count` keys, or an array with one each.
+ */
+export function takeManyArgumentsOf(cost: unknown, count: number): TakeManyArguments {
   if (!Array.isArray(cost)) {
-    const { units, tag } = callOf('takeMany', cost, 1)
+    const { units, tag } = takeArgumentsOf('takeMany', cost, 1)
     return { costs: new Array<number>(count).fill(units), tag }
   }
   if (cost.length !== count) {
@@ -73,19 +75,19 @@ export function callsOf(cost: unknown, count: number): Calls {
   return { costs: cost.map((one) => wholeNumber('INVALID_COST', 'cost', one)), tag: undefined }
 }
 
-/** The longest time that the engine counts with: 2^52 microseconds. */
-const LONGEST_US = 2 ** 52
+/** The longest duration that the engine supports: 2^52 microseconds. */
+const MAX_DURATION_US = 2 ** 52
 
 /**
- * Takes a value as how long something is to last, in microseconds.
+ * Checks a duration, and returns it in microseconds.
  *
- * @param method - Whose option it is, for a warning.
+ * @param method - The method that has the option, for a warning.
  */
-export function lastingOf(method: string, option: string, value: unknown): number {
-  const lasting = microsOf(millisOf('INVALID_OPTION', option, value))
-  if (lasting > LONGEST_US) {
+export function durationUsOf(method: string, option: string, value: unknown): number {
+  const durationUs = microsOf(millisOf('INVALID_OPTION', option, value))
+  if (durationUs > MAX_DURATION_US) {
     throw invalid('INVALID_OPTION', option, 'must be at most 2^52 µs (142 years)', value)
   }
-  warnOfShort(`${method}: ${option}`, value)
-  return lasting
+  warnIfShort(`${method}: ${option}`, value)
+  return durationUs
 }

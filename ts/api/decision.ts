@@ -5,59 +5,66 @@ export interface PolicyNumbers {
   /** The largest cost that would be admitted now, after this call. */
   readonly remaining: number
   /**
-   * Whole milliseconds, rounded up, after which the same cost would be admitted if nobody else
-   * came; one millisecond earlier it would not. 0 if it was admitted, `null` if it never can be.
+   * Whole milliseconds, rounded up, until the same cost would be admitted if no other call came.
+   * One millisecond earlier it would be refused. 0 if the call was admitted, `null` if it can never
+   * be.
    *
-   * It is so while the numbers, the block and the counts of the key stay as they are, and the clock does not step. If the
-   * key has numbers of its own (`override`), it is no longer than until they end; the limiter's decide then.
+   * The value holds while the key's policy, block and counts stay unchanged and the clock does not
+   * step. If the key has an override, the value is at most the time until the override ends. From
+   * then on the limiter's own numbers decide.
    */
   readonly retryAfterMs: number | null
-  /** Whole milliseconds, rounded up, until the key is as if never used. */
+  /** Whole milliseconds, rounded up, until the key is back in its initial state. */
   readonly resetAfterMs: number
 }
 
-/** What every decision tells. */
+/** Properties of every decision. */
 export interface DecisionBase<N extends string = string> extends PolicyNumbers {
-  /** The name of the policy that the numbers speak of; a single policy is `'default'`. */
+  /** The name of the policy that the numbers describe; `'default'` for a single policy. */
   readonly policy: N
-  /** Each policy's numbers, by name. */
+  /** The numbers of each policy, by name. */
   readonly policies: { readonly [Name in N]: PolicyNumbers }
-  /** The time of the decision by the deciding clock: epoch milliseconds, with microseconds. */
+  /**
+   * The time of the decision by the deciding clock, in epoch milliseconds with microsecond
+   * precision.
+   */
   readonly at: number
   /**
-   * Who decided: the store, or because it failed what `onStoreFailure` says: `'fallback'`, the embedded store with a
-   * share of the numbers; `'none'`, nobody.
+   * The origin of the decision: `'store'`, or after a failure of the store the choice of
+   * `onStoreFailure`. `'fallback'` is the embedded store with a share of the numbers. `'none'` is a
+   * fixed answer.
    *
-   * With `'none'` nothing was counted: `policy` is the first limit, `remaining` and `resetAfterMs` are 0 for all of them,
-   * `retryAfterMs` of a refused call is 1000 (when to ask again, and never exact), and `at` is by this process's clock.
+   * With `'none'` nothing was counted. `policy` is the first limit, `remaining` and `resetAfterMs`
+   * are 0 for all limits, and `at` is by this process's clock. `retryAfterMs` of a refused call is
+   * 1000: a time to try again, not a prediction.
    */
   readonly source: 'store' | 'fallback' | 'none'
 }
 
-/** The call may proceed; its cost has been charged. */
+/** The call may proceed. Its cost has been charged. */
 export interface Allowed<N extends string = string> extends DecisionBase<N> {
   readonly allowed: true
-  /** `'allowed-last'`: it took the last unit. */
+  /** `'allowed-last'`: the call took the last unit. */
   readonly status: 'allowed' | 'allowed-last'
   readonly retryAfterMs: 0
 }
 
-/** The call may not proceed now; nothing has been charged. */
+/** The call may not proceed now. Nothing has been charged. */
 export interface Refused<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
   readonly status: 'refused'
   readonly retryAfterMs: number
 }
 
-/** The key is blocked: no call may proceed until the block ends. Nothing has been charged. */
+/** The key is blocked: calls may not proceed until the block ends. Nothing has been charged. */
 export interface Blocked<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
   readonly status: 'blocked'
-  /** Until the block has ended and the cost would fit. */
+  /** Milliseconds until the block has ended and the cost fits. */
   readonly retryAfterMs: number
 }
 
-/** A call of this cost can never proceed: it is above the limit. Nothing has been charged. */
+/** A call of this cost can never proceed: the cost is above the limit. Nothing has been charged. */
 export interface Impossible<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
   readonly status: 'impossible'
@@ -65,7 +72,7 @@ export interface Impossible<N extends string = string> extends DecisionBase<N> {
 }
 
 /**
- * The answer to a call: a plain object. `allowed` and `status` tell its kind, and narrow its type.
+ * The answer to a call: a plain object. `allowed` and `status` tell its kind and narrow its type.
  *
  * @example
  * const decision = await limiter.take('user:42')
@@ -74,13 +81,13 @@ export interface Impossible<N extends string = string> extends DecisionBase<N> {
 export type Decision<N extends string = string> = Allowed<N> | Refused<N> | Blocked<N> | Impossible<N>
 
 /**
- * Where a change of a key was made; truthy if it holds somewhere.
+ * The place where a change of a key was applied; truthy if it was applied anywhere.
  *
  * - `'store'`: in the store, for all processes.
- * - `'fallback'`: the store failed, and the embedded share of `onStoreFailure` made it. It holds in this process, as long
- *   as the share decides. The store knows nothing of it when it is back.
- * - `false`: the store failed, and nobody made it.
+ * - `'fallback'`: the store failed, and the embedded share of `onStoreFailure` applied the change.
+ *   It holds in this process while the share decides. The store does not have it after the outage.
+ * - `false`: the store failed, and the change was not applied.
  *
- * If the store did not answer in time, the change may have reached it all the same.
+ * If the store did not answer in time, the change may still have reached it.
  */
 export type Applied = 'store' | 'fallback' | false

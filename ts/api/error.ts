@@ -1,21 +1,23 @@
 import type { Decision } from './decision.js'
 
 /**
- * What went wrong, as a stable name:
+ * The kind of a failure, as a stable name:
  *
- * - `INVALID_POLICY`: a policy's numbers or names cannot be.
- * - `INVALID_OPTION`: any other option is unknown or has a value it cannot have.
+ * - `INVALID_POLICY`: a policy's numbers or names are not valid.
+ * - `INVALID_OPTION`: another option is unknown or has a value that is not valid.
  * - `INVALID_KEY`: the key is not a non-empty well-formed string of at most 1024 bytes of UTF-8.
  * - `INVALID_COST`: the cost is not a whole number from 1 (in `peek` from 0) to 2^53 − 1.
- * - `STORE_UNAVAILABLE`: the store could not be reached before the deadline, or the connection to it broke.
+ * - `STORE_UNAVAILABLE`: the store could not be reached before the deadline, or the connection
+ *   broke.
  * - `STORE_TIMEOUT`: the store did not answer before the deadline.
  * - `OVERLOADED`: too many calls are waiting for the store.
- * - `STORE_FULL`: the embedded store holds `maxKeys` keys and cannot do this for one more.
- * - `STORE_ERROR`: the store answered with an error, or failed in a way that it should not.
+ * - `STORE_FULL`: the embedded store holds `maxKeys` keys and has no room for this operation.
+ * - `STORE_ERROR`: the store answered with an error, or failed unexpectedly.
  * - `CLOSED`: the limiter has been closed.
- * - `WAIT_TOO_LONG`: a `wait` has been refused: its slot is further away than `maxWaitMs`, the key is blocked, or the cost can
- *   never fit. {@link TollgateError.decision} tells which.
- * - `ABORTED`: the signal of a call has been aborted; the error's name is then `'AbortError'`, as is usual.
+ * - `WAIT_TOO_LONG`: a `wait` was refused: its slot is further away than `maxWaitMs`, the key is
+ *   blocked, or the cost can never fit. {@link TollgateError.decision} tells which.
+ * - `ABORTED`: the signal of a call was aborted. The error's name is then `'AbortError'`, as on the
+ *   web platform.
  */
 export type TollgateErrorCode =
   | 'INVALID_POLICY'
@@ -31,7 +33,7 @@ export type TollgateErrorCode =
   | 'WAIT_TOO_LONG'
   | 'ABORTED'
 
-/** What a {@link TollgateError} carries besides its message. */
+/** The details of a {@link TollgateError}, besides code and message. */
 export interface TollgateErrorDetails {
   /** See {@link TollgateError.charged}. Default: `false`. */
   readonly charged?: false | 'unknown'
@@ -39,35 +41,36 @@ export interface TollgateErrorDetails {
   readonly results?: readonly (Decision | TollgateError)[]
   /** See {@link TollgateError.decision}. */
   readonly decision?: Decision
-  /** The error that led to this one. */
+  /** The error that caused this one. */
   readonly cause?: unknown
 }
 
 const BRAND = Symbol.for('tollgate.error')
 
 /**
- * Every failure of this package. A refusal is none: it is a decision. Only `wait` rejects for one, with `WAIT_TOO_LONG`.
+ * The only error class of this package. A refusal is a decision, not an error, except in `wait`,
+ * which rejects with `WAIT_TOO_LONG`.
  *
- * The message names the option, the value and the rule; it never holds a key or a password.
+ * The message names the option, the value and the rule. It never contains a key or a password.
  */
 export class TollgateError extends Error {
   override readonly name: 'TollgateError' | 'AbortError'
 
-  /** What went wrong, as a stable name. */
+  /** The kind of the failure, as a stable name. */
   readonly code: TollgateErrorCode
 
   /** Whether units were charged: `false`, or `'unknown'` if the store's answer was lost. */
   readonly charged: false | 'unknown'
 
   /**
-   * After a failed `takeMany`: for each key, in order, its decision or its `TollgateError`.
-   * Otherwise `undefined`.
+   * After a failed `takeMany`: the decision or `TollgateError` of each key, in order. Otherwise
+   * `undefined`.
    */
   readonly results: readonly (Decision | TollgateError)[] | undefined
 
   /**
-   * Of `WAIT_TOO_LONG`: the decision that refused the call, with `retryAfterMs` and a `waitedMs` of 0. Otherwise
-   * `undefined`.
+   * After `WAIT_TOO_LONG`: the decision that refused the call, with `retryAfterMs` and a `waitedMs`
+   * of 0. Otherwise `undefined`.
    */
   readonly decision: Decision | undefined
 
@@ -84,8 +87,8 @@ export class TollgateError extends Error {
   }
 
   /**
-   * Whether a value is a `TollgateError`, of whichever copy of this package: `instanceof` fails
-   * where a program has loaded two.
+   * Whether a value is a `TollgateError` of any copy of this package. `instanceof` fails if a
+   * program has loaded two copies.
    */
   static is(value: unknown): value is TollgateError {
     return typeof value === 'object' && value !== null && (value as Record<symbol, unknown>)[BRAND] === true

@@ -4,7 +4,10 @@ import { checkCount, invalid, nameOf, optionsOf } from '../input/options.js'
 import { isPolicyLike } from '../policies/policy.js'
 import { TollgateError } from './error.js'
 
-/** The options of a limiter, checked; but for `onStoreFailure`, which depends on its policies. */
+/**
+ * The checked options of a limiter. `onStoreFailure` is unchecked: its validity depends on the
+ * policies.
+ */
 export interface LimiterOptions {
   /** A store, or its URL. */
   readonly store: Store | string | undefined
@@ -13,21 +16,21 @@ export interface LimiterOptions {
   readonly onStoreFailure: unknown
 }
 
-/** Throws if a limiter is made of more than a policy and options. */
-export function checkLimiterCount(given: number): void {
+/** Throws if the constructor has more arguments than a policy and options. */
+export function checkLimiterCount(argumentCount: number): void {
   const rule = 'RateLimiter takes a policy, or policies by name, and an object of options'
   checkCount(
-    given,
+    argumentCount,
     2,
     rule,
     'write new RateLimiter(policy, { store, prefix }), or new RateLimiter({ a: policy, b: policy })',
   )
 }
 
-/** Takes a value as the options of a limiter. */
+/** Checks the options of a limiter. */
 export function limiterOptionsOf(value: unknown): LimiterOptions {
   if (isPolicyLike(value)) {
-    const rule = 'takes an object of options after its policy: several policies are an object of them by name'
+    const rule = 'takes an object of options after its policy; several policies are one object by name'
     throw new TollgateError('INVALID_OPTION', `RateLimiter ${rule}`)
   }
   const names = ['store', 'prefix', 'tag', 'onStoreFailure'] as const
@@ -44,14 +47,14 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
   }
 }
 
-/** Whether a value is a client of another package, or is made like one. */
+/** Whether a value is a Redis client of another package, or looks like one. */
 export function isClient(value: unknown): boolean {
   const { call, sendCommand, evalsha } = (value ?? {}) as { readonly [method: string]: unknown }
   return [call, sendCommand, evalsha].some((method) => typeof method === 'function')
 }
 
-/** How a client of another package is taken. */
-export const CLIENT_ADVICE = "'tollgate/wasm' takes a client, by RedisStore.from(client)"
+/** Tells how to use a Redis client of another package, for messages. */
+export const CLIENT_ADVICE = "'tollgate/wasm' accepts a client: RedisStore.from(client)"
 
 function adviceOnStore(store: unknown): string | undefined {
   if (typeof store === 'function') {

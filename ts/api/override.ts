@@ -1,11 +1,11 @@
-import { warnOfShorts } from '../input/duration.js'
+import { warnIfAnyShort } from '../input/duration.js'
 import { invalid, optionsOf, shown } from '../input/options.js'
 import type { CalendarWindowOptions, CalendarWindowPolicy } from '../policies/calendar-window.js'
 import type { FixedWindowOptions, FixedWindowPolicy } from '../policies/fixed-window.js'
 import type { GcraOptions, GcraPolicy } from '../policies/gcra.js'
 import type { LeakyBucketOptions, LeakyBucketPolicy } from '../policies/leaky-bucket.js'
 import { type Policy, policyOf } from '../policies/policy.js'
-import type { Compound, Policies } from '../policies/policy-set.js'
+import type { Policies, PolicySet } from '../policies/policy-set.js'
 import type { SlidingCounterOptions, SlidingCounterPolicy } from '../policies/sliding-counter.js'
 import type {
   SlidingLogOptions,
@@ -18,12 +18,12 @@ import type { TokenBucketOptions, TokenBucketPolicy } from '../policies/token-bu
 import { TollgateError } from './error.js'
 
 /**
- * The numbers that a key may have of its own, instead of its policy's: any of those of the policy's function.
- * What is left out stays as the limiter has it, and so does what is no number: the algorithm, its layout and mode,
- * calendars, buckets, precision, names, `countRefused` and `per`.
+ * The numbers of a policy that an override can replace for one key: the numeric options of the
+ * policy's function. An omitted number keeps the limiter's value. All other options stay: the
+ * algorithm, its layout and mode, calendars, buckets, precision, names, `countRefused` and `per`.
  *
- * A `burst` that is the `limit` stays so if `limit` alone is given, and so does an `initial` that is the
- * `capacity`.
+ * If only `limit` is given, a `burst` equal to the old `limit` becomes the new `limit`. Likewise an
+ * `initial` equal to the old `capacity` becomes the new `capacity`.
  */
 export type PolicyOverride<P extends Policy = Policy> = P extends GcraPolicy
   ? Partial<Pick<GcraOptions, 'limit' | 'period' | 'burst'>>
@@ -47,13 +47,13 @@ export type PolicyOverride<P extends Policy = Policy> = P extends GcraPolicy
                   ? { readonly limits?: { readonly [Name in N]?: Partial<SlidingLogsOptions['limits'][string]> } }
                   : never
 
-/** The numbers of {@link PolicyOverride}: of a single policy, or of some of several by name. */
+/** The {@link PolicyOverride} of a single policy, or of some of several policies by name. */
 export type Override<P extends Policy | Policies> = P extends Policy
   ? PolicyOverride<P>
   : { readonly [Name in keyof P]?: P[Name] extends Policy ? PolicyOverride<P[Name]> : never }
 
-/** What may be overridden of each algorithm. */
-const NUMBERS = {
+/** The options that can be overridden, by algorithm. */
+const OVERRIDABLE_OPTIONS = {
   fixedWindow: ['limit', 'window'],
   calendarWindow: ['limit'],
   slidingWindow: ['limit', 'window'],
@@ -65,8 +65,8 @@ const NUMBERS = {
   gcra: ['limit', 'period', 'burst'],
 } as const satisfies { readonly [Algorithm in Policy['algorithm']]: readonly string[] }
 
-/** Values by the names of their options. */
-interface Values {
+/** Option values by option name. */
+interface OverrideValues {
   readonly limit?: unknown
   readonly capacity?: unknown
   readonly refill?: unknown
@@ -76,82 +76,83 @@ interface Values {
 }
 
 /**
- * What an override makes of a limiter's policies, by their numbers: `undefined` for those that it leaves alone.
+ * The overridden policies of a limiter, by policy index: `undefined` for a policy without an
+ * override.
  *
- * @param numbers - For a single policy its numbers, otherwise those of some policies by name.
+ * @param numbers - A single policy's numbers, or the numbers of some policies by name.
  */
-export function overridden(compound: Compound, numbers: unknown): readonly (Policy | undefined)[] {
-  const policies = changes(compound, numbers)
-  warnOfShorts('override: ', numbers as object)
+export function overriddenPolicies(policySet: PolicySet, numbers: unknown): readonly (Policy | undefined)[] {
+  const policies = policiesWithChanges(policySet, numbers)
+  warnIfAnyShort('override: ', numbers as object)
   return policies
 }
 
-function changes({ policies, isSingle }: Compound, numbers: unknown): readonly (Policy | undefined)[] {
+function policiesWithChanges({ policies, isSingle }: PolicySet, numbers: unknown): readonly (Policy | undefined)[] {
   if (isSingle) {
-    return policies.map(({ policy }) => changed('override', policy, numbers))
+    return policies.map(({ policy }) => policyWithChanges('override', policy, numbers))
   }
   const names = policies.map(({ name }) => name)
-  const given = valuesOf('override', numbers, names)
+  const values = valuesOf('override', numbers, names)
   return policies.map(({ name, policy }) =>
-    given[name] === undefined ? undefined : changed(`override: ${name}`, policy, given[name]),
+    values[name] === undefined ? undefined : policyWithChanges(`override: ${name}`, policy, values[name]),
   )
 }
 
-/** A policy with some of its numbers changed. */
-function changed(where: string, policy: Policy, numbers: unknown): Policy {
-  const given = valuesOf(where, numbers, NUMBERS[policy.algorithm])
-  return policyOf({ ...policy, ...following(policy, given), ...merged(where, policy, given) })
+/** A copy of a policy with some of its numbers replaced. */
+function policyWithChanges(where: string, policy: Policy, numbers: unknown): Policy {
+  const values = valuesOf(where, numbers, OVERRIDABLE_OPTIONS[policy.algorithm])
+  return policyOf({ ...policy, ...impliedValues(policy, values), ...withNestedDefaults(where, policy, values) })
 }
 
-/** The given values; those of a bucket's flow and of several limits together with what they leave out. */
-function merged(where: string, policy: Policy, given: Values): Values {
+/** The given values. Nested numbers (refill, leak, `limits`) are completed from the policy. */
+function withNestedDefaults(where: string, policy: Policy, values: OverrideValues): OverrideValues {
   switch (policy.algorithm) {
     case 'tokenBucket':
-      return 'refill' in given
-        ? { ...given, refill: within(`${where}: refill`, policy.refill, given.refill, ['tokens', 'every']) }
-        : given
+      return 'refill' in values
+        ? { ...values, refill: withDefaults(`${where}: refill`, policy.refill, values.refill, ['tokens', 'every']) }
+        : values
     case 'leakyBucket':
-      return 'leak' in given
-        ? { ...given, leak: within(`${where}: leak`, policy.leak, given.leak, ['units', 'every']) }
-        : given
+      return 'leak' in values
+        ? { ...values, leak: withDefaults(`${where}: leak`, policy.leak, values.leak, ['units', 'every']) }
+        : values
     case 'slidingLogs': {
-      const limits = valuesOf(`${where}: limits`, given.limits, Object.keys(policy.limits))
+      const limits = valuesOf(`${where}: limits`, values.limits, Object.keys(policy.limits))
       const changes = Object.entries(limits).map(([name, limit]) => {
         const own = policy.limits[name] as object
-        return [name, within(`${where}: limits.${name}`, own, limit, ['limit', 'window'])]
+        return [name, withDefaults(`${where}: limits.${name}`, own, limit, ['limit', 'window'])]
       })
       return { limits: { ...policy.limits, ...Object.fromEntries(changes) } }
     }
     default:
-      return given
+      return values
   }
 }
 
-function within(where: string, own: object, value: unknown, names: readonly string[]): object {
+function withDefaults(where: string, own: object, value: unknown, names: readonly string[]): object {
   return { ...own, ...valuesOf(where, value, names) }
 }
 
-/** What has its default goes with the number that is its default. */
-function following(policy: Policy, given: Values): Values {
-  if (policy.algorithm === 'gcra' && policy.burst === policy.limit && 'limit' in given) {
-    return { burst: given.limit }
+/** Values that default to another option change together with it. */
+function impliedValues(policy: Policy, values: OverrideValues): OverrideValues {
+  if (policy.algorithm === 'gcra' && policy.burst === policy.limit && 'limit' in values) {
+    return { burst: values.limit }
   }
-  if (policy.algorithm === 'tokenBucket' && policy.initial === policy.capacity && 'capacity' in given) {
-    return { initial: given.capacity }
+  if (policy.algorithm === 'tokenBucket' && policy.initial === policy.capacity && 'capacity' in values) {
+    return { initial: values.capacity }
   }
   return {}
 }
 
-/** Takes a value as an object of at least one of these, without those that are `undefined`. */
-function valuesOf(where: string, value: unknown, names: readonly string[]): Values {
+/** Checks an object of at least one of these options. Values that are `undefined` are omitted. */
+function valuesOf(where: string, value: unknown, names: readonly string[]): OverrideValues {
   if (value === undefined) {
     throw invalid('INVALID_OPTION', where, `takes an object with some of ${names.join(', ')}`, value)
   }
-  const given = Object.entries(optionsOf('INVALID_OPTION', where, value, names)).filter(
+  const values = Object.entries(optionsOf('INVALID_OPTION', where, value, names)).filter(
     ([, value]) => value !== undefined,
   )
-  if (given.length === 0) {
+  if (values.length === 0) {
     throw new TollgateError('INVALID_OPTION', `${where} takes at least one of ${names.map(shown).join(', ')}`)
   }
-  return Object.fromEntries(given)
+  return Object.fromEntries(values)
 }

@@ -21,52 +21,53 @@ export type RedisUrl = `redis://${string}` | `rediss://${string}` | `redis+unix:
 /** The options of a {@link RateLimiter} over Redis. */
 export interface RedisRateLimiterOptions extends KeyOptions {
   /**
-   * Where the counts are kept. Limiters given the same URL share one connection, which is closed with the
-   * last of them; a store that was made by you is closed by you.
+   * The store of the counts. Limiters with the same URL share one connection, which closes with the
+   * last of them. You close a store that you made.
    */
   readonly store: RedisStore | RedisUrl
   /**
-   * Sets the keys of this limiter apart from those of others. Letters, digits, `_`, `.` and `-`, up to 32,
-   * starting with a letter.
+   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.` and `-`,
+   * up to 32, starting with a letter.
    */
   readonly prefix: string
   /**
-   * What becomes of a call when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR`, `OVERLOADED`).
-   * Default: `'throw'`. See {@link OnStoreFailure}.
+   * How calls are answered when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`,
+   * `STORE_ERROR`, `OVERLOADED`). Default: `'throw'`. See {@link OnStoreFailure}.
    */
   readonly onStoreFailure?: OnStoreFailure
 }
 
-/** The options of a {@link RateLimiter} on the embedded store, where a `tag` has no effect. */
+/** The options of a {@link RateLimiter} on the embedded store. A `tag` has no effect there. */
 export interface RateLimiterOptions extends KeyOptions {
-  /** Where the counts are kept. Default: a {@link MemoryStore} of its own. */
+  /** The store of the counts. Default: a new {@link MemoryStore}. */
   readonly store?: MemoryStore
   /**
-   * Sets the keys of this limiter apart from those of others on the same store. Letters, digits,
-   * `_`, `.` and `-`, up to 32, starting with a letter. Limiters of equal prefix and policies share
-   * their counts; of equal prefix and different policies, only one can be open.
+   * Separates this limiter's keys from those of other limiters on the same store. Letters, digits,
+   * `_`, `.` and `-`, up to 32, starting with a letter. Limiters with equal prefix and equal
+   * policies share their counts. Of limiters with equal prefix and different policies, only one can
+   * be open.
    */
   readonly prefix?: string
   /**
-   * What becomes of a call when the store fails. The embedded store never does: the option is checked and has no effect,
-   * so that a test may put a {@link MemoryStore} in the place of Redis.
+   * How calls are answered when the store fails. The embedded store never fails: the option is
+   * checked and has no effect, so that a test can use a {@link MemoryStore} instead of Redis.
    */
   readonly onStoreFailure?: OnStoreFailure
 }
 
-/** The options of a {@link RateLimiter} whose store is chosen when the program runs. */
+/** The options of a {@link RateLimiter} whose store is chosen at run time. */
 export interface AnyRateLimiterOptions extends KeyOptions {
-  /** Where the counts are kept; `undefined` is a {@link MemoryStore} of its own. */
+  /** The store of the counts; `undefined` is a new {@link MemoryStore}. */
   readonly store: MemoryStore | RedisStore | RedisUrl | undefined
-  /** As over Redis, where it is needed. */
+  /** As for Redis, where it is required. */
   readonly prefix: string
-  /** As over Redis; on the embedded store it is checked and has no effect. */
+  /** As for Redis. On the embedded store it is checked and has no effect. */
   readonly onStoreFailure?: OnStoreFailure
 }
 
 /**
- * Those parts of a key that are meant: the key itself if it is a string; otherwise any of its parts. What counts
- * all calls together is no part of a key and is meant only by `global: true`.
+ * Some parts of a key: the key itself if it is a string, otherwise any of its parts. A policy that
+ * counts all calls together has no part in keys; `global: true` selects it.
  */
 export type SomeOf<K> = K extends string
   ? K
@@ -75,102 +76,118 @@ export type SomeOf<K> = K extends string
 /**
  * Limits how much each key may do.
  *
- * A key is a non-empty well-formed string of at most 1024 bytes of UTF-8. If the policies have a `per`, it is an
- * object with such a string for each of those kinds: `{ ip, account }`; `per: 'global'` counts all calls together
- * and has no part in the key, so that of a limiter which has only that is `{}`.
+ * A key is a non-empty well-formed string of at most 1024 bytes of UTF-8. If the policies have a
+ * `per`, the key is an object with one such string for each key dimension: `{ ip, account }`. A
+ * policy with `per: 'global'` counts all calls together and has no part in the key. If all policies
+ * have it, the key is `{}`.
  *
- * Several policies decide together: a call is charged by all of them, or by none.
+ * Several policies decide together: a call is charged under all of them, or under none.
  *
- * A limiter whose policies are all rates can wait, too: see `Waits`.
+ * If all policies are rates, the limiter can also wait: see `Waits`.
  *
- * Whatever is asked of one key takes effect in the order in which it is asked, in one thread and through one store; over
- * Redis what is sent again, or has an unknown outcome, may be decided later. Every method that returns a promise rejects, and never throws, with a `TollgateError`: `INVALID_KEY`, `INVALID_COST`,
- * `INVALID_OPTION` (an option of the call, or what the store's clock returned), `CLOSED`; over Redis also
- * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`, unless `onStoreFailure` has another answer.
+ * Calls on one key take effect in call order, within one thread and one store. Over Redis a call
+ * that is sent again, or whose outcome is unknown, may be decided later.
+ *
+ * Every method that returns a promise rejects with a `TollgateError`, and never throws:
+ * `INVALID_KEY`, `INVALID_COST`, `INVALID_OPTION` (an option of the call, or the return value of
+ * the store's clock), `CLOSED`; over Redis also `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR`
+ * and `OVERLOADED`, unless `onStoreFailure` chooses another answer.
  *
  * @typeParam K - The type of the keys.
- * @typeParam N - The names that decisions use: those of the limits, or `'default'` for a single one.
- * @typeParam O - The numbers that a key may have of its own.
+ * @typeParam N - The names that decisions use: the limit names, or `'default'` for a single limit.
+ * @typeParam O - The type of an override's numbers.
  */
 export interface RateLimiter<K = string, N extends string = 'default', O = PolicyOverride | Override<Policies>> {
-  /** The policies, by the names that decisions use: for inspection. Limits that share a policy show the same one. */
+  /**
+   * The policies, by the names that decisions use, for inspection. Limits that share a policy show
+   * the same one.
+   */
   readonly policies: { readonly [Name in N]: Policy }
 
   /**
-   * Takes units for a key, if all of them fit. A refused call takes nothing, unless the policy has `countRefused`.
+   * Takes units for a key, if all of them fit. A refused call takes nothing, unless the policy has
+   * `countRefused`.
    *
-   * @param key - Who is calling.
-   * @param cost - The units it costs. Default: 1.
+   * @param key - The caller's key.
+   * @param cost - The units that the call costs. Default: 1.
    */
   take(key: K, cost?: number | TakeOptions): Promise<Decision<N>>
 
   /**
-   * {@link take} for several keys in one call to the engine, each by itself, in order: some may be
-   * refused while others are not.
+   * {@link take} for several keys in one call to the engine. Each key is decided separately, in
+   * order: some may be refused while others are admitted.
    *
-   * If a key fails, the promise rejects with an error whose `results` holds every key's decision
-   * or error; the others have been charged.
+   * If a key fails, the promise rejects with an error whose `results` hold the decision or error of
+   * every key. The other keys have been charged.
    *
    * @param cost - The units that each key costs, or an array of one cost per key. Default: 1.
    */
   takeMany(keys: readonly K[], cost?: number | readonly number[] | TakeOptions): Promise<Decision<N>[]>
 
   /**
-   * Takes as many units as fit, at most so many; `granted` tells how many, under several policies the least that
-   * one of them has room for. If none fits, the decision is that of a refused {@link take} of 1.
+   * Takes as many units as fit, up to `units`. `granted` is the number taken: under several
+   * policies the smallest number that one of them has room for. If none fits, the decision is that
+   * of a refused {@link take} of 1.
    *
    * @param units - A whole number from 1.
    */
   takeUpTo(key: K, units: number, options?: KeyOptions): Promise<Decision<N> & { readonly granted: number }>
 
   /**
-   * What {@link take} would answer, without taking anything; `remaining` and `resetAfterMs` are
-   * those of the key as it stands. The cost may be 0.
+   * The answer that {@link take} would give, without taking anything. `remaining` and
+   * `resetAfterMs` describe the current state of the key. The cost may be 0.
    */
   peek(key: K, cost?: number | TakeOptions): Promise<Decision<N>>
 
   /**
-   * Charges units whether or not they fit, for what was known too late: each policy charges as many as it has
-   * left, at most so many, also while the key is blocked.
+   * Charges units whether or not they fit, for a cost that becomes known too late. Each policy
+   * charges what it has left, up to `units`, even while the key is blocked.
    *
    * @param units - A whole number from 1. Default: 1.
-   * @returns The units charged, under several policies the most that one of them charged. While the store is away they
-   * are charged to the embedded share of `onStoreFailure`, if there is one; otherwise to nobody, and it is 0.
+   * @returns The units charged: under several policies the most that one of them charged. While the
+   * store is down they are charged to the embedded share of `onStoreFailure`. Without a share
+   * nothing is charged, and the result is 0.
    */
   penalize(key: K, units?: number, options?: KeyOptions): Promise<number>
 
   /**
-   * Gives back units that a decision took: those that are still on the books. What has drained or expired since,
-   * and what was taken in a window that has closed, or whose end has moved, is gone; nothing is ever above full. Under
-   * rates and buckets at most what has not drained of the decision's own units comes back: a unit that has drained in
-   * part is told as a whole one. `resetAfterMs` is rounded up, so this may be up to 1 ms too late. While slots of `wait`
-   * are booked ahead, nothing comes back.
+   * Refunds units that a decision took, as far as they are still charged. Units that have drained
+   * or expired are gone. So are units of a window that has closed or whose end has moved. A key
+   * never gets more than its full allowance.
    *
-   * A decision gives back no more than it took, however often it is asked, and nothing if it was refused.
+   * Under rates and buckets at most the undrained part of the decision's own units comes back. A
+   * unit that has drained in part counts as whole. The drain time comes from `resetAfterMs`, which
+   * is rounded up, so units count as undrained for up to 1 ms too long. While slots of `wait` are
+   * scheduled ahead, nothing comes back.
    *
-   * @param decision - What {@link take}, `takeSync`, {@link takeMany}, {@link takeUpTo} or `wait` of this limiter returned:
-   * the object itself, as a copy is `INVALID_OPTION`.
-   * @param units - A whole number from 1. Default: all that the decision has not given back.
-   * @returns The units given back, under several policies the most that one of them gave back.
+   * A decision refunds no more than it took, however often it is refunded, and nothing if it was
+   * refused.
+   *
+   * @param decision - The object returned by {@link take}, `takeSync`, {@link takeMany},
+   * {@link takeUpTo} or `wait` of this limiter. A copy of it rejects with `INVALID_OPTION`.
+   * @param units - A whole number from 1. Default: all units of the decision that are not yet
+   * refunded.
+   * @returns The units refunded: under several policies the most that one of them refunded.
    */
   refund(decision: Decision<N>, units?: number): Promise<number>
 
   /**
-   * Makes a key as if never used, and ends a block; numbers of its own (see {@link override}) stay.
+   * Returns a key to its initial state and ends a block. An override (see {@link override}) stays.
    *
-   * Rejects with `STORE_FULL` if the embedded store has no room for the key, which so shares its
-   * count with others (see `MemoryStoreOptions.maxKeys`).
+   * Rejects with `STORE_FULL` if the embedded store has no room for the key. The key then shares
+   * its count with others (see `MemoryStoreOptions.maxKeys`).
    *
    * @param key - The key, or some of its parts.
-   * @returns Where it was done. While the store is away it is what `onStoreFailure` says: `'fallback'`, the embedded
-   * share alone, and the store keeps its count; or `false`, nowhere.
+   * @returns The place where the key was reset. While the store is down, `onStoreFailure` decides:
+   * `'fallback'` means only in the embedded share, and the store keeps its count; `false` means
+   * nowhere.
    */
   reset(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
   /**
-   * Refuses every call on a key for so long, whatever room there is; a block of the key that is under way ends
-   * then instead. Under several policies one blocked part refuses the call. Nothing is charged, and what has been
-   * charged drains and expires as ever.
+   * Refuses every call on a key for `duration`, even if the cost would fit. A block that the key
+   * already has is replaced. Under several policies one blocked part refuses the call. A block
+   * charges nothing. Charged units drain and expire as usual.
    *
    * If the store's clock is set back, the block lasts longer by that step.
    *
@@ -178,32 +195,38 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    *
    * @param key - The key, or some of its parts.
    * @param duration - Up to 142 years.
-   * @returns Where the key is blocked. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the
-   * embedded share of this process, where the block ends with the outage; or `false`, nowhere.
+   * @returns The place where the key is blocked. While the store is down, `onStoreFailure` decides:
+   * `'fallback'` means in the embedded share of this process, until the outage ends; `false` means
+   * nowhere.
    */
   block(key: SomeOf<K>, duration: Duration, options?: KeyOptions): Promise<Applied>
 
   /**
    * Ends a block.
    *
-   * @returns Where it was ended. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the embedded
-   * share alone, and a block in the store stays; or `false`, nowhere.
+   * @returns The place where the block was ended. While the store is down, `onStoreFailure`
+   * decides: `'fallback'` means only in the embedded share, and a block in the store stays; `false`
+   * means nowhere.
    */
   unblock(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
   /**
-   * Gives a key numbers of its own for a time, in all processes from the store's next decision on. What it has used
-   * counts on, as if the policy had been changed; and so it does when the time is over. A window that is shortened so
-   * keeps its count, and ends one new window from now at most.
+   * Gives a key its own numbers for a limited time, in all processes from the store's next decision
+   * on. Units already charged keep counting, as after a change of the policy, both when the
+   * override begins and when it ends. A window that becomes shorter keeps its count, and ends at
+   * most one new window from now.
    *
-   * Rejects with `INVALID_OPTION` for what is no number of the policy, with `INVALID_POLICY` for numbers that it
-   * cannot have, and with `STORE_FULL` if the embedded store has no room for the key.
+   * Rejects with `INVALID_OPTION` for an option that cannot be overridden, with `INVALID_POLICY`
+   * for numbers that the policy does not allow, and with `STORE_FULL` if the embedded store has no
+   * room for the key.
    *
-   * @param key - The key, or those of its parts that the policies count by.
-   * @param numbers - Those that are to differ from the limiter's; of several policies by name.
-   * @param options - `ttl` says for how long.
-   * @returns Where the numbers are in force. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the
-   * embedded share of this process, which takes its share of them, until the outage ends; or `false`, nowhere.
+   * @param key - The key, or the parts of it that the overridden policies count by.
+   * @param numbers - The numbers that differ from the limiter's; for several policies by policy
+   * name.
+   * @param options - `ttl` is the duration of the override.
+   * @returns The place where the override applies. While the store is down, `onStoreFailure`
+   * decides: `'fallback'` means in the embedded share of this process, which takes its share of the
+   * numbers, until the outage ends; `false` means nowhere.
    *
    * @example
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
@@ -212,19 +235,20 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
   override(key: SomeOf<K>, numbers: O, options: OverrideOptions): Promise<Applied>
 
   /**
-   * Takes the numbers of its own from a key.
+   * Removes the override of a key.
    *
-   * @returns Where they were taken. While the store is away it is what `onStoreFailure` says: `'fallback'`, in the embedded
-   * share alone, and the numbers in the store stay; or `false`, nowhere.
+   * @returns The place where it was removed. While the store is down, `onStoreFailure` decides:
+   * `'fallback'` means only in the embedded share, and the override in the store stays; `false`
+   * means nowhere.
    */
   clearOverride(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
-  /** Resolves once the store can answer: at once on the embedded store. */
+  /** Resolves once the store can answer: immediately on the embedded store. */
   ready(): Promise<void>
 
   /**
-   * Refuses further calls with `CLOSED` and frees the prefix; calls that wait for their slots are rejected so, too.
-   * May be called again. It does not close a store that was passed in.
+   * Rejects further calls and pending `wait` calls with `CLOSED`, and frees the prefix. May be
+   * called again. It does not close a store that you passed in.
    */
   close(): Promise<void>
 
@@ -232,7 +256,7 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** A {@link RateLimiter} on the embedded store, which can answer at once. */
+/** A {@link RateLimiter} on the embedded store, which can answer synchronously. */
 export interface EmbeddedRateLimiter<K = string, N extends string = 'default', O = PolicyOverride | Override<Policies>>
   extends RateLimiter<K, N, O> {
   /**
@@ -244,21 +268,21 @@ export interface EmbeddedRateLimiter<K = string, N extends string = 'default', O
 }
 
 /**
- * What a limiter was made with.
+ * The policies of a limiter, with their exact types.
  *
- * @typeParam P - Its policy, or its policies by name.
+ * @typeParam P - The policy, or the policies by name.
  */
 export interface Enforcing<P extends Policy | Policies> {
   /** As in {@link RateLimiter}, each with the numbers of its own algorithm. */
   readonly policies: PoliciesByLimit<P>
 }
 
-/** Makes limiters. */
+/** The constructor of limiters. */
 export interface RateLimiterConstructor {
   /**
-   * @param policy - The limit, made by `gcra`, `fixedWindow` or another function of the kind; or 1 to 8 by name,
-   * which decide together. Then either all have a `per` or none has one, and `countRefused` cannot be used.
-   * Decisions tell of at most 16 limits.
+   * @param policy - The limit, made by `gcra`, `fixedWindow` or another policy function; or an
+   * object of 1 to 8 policies by name, which decide together. Then either all have a `per` or none
+   * has one, and `countRefused` cannot be used. A decision covers at most 16 limits.
    * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
    *
    * @example
@@ -277,7 +301,7 @@ export interface RateLimiterConstructor {
     options?: RateLimiterOptions,
   ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
   /**
-   * A limiter on whichever store it is given. It has no `takeSync`.
+   * A limiter whose store is chosen at run time. It has no `takeSync`.
    *
    * @example
    * const { REDIS_URL } = process.env
@@ -301,7 +325,7 @@ export interface RateLimiterConstructor {
   readonly prototype: RateLimiter
 }
 
-// The cast is for the names in decisions, which the policy's type tells and the engine's answer does not.
+// The cast adds the names in decisions: the policy's type has them, the engine's answer does not.
 /** Limits how much each key may do: see the interface of the same name. */
 export const RateLimiter = class RateLimiter extends Limiter {
   constructor(policy: unknown, options?: unknown) {

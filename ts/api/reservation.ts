@@ -1,94 +1,99 @@
-import type { Performed } from '../backends/operation.js'
+import type { OperationResult } from '../backends/operation.js'
 import type { Duration } from '../input/duration.js'
 import { microsOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
-import type { Compound, KeyOf, LimitNames, Policies } from '../policies/policy-set.js'
+import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
 import type { SlidingCounterPolicy } from '../policies/sliding-counter.js'
-import { type KeyOptions, lastingOf } from './call-options.js'
+import { durationUsOf, type KeyOptions } from './call-options.js'
 import type { Allowed, Blocked, Decision, Impossible, Refused } from './decision.js'
 import { TollgateError } from './error.js'
 
-/** How a reservation is to be made. */
+/** Options of a reservation. */
 export interface ReserveOptions extends KeyOptions {
-  /** How long it may be settled: up to a day. Default: a minute. */
+  /** How long the reservation can be settled: up to a day. Default: a minute. */
   readonly expiresIn?: Duration
 }
 
-/** What became of a {@link Reserving.reserve}: `allowed` tells which, and narrows the type. */
+/** The result of {@link Reserving.reserve}; `allowed` narrows its type. */
 export type Reservation<N extends string = string> = Reserved<N> | NotReserved<N>
 
-/** Units that have been charged, and are to be settled when it is known how many they really are. */
+/** Charged units that are settled when the actual cost is known. */
 export interface Reserved<N extends string = string> {
   readonly allowed: true
-  /** The decision; `refund` does not take it, as a reservation is settled. */
+  /** The decision. `refund` does not accept it: settle the reservation instead. */
   readonly decision: Allowed<N>
   /** The units that were charged. */
   readonly units: number
-  /** From then on it cannot be settled, by the deciding clock: epoch milliseconds. */
+  /**
+   * The time from which the reservation cannot be settled: epoch milliseconds by the deciding
+   * clock.
+   */
   readonly expiresAt: number
   /**
-   * Settles it. Units that were charged beyond the actual ones are given back as `refund` does: those that are still
-   * on the books, so nothing of a window that has closed. Units that are lacking are charged now as `penalize`
-   * does: under each policy at most what is left.
+   * Settles the reservation. Surplus units are refunded as by `refund`: only units that are still
+   * charged, so nothing of a window that has closed. Missing units are charged now as by
+   * `penalize`: under each policy at most what is left.
    *
-   * Only the first time has an effect; this and {@link cancel} may be called again, also if the call before failed and
-   * it is unknown what became of it (`STORE_TIMEOUT`, or `charged: 'unknown'`).
+   * Only the first settlement has an effect. This and {@link cancel} may be called again, also
+   * after a call whose outcome is unknown (`STORE_TIMEOUT`, or `charged: 'unknown'`).
    *
-   * Rejects with `INVALID_COST`, and as every call on the store.
+   * Rejects with `INVALID_COST`, and with the errors of every call on the store.
    *
    * @param actual - A whole number from 0. Default: {@link units}.
    */
   commit(actual?: number): Promise<Settlement>
-  /** Gives all units back: {@link commit} of 0. */
+  /** Refunds all units: {@link commit} of 0. */
   cancel(): Promise<Settlement>
 }
 
-/** Nothing was charged: there is nothing to settle. */
+/** Nothing was charged, so there is nothing to settle. */
 export interface NotReserved<N extends string = string> {
   readonly allowed: false
-  /** Why not, and how long to wait. */
+  /** The refusal, with its reason and `retryAfterMs`. */
   readonly decision: Refused<N> | Blocked<N> | Impossible<N>
 }
 
-/** What became of a {@link Reserved.commit}. */
+/** The result of {@link Reserved.commit}. */
 export type Settlement =
   | {
-      /** This call has settled the reservation. */
+      /** This call settled the reservation. */
       readonly settled: true
-      /** The units that came back; under several policies the most under one of them. */
+      /** The units refunded: under several policies the most under one of them. */
       readonly refunded: number
-      /** The units that were charged in addition; under several policies the most under one of them. */
+      /** The units charged in addition: under several policies the most under one of them. */
       readonly charged: number
     }
   | {
-      /** This call has changed nothing. */
+      /** This call changed nothing. */
       readonly settled: false
       /**
-       * `'expired'`: it is too late, and the units count as spent. `'settled-before'`: an earlier call has settled it,
-       * maybe one that failed with its outcome unknown; or, over Redis, the key has been reset.
+       * `'expired'`: the call was too late, and the units count as spent. `'settled-before'`: an
+       * earlier call settled the reservation, possibly one with an unknown outcome; or, over Redis,
+       * the key was reset.
        */
       readonly reason: 'expired' | 'settled-before'
     }
 
-/** What limiters can do whose policies are all but `slidingCounter`. */
+/** The methods of a limiter without a `slidingCounter` policy. */
 export interface Reserving<K = string, N extends string = 'default'> {
   /**
-   * Takes units that are an estimate, if all of them fit, and has them settled later: for work whose cost is known when
-   * it is done.
+   * Takes an estimated number of units, if all of them fit, to be settled later: for work whose
+   * cost is known only when it is done.
    *
-   * A reservation that is not settled before it expires counts as spent: its units leave the books as all others do,
-   * with their window or by draining. So it is when the process dies.
+   * A reservation that is not settled before it expires counts as spent, also after a crash of the
+   * process. Its units expire with their window or drain, as all others do.
    *
-   * It rejects with `INVALID_OPTION` for a limiter with a `slidingCounter`. If it rejects with `charged: 'unknown'`,
-   * the units may have been charged.
+   * Rejects with `INVALID_OPTION` for a limiter with a `slidingCounter`. If it rejects with
+   * `charged: 'unknown'`, the units may have been charged.
    *
-   * A reset of the key forgets its reservations over Redis (under policies that count by several keys: a reset of the
-   * part that the first policy counts by). The embedded store keeps no record of them: there, settling one after a reset
-   * is like a `refund` or `penalize` after it.
+   * Over Redis a reset of the key discards its reservations. If the policies count by several key
+   * dimensions, this is a reset of the part that the first policy counts by. The embedded store
+   * keeps no record of reservations: settling one after a reset acts as a `refund` or `penalize`
+   * after the reset.
    *
-   * @param key - Who is calling.
+   * @param key - The caller's key.
    * @param units - The estimate: a whole number from 1.
    *
    * @example
@@ -101,7 +106,10 @@ export interface Reserving<K = string, N extends string = 'default'> {
   reserve(key: K, units: number, options?: ReserveOptions): Promise<Reservation<N>>
 }
 
-/** {@link Reserving} for the policies of a limiter; nothing if one of them is, or may be, a `slidingCounter`. */
+/**
+ * {@link Reserving} for the policies of a limiter; nothing if one of them is, or may be, a
+ * `slidingCounter`.
+ */
 export type ReservingFor<P extends Policy | Policies> = [CounterIn<P>] extends [never]
   ? Reserving<KeyOf<P>, LimitNames<P>>
   : unknown
@@ -110,44 +118,47 @@ type CounterIn<P extends Policy | Policies> = P extends Policy
   ? Extract<P, SlidingCounterPolicy>
   : { [Name in keyof P]: Extract<P[Name], SlidingCounterPolicy> }[keyof P]
 
-/** How many random bytes set a reservation apart from all others. */
+/** The number of random bytes that identify a reservation. */
 export const HOLD_BYTES = 16
 
 const DEFAULT_EXPIRY: Duration = '1m'
 
-const LONGEST_US = 86_400_000_000
+const MAX_EXPIRY_US = 86_400_000_000
 
-/** Checks that all policies can take reservations, and takes a value as {@link ReserveOptions}. */
-export function holdOf({ policies }: Compound, options: unknown): { lastingUs: number; tag: string | undefined } {
+/** Checks that all policies support reservations, and checks {@link ReserveOptions}. */
+export function reserveOptionsOf(
+  { policies }: PolicySet,
+  options: unknown,
+): { durationUs: number; tag: string | undefined } {
   if (policies.some(({ policy }) => policy.algorithm === 'slidingCounter')) {
-    const rule = 'cannot be used with slidingCounter, which only estimates what earlier calls still count'
+    const rule = 'cannot be used with slidingCounter, which only estimates the count of earlier calls'
     throw new TollgateError('INVALID_OPTION', `reserve ${rule}`)
   }
   const { expiresIn = DEFAULT_EXPIRY, tag } =
     options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['expiresIn', 'tag'])
-  const lastingUs = lastingOf('reserve', 'expiresIn', expiresIn)
-  if (lastingUs > LONGEST_US) {
+  const durationUs = durationUsOf('reserve', 'expiresIn', expiresIn)
+  if (durationUs > MAX_EXPIRY_US) {
     throw invalid('INVALID_OPTION', 'expiresIn', "must be at most '1d'", expiresIn)
   }
-  return { lastingUs, tag: tagOf(tag) }
+  return { durationUs, tag: tagOf(tag) }
 }
 
-/** Asks the store to settle a reservation that ends at a time. */
-type Settle = (actual: number, expiresAtUs: number) => Performed | Promise<Performed>
+/** Settles a reservation with an expiry time in the store. */
+type SettleReservation = (actual: number, expiresAtUs: number) => OperationResult | Promise<OperationResult>
 
 const SETTLED_BEFORE: Settlement = Object.freeze({ settled: false, reason: 'settled-before' })
 
-/** What a user is given for the decision on a reservation. */
+/** The public reservation for a decision. */
 export function reservationOf(
   decision: Decision,
-  { units, lastingUs }: { readonly units: number; readonly lastingUs: number },
-  settle: Settle,
+  { units, durationUs }: { readonly units: number; readonly durationUs: number },
+  settle: SettleReservation,
 ): Reservation {
   if (!decision.allowed) {
     return { allowed: false, decision }
   }
-  const expiresAtUs = microsOf(decision.at) + lastingUs
-  const hold = new Hold(units, expiresAtUs, settle)
+  const expiresAtUs = microsOf(decision.at) + durationUs
+  const handle = new ReservationHandle(units, expiresAtUs, settle)
   return {
     allowed: true,
     decision,
@@ -155,47 +166,47 @@ export function reservationOf(
     expiresAt: expiresAtUs / 1_000,
     async commit(actual = units) {
       checkCount(arguments.length, 1, 'commit takes the actual units')
-      return hold.settle(wholeNumber('INVALID_COST', 'actual', actual, 0))
+      return handle.settle(wholeNumber('INVALID_COST', 'actual', actual, 0))
     },
     async cancel() {
       checkCount(arguments.length, 0, 'cancel takes no arguments')
-      return hold.settle(0)
+      return handle.settle(0)
     },
   }
 }
 
-/** A reservation that is to be settled once. */
-class Hold {
+/** A reservation that is settled at most once. */
+class ReservationHandle {
   readonly #units: number
   readonly #expiresAtUs: number
-  readonly #settle: Settle
+  readonly #settle: SettleReservation
   #isSettled = false
-  #underWay: Promise<Settlement> | undefined
+  #inFlight: Promise<Settlement> | undefined
 
-  constructor(units: number, expiresAtUs: number, settle: Settle) {
+  constructor(units: number, expiresAtUs: number, settle: SettleReservation) {
     this.#units = units
     this.#expiresAtUs = expiresAtUs
     this.#settle = settle
   }
 
   async settle(actual: number): Promise<Settlement> {
-    // If that fails, this call still has to.
-    while (this.#underWay !== undefined) {
-      await this.#underWay.catch(() => {})
+    // If the earlier attempt fails, this call still has to settle.
+    while (this.#inFlight !== undefined) {
+      await this.#inFlight.catch(() => {})
     }
     if (this.#isSettled) {
       return SETTLED_BEFORE
     }
-    const underWay = this.#ask(actual)
-    this.#underWay = underWay
+    const inFlight = this.#send(actual)
+    this.#inFlight = inFlight
     try {
-      return await underWay
+      return await inFlight
     } finally {
-      this.#underWay = undefined
+      this.#inFlight = undefined
     }
   }
 
-  async #ask(actual: number): Promise<Settlement> {
+  async #send(actual: number): Promise<Settlement> {
     const { decision, units } = await this.#settle(actual, this.#expiresAtUs)
     if (units === 0 && microsOf(decision.at) >= this.#expiresAtUs) {
       return { settled: false, reason: 'expired' }

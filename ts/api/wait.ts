@@ -3,63 +3,72 @@ import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
 import type { GcraPolicy } from '../policies/gcra.js'
 import type { LeakyBucketPolicy } from '../policies/leaky-bucket.js'
 import type { Policy } from '../policies/policy.js'
-import type { Compound, KeyOf, LimitNames, Policies } from '../policies/policy-set.js'
+import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
 import type { TokenBucketPolicy } from '../policies/token-bucket.js'
 import type { TakeOptions } from './call-options.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 
-/** An `AbortSignal`, of whichever platform: what is used of it. */
+/** The part of `AbortSignal` that is used, on any platform. */
 export interface AbortSignalLike {
   readonly aborted: boolean
   readonly reason?: unknown
   /** Calls `listener` once the signal is aborted. */
   addEventListener(type: 'abort', listener: () => void): void
-  /** Calls `listener` no more. */
+  /** Removes `listener`. */
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-/** How a call is to wait. */
+/** Options of a wait. */
 export interface WaitOptions extends TakeOptions {
   /**
-   * How long the call waits at most, in milliseconds: a whole number from 0 to 3,600,000, an hour. If its slot is
-   * further away, it is refused at once and nothing is booked. Default: 30,000.
+   * The longest wait in milliseconds: a whole number from 0 to 3,600,000, an hour. If the slot is
+   * further away, the call is refused immediately and no slot is scheduled. Default: 30,000.
    */
   readonly maxWaitMs?: number
   /**
-   * What becomes of a call that is refused, because its slot is too far away, the key is blocked or the cost can never
-   * fit: the promise rejects with `WAIT_TOO_LONG`, or it resolves with the decision, whose `allowed` is then `false`.
-   * Default: `'reject'`, so that whoever awaits a turn and gets none does not go on.
+   * The outcome of a refused call (its slot is too far away, the key is blocked, or the cost can
+   * never fit): the promise rejects with `WAIT_TOO_LONG`, or it resolves with the decision, whose
+   * `allowed` is `false`. Default: `'reject'`, so that code after an `await` does not run without a
+   * slot.
    */
   readonly onTooLong?: 'reject' | 'resolve'
   /** An `AbortSignal` that ends the wait. */
   readonly signal?: AbortSignalLike
 }
 
-/** What a limiter can do, too, if all of its policies are rates: `gcra`, `leakyBucket` and continuous `tokenBucket`. */
+/**
+ * The methods of a limiter whose policies are all rates: `gcra`, `leakyBucket` and continuous
+ * `tokenBucket`.
+ */
 export interface Waits<K = string, N extends string = 'default'> {
   /**
-   * Takes units at the first time at which they fit, and resolves when that time has come: the call's *slot*.
-   * Slots are given in the order in which the store is asked for them, across all processes, and until the last one has
-   * come nobody else is admitted, while the store keeps its counts and decides. So those who wait go on one by one, evenly, and the slots obey the law of the policy
-   * as calls do. Under several policies the slot is the first time at which all of them admit the call.
+   * Takes units at the first time at which they fit, and resolves at that time: the call's *slot*.
+   * Under several policies the slot is the first time at which all of them admit the call.
    *
-   * A call that is refused is not booked. It rejects at once with `WAIT_TOO_LONG`: its slot is further away than
-   * `maxWaitMs`, the key is blocked, or the cost can never fit. The error's `decision` is the refusal, with
-   * `retryAfterMs`. With `onTooLong: 'resolve'` the promise resolves with that decision instead.
+   * Slots are assigned in the order in which the store receives the calls of all processes. Until
+   * the last slot has come no other call is admitted, as long as the store keeps its counts and
+   * decides. So waiting calls proceed one by one, evenly, and the slots obey the law of the policy
+   * as calls do.
    *
-   * The slot is counted from when the store's answer arrives, by a clock that is never set: it does not begin too
-   * early. Waiting keeps the process alive.
+   * A refused call gets no slot. It rejects immediately with `WAIT_TOO_LONG` if its slot is further
+   * away than `maxWaitMs`, the key is blocked, or the cost can never fit. The error's `decision` is
+   * the refusal, with `retryAfterMs`. With `onTooLong: 'resolve'` the promise resolves with that
+   * decision instead.
    *
-   * If the `signal` is aborted, the promise rejects at once with a `TollgateError` whose name is `'AbortError'`, whose
-   * code is `ABORTED` and whose `cause` is the signal's reason; if the limiter is closed, with `CLOSED`. The slot is
-   * given back then, unless somebody has booked behind it, whose slot stays as it is. What a decision took can be
-   * given back by `refund` once no slots are booked ahead.
+   * The wait starts when the store's answer arrives, and is measured by a monotonic clock: the
+   * promise does not resolve early. A pending wait keeps the process alive.
    *
-   * Rejects with `INVALID_OPTION` under a policy that is no rate.
+   * If the `signal` is aborted, the promise rejects immediately with a `TollgateError` whose name
+   * is `'AbortError'`, whose code is `ABORTED` and whose `cause` is the signal's reason. If the
+   * limiter is closed, it rejects with `CLOSED`. The slot is then cancelled, unless a later slot
+   * has been scheduled; later slots do not move. `refund` can return a decision's units once no
+   * slots are scheduled ahead.
    *
-   * @returns The decision; `waitedMs` tells how far from its time `at` the slot is, in milliseconds, to the
-   * microsecond.
+   * Rejects with `INVALID_OPTION` under a policy that is not a rate.
+   *
+   * @returns The decision. `waitedMs` is the time from `at` to the slot, in milliseconds with
+   * microsecond precision.
    *
    * @example
    * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
@@ -68,7 +77,7 @@ export interface Waits<K = string, N extends string = 'default'> {
    */
   wait(key: K, options?: WaitOptions & { readonly onTooLong?: 'reject' }): Promise<Waited<N>>
   /**
-   * {@link Waits.wait} that resolves also if the call is refused.
+   * {@link Waits.wait} that also resolves if the call is refused.
    *
    * @example
    * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
@@ -80,32 +89,32 @@ export interface Waits<K = string, N extends string = 'default'> {
 /** The decision on a call whose slot has come. */
 export type Waited<N extends string = string> = Allowed<N> & { readonly waitedMs: number }
 
-/** The same with `onTooLong: 'resolve'`: `allowed` tells whether the slot has come, or there was none. */
+/** The decision with `onTooLong: 'resolve'`: `allowed` tells whether the call got a slot. */
 export type WaitedOrRefused<N extends string = string> = Decision<N> & { readonly waitedMs: number }
 
 type RatePolicy = GcraPolicy | LeakyBucketPolicy | TokenBucketPolicy<string, 'continuous'>
 
-/** What a limiter of these policies can do beside what every limiter can. */
+/** The methods that a limiter of these policies has in addition to those of every limiter. */
 export type WaitsOf<P extends Policy | Policies> = [P] extends [RatePolicy | { readonly [name: string]: RatePolicy }]
   ? Waits<KeyOf<P>, LimitNames<P>>
   : unknown
 
-/** How a call is to wait, checked. */
+/** The checked arguments of a wait. */
 export interface WaitCall {
   readonly cost: number
   readonly maxWaitMs: number
   readonly signal: AbortSignalLike | undefined
-  /** Whether a refusal resolves. */
-  readonly isRefusalAnswer: boolean
+  /** Whether a refusal resolves the promise. */
+  readonly resolvesRefusal: boolean
   readonly tag: string | undefined
 }
 
-const LONGEST_WAIT_MS = 3_600_000
+const MAX_WAIT_MS = 3_600_000
 
 const DEFAULT_WAIT_MS = 30_000
 
-/** Takes a value as {@link WaitOptions}. */
-export function waitOf(value: unknown): WaitCall {
+/** Checks {@link WaitOptions}. */
+export function waitCallOf(value: unknown): WaitCall {
   const names = ['cost', 'maxWaitMs', 'onTooLong', 'signal', 'tag'] as const
   const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
   const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag } = options
@@ -114,46 +123,46 @@ export function waitOf(value: unknown): WaitCall {
   }
   return {
     cost: wholeNumber('INVALID_COST', 'cost', cost),
-    maxWaitMs: wholeNumber('INVALID_OPTION', 'maxWaitMs', maxWaitMs, 0, LONGEST_WAIT_MS),
+    maxWaitMs: wholeNumber('INVALID_OPTION', 'maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
-    isRefusalAnswer: onTooLong === 'resolve',
+    resolvesRefusal: onTooLong === 'resolve',
     tag: tagOf(tag),
   }
 }
 
-/** The error for a call that has been refused. */
-export function tooLong(decision: Exclude<WaitedOrRefused, Waited>, call: WaitCall): TollgateError {
-  return new TollgateError('WAIT_TOO_LONG', whyRefused(decision, call), { decision })
+/** The error for a refused call. */
+export function waitTooLongError(decision: Exclude<WaitedOrRefused, Waited>, call: WaitCall): TollgateError {
+  return new TollgateError('WAIT_TOO_LONG', refusalMessage(decision, call), { decision })
 }
 
-function whyRefused(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxWaitMs }: WaitCall): string {
+function refusalMessage(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxWaitMs }: WaitCall): string {
   const { policy, limit, source } = decision
   const under = policy === 'default' ? '' : ` under ${shown(policy)}`
   if (source === 'none') {
-    return "the store is away, and onStoreFailure: 'refuse' gives no slots; try again later, or use onTooLong: 'resolve'"
+    return "the store is down, and onStoreFailure: 'refuse' schedules no slots; try again later, or use onTooLong: 'resolve'"
   }
   switch (decision.status) {
     case 'impossible':
-      return `a cost of ${cost} never fits${under}, where the largest is ${limit}; lower the cost or raise the limit`
+      return `a cost of ${cost} never fits${under}: the largest cost is ${limit}; lower the cost or raise the limit`
     case 'blocked': {
-      const until = secondsOf(decision.retryAfterMs)
-      return `the key is blocked${under}, and wait does not outlast a block; try again in ${until}, or use onTooLong: 'resolve'`
+      const until = durationText(decision.retryAfterMs)
+      return `the key is blocked${under}, and wait does not wait for the end of a block; try again in ${until}, or use onTooLong: 'resolve'`
     }
     default: {
       const { retryAfterMs } = decision
-      const away = `the next slot${under} is ${secondsOf(retryAfterMs)} away`
-      return retryAfterMs > LONGEST_WAIT_MS
-        ? `${away}, more than maxWaitMs can be (${secondsOf(LONGEST_WAIT_MS)}); make fewer calls, or use onTooLong: 'resolve'`
-        : `${away}, more than maxWaitMs of ${secondsOf(maxWaitMs)}; raise maxWaitMs, or use onTooLong: 'resolve'`
+      const away = `the next slot${under} is ${durationText(retryAfterMs)} away`
+      return retryAfterMs > MAX_WAIT_MS
+        ? `${away}, more than the largest maxWaitMs (${durationText(MAX_WAIT_MS)}); make fewer calls, or use onTooLong: 'resolve'`
+        : `${away}, more than maxWaitMs of ${durationText(maxWaitMs)}; raise maxWaitMs, or use onTooLong: 'resolve'`
     }
   }
 }
 
-function secondsOf(millis: number): string {
+function durationText(millis: number): string {
   return millis < 1_000 ? `${millis} ms` : `${millis / 1_000} s`
 }
 
-/** Those of another realm or of a polyfill are signals, too. */
+/** Accepts signals of other realms and of polyfills. */
 function signalOf(value: unknown): AbortSignalLike | undefined {
   const isSignal = typeof value === 'object' && value !== null && 'aborted' in value && 'addEventListener' in value
   if (value === undefined || isSignal) {
@@ -162,8 +171,8 @@ function signalOf(value: unknown): AbortSignalLike | undefined {
   throw invalid('INVALID_OPTION', 'signal', 'must be an AbortSignal', value)
 }
 
-/** Throws if one of the policies is no rate: under it nobody can wait. */
-export function checkRates({ policies, isSingle }: Compound): void {
+/** Throws if a policy is not a rate: `wait` does not support it. */
+export function checkRates({ policies, isSingle }: PolicySet): void {
   const other = policies.find(({ policy }) => !isRate(policy))
   if (other !== undefined) {
     const { name, policy } = other

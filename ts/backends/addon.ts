@@ -3,9 +3,9 @@ import type * as native from '../../native.js'
 import type { Engine } from './engine.js'
 
 /**
- * The platforms with a package of their own, by the end of its name; `npm/` has their manifests.
+ * The platforms with a prebuilt package, by the suffix of its name. `npm/` has their manifests.
  *
- * The loader knows more names, for those who build the addon themselves.
+ * The generated loader knows more platforms, for users who build the addon themselves.
  */
 export const PLATFORMS: readonly string[] = [
   'darwin-arm64',
@@ -18,8 +18,8 @@ export const PLATFORMS: readonly string[] = [
   'win32-x64-msvc',
 ]
 
-/** Variables that name another addon than the platform's: what fails then is for the loader to say. */
-const CHOSEN_BY = ['NAPI_RS_NATIVE_LIBRARY_PATH', 'NAPI_RS_FORCE_WASI', 'NAPI_RS_WASI_FLAVOR']
+/** Variables that select another addon. The loader itself then reports failures. */
+const ADDON_PATH_VARIABLES = ['NAPI_RS_NATIVE_LIBRARY_PATH', 'NAPI_RS_FORCE_WASI', 'NAPI_RS_WASI_FLAVOR']
 
 const ADVICE_ON_DENO = [
   'Deno loads addons only with --allow-ffi --allow-read --allow-env, which lets them do anything;',
@@ -28,44 +28,42 @@ const ADVICE_ON_DENO = [
 
 const addon = load()
 
-/** What embedded stores know of it. */
+/** The engine of embedded stores. */
 export const engine: Engine = addon
 
 export const RedisReader = addon.RedisReader
 export const RedisStore = addon.RedisStore
 
-export type RedisLedger = native.RedisLedger
-export type RedisReader = native.RedisReader
-export type RedisStore = native.RedisStore
-
 /**
- * The addon, by the generated loader.
+ * Loads the addon with the generated loader.
  *
- * @throws {Error} Saying what to do if there is none that this process can load; its `cause` is what the loader tried.
+ * @throws {Error} With advice if this process can load no addon; its `cause` is the loader's error.
  */
 function load(): typeof native {
   try {
-    // Not an import: what an import fails with cannot be caught.
+    // Not an import: the failure of an import cannot be caught.
     return require('../../native.js') as typeof native
   } catch (error) {
     if (lacksPermission(error)) {
       throw new Error(`tollgate: ${ADVICE_ON_DENO}`, { cause: error })
     }
-    if (CHOSEN_BY.some((name) => process.env[name])) {
+    if (ADDON_PATH_VARIABLES.some((name) => process.env[name])) {
       throw error
     }
-    // The loader's own sentence gives other advice; its causes are what it tried, the last first.
+    // The loader's own message gives other advice. Its causes are the attempts, the last one first.
     const cause = error instanceof Error ? (error.cause ?? error) : error
     throw new Error(`tollgate: ${advice(platform(), messagesOf(cause))}`, { cause })
   }
 }
 
-/** Whether Deno was not given a permission that the addon needs. To look further would need some, too. */
+/**
+ * Whether Deno lacks a permission that the addon needs. Further checks would need permissions, too.
+ */
 function lacksPermission(error: unknown): boolean {
   return messagesOf(error).some((message) => /^Requires \w+ access\b/.test(message))
 }
 
-/** Why there is no addon, and how to get one. */
+/** The reason why no addon can be loaded, and how to get one. */
 function advice(name: string, messages: readonly string[]): string {
   if (!PLATFORMS.includes(name)) {
     return [
@@ -75,10 +73,10 @@ function advice(name: string, messages: readonly string[]): string {
       'this makes.',
     ].join(' ')
   }
-  if (!isThere(name)) {
+  if (!isInstalled(name)) {
     return adviceIfMissing(name)
   }
-  // Of all the places that the loader looked at, those with nothing in them are not the reason.
+  // Places without a file are not the reason.
   const broken = messages.filter((message) => !/^Cannot find module\b/.test(message))
   return adviceIfBroken(name, broken[0] ?? messages.join('; '))
 }
@@ -96,16 +94,16 @@ function adviceIfMissing(name: string): string {
 function adviceIfBroken(name: string, broken: string): string {
   const isOlder = /\bGLIBC_|\bGLIBCXX_/.test(broken)
   return [
-    `the addon of this platform, tollgate-${name}, is there but cannot be loaded: ${broken.replace(/\.$/, '')}.`,
+    `the addon of this platform, tollgate-${name}, is installed but cannot be loaded: ${broken.replace(/\.$/, '')}.`,
     isOlder
       ? "The system's C library is older than the addon needs: use a newer system or base image, or build from the sources there."
-      : `The file may be damaged, or of another platform: install it anew, \`npm install tollgate-${name}@${version()}\`.`,
+      : `The file may be damaged, or of another platform: reinstall it, \`npm install tollgate-${name}@${version()}\`.`,
   ].join(' ')
 }
 
-/** Whether there is an addon at one of the two places where the loader looks for it. */
-function isThere(name: string): boolean {
-  // Not this module's own `require`: bundlers complain of names that they cannot know.
+/** Whether one of the loader's two places has an addon. */
+function isInstalled(name: string): boolean {
+  // Not this module's own `require`: bundlers warn about names that they cannot resolve.
   const { resolve } = createRequire(__filename)
   return [`../tollgate.${name}.node`, `tollgate-${name}`].some((place) => {
     try {
@@ -116,19 +114,19 @@ function isThere(name: string): boolean {
   })
 }
 
-/** What Node's report tells of the C library. */
-interface Report {
+/** The part of Node's report about the C library. */
+interface ProcessReport {
   readonly header: { readonly glibcVersionRuntime?: string }
 }
 
-/** This platform, as packages are named after it. */
+/** This platform, as in package names. */
 function platform(): string {
   const abi = { linux: isGlibc() ? '-gnu' : '-musl', win32: '-msvc' }[process.platform as string] ?? ''
   return `${process.platform}-${process.arch}${abi}`
 }
 
 function isGlibc(): boolean {
-  const report = process.report.getReport() as unknown as Report
+  const report = process.report.getReport() as unknown as ProcessReport
   return report.header.glibcVersionRuntime !== undefined
 }
 

@@ -1,25 +1,25 @@
 import type * as native from '../../native.js'
 
 /**
- * The engine, as embedded stores know it: the addon (`ts/backends/addon.ts`), or one of the same shape that is WebAssembly
- * (`ts/wasm/engine/engine.ts`).
+ * The engine of embedded stores: the addon (`ts/backends/addon.ts`), or WebAssembly with the same
+ * interface (`ts/wasm/engine/engine.ts`).
  */
 export interface Engine {
   readonly MemoryStore: typeof native.MemoryStore
   readonly Policies: Omit<typeof native.Policies, 'prototype'>
   readonly Policy: Omit<typeof native.Policy, 'prototype'>
-  /** Where calls of a function of each ledger's own cost no more, there is none. */
+  /** Absent if a bound function per limiter costs no more than a shared one. */
   readonly Takes?: typeof native.Takes
 }
 
 /** A store in the engine's memory. */
 export type EngineStore = native.MemoryStore
 
-/** One limiter's keys in it. */
-export type EngineLedger = native.Ledger
+/** The state of one limiter in an engine store: its keys. */
+export type EngineLimiterState = native.Ledger
 
-/** What a limiter enforces, as the engine has it. */
+/** A compiled policy set. */
 export type EnginePolicies = native.Policies
 
-/** One of a limiter's policies, as the engine has it. */
+/** A compiled policy. */
 export type EnginePolicy = native.Policy

@@ -1,44 +1,48 @@
 import type { Decision, PolicyNumbers } from '../api/decision.js'
-import { BOOKING_LENGTH, type Booking, type Performed } from './operation.js'
-import { ANSWER_LENGTH, STATUSES, unboxed } from './response.js'
+import { type OperationResult, SCHEDULED_CHARGE_LENGTH, type ScheduledReservation } from './operation.js'
+import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
 
 /**
- * Decisions that tell of several limits by name: `src/abi/response.rs` is the other end.
+ * Responses with several named limits; `src/abi/response.rs` writes them.
  *
- * Such an answer begins with six doubles, too: code, time, how far on the limits' numbers begin, the number of
- * the limit that it speaks of, the units of an operation, reset after. Each limit has four: limit, remaining, retry after (below 0 if it
- * never can admit the cost), reset after.
+ * Such a response also begins with six doubles: code, time, offset of the limits' numbers, index of
+ * the reported limit, units of an operation, reset after. Each limit has four doubles: limit,
+ * remaining, retry after (below 0 if the cost can never be admitted), reset after.
  */
 const LIMIT_LENGTH = 4
 
-/** The doubles of an answer that tells of so many limits. */
-export function lengthOf(limits: number): number {
-  return ANSWER_LENGTH + limits * LIMIT_LENGTH
+/** The doubles of a response with `limits` limits. */
+export function responseLengthOf(limits: number): number {
+  return RESPONSE_LENGTH + limits * LIMIT_LENGTH
 }
 
-/** Added to the code of such a decision. */
-const SEVERAL = 8
+/** Added to the code of a decision with several limits. */
+const MULTI_LIMIT_OFFSET = 8
 
-/** The decision on these limits that stands in `answers` from `start` on, or `undefined` for a failure. */
-export function severalAt(answers: Float64Array, start: number, names: readonly string[]): Decision | undefined {
-  const code = (answers[start] as number) - SEVERAL
+/** The decision on several limits at `start` of `responses`; `undefined` for a failure. */
+export function multiLimitDecisionAt(
+  responses: Float64Array,
+  start: number,
+  names: readonly string[],
+): Decision | undefined {
+  const code = (responses[start] as number) - MULTI_LIMIT_OFFSET
   const status = code < 0 ? undefined : STATUSES[code]
   if (status === undefined) {
     return undefined
   }
   const policies: Record<string, PolicyNumbers> = {}
-  let at = start + (answers[start + 2] as number)
+  let at = start + (responses[start + 2] as number)
   for (const name of names) {
-    const retryAfterMs = unboxed(answers[at + 2] as number)
+    const retryAfterMs = smallInteger(responses[at + 2] as number)
     policies[name] = {
-      limit: unboxed(answers[at] as number),
-      remaining: unboxed(answers[at + 1] as number),
+      limit: smallInteger(responses[at] as number),
+      remaining: smallInteger(responses[at + 1] as number),
       retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
-      resetAfterMs: unboxed(answers[at + 3] as number),
+      resetAfterMs: smallInteger(responses[at + 3] as number),
     }
     at += LIMIT_LENGTH
   }
-  const policy = names[answers[start + 3] as number] as string
+  const policy = names[responses[start + 3] as number] as string
   const { limit, remaining, retryAfterMs } = policies[policy] as PolicyNumbers
   return {
     allowed: code < 2,
@@ -47,35 +51,39 @@ export function severalAt(answers: Float64Array, start: number, names: readonly 
     limit,
     remaining,
     retryAfterMs: status === 'impossible' ? null : retryAfterMs,
-    resetAfterMs: unboxed(answers[start + 5] as number),
+    resetAfterMs: smallInteger(responses[start + 5] as number),
     policies,
-    at: answers[start + 1] as number,
+    at: responses[start + 1] as number,
     source: 'store',
   } as Decision
 }
 
-/** What became of the operation whose answer stands in `answers` from `start` on, or `undefined` for a failure. */
-export function performedAt(answers: Float64Array, start: number, names: readonly string[]): Performed | undefined {
-  const decision = severalAt(answers, start, names)
-  return decision === undefined ? undefined : { decision, units: answers[start + 4] as number }
+/** The result of an operation at `start` of `responses`; `undefined` for a failure. */
+export function operationResultAt(
+  responses: Float64Array,
+  start: number,
+  names: readonly string[],
+): OperationResult | undefined {
+  const decision = multiLimitDecisionAt(responses, start, names)
+  return decision === undefined ? undefined : { decision, units: responses[start + 4] as number }
 }
 
 /**
- * What became of the booking under so many policies whose answer stands in `answers` from `start` on, or
- * `undefined` for a failure. Behind the limits' numbers stands what was booked.
+ * The scheduled reservation at `start` of `responses`; `undefined` for a failure. Its charges
+ * follow the limits' numbers.
  */
-export function bookingAt(
-  answers: Float64Array,
+export function scheduledReservationAt(
+  responses: Float64Array,
   start: number,
   names: readonly string[],
   policies: number,
-): Booking | undefined {
-  const performed = performedAt(answers, start, names)
-  if (performed === undefined) {
+): ScheduledReservation | undefined {
+  const result = operationResultAt(responses, start, names)
+  if (result === undefined) {
     return undefined
   }
-  const { decision, units } = performed
-  const at = start + (answers[start + 2] as number) + names.length * LIMIT_LENGTH
-  const booked = decision.allowed ? answers.slice(at, at + policies * BOOKING_LENGTH) : undefined
-  return { decision, waitUs: units, booked }
+  const { decision, units } = result
+  const at = start + (responses[start + 2] as number) + names.length * LIMIT_LENGTH
+  const charges = decision.allowed ? responses.slice(at, at + policies * SCHEDULED_CHARGE_LENGTH) : undefined
+  return { decision, waitUs: units, charges }
 }

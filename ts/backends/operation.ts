@@ -1,59 +1,63 @@
 import type { Applied, Decision } from '../api/decision.js'
 import type { Policy } from '../policies/policy.js'
 
-/** What is asked of a key, beside {@link Ledger.take}. Times are in whole microseconds. */
+/**
+ * An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds.
+ */
 export type Operation =
   | { readonly kind: 'peek'; readonly cost: number }
   | { readonly kind: 'takeUpTo' | 'penalize'; readonly units: number }
-  | Refund
-  | Unbook
-  | { readonly kind: 'reserve'; readonly units: number; readonly hold: Uint8Array; readonly lastingUs: number }
-  | Settle
+  | RefundOperation
+  | CancelSchedule
+  | { readonly kind: 'reserve'; readonly units: number; readonly hold: Uint8Array; readonly durationUs: number }
+  | SettleOperation
   | { readonly kind: 'reset' | 'unblock' | 'clearOverride' }
-  | { readonly kind: 'block'; readonly lastingUs: number }
-  | { readonly kind: 'override'; readonly policies: readonly (Policy | undefined)[]; readonly lastingUs: number }
+  | { readonly kind: 'block'; readonly durationUs: number }
+  | { readonly kind: 'override'; readonly policies: readonly (Policy | undefined)[]; readonly durationUs: number }
 
-/** Gives back units of an earlier call. */
-export interface Refund {
+/** Refunds units of an earlier call. */
+export interface RefundOperation {
   readonly kind: 'refund'
-  /** Who took them. */
+  /** The origin of the decision that took them. */
   readonly source: Decision['source']
   readonly units: number
   /** The time of the decision on that call. */
   readonly atUs: number
-  /** When the key was to be as if never used, by each policy in that decision. */
+  /** The reset time of the key in that decision, by policy. */
   readonly resetAtUs: readonly number[]
 }
 
-/** Gives back slots that were booked together, if nobody is behind them; the units are 1 if it did. */
-export interface Unbook {
-  readonly kind: 'unbook'
-  /** Who booked them. */
+/**
+ * Cancels scheduled slots, unless a later slot is scheduled. The resulting units are 1 if it did.
+ */
+export interface CancelSchedule {
+  readonly kind: 'cancelSchedule'
+  /** The origin of the decision that scheduled them. */
   readonly source: Decision['source']
-  readonly booked: Booked
+  readonly charges: ScheduledCharges
 }
 
-/** What was booked, as the engine keeps it. */
-export type Booked = Float64Array
+/** The charges of a scheduled reservation, in the engine's encoding. */
+export type ScheduledCharges = Float64Array
 
-/** The doubles of {@link Booked} for each policy. */
-export const BOOKING_LENGTH = 14
+/** The doubles of {@link ScheduledCharges} for each policy. */
+export const SCHEDULED_CHARGE_LENGTH = 14
 
-/** Settles a reservation: gives back what it took too many, or charges what it took too few. */
-export interface Settle extends Omit<Refund, 'kind'> {
+/** Settles a reservation: refunds surplus units, or charges missing ones. */
+export interface SettleOperation extends Omit<RefundOperation, 'kind'> {
   readonly kind: 'settle'
   readonly hold: Uint8Array
   readonly actual: number
   readonly expiresAtUs: number
 }
 
-/** What the engine is told of {@link Settle}, by both stores. */
-export function numbersOfSettle(operation: Settle): Float64Array {
+/** The engine's encoding of a {@link SettleOperation}, for both stores. */
+export function settleNumbersOf(operation: SettleOperation): Float64Array {
   const { units, actual, expiresAtUs, atUs, resetAtUs } = operation
   return Float64Array.of(units, actual, expiresAtUs, atUs, ...resetAtUs)
 }
 
-/** The numbers of operations in `src/abi/operation.rs`. */
+/** The operation codes of `src/abi/operation.rs`. */
 export const OPERATION_CODES = {
   take: 0,
   takeUpTo: 1,
@@ -65,28 +69,28 @@ export const OPERATION_CODES = {
   clearOverride: 7,
 } as const
 
-/** What became of an operation. */
-export interface Performed {
-  /** How the key stands then; for those that take, the decision. */
+/** The result of an operation. */
+export interface OperationResult {
+  /** The state of the key after the operation. For operations that take units, the decision. */
   readonly decision: Decision
   /**
-   * The units that it took, charged or gave back: the most under any policy. Of {@link Settle} one more, and 0 if
-   * nothing was settled.
+   * The units taken, charged or refunded: the most under any policy. For {@link SettleOperation}
+   * one more; 0 if nothing was settled.
    */
   readonly units: number
 }
 
-/** Where a change was made: who tells how the key stands then has made it. */
-export function appliedBy({ decision: { source } }: Performed): Applied {
+/** The place where a change was applied: the source of the decision. */
+export function appliedBy({ decision: { source } }: OperationResult): Applied {
   return source === 'none' ? false : source
 }
 
-/** What became of a booking. */
-export interface Booking {
-  /** On the units as of the slot, if that is near enough; otherwise as of now. */
+/** A scheduled reservation: units that were taken as of a future slot. */
+export interface ScheduledReservation {
+  /** The decision as of the slot if it is near enough, otherwise as of now. */
   readonly decision: Decision
-  /** How long it is until the slot, in microseconds. */
+  /** The time until the slot, in microseconds. */
   readonly waitUs: number
-  /** What was booked; `undefined` if nothing was. */
-  readonly booked: Booked | undefined
+  /** The charges, for cancelling; `undefined` if nothing was scheduled. */
+  readonly charges: ScheduledCharges | undefined
 }

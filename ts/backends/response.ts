@@ -1,22 +1,22 @@
 import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
-import { noString } from '../input/keys.js'
+import { notAStringError } from '../input/keys.js'
 import { utf8Length } from '../input/utf8.js'
 
 /**
- * The doubles of one answer: code, time, limit, remaining, retry after, reset after. The other end
- * is `src/abi/response.rs`.
+ * The doubles of one response: code, time, limit, remaining, retry after, reset after.
+ * `src/abi/response.rs` writes them.
  */
-export const ANSWER_LENGTH = 6
+export const RESPONSE_LENGTH = 6
 
-/** By the code of an answer that is a decision; a failure's code is negative. */
+/** The statuses of decisions, by code. The code of a failure is negative. */
 export const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible', 'blocked'] as const
 
 /**
- * The same number, as a small integer where it is one: engines keep those in place, and put every other
- * number of an object into a box of its own. It saves a decision seven boxes.
+ * The same number, as a small integer if it is one. JavaScript engines store small integers inline,
+ * and allocate a box for every other number of an object. This saves seven boxes per decision.
  */
-export function unboxed(number: number): number {
+export function smallInteger(number: number): number {
   const small = number | 0
   return small === number ? small : number
 }
@@ -25,17 +25,18 @@ const ALLOWED = 0
 const IMPOSSIBLE = 3
 
 /**
- * The decision that stands in `answers` from `start` on, or `undefined` for a failure.
+ * The decision at `start` of `responses`; `undefined` for a failure.
  *
- * Both literals have the same properties in the same order: engines then keep one hidden class for all
- * decisions. The first, with constants for what is always the same, takes 20 ns less.
+ * Both literals have the same properties in the same order, so JavaScript engines keep one hidden
+ * class for all decisions. The first literal has constants for values that never vary, and takes 20
+ * ns less.
  */
-export function decisionAt(answers: Float64Array, start: number): Decision<'default'> | undefined {
-  const code = answers[start] as number
-  const at = answers[start + 1] as number
-  const limit = unboxed(answers[start + 2] as number)
-  const remaining = unboxed(answers[start + 3] as number)
-  const resetAfterMs = unboxed(answers[start + 5] as number)
+export function decisionAt(responses: Float64Array, start: number): Decision<'default'> | undefined {
+  const code = responses[start] as number
+  const at = responses[start + 1] as number
+  const limit = smallInteger(responses[start + 2] as number)
+  const remaining = smallInteger(responses[start + 3] as number)
+  const resetAfterMs = smallInteger(responses[start + 5] as number)
   if (code === ALLOWED) {
     return {
       allowed: true,
@@ -54,7 +55,7 @@ export function decisionAt(answers: Float64Array, start: number): Decision<'defa
   if (status === undefined) {
     return undefined
   }
-  const retryAfterMs = code === IMPOSSIBLE ? null : unboxed(answers[start + 4] as number)
+  const retryAfterMs = code === IMPOSSIBLE ? null : smallInteger(responses[start + 4] as number)
   return {
     allowed: code < 2,
     status,
@@ -69,16 +70,16 @@ export function decisionAt(answers: Float64Array, start: number): Decision<'defa
   } as Decision<'default'>
 }
 
-/** The error for the failure that stands in `answers` at `start`. */
-export function failureAt(answers: Float64Array, start: number, key: unknown): TollgateError {
-  return failureOf(answers[start] as number, key)
+/** The error for the failure at `start` of `responses`. */
+export function errorAt(responses: Float64Array, start: number, key: unknown): TollgateError {
+  return errorOfCode(responses[start] as number, key)
 }
 
-/** The error for a failure's code. It tells the key's type or length, never its text. */
-export function failureOf(code: number, key: unknown): TollgateError {
+/** The error for a failure's code. It reports the key's type or length, never its text. */
+export function errorOfCode(code: number, key: unknown): TollgateError {
   switch (code) {
     case -1:
-      return noString(key)
+      return notAStringError(key)
     case -2:
       return new TollgateError('INVALID_KEY', 'key must not be empty')
     case -3: {
@@ -92,7 +93,7 @@ export function failureOf(code: number, key: unknown): TollgateError {
       return new TollgateError('STORE_FULL', rule)
     }
     case -13: {
-      const rule = 'the store holds maxKeys keys and has no room to block one more, or to give it numbers of its own'
+      const rule = 'the store holds maxKeys keys and has no room to block or override one more'
       return new TollgateError('STORE_FULL', rule)
     }
     default:

@@ -1,25 +1,34 @@
-/** What the command's exit codes mean. `--help` and docs/command-line.md list them. */
+/** The command's exit codes. `--help` and docs/command-line.md list them. */
 export const EXIT = {
-  /** What was asked for has been done, or told. */
+  /** The command did what was asked. */
   fine: 0,
-  /** The answer is no: what an option asked to be checked does not hold, or nothing (to take away) is kept of a key. */
+  /**
+   * A negative result: a checked condition does not hold, or a key has no state to show or to
+   * remove.
+   */
   no: 1,
-  /** The command line, a policy or a file of policies is wrong, or fits nothing in Redis or in the log. */
+  /**
+   * The command line or a file of policies is invalid, or does not fit the log or the keys in
+   * Redis.
+   */
   usage: 2,
-  /** Something outside failed: a file that cannot be read, a Redis that does not answer. */
+  /**
+   * The environment failed: for example a file that cannot be read, or a Redis that does not
+   * answer.
+   */
   outside: 3,
-  /** A defect of tollgate. */
+  /** A bug in tollgate. */
   defect: 70,
 } as const
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/** For the help. Ctrl-C is told by the signal, as shells expect it. */
+/** For the help. Ctrl-C is reported by the signal, as shells expect. */
 export const EXIT_CODES_HELP = `
 Exit codes:
-  0   fine
-  1   the answer is no: what an option asked to be checked does not hold, nothing is kept of a key
-  2   wrong usage: an unknown option, a policy that cannot be, a prefix, policy or key that fits nothing there
-  3   something outside failed: a file cannot be read, a log is empty, Redis does not answer
-  70  a defect of tollgate: please report it
+  0   success
+  1   negative result: a checked condition does not hold, or a key has no state
+  2   wrong usage: an unknown option, an invalid policy, a prefix, policy or key that matches nothing
+  3   environment failure: a file cannot be read, a log is empty, Redis does not answer
+  70  a bug in tollgate: please report it
   130 interrupted (Ctrl-C)`

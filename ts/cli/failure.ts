@@ -1,7 +1,7 @@
 import { TollgateError } from '../api/error.js'
 import { EXIT, type ExitCode } from './exit-codes.js'
 
-/** A failure that is the user's to mend: its message is all that is printed, without a stack. */
+/** A failure that the user can correct. Only its message is printed, without a stack. */
 export class CommandFailure extends Error {
   constructor(
     message: string,
@@ -11,29 +11,32 @@ export class CommandFailure extends Error {
   }
 }
 
-/** The command line asks for what cannot be. */
-export function wrongUsage(message: string): CommandFailure {
+/** A failure of the command line, or of a file that it names. */
+export function usageError(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.usage)
 }
 
-/** Something outside failed. */
-export function failedOutside(message: string): CommandFailure {
+/** A failure of the environment. */
+export function environmentError(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.outside)
 }
 
-/** Runs what checks a user's value, and has its errors speak of where that value stands. */
-export function checked<T>(where: string, run: () => T): T {
+/**
+ * Runs a check of a user's value. Its errors become usage errors that start with the place of the
+ * value.
+ */
+export function asUsageError<T>(where: string, run: () => T): T {
   try {
     return run()
   } catch (error) {
     if (TollgateError.is(error) && error.code.startsWith('INVALID_')) {
-      throw wrongUsage(`${where}: ${error.message}`)
+      throw usageError(`${where}: ${error.message}`)
     }
     throw error
   }
 }
 
-/** The exit code for whatever was thrown; `undefined` for a defect. */
+/** The exit code for an error; `undefined` for a bug. */
 export function exitCodeOf(error: unknown): ExitCode | undefined {
   if (error instanceof CommandFailure) {
     return error.exitCode

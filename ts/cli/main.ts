@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import { run } from './run.js'
 
-// A reader that has seen enough, such as `head`, closes the pipe: that is no failure.
+// A reader that stops early, such as `head`, closes the pipe. That is not a failure.
 process.stdout.on('error', endQuietly)
 process.stderr.on('error', endQuietly)
 
@@ -13,6 +13,6 @@ function endQuietly(error: NodeJS.ErrnoException): never {
 }
 
 void run(process.argv.slice(2), process).then((code) => {
-  // Not `process.exit`, which would cut off what a pipe has not taken yet.
+  // Not `process.exit`, which would drop output that is still in the pipe's buffer.
   process.exitCode = code
 })

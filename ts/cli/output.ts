@@ -1,9 +1,12 @@
 import { rename, rm, writeFile } from 'node:fs/promises'
-import { failedOutside } from './failure.js'
+import { environmentError } from './failure.js'
 import type { Terminal } from './terminal.js'
 
-/** Prints a result; or writes it to a file, which is there as a whole or, if that fails, as it was. */
-export async function deliver(text: string, file: string | undefined, { stdout }: Terminal): Promise<void> {
+/**
+ * Prints a result or writes it to a file. The file is replaced atomically: if writing fails, it
+ * stays as it was.
+ */
+export async function writeResult(text: string, file: string | undefined, { stdout }: Terminal): Promise<void> {
   if (file === undefined) {
     stdout.write(text)
     return
@@ -14,6 +17,6 @@ export async function deliver(text: string, file: string | undefined, { stdout }
     await rename(unfinished, file)
   } catch (error) {
     await rm(unfinished, { force: true }).catch(() => {})
-    throw failedOutside(`${file} cannot be written: ${(error as Error).message}`)
+    throw environmentError(`${file} cannot be written: ${(error as Error).message}`)
   }
 }

@@ -1,21 +1,21 @@
 import { Presets, SingleBar } from 'cli-progress'
 import type { Terminal } from './terminal.js'
 
-/** Shows how far a long command is: on the standard error, and only if that is a terminal. */
-export interface Progress {
-  /** So many units more are done. */
+/** The progress of a long command. It is shown on the standard error if that is a terminal. */
+export interface CommandProgress {
+  /** Adds finished units. */
   advance(units: number): void
-  /** Takes the bar away. */
+  /** Removes the progress bar. */
   end(): void
 }
 
-const NONE: Progress = { advance() {}, end() {} }
+const NONE: CommandProgress = { advance() {}, end() {} }
 
 /**
- * @param total - All units; `undefined` if that is not known, and then there is nothing to show.
- * @param title - What is being done.
+ * @param title - A description of the work.
+ * @param total - The number of units; `undefined` if it is unknown, and then nothing is shown.
  */
-export function progressOf({ stderr }: Terminal, title: string, total: number | undefined): Progress {
+export function progressOf({ stderr }: Terminal, title: string, total: number | undefined): CommandProgress {
   if (stderr.isTTY !== true || total === undefined || total === 0) {
     return NONE
   }
@@ -23,7 +23,7 @@ export function progressOf({ stderr }: Terminal, title: string, total: number | 
     stream: stderr as NodeJS.WriteStream,
     format: `${title} [{bar}] {percentage} % | {eta_formatted} left`,
     clearOnComplete: true,
-    // Its own handler ends the process as if all were well.
+    // The handler of cli-progress ends the process with exit code 0.
     gracefulExit: false,
     etaBuffer: 50,
   }

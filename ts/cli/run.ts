@@ -7,13 +7,13 @@ import { simulateCommand } from './commands/simulate.js'
 import { topCommand } from './commands/top.js'
 import { EXIT, EXIT_CODES_HELP, type ExitCode } from './exit-codes.js'
 import { exitCodeOf } from './failure.js'
-import { printable, type Terminal } from './terminal.js'
+import { escapeControls, type Terminal } from './terminal.js'
 
-/** A command's file makes one: `run` is given what the terminal is, and answers with the exit code. */
-export type CommandMaker = (terminal: Terminal, done: (code: ExitCode) => void) => Command
+/** Creates a command. Each command's file exports one. */
+export type CommandFactory = (terminal: Terminal, done: (code: ExitCode) => void) => Command
 
-/** The commands, each in a file of its own. */
-const COMMANDS: readonly CommandMaker[] = [
+/** The commands, in the order of the help. */
+const COMMANDS: readonly CommandFactory[] = [
   simulateCommand,
   inspectCommand,
   topCommand,
@@ -24,8 +24,8 @@ const COMMANDS: readonly CommandMaker[] = [
   clearOverrideCommand,
 ]
 
-const DESCRIPTION = `Rate limits, looked at from outside: what a policy would have done, and what keys stand at.
-Commands only look unless their name says otherwise.`
+const DESCRIPTION = `Rate limits from the command line: replay logs through policies, and show or change the keys of a limiter.
+simulate, inspect and top are read-only.`
 
 const EXAMPLES = `
 Examples:
@@ -34,33 +34,33 @@ Examples:
   npx tollgate help simulate`
 
 /**
- * Runs a command line to its end.
+ * Runs a command line.
  *
- * @param words - The words behind the program's name.
- * @returns The exit code; whatever there was to say has been printed.
+ * @param words - The arguments after the program's name.
+ * @returns The exit code. All output has been written.
  */
 export async function run(words: readonly string[], terminal: Terminal): Promise<ExitCode> {
   let code: ExitCode = EXIT.fine
-  const program = programOf(terminal, (told) => {
-    code = told
+  const program = programOf(terminal, (exitCode) => {
+    code = exitCode
   })
   try {
     await program.parseAsync(words, { from: 'user' })
     return code
   } catch (error) {
-    return failed(error, terminal)
+    return reportError(error, terminal)
   }
 }
 
-/** The program with all commands: also for those who check what pages say of it. */
+/** The program with all commands. Tests also use it to check the documentation. */
 export function programOf(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const program = new Command('tollgate')
     .description(DESCRIPTION)
     .version(versionOf(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this')
-    .helpCommand('help [command]', 'print what a command takes')
+    .helpCommand('help [command]', 'print the options of a command')
     .addHelpText('after', `${EXAMPLES}\n${EXIT_CODES_HELP}`)
-    .showHelpAfterError('(tollgate --help tells what there is)')
+    .showHelpAfterError('(tollgate --help lists the commands)')
   for (const make of COMMANDS) {
     program.addCommand(make(terminal, done))
   }
@@ -76,22 +76,23 @@ export function programOf(terminal: Terminal, done: (code: ExitCode) => void): C
   return program
 }
 
-/** Prints why a command failed, on one line if it is the user's to mend. */
-function failed(error: unknown, { stderr }: Terminal): ExitCode {
+/** Prints an error: on one line if the user can correct it. */
+function reportError(error: unknown, { stderr }: Terminal): ExitCode {
   if (error instanceof CommanderError) {
-    // It has printed its help or its complaint. Without a command the help is the complaint.
+    // Commander has printed the help or the error already. Without a command it prints the help as
+    // an error.
     return error.exitCode === 0 ? EXIT.fine : EXIT.usage
   }
   const code = exitCodeOf(error)
   if (code === undefined) {
-    stderr.write(`tollgate: a defect, please report it: ${error instanceof Error ? error.stack : String(error)}\n`)
+    stderr.write(`tollgate: a bug, please report it: ${error instanceof Error ? error.stack : String(error)}\n`)
     return EXIT.defect
   }
-  stderr.write(`tollgate: ${printable((error as Error).message)}\n`)
+  stderr.write(`tollgate: ${escapeControls((error as Error).message)}\n`)
   return code
 }
 
 function versionOf(): string {
-  // Two folders up both from ts/cli/ and from dist/cli/.
+  // Two folders up from both ts/cli/ and dist/cli/.
   return (require('../../package.json') as { readonly version: string }).version
 }

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream'
 import stringWidth from 'string-width'
 
-/** What a command may read and write; `process` is one. */
+/** The streams and the environment of a command; `process` is one. */
 export interface Terminal {
   readonly stdin: Readable & { readonly isTTY?: boolean }
   readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number }
@@ -10,13 +10,14 @@ export interface Terminal {
 }
 
 /**
- * What a terminal would obey, or what would show a text otherwise than it is: control characters, marks that turn the
- * direction of writing, characters without width, halves of characters.
+ * Characters that a terminal would interpret, or that would make a text look different: control
+ * characters, marks that change the direction of writing, characters without width, unpaired
+ * surrogates.
  */
 const HOSTILE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
 
-/** A stranger's text as it may be printed: what is in logs and in keys is written by whoever sends requests. */
-export function printable(text: string): string {
+/** Escapes a text for printing. Logs and keys contain whatever clients send. */
+export function escapeControls(text: string): string {
   return text.replace(HOSTILE, (character) => {
     const code = character.codePointAt(0) as number
     return code < 0x100 ? `\\x${hex(code, 2)}` : code < 0x1_0000 ? `\\u${hex(code, 4)}` : `\\u{${hex(code, 1)}}`
@@ -27,9 +28,9 @@ function hex(code: number, digits: number): string {
   return code.toString(16).padStart(digits, '0')
 }
 
-/** {@link printable}, cut to so many columns. */
+/** {@link escapeControls}, cut to a number of columns. */
 export function shortened(text: string, columns: number): string {
-  const whole = printable(text)
+  const whole = escapeControls(text)
   if (stringWidth(whole) <= columns) {
     return whole
   }
@@ -45,7 +46,7 @@ export function shortened(text: string, columns: number): string {
   return `${cut}…`
 }
 
-/** Rows as columns: the first to the left, numbers to the right. */
+/** Aligns rows as columns: text to the left, numbers to the right. */
 export function table(rows: readonly (readonly (string | number)[])[], indent = '  '): string {
   const widths: number[] = []
   for (const row of rows) {
@@ -65,7 +66,7 @@ export function table(rows: readonly (readonly (string | number)[])[], indent = 
   return `${lines.join('\n')}\n`
 }
 
-/** A number with its thousands apart: 1,234,567. */
+/** A number with thousands separators: 1,234,567. */
 export function grouped(number: number): string {
   return number.toLocaleString('en-US')
 }

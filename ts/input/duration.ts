@@ -3,11 +3,12 @@ import { Warnings } from '../platform/warning.js'
 import { invalid } from './options.js'
 
 /**
- * A length of time: milliseconds as a number (fractions down to a microsecond), or a number with
- * its unit: `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'`. A day is 24 hours.
+ * A duration: a number of milliseconds (fractions down to a microsecond), or a string with a unit:
+ * `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'`. A day is 24 hours.
  *
- * A bare whole number below 1,000 may have been meant as seconds: the process warns of it once for each option, with the
- * code `TOLLGATE_SHORT_DURATION`. With its unit, `'60ms'`, it is not warned of.
+ * A bare whole number below 1,000 may have been meant as seconds. The process emits the warning
+ * `TOLLGATE_SHORT_DURATION` for it, once for each option. With a unit, as in `'60ms'`, there is no
+ * warning.
  */
 export type Duration = number | `${number}${DurationUnit}`
 
@@ -26,9 +27,9 @@ const MILLIS: Readonly<Record<DurationUnit, number>> = {
 const TEXT = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)$/
 
 const RULE =
-  "must be a length of time above 0 in whole microseconds: milliseconds or a text like '500ms', '10s', '1m', '1h', '1d', '1w'"
+  "must be a duration above 0 in whole microseconds: milliseconds or a string such as '500ms', '10s', '1m', '1h', '1d', '1w'"
 
-/** A length of time as milliseconds, exact to the microsecond. */
+/** Converts a duration to milliseconds, exact to the microsecond. */
 export function millisOf(code: TollgateErrorCode, option: string, value: unknown): number {
   const millis = typeof value === 'string' ? millisOfText(value) : value
   if (typeof millis !== 'number' || !(millis > 0) || !Number.isFinite(millis)) {
@@ -43,60 +44,64 @@ export function millisOf(code: TollgateErrorCode, option: string, value: unknown
   return micros / 1_000
 }
 
-/** A whole number below this may have been meant as seconds. */
+/** A bare whole number below this may have been meant as seconds. */
 const SHORT_MS = 1_000
 
-/** Those so far of this process. */
+/** The warnings of this process. */
 const warnings = new Warnings()
 
-let isQuiet = false
+let areWarningsOff = false
 
-/** {@link millisOf} for a length of time that a user says: warns once of an option whose bare number is so short. */
-export function spanOf(code: TollgateErrorCode, option: string, value: unknown): number {
+/** {@link millisOf} for an option of the user: warns once if a bare number is short. */
+export function millisOfOption(code: TollgateErrorCode, option: string, value: unknown): number {
   const millis = millisOf(code, option, value)
-  warnOfShort(option, value)
+  warnIfShort(option, value)
   return millis
 }
 
 /**
- * Warns of a bare whole number of milliseconds that may have been meant as seconds, once for each option of each function.
+ * Warns of a bare whole number of milliseconds that may have been meant as seconds. Each option of
+ * each function warns once.
  *
- * @param option - With its function: `gcra: period`.
+ * @param option - The option with its function: `gcra: period`.
  */
-export function warnOfShort(option: string, value: unknown): void {
-  if (!isQuiet && typeof value === 'number' && Number.isInteger(value) && value < SHORT_MS) {
+export function warnIfShort(option: string, value: unknown): void {
+  if (!areWarningsOff && typeof value === 'number' && Number.isInteger(value) && value < SHORT_MS) {
     const fix = `write '${value}s' if seconds are meant, and '${value}ms' if not`
     warnings.once('TOLLGATE_SHORT_DURATION', `${option} is ${value} milliseconds: ${fix}`, option)
   }
 }
 
-/** {@link warnOfShort} for the numbers of a policy that a user gives in an object, whatever it is in. */
-export function warnOfShorts(where: string, numbers: object): void {
+/** {@link warnIfShort} for all durations in an object of policy numbers, at any depth. */
+export function warnIfAnyShort(where: string, numbers: object): void {
   for (const [name, value] of Object.entries(numbers)) {
     if (typeof value === 'object' && value !== null) {
-      warnOfShorts(`${where}${name}.`, value)
-    } else if (SPANS.includes(name)) {
-      warnOfShort(`${where}${name}`, value)
+      warnIfAnyShort(`${where}${name}.`, value)
+    } else if (DURATION_OPTIONS.includes(name)) {
+      warnIfShort(`${where}${name}`, value)
     }
   }
 }
 
-/** The numbers of policies that are lengths of time; a `precision` is short by nature. */
-const SPANS: readonly string[] = ['period', 'window', 'every']
+/** The policy options that are durations. `precision` is absent, because a short one is usual. */
+const DURATION_OPTIONS: readonly string[] = ['period', 'window', 'every']
 
-/** Warns of nothing meanwhile: what is read is a policy that has been made, whose times are milliseconds. */
-export function quietly<T>(run: () => T): T {
-  const before = isQuiet
-  isQuiet = true
+/**
+ * Suppresses warnings during `run`, for policies that exist already: their durations are in
+ * milliseconds.
+ */
+export function withoutWarnings<T>(run: () => T): T {
+  const before = areWarningsOff
+  areWarningsOff = true
   try {
     return run()
   } finally {
-    isQuiet = before
+    areWarningsOff = before
   }
 }
 
-/** A length of time as people write it, and the unit that they mean. */
-const WORDS: readonly (readonly [word: RegExp, unit: DurationUnit])[] = [
+/** Spellings of the units, for advice. */
+const UNIT_PATTERNS: readonly (readonly [word: RegExp, unit: DurationUnit])[] = [
   [/^(?:ms|msecs?|millis|milliseconds?)$/, 'ms'],
   [/^(?:|s|secs?|seconds?)$/, 's'],
   [/^(?:m|mins?|minutes?)$/, 'm'],
@@ -105,16 +110,16 @@ const WORDS: readonly (readonly [word: RegExp, unit: DurationUnit])[] = [
   [/^(?:w|weeks?)$/, 'w'],
 ]
 
-/** The text that was probably meant by another one: `'10s'` by `'10 seconds'`. */
+/** The duration string that was probably meant: `'10s'` for `'10 seconds'`. */
 function adviceOn(value: unknown): string | undefined {
   const [, number = '', word] = typeof value === 'string' ? (/^(\d+(?:\.\d+)?)? ?([a-z]*)$/.exec(value) ?? []) : []
-  const unit = word === undefined ? undefined : WORDS.find(([pattern]) => pattern.test(word))?.[1]
+  const unit = word === undefined ? undefined : UNIT_PATTERNS.find(([pattern]) => pattern.test(word))?.[1]
   return unit === undefined || value === '' || (Number(number) === 0 && number !== '')
     ? undefined
     : `did you mean '${number || 1}${unit}'?`
 }
 
-/** Whole microseconds. */
+/** Converts milliseconds to whole microseconds. */
 export function microsOf(millis: number): number {
   return Math.round(millis * 1_000)
 }

@@ -6,8 +6,8 @@ import { isWellFormed, utf8Length } from './utf8.js'
 /** The keys of one call. */
 export class Keys {
   /**
-   * @param keys - By the number of their kind; `undefined` for those that the call leaves out.
-   * @param tag - What is to decide the keys' place in a cluster, instead of the first of them.
+   * @param keys - One key per key dimension; `undefined` for a dimension that the call omits.
+   * @param tag - The hash tag in a cluster. Default: the limiter's tag, or else the first key.
    */
   constructor(
     readonly keys: readonly (string | undefined)[],
@@ -15,75 +15,75 @@ export class Keys {
   ) {}
 }
 
-/** The stored key of what counts all calls together. */
+/** The stored key of a policy that counts all calls together. */
 const GLOBAL_KEY = GLOBAL
 
-/** The longest key or tag: bytes of UTF-8. */
-const MOST_BYTES = 1_024
+/** The longest key or tag, in bytes of UTF-8. */
+const MAX_BYTES = 1_024
 
-/** Reads what calls name as their key. */
+/** Checks the key arguments of calls. */
 export class KeyReader {
-  /** The kinds of keys; `undefined` if calls name one key, a string. */
-  readonly #subjects: readonly string[] | undefined
-  /** Those that calls name. */
-  readonly #named: readonly string[]
+  /** The key dimensions; `undefined` if keys are strings. */
+  readonly #dimensions: readonly string[] | undefined
+  /** The dimensions that calls name: all except `global`. */
+  readonly #namedDimensions: readonly string[]
 
-  constructor(subjects: readonly string[] | undefined) {
-    this.#subjects = subjects
-    this.#named = (subjects ?? []).filter((subject) => subject !== GLOBAL)
+  constructor(dimensions: readonly string[] | undefined) {
+    this.#dimensions = dimensions
+    this.#namedDimensions = (dimensions ?? []).filter((dimension) => dimension !== GLOBAL)
   }
 
-  /** Whether a key is a string, which only the store checks. */
-  get isPlain(): boolean {
-    return this.#subjects === undefined
+  /** Whether keys are strings. Only the store checks those. */
+  get usesStrings(): boolean {
+    return this.#dimensions === undefined
   }
 
-  /** Takes a value as a key with all of its parts. */
-  whole(key: unknown, tag: string | undefined): Keys {
-    return this.#read(key, tag, () => true)
+  /** Reads a key with all of its parts. */
+  read(key: unknown, tag: string | undefined): Keys {
+    return this.#readParts(key, tag, () => true)
   }
 
-  /** Takes a value as those parts of a key that it names; `global` is named as `true`. */
-  some(key: unknown, tag: string | undefined): Keys {
-    const subjects = this.#subjects
-    if (subjects === undefined) {
+  /** Reads the given parts of a key. `global` is given as `true`. */
+  readPartial(key: unknown, tag: string | undefined): Keys {
+    const dimensions = this.#dimensions
+    if (dimensions === undefined) {
       return new Keys([key as string], tag)
     }
-    const parts = this.#partsOf(key, subjects)
+    const parts = this.#partsOf(key, dimensions)
     if (Object.keys(parts).length === 0) {
-      throw new TollgateError('INVALID_KEY', `key must name at least one of ${subjects.join(', ')}`)
+      throw new TollgateError('INVALID_KEY', `key must name at least one of ${dimensions.join(', ')}`)
     }
-    const keys = subjects.map((subject) => {
-      if (!Object.hasOwn(parts, subject)) {
+    const keys = dimensions.map((dimension) => {
+      if (!Object.hasOwn(parts, dimension)) {
         return undefined
       }
-      return subject === GLOBAL ? globalOf(parts[GLOBAL]) : partOf(subject, parts[subject])
+      return dimension === GLOBAL ? globalOf(parts[GLOBAL]) : partOf(dimension, parts[dimension])
     })
     return new Keys(keys, tag)
   }
 
-  /** Takes a value as a key that has at least the parts of these kinds, by number; the others are left out. */
-  needed(key: unknown, tag: string | undefined, subjects: ReadonlySet<number>): Keys {
-    return this.#read(key, tag, (subject) => subjects.has(subject))
+  /** Reads a key that has at least the parts of these dimensions. The other parts are omitted. */
+  readDimensions(key: unknown, tag: string | undefined, dimensions: ReadonlySet<number>): Keys {
+    return this.#readParts(key, tag, (dimension) => dimensions.has(dimension))
   }
 
-  #read(key: unknown, tag: string | undefined, isWanted: (subject: number) => boolean): Keys {
-    const subjects = this.#subjects
-    if (subjects === undefined) {
+  #readParts(key: unknown, tag: string | undefined, isWanted: (dimension: number) => boolean): Keys {
+    const dimensions = this.#dimensions
+    if (dimensions === undefined) {
       return new Keys([key as string], tag)
     }
-    const parts = this.#partsOf(key, this.#named)
-    const keys = subjects.map((subject, index) => {
+    const parts = this.#partsOf(key, this.#namedDimensions)
+    const keys = dimensions.map((dimension, index) => {
       if (!isWanted(index)) {
         return undefined
       }
-      return subject === GLOBAL ? GLOBAL_KEY : partOf(subject, parts[subject])
+      return dimension === GLOBAL ? GLOBAL_KEY : partOf(dimension, parts[dimension])
     })
     return new Keys(keys, tag)
   }
 
-  /** Takes a value as an object of parts of these names. */
-  #partsOf(key: unknown, names: readonly string[]): { readonly [subject: string]: unknown } {
+  /** Checks an object of key parts. */
+  #partsOf(key: unknown, names: readonly string[]): { readonly [dimension: string]: unknown } {
     const takes = names.length === 0 ? '{}: its policies count all calls together' : `{ ${names.join(', ')} }`
     if (typeof key !== 'object' || key === null || Array.isArray(key)) {
       throw invalid('INVALID_KEY', 'key', `must be an object: ${takes}`, key)
@@ -93,24 +93,24 @@ export class KeyReader {
         throw new TollgateError('INVALID_KEY', `key has no part ${shown(name)}; it is ${takes}`)
       }
     }
-    return key as { readonly [subject: string]: unknown }
+    return key as { readonly [dimension: string]: unknown }
   }
 }
 
-/** Throws if a value cannot be a key that is a string. */
+/** Throws if a value is not a valid string key. */
 export function checkKey(value: unknown): void {
-  const flaw = flawOf(value)
-  if (flaw !== undefined) {
-    throw typeof value === 'string' ? new TollgateError('INVALID_KEY', `key ${flaw}`) : noString(value)
+  const problem = keyProblemOf(value)
+  if (problem !== undefined) {
+    throw typeof value === 'string' ? new TollgateError('INVALID_KEY', `key ${problem}`) : notAStringError(value)
   }
 }
 
-/** The error for a key that is no string, and must be one. */
-export function noString(value: unknown): TollgateError {
-  return new TollgateError('INVALID_KEY', `key ${flawOf(value)}${adviceOn(value)}`)
+/** The error for a key that must be a string. */
+export function notAStringError(value: unknown): TollgateError {
+  return new TollgateError('INVALID_KEY', `key ${keyProblemOf(value)}${adviceOn(value)}`)
 }
 
-/** What an object was probably meant for. */
+/** The probable intent of an object as a string key. */
 function adviceOn(value: unknown): string {
   if (typeof value !== 'object' || value === null) {
     return ''
@@ -118,27 +118,27 @@ function adviceOn(value: unknown): string {
   return Array.isArray(value) ? ': takeMany takes several keys' : ': keys with parts need policies that have a per'
 }
 
-/** What is wrong with a key or a tag, if anything is. */
-function flawOf(value: unknown): string | undefined {
+/** The violated rule of a key or a tag; `undefined` if the value is valid. */
+function keyProblemOf(value: unknown): string | undefined {
   if (typeof value !== 'string') {
-    const advice = typeof value === 'number' || typeof value === 'bigint' ? ': make it one by String()' : ''
+    const advice = typeof value === 'number' || typeof value === 'bigint' ? ': convert it with String()' : ''
     return `must be a string, got ${value === null ? 'null' : typeof value}${advice}`
   }
-  // Most texts are so short that they fit however they are encoded.
-  const bytes = value.length * 3 <= MOST_BYTES ? value.length : utf8Length(value)
+  // Most keys are so short that they fit in any encoding.
+  const bytes = value.length * 3 <= MAX_BYTES ? value.length : utf8Length(value)
   if (bytes === 0) {
     return 'must not be empty'
   }
-  if (bytes > MOST_BYTES) {
-    return `must be at most ${MOST_BYTES} bytes of UTF-8, got ${bytes}`
+  if (bytes > MAX_BYTES) {
+    return `must be at most ${MAX_BYTES} bytes of UTF-8, got ${bytes}`
   }
   return isWellFormed(value) ? undefined : 'must be a well-formed string, got one with a lone surrogate'
 }
 
-function partOf(subject: string, value: unknown): string {
-  const flaw = flawOf(value)
-  if (flaw !== undefined) {
-    throw new TollgateError('INVALID_KEY', `key.${subject} ${flaw}`)
+function partOf(dimension: string, value: unknown): string {
+  const problem = keyProblemOf(value)
+  if (problem !== undefined) {
+    throw new TollgateError('INVALID_KEY', `key.${dimension} ${problem}`)
   }
   return value as string
 }
@@ -147,14 +147,14 @@ function globalOf(value: unknown): string {
   if (value === true) {
     return GLOBAL_KEY
   }
-  throw invalid('INVALID_KEY', `key.${GLOBAL}`, 'must be true: it has no key', value)
+  throw invalid('INVALID_KEY', `key.${GLOBAL}`, 'must be true: the global dimension has no key', value)
 }
 
-/** Takes a value as a tag. */
+/** Checks a hash tag. */
 export function tagOf(value: unknown): string | undefined {
-  const flaw = value === undefined ? undefined : flawOf(value)
-  if (flaw !== undefined) {
-    throw new TollgateError('INVALID_OPTION', `tag ${flaw}`)
+  const problem = value === undefined ? undefined : keyProblemOf(value)
+  if (problem !== undefined) {
+    throw new TollgateError('INVALID_OPTION', `tag ${problem}`)
   }
   return value as string | undefined
 }

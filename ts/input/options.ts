@@ -1,7 +1,7 @@
 import { TollgateError, type TollgateErrorCode } from '../api/error.js'
 import { suggestionFor } from './suggestion.js'
 
-/** A value as it may stand in a message: short, and on one line. */
+/** A value as it appears in a message: short, and on one line. */
 export function shown(value: unknown): string {
   if (typeof value === 'string') {
     return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value)
@@ -18,7 +18,7 @@ export function shown(value: unknown): string {
 /**
  * The error for an option whose value breaks its rule.
  *
- * @param advice - How to mend it, where that can be guessed.
+ * @param advice - How to fix it, where this can be guessed.
  */
 export function invalid(
   code: TollgateErrorCode,
@@ -30,13 +30,13 @@ export function invalid(
   return new TollgateError(code, `${option} ${rule}, got ${shown(value)}${advice === undefined ? '' : `: ${advice}`}`)
 }
 
-/** How many options are listed besides the one that was probably meant. */
-const SHORT = 8
+/** Messages list all options only up to this number. */
+const MAX_LISTED = 8
 
 /**
- * Takes a value as an options object of exactly these names.
+ * Checks that a value is an object with no other options than these.
  *
- * @param where - Whose options they are, for the message.
+ * @param where - The function that has the options, for the message.
  */
 export function optionsOf<const Names extends readonly string[]>(
   code: TollgateErrorCode,
@@ -45,38 +45,38 @@ export function optionsOf<const Names extends readonly string[]>(
   names: Names,
 ): { readonly [Name in Names[number]]?: unknown } {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const listed = names.length > SHORT ? [...names.slice(0, SHORT), '…'] : names
+    const listed = names.length > MAX_LISTED ? [...names.slice(0, MAX_LISTED), '…'] : names
     throw invalid(code, where, `takes an object of options (${listed.join(', ')})`, value)
   }
   for (const name of Object.keys(value)) {
     if (!names.includes(name)) {
       const meant = suggestionFor(name, names)
       const all = `t takes ${names.join(', ')}`
-      const told =
-        meant === undefined ? `i${all}` : `did you mean ${shown(meant)}?${names.length > SHORT ? '' : ` I${all}`}`
-      throw new TollgateError(code, `${where} has no option ${shown(name)}; ${told}`)
+      const advice =
+        meant === undefined ? `i${all}` : `did you mean ${shown(meant)}?${names.length > MAX_LISTED ? '' : ` I${all}`}`
+      throw new TollgateError(code, `${where} has no option ${shown(name)}; ${advice}`)
     }
   }
   return value
 }
 
-/** Takes a value as a whole number from `least` to `most`. */
+/** Checks a whole number from `min` to `max`. */
 export function wholeNumber(
   code: TollgateErrorCode,
   option: string,
   value: unknown,
-  least = 1,
-  most: number = Number.MAX_SAFE_INTEGER,
+  min = 1,
+  max: number = Number.MAX_SAFE_INTEGER,
 ): number {
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most) {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) {
     return value
   }
-  const upTo = most === Number.MAX_SAFE_INTEGER ? '2^53 - 1' : String(most)
-  const advice = typeof value === 'string' ? 'give a number, not a text' : undefined
-  throw invalid(code, option, `must be a whole number from ${least} to ${upTo}`, value, advice)
+  const upTo = max === Number.MAX_SAFE_INTEGER ? '2^53 - 1' : String(max)
+  const advice = typeof value === 'string' ? 'pass a number, not a string' : undefined
+  throw invalid(code, option, `must be a whole number from ${min} to ${upTo}`, value, advice)
 }
 
-/** Takes a value as a yes or no. */
+/** Checks a boolean. */
 export function trueOrFalse(code: TollgateErrorCode, option: string, value: unknown): boolean {
   if (typeof value === 'boolean') {
     return value
@@ -84,10 +84,10 @@ export function trueOrFalse(code: TollgateErrorCode, option: string, value: unkn
   throw invalid(code, option, 'must be true or false', value)
 }
 
-/** What prefixes and names of policies and stores look like. */
+/** The rule for prefixes, and for names of policies and stores. */
 const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,31}$/
 
-/** Takes a value as a name. */
+/** Checks a name. */
 export function nameOf(option: string, value: unknown, code: TollgateErrorCode = 'INVALID_OPTION'): string {
   if (typeof value === 'string' && NAME.test(value)) {
     return value
@@ -102,26 +102,27 @@ export function nameOf(option: string, value: unknown, code: TollgateErrorCode =
 }
 
 /**
- * Throws if a function is given more arguments than it takes: what is surplus would be ignored, and was meant to do
- * something.
+ * Throws if a function has surplus arguments. They would be ignored, although the caller meant
+ * something by them.
  *
- * @param given - The `arguments.length` of the function: a rest parameter would stand in its type, too.
- * @param rule - The function and what it takes, for the message.
- * @param advice - How to mend it, where that can be guessed.
+ * @param argumentCount - The `arguments.length` of the function. A rest parameter would appear in
+ * its type.
+ * @param rule - The function and its arguments, for the message.
+ * @param advice - How to fix it, where this can be guessed.
  */
-export function checkCount(given: number, most: number, rule: string, advice?: string): void {
-  if (given > most) {
-    const count = `${given} ${given === 1 ? 'argument' : 'arguments'}`
+export function checkCount(argumentCount: number, max: number, rule: string, advice?: string): void {
+  if (argumentCount > max) {
+    const count = `${argumentCount} ${argumentCount === 1 ? 'argument' : 'arguments'}`
     throw new TollgateError('INVALID_OPTION', `${rule}, got ${count}${advice === undefined ? '' : `: ${advice}`}`)
   }
 }
 
-/** Runs what may throw a native error, and throws one of ours for it. */
-export function translated<T>(code: TollgateErrorCode, subject: string, run: () => T): T {
+/** Runs a function, and converts its native errors into a `TollgateError`. */
+export function translated<T>(code: TollgateErrorCode, name: string, run: () => T): T {
   try {
     return run()
   } catch (error) {
     const rule = (error as Error).message
-    throw new TollgateError(code, `${subject} ${rule}`)
+    throw new TollgateError(code, `${name} ${rule}`)
   }
 }

@@ -1,17 +1,20 @@
-/** An option whose value is an amount for a length of time, written `10/1s`: the names of both, by the option's. */
+/**
+ * Options whose text is an amount per duration, such as `10/1s`: the names of both parts, by
+ * option.
+ */
 export const RATES: Readonly<Record<string, readonly [amount: string, length: string]>> = {
   refill: ['tokens', 'every'],
   leak: ['units', 'every'],
   limits: ['limit', 'window'],
 }
 
-/** Options that are lengths of time. */
+/** Options that are durations. */
 const DURATIONS = ['period', 'window', 'every', 'precision']
 
 const UNITS = Object.entries({ w: 604_800_000, d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 })
 
-/** An option of a policy in words: `limit=100`, `refill=10/1s`, `limits.day=1000/1d`. */
-export function optionInWords(name: string, value: unknown): string[] {
+/** The text of a policy option: `limit=100`, `refill=10/1s`, `limits.day=1000/1d`. */
+export function optionTexts(name: string, value: unknown): string[] {
   if (value === undefined) {
     return []
   }
@@ -23,7 +26,7 @@ export function optionInWords(name: string, value: unknown): string[] {
   if (amount !== undefined && length !== undefined) {
     return [`${name}=${String(amount)}/${scalarText(names[1], length)}`]
   }
-  return Object.entries(value).flatMap(([inner, innerValue]) => optionInWords(`${name}.${inner}`, innerValue))
+  return Object.entries(value).flatMap(([inner, innerValue]) => optionTexts(`${name}.${inner}`, innerValue))
 }
 
 function scalarText(name: string, value: unknown): string {

@@ -1,4 +1,4 @@
-/** Options that are taken for each other, and the names that other packages and their users have for them. */
+/** Options that are often confused, with the names that other packages use for them. */
 const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: readonly string[] }[] = [
   {
     ours: ['limit', 'capacity', 'tokens', 'units'],
@@ -29,10 +29,10 @@ const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: re
   { ours: ['observe'], theirs: ['dryRun', 'shadow'] },
 ]
 
-/** The most letters that may differ in a slip of the pen. */
-const MOST_EDITS = 2
+/** The most letters that may differ in a typing error. */
+const MAX_EDITS = 2
 
-/** Which of these names was meant by another one, if that can be guessed. */
+/** The option that an unknown name probably means; `undefined` if it cannot be guessed. */
 export function suggestionFor(given: string, names: readonly string[]): string | undefined {
   const sameLetters = names.find((name) => name.toLowerCase() === given.toLowerCase())
   if (sameLetters !== undefined) {
@@ -48,14 +48,16 @@ export function suggestionFor(given: string, names: readonly string[]): string |
 }
 
 function closestTo(given: string, names: readonly string[]): string | undefined {
-  const most = Math.min(MOST_EDITS, Math.floor(given.length / 2))
-  const near = names.map((name) => ({ name, edits: editsBetween(given, name) })).filter(({ edits }) => edits <= most)
+  const maxEdits = Math.min(MAX_EDITS, Math.floor(given.length / 2))
+  const near = names
+    .map((name) => ({ name, edits: editsBetween(given, name) }))
+    .filter(({ edits }) => edits <= maxEdits)
   return near.sort((a, b) => a.edits - b.edits)[0]?.name
 }
 
-/** How many letters must be added, left out or replaced to make one text of another. */
+/** The edit distance of two texts: letters added, removed or replaced. */
 function editsBetween(from: string, to: string): number {
-  if (Math.abs(from.length - to.length) > MOST_EDITS) {
+  if (Math.abs(from.length - to.length) > MAX_EDITS) {
     return Number.POSITIVE_INFINITY
   }
   let row = Array.from({ length: to.length + 1 }, (_, index) => index)

@@ -1,15 +1,15 @@
-/** How many bytes of UTF-8 a text has; a lone surrogate counts as three. */
+/** The length of a text in bytes of UTF-8. A lone surrogate counts as three bytes. */
 export function utf8Length(text: string): number {
   let length = text.length
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index)
-    // Each half of a pair adds one: four bytes for two units.
+    // Each half of a pair adds one byte: four bytes for two code units.
     length += unit < 0x80 ? 0 : unit < 0x800 ? 1 : isPair(text, index) ? 1 : 2
   }
   return length
 }
 
-/** Whether a unit is a half of a character of two. */
+/** Whether a code unit is half of a surrogate pair. */
 function isPair(text: string, index: number): boolean {
   const unit = text.charCodeAt(index)
   return isHigh(unit) ? isLow(text.charCodeAt(index + 1)) : isLow(unit) && isHigh(text.charCodeAt(index - 1))

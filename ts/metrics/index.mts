@@ -1,5 +1,5 @@
 /**
- * The same for `import`: see `../index.mts`.
+ * `tollgate/metrics` for `import`: the same module.
  *
  * @packageDocumentation
  */

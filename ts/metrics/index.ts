@@ -1,7 +1,7 @@
 /**
- * Metrics of limiters and of their stores, through OpenTelemetry's API: `tollgate/metrics`.
+ * OpenTelemetry metrics of limiters and of their stores: `tollgate/metrics`.
  *
- * It needs `@opentelemetry/api`. Who does not import it pays nothing for it.
+ * It needs `@opentelemetry/api`. Programs that do not import it have no overhead.
  *
  * @module tollgate/metrics
  */

@@ -3,21 +3,23 @@ import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { invalid, nameOf, optionsOf } from '../input/options.js'
 
-/** How metrics are to be made. */
+/** The options of `instrument` and `instrumentStore`. */
 export interface InstrumentOptions {
   /**
-   * What tells this limiter's or this store's numbers from those of others, as `tollgate.limiter` or
-   * `tollgate.store`. Letters, digits, `_`, `.` and `-`, up to 32, starting with a letter. Those of one name add up.
+   * The value of the attribute `tollgate.limiter` or `tollgate.store`, which identifies this
+   * limiter or store. Up to 32 letters, digits, `_`, `.` and `-`, starting with a letter. Metrics
+   * with the same name are added up.
    */
   readonly name: string
   /**
-   * Where the instruments are made. Default: the meter `tollgate` of the global `MeterProvider`, which must have been set
-   * before: OpenTelemetry gives a meter that does nothing until then.
+   * The meter that creates the instruments. Default: the meter `tollgate` of the global
+   * `MeterProvider`. Set that provider first: until then, OpenTelemetry returns a meter that does
+   * nothing.
    */
   readonly meter?: Meter
 }
 
-/** The names of attributes; `error.type` is OpenTelemetry's own. None ever holds a key. */
+/** The names of attributes; `error.type` is OpenTelemetry's own. No attribute holds a key. */
 export const ATTRIBUTES = {
   limiter: 'tollgate.limiter',
   policy: 'tollgate.policy',
@@ -27,21 +29,21 @@ export const ATTRIBUTES = {
   error: 'error.type',
 } as const
 
-/** What errors are that have no code of ours: so OpenTelemetry calls them. */
+/** The `error.type` of errors without a tollgate code, as OpenTelemetry defines it. */
 const OTHER = '_OTHER'
 
 /**
- * The buckets of durations, in seconds. The embedded store takes microseconds, Redis from a fifth of a millisecond
- * on; a call ends with its `commandTimeoutMs`, which is 1 s by default.
+ * The bounds of the duration buckets, in seconds. The embedded store takes microseconds, Redis 0.2
+ * ms or more. A call ends after at most `commandTimeoutMs`, 1 s by default.
  */
 const BOUNDARIES = [
   0.000005, 0.00001, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 ]
 
 /**
- * Takes a value as {@link InstrumentOptions}.
+ * Validates {@link InstrumentOptions}.
  *
- * @param where - Whose options they are, for the message.
+ * @param where - The function whose options they are, for messages.
  */
 export function optionsFor(where: string, value: unknown): { readonly name: string; readonly meter: Meter } {
   const { name, meter = metrics.getMeter('tollgate') } = optionsOf('INVALID_OPTION', where, value, ['name', 'meter'])
@@ -51,13 +53,16 @@ export function optionsFor(where: string, value: unknown): { readonly name: stri
   return { name: nameOf('name', name), meter: meter as Meter }
 }
 
-/** Records what becomes of one limiter's calls. */
-export class Recorder {
+/** Records the results of one limiter's calls. */
+export class CallRecorder {
   readonly #name: string
   readonly #decisions: Counter
   readonly #errors: Counter
   readonly #duration: Histogram
-  /** The attributes of decisions by source, status and policy: there are few, and making them takes longer. */
+  /**
+   * The attributes of decisions by source, status and policy. There are few combinations, and
+   * creating the object takes longer than the lookup.
+   */
   readonly #attributes = new Map<string, Map<string, Map<string, Attributes>>>()
 
   constructor(name: string, meter: Meter) {
@@ -77,8 +82,8 @@ export class Recorder {
     })
   }
 
-  /** @param millis - How long it took; `undefined` if that tells nothing. */
-  decided(decision: Decision, millis: number | undefined): void {
+  /** @param millis - The duration; `undefined` if it is not recorded. */
+  recordDecision(decision: Decision, millis: number | undefined): void {
     const attributes = this.#attributesOf(decision)
     this.#decisions.add(1, attributes)
     if (millis !== undefined) {
@@ -86,8 +91,8 @@ export class Recorder {
     }
   }
 
-  /** @param millis - How long it took; `undefined` if that tells nothing. */
-  failed(error: unknown, millis: number | undefined): void {
+  /** @param millis - The duration; `undefined` if it is not recorded. */
+  recordError(error: unknown, millis: number | undefined): void {
     const type = TollgateError.is(error) ? error.code : OTHER
     const attributes = { [ATTRIBUTES.limiter]: this.#name, [ATTRIBUTES.error]: type }
     this.#errors.add(1, attributes)
@@ -97,9 +102,9 @@ export class Recorder {
   }
 
   #attributesOf({ source, status, policy }: Decision): Attributes {
-    const bySource = within(this.#attributes, source, () => new Map<string, Map<string, Attributes>>())
-    const byStatus = within(bySource, status, () => new Map<string, Attributes>())
-    return within(byStatus, policy, () => ({
+    const bySource = getOrInsert(this.#attributes, source, () => new Map<string, Map<string, Attributes>>())
+    const byStatus = getOrInsert(bySource, status, () => new Map<string, Attributes>())
+    return getOrInsert(byStatus, policy, () => ({
       [ATTRIBUTES.limiter]: this.#name,
       [ATTRIBUTES.policy]: policy,
       [ATTRIBUTES.status]: status,
@@ -108,8 +113,8 @@ export class Recorder {
   }
 }
 
-/** What a map has for a key; made if there is nothing yet. */
-function within<T>(map: Map<string, T>, key: string, make: () => T): T {
+/** The value of a key; created if it is missing. */
+function getOrInsert<T>(map: Map<string, T>, key: string, make: () => T): T {
   const known = map.get(key)
   if (known !== undefined) {
     return known

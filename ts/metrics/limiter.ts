@@ -4,37 +4,41 @@ import type { RateLimiter } from '../api/rate-limiter.js'
 import type { Reservation } from '../api/reservation.js'
 import type { WaitedOrRefused } from '../api/wait.js'
 import { checkCount, invalid } from '../input/options.js'
-import { type InstrumentOptions, optionsFor, Recorder } from './instruments.js'
+import { CallRecorder, type InstrumentOptions, optionsFor } from './instruments.js'
 
-/** Any limiter, whatever its keys, its policies and its store. */
+/** A limiter with any keys, policies and store. */
 export type AnyRateLimiter = RateLimiter<never, string, never>
 
-/** A limiter's methods, as they are called here: with whatever they are given. */
-type Methods<T> = (...given: unknown[]) => T
+/** A limiter's method, as it is called here: with any arguments. */
+type AnyMethod<T> = (...args: unknown[]) => T
 
-/** Those whose outcome is recorded. */
-interface Recorded {
-  take: Methods<Promise<Decision>>
-  takeSync: Methods<Decision>
-  takeMany: Methods<Promise<Decision[]>>
-  takeUpTo: Methods<Promise<Decision>>
-  reserve: Methods<Promise<Reservation>>
-  wait: Methods<Promise<WaitedOrRefused>>
+/** The methods whose results are recorded. */
+interface RecordedMethods {
+  take: AnyMethod<Promise<Decision>>
+  takeSync: AnyMethod<Decision>
+  takeMany: AnyMethod<Promise<Decision[]>>
+  takeUpTo: AnyMethod<Promise<Decision>>
+  reserve: AnyMethod<Promise<Reservation>>
+  wait: AnyMethod<Promise<WaitedOrRefused>>
 }
 
 /**
- * A limiter that decides as the given one, which it asks, and records what becomes of the calls that take units:
- * `take`, `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve` and `wait`. Everything else it hands on. Calls of the
- * given limiter itself are not recorded, and take no longer than ever.
+ * Returns a limiter that delegates to the given one and records the results of the calls that take
+ * units: `take`, `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve` and `wait`. All other
+ * members are delegated without recording. Calls on the given limiter itself are not recorded, and
+ * are as fast as before.
  *
- * - `tollgate.decisions`, a counter: by `tollgate.limiter` (the `name`), `tollgate.policy` (the one that the numbers speak
- *   of), `tollgate.status` and `tollgate.source`, which are those of `Decision`.
- * - `tollgate.errors`, a counter: by `tollgate.limiter` and `error.type`, which is the `code` of the `TollgateError`. A `wait` that
- *   rejects with `WAIT_TOO_LONG` is a decision, and none of these.
- * - `tollgate.decision.duration`, a histogram in seconds, by the attributes of the decision or the error: how long the
- *   caller waited. That of `wait` is not recorded, as it is the time until the slot.
+ * - `tollgate.decisions`, a counter, with the attributes `tollgate.limiter` (the `name`),
+ *   `tollgate.policy` (the policy that the decision's numbers belong to), `tollgate.status` and
+ *   `tollgate.source`, as in `Decision`.
+ * - `tollgate.errors`, a counter, with the attributes `tollgate.limiter` and `error.type`, the
+ *   `code` of the `TollgateError`. A `wait` that rejects with `WAIT_TOO_LONG` counts as a decision,
+ *   and not as an error.
+ * - `tollgate.decision.duration`, a histogram in seconds, with the attributes of the decision or
+ *   the error: the time that the caller waited. It is not recorded for `wait`, whose duration is
+ *   the time until its slot.
  *
- * No attribute ever holds a key.
+ * No attribute holds a key.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -47,48 +51,52 @@ export function instrument<L extends AnyRateLimiter>(limiter: L, options: Instru
     throw invalid('INVALID_OPTION', 'limiter', 'must be a RateLimiter', limiter)
   }
   const { name, meter } = optionsFor('instrument', options)
-  const recorded = recordedBy(new Recorder(name, meter), limiter as unknown as Recorded)
+  const recorded = recordedMethodsOf(new CallRecorder(name, meter), limiter as unknown as RecordedMethods)
   const own = { ...delegated(limiter), ...Object.getOwnPropertyDescriptors(recorded) }
-  // Of the same class for `instanceof`. Every member stands on the object itself: those of the class would look for
-  // private fields that only the limiter has.
+  // The prototype is that of the limiter, for `instanceof`. All members are defined on the object
+  // itself: those of the prototype need private fields that only the limiter has.
   return Object.create(Object.getPrototypeOf(limiter), own) as L
 }
 
-/** A limiter's recorded methods. */
-function recordedBy(recorder: Recorder, limiter: Recorded): Recorded {
-  /** Records what a promise brings. The caller gets a promise that follows it, so that a failure nobody handles is heard of. */
-  const recording = <T>(promise: Promise<T>, decisionOf: (answer: T) => Decision, start?: number): Promise<T> => {
+/** The recorded methods of a limiter. */
+function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): RecordedMethods {
+  /**
+   * Records the result of a promise. The caller receives the derived promise, so that a rejection
+   * that nobody handles is still reported.
+   */
+  const recordResult = <T>(promise: Promise<T>, decisionOf: (answer: T) => Decision, start?: number): Promise<T> => {
     const millis = () => (start === undefined ? undefined : performance.now() - start)
     return promise.then(
       (answer) => {
-        recorder.decided(decisionOf(answer), millis())
+        recorder.recordDecision(decisionOf(answer), millis())
         return answer
       },
       (error) => {
         // A `wait` that is refused rejects with the decision.
         const refusal = TollgateError.is(error) ? error.decision : undefined
         if (refusal === undefined) {
-          recorder.failed(error, millis())
+          recorder.recordError(error, millis())
         } else {
-          recorder.decided(refusal, millis())
+          recorder.recordDecision(refusal, millis())
         }
         throw error
       },
     )
   }
-  const itself = (decision: Decision) => decision
+  const identity = (decision: Decision) => decision
   return {
-    // As `recording` does it, with fewer closures: it is the call that is made most. The limiter refuses what is surplus.
+    // The same as `recordResult`, with fewer closures, because `take` is called most often. The
+    // limiter rejects surplus arguments itself.
     take(key, cost) {
       const start = performance.now()
-      const taken = arguments.length > 2 ? limiter.take(...arguments) : limiter.take(key, cost)
-      return taken.then(
+      const promise = arguments.length > 2 ? limiter.take(...arguments) : limiter.take(key, cost)
+      return promise.then(
         (decision) => {
-          recorder.decided(decision, performance.now() - start)
+          recorder.recordDecision(decision, performance.now() - start)
           return decision
         },
         (error) => {
-          recorder.failed(error, performance.now() - start)
+          recorder.recordError(error, performance.now() - start)
           throw error
         },
       )
@@ -99,56 +107,56 @@ function recordedBy(recorder: Recorder, limiter: Recorded): Recorded {
       try {
         decision = arguments.length > 2 ? limiter.takeSync(...arguments) : limiter.takeSync(key, cost)
       } catch (error) {
-        recorder.failed(error, performance.now() - start)
+        recorder.recordError(error, performance.now() - start)
         throw error
       }
-      recorder.decided(decision, performance.now() - start)
+      recorder.recordDecision(decision, performance.now() - start)
       return decision
     },
-    async takeMany(...given) {
+    async takeMany(...args) {
       const start = performance.now()
       const record = (result: Decision | TollgateError) => {
         const millis = performance.now() - start
-        return result instanceof Error ? recorder.failed(result, millis) : recorder.decided(result, millis)
+        return result instanceof Error ? recorder.recordError(result, millis) : recorder.recordDecision(result, millis)
       }
       try {
-        const decisions = await limiter.takeMany(...given)
+        const decisions = await limiter.takeMany(...args)
         decisions.forEach(record)
         return decisions
       } catch (error) {
-        // Without results nobody was asked.
+        // Without `results`, the call failed before any key was decided.
         const results = TollgateError.is(error) ? error.results : undefined
         const failed = results ?? [error as TollgateError]
         failed.forEach(record)
         throw error
       }
     },
-    takeUpTo(...given) {
+    takeUpTo(...args) {
       const start = performance.now()
-      return recording(limiter.takeUpTo(...given), itself, start)
+      return recordResult(limiter.takeUpTo(...args), identity, start)
     },
-    reserve(...given) {
+    reserve(...args) {
       const start = performance.now()
-      return recording(limiter.reserve(...given), ({ decision }) => decision, start)
+      return recordResult(limiter.reserve(...args), ({ decision }) => decision, start)
     },
-    wait: (...given) => recording(limiter.wait(...given), itself),
+    wait: (...args) => recordResult(limiter.wait(...args), identity),
   }
 }
 
-/** A limiter's members, handed on to it. */
+/** A limiter's members, delegated to it. */
 function delegated(limiter: object): PropertyDescriptorMap {
   const members: PropertyDescriptorMap = {}
   for (let owner = limiter; owner !== Object.prototype && owner !== null; owner = Object.getPrototypeOf(owner)) {
     for (const name of Reflect.ownKeys(owner)) {
       if (name !== 'constructor' && !Object.hasOwn(members, name)) {
-        members[name as string] = handedOn(limiter, name)
+        members[name as string] = delegatedMember(limiter, name)
       }
     }
   }
   return members
 }
 
-function handedOn(limiter: object, name: string | symbol): PropertyDescriptor {
+function delegatedMember(limiter: object, name: string | symbol): PropertyDescriptor {
   const member: unknown = Reflect.get(limiter, name)
   const value = typeof member === 'function' ? member.bind(limiter) : member
   return { value, enumerable: Object.hasOwn(limiter, name), writable: false, configurable: true }

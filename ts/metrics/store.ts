@@ -3,15 +3,17 @@ import { checkCount, invalid } from '../input/options.js'
 import { ATTRIBUTES, type InstrumentOptions, optionsFor } from './instruments.js'
 
 /**
- * Shows how a `RedisStore` is, by `tollgate.store` (the `name`):
+ * Exports the state of a `RedisStore`, with the attribute `tollgate.store` (the `name`):
  *
- * - `tollgate.store.up`, a gauge: 1 while it is up, otherwise 0.
- * - `tollgate.store.pending`, an up-down counter that is observed: how many calls wait for an answer.
- * - `tollgate.store.outages`, a counter: how often it went down, also between two looks at the gauge.
+ * - `tollgate.store.up`, a gauge: 1 while the store is up, otherwise 0.
+ * - `tollgate.store.pending`, an observable up-down counter: the number of calls that wait for an
+ *   answer.
+ * - `tollgate.store.outages`, a counter: the number of times that the store went down, including
+ *   outages between two readings of the gauge.
  *
- * It ends with the store: a store that has been closed is shown as 0 from then on.
+ * The export ends when the store is closed: the gauge then stays 0.
  *
- * @returns A function that ends it before.
+ * @returns A function that ends the export earlier.
  * @throws {TollgateError} `INVALID_OPTION`
  *
  * @example
@@ -37,24 +39,24 @@ export function instrumentStore(store: RedisStore, options: InstrumentOptions): 
     description: 'How often the store went down.',
     unit: '{outage}',
   })
-  let isOver = false
+  let isEnded = false
   const observe: Parameters<typeof meter.addBatchObservableCallback>[0] = (result) => {
     const { state, pending: calls } = store.status()
-    isOver ||= state === 'closed'
-    // Once more at the end: OpenTelemetry's SDK shows what it last heard for ever.
-    result.observe(up, state === 'up' && !isOver ? 1 : 0, attributes)
-    result.observe(pending, isOver ? 0 : calls, attributes)
-    if (isOver) {
-      off()
+    isEnded ||= state === 'closed'
+    // Observed once more at the end, because OpenTelemetry's SDK repeats the last value forever.
+    result.observe(up, state === 'up' && !isEnded ? 1 : 0, attributes)
+    result.observe(pending, isEnded ? 0 : calls, attributes)
+    if (isEnded) {
+      unsubscribe()
       meter.removeBatchObservableCallback(observe, [up, pending])
     }
   }
-  const off = store.on('down', () => outages.add(1, attributes))
-  // A counter that begins at 1 hides its first step from those who look at differences.
+  const unsubscribe = store.on('down', () => outages.add(1, attributes))
+  // Starts at 0: with a counter that starts at 1, a query of increases would miss the first outage.
   outages.add(0, attributes)
   meter.addBatchObservableCallback(observe, [up, pending])
   return () => {
-    isOver = true
-    off()
+    isEnded = true
+    unsubscribe()
   }
 }

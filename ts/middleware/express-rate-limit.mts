@@ -1,5 +1,5 @@
 /**
- * The same for `import`: see `index.mts`.
+ * `tollgate/express-rate-limit` for `import`: the same module.
  *
  * @packageDocumentation
  */

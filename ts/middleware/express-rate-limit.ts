@@ -7,84 +7,101 @@ import { createHash } from 'node:crypto'
 import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import type { RedisUrl } from '../api/rate-limiter.js'
-import type { Ledger } from '../backends/limiter-backend.js'
+import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { MemoryStore } from '../backends/memory/memory-store.js'
 import { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
-import { microsOf, quietly } from '../input/duration.js'
+import { microsOf, withoutWarnings } from '../input/duration.js'
 import { Keys } from '../input/keys.js'
 import { checkCount, invalid, nameOf, optionsOf } from '../input/options.js'
 import { Warnings } from '../platform/warning.js'
 import { fixedWindow } from '../policies/fixed-window.js'
-import { compoundOf } from '../policies/policy-set.js'
+import { policySetOf } from '../policies/policy-set.js'
 
 /** The options of a {@link TollgateStore}. */
 export interface TollgateStoreOptions {
   /**
-   * Where the hits are counted. A store that was made by you is closed by you; one that is given by its URL, with the
-   * last that uses it. Default: a `MemoryStore` of its own.
+   * The store that counts the hits. You close a store object yourself; a store given by its URL is
+   * closed with its last user. Default: a new `MemoryStore`.
    */
   readonly store?: MemoryStore | RedisStore | RedisUrl
   /**
-   * Sets the keys of this `rateLimit()` apart from those of others on the same store. Letters, digits, `_`, `.` and `-`, up
-   * to 32, starting with a letter. Required with Redis. Those of one prefix share their counts, in all processes, and must
-   * have the same `windowMs`.
+   * Separates the keys of this `rateLimit()` from those of others on the same store. Up to 32
+   * letters, digits, `_`, `.` and `-`, starting with a letter. Required with Redis. Instances with
+   * the same prefix share their counts, in all processes, and must have the same `windowMs`.
    */
   readonly prefix?: string
 }
 
-/** How often a client has come, and when that is forgotten. */
+/** The number of hits of a client, and the time at which they reset. */
 export interface ClientHits {
   readonly totalHits: number
   readonly resetTime: Date
 }
 
-/** What is under the hits: far above any limit of express-rate-limit, which is the one that compares. */
+/**
+ * The limit of the fixed window. It is far above any limit of express-rate-limit, which compares
+ * the hits with its own limit.
+ */
 const LIMIT = Number.MAX_SAFE_INTEGER
 
-/** The longest key that stores take, in bytes of UTF-8. */
-const MOST_BYTES = 1_024
+/** The longest key that stores accept, in bytes of UTF-8. */
+const MAX_KEY_BYTES = 1_024
 
-/** What stands before the digest of a longer one. */
-const DIGEST = 'sha256:'
+/** The prefix of the digest that replaces a longer key. */
+const DIGEST_PREFIX = 'sha256:'
 
 /**
- * Counts the hits of express-rate-limit (7 or later) in tollgate's stores: change `store`, and nothing else.
+ * Counts the hits of express-rate-limit (7 or later) in tollgate's stores. To migrate, change
+ * `store` and nothing else.
  *
- * express-rate-limit decides by itself, from the number of hits and the time at which they end, and counts the calls that
- * it refuses. So under it is a `fixedWindow` of its `windowMs` whose limit, 2^53 − 1, is out of reach: a window opens with
- * a client's first hit, and every hit counts. It has no other law than express-rate-limit's. A window from which all hits
- * have been taken back is as if never opened: the next hit opens another.
+ * express-rate-limit decides itself, from the number of hits and their reset time, and also counts
+ * the calls that it refuses. This store therefore uses a `fixedWindow` of the same `windowMs` with
+ * a limit out of reach, 2^53 − 1: a window opens with a client's first hit, and every hit counts.
+ * It changes nothing about how express-rate-limit limits. If all hits of a window have been taken
+ * back, the key is fresh, and the next hit opens a new window.
  *
- * What express-rate-limit calls takes surplus arguments: a later version may pass more.
+ * The methods that express-rate-limit calls accept surplus arguments, because a later version may
+ * pass more.
  *
- * Clients are keys of any length; those of more than 1024 bytes are counted by their SHA-256. As with the stores of
- * express-rate-limit, requests without a key share one: what is no text is counted by its text, such as `undefined`. The
- * first key that is no text or is empty is a process warning with the code `TOLLGATE_INVALID_INPUT`.
+ * Keys may have any length. Keys of more than 1024 bytes are counted by their SHA-256. As with the
+ * stores of express-rate-limit, requests without a key share one: a key that is not a string is
+ * converted to one, such as `undefined`. The first key that is empty or not a string emits a
+ * process warning with the code `TOLLGATE_INVALID_INPUT`.
  *
- * Every method that returns a promise, but for `decrement`, rejects with a `TollgateError`: `CLOSED`; `INVALID_OPTION` as
- * long as it belongs to no `rateLimit()`; over Redis also `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`,
- * which `passOnStoreError` is for.
+ * Every method that returns a promise, except `decrement`, rejects with a `TollgateError`:
+ * `CLOSED`; `INVALID_OPTION` until the store is passed to a `rateLimit()`; over Redis also
+ * `STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR` and `OVERLOADED`, which the option
+ * `passOnStoreError` handles.
  *
  * @example
  * app.use(rateLimit({ windowMs: 60_000, limit: 100, store: new TollgateStore({ store: redis, prefix: 'api' }) }))
  */
 export class TollgateStore {
-  /** Whether no other instance can count the same clients: express-rate-limit looks for requests counted twice. */
+  /**
+   * Whether no other instance can count the same clients. express-rate-limit uses it to detect
+   * requests that are counted twice.
+   */
   readonly localKeys: boolean
-  /** The prefix, if one was given. */
+  /** The prefix, if the options have one. */
   readonly prefix?: string
-  /** Forgets all clients. Only where the store is its own: on others there are those of other instances, too. */
+  /**
+   * Resets all clients. Exists only for a private store: a shared store also has clients of other
+   * instances.
+   */
   readonly resetAll?: () => Promise<void>
-  /** Whether the store's clock is another than this machine's. */
+  /** Whether the store has a clock other than this machine's. */
   readonly #isRemote: boolean
-  readonly #open: (windowMs: number) => Ledger
+  readonly #open: (windowMs: number) => LimiterBackend
   readonly #release: () => Promise<void>
   #windowMs: number | undefined
   readonly #warnings = new Warnings()
   #hasWarned = false
-  /** The hits, or why there are none. */
-  #ledger: Ledger | TollgateError = new TollgateError('INVALID_OPTION', 'TollgateStore must be passed to rateLimit()')
+  /** The backend that counts the hits, or the error with which all calls fail. */
+  #backend: LimiterBackend | TollgateError = new TollgateError(
+    'INVALID_OPTION',
+    'TollgateStore must be passed to rateLimit()',
+  )
 
   /** @throws {TollgateError} `INVALID_OPTION` */
   constructor(options: TollgateStoreOptions = {}) {
@@ -94,7 +111,7 @@ export class TollgateStore {
     const { store, release } = storeOf(given.store)
     if (store?.address !== undefined && prefix === undefined) {
       void release()
-      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it sets the keys of limiters apart')
+      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it separates the keys of limiters')
     }
     this.localKeys = store === undefined
     if (prefix !== undefined) {
@@ -103,36 +120,37 @@ export class TollgateStore {
     this.#isRemote = store?.address !== undefined
     this.#release = release
     this.#open = (windowMs) => {
-      const compound = compoundOf(quietly(() => fixedWindow({ limit: LIMIT, window: windowMs })))
-      return (store ?? new MemoryStore()).open(prefix, compound, undefined)
+      const policySet = policySetOf(withoutWarnings(() => fixedWindow({ limit: LIMIT, window: windowMs })))
+      return (store ?? new MemoryStore()).open(prefix, policySet, undefined)
     }
     if (store === undefined) {
-      this.resetAll = () => this.#startAnew()
+      this.resetAll = () => this.#reopen()
     }
   }
 
   /**
-   * Learns how long windows are: express-rate-limit calls it once.
+   * Sets the length of the windows. express-rate-limit calls it once.
    *
-   * @throws {TollgateError} `INVALID_POLICY` for a length that cannot be; `INVALID_OPTION` for another than before, or
-   * than others of its prefix have. express-rate-limit only logs it: so all calls fail with it from then on.
+   * @throws {TollgateError} `INVALID_POLICY` for an impossible length; `INVALID_OPTION` for a
+   * length that differs from an earlier call, or from other instances with the same prefix.
+   * express-rate-limit only logs the error, so all later calls fail with it.
    */
   init({ windowMs }: { readonly windowMs: number }): void {
     try {
       if (this.#windowMs !== undefined && this.#windowMs !== windowMs) {
-        throw invalid('INVALID_OPTION', 'windowMs', `must be ${this.#windowMs}, as it was before`, windowMs)
+        throw invalid('INVALID_OPTION', 'windowMs', `must be ${this.#windowMs}, as in the first call`, windowMs)
       }
       if (this.#windowMs === undefined) {
-        this.#ledger = this.#open(windowMs)
+        this.#backend = this.#open(windowMs)
         this.#windowMs = windowMs
       }
     } catch (error) {
-      void this.#end(error as TollgateError)
+      void this.#close(error as TollgateError)
       throw error
     }
   }
 
-  /** A client's hits and when they end; `undefined` if there are none. */
+  /** A client's hits and their reset time; `undefined` if there are no hits. */
   async get(key: string): Promise<ClientHits | undefined> {
     const hits = this.#hitsOf(await this.#peek(key))
     return hits.totalHits === 0 ? undefined : hits
@@ -140,26 +158,27 @@ export class TollgateStore {
 
   /** Counts a hit. */
   async increment(key: string): Promise<ClientHits> {
-    const ledger = this.#opened()
+    const backend = this.#opened()
     if (typeof key !== 'string' || key === '') {
-      const advice = 'requests that it has no other key for share one limit: use skip, or give them a key'
+      const advice = 'all such requests share one limit: use skip, or return a key for them'
       this.#warnings.once(
         'TOLLGATE_INVALID_INPUT',
-        `keyGenerator returned ${key === '' ? 'an empty text' : typeof key}: ${advice}`,
+        `keyGenerator returned ${key === '' ? 'an empty string' : typeof key}: ${advice}`,
       )
     }
-    return this.#hitsOf(await ledger.take(keyOf(key), 1))
+    return this.#hitsOf(await backend.take(keyOf(key), 1))
   }
 
   /**
-   * Takes a hit back, if the window is still open.
+   * Takes a hit back, if its window is still open.
    *
-   * It never rejects: express-rate-limit 7 leaves a rejection to nobody, and Node would end the process for it. A hit that
-   * could not be taken back counts on; the first of them is a process warning with the code `TOLLGATE_DECREMENT`.
+   * It never rejects: express-rate-limit 7 does not handle the rejection, and Node would end the
+   * process. A hit that could not be taken back stays counted. The first such failure emits a
+   * process warning with the code `TOLLGATE_DECREMENT`.
    */
   async decrement(key: string): Promise<void> {
     try {
-      await this.#takeBack(key)
+      await this.#refundHit(key)
       this.#hasWarned = false
     } catch (error) {
       if (!this.#hasWarned) {
@@ -169,31 +188,31 @@ export class TollgateStore {
     }
   }
 
-  async #takeBack(key: string): Promise<void> {
+  async #refundHit(key: string): Promise<void> {
     const { at, remaining, resetAfterMs } = await this.#peek(key)
     if (remaining < LIMIT) {
-      // Of the window that is open now, and of none that has opened meanwhile.
+      // Refunds the window that is open now, and not one that opens in the meantime.
       const atUs = microsOf(at)
-      const taken = { units: 1, atUs, resetAtUs: [atUs + microsOf(resetAfterMs)] }
-      await this.#opened().perform(keysOf(key), { kind: 'refund', source: 'store', ...taken })
+      const charge = { units: 1, atUs, resetAtUs: [atUs + microsOf(resetAfterMs)] }
+      await this.#opened().perform(keysOf(key), { kind: 'refund', source: 'store', ...charge })
     }
   }
 
-  /** Forgets a client. */
+  /** Resets a client. */
   async resetKey(key: string): Promise<void> {
     await this.#opened().perform(keysOf(key), { kind: 'reset' })
   }
 
-  /** Refuses further calls with `CLOSED`, and frees the prefix. May be called again. */
+  /** Makes all later calls fail with `CLOSED`, and frees the prefix. May be called again. */
   async shutdown(): Promise<void> {
-    await this.#end(new TollgateError('CLOSED', 'the store has been shut down'))
+    await this.#close(new TollgateError('CLOSED', 'the store has been shut down'))
   }
 
-  #opened(): Ledger {
-    if (this.#ledger instanceof TollgateError) {
-      throw this.#ledger
+  #opened(): LimiterBackend {
+    if (this.#backend instanceof TollgateError) {
+      throw this.#backend
     }
-    return this.#ledger
+    return this.#backend
   }
 
   async #peek(key: string): Promise<Decision> {
@@ -201,8 +220,9 @@ export class TollgateStore {
   }
 
   /**
-   * What express-rate-limit is told. It compares times with this machine's clock: over Redis they are by that, and late by
-   * as long as the answer took, but never early.
+   * The numbers for express-rate-limit, which compares times with this machine's clock. Over Redis
+   * the times are converted to that clock. They may be late by the duration of the call, but are
+   * never early.
    */
   #hitsOf(decision: Decision): ClientHits {
     const { allowed, at, remaining, resetAfterMs, retryAfterMs } = decision
@@ -210,27 +230,27 @@ export class TollgateStore {
     if (allowed) {
       return { totalHits: LIMIT - remaining, resetTime: new Date(now + resetAfterMs) }
     }
-    // Somebody has blocked the key, by a limiter of the same prefix and policy.
+    // The key is blocked by a limiter with the same prefix and policy.
     return { totalHits: LIMIT, resetTime: new Date(now + (retryAfterMs ?? resetAfterMs)) }
   }
 
-  async #startAnew(): Promise<void> {
+  async #reopen(): Promise<void> {
     const old = this.#opened()
-    this.#ledger = this.#open(this.#windowMs as number)
+    this.#backend = this.#open(this.#windowMs as number)
     await old.close()
   }
 
-  async #end(why: TollgateError): Promise<void> {
-    const ledger = this.#ledger
-    this.#ledger = why
-    if (!(ledger instanceof TollgateError)) {
-      await ledger.close()
+  async #close(error: TollgateError): Promise<void> {
+    const backend = this.#backend
+    this.#backend = error
+    if (!(backend instanceof TollgateError)) {
+      await backend.close()
     }
     await this.#release()
   }
 }
 
-/** The store that is meant, if it is not to be one of its own, and how to let go of it. */
+/** The store of the options, if any, and a function that releases it. */
 function storeOf(given: unknown): { store: MemoryStore | RedisStore | undefined; release: () => Promise<void> } {
   if (given === undefined || given instanceof MemoryStore || given instanceof RedisStore) {
     return { store: given, release: async () => {} }
@@ -239,26 +259,29 @@ function storeOf(given: unknown): { store: MemoryStore | RedisStore | undefined;
     throw invalid('INVALID_OPTION', 'store', 'must be a MemoryStore, a RedisStore or a Redis URL', given)
   }
   const { store, release } = sharedStore(given)
-  let released: Promise<void> | undefined
-  return { store, release: () => (released ??= release()) }
+  let closing: Promise<void> | undefined
+  return { store, release: () => (closing ??= release()) }
 }
 
-/** What a client is counted by. A short key that looks like a digest has one of its own, and so has an empty one. */
+/**
+ * The key that a client is counted by. A short key that looks like a digest is hashed, too, and so
+ * is an empty key.
+ */
 function keyOf(value: unknown): string {
   const key = typeof value === 'string' ? value : textOf(value)
-  const isLong = key.length * 3 > MOST_BYTES && Buffer.byteLength(key) > MOST_BYTES
-  if (!isLong && key !== '' && !key.startsWith(DIGEST)) {
+  const isLong = key.length * 3 > MAX_KEY_BYTES && Buffer.byteLength(key) > MAX_KEY_BYTES
+  if (!isLong && key !== '' && !key.startsWith(DIGEST_PREFIX)) {
     return key
   }
-  // In UTF-16, where lone surrogates are told apart.
-  return `${DIGEST}${createHash('sha256').update(key, 'utf16le').digest('hex')}`
+  // As UTF-16, which keeps lone surrogates distinct.
+  return `${DIGEST_PREFIX}${createHash('sha256').update(key, 'utf16le').digest('hex')}`
 }
 
 function textOf(value: unknown): string {
   try {
     return String(value)
   } catch {
-    // An object without a `toString`, such as a parsed query.
+    // An object without `toString`, such as a parsed query.
     return Object.prototype.toString.call(value)
   }
 }

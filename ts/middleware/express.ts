@@ -6,9 +6,9 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
-import { follow, isForwarded, readTogether } from './shared/node-response.js'
+import { applyOutcome, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { Gate, type Host, withStatus } from './shared/request-limiter.js'
+import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -16,17 +16,20 @@ export type * from './shared/options.js'
 declare global {
   namespace Express {
     interface Request {
-      /** The decision of `tollgate/express`; of another property's name, say so in a declaration of your own. */
+      /**
+       * The decision of `tollgate/express`. If you set another `requestProperty`, declare that
+       * property yourself.
+       */
       rateLimit?: Decision
     }
   }
 }
 
-type Args = [request: Request, response: Response]
+type ExpressArgs = [request: Request, response: Response]
 
 /** The options of {@link rateLimit}. */
-export type ExpressRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, Args> &
-  KeyOrAddress<K, Args> & {
+export type ExpressRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, ExpressArgs> &
+  KeyOrAddress<K, ExpressArgs> & {
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (
       request: Request,
@@ -35,24 +38,24 @@ export type ExpressRateLimitOptions<K = string, N extends string = string> = Rat
       decision: NotAllowed<N>,
     ) => Awaitable<unknown>
     /**
-     * Answers a request on which no decision could be made, or lets it pass by `next()`. Default: `next(error)`,
-     * with a status of 503.
+     * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
+     * Default: `next(error)`, with status 503.
      */
     readonly onError?: (error: unknown, request: Request, response: Response, next: NextFunction) => Awaitable<unknown>
   }
 
-const HOST: Host<Args> = {
+const ADAPTER: FrameworkAdapter<ExpressArgs> = {
   name: 'tollgate/express',
-  goesOn: readTogether,
+  readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
-  isProxyUntrusted: (request) => isForwarded(request) && request.app.get('trust proxy') === false,
-  mark: (property, decision, request) => {
+  isProxyUntrusted: (request) => hasForwardedFor(request) && request.app.get('trust proxy') === false,
+  attach: (property, decision, request) => {
     ;(request as unknown as Record<string, unknown>)[property] = decision
   },
 }
 
 /**
- * Limits the requests that come through: as a middleware of an app, of a router or of one route.
+ * Limits requests: as a middleware of an app, of a router or of one route.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -61,14 +64,14 @@ const HOST: Host<Args> = {
  */
 export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<K, N>): RequestHandler {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
-  const gate = new Gate('rateLimit', options, HOST)
+  const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)
   const { handler, onError } = options
 
   async function answer(request: Request, response: Response, next: NextFunction): Promise<unknown> {
-    const args: Args = [request, response]
-    const outcome = await gate.check(args)
-    follow(gate, outcome, args, response)
-    switch (outcome.what) {
+    const args: ExpressArgs = [request, response]
+    const outcome = await requestLimiter.check(args)
+    applyOutcome(requestLimiter, outcome, args, response)
+    switch (outcome.kind) {
       case 'pass':
         return next()
       case 'fail':
@@ -78,7 +81,7 @@ export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<
         if (handler !== undefined) {
           return handler(request, response, next, decision as NotAllowed<N>)
         }
-        return send(response, gate.statusCode, await gate.messageFor(decision, args))
+        return send(response, requestLimiter.statusCode, await requestLimiter.messageFor(decision, args))
       }
       case 'invalid':
         return response.headersSent || send(response, outcome.status, outcome.message)

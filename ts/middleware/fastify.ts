@@ -6,55 +6,62 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
-import { follow, headersOf, isForwarded, readTogether } from './shared/node-response.js'
+import { applyOutcome, currentReadBarrier, hasForwardedFor, replyHeaders } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { Gate, type Host, withStatus } from './shared/request-limiter.js'
+import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The decision of `tollgate/fastify`; of another property's name, say so in a declaration of your own. */
+    /**
+     * The decision of `tollgate/fastify`. If you set another `requestProperty`, declare that
+     * property yourself.
+     */
     rateLimit?: Decision
   }
 }
 
-type Args = [request: FastifyRequest, reply: FastifyReply]
+type FastifyArgs = [request: FastifyRequest, reply: FastifyReply]
 
 /** The options of {@link rateLimit}. */
-export type FastifyRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, Args> &
-  KeyOrAddress<K, Args> & {
-    /** Answers a refused request, in place of `statusCode` and `message`. One that is not answered goes on. */
+export type FastifyRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, FastifyArgs> &
+  KeyOrAddress<K, FastifyArgs> & {
+    /**
+     * Answers a refused request, in place of `statusCode` and `message`. If it sends no reply, the
+     * request continues.
+     */
     readonly handler?: (request: FastifyRequest, reply: FastifyReply, decision: NotAllowed<N>) => Awaitable<unknown>
     /**
-     * Answers a request on which no decision could be made; one that is not answered goes on. Default: throws the
-     * error, with a status of 503.
+     * Called if no decision could be made. If it sends no reply, the request continues. Default:
+     * throws the error, with status 503.
      */
     readonly onError?: (error: unknown, request: FastifyRequest, reply: FastifyReply) => Awaitable<unknown>
   }
 
-/** The options of the plugin: those of {@link rateLimit}, for limiters of any keys. */
+/** The options of the plugin: those of {@link rateLimit}, for limiters with keys of any type. */
 export type FastifyPluginOptions =
   | FastifyRateLimitOptions
   | FastifyRateLimitOptions<{ readonly [part: string]: string }>
 
-/** A hook for `onRequest` or another of the hooks before a route's handler. */
+/** A hook for `onRequest` or for a later hook before the route's handler. */
 export type FastifyRateLimitHook = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
-const HOST: Host<Args> = {
+const ADAPTER: FrameworkAdapter<FastifyArgs> = {
   name: 'tollgate/fastify',
-  goesOn: readTogether,
+  readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
-  // Fastify lists the proxies if it was told to trust any.
-  isProxyUntrusted: (request) => isForwarded(request) && request.ips === undefined,
-  mark: (property, decision, request) => {
+  // Fastify sets `ips` if it is configured to trust a proxy.
+  isProxyUntrusted: (request) => hasForwardedFor(request) && request.ips === undefined,
+  attach: (property, decision, request) => {
     ;(request as unknown as Record<string, unknown>)[property] = decision
   },
 }
 
 /**
- * A hook that limits requests, for single routes: as `onRequest`, or as `preHandler` if the key needs the body.
+ * A hook that limits the requests of single routes: use it as `onRequest`, or as `preHandler` if
+ * the key needs the body.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -63,25 +70,25 @@ const HOST: Host<Args> = {
  */
 export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<K, N>): FastifyRateLimitHook {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
-  const gate = new Gate('rateLimit', options, HOST)
+  const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)
   const { handler, onError } = options
   return async (request, reply) => {
-    const args: Args = [request, reply]
-    const outcome = await gate.check(args)
-    follow(gate, outcome, args, reply.raw, headersOf(reply))
-    if (outcome.what === 'fail') {
+    const args: FastifyArgs = [request, reply]
+    const outcome = await requestLimiter.check(args)
+    applyOutcome(requestLimiter, outcome, args, reply.raw, replyHeaders(reply))
+    if (outcome.kind === 'fail') {
       if (onError === undefined) {
         throw withStatus(outcome.error)
       }
       await onError(outcome.error, request, reply)
-    } else if (outcome.what === 'refuse') {
+    } else if (outcome.kind === 'refuse') {
       const decision = outcome.decision as NotAllowed<N>
       if (handler !== undefined) {
         await handler(request, reply, decision)
       } else {
-        send(reply, gate.statusCode, await gate.messageFor(decision, args))
+        send(reply, requestLimiter.statusCode, await requestLimiter.messageFor(decision, args))
       }
-    } else if (outcome.what === 'invalid' && !reply.sent) {
+    } else if (outcome.kind === 'invalid' && !reply.sent) {
       send(reply, outcome.status, outcome.message)
     }
     return reply.sent ? reply : undefined
@@ -97,20 +104,20 @@ const plugin: FastifyPluginAsync<FastifyPluginOptions> = async (fastify, options
   const { requestProperty = 'rateLimit' } = options
   const hook = rateLimit(options as FastifyRateLimitOptions)
   if (!fastify.hasRequestDecorator(requestProperty)) {
-    // Declared once, so that all requests have one shape.
+    // Declared once, so that all requests have the same shape.
     fastify.decorateRequest(requestProperty, undefined)
   }
   fastify.addHook('onRequest', hook)
 }
 
 /**
- * Limits all requests of the instance that it is registered in, and of its children.
+ * Limits all requests of the instance in which it is registered, and of its children.
  *
  * @example
  * await app.register(rateLimit, { limiter: new RateLimiter(gcra({ limit: 100, period: '1m' })) })
  */
 export default Object.assign(plugin, {
-  // What fastify-plugin does: the hook is the registering instance's own.
+  // The effect of fastify-plugin: the hook belongs to the instance that registers it.
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'tollgate',
   [Symbol.for('plugin-meta')]: { name: 'tollgate', fastify: '5.x' },

@@ -1,6 +1,6 @@
 /**
- * Rate limiting for Web handlers, which take a `Request` and answer with a `Response`: nothing of it needs Node.js
- * or the addon.
+ * Rate limiting for Web handlers, which take a `Request` and return a `Response`. Needs neither
+ * Node.js nor the addon.
  *
  * @module tollgate/fetch
  */
@@ -8,47 +8,51 @@ import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { Gate, type Host } from './shared/request-limiter.js'
-import { follow, invalidResponse, refusal, withFields } from './shared/web-response.js'
+import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
+import { invalidResponse, refusal, runAndRefund, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
 
-/** A request with the decision on it. */
+/** A request with its decision attached. */
 export type LimitedRequest<N extends string = string, P extends string = 'rateLimit'> = Request & {
   readonly [Name in P]?: Decision<N>
 }
 
-/** What a Web handler is called with: the request, and what its platform passes besides. */
-type Args<Rest extends unknown[]> = [request: Request, ...rest: Rest]
+/** The arguments of a Web handler: the request, and further arguments of its platform. */
+type FetchArgs<Rest extends unknown[]> = [request: Request, ...rest: Rest]
 
-/** The options of {@link withRateLimit}. A `Request` tells no client address, so that `key` is required. */
+/**
+ * The options of {@link withRateLimit}. `key` is required, because a `Request` has no client
+ * address.
+ */
 export type FetchRateLimitOptions<
   K = string,
   N extends string = string,
   Rest extends unknown[] = unknown[],
   P extends string = 'rateLimit',
-> = RateLimitOptions<K, N, Args<Rest>, Response> &
-  KeyRequired<K, Args<Rest>> & {
+> = RateLimitOptions<K, N, FetchArgs<Rest>, Response> &
+  KeyRequired<K, FetchArgs<Rest>> & {
     readonly requestProperty?: P
     /** Answers a refused request, in place of `statusCode` and `message`. */
-    readonly handler?: (...args: [...request: Args<Rest>, decision: NotAllowed<N>]) => Awaitable<Response>
+    readonly handler?: (...args: [...request: FetchArgs<Rest>, decision: NotAllowed<N>]) => Awaitable<Response>
     /**
-     * Answers a request on which no decision could be made; without an answer it goes on. Default: a response of
-     * status 503, if the limiter failed; other errors are thrown.
+     * Called if no decision could be made. If it returns no response, the request continues.
+     * Default: a response with status 503 if the limiter failed; other errors are thrown.
      */
-    readonly onError?: (error: unknown, ...args: Args<Rest>) => Awaitable<Response | undefined>
+    readonly onError?: (error: unknown, ...args: FetchArgs<Rest>) => Awaitable<Response | undefined>
   }
 
-const HOST: Host<Args<unknown[]>> = {
+const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
   name: 'tollgate/fetch',
-  mark: (property, decision, request) => {
+  attach: (property, decision, request) => {
     ;(request as unknown as Record<string, unknown>)[property] = decision
   },
 }
 
 /**
- * A handler that answers the requests that are not refused by another one. The decision is `request.rateLimit`.
+ * Wraps a handler, so that it receives only requests that are not refused. The decision is
+ * `request.rateLimit`.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -65,14 +69,18 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
     'withRateLimit takes a handler and an object of options',
     'write withRateLimit(handler, { limiter, key })',
   )
-  const gate = new Gate<Args<Rest>>('withRateLimit', options, HOST as Host<Args<Rest>>)
+  const requestLimiter = new RequestLimiter<FetchArgs<Rest>>(
+    'withRateLimit',
+    options,
+    ADAPTER as FrameworkAdapter<FetchArgs<Rest>>,
+  )
   const { handler: onRefusal, onError } = options
   return async (...args) => {
     const [request] = args
-    const outcome = await gate.check(args)
+    const outcome = await requestLimiter.check(args)
     const pass = () => handler(...(args as [request: LimitedRequest<N, P>, ...rest: Rest]))
     const answer = async (): Promise<Response> => {
-      switch (outcome.what) {
+      switch (outcome.kind) {
         case 'pass':
           return pass()
         case 'fail':
@@ -82,19 +90,19 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
         case 'refuse': {
           const decision = outcome.decision as NotAllowed<N>
           return onRefusal === undefined
-            ? refusal(await gate.messageFor(decision, args), gate.statusCode)
+            ? refusal(await requestLimiter.messageFor(decision, args), requestLimiter.statusCode)
             : onRefusal(...args, decision)
         }
       }
     }
     let response: Response | undefined
-    await follow(
-      gate,
+    await runAndRefund(
+      requestLimiter,
       outcome,
       args,
       () => request.signal,
       async () => {
-        response = withFields(gate, outcome, await answer())
+        response = withHeaders(requestLimiter, outcome, await answer())
         return response.status
       },
     )

@@ -6,46 +6,49 @@
 import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
-import { follow, isForwarded, readTogether } from './shared/node-response.js'
+import { applyOutcome, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './shared/options.js'
-import { Gate, type Host, withStatus } from './shared/request-limiter.js'
+import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
 
 declare module 'koa' {
   interface DefaultState {
-    /** The decision of `tollgate/koa`; of another property's name, say so in a declaration of your own. */
+    /**
+     * The decision of `tollgate/koa`. If you set another `requestProperty`, declare that property
+     * yourself.
+     */
     rateLimit?: Decision
   }
 }
 
-type Args = [context: Context]
+type KoaArgs = [context: Context]
 
-/** The options of {@link rateLimit}. The decision stands in `ctx.state`. */
-export type KoaRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, Args> &
-  KeyOrAddress<K, Args> & {
+/** The options of {@link rateLimit}. The decision is stored in `ctx.state`. */
+export type KoaRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, KoaArgs> &
+  KeyOrAddress<K, KoaArgs> & {
     /** Answers a refused request, in place of `statusCode` and `message`. */
     readonly handler?: (context: Context, next: Next, decision: NotAllowed<N>) => Awaitable<unknown>
     /**
-     * Answers a request on which no decision could be made, or lets it pass by `next()`. Default: throws the error,
-     * with a status of 503.
+     * Called if no decision could be made. Answers the request, or lets it pass with `next()`.
+     * Default: throws the error, with status 503.
      */
     readonly onError?: (error: unknown, context: Context, next: Next) => Awaitable<unknown>
   }
 
-const HOST: Host<Args> = {
+const ADAPTER: FrameworkAdapter<KoaArgs> = {
   name: 'tollgate/koa',
-  goesOn: readTogether,
+  readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
-  isProxyUntrusted: ({ req, app }) => isForwarded(req) && !app.proxy,
-  mark: (property, decision, { state }) => {
+  isProxyUntrusted: ({ req, app }) => hasForwardedFor(req) && !app.proxy,
+  attach: (property, decision, { state }) => {
     state[property] = decision
   },
 }
 
 /**
- * Limits the requests that come through.
+ * Limits requests.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  *
@@ -54,13 +57,13 @@ const HOST: Host<Args> = {
  */
 export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N>): Middleware {
   checkCount(arguments.length, 1, 'rateLimit takes an object of options', 'write rateLimit({ limiter })')
-  const gate = new Gate('rateLimit', options, HOST)
+  const requestLimiter = new RequestLimiter('rateLimit', options, ADAPTER)
   const { handler, onError } = options
   return async (context, next) => {
-    const args: Args = [context]
-    const outcome = await gate.check(args)
-    follow(gate, outcome, args, context.res)
-    switch (outcome.what) {
+    const args: KoaArgs = [context]
+    const outcome = await requestLimiter.check(args)
+    applyOutcome(requestLimiter, outcome, args, context.res)
+    switch (outcome.kind) {
       case 'pass':
         return next()
       case 'fail':
@@ -73,7 +76,7 @@ export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N
         if (handler !== undefined) {
           return handler(context, next, decision)
         }
-        return answer(context, gate.statusCode, await gate.messageFor(decision, args))
+        return answer(context, requestLimiter.statusCode, await requestLimiter.messageFor(decision, args))
       }
       case 'invalid':
         if (!context.headerSent && context.body === undefined) {

@@ -1,5 +1,5 @@
 /**
- * Rate limiting for Nest, over Express or Fastify.
+ * Rate limiting for Nest, on Express or Fastify.
  *
  * @module tollgate/nest
  */

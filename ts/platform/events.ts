@@ -1,9 +1,9 @@
 import { timers } from './timers.js'
 
-/** Hears an event. */
+/** A function that is called with each event. */
 export type Listener<T> = (event: T) => void
 
-/** Listeners by the names of events. An event that nobody hears does nothing. */
+/** Listeners by event name. An event without listeners does nothing. */
 export class Events<E extends object> {
   readonly #listeners = new Map<keyof E, Set<Listener<never>>>()
 
@@ -15,7 +15,7 @@ export class Events<E extends object> {
   on<Name extends keyof E>(name: Name, listener: Listener<E[Name]>): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners)
-    // A function that is added twice is heard twice.
+    // A function that is added twice is called twice.
     const own: Listener<E[Name]> = (event) => listener(event)
     listeners.add(own)
     return () => {
@@ -23,7 +23,10 @@ export class Events<E extends object> {
     }
   }
 
-  /** Tells all listeners. One that throws fails alone, as an uncaught exception. */
+  /**
+   * Calls all listeners. An error of one becomes an uncaught exception and does not affect the
+   * others.
+   */
   emit<Name extends keyof E>(name: Name, event: E[Name]): void {
     for (const listener of [...(this.#listeners.get(name) ?? [])] as Listener<E[Name]>[]) {
       try {

@@ -1,37 +1,37 @@
-/** The codes of what this package warns of, by `process.emitWarning`. */
+/** The codes of this package's warnings, emitted by `process.emitWarning`. */
 export type WarningCode =
-  /** Requests have `X-Forwarded-For`, which the framework was not told to trust. */
+  /** Requests have `X-Forwarded-For`, but the framework is not configured to trust it. */
   | 'TOLLGATE_UNTRUSTED_PROXY'
-  /** What a request took could not be given back. */
+  /** The units that a request took could not be refunded. */
   | 'TOLLGATE_REFUND_FAILED'
-  /** No key or cost could be made of a request. */
+  /** A request gave no valid key or cost. */
   | 'TOLLGATE_INVALID_INPUT'
-  /** In shadow mode no decision could be made on a request. */
+  /** In shadow mode a request could not be decided. */
   | 'TOLLGATE_OBSERVE_FAILED'
-  /** A length of time is a bare number below 1,000, which is milliseconds. */
+  /** A duration is a bare number below 1,000, which means milliseconds. */
   | 'TOLLGATE_SHORT_DURATION'
 
-/** What is used of Node's `process`, which other platforms have not, or not all of. */
-interface Warner {
+/** The part of Node's `process` that is used. Other platforms may not have it. */
+interface WarningEmitter {
   emitWarning?(message: string, options: { readonly type: string; readonly code: string }): void
 }
 
-/** Warns, and each time of something else: of every code once, or of every subject that has it. */
+/** Emits each warning once: once per code, or once per subject of a code. */
 export class Warnings {
-  readonly #given = new Set<string>()
+  readonly #emitted = new Set<string>()
 
-  /** Whether there has been a warning of this code. */
+  /** Whether a warning of this code was emitted. */
   has(code: WarningCode): boolean {
-    return this.#given.has(code)
+    return this.#emitted.has(code)
   }
 
-  /** Warns, if it is the first time for the subject. */
+  /** Emits a warning, unless this subject already had one. */
   once(code: WarningCode, message: string, subject: string = code): void {
-    if (this.#given.has(subject)) {
+    if (this.#emitted.has(subject)) {
       return
     }
-    this.#given.add(subject)
-    const { process } = globalThis as { readonly process?: Warner }
+    this.#emitted.add(subject)
+    const { process } = globalThis as { readonly process?: WarningEmitter }
     if (typeof process?.emitWarning === 'function') {
       process.emitWarning(message, { type: 'TollgateWarning', code })
     } else {
@@ -41,7 +41,7 @@ export class Warnings {
   }
 }
 
-/** The message of an error, or what else was thrown. */
+/** The message of an error, or the thrown value as text. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

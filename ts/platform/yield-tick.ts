@@ -1,27 +1,28 @@
 import { timers } from './timers.js'
 
-/** One in so many answers that are given at once waits for the event loop's next turn. */
+/** Every 64th immediate answer waits for the next tick of the event loop. */
 const EVERY = 64
 
 /**
- * Sees to it that the event loop turns while answers are given at once: a caller who asks again and again without
- * any other waiting would keep it from hearing that the store is back, and the whole process from its work.
+ * Lets the event loop run while answers are immediate. A caller that calls in a loop, without any
+ * other waiting, would otherwise block the whole process, including the notice that the store is up
+ * again.
  */
-export class Turns {
-  #given = 0
+export class YieldTicks {
+  #count = 0
 
-  /** Gives an answer: mostly at once. */
-  give<T>(answer: T): T | Promise<T> {
+  /** Returns an answer; every 64th time, a promise of it. */
+  resolve<T>(answer: T): T | Promise<T> {
     return this.#isDue() ? new Promise((resolve) => timers.setImmediate(() => resolve(answer))) : answer
   }
 
-  /** Rejects with an error: mostly at once. */
+  /** Rejects with an error, every 64th time in the next tick. */
   reject(error: Error): Promise<never> {
     return this.#isDue() ? new Promise((_, reject) => timers.setImmediate(() => reject(error))) : Promise.reject(error)
   }
 
   #isDue(): boolean {
-    this.#given = (this.#given + 1) % EVERY
-    return this.#given === 0
+    this.#count = (this.#count + 1) % EVERY
+    return this.#count === 0
   }
 }

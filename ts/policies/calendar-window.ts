@@ -2,10 +2,10 @@ import { type Duration, millisOf } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** The windows of a calendar that have a name. A week begins on Monday (ISO 8601). */
+/** The named calendar windows. A week begins on Monday (ISO 8601). */
 export type CalendarUnit = 'hour' | 'day' | 'week' | 'month'
 
-/** A window of the calendar; made by {@link calendarWindow}. Lengths of time are in milliseconds. */
+/** A calendar window policy; made by {@link calendarWindow}. Durations are in milliseconds. */
 export interface CalendarWindowPolicy<S extends string = string> {
   readonly algorithm: 'calendarWindow'
   readonly limit: number
@@ -19,15 +19,16 @@ export interface CalendarWindowOptions<S extends string = string> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
   /**
-   * The windows: hours, days, weeks or months, or parts of a day as long as this, in whole seconds that
-   * divide a day evenly (`'15m'`, `'6h'`). `'1h'` is `'hour'`, and `'1d'` is `'day'`.
+   * The window: an hour, a day, a week, a month, or a shorter part of a day. A part is a duration
+   * in whole seconds that divides a day evenly (`'15m'`, `'6h'`). `'1h'` is `'hour'`, and `'1d'` is
+   * `'day'`.
    */
   readonly every: CalendarUnit | Duration
-  /** The IANA name of the time zone by whose clocks windows end. Default: `'UTC'`. */
+  /** The IANA name of the time zone that the windows follow. Default: `'UTC'`. */
   readonly timeZone?: string
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
@@ -37,17 +38,17 @@ const UNITS: readonly unknown[] = ['hour', 'day', 'week', 'month'] satisfies Cal
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** Makes a {@link CalendarWindowPolicy}. */
-export type MakeCalendarWindow = <const S extends string = never>(
+/** The type of {@link calendarWindow}. */
+export type CalendarWindowFactory = <const S extends string = never>(
   options: CalendarWindowOptions<S>,
 ) => CalendarWindowPolicy<NoInfer<S>>
 
 /**
- * `calendarWindow` where these are the names of time zones.
+ * Makes `calendarWindow` for the time zones that the engine knows.
  *
- * Without names all are taken for one, and it is left to the engine to refuse them.
+ * Without `isTimeZone` every name is accepted here, and the engine rejects unknown ones.
  */
-export function calendarWindowIn(isTimeZone: (name: string) => boolean = () => true): MakeCalendarWindow {
+export function createCalendarWindow(isTimeZone: (name: string) => boolean = () => true): CalendarWindowFactory {
   return function calendarWindow<const S extends string = never>(options: CalendarWindowOptions<S>) {
     checkCount(
       arguments.length,
@@ -71,7 +72,7 @@ function everyOf(value: unknown): CalendarUnit | number {
   if (UNITS.includes(value)) {
     return value as CalendarUnit
   }
-  const millis = partOf(value)
+  const millis = partOfDayOf(value)
   if (millis === undefined) {
     const rule =
       "must be 'hour', 'day', 'week', 'month' or whole seconds that divide a day evenly, such as '15m' or '6h'"
@@ -80,7 +81,7 @@ function everyOf(value: unknown): CalendarUnit | number {
   return millis === HOUR_MS ? 'hour' : millis === DAY_MS ? 'day' : millis
 }
 
-function partOf(value: unknown): number | undefined {
+function partOfDayOf(value: unknown): number | undefined {
   try {
     const millis = millisOf('INVALID_POLICY', 'every', value)
     return millis % 1_000 === 0 && DAY_MS % millis === 0 ? millis : undefined

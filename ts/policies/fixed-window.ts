@@ -1,8 +1,8 @@
-import { type Duration, spanOf } from '../input/duration.js'
+import { type Duration, millisOfOption } from '../input/duration.js'
 import { checkCount, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** A fixed window; made by {@link fixedWindow}. Lengths of time are in milliseconds. */
+/** A fixed window policy; made by {@link fixedWindow}. Durations are in milliseconds. */
 export interface FixedWindowPolicy<S extends string = string> {
   readonly algorithm: 'fixedWindow'
   readonly limit: number
@@ -15,32 +15,35 @@ export interface FixedWindowPolicy<S extends string = string> {
 export interface FixedWindowOptions<S extends string = string> {
   /** Units per window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
-  /** How long a window lasts, from the first call admitted in it; up to 142 years. */
+  /** The length of a window, from the first call admitted in it; up to 142 years. */
   readonly window: Duration
   /**
-   * Whether a refused call counts: it then uses up its window, for smaller costs too. An impossible call
-   * counts nothing. Default: `false`.
+   * Whether a refused call counts. It then uses up its window, also for smaller costs. An
+   * impossible call does not count. Default: `false`.
    */
   readonly countRefused?: boolean
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
 
 /**
- * At most `limit` units per window; the first call admitted after a window's end opens the next.
+ * At most `limit` units per window. The first call admitted after a window's end opens the next
+ * one.
  *
- * **Law:** `limit` per window, and at most 2 · `limit` − 1 in any rolling span of that length. A
- * window ends on a whole millisecond, up to 1 ms later than asked. If it is shortened while it is open, it keeps its
- * count and ends one new window from now at most.
+ * **Law:** at most `limit` units per window, and at most 2 · `limit` − 1 in any rolling span of
+ * that length. A window ends on a whole millisecond, up to 1 ms later than configured. If `window`
+ * is shortened while a window is open, that window keeps its count and ends at most one new window
+ * from now.
  *
- * With `countRefused` a call that the window has no room for uses it up, as if attempts were counted; they
- * count at most up to the limit, so nobody is locked out for longer than the window.
+ * With `countRefused` a call that does not fit uses up the rest of its window, as if attempts were
+ * counted. Attempts count at most up to the limit, so no key is locked out for longer than the
+ * window.
  *
- * For quotas that people understand ("100 per hour"). Where the burst at a window's edge matters,
- * take `gcra`.
+ * For quotas that people understand ("100 per hour"). If the burst at a window's edge matters, use
+ * `gcra`.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -56,7 +59,7 @@ export function fixedWindow<const S extends string = never>(
   return Object.freeze({
     algorithm: 'fixedWindow',
     limit: wholeNumber('INVALID_POLICY', 'fixedWindow: limit', limit),
-    window: spanOf('INVALID_POLICY', 'fixedWindow: window', window),
+    window: millisOfOption('INVALID_POLICY', 'fixedWindow: window', window),
     countRefused: trueOrFalse('INVALID_POLICY', 'fixedWindow: countRefused', countRefused),
     ...perOf<S>('fixedWindow', per),
   })

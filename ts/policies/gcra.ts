@@ -1,8 +1,10 @@
-import { type Duration, spanOf } from '../input/duration.js'
+import { type Duration, millisOfOption } from '../input/duration.js'
 import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** The generic cell rate algorithm; made by {@link gcra}. Lengths of time are in milliseconds. */
+/**
+ * A GCRA policy (generic cell rate algorithm); made by {@link gcra}. Durations are in milliseconds.
+ */
 export interface GcraPolicy<S extends string = string> {
   readonly algorithm: 'gcra'
   readonly limit: number
@@ -15,13 +17,13 @@ export interface GcraPolicy<S extends string = string> {
 export interface GcraOptions<S extends string = string> {
   /** Units per period, evenly spread: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
-  /** The length of time that `limit` speaks of. */
+  /** The duration in which `limit` units are admitted. */
   readonly period: Duration
-  /** Units that an unused key has at once. Default: `limit`. */
+  /** Units that an unused key admits at once. Default: `limit`. */
   readonly burst?: number
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
@@ -31,7 +33,7 @@ export interface GcraOptions<S extends string = string> {
  *
  * **Law:** at most `burst` + t · `limit` / `period` units in any span of length t.
  *
- * The one to take when in doubt: exact, smooth, and the least to remember per key.
+ * The default choice: exact, smooth, and with the smallest state per key.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -46,7 +48,7 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
   return Object.freeze({
     algorithm: 'gcra',
     limit: units,
-    period: spanOf('INVALID_POLICY', 'gcra: period', period),
+    period: millisOfOption('INVALID_POLICY', 'gcra: period', period),
     burst: burst === undefined ? units : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
     ...perOf<S>('gcra', per),
   })

@@ -1,10 +1,10 @@
 import { nameOf } from '../input/options.js'
 
-/** The kind of key that counts all calls together: calls name no key for it. */
+/** The key dimension of policies that count all calls together. Calls name no key for it. */
 export const GLOBAL = 'global'
 
 /**
- * What a policy says of the kind of key that it counts by: nothing, if that is the key of the call.
+ * The `per` property of a policy: absent if the policy counts by the key of the call.
  *
  * @param where - The policy's function, for the message.
  */

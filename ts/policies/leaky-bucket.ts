@@ -1,8 +1,8 @@
-import { type Duration, spanOf } from '../input/duration.js'
+import { type Duration, millisOfOption } from '../input/duration.js'
 import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** A leaky bucket; made by {@link leakyBucket}. Lengths of time are in milliseconds. */
+/** A leaky bucket policy; made by {@link leakyBucket}. Durations are in milliseconds. */
 export interface LeakyBucketPolicy<S extends string = string> {
   readonly algorithm: 'leakyBucket'
   readonly capacity: number
@@ -14,22 +14,23 @@ export interface LeakyBucketPolicy<S extends string = string> {
 export interface LeakyBucketOptions<S extends string = string> {
   /** Units that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
-  /** The bucket loses `units` evenly over each `every`. */
+  /** The leak: `units` units drain evenly over each `every`. */
   readonly leak: { readonly units: number; readonly every: Duration }
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
 
 /**
- * A bucket of `capacity` units that leaks evenly; a call pours its cost in, if it fits.
+ * A bucket of `capacity` units that leaks evenly. A call adds its cost, if it fits.
  *
  * **Law:** at most `capacity` + t · `units` / `every` units in any span of length t.
  *
- * Also called a funnel: costs are the calls' weights. What does not fit is refused, not queued. It
- * decides as `tokenBucket` and `gcra` with the same numbers do; take the one whose words suit you.
+ * Also called a funnel: costs are the calls' weights. A call that does not fit is refused, not
+ * queued. The decisions equal those of `tokenBucket` and `gcra` with the same numbers; use the one
+ * whose terms suit you.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -52,7 +53,7 @@ export function leakyBucket<const S extends string = never>(
     capacity: wholeNumber('INVALID_POLICY', 'leakyBucket: capacity', capacity),
     leak: Object.freeze({
       units: wholeNumber('INVALID_POLICY', 'leakyBucket: leak.units', units),
-      every: spanOf('INVALID_POLICY', 'leakyBucket: leak.every', every),
+      every: millisOfOption('INVALID_POLICY', 'leakyBucket: leak.every', every),
     }),
     ...perOf<S>('leakyBucket', per),
   })

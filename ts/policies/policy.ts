@@ -1,6 +1,6 @@
-import { quietly } from '../input/duration.js'
+import { withoutWarnings } from '../input/duration.js'
 import { invalid, shown } from '../input/options.js'
-import { type CalendarWindowPolicy, calendarWindowIn } from './calendar-window.js'
+import { type CalendarWindowPolicy, createCalendarWindow } from './calendar-window.js'
 import { type FixedWindowPolicy, fixedWindow } from './fixed-window.js'
 import { type GcraPolicy, gcra } from './gcra.js'
 import { type LeakyBucketPolicy, leakyBucket } from './leaky-bucket.js'
@@ -12,10 +12,10 @@ import { type TokenBucketPolicy, tokenBucket } from './token-bucket.js'
 /**
  * One limit: an algorithm with its numbers.
  *
- * It is plain data: it can be logged, sent to a worker or written to a file, and is checked again
- * wherever it is used.
+ * It is plain data: it can be logged, sent to a worker or written to a file. Every function that
+ * uses a policy checks it again.
  *
- * @typeParam S - The kind of key that it counts by (its `per`).
+ * @typeParam S - The key dimension that it counts by (its `per`).
  */
 export type Policy<S extends string = string> =
   | CalendarWindowPolicy<S>
@@ -28,10 +28,10 @@ export type Policy<S extends string = string> =
   | SlidingWindowPolicy<S>
   | TokenBucketPolicy<S>
 
-const MAKERS = {
+const FACTORIES = {
   fixedWindow,
-  // The engine that is to count by it knows its time zone, or refuses it.
-  calendarWindow: calendarWindowIn(),
+  // The engine checks the time zone.
+  calendarWindow: createCalendarWindow(),
   slidingWindow,
   slidingCounter,
   slidingLog,
@@ -41,11 +41,14 @@ const MAKERS = {
   gcra,
 }
 
-/** What a policy must be, for messages. */
+/** The rule for a policy, for messages. */
 export const POLICY_RULE =
   'must be made by a function such as gcra({ limit, period }) or fixedWindow({ limit, window })'
 
-/** The names of a policy's limits, in the order in which they were declared; `undefined` if it is one limit. */
+/**
+ * The names of a policy's limits, in the order of declaration; `undefined` if it has a single
+ * limit.
+ */
 export function limitNamesOf(policy: Policy): readonly string[] | undefined {
   return policy.algorithm === 'slidingLogs' ? Object.keys(policy.limits) : undefined
 }
@@ -56,18 +59,23 @@ export function isPolicyLike(value: unknown): value is { readonly algorithm: str
 }
 
 /**
- * Takes a value as a policy: a policy is what its function makes of its own numbers.
+ * Checks a policy, by passing its numbers to its own function again.
  *
- * @param where - What the value is, for the message.
+ * @param where - The name of the value, for the message.
  */
 export function policyOf(value: unknown, where = 'policy'): Policy {
   if (!isPolicyLike(value)) {
     throw invalid('INVALID_POLICY', where, POLICY_RULE, value)
   }
   const { algorithm, ...options } = value
-  if (Object.hasOwn(MAKERS, algorithm)) {
-    const make: (options: never) => Policy = MAKERS[algorithm as keyof typeof MAKERS]
-    return quietly(() => make(options as never))
+  if (Object.hasOwn(FACTORIES, algorithm)) {
+    const make: (options: never) => Policy = FACTORIES[algorithm as keyof typeof FACTORIES]
+    return withoutWarnings(() => make(options as never))
   }
-  throw invalid('INVALID_POLICY', 'algorithm', `must be one of ${Object.keys(MAKERS).map(shown).join(', ')}`, algorithm)
+  throw invalid(
+    'INVALID_POLICY',
+    'algorithm',
+    `must be one of ${Object.keys(FACTORIES).map(shown).join(', ')}`,
+    algorithm,
+  )
 }

@@ -1,8 +1,8 @@
-import { type Duration, spanOf } from '../input/duration.js'
+import { type Duration, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** A sliding counter; made by {@link slidingCounter}. Lengths of time are in milliseconds. */
+/** A sliding counter policy; made by {@link slidingCounter}. Durations are in milliseconds. */
 export interface SlidingCounterPolicy<S extends string = string> {
   readonly algorithm: 'slidingCounter'
   readonly limit: number
@@ -12,33 +12,36 @@ export interface SlidingCounterPolicy<S extends string = string> {
 
 /** The options of {@link slidingCounter}. */
 export interface SlidingCounterOptions<S extends string = string> {
-  /** Units per window: a whole number from 1; times the window's milliseconds, below 2^53. */
+  /**
+   * Units per window: a whole number from 1; multiplied by the window's milliseconds, below 2^53.
+   */
   readonly limit: number
-  /** How long a window lasts, in whole milliseconds; up to 142 years. */
+  /** The length of a window, in whole milliseconds; up to 142 years. */
   readonly window: Duration
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
 
 /**
- * About `limit` units in any rolling span of `window`, by two counters: what the present window admitted,
- * and of the one before as large a part as still lies within the span, rounded up. Windows are those of
- * the Unix epoch's grid (a window of a day begins at midnight UTC).
+ * About `limit` units in any rolling span of `window`, by two counters: the count of the current
+ * window, plus the part of the previous window's count that corresponds to its overlap with the
+ * span, rounded up. Windows are aligned to the Unix epoch (a window of a day begins at midnight
+ * UTC).
  *
- * **Law:** fewer than `limit` · (1 + t / `window`) units in any span of length t; so at most
- * 2 · `limit` − 1 in any rolling window, and at most `limit` in each window of the grid. It is an
- * estimate, as if the units of the window before had been spread evenly over it.
+ * **Law:** fewer than `limit` · (1 + t / `window`) units in any span of length t; so at most 2 ·
+ * `limit` − 1 in any rolling window, and at most `limit` in each aligned window. The count is an
+ * estimate, as if the units of the previous window had been spread evenly over it.
  *
- * **Promise:** an unused key has `limit` units at once, and a caller of at most `limit` units in any two
- * windows' time is never refused. A call is admitted if it and all that was admitted in the present window
- * and the one before are at most `limit`. The last unit of a full window comes back at the end of the next:
- * with a limit of 1 that is one call in every other window.
+ * **Promise:** an unused key admits `limit` units at once, and a caller of at most `limit` units in
+ * any span of two windows is never refused. A call is admitted if it and all units admitted in the
+ * current and the previous window are at most `limit`. The last unit of a full window comes back at
+ * the end of the next window: with a limit of 1 this is one call in every other window.
  *
- * For large quotas over long windows, where a fixed window's edge matters and a log is too large. It
- * remembers little more than `gcra`, which is exact.
+ * For large quotas over long windows, if the edge of a fixed window matters and a log is too large.
+ * Its state is little larger than that of `gcra`, which is exact.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -56,7 +59,7 @@ export function slidingCounter<const S extends string = never>(
   )
   const { limit, window, per } = optionsOf('INVALID_POLICY', 'slidingCounter', options, ['limit', 'window', 'per'])
   const units = wholeNumber('INVALID_POLICY', 'slidingCounter: limit', limit)
-  const millis = spanOf('INVALID_POLICY', 'slidingCounter: window', window)
+  const millis = millisOfOption('INVALID_POLICY', 'slidingCounter: window', window)
   if (!Number.isInteger(millis)) {
     throw invalid('INVALID_POLICY', 'slidingCounter: window', 'must be in whole milliseconds', window)
   }

@@ -1,9 +1,9 @@
 import { TollgateError } from '../api/error.js'
-import { type Duration, microsOf, millisOf, spanOf } from '../input/duration.js'
+import { type Duration, microsOf, millisOf, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, nameOf, optionsOf, shown, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** A sliding log; made by {@link slidingLog}. Lengths of time are in milliseconds. */
+/** A sliding log policy; made by {@link slidingLog}. Durations are in milliseconds. */
 export interface SlidingLogPolicy<S extends string = string> {
   readonly algorithm: 'slidingLog'
   readonly limit: number
@@ -12,7 +12,7 @@ export interface SlidingLogPolicy<S extends string = string> {
   readonly per?: S
 }
 
-/** Several limits over one log; made by {@link slidingLogs}. Lengths of time are in milliseconds. */
+/** Several limits over one log; made by {@link slidingLogs}. Durations are in milliseconds. */
 export interface SlidingLogsPolicy<N extends string = string, S extends string = string> {
   readonly algorithm: 'slidingLogs'
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: number } }
@@ -24,16 +24,17 @@ export interface SlidingLogsPolicy<N extends string = string, S extends string =
 export interface SlidingLogOptions<S extends string = string> {
   /** Units in any rolling window: a whole number from 1 to 100,000. */
   readonly limit: number
-  /** How long a window lasts; up to 142 years. */
+  /** The length of the window; up to 142 years. */
   readonly window: Duration
   /**
-   * Whether refused attempts count, too. Then who keeps trying stays refused; the log keeps the newest `limit`
-   * units. Attempts whose cost is above `limit` never count. Default: `false`.
+   * Whether refused attempts count, too. A caller that keeps trying then stays refused. The log
+   * keeps the newest `limit` units. Attempts whose cost is above `limit` never count. Default:
+   * `false`.
    */
   readonly countRefused?: boolean
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
@@ -41,33 +42,36 @@ export interface SlidingLogOptions<S extends string = string> {
 /** The options of {@link slidingLogs}. */
 export interface SlidingLogsOptions<N extends string = string, S extends string = string> {
   /**
-   * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter): so many units, a
-   * whole number from 1 to 100,000, in any rolling window. A smaller window must have a smaller limit.
+   * 1 to 8 limits by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter).
+   * Each admits `limit` units, a whole number from 1 to 100,000, in any rolling `window`. A smaller
+   * window must have a smaller limit.
    */
   readonly limits: { readonly [Name in N]: { readonly limit: number; readonly window: Duration } }
   /**
-   * Times are rounded up to multiples of it, and calls of one multiple are remembered as one: at most
-   * window / precision + 2 for each key. Never more is admitted; a caller waits up to so much longer. At most
-   * the smallest window. Default: exact times.
+   * The precision of stored times. Times are rounded up to multiples of it, and calls with equal
+   * rounded times share one log entry, so a key has at most window / precision + 2 entries. The
+   * limits never admit more; a caller may wait up to one `precision` longer. At most the smallest
+   * window. Default: exact times.
    */
   readonly precision?: Duration
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
 
-const MOST_LOGGED = 100_000
-const MOST_LIMITS = 8
+const MAX_LOGGED = 100_000
+const MAX_LOG_LIMITS = 8
 
 /**
- * At most `limit` units in any rolling window, exactly: each call is remembered for as long as it counts.
+ * At most `limit` units in any rolling window, exactly: each call is stored for as long as it
+ * counts.
  *
- * **Law:** `limit` in any span of the length of `window`, half-open.
+ * **Law:** at most `limit` units in any half-open span of length `window`.
  *
- * For small limits that must hold exactly. It remembers up to `limit` calls for each key, 16 bytes each (about
- * 100 in Redis); {@link gcra} remembers one number.
+ * For small limits that must hold exactly. A key stores up to `limit` calls of 16 bytes each (about
+ * 100 bytes in Redis). {@link gcra} stores one number.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -85,20 +89,22 @@ export function slidingLog<const S extends string = never>(
   }
   return Object.freeze({
     algorithm: 'slidingLog',
-    limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MOST_LOGGED),
-    window: spanOf('INVALID_POLICY', 'slidingLog: window', window),
+    limit: wholeNumber('INVALID_POLICY', 'slidingLog: limit', limit, 1, MAX_LOGGED),
+    window: millisOfOption('INVALID_POLICY', 'slidingLog: window', window),
     countRefused,
     ...perOf<S>('slidingLog', per),
   })
 }
 
 /**
- * Several limits, each in its own rolling window, over one log of calls: a call is admitted if it fits all.
+ * Several limits, each with its own rolling window, over one log of calls. A call is admitted if it
+ * fits all of them.
  *
- * **Law:** each limit in any span of the length of its window, half-open.
+ * **Law:** for each limit, at most `limit` units in any half-open span of the length of its window.
  *
- * A decision names the limit that its numbers speak of: the one with the longest retry if it was refused, the
- * smallest one if the cost can never fit, otherwise the one with the least remaining.
+ * A decision names the limit that its numbers describe: if the call was refused, the limit with the
+ * longest retry; if the cost can never fit, the smallest limit; otherwise the limit with the least
+ * remaining.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -112,36 +118,36 @@ export function slidingLogs<const N extends string, const S extends string = nev
   options: SlidingLogsOptions<N, S>,
 ): SlidingLogsPolicy<N, NoInfer<S>> {
   checkCount(arguments.length, 1, 'slidingLogs takes an object of options', 'write slidingLogs({ limits })')
-  const given = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision', 'per'])
-  const limits = limitsOf(given.limits)
+  const checked = optionsOf('INVALID_POLICY', 'slidingLogs', options, ['limits', 'precision', 'per'])
+  const limits = limitsOf(checked.limits)
   const policy = {
     algorithm: 'slidingLogs',
     limits: Object.freeze(Object.fromEntries(limits)),
-    ...perOf<S>('slidingLogs', given.per),
+    ...perOf<S>('slidingLogs', checked.per),
   } as const
-  if (given.precision === undefined) {
+  if (checked.precision === undefined) {
     return Object.freeze(policy) as SlidingLogsPolicy<N, S>
   }
-  const precision = millisOf('INVALID_POLICY', 'slidingLogs: precision', given.precision)
+  const precision = millisOf('INVALID_POLICY', 'slidingLogs: precision', checked.precision)
   for (const [name, { window }] of limits) {
     if (microsOf(precision) > microsOf(window)) {
       const rule = `must be at most the smallest window, and that of ${shown(name)} is ${window} ms`
-      throw invalid('INVALID_POLICY', 'slidingLogs: precision', rule, given.precision)
+      throw invalid('INVALID_POLICY', 'slidingLogs: precision', rule, checked.precision)
     }
   }
   return Object.freeze({ ...policy, precision }) as SlidingLogsPolicy<N, S>
 }
 
 /** A limit with its name. */
-type Named = readonly [name: string, limit: { readonly limit: number; readonly window: number }]
+type NamedLogLimit = readonly [name: string, limit: { readonly limit: number; readonly window: number }]
 
-function limitsOf(value: unknown): readonly Named[] {
-  const rule = `must be an object of 1 to ${MOST_LIMITS} limits by name`
+function limitsOf(value: unknown): readonly NamedLogLimit[] {
+  const rule = `must be an object of 1 to ${MAX_LOG_LIMITS} limits by name`
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw invalid('INVALID_POLICY', 'slidingLogs: limits', rule, value)
   }
   const entries = Object.entries(value)
-  if (entries.length < 1 || entries.length > MOST_LIMITS) {
+  if (entries.length < 1 || entries.length > MAX_LOG_LIMITS) {
     throw new TollgateError('INVALID_POLICY', `slidingLogs: limits ${rule}, got ${entries.length}`)
   }
   const limits = entries.map(limitOf)
@@ -153,19 +159,19 @@ function limitsOf(value: unknown): readonly Named[] {
   return limits
 }
 
-function limitOf([name, value]: readonly [string, unknown]): Named {
+function limitOf([name, value]: readonly [string, unknown]): NamedLogLimit {
   nameOf('slidingLogs: limits: the name of a limit', name, 'INVALID_POLICY')
   const where = `slidingLogs: limits.${name}`
   const { limit, window } = optionsOf('INVALID_POLICY', where, value, ['limit', 'window'])
   const checked = Object.freeze({
-    limit: wholeNumber('INVALID_POLICY', `${where}.limit`, limit, 1, MOST_LOGGED),
-    window: spanOf('INVALID_POLICY', `${where}.window`, window),
+    limit: wholeNumber('INVALID_POLICY', `${where}.limit`, limit, 1, MAX_LOGGED),
+    window: millisOfOption('INVALID_POLICY', `${where}.window`, window),
   })
   return [name, checked]
 }
 
-/** A limit that is never reached before another is a mistake. */
-function checkPair([name, one]: Named, [otherName, other]: Named): void {
+/** Throws if one of the two limits can never take effect. */
+function checkPair([name, one]: NamedLogLimit, [otherName, other]: NamedLogLimit): void {
   const shorter = microsOf(one.window) < microsOf(other.window)
   if (shorter && one.limit >= other.limit) {
     const rule = `limit must be smaller than that of ${shown(otherName)}, whose window is longer`

@@ -1,8 +1,8 @@
-import { type Duration, spanOf } from '../input/duration.js'
+import { type Duration, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** A sliding window; made by {@link slidingWindow}. Lengths of time are in milliseconds. */
+/** A sliding window policy; made by {@link slidingWindow}. Durations are in milliseconds. */
 export interface SlidingWindowPolicy<S extends string = string> {
   readonly algorithm: 'slidingWindow'
   readonly limit: number
@@ -13,8 +13,8 @@ export interface SlidingWindowPolicy<S extends string = string> {
 }
 
 /**
- * How the buckets of a {@link slidingWindow} are laid out in Redis: in a list of running totals, or in a hash of
- * counts. Decisions are the same.
+ * The layout of the buckets of a {@link slidingWindow} in Redis: a list of running totals, or a
+ * hash of counts. Decisions are the same.
  */
 export type SlidingWindowLayout = 'list' | 'hash'
 
@@ -22,18 +22,23 @@ export type SlidingWindowLayout = 'list' | 'hash'
 export interface SlidingWindowOptions<S extends string = string> {
   /** Units in any window: a whole number from 1 to 2^53 − 1. */
   readonly limit: number
-  /** The length of the window; with one bucket more, up to 71 years. */
+  /** The length of the window. Together with one more bucket, up to 71 years. */
   readonly window: Duration
-  /** Parts that the window is counted in: a whole number from 1 to 1000. Default: 10. */
+  /**
+   * The number of buckets that the window is divided into: a whole number from 1 to 1000. Default:
+   * 10.
+   */
   readonly buckets?: number
   /**
-   * How Redis keeps the buckets. Default: `'list'`, where a call takes as many commands for 1000 buckets as for
-   * 10; with `'hash'` a call reads all buckets, which take a third of the memory if they are few. A store keeps the two apart: a change of layout begins anew.
+   * The layout of the buckets in Redis. Default: `'list'`, where a call takes as many commands for
+   * 1000 buckets as for 10. With `'hash'` a call reads all buckets; a few buckets take a third of
+   * the memory. A store keeps the two layouts apart: after a change of layout all keys start in
+   * their initial state.
    */
   readonly layout?: SlidingWindowLayout
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
@@ -43,11 +48,12 @@ const LAYOUTS: readonly unknown[] = ['list', 'hash'] satisfies SlidingWindowLayo
 /**
  * At most `limit` units in **any** rolling `window`, counted in `buckets` parts of it.
  *
- * **Law:** `limit` in any span of the window's length. The bucket that the window only partly covers counts in
- * full, so a unit counts for up to one bucket longer than the window: a steady caller gets `limit` per
- * `window` · (`buckets` + 1) / `buckets`. More buckets give more, and take 16 bytes each (in a Redis list 34).
+ * **Law:** at most `limit` units in any span of the window's length. The oldest bucket counts in
+ * full although the window covers only a part of it, so a unit counts for up to one bucket longer
+ * than the window: a steady caller gets `limit` per `window` · (`buckets` + 1) / `buckets`. More
+ * buckets admit more, and take 16 bytes each (34 in a Redis list).
  *
- * For limits that must hold at every moment, where a window's edge may not let through twice as much.
+ * For limits that must hold at every moment, where twice the limit at a window's edge is too much.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -59,12 +65,12 @@ export function slidingWindow<const S extends string = never>(
 ): SlidingWindowPolicy<NoInfer<S>> {
   checkCount(arguments.length, 1, 'slidingWindow takes an object of options', 'write slidingWindow({ limit, window })')
   const names = ['limit', 'window', 'buckets', 'layout', 'per'] as const
-  const given = optionsOf('INVALID_POLICY', 'slidingWindow', options, names)
-  const { limit, window, buckets = 10, layout = 'list', per } = given
+  const checked = optionsOf('INVALID_POLICY', 'slidingWindow', options, names)
+  const { limit, window, buckets = 10, layout = 'list', per } = checked
   return Object.freeze({
     algorithm: 'slidingWindow',
     limit: wholeNumber('INVALID_POLICY', 'slidingWindow: limit', limit),
-    window: spanOf('INVALID_POLICY', 'slidingWindow: window', window),
+    window: millisOfOption('INVALID_POLICY', 'slidingWindow: window', window),
     buckets: wholeNumber('INVALID_POLICY', 'slidingWindow: buckets', buckets, 1, 1_000),
     layout: layoutOf(layout),
     ...perOf<S>('slidingWindow', per),

@@ -1,8 +1,8 @@
-import { type Duration, spanOf } from '../input/duration.js'
+import { type Duration, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { perOf } from './key-dimension.js'
 
-/** A token bucket; made by {@link tokenBucket}. Lengths of time are in milliseconds. */
+/** A token bucket policy; made by {@link tokenBucket}. Durations are in milliseconds. */
 export interface TokenBucketPolicy<S extends string = string, M extends RefillMode = RefillMode> {
   readonly algorithm: 'tokenBucket'
   readonly capacity: number
@@ -13,51 +13,53 @@ export interface TokenBucketPolicy<S extends string = string, M extends RefillMo
   readonly per?: S
 }
 
-/** How a token bucket gains its tokens: see {@link TokenBucketOptions.refillMode}. */
+/** How a token bucket refills: see {@link TokenBucketOptions.refillMode}. */
 export type RefillMode = 'continuous' | 'interval'
 
 /** The options of {@link tokenBucket}. */
 export interface TokenBucketOptions<S extends string = string, M extends RefillMode = RefillMode> {
   /** Tokens that the bucket holds: a whole number from 1 to 2^53 − 1. */
   readonly capacity: number
-  /** The bucket gains `tokens` in each `every`. */
+  /** The refill: `tokens` tokens in each `every`. */
   readonly refill: { readonly tokens: number; readonly every: Duration }
   /**
-   * `'continuous'` (the default): evenly over each `every`. `'interval'`: at once at the end of each
-   * `every`, counted from the call that took the first token of a full bucket.
+   * `'continuous'` (the default) refills evenly over each `every`. `'interval'` refills at once at
+   * the end of each `every`, counted from the call that took the first token of a full bucket.
    */
   readonly refillMode?: M
   /**
-   * Tokens that a key has when it is first seen: a whole number from 0 to `capacity`, the default.
+   * Tokens of a key at its first call: a whole number from 0 to `capacity`, the default.
    *
-   * With less than `capacity` the first call of a key is recorded even if it is refused: from then on
-   * the bucket fills. The key is known until it has been full for 24 hours, which is what
-   * `resetAfterMs` tells; then it begins anew.
+   * With less than `capacity` the first call of a key is recorded even if it is refused: the bucket
+   * starts to fill then. The key is kept until it has been full for 24 hours, and `resetAfterMs`
+   * includes them. After that it starts again with `initial` tokens.
    */
   readonly initial?: number
   /**
-   * Tokens below 0 that a call may take the bucket to: a whole number, 0 by default. A call is admitted
-   * if there is at least one whole token and not less than −`debt` is left; those that follow wait until
-   * there is a whole token again. The largest cost is then `capacity` + `debt`.
+   * How far below 0 a call may take the bucket: a whole number of tokens, 0 by default. A call is
+   * admitted if the bucket has at least one whole token, and at least −`debt` tokens are left after
+   * the call. The following calls wait until there is a whole token again. The largest cost is
+   * `capacity` + `debt`.
    */
   readonly debt?: number
   /**
-   * The kind of key that it counts by, as calls name it: see `RateLimiter`. `'global'` counts all calls
-   * together. Default: the key of the call.
+   * The key dimension that this policy counts by, as calls name it in their keys (see
+   * `RateLimiter`). `'global'` counts all calls together. Default: the key of the call.
    */
   readonly per?: S
 }
 
 /**
- * A bucket of `capacity` tokens that refills; a call takes as many as it costs.
+ * A bucket of `capacity` tokens that refills. A call takes as many tokens as it costs.
  *
- * **Law:** in any span of length t at most `capacity` + t · `tokens` / `every` units; with `refillMode:
- * 'interval'` at most `capacity` + `tokens` · (⌊t / `every`⌋ + 1). With a `debt`, `debt` units more, once.
+ * **Law:** in any span of length t at most `capacity` + t · `tokens` / `every` units; with
+ * `refillMode: 'interval'` at most `capacity` + `tokens` · (⌊t / `every`⌋ + 1). A `debt` adds
+ * `debt` units, once.
  *
- * For callers that may save up and then burst.
+ * For callers that may save up tokens and then burst.
  *
- * Changing `refillMode` is changing the algorithm: keys are as if never used then. All other numbers may
- * change, and what has been used counts on.
+ * A change of `refillMode` is a change of algorithm: all keys start in their initial state. All
+ * other numbers may change, and units already charged keep counting.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -75,8 +77,8 @@ export function tokenBucket<const S extends string = never, const M extends Refi
     'write tokenBucket({ capacity, refill: { tokens, every } })',
   )
   const names = ['capacity', 'refill', 'refillMode', 'initial', 'debt', 'per'] as const
-  const given = optionsOf('INVALID_POLICY', 'tokenBucket', options, names)
-  const { capacity, refill, refillMode, initial, debt, per } = given
+  const checked = optionsOf('INVALID_POLICY', 'tokenBucket', options, names)
+  const { capacity, refill, refillMode, initial, debt, per } = checked
   const { tokens, every } = optionsOf('INVALID_POLICY', 'tokenBucket: refill', refill, ['tokens', 'every'])
   const holds = wholeNumber('INVALID_POLICY', 'tokenBucket: capacity', capacity)
   return Object.freeze({
@@ -84,7 +86,7 @@ export function tokenBucket<const S extends string = never, const M extends Refi
     capacity: holds,
     refill: Object.freeze({
       tokens: wholeNumber('INVALID_POLICY', 'tokenBucket: refill.tokens', tokens),
-      every: spanOf('INVALID_POLICY', 'tokenBucket: refill.every', every),
+      every: millisOfOption('INVALID_POLICY', 'tokenBucket: refill.every', every),
     }),
     refillMode: refillModeOf(refillMode) as M,
     initial: initial === undefined ? holds : wholeNumber('INVALID_POLICY', 'tokenBucket: initial', initial, 0, holds),

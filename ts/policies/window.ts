@@ -1,4 +1,5 @@
-// A program for the edge bundles this file, and can have nothing of the addon: of policies the types alone.
+// Programs for edge platforms bundle this file, so it must not import the addon: it imports only
+// types of policies.
 import { checkCount } from '../input/options.js'
 import type { CalendarUnit } from './calendar-window.js'
 import type { Policy } from './policy.js'
@@ -6,7 +7,7 @@ import type { Policy } from './policy.js'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** How long a calendar's windows are when no clock changes; a month is taken for 30 days. */
+/** The length of calendar windows when no clock changes; a month counts as 30 days. */
 const NOMINAL_MS: { readonly [Unit in CalendarUnit]: number } = {
   hour: HOUR_MS,
   day: DAY_MS,
@@ -15,17 +16,19 @@ const NOMINAL_MS: { readonly [Unit in CalendarUnit]: number } = {
 }
 
 /**
- * The length of time in which a policy admits its limit, in milliseconds: as `w` of the `RateLimit-Policy` field
- * has it, in seconds.
+ * The duration in which a policy admits its limit, in milliseconds. It is the `w` of the
+ * `RateLimit-Policy` header, which is in seconds.
  *
  * - `fixedWindow`, `slidingWindow`, `slidingCounter`, `slidingLog`: the window.
  * - `slidingLogs`: the window of one of its limits; without a name the longest.
- * - `calendarWindow`: the nominal length; an hour has 60 minutes, a day 24 hours and a month 30 days.
- * - `gcra`, `leakyBucket`, `tokenBucket`: how long it takes until all units that a call can take have come back,
- *   rounded up to a microsecond.
+ * - `calendarWindow`: the nominal length; an hour has 60 minutes, a day 24 hours and a month 30
+ *   days.
+ * - `gcra`, `leakyBucket`, `tokenBucket`: the time until all units that a call can take have come
+ *   back, rounded up to a microsecond.
  *
- * @param policy - One of a limiter's `policies`, or what `gcra`, `fixedWindow` or another function of the kind made.
- * @param limit - The name of a limit of `slidingLogs`, as that declares it.
+ * @param policy - One of a limiter's `policies`, or the result of `gcra`, `fixedWindow` or another
+ * policy function.
+ * @param limit - The name of a limit of `slidingLogs`, as declared in its policy.
  *
  * @throws {TollgateError} `INVALID_OPTION` for more than two arguments
  *
@@ -55,7 +58,10 @@ export function windowMsOf(policy: Policy, limit?: string): number {
   }
 }
 
-/** How long it takes for so many units to come back. Exact, so that no whole second becomes the next one. */
+/**
+ * The time until `units` units have come back. Exact arithmetic: rounding must not turn a whole
+ * second into the next one.
+ */
 function refillMs(units: number, each: number, everyMs: number): number {
   const everyUs = BigInt(Math.round(everyMs * 1_000))
   return Number((BigInt(units) * everyUs + BigInt(each) - 1n) / BigInt(each)) / 1_000
@@ -64,7 +70,7 @@ function refillMs(units: number, each: number, everyMs: number): number {
 /**
  * The largest cost that a call can have under a policy, in units.
  *
- * @param limit - The name of a limit of `slidingLogs`; by default that of the first.
+ * @param limit - The name of a limit of `slidingLogs`. Default: its first limit.
  */
 export function largestCostOf(policy: Policy, limit?: string): number {
   switch (policy.algorithm) {

@@ -1,9 +1,9 @@
-import { calendarWindowIn, type MakeCalendarWindow } from '../policies/calendar-window.js'
+import { type CalendarWindowFactory, createCalendarWindow } from '../policies/calendar-window.js'
 import { isTimeZone } from './engine/host.js'
 
 /**
- * At most `limit` units per window of the calendar, as the `calendarWindow` of `tollgate`. Time zones are those of the
- * platform's `Intl`.
+ * At most `limit` units per calendar window, as the `calendarWindow` of `tollgate`. Time zones are
+ * those of the platform's `Intl`.
  *
  * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for more than one argument
  *
@@ -12,4 +12,4 @@ import { isTimeZone } from './engine/host.js'
  *
  * @function
  */
-export const calendarWindow: MakeCalendarWindow = calendarWindowIn(isTimeZone)
+export const calendarWindow: CalendarWindowFactory = createCalendarWindow(isTimeZone)

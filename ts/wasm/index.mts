@@ -1,5 +1,5 @@
 /**
- * The same for `import`.
+ * `tollgate/wasm` for `import`: the same module.
  *
  * @packageDocumentation
  */

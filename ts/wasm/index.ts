@@ -1,9 +1,9 @@
 /**
- * The engine as WebAssembly, for platforms on which the addon cannot be: Cloudflare Workers, Deno Deploy, browsers. The
- * same limiters, policies and decisions as in `tollgate`; the counts are in the memory of the engine, or in Redis by a
- * client that you have ({@link RedisStore}).
+ * The engine as WebAssembly, for platforms without the addon: Cloudflare Workers, Deno Deploy and
+ * browsers. It has the same limiters, policies and decisions as `tollgate`. The counts are in the
+ * memory of the engine, or in Redis through a client that you have ({@link RedisStore}).
  *
- * There is nothing to wait for and to set up: the engine starts when the module is loaded.
+ * No setup is needed: the engine starts when the module is loaded.
  *
  * @example
  * import { gcra, RateLimiter } from 'tollgate/wasm'

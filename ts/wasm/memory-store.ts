@@ -3,12 +3,14 @@ import { checkCount } from '../input/options.js'
 import { engine } from './engine/engine.js'
 
 /**
- * Keeps the counts in the engine's memory: as the `MemoryStore` of `tollgate`, and with these differences.
+ * Keeps the counts in the engine's memory, as the `MemoryStore` of `tollgate` does, with these
+ * differences:
  *
- * - The clock is `Date.now()`, unless one is given.
- * - A `name` shares the store within one thread, or one isolate: each has an engine of its own.
- * - WebAssembly gives memory back to nobody: what many keys have needed once stays with the engine. A platform may
- *   have less of it than the default `maxKeys` takes, some 150 bytes a key.
+ * - The clock is `Date.now()`, unless `clock` is given.
+ * - A `name` shares the store within one thread or isolate: each has its own engine.
+ * - WebAssembly never returns memory to the system: memory that many keys needed once stays with
+ *   the engine. The default `maxKeys` takes some 150 bytes a key, which may be more than a platform
+ *   has.
  */
 export class MemoryStore extends EmbeddedStore {
   /** @throws {TollgateError} `INVALID_OPTION` */

@@ -21,25 +21,26 @@ export type RateLimiter<
 
 /** The options of a {@link RateLimiter} over Redis. */
 export interface RedisRateLimiterOptions extends KeyOptions {
-  /** Where the counts are kept. */
+  /** The store of the counts. */
   readonly store: RedisStore
   /**
-   * Sets the keys of this limiter apart from those of others. Letters, digits, `_`, `.` and `-`, up to 32,
-   * starting with a letter.
+   * Separates this limiter's keys from those of other limiters. Letters, digits, `_`, `.` and `-`,
+   * up to 32, starting with a letter.
    */
   readonly prefix: string
   /**
-   * What becomes of a call when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`, `STORE_ERROR`, `OVERLOADED`).
-   * Default: `'throw'`. See {@link OnStoreFailure}.
+   * How calls are answered when the store fails (`STORE_UNAVAILABLE`, `STORE_TIMEOUT`,
+   * `STORE_ERROR`, `OVERLOADED`). Default: `'throw'`. See {@link OnStoreFailure}.
    */
   readonly onStoreFailure?: OnStoreFailure
 }
 
-/** Makes limiters. */
+/** The constructor of limiters. */
 export interface RateLimiterConstructor {
   /**
-   * @param policy - The limit, made by `gcra`, `fixedWindow` or another function of the kind; or 1 to 8 by name,
-   * which decide together: as for the `RateLimiter` of `tollgate`.
+   * @param policy - The limit, made by `gcra`, `fixedWindow` or another policy function; or an
+   * object of 1 to 8 policies by name, which decide together: as for the `RateLimiter` of
+   * `tollgate`.
    * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`
    *
    * @example
@@ -64,7 +65,7 @@ export interface RateLimiterConstructor {
   readonly prototype: RateLimiter
 }
 
-// The cast is for the names in decisions, which the policy's type tells and the engine's answer does not.
+// The cast adds the names in decisions: the policy's type has them, the engine's answer does not.
 /** Limits how much each key may do: see the interface of the same name in `tollgate`. */
 export const RateLimiter = class RateLimiter extends Limiter {
   constructor(policy: unknown, options?: unknown) {

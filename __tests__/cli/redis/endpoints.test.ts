@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Hot, Sample } from '../../../ts/cli/redis/hottest.js'
-import type { Look } from '../../../ts/cli/redis/inspect.js'
+import type { HotKey, HotKeySample } from '../../../ts/cli/redis/hot-keys.js'
+import type { KeyInspection } from '../../../ts/cli/redis/inspect.js'
 import { gcra, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
 import { CertificateAuthority } from '../../servers/certificates.js'
 import { RedisCluster } from '../../servers/cluster.js'
@@ -59,7 +59,7 @@ describe('a cluster', () => {
 
   test('is known by any of its nodes, and every key is found where it is', async () => {
     for (const key of keys.slice(0, 6)) {
-      const look = await json<Look>(['inspect', url, '--prefix', 'api', '--key', key, '--policy', POLICY])
+      const look = await json<KeyInspection>(['inspect', url, '--prefix', 'api', '--key', key, '--policy', POLICY])
       expect(look).toMatchObject({ code: 0, states: [{ key, used: 3 }], decision: { remaining: 17 } })
       expect(look.server).toMatch(/^cluster of 127\.0\.0\.1:\d+ and 2 more$/)
     }
@@ -68,7 +68,7 @@ describe('a cluster', () => {
   test('keys that share tags are found by their number, or by going through all', async () => {
     const words = ['inspect', url, '--prefix', 'api', '--key', 'tagged']
     for (const more of [['--cluster-tags', '5', '--policy', POLICY], []]) {
-      expect(await json<Look>([...words, ...more])).toMatchObject({ states: [{ key: 'tagged', used: 3 }] })
+      expect(await json<KeyInspection>([...words, ...more])).toMatchObject({ states: [{ key: 'tagged', used: 3 }] })
     }
   })
 
@@ -81,7 +81,7 @@ describe('a cluster', () => {
       },
       async () => {
         const top = ['top', url, '--prefix', 'api', '--most', '100']
-        const found = await json<{ keys: readonly Hot[]; sample: Sample }>(top)
+        const found = await json<{ keys: readonly HotKey[]; sample: HotKeySample }>(top)
         expect(found.keys.map(({ key }) => key).sort()).toEqual([...keys, 'tagged'].sort())
         expect(found.sample).toMatchObject({ read: 61, isComplete: true, gone: 1 })
       },
@@ -94,7 +94,7 @@ describe('a cluster', () => {
       const words = [url, '--prefix', 'api', '--key', key, '--policy', POLICY]
       const { stdout } = expectQuiet(await tollgate(['block', ...words, '--for', '1h']))
       expect(stdout).toMatch(/^ {2}blocked for (1 h|59 min)/m)
-      expect(await json<Look>(['reset', ...words])).toMatchObject({ states: [], decision: { remaining: 20 } })
+      expect(await json<KeyInspection>(['reset', ...words])).toMatchObject({ states: [], decision: { remaining: 20 } })
     }
   })
 })
@@ -168,7 +168,7 @@ describe('a server with TLS and a password', () => {
       [{ REDIS_URL: `http://:${ENCODED}@localhost` }, 2, /REDIS_URL must be a Redis URL/],
       [{ REDIS_URL: `redis://:${ENCODED}@localhost/?x=${ENCODED}` }, 2, /REDIS_URL must have no query/],
       [{ REDIS_URL: plain, REDIS_PASSWORD: SECRET }, 2, /are for TLS/],
-      [{}, 2, /where is Redis\?/],
+      [{}, 2, /the URL of Redis is missing/],
     ] as const) {
       const said = await told(words('inspect', ...key, '--timeout', '2s'), { env: surroundings })
       expect({ code: said.code, stdout: said.stdout }).toEqual({ code, stdout: '' })
@@ -184,8 +184,8 @@ describe('a server with TLS and a password', () => {
 })
 
 test('a user who may only read can look, without a policy', async () => {
-  const reading = ['get', 'lrange', 'hgetall', 'zrange', 'zcard', 'zcount', 'scan', 'time', 'dbsize', 'hello', 'auth']
-  const user = `user looker on >${SECRET} ~api:* ${reading.map((name) => `+${name}`).join(' ')}`
+  const summary = ['get', 'lrange', 'hgetall', 'zrange', 'zcard', 'zcount', 'scan', 'time', 'dbsize', 'hello', 'auth']
+  const user = `user looker on >${SECRET} ~api:* ${summary.map((name) => `+${name}`).join(' ')}`
   await using server = await RedisServer.start({ config: [user] })
   await taken({ url: server.url }, ['user:42'])
   const env = { REDIS_URL: server.url, REDIS_USERNAME: 'looker', REDIS_PASSWORD: SECRET }

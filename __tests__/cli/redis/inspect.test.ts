@@ -3,8 +3,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { textOfPolicy } from '../../../ts/cli/policy-text.js'
-import type { Look } from '../../../ts/cli/redis/inspect.js'
+import { formatPolicyText } from '../../../ts/cli/policy-text.js'
+import type { KeyInspection } from '../../../ts/cli/redis/inspect.js'
 import {
   calendarWindow,
   type Decision,
@@ -69,7 +69,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
       expect(await own.take('user:42', cost)).toMatchObject({ allowed: true })
     }
     const peeked = await own.peek('user:42')
-    const plain = await json<Look>(words())
+    const plain = await json<KeyInspection>(words())
     expect(plain).toMatchObject({ code: 0, prefix: name, key: 'user:42' })
     expect(plain.states).toHaveLength(1)
     const [state] = plain.states
@@ -82,7 +82,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
       expect(Math.abs((ms ?? peeked.resetAfterMs) - peeked.resetAfterMs)).toBeLessThan(10_000)
     }
     expect(plain.decision).toBeUndefined()
-    const full = await json<Look>([...words(), '--policy', textOfPolicy(policy)])
+    const full = await json<KeyInspection>([...words(), '--policy', formatPolicyText(policy)])
     expect(full.states[0]?.used).toBe(state?.used)
     const { allowed, remaining, limit, policies } = full.decision as Decision
     expect({ allowed, remaining, limit }).toEqual({ allowed: true, remaining: peeked.remaining, limit: peeked.limit })
@@ -101,7 +101,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
     expect(stdout).toMatch(/^ {2}override: \w+ .*7.*; for (30 d|29 d 2\d h), until /m)
     expect(stdout).toMatch(/^ {2}used: (at most )?[16]\b/m)
     await own.reset('guest')
-    const after = await json<Look>(at('inspect', '--prefix', name, '--key', 'guest'))
+    const after = await json<KeyInspection>(at('inspect', '--prefix', name, '--key', 'guest'))
     expect(after.states[0]).toMatchObject({ used: expect.any(Number), override: { numbers: expect.anything() } })
     expect(after.states[0]).not.toHaveProperty('blockedForMs')
     await own.clearOverride('guest')
@@ -112,9 +112,9 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
     await own.take('user:42')
     const commands = await commandsOf(redis.server, async () => {
       expectQuiet(await tollgate(words()))
-      expectQuiet(await tollgate([...words(), '--policy', textOfPolicy(policy)]))
+      expectQuiet(await tollgate([...words(), '--policy', formatPolicyText(policy)]))
       expectQuiet(await tollgate(at('top', '--prefix', name)))
-      expectQuiet(await tollgate(at('top', '--prefix', name, '--policy', textOfPolicy(policy))))
+      expectQuiet(await tollgate(at('top', '--prefix', name, '--policy', formatPolicyText(policy))))
     })
     expectReading(commands, true)
   })
@@ -135,20 +135,20 @@ test('several policies are found whatever they are called, by their names, and b
   const key = 'user:42*[x]?{y}%\\'
   await limiter.take(key, 4)
   const words = at('inspect', '--prefix', 'several', '--key', key)
-  const found = await json<Look>(words)
+  const found = await json<KeyInspection>(words)
   expect(found.states.map(({ policy, used }) => [policy, used])).toEqual([
     ['long', 4],
     ['short', 4],
   ])
   expect(found.scan).toMatchObject({ isComplete: true })
-  const named = await json<Look>([...words, '--name', 'short'])
+  const named = await json<KeyInspection>([...words, '--name', 'short'])
   expect(named.states.map(({ policy }) => policy)).toEqual(['short'])
   expect(named.scan).toBeUndefined()
-  const none = await json<Look>([...words, '--no-scan'])
+  const none = await json<KeyInspection>([...words, '--no-scan'])
   expect(none).toMatchObject({ code: 1, states: [] })
   const file = join(folder, 'several.json')
   writeFileSync(file, JSON.stringify({ short: 'gcra limit=10 period=10d', long: policies.long }))
-  const full = await json<Look>([...words, '--policies', file])
+  const full = await json<KeyInspection>([...words, '--policies', file])
   expect(full.decision).toMatchObject({ policies: { short: { remaining: 6 }, long: { remaining: 46 } } })
 })
 
@@ -180,7 +180,7 @@ test('policies with a per are told by the parts of their key', async () => {
 test('a key that was never used is told so, and ends with 1', async () => {
   const { code, stdout } = expectQuiet(await tollgate(at('inspect', '--prefix', 'gcra', '--key', 'nobody')))
   expect(code).toBe(1)
-  expect(stdout).toContain('as if never used')
+  expect(stdout).toContain('The key has no state: it is fresh.')
 })
 
 test('what a key wants of a terminal it does not get', async () => {
@@ -191,7 +191,7 @@ test('what a key wants of a terminal it does not get', async () => {
   const { stdout } = expectQuiet(await tollgate(words))
   expect(stdout).toMatch(/^a\\x1b\[31mred\\u202e\{b\}%7D\\x9b\\x0a under hostile at /)
   expect(stdout).toContain('used: 3 of 20')
-  expect(await json<Look>(words)).toMatchObject({ key, states: [{ key, used: 3 }] })
+  expect(await json<KeyInspection>(words)).toMatchObject({ key, states: [{ key, used: 3 }] })
 })
 
 test('what no limiter has written is told, and is no failure', async () => {
@@ -199,7 +199,7 @@ test('what no limiter has written is told, and is no failure', async () => {
   await redis.server.command('LPUSH', 'stranger:default:fw:{user:42}', 'hello')
   const { code, stdout } = expectQuiet(await tollgate(at('inspect', '--prefix', 'stranger', '--key', 'user:42')))
   expect(code).toBe(0)
-  expect(stdout.match(/it holds something that no limiter writes/g)).toHaveLength(2)
+  expect(stdout.match(/it holds a value that no limiter has written/g)).toHaveLength(2)
 })
 
 test('open reservations, and calls that wait for their slots, are told', async () => {
@@ -212,13 +212,13 @@ test('open reservations, and calls that wait for their slots, are told', async (
   const { stdout } = expectQuiet(await tollgate(words))
   expect(stdout).toMatch(/^1 reservation is open, for (5 min|4 min \d+ s) at most$/m)
   await (reservation as Reserved).cancel()
-  expect(await json<Look>(words)).not.toHaveProperty('reservations')
+  expect(await json<KeyInspection>(words)).not.toHaveProperty('reservations')
   await limiter.take('user:43', 5)
   const left = new AbortController()
   const waiting = limiter.wait('user:43', { signal: left.signal, maxWaitMs: 3_600_000 })
   const gone = expect(waiting).rejects.toThrow()
   await limiter.peek('user:43')
-  const { states } = await json<Look>(at('inspect', '--prefix', 'waits', '--key', 'user:43'))
+  const { states } = await json<KeyInspection>(at('inspect', '--prefix', 'waits', '--key', 'user:43'))
   expect(states).toMatchObject([{ used: 6, most: 5 }])
   expect(Math.abs((states[0]?.bookedForMs ?? 0) - 1_800_000)).toBeLessThan(60_000)
   left.abort()
@@ -232,7 +232,7 @@ test('states that other numbers have written, or that the policy given does not 
   const other = await tollgate([...words, 'gcra limit=20 period=10d'])
   expect(other.stdout).toContain('Note: its state under default was written with other numbers than those given\n')
   const wrong = await tollgate([...words, 'fixedWindow limit=20 window=1d'])
-  expect(wrong.stdout).toContain('Note: it also has state under default (gcra), which is not the policy given\n')
+  expect(wrong.stdout).toContain('Note: it also has state under default (gcra), which is not the given policy\n')
   const same = await tollgate([...words, 'gcra limit=10 period=10d'])
   expect(same.stdout).not.toContain('Note')
 })
@@ -249,6 +249,6 @@ test('what a log has that has expired counts only without its policy, and is tol
   const words = ['inspect', server.url, '--prefix', 'log', '--key', 'user:42']
   const plain = await tollgate(words)
   expect(plain.stdout).toMatch(/^ {2}used: at most 5\n {2}2 entries, the oldest 1 h 2[01] min old, the newest 40 min/m)
-  const full = await json<Look>([...words, '--policy', textOfPolicy(policy)])
+  const full = await json<KeyInspection>([...words, '--policy', formatPolicyText(policy)])
   expect(full.decision).toMatchObject({ allowed: true, remaining: 18 })
 })

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import type { Look } from '../../../ts/cli/redis/inspect.js'
+import type { KeyInspection } from '../../../ts/cli/redis/inspect.js'
 import { run } from '../../../ts/cli/run.js'
 import { fixedWindow, gcra, RateLimiter } from '../../../ts/index.js'
 import { openedRedis } from '../../redis/opened.js'
@@ -58,19 +58,19 @@ test('block refuses a key for a time, and unblock ends it', async () => {
   expect(decision).toMatchObject({ allowed: false, status: 'blocked' })
   expect(Math.abs((decision.retryAfterMs as number) - 600_000)).toBeLessThan(60_000)
   const unblocked = expectQuiet(await tollgate(words('unblock', '--policy', POLICY)))
-  expect(unblocked.stdout).toContain(' is not blocked any more\n\n')
+  expect(unblocked.stdout).toContain(' is no longer blocked\n\n')
   expect(await limiter.take(key)).toMatchObject({ allowed: true, remaining: 19 })
 })
 
 test('override gives a key numbers of its own, and clear-override takes them away', async () => {
   const { limiter, key } = limited()
   const numbers = ['--numbers', 'limit=40 burst=50', '--for', '30d']
-  const own = await json<Look & { isDone: boolean }>(words('override', '--policy', POLICY, ...numbers))
+  const own = await json<KeyInspection & { isDone: boolean }>(words('override', '--policy', POLICY, ...numbers))
   expect(own).toMatchObject({ code: 0, command: 'override', isDone: true, decision: { limit: 50, remaining: 50 } })
   expect(own.states).toMatchObject([{ override: { numbers: { limit: 1, periodMs: 43_200_000, burst: 50 } } }])
   expect(await limiter.take(key)).toMatchObject({ limit: 50, remaining: 49 })
   const cleared = expectQuiet(await tollgate(words('clear-override', '--policy', POLICY)))
-  expect(cleared.stdout).toContain(' has no numbers of its own any more\n\n')
+  expect(cleared.stdout).toContain(' no longer has an override\n\n')
   expect((await limiter.peek(key)).limit).toBe(20)
 })
 
@@ -90,9 +90,9 @@ test('of several policies each may have numbers of its own', async () => {
 test.each([
   ['reset', 'would be reset'],
   ['block --for 1d', 'would be blocked for 1 d'],
-  ['unblock', 'would not be blocked any more'],
-  ['override --numbers limit=5 --for 1d', 'would have numbers of its own for 1 d'],
-  ['clear-override', 'would have no numbers of its own any more'],
+  ['unblock', 'would no longer be blocked'],
+  ['override --numbers limit=5 --for 1d', 'would have an override for 1 d'],
+  ['clear-override', 'would no longer have an override'],
 ])('%s --dry-run tells, and only reads', async (line, would) => {
   const { limiter, key } = limited()
   await limiter.take(key, 3)
@@ -150,7 +150,7 @@ test('at a terminal it is asked for', async () => {
     expect(await answered(words, answer)).toEqual({
       code: 1,
       stdout: '',
-      stderr: expect.stringMatching(/^block global concerns .*Go on\? \[y\/N\] .*tollgate: nothing was done\n$/s),
+      stderr: expect.stringMatching(/^block global affects .*Continue\? \[y\/N\] .*tollgate: nothing was done\n$/s),
     })
     expect(await limiter.peek({})).toMatchObject({ status: 'allowed' })
   }
@@ -172,7 +172,7 @@ test('what concerns the calls of all callers must be said', async () => {
   const commands = await commandsOf(redis.server, async () => {
     expect(await tollgate(line, { stdin: 'y\n' })).toMatchObject({
       code: 2,
-      stderr: 'tollgate: block global concerns every call of wide: say --yes\n',
+      stderr: 'tollgate: block global affects every call of wide: pass --yes\n',
     })
     const { stdout } = expectQuiet(await tollgate([...line, '--dry-run']))
     expect(stdout).toMatch(/^global \(all calls\) would be blocked for 1 h\n/)

@@ -1,8 +1,8 @@
 /** `tollgate top` against a real Redis: the hottest keys, by SCAN, for no longer and no further than it is told. */
 
-import { textOfPolicy } from '../../../ts/cli/policy-text.js'
+import { formatPolicyText } from '../../../ts/cli/policy-text.js'
 import { Connection } from '../../../ts/cli/redis/connect/connection.js'
-import { type Hot, hottest, type Sample } from '../../../ts/cli/redis/hottest.js'
+import { type HotKey, type HotKeySample, hottest } from '../../../ts/cli/redis/hot-keys.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, slidingLog } from '../../../ts/index.js'
 import { openedRedis } from '../../redis/opened.js'
 import { RedisServer } from '../../servers/redis-server.js'
@@ -11,8 +11,8 @@ import { commandsOf, expectQuiet, expectReading, json } from './server.js'
 
 interface Told {
   readonly by: 'share' | 'used'
-  readonly sample: Omit<Sample, 'byShare' | 'byUsed' | 'hasShares'>
-  readonly keys: readonly Hot[]
+  readonly sample: Omit<HotKeySample, 'byShare' | 'byUsed' | 'hasShares'>
+  readonly keys: readonly HotKey[]
 }
 
 const redis = openedRedis()
@@ -57,9 +57,7 @@ test('keys are ranked by the used share of their limit, and blocks and overrides
   expect(stdout).toMatch(/^Hottest keys of api at 127\.0\.0\.1:\d+, by used share\n/)
   expect(stdout).toMatch(/^ +100 % +30 +30 +default +gcra +user:30 {2}\(override\)$/m)
   expect(stdout).toMatch(/^ +39 % +39 +100 +default +gcra +user:39 {2}\(blocked for /m)
-  expect(stdout).toMatch(
-    /^Gone through in .*: all keys; 42 of this limiter, 40 in use, 2 blocked, 1 with an override\.$/m,
-  )
+  expect(stdout).toMatch(/^Scanned in .*: all keys; 42 of this limiter, 40 in use, 2 blocked, 1 with an override\.$/m)
 })
 
 test('windows tell their limit only by the policy', async () => {
@@ -71,7 +69,7 @@ test('windows tell their limit only by the policy', async () => {
   expect(plain.by).toBe('used')
   expect(plain.keys).toMatchObject([{ key: 'high', used: 20 }, { key: 'low' }])
   expect(plain.keys[0]).not.toHaveProperty('share')
-  const full = await json<Told>(top('windows', '--policy', textOfPolicy(policy)))
+  const full = await json<Told>(top('windows', '--policy', formatPolicyText(policy)))
   expect(full.by).toBe('share')
   expect(full.keys).toMatchObject([
     { key: 'high', share: 0.4, limit: 50 },
@@ -91,8 +89,8 @@ test('of logs the policy tells what has expired', async () => {
   await server.stepClock(4_800)
   const words = ['top', server.url, '--prefix', 'log']
   const { stdout } = expectQuiet(await tollgate(words))
-  expect(stdout).toMatch(/10 .*before {2}\(at most so many\)/)
-  const full = await json<Told>([...words, '--policy', textOfPolicy(policy)])
+  expect(stdout).toMatch(/10 .*before {2}\(upper bound\)/)
+  const full = await json<Told>([...words, '--policy', formatPolicyText(policy)])
   expect(ranking(full)).toEqual([
     ['now', 5],
     ['before', 1],
@@ -158,6 +156,6 @@ describe('of many keys', () => {
     // The other tests' keys are few.
     expect(Math.abs((gone as number) - read / KEYS)).toBeLessThan(0.1)
     const { stdout } = expectQuiet(await tollgate(top('many', option, bound)))
-    expect(stdout).toMatch(/: about \d+ % of all keys \(a sample: --for and --sample take more\);/)
+    expect(stdout).toMatch(/: about \d+ % of all keys \(a sample: increase --for or --sample for more\);/)
   })
 })

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Look } from '../../../ts/cli/redis/inspect.js'
+import type { KeyInspection } from '../../../ts/cli/redis/inspect.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, slidingWindow } from '../../../ts/index.js'
 import { openedRedis } from '../../redis/opened.js'
 import { RedisCluster } from '../../servers/cluster.js'
@@ -56,7 +56,7 @@ test.each(CHANGES)('%s by another algorithm than that of the key is refused', as
 
 test.each(CHANGES)('%s of a new key by another algorithm than that of the prefix is refused', async (line) => {
   const complaint =
-    /^tollgate: nothing was done: the keys of shop are of default \(fixedWindow\), none is of default \(gcra\); give the limiter's own --policy/
+    /^tollgate: nothing was done: the keys of shop belong to default \(fixedWindow\), and none to default \(gcra\); give the limiter's own --policy/
   await expectRefused(words(line, 'shop', 'nobody', '--policy', GCRA), complaint)
 })
 
@@ -75,7 +75,8 @@ test('other layouts and other names of policies are told, too', async () => {
   await expectRefused(words('unblock', 'hash', 'ann', '--policy', list), complaint)
   const file = join(folder, 'several.json')
   writeFileSync(file, JSON.stringify({ short: FIXED, long: FIXED }))
-  const names = /the keys of shop are of default \(fixedWindow\), none is of long \(fixedWindow\) and short \(fixedW/
+  const names =
+    /the keys of shop belong to default \(fixedWindow\), and none to long \(fixedWindow\) and short \(fixedW/
   await expectRefused(words('reset', 'shop', 'ann', '--policies', file), names)
 })
 
@@ -107,15 +108,14 @@ test('while an algorithm is exchanged for another, keys of both can be changed',
 test('a prefix that was not found in the time is told so', async () => {
   await limiterOf('many').takeMany(Array.from({ length: 5_000 }, (_, at) => `user:${at}`))
   const line = words('unblock', 'shpo', 'ann', '--policy', FIXED, '--scan', '1ms')
-  const complaint =
-    /of the keys at 127\.0\.0\.1:\d+ that were gone through none has the prefix shpo, .*look further by --scan/
+  const complaint = /none of the scanned keys at 127\.0\.0\.1:\d+ has the prefix shpo, .*increase --scan/
   await expectRefused(line, complaint)
 })
 
 test.each([
   ['unblock', 'was not blocked'],
-  ['clear-override', 'had no numbers of its own'],
-  ['reset', 'was as if never used already'],
+  ['clear-override', 'had no override'],
+  ['reset', 'was already fresh'],
 ])('%s of a key that has nothing of the kind says so', async (line, what) => {
   for (const more of [[], ['--dry-run']]) {
     const { code, stdout } = expectQuiet(await tollgate(words(line, 'shop', 'dave', '--policy', FIXED, ...more)))
@@ -134,10 +134,10 @@ test('inspect tells that a prefix has no keys, or those of another algorithm', a
   }
   const other = expectQuiet(await tollgate(words('inspect', 'shop', 'erin', '--policy', GCRA)))
   expect(other.code).toBe(1)
-  expect(other.stdout).toContain('Note: the keys of shop are of default (fixedWindow), none is of default (gcra)\n')
+  expect(other.stdout).toContain('Note: the keys of shop belong to default (fixedWindow), and none to default (gcra)\n')
   const right = expectQuiet(await tollgate(words('inspect', 'shop', 'erin', '--policy', FIXED)))
   expect(right).toMatchObject({ code: 1, stdout: expect.not.stringContaining('Note') })
-  const told = await json<Look>(words('inspect', 'shpo', 'ann'))
+  const told = await json<KeyInspection>(words('inspect', 'shpo', 'ann'))
   expect(told.usage).toMatchObject({ policies: [], isComplete: true })
   expect(told.usage?.prefixes).toEqual(expect.arrayContaining(['login', 'shop']))
   const names = await tollgate(words('inspect', 'shop', 'ann', '--name', 'x', '--policy', FIXED))
@@ -152,7 +152,7 @@ test('top tells that a prefix has no keys, or none of the policy given', async (
     /^Note: no key at 127\.0\.0\.1:\d+ has the prefix shpo, the prefixes with keys are .*\bshop\b/m,
   )
   const other = expectQuiet(await top('login', '--policy', GCRA))
-  expect(other.stdout).toContain('Note: none of these keys is of default (gcra), the policy given\n')
+  expect(other.stdout).toContain('Note: none of these keys belongs to default (gcra), the given policy\n')
   expect(expectQuiet(await top('login', '--policy', FIXED)).stdout).not.toContain('Note')
 })
 
@@ -168,12 +168,12 @@ test('a key that would lie under another hash tag than those of the limiter is r
     tag: 'tenant',
   })
   await limiter.take('ann')
-  const refused = /the keys of tagged lie under other hash tags than this one would; give --tag, or --force/
+  const refused = /the keys of tagged have other hash tags than this key would have; give --tag, or --force/
   await expectRefused(words('block --for 10m', 'tagged', 'ann', '--policy', FIXED), refused)
   const block = words('block --for 10m', 'tagged', 'ann', '--policy', FIXED, '--tag', 'tenant')
   expect(await tollgate(block)).toMatchObject({ code: 0 })
   expect(await limiter.take('ann')).toMatchObject({ status: 'blocked' })
-  const tag = /the keys of shop lie under other hash tags than this one would; leave --tag and --cluster-tags out/
+  const tag = /the keys of shop have other hash tags than this key would have; omit --tag and --cluster-tags/
   await expectRefused(words('block --for 10m', 'shop', 'ann', '--policy', FIXED, '--tag', 'tenant'), tag)
 })
 
@@ -184,7 +184,7 @@ test('on a cluster, tags that the store shares must be given', async () => {
   await using limiter = new RateLimiter(fixedWindow({ limit: 20, window: '20d' }), { store, prefix: 'shop' })
   await limiter.takeMany(Array.from({ length: 30 }, (_, at) => `user:${at}`))
   const line = ['block', url, '--prefix', 'shop', '--key', 'user:7', '--policy', FIXED, '--for', '10m']
-  const complaint = /the keys of shop lie under other hash tags than this one would; give the store's --cluster-tags/
+  const complaint = /the keys of shop have other hash tags than this key would have; give the store's --cluster-tags/
   expect(await tollgate(line)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(complaint) })
   expect(await tollgate([...line, '--cluster-tags', '5'])).toMatchObject({ code: 0 })
   expect(await limiter.take('user:7')).toMatchObject({ status: 'blocked' })

@@ -82,7 +82,7 @@ test('another algorithm, and several policies', async () => {
   await heard(other.warnings)
   expect(other.warnings).toMatchObject([{ code: 'POLICIES_DIFFER', sharesStates: false }])
   expect(other.warnings[0]?.message).toContain(
-    'neither sees what the other counts, as after a change of algorithm: a key',
+    'neither sees the counts of the other, as after a change of algorithm: keys start',
   )
   await Promise.all([one, other].map(({ store }) => store.close()))
 })

@@ -121,7 +121,7 @@ test('a server that may drop keys before their time is warned of, and one that m
     store.on('warning', ({ code, message }) => {
       warnings.push(code)
       expect(message).toBe(
-        'maxmemory-policy must be noeviction: a key that Redis drops before its time starts anew, it is allkeys-lru',
+        'maxmemory-policy must be noeviction, got allkeys-lru: a key that Redis evicts loses its count',
       )
     })
     const limiter = new RateLimiter(POLICY, { store, prefix: 'status' })

@@ -11,7 +11,7 @@ const never: RedisClient = () => new Promise(() => {})
 test('a client that would send commands again, whose fate it does not know, is refused', () => {
   const lazy = { lazyConnect: true }
   const upstash = { url: 'http://127.0.0.1:9', token: 'secret' }
-  const rule = 'otherwise it sends commands again when it does not know what became of them, which would charge twice'
+  const rule = 'otherwise it resends commands with an unknown outcome, which would charge twice'
   const refused = [
     [new Redis(lazy), 'autoResendUnfulfilledCommands: false'],
     [new Upstash(upstash), 'retry: { retries: 0 }'],
@@ -40,7 +40,7 @@ test('clients of clusters are refused', () => {
   for (const client of [cluster, createCluster({ rootNodes: [] })]) {
     expect(failureOf(() => RedisStore.from(anything(client)))).toMatchObject({
       code: 'INVALID_OPTION',
-      message: "client must be one of a single server: for a cluster take the RedisStore of 'tollgate'",
+      message: "client must be one for a single server: for a cluster use the RedisStore of 'tollgate'",
     })
   }
 })

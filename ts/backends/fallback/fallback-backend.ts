@@ -1,55 +1,55 @@
 import type { Decision } from '../../api/decision.js'
 import { TollgateError, type TollgateErrorCode } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
-import { Turns } from '../../platform/yield-tick.js'
-import { compiled } from '../compiled.js'
+import { YieldTicks } from '../../platform/yield-tick.js'
+import { compilePolicy } from '../compile-policies.js'
 import type { Engine } from '../engine.js'
-import { type Answers, answersOf, type Ledger } from '../limiter-backend.js'
-import type { Booking, Operation, Performed } from '../operation.js'
+import { type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../limiter-backend.js'
+import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
 
-/** What answers instead of a store that fails: at once. */
-export interface Fallback {
+/** Answers synchronously in place of a store that fails. */
+export interface FallbackResponder {
   take(key: string, cost: number): Decision
   takeBy(keys: Keys, cost: number): Decision
-  takeMany(keys: readonly string[], costs: readonly number[]): Answers
+  takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults
   /**
-   * Operations that give something back only of what this fallback took. A change that it cannot make is told as
-   * such: the decision's source is `'none'`.
+   * Refunds, settlements and cancellations concern only units that this fallback took. A change
+   * that cannot be applied returns a decision whose source is `'none'`.
    */
-  perform(keys: Keys, operation: Operation): Performed
-  book(keys: Keys, cost: number, maxWaitUs: number): Booking
+  perform(keys: Keys, operation: Operation): OperationResult
+  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation
   close(): void
 }
 
-/** The failures that are the store's: all others are the caller's, and would be so on any store. */
-const FAILURES: readonly TollgateErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT', 'STORE_ERROR', 'OVERLOADED']
+/** The failures of the store. All others are the caller's, and would occur on any store. */
+const STORE_FAILURES: readonly TollgateErrorCode[] = ['STORE_UNAVAILABLE', 'STORE_TIMEOUT', 'STORE_ERROR', 'OVERLOADED']
 
-/** Throws an error that is no failure of the store. */
-function checkFailure(error: unknown): void {
-  if (!(error instanceof TollgateError) || !FAILURES.includes(error.code)) {
+/** Rethrows an error that is not a failure of the store. */
+function rethrowUnlessStoreFailure(error: unknown): void {
+  if (!(error instanceof TollgateError) || !STORE_FAILURES.includes(error.code)) {
     throw error
   }
 }
 
 /**
- * A limiter's keys on a store that may fail, and what answers then.
+ * A backend that answers with a fallback when its store fails.
  *
- * While the store is known to be down the fallback is asked at once; otherwise it is asked when the store has
- * failed. Calls that fail together are answered in the order in which they were made.
+ * While the store is known to be down, the fallback answers immediately. Otherwise it answers once
+ * the store has failed. Calls that fail together are answered in call order.
  */
-export class GuardedLedger implements Ledger {
+export class FallbackBackend implements LimiterBackend {
   readonly isSync = false
   readonly origin: object
-  readonly #store: Ledger
-  readonly #fallback: Fallback
+  readonly #store: LimiterBackend
+  readonly #fallback: FallbackResponder
   readonly #engine: Engine
-  readonly #turns = new Turns()
+  readonly #yieldTicks = new YieldTicks()
 
   /**
-   * @param fallback - Stamps decisions as the store's ledger does.
-   * @param engine - What knows which numbers it can count with.
+   * @param fallback - Attaches the same metadata to decisions as the store's backend.
+   * @param engine - Checks whether numbers can be counted exactly.
    */
-  constructor(store: Ledger, fallback: Fallback, engine: Engine) {
+  constructor(store: LimiterBackend, fallback: FallbackResponder, engine: Engine) {
     this.origin = store.origin
     this.#engine = engine
     this.#store = store
@@ -60,79 +60,80 @@ export class GuardedLedger implements Ledger {
     return this.#store.isDown
   }
 
-  // As #either does it, without its closures: it is the call that is made most.
+  // Like #withFallback, without its closures: this is the most frequent call.
   take(key: string, cost: number): Decision | Promise<Decision> {
     const fallback = this.#fallback
     if (this.#store.isDown) {
-      return this.#turns.give(fallback.take(key, cost))
+      return this.#yieldTicks.resolve(fallback.take(key, cost))
     }
-    const instead = (error: unknown): Decision => {
-      checkFailure(error)
+    const useFallback = (error: unknown): Decision => {
+      rethrowUnlessStoreFailure(error)
       return fallback.take(key, cost)
     }
     try {
-      return Promise.resolve(this.#store.take(key, cost)).then(undefined, instead)
+      return Promise.resolve(this.#store.take(key, cost)).then(undefined, useFallback)
     } catch (error) {
-      return instead(error)
+      return useFallback(error)
     }
   }
 
   takeBy(keys: Keys, cost: number): Decision | Promise<Decision> {
-    return this.#either(
+    return this.#withFallback(
       () => this.#store.takeBy(keys, cost),
       () => this.#fallback.takeBy(keys, cost),
     )
   }
 
-  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<Answers> {
+  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
     if (this.#store.isDown) {
-      return this.#turns.give(this.#fallback.takeMany(keys, costs))
+      return this.#yieldTicks.resolve(this.#fallback.takeMany(keys, costs))
     }
-    // Each by itself: what the store decides of the others stands, and who asks next is not answered before these.
+    // Each key separately: decisions of the store on other keys stay valid. Later calls are
+    // answered after these.
     const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return answersOf(await Promise.allSettled(calls))
+    return takeManyResultsOf(await Promise.allSettled(calls))
   }
 
-  perform(keys: Keys, operation: Operation): Performed | Promise<Performed> {
+  perform(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
     switch (operation.kind) {
-      // What somebody took is given back to them, and to nobody else.
+      // Only the backend that took the units can refund them.
       case 'refund':
       case 'settle':
-      case 'unbook':
+      case 'cancelSchedule':
         return operation.source === 'store'
           ? this.#store.perform(keys, operation)
           : this.#fallback.perform(keys, operation)
       case 'reset':
       case 'unblock':
       case 'clearOverride':
-        return this.#either(
+        return this.#withFallback(
           () => this.#store.perform(keys, operation),
           () => this.#fallback.perform(keys, operation),
-          // What the store takes back of a key is not to hold again when the fallback answers the next time.
-          (performed) => {
+          // State that the store removes must not reappear when the fallback answers the next time.
+          (result) => {
             this.#fallback.perform(keys, operation)
-            return performed
+            return result
           },
         )
       case 'override':
-        // What is wrong with the numbers is the caller's, whoever is asked.
+        // Wrong numbers are the caller's error on any store.
         for (const policy of operation.policies) {
           if (policy !== undefined) {
-            compiled(this.#engine, policy, 'override: ')
+            compilePolicy(this.#engine, policy, 'override: ')
           }
         }
         break
     }
-    return this.#either(
+    return this.#withFallback(
       () => this.#store.perform(keys, operation),
       () => this.#fallback.perform(keys, operation),
     )
   }
 
-  book(keys: Keys, cost: number, maxWaitUs: number): Booking | Promise<Booking> {
-    return this.#either(
-      () => this.#store.book(keys, cost, maxWaitUs),
-      () => this.#fallback.book(keys, cost, maxWaitUs),
+  schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
+    return this.#withFallback(
+      () => this.#store.schedule(keys, cost, maxWaitUs),
+      () => this.#fallback.schedule(keys, cost, maxWaitUs),
     )
   }
 
@@ -144,24 +145,28 @@ export class GuardedLedger implements Ledger {
     try {
       await this.#store.close()
     } finally {
-      // Only now: the calls that were under way may have failed, and been answered by it.
+      // Last: calls in flight may still fail and need the fallback.
       this.#fallback.close()
     }
   }
 
-  /** What the store answers; if it is down or fails, what the fallback does. */
-  #either<T>(ask: () => T | Promise<T>, answer: () => T, then?: (answered: T) => T): T | Promise<T> {
+  /** Asks the store. If it is down or fails, the fallback answers. */
+  #withFallback<T>(
+    callStore: () => T | Promise<T>,
+    callFallback: () => T,
+    onStoreResult?: (result: T) => T,
+  ): T | Promise<T> {
     if (this.#store.isDown) {
-      return this.#turns.give(answer())
+      return this.#yieldTicks.resolve(callFallback())
     }
-    const instead = (error: unknown): T => {
-      checkFailure(error)
-      return answer()
+    const useFallback = (error: unknown): T => {
+      rethrowUnlessStoreFailure(error)
+      return callFallback()
     }
     try {
-      return Promise.resolve(ask()).then(then, instead)
+      return Promise.resolve(callStore()).then(onStoreResult, useFallback)
     } catch (error) {
-      return instead(error)
+      return useFallback(error)
     }
   }
 }

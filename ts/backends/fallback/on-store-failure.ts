@@ -1,59 +1,64 @@
 import { invalid, optionsOf } from '../../input/options.js'
-import type { Compound } from '../../policies/policy-set.js'
-import type { Ledger, Store } from '../limiter-backend.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+import type { LimiterBackend, Store } from '../limiter-backend.js'
 import { EmbeddedShare } from './embedded-share.js'
-import { GuardedLedger } from './fallback-backend.js'
-import { FixedAnswers } from './fixed-responses.js'
+import { FallbackBackend } from './fallback-backend.js'
+import { FixedResponses } from './fixed-responses.js'
 import { shareOf } from './share.js'
 
 /**
- * What becomes of a call when the store fails: it cannot be reached, does not answer in time or answers with an
- * error, or too many calls wait for it. While the store is known to be down it is not asked: the answer comes at once.
+ * The answer to a call when the store fails: it cannot be reached, does not answer in time, answers
+ * with an error, or too many calls wait for it. While the store is known to be down, the answer is
+ * immediate.
  *
  * - `'throw'`: the call rejects with the failure.
  * - `'allow'`: the call is allowed, and counted nowhere.
- * - `'refuse'`: it is refused, with a `retryAfterMs` of 1000: when to look again.
- * - `{ embedded: { share } }`: the embedded store decides, with a share of the policies' numbers (above 0, at most 1).
+ * - `'refuse'`: the call is refused. Its `retryAfterMs` of 1000 is a time to try again.
+ * - `{ embedded: { share } }`: the embedded store decides, with a share of the policies' numbers
+ *   (above 0, at most 1).
  *
- * `Decision.source` tells which: `'store'`; `'fallback'` for the embedded store; `'none'` for a decision that nobody
- * made, and that has no numbers.
+ * `Decision.source` names the origin of a decision: `'store'`; `'fallback'` for the embedded store;
+ * `'none'` for the fixed answers of `'allow'` and `'refuse'`, which have no counts.
  *
- * **Law:** a window that touches an outage admits at most what the store's law admits and, with an embedded share,
- * what the law of the share admits in each process. In N processes, shares of 1/N admit together no more than the
- * policies do. With `'allow'` there is no bound; with `'refuse'` nothing is added.
+ * **Law:** a window that overlaps an outage admits at most the units that the store's law admits,
+ * plus, with an embedded share, the units that the law of the share admits in each process. In N
+ * processes, shares of 1/N admit together no more than the policies do. With `'allow'` there is no
+ * bound; `'refuse'` adds nothing.
  *
- * **The embedded share.** Limits, capacities, bursts, `initial` and `debt` are multiplied and rounded down, exactly:
- * 0.07 of 100 is 7. So are the `refill.tokens` of a bucket that is refilled at intervals. Other rates are never
- * exceeded, and kept as nearly as whole units or whole microseconds can: with 0.25, a unit each 100 ms becomes one
- * each 400 ms. Windows, calendars, buckets, precision and modes stay. A share that leaves nothing of a number is
- * `INVALID_OPTION`, but for `initial` and `debt`.
+ * **The embedded share.** Limits, capacities, bursts, `initial` and `debt` are multiplied and
+ * rounded down, exactly: 0.07 of 100 is 7. So are the `refill.tokens` of a bucket with interval
+ * refill. Other rates are never exceeded, and kept as closely as whole units or whole microseconds
+ * allow: with 0.25, one unit each 100 ms becomes one unit each 400 ms. Windows, calendars, buckets,
+ * precision and modes stay. A share that reduces a number to 0 is `INVALID_OPTION`, except for
+ * `initial` and `debt`.
  *
- * Its counts belong to the process: limiters of one prefix on one server share them, in all its threads, so that they
- * must have the same policies and the same share. They are kept between outages. The share knows nothing of what is in
- * the store: neither counts, nor blocks, nor overrides. A call whose fate in the store is unknown may be charged there,
- * too.
+ * The counts of the share belong to the process. Limiters of one prefix on one server share them,
+ * in all threads, so they must have the same policies and the same share. The counts are kept
+ * between outages. The share has no access to the store's counts, blocks and overrides. A call with
+ * an unknown outcome in the store may be charged there, too.
  *
- * **What is answered instead:** `take`, `takeMany` (each key by itself), `takeUpTo`, `peek`, `wait`, `reserve` and
- * `penalize`; the last is charged to the embedded share, and by `'allow'` and `'refuse'` to nobody. What was taken is
- * given back where it was taken: `refund`, `commit` and `cancel` reject with the store's failure if that was the store,
- * and of what nobody counted nothing comes back.
+ * **Calls with a fallback answer:** `take`, `takeMany` (each key separately), `takeUpTo`, `peek`,
+ * `wait`, `reserve` and `penalize`. A penalty is charged to the embedded share; with `'allow'` and
+ * `'refuse'` it is charged nowhere. Units are refunded where they were taken. For units that the
+ * store took, `refund`, `commit` and `cancel` therefore reject with the store's failure. Units that
+ * were counted nowhere refund nothing.
  *
- * **Changes of a key:** `block`, `unblock`, `reset`, `override` and `clearOverride` resolve with where the change was
- * made ({@link Applied}):
+ * **Changes of a key:** `block`, `unblock`, `reset`, `override` and `clearOverride` resolve with
+ * the place of the change ({@link Applied}):
  *
- * - `'store'`: the store made it. An embedded share forgets what the store takes back by `unblock`, `reset` and
- *   `clearOverride`, too.
- * - `'fallback'`: the embedded share made it, for this process. The numbers of an override are shared as the policies are.
- *   The change is in force as long as the share decides: it ends with the outage. What then still lasts is in force
- *   again in the next one.
- * - `false`: nobody made it. So it is with `'allow'` and `'refuse'`; if nothing would be left of a share of an override's
- *   numbers; and if the share holds as many keys as it can.
+ * - `'store'`: the store applied it. An `unblock`, `reset` or `clearOverride` in the store is
+ *   applied to an embedded share, too.
+ * - `'fallback'`: the embedded share applied it, for this process. The numbers of an override are
+ *   shared as the policies are. The change applies while the share decides: it ends with the
+ *   outage. If it has not expired by then, it applies again in the next outage.
+ * - `false`: the change was not applied. The reasons are `'allow'` or `'refuse'`, a share that
+ *   reduces a number of an override to 0, or a share that holds as many keys as it can.
  *
- * With `'throw'` they reject with the failure. A change that failed after it was sent (`STORE_TIMEOUT`) may have reached
- * the store all the same, or may reach it later.
+ * With `'throw'` they reject with the failure. A change that failed after it was sent
+ * (`STORE_TIMEOUT`) may have reached the store, or may reach it later.
  *
- * **What is not answered instead:** `ready` speaks of the store alone. Nor are failures that are the caller's, such as
- * `INVALID_KEY`, or `CLOSED`.
+ * **No fallback answer:** `ready`, which concerns the store alone, and failures that are the
+ * caller's, such as `INVALID_KEY`, or `CLOSED`.
  *
  * @example
  * // One of four processes.
@@ -65,45 +70,50 @@ import { shareOf } from './share.js'
  */
 export type OnStoreFailure = 'throw' | 'allow' | 'refuse' | { readonly embedded: { readonly share: number } }
 
-/** What a store needs to open a limiter's keys. */
-interface Opening {
+/** The arguments with which a store opens a limiter's backend. */
+interface BackendOptions {
   readonly prefix: string | undefined
-  readonly compound: Compound
+  readonly policySet: PolicySet
   readonly tag: string | undefined
 }
 
 /**
- * Opens a limiter's keys on a store; where the store's failures are to be answered, behind a guard.
+ * Opens a limiter's backend on a store, with a fallback if `onStoreFailure` asks for one.
  *
- * @param given - The value of `onStoreFailure`.
+ * @param onStoreFailure - The value of `onStoreFailure`.
  * @throws {TollgateError} As {@link Store.open}; `INVALID_OPTION`.
  */
-export function openGuarded(store: Store, { prefix, compound, tag }: Opening, given: unknown): Ledger {
+export function openBackend(
+  store: Store,
+  { prefix, policySet, tag }: BackendOptions,
+  onStoreFailure: unknown,
+): LimiterBackend {
   const { address } = store
-  const failure = onStoreFailureOf(given)
-  const share = typeof failure === 'object' ? sharedBy(store, compound, failure.embedded.share) : undefined
-  // The embedded store never fails. The option is still checked, so that tests can use it in place of Redis.
+  const failure = onStoreFailureOf(onStoreFailure)
+  const share = typeof failure === 'object' ? sharePolicySet(store, policySet, failure.embedded.share) : undefined
+  // The embedded store never fails. The option is still checked, so that tests can replace Redis
+  // with it.
   if (failure === 'throw' || address === undefined || prefix === undefined) {
-    return store.open(prefix, compound, tag)
+    return store.open(prefix, policySet, tag)
   }
-  const ledger = store.open(prefix, compound, tag)
+  const backend = store.open(prefix, policySet, tag)
   try {
     const fallback =
       share === undefined
-        ? new FixedAnswers(failure === 'allow', compound, ledger.origin)
-        : new EmbeddedShare(store.engine, address, prefix, share.compound, share.part, ledger.origin)
-    return new GuardedLedger(ledger, fallback, store.engine)
+        ? new FixedResponses(failure === 'allow', policySet, backend.origin)
+        : new EmbeddedShare(store.engine, address, prefix, share.policySet, share.share, backend.origin)
+    return new FallbackBackend(backend, fallback, store.engine)
   } catch (error) {
-    void ledger.close()
+    void backend.close()
     throw error
   }
 }
 
-function sharedBy({ engine }: Store, compound: Compound, part: number) {
-  return { part, compound: shareOf(engine, compound, part) }
+function sharePolicySet({ engine }: Store, policySet: PolicySet, share: number) {
+  return { share, policySet: shareOf(engine, policySet, share) }
 }
 
-/** Takes a value as {@link OnStoreFailure}. */
+/** Checks {@link OnStoreFailure}. */
 function onStoreFailureOf(value: unknown): OnStoreFailure {
   if (value === undefined || value === 'throw' || value === 'allow' || value === 'refuse') {
     return value ?? 'throw'

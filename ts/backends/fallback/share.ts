@@ -1,35 +1,36 @@
 import { TollgateError } from '../../api/error.js'
 import { microsOf } from '../../input/duration.js'
 import { type Policy, policyOf } from '../../policies/policy.js'
-import type { Compound } from '../../policies/policy-set.js'
-import { compiled } from '../compiled.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+import { compilePolicy } from '../compile-policies.js'
 import type { Engine } from '../engine.js'
 
-/** A number as the fraction that was meant by it. */
+/** An exact fraction. */
 interface Fraction {
-  readonly over: bigint
-  readonly under: bigint
+  readonly numerator: bigint
+  readonly denominator: bigint
 }
 
 /**
- * A share of a limiter's policies: what they admit together in N processes with a share of 1/N is at most what
- * they admit in one as they are.
+ * A share of a limiter's policies. N processes with a share of 1/N admit together at most as much
+ * as one process with the original policies.
  *
- * @param engine - What is to count it.
+ * @param engine - The engine that is to count.
  * @param share - Above 0, at most 1.
- * @throws {TollgateError} `INVALID_OPTION` if it leaves nothing of a number, or what cannot be counted exactly.
+ * @throws {TollgateError} `INVALID_OPTION` if a number would become 0, or cannot be counted
+ * exactly.
  */
-export function shareOf(engine: Engine, compound: Compound, share: number): Compound {
-  const policies = compound.policies.map((named) => {
-    const where = compound.isSingle ? '' : `policies.${named.name}: `
-    return { ...named, policy: new Sharing(engine, where, named.policy, share).policy }
+export function shareOf(engine: Engine, policySet: PolicySet, share: number): PolicySet {
+  const policies = policySet.policies.map((named) => {
+    const where = policySet.isSingle ? '' : `policies.${named.name}: `
+    return { ...named, policy: new PolicyShare(engine, where, named.policy, share).policy }
   })
-  return { ...compound, policies }
+  return { ...policySet, policies }
 }
 
 /**
- * The same share of numbers that a key is to have instead, by the numbers of their policies; `undefined` if nothing
- * of one of them would be left.
+ * The same share of the numbers of an override, by policy; `undefined` if one of them would become
+ * 0.
  */
 export function shareOfNumbers(
   engine: Engine,
@@ -37,7 +38,7 @@ export function shareOfNumbers(
   share: number,
 ): readonly (Policy | undefined)[] | undefined {
   try {
-    return policies.map((policy) => policy && new Sharing(engine, '', policy, share).policy)
+    return policies.map((policy) => policy && new PolicyShare(engine, '', policy, share).policy)
   } catch (error) {
     if (TollgateError.is(error)) {
       return undefined
@@ -46,8 +47,8 @@ export function shareOfNumbers(
   }
 }
 
-/** Takes the share of one policy. */
-class Sharing {
+/** The share of one policy. */
+class PolicyShare {
   readonly policy: Policy
   readonly #where: string
   readonly #share: number
@@ -60,9 +61,9 @@ class Sharing {
     const shared = { ...policy, ...this.#numbersOf(policy) }
     try {
       this.policy = policyOf(shared)
-      compiled(engine, this.policy)
+      compilePolicy(engine, this.policy)
     } catch (cause) {
-      const rule = `makes an impossible policy: ${where}${(cause as Error).message}`
+      const rule = `makes an invalid policy: ${where}${(cause as Error).message}`
       throw new TollgateError('INVALID_OPTION', `onStoreFailure: embedded.share ${share} ${rule}`, { cause })
     }
   }
@@ -71,46 +72,47 @@ class Sharing {
     switch (policy.algorithm) {
       case 'gcra': {
         const { units, every } = this.#rateOf(policy.limit, policy.period)
-        return { limit: units, period: every, burst: this.#someOf('burst', policy.burst) }
+        return { limit: units, period: every, burst: this.#nonZeroShareOf('burst', policy.burst) }
       }
       case 'leakyBucket': {
         const leak = this.#rateOf(policy.leak.units, policy.leak.every)
-        return { capacity: this.#someOf('capacity', policy.capacity), leak }
+        return { capacity: this.#nonZeroShareOf('capacity', policy.capacity), leak }
       }
       case 'tokenBucket': {
         const { tokens, every } = policy.refill
         const { units, every: longer } = this.#rateOf(tokens, every)
-        // Tokens that come at once add to the bucket's at any moment: rarer refills of as many would be too much then.
+        // Interval refills add to the bucket's content at once: fewer refills of the full size
+        // would exceed the share.
         const isInterval = policy.refillMode === 'interval'
         return {
-          capacity: this.#someOf('capacity', policy.capacity),
+          capacity: this.#nonZeroShareOf('capacity', policy.capacity),
           refill: isInterval
-            ? { tokens: this.#someOf('refill.tokens', tokens), every }
+            ? { tokens: this.#nonZeroShareOf('refill.tokens', tokens), every }
             : { tokens: units, every: longer },
-          initial: this.#partOf(policy.initial),
-          debt: this.#partOf(policy.debt),
+          initial: this.#shareOf(policy.initial),
+          debt: this.#shareOf(policy.debt),
         }
       }
       case 'slidingLogs': {
         const limits = Object.entries(policy.limits).map(([name, { limit, window }]) => {
-          return [name, { limit: this.#someOf(`limits.${name}.limit`, limit), window }]
+          return [name, { limit: this.#nonZeroShareOf(`limits.${name}.limit`, limit), window }]
         })
         return { limits: Object.fromEntries(limits) }
       }
       default:
-        return { limit: this.#someOf('limit', policy.limit) }
+        return { limit: this.#nonZeroShareOf('limit', policy.limit) }
     }
   }
 
   /** The share of a number, rounded down. */
-  #partOf(number: number): number {
-    const { over, under } = this.#fraction
-    return Number((BigInt(number) * over) / under)
+  #shareOf(number: number): number {
+    const { numerator, denominator } = this.#fraction
+    return Number((BigInt(number) * numerator) / denominator)
   }
 
-  /** The share of a number that must not vanish. */
-  #someOf(option: string, number: number): number {
-    const part = this.#partOf(number)
+  /** The share of a number that must not become 0. */
+  #nonZeroShareOf(option: string, number: number): number {
+    const part = this.#shareOf(number)
     if (part === 0) {
       const rule = `must leave at least 1 of ${this.#where}: ${option}, which is ${number}`
       throw new TollgateError('INVALID_OPTION', `onStoreFailure: embedded.share ${rule}, got ${this.#share}`)
@@ -119,14 +121,14 @@ class Sharing {
   }
 
   /**
-   * The share of a rate: fewer units in the same time, or as many in a longer one, whichever is nearer. Both are
-   * rounded against the caller. Times are in milliseconds.
+   * The share of a rate: fewer units in the same time, or the same units in a longer time,
+   * whichever is nearer. Rounding never increases the rate. Times are in milliseconds.
    */
   #rateOf(units: number, every: number): { readonly units: number; readonly every: number } {
-    const { over, under } = this.#fraction
+    const { numerator, denominator } = this.#fraction
     const micros = BigInt(microsOf(every))
-    const fewer = (BigInt(units) * over) / under
-    const longer = (micros * under + over - 1n) / over
+    const fewer = (BigInt(units) * numerator) / denominator
+    const longer = (micros * denominator + numerator - 1n) / numerator
     return fewer * longer >= BigInt(units) * micros
       ? { units: Number(fewer), every }
       : { units, every: Number(longer) / 1_000 }
@@ -134,22 +136,25 @@ class Sharing {
 }
 
 /**
- * The fraction that was meant by a number above 0: 7/100 by 0.07, and 1/3 by 1 / 3. As doubles both are a little
- * off, and a product that is then rounded down would lose a unit.
+ * The fraction that a number above 0 was meant to be: 7/100 for 0.07, and 1/3 for 1 / 3. As doubles
+ * both are slightly off, and rounding their products down would lose a unit.
  *
- * It is the first of the number's continued fraction that is the same double, which is the simplest one if that
- * has a denominator below 2^26.
+ * The result is the first convergent of the number's continued fraction that equals it as a double.
+ * It is the simplest such fraction if that one has a denominator below 2^26.
  */
 export function fractionOf(number: number): Fraction {
   let [rest, divisor] = exactOf(number)
   let [before, last] = [
-    { over: 0n, under: 1n },
-    { over: 1n, under: 0n },
+    { numerator: 0n, denominator: 1n },
+    { numerator: 1n, denominator: 0n },
   ] as [Fraction, Fraction]
   while (divisor > 0n) {
     const whole = rest / divisor
-    const next = { over: whole * last.over + before.over, under: whole * last.under + before.under }
-    if (Number(next.over) / Number(next.under) === number) {
+    const next = {
+      numerator: whole * last.numerator + before.numerator,
+      denominator: whole * last.denominator + before.denominator,
+    }
+    if (Number(next.numerator) / Number(next.denominator) === number) {
       return next
     }
     ;[rest, divisor] = [divisor, rest % divisor]
@@ -158,7 +163,7 @@ export function fractionOf(number: number): Fraction {
   return last
 }
 
-/** A double as what it is: a whole number over a power of 2. */
+/** The exact value of a double: a whole number over a power of 2. */
 function exactOf(number: number): [bigint, bigint] {
   let [whole, power] = [number, 1n]
   while (!Number.isInteger(whole)) {

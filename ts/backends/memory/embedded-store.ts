@@ -1,20 +1,23 @@
 import { invalid, nameOf, optionsOf, translated, wholeNumber } from '../../input/options.js'
-import type { Compound } from '../../policies/policy-set.js'
-import { compiledAll } from '../compiled.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+import { compilePolicySet } from '../compile-policies.js'
 import type { Engine, EngineStore } from '../engine.js'
 import { Store } from '../limiter-backend.js'
-import { MemoryLedger } from './memory-backend.js'
+import { MemoryBackend } from './memory-backend.js'
 
 /** The options of a {@link MemoryStore}. */
 export interface MemoryStoreOptions {
   /**
-   * The most keys held apart, over all limiters on the store. Default: 1,000,000.
+   * The most keys held separately, over all limiters on the store. Default: 1,000,000.
    *
-   * A key that is as if never used makes room for others. When all are in use, newcomers share one
-   * of 1,024 counts per limiter: memory stays bounded, and no key's count is forgotten.
+   * A key in its initial state makes room for a new one. If all keys are in use, new keys share
+   * 1,024 overflow counts per limiter: memory stays bounded, and no key's count is lost.
    */
   readonly maxKeys?: number
-  /** The deciding clock: epoch milliseconds, as of `Date.now`. Default: the system's, with microseconds. */
+  /**
+   * The deciding clock: it returns epoch milliseconds, as `Date.now` does. Default: the system
+   * clock, with microseconds.
+   */
   readonly clock?: () => number
   /**
    * Shares the store with all threads of this process that open the same name. Letters, digits,
@@ -25,13 +28,13 @@ export interface MemoryStoreOptions {
 
 const DEFAULT_MAX_KEYS = 1_000_000
 
-/** More keys than any process holds: 2^32. */
-const MOST_KEYS = 2 ** 32
+/** More keys than a process can hold: 2^32. */
+const MAX_KEYS = 2 ** 32
 
-/** The prefix of limiters that name none. */
+/** The prefix of limiters without one. */
 const DEFAULT_PREFIX = 'default'
 
-/** Keeps the counts in the memory of an engine: `MemoryStore`, whichever engine it has. */
+/** A store in the memory of an engine: the base class of `MemoryStore` for every engine. */
 export abstract class EmbeddedStore extends Store {
   /** @internal */
   override readonly address = undefined
@@ -45,7 +48,7 @@ export abstract class EmbeddedStore extends Store {
     super()
     this.engine = engine
     const given = optionsOf('INVALID_OPTION', 'MemoryStore', options, ['maxKeys', 'clock', 'name'])
-    const maxKeys = wholeNumber('INVALID_OPTION', 'maxKeys', given.maxKeys ?? DEFAULT_MAX_KEYS, 1, MOST_KEYS)
+    const maxKeys = wholeNumber('INVALID_OPTION', 'maxKeys', given.maxKeys ?? DEFAULT_MAX_KEYS, 1, MAX_KEYS)
     const name = given.name === undefined ? undefined : nameOf('name', given.name)
     this.#clock = clockOf(given.clock)
     this.#native = translated('INVALID_OPTION', `name ${JSON.stringify(name)}`, () => {
@@ -53,18 +56,18 @@ export abstract class EmbeddedStore extends Store {
     })
   }
 
-  /** The number of keys held apart now, some of which may be as if never used. */
+  /** The number of keys held separately. Some of them may be in their initial state. */
   get size(): number {
     return this.#native.heldKeys
   }
 
   /** @internal */
-  override open(prefix: string | undefined, compound: Compound): MemoryLedger {
-    const policies = compiledAll(this.engine, compound)
-    const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
+  override open(prefix: string | undefined, policySet: PolicySet): MemoryBackend {
+    const policies = compilePolicySet(this.engine, policySet)
+    const state = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix ?? DEFAULT_PREFIX)}`, () => {
       return this.#native.open(prefix ?? DEFAULT_PREFIX, policies)
     })
-    return new MemoryLedger(this.engine, ledger, this.#clock, compound)
+    return new MemoryBackend(this.engine, state, this.#clock, policySet)
   }
 }
 

@@ -5,8 +5,8 @@ import { EmbeddedStore, type MemoryStoreOptions } from './embedded-store.js'
 /**
  * Keeps the counts in this process's memory.
  *
- * A limiter without a `store` has one of its own. Pass one object to several limiters to share its
- * `maxKeys` among them, each with its own `prefix`; give it a `name` to share it with worker
+ * A limiter without a `store` has its own. Pass one store to several limiters to share its
+ * `maxKeys` among them, each with its own `prefix`. Give it a `name` to share it with worker
  * threads. Note that N processes with embedded stores admit N times the limit.
  *
  * @example

@@ -3,22 +3,22 @@ import type { RedisStoreOptions } from './options.js'
 import { loginOf } from './target.js'
 
 /**
- * Asks who connects, and tells the engine: a username, a password, or why there is none. What an error of the
- * user's says is not told on: it may hold a secret.
+ * Calls the user's `credentials` function, and passes the engine a username and password, or the
+ * reason of the failure. The message of the user's error is not passed on: it may contain a secret.
  */
-export async function login(
+export async function requestCredentials(
   credentials: NonNullable<RedisStoreOptions['credentials']>,
-  tell: (username: string | undefined, password: string | undefined, failed: string | undefined) => void,
+  reply: (username: string | undefined, password: string | undefined, failed: string | undefined) => void,
 ): Promise<void> {
   try {
-    const given: unknown = await credentials()
-    if (typeof given !== 'object' || given === null || !('password' in given)) {
+    const login: unknown = await credentials()
+    if (typeof login !== 'object' || login === null || !('password' in login)) {
       throw new TollgateError('INVALID_OPTION', 'credentials must return { username?, password }')
     }
-    const { username, password } = loginOf('credentials: ', given)
-    tell(username, password, undefined)
+    const { username, password } = loginOf('credentials: ', login)
+    reply(username, password, undefined)
   } catch (error) {
     const name = error instanceof Error ? error.name : typeof error
-    tell(undefined, undefined, TollgateError.is(error) ? error.message : `credentials failed with ${name}`)
+    reply(undefined, undefined, TollgateError.is(error) ? error.message : `credentials failed with ${name}`)
   }
 }

@@ -1,69 +1,70 @@
-/** Where a server is. */
+/** The address of a server. */
 export interface RedisNode {
-  /** Its name or IP address. */
+  /** The server's name or IP address. */
   readonly host: string
-  /** Default: 6379; of sentinels 26379. */
+  /** Default: 6379; for sentinels 26379. */
   readonly port?: number
 }
 
-/** How TLS is spoken. Certificates are always verified; all of them are in PEM. */
+/** TLS options. Certificates are always verified. All of them are in PEM. */
 export interface RedisTlsOptions {
-  /** The certificates that are trusted, in place of those that Mozilla trusts, and Node with it. */
+  /** Trusted certificates. Default: those that Mozilla trusts, as in Node. */
   readonly ca?: string | Uint8Array
-  /** The client's certificate, and those between it and the one that the server trusts. Needs `key`. */
+  /** The client's certificate and its intermediate certificates. Requires `key`. */
   readonly cert?: string | Uint8Array
-  /** The key of `cert`. */
+  /** The private key of `cert`. */
   readonly key?: string | Uint8Array
-  /** The name that the server's certificate must be for. Default: the host. */
+  /** The name that the server's certificate must have. Default: the host. */
   readonly serverName?: string
 }
 
-/** Who connects. */
+/** The login of a connection. */
 export interface RedisCredentials {
   /** Default: the server's default user. */
   readonly username?: string
   readonly password: string
 }
 
-/** Sentinels, and the master that they watch. */
+/** Sentinels and the name of their master. */
 export interface RedisSentinelOptions {
-  /** The sentinels: `'host'`, `'host:port'` or objects. Those that do not answer are passed over. */
+  /** The sentinels: `'host'`, `'host:port'` or objects. Unreachable sentinels are skipped. */
   readonly nodes: readonly (string | RedisNode)[]
-  /** The name of the master, as the sentinels know it. */
+  /** The name of the master in the sentinels' configuration. */
   readonly name: string
-  /** The user whom sentinels ask for, which need not be that of the master. */
+  /** The user for the sentinels. The master may need another one. */
   readonly username?: string
-  /** The password that sentinels ask for. */
+  /** The password for the sentinels. */
   readonly password?: string
-  /** Whether and how sentinels speak TLS. Default: `false`. */
+  /** TLS for the sentinels. Default: `false`. */
   readonly tls?: boolean | RedisTlsOptions
 }
 
-/** A Redis Cluster. */
+/** The options of a Redis Cluster. */
 export interface RedisClusterOptions {
   /**
-   * Some of its nodes, which tell of the others: `'host'`, `'host:port'` or objects. Those that do not answer are
-   * passed over.
+   * Some nodes of the cluster, from which the others are discovered: `'host'`, `'host:port'` or
+   * objects. Unreachable nodes are skipped.
    */
   readonly nodes: readonly (string | RedisNode)[]
   /**
-   * How many hash tags the keys share, 1 to 16,384. By default each key has its own, so that keys are spread
-   * evenly, and only calls on equal keys go together; with a few hundred tags many calls go together, which takes
-   * less of Redis. What must be decided together, but has different keys, needs a tag of the limiter's or of the call's,
-   * with or without this. To change it is to begin anew: keys get other names.
+   * The number of hash tags that all keys share, 1 to 16,384. By default each key has its own tag:
+   * keys are spread evenly, and only calls on equal keys are batched together. With a few hundred
+   * tags many calls are batched together, which costs Redis less. Different keys that are decided
+   * together need a `tag` of the limiter or of the call, with or without this option. A change of
+   * this number renames all keys, so they start in their initial state.
    */
   readonly tags?: number
 }
 
 /**
- * The options of a {@link RedisStore}. Exactly one of `url`, `host`, `path`, `sentinel` and `cluster` says where
- * Redis is.
+ * The options of a {@link RedisStore}. Exactly one of `url`, `host`, `path`, `sentinel` and
+ * `cluster` locates Redis.
  */
 export interface RedisStoreOptions {
   /**
    * `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
-   * `redis+unix:///path[?db=…&user=…&pass=…]`. What stands in it can also be said by the options below, which
-   * then prevail.
+   * `redis+unix:///path[?db=…&user=…&pass=…]`. The options below take precedence over parts of the
+   * URL.
    */
   readonly url?: string
   /** The server's name or IP address. */
@@ -72,32 +73,33 @@ export interface RedisStoreOptions {
   readonly port?: number
   /** The path of a unix socket. */
   readonly path?: string
-  /** Sentinels, which know the master. */
+  /** Sentinels that locate the master. */
   readonly sentinel?: RedisSentinelOptions
-  /** A cluster. `username`, `password`, `credentials` and `tls` are for all of its nodes. */
+  /** A cluster. `username`, `password`, `credentials` and `tls` apply to all of its nodes. */
   readonly cluster?: RedisClusterOptions
-  /** Who connects: a user of the server's ACL. Default: its default user. */
+  /** A user of the server's ACL. Default: the server's default user. */
   readonly username?: string
   /** The user's password. */
   readonly password?: string
   /**
-   * Tells who connects, in place of `username` and `password`: it is called before each attempt to connect, so
-   * that a password can change while the process runs. If it fails or does not answer within `connectTimeoutMs`,
-   * so does the attempt.
+   * Returns the login, instead of `username` and `password`. It is called before each attempt to
+   * connect, so a password can change while the process runs. If it fails or does not answer within
+   * `connectTimeoutMs`, so does the attempt.
    */
   readonly credentials?: () => RedisCredentials | Promise<RedisCredentials>
   /** The number of the database. Default: 0. */
   readonly database?: number
-  /** Whether and how to speak TLS. Default: `false`, with a `rediss` URL `true`. */
+  /** TLS for the connection. Default: `true` with a `rediss` URL, otherwise `false`. */
   readonly tls?: boolean | RedisTlsOptions
-  /** How long one attempt to connect may take, in milliseconds. Default: 2000. */
+  /** The timeout of one attempt to connect, in milliseconds. Default: 2000. */
   readonly connectTimeoutMs?: number
   /**
-   * When a call that has no answer fails, in milliseconds from the call; if the event loop does not turn then, as soon as
-   * it does. Default: 1000. A server that has been
-   * away or silent for so long is taken to be down: until it is back, calls fail at once.
+   * The timeout of a call, in milliseconds from the call. If the event loop is blocked at that
+   * time, the call fails as soon as it runs again. Default: 1000. A server that has been
+   * unreachable or silent for this long is taken to be down: calls fail immediately until it is up
+   * again.
    */
   readonly commandTimeoutMs?: number
-  /** How many calls may wait for an answer; one more is `OVERLOADED`. Default: 10,000. */
+  /** The most calls without an answer; one more is `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
 }

@@ -1,97 +1,104 @@
-import { optionInWords } from '../../input/policy-text.js'
+import { optionTexts } from '../../input/policy-text.js'
 import { timers } from '../../platform/timers.js'
-import type { Compound } from '../../policies/policy-set.js'
+import type { PolicySet } from '../../policies/policy-set.js'
 import type { StoreWarning } from './health.js'
 
-/** How long Redis keeps what was noted. */
-export const NOTED_MS = 5_400_000
+/** How long Redis keeps an entry of the registry. */
+export const REGISTRY_TTL_MS = 5_400_000
 
-/** So long after its first answered call are a prefix's policies noted: what ends before pays nothing for it. */
-const FIRST_MS = 1_000
+/**
+ * The delay from a prefix's first answered call until its policies are published. Shorter programs
+ * pay nothing.
+ */
+const FIRST_PUBLISH_MS = 1_000
 
-/** How often they are noted again, while there are calls. */
-const AGAIN_MS = 3_600_000
+/** How often policies are published again, while there are calls. */
+const REPUBLISH_MS = 3_600_000
 
-/** The limiters of a prefix: all have the same policies. */
-interface Open {
+/** The limiters of a prefix. All have the same policies. */
+interface PrefixEntry {
   readonly text: string
-  /** When they are to be noted; `undefined` before any call has been decided. */
+  /** When the policies are to be published; `undefined` before the first decided call. */
   dueAt: number | undefined
 }
 
 /**
- * Notes in Redis by which policies the calls on prefixes are decided, and tells of others that are noted under the same
- * prefix. It does so when calls have been answered, without timers, and nobody waits for it.
+ * The registry of policies: publishes in Redis which policies decide the calls of a prefix, and
+ * warns of other policies under the same prefix. It works when calls are answered, without timers,
+ * and no call waits for it.
  */
-export class NotedPolicies {
-  readonly #send: (prefix: string, text: string) => void
+export class PolicyRegistry {
+  readonly #publish: (prefix: string, text: string) => void
   readonly #warn: (warning: StoreWarning) => void
-  readonly #open = new Map<string, Open>()
-  /** What has been told: each once. */
-  readonly #told = new Set<string>()
-  /** When the next of them are to be noted. */
-  #nextAt = Number.POSITIVE_INFINITY
+  readonly #prefixes = new Map<string, PrefixEntry>()
+  /** The pairs that were reported: each once. */
+  readonly #warned = new Set<string>()
+  /** When the next policies are to be published. */
+  #nextDueAt = Number.POSITIVE_INFINITY
 
-  /** @param send - Has a text noted; {@link heard} is told all that are, unless that fails. */
-  constructor(send: (prefix: string, text: string) => void, warn: (warning: StoreWarning) => void) {
-    this.#send = send
+  /**
+   * @param publish - Publishes a text. The entries under the prefix are then passed to
+   * {@link compare}, unless this fails.
+   */
+  constructor(publish: (prefix: string, text: string) => void, warn: (warning: StoreWarning) => void) {
+    this.#publish = publish
     this.#warn = warn
   }
 
-  /** A prefix has been opened. */
-  open(prefix: string, compound: Compound): void {
-    this.#open.set(prefix, { text: policiesInWords(compound), dueAt: undefined })
+  /** Adds a prefix that was opened. */
+  add(prefix: string, policySet: PolicySet): void {
+    this.#prefixes.set(prefix, { text: policySetText(policySet), dueAt: undefined })
   }
 
-  /** A prefix is not open any more. */
-  close(prefix: string): void {
-    this.#open.delete(prefix)
+  /** Removes a prefix that was closed. */
+  remove(prefix: string): void {
+    this.#prefixes.delete(prefix)
   }
 
-  /** A call that the policies decide has been answered for the first time. */
-  used(prefix: string): void {
-    const open = this.#open.get(prefix)
-    if (open !== undefined && open.dueAt === undefined) {
-      open.dueAt = timers.now() + FIRST_MS
-      this.#nextAt = Math.min(this.#nextAt, open.dueAt)
+  /** Marks that a call under the policies was answered. */
+  markUsed(prefix: string): void {
+    const entry = this.#prefixes.get(prefix)
+    if (entry !== undefined && entry.dueAt === undefined) {
+      entry.dueAt = timers.now() + FIRST_PUBLISH_MS
+      this.#nextDueAt = Math.min(this.#nextDueAt, entry.dueAt)
     }
   }
 
-  /** Calls have been answered. */
-  answered(): void {
+  /** Publishes due policies, after calls were answered. */
+  publishDue(): void {
     const now = timers.now()
-    if (now < this.#nextAt) {
+    if (now < this.#nextDueAt) {
       return
     }
-    this.#nextAt = Number.POSITIVE_INFINITY
-    for (const [prefix, open] of this.#open) {
-      if (open.dueAt !== undefined && now >= open.dueAt) {
-        open.dueAt = now + AGAIN_MS
-        this.#send(prefix, open.text)
+    this.#nextDueAt = Number.POSITIVE_INFINITY
+    for (const [prefix, entry] of this.#prefixes) {
+      if (entry.dueAt !== undefined && now >= entry.dueAt) {
+        entry.dueAt = now + REPUBLISH_MS
+        this.#publish(prefix, entry.text)
       }
-      this.#nextAt = Math.min(this.#nextAt, open.dueAt ?? this.#nextAt)
+      this.#nextDueAt = Math.min(this.#nextDueAt, entry.dueAt ?? this.#nextDueAt)
     }
   }
 
-  /** Takes all that is noted under a prefix. */
-  heard(prefix: string, texts: readonly string[]): void {
-    const ours = this.#open.get(prefix)?.text
+  /** Compares all entries under a prefix with its own, and warns of differences. */
+  compare(prefix: string, texts: readonly string[]): void {
+    const ours = this.#prefixes.get(prefix)?.text
     for (const theirs of texts) {
-      const told = JSON.stringify([prefix, ours, theirs])
-      if (ours !== undefined && theirs !== ours && !this.#told.has(told)) {
-        this.#told.add(told)
+      const pair = JSON.stringify([prefix, ours, theirs])
+      if (ours !== undefined && theirs !== ours && !this.#warned.has(pair)) {
+        this.#warned.add(pair)
         this.#warn(warningOf(prefix, ours, theirs))
       }
     }
   }
 }
 
-/** A limiter's policies in words, in the order of their names. */
-export function policiesInWords({ policies }: Compound): string {
+/** The text of a limiter's policies, in the order of their names. */
+export function policySetText({ policies }: PolicySet): string {
   const all = policies.map(({ name, policy }) => {
     const { algorithm, ...options } = policy
-    const words = Object.entries(options).flatMap(([option, value]) => optionInWords(option, value))
-    return `${name}: ${[algorithm, ...words.sort()].join(' ')}`
+    const texts = Object.entries(options).flatMap(([option, value]) => optionTexts(option, value))
+    return `${name}: ${[algorithm, ...texts.sort()].join(' ')}`
   })
   return all.sort().join('; ')
 }
@@ -100,13 +107,13 @@ function warningOf(prefix: string, ours: string, theirs: string): StoreWarning {
   const [own, others] = [ours, theirs].map(statesOf) as [string[], string[]]
   const shared = own.filter((state) => others.includes(state))
   const sharesStates = shared.length > 0
-  const what = sharesStates
+  const effect = sharesStates
     ? `both count on the same states (${shared.join(', ')}), as after a change of numbers`
-    : 'neither sees what the other counts, as after a change of algorithm: a key starts as never used'
-  const mend = 'expected while a change is rolled out; otherwise give one of them another prefix'
+    : 'neither sees the counts of the other, as after a change of algorithm: keys start in their initial state'
+  const advice = 'expected while a change is rolled out; otherwise give one of them another prefix'
   return {
     code: 'POLICIES_DIFFER',
-    message: `prefix ${prefix} is used here with "${ours}", and elsewhere within 90 minutes with "${theirs}": ${what}; ${mend}`,
+    message: `prefix ${prefix} is used here with "${ours}", and elsewhere within 90 minutes with "${theirs}": ${effect}; ${advice}`,
     prefix,
     ours,
     theirs,
@@ -114,7 +121,7 @@ function warningOf(prefix: string, ours: string, theirs: string): StoreWarning {
   }
 }
 
-/** Which states policies count on: the names, algorithms and layouts, without the numbers. */
+/** The states that policies count on: names, algorithms and layouts, without numbers. */
 function statesOf(text: string): string[] {
   return text.split('; ').map((policy) => {
     const [name, algorithm, ...options] = policy.split(' ')

@@ -1,24 +1,25 @@
+import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
 import { CLIENT_ADVICE, isClient } from '../../api/limiter-options.js'
 import { checkCount, invalid, optionsOf, translated, wholeNumber } from '../../input/options.js'
-import type { Compound } from '../../policies/policy-set.js'
-import * as native from '../addon.js'
-import { compiledAll } from '../compiled.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+import * as addon from '../addon.js'
+import { compilePolicySet } from '../compile-policies.js'
 import { Store } from '../limiter-backend.js'
-import { Batcher, Queue } from './batching/batcher.js'
-import { weightOf } from './batching/call-weight.js'
-import { RedisLedger } from './batching/redis-backend.js'
+import { Batcher, CallQueue } from './batching/batcher.js'
+import { callWeightOf } from './batching/call-weight.js'
+import { RedisBackend } from './batching/redis-backend.js'
 import { inRootContext } from './batching/root-context.js'
-import { login } from './credentials.js'
+import { requestCredentials } from './credentials.js'
 import { Health, type StoreEvents, type StoreStatus } from './health.js'
 import type { RedisStoreOptions } from './options.js'
-import { NOTED_MS, NotedPolicies } from './policy-registry.js'
+import { PolicyRegistry, REGISTRY_TTL_MS } from './policy-registry.js'
 import { addressOf, targetOf } from './target.js'
 
-/** A day: longer than any deadline that makes sense. */
-const LONGEST_TIMEOUT_MS = 86_400_000
+/** A day: longer than any sensible deadline. */
+const MAX_TIMEOUT_MS = 86_400_000
 
-const MOST_PENDING = 1_000_000
+const MAX_PENDING = 1_000_000
 
 const OPTIONS = [
   'url',
@@ -39,17 +40,21 @@ const OPTIONS = [
 
 const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
 
-/** The functions that the native store calls. */
-type Heard = ConstructorParameters<typeof native.RedisStore> extends [unknown, ...infer Rest] ? Rest : never
+/** The callbacks of the native store. */
+type NativeCallbacks = ConstructorParameters<typeof addon.RedisStore> extends [unknown, ...infer Rest] ? Rest : never
 
-/** Whether answers can be read in the event loop. Bun has libuv's functions in name alone: it aborts when they are called. */
+/**
+ * Whether responses can be read in the event loop. Bun only stubs libuv's functions: it aborts when
+ * they are called.
+ */
 const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versions) && !('deno' in process.versions)
 
 /**
  * Keeps the counts in Redis, for any number of processes.
  *
- * It connects in the background and again whenever the connection breaks. Redis's clock decides; a key's
- * value carries all that a decision needs, and its TTL is garbage collection only.
+ * It connects in the background, and reconnects whenever the connection breaks. Redis's clock
+ * decides. The value of a key has everything that a decision needs; its TTL is only for garbage
+ * collection.
  *
  * @example
  * const store = new RedisStore('redis://localhost:6379')
@@ -59,16 +64,16 @@ export class RedisStore extends Store {
   /** @internal */
   override readonly address: string
   /** @internal */
-  override readonly engine = native.engine
+  override readonly engine = addon.engine
   readonly #native: native.RedisStore
   readonly #batcher: Batcher<native.RedisStore, Health>
-  /** The prefixes that are open, and for how many limiters. */
-  readonly #prefixes = new Map<string, { readonly queue: Queue; users: number }>()
+  /** The open prefixes, with the number of limiters of each. */
+  readonly #prefixes = new Map<string, { readonly queue: CallQueue; users: number }>()
   readonly #health = new Health()
   #closed = false
 
   /**
-   * @param url - Where Redis is.
+   * @param url - The URL of Redis.
    * @param options - All other options.
    * @throws {TollgateError} `INVALID_OPTION`
    */
@@ -77,38 +82,39 @@ export class RedisStore extends Store {
   constructor(options: string | RedisStoreOptions)
   constructor(...args: readonly [string | RedisStoreOptions, Omit<RedisStoreOptions, 'url'>?]) {
     super()
-    const given = optionsGiven(args)
-    const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending = 10_000, credentials } = given
-    const connectMs = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, LONGEST_TIMEOUT_MS)
-    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
-    const most = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MOST_PENDING)
-    const target = targetOf(given, connectMs, timeoutMs)
-    // The native store holds the functions that it calls, which must not hold the store: a store that is not
-    // used any more, and was not closed, would never be collected. While calls wait, their timer holds it.
+    const options = optionsOfArguments(args)
+    const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending = 10_000, credentials } = options
+    const connectMs = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, MAX_TIMEOUT_MS)
+    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, MAX_TIMEOUT_MS)
+    const max = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MAX_PENDING)
+    const target = targetOf(options, connectMs, timeoutMs)
+    // The native store references its callbacks, so they must not reference the store: otherwise an
+    // unused store that was not closed would never be collected. While calls are pending, their
+    // timer references it.
     let own: WeakRef<Batcher<native.RedisStore, Health>> | undefined
-    const settle: Heard[0] = (round, answers, texts, calls) =>
-      own?.deref()?.settle(round, { answers, texts }, calls ?? undefined)
-    const notice: Heard[1] = (kind, words) => {
+    const onFlushDone: NativeCallbacks[0] = (flush, numbers, texts, calls) =>
+      own?.deref()?.complete(flush, { numbers, texts }, calls ?? undefined)
+    const onEvent: NativeCallbacks[1] = (kind, values) => {
       const batcher = own?.deref()
       if (kind === 'login' && credentials !== undefined) {
-        void login(credentials, (...told) => batcher?.native.login(Number(words[0]), ...told))
+        void requestCredentials(credentials, (...login) => batcher?.native.login(Number(values[0]), ...login))
       } else if (kind === 'policies') {
-        const [prefix = '', ...texts] = words
-        batcher?.notedPolicies?.heard(prefix, texts)
+        const [prefix = '', ...texts] = values
+        batcher?.policyRegistry?.compare(prefix, texts)
       } else {
-        batcher?.health.heard(kind, words)
+        batcher?.health.handleEvent(kind, values)
       }
     }
-    const make = () => new native.RedisStore(target, settle, notice, HAS_LIBUV)
+    const make = () => new addon.RedisStore(target, onFlushDone, onEvent, HAS_LIBUV)
     this.#native = translated('INVALID_OPTION', 'RedisStore', () => inRootContext(make))
-    const noted = notedPolicies(this.#native, this.#health, timeoutMs)
-    this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, most, noted)
+    const registry = createPolicyRegistry(this.#native, this.#health, timeoutMs)
+    this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, max, registry)
     own = new WeakRef(this.#batcher)
     this.address = addressOf(target)
   }
 
   /**
-   * Of `tollgate/wasm` alone: says so.
+   * Exists only in `tollgate/wasm`. Throws with that advice.
    *
    * @internal
    */
@@ -116,17 +122,17 @@ export class RedisStore extends Store {
     throw new TollgateError('INVALID_OPTION', `RedisStore of 'tollgate' connects by itself: ${CLIENT_ADVICE}`)
   }
 
-  /** How the store is just now. */
+  /** The current status of the store. */
   status(): StoreStatus {
     checkCount(arguments.length, 0, 'status takes no arguments')
     return { ...this.#health.status, pending: this.#batcher.pending }
   }
 
   /**
-   * Hears when the store is down, when it is up, and of what should not remain as it is. A listener that throws is
-   * an uncaught exception.
+   * Adds a listener for events: the store is down, the store is up, or a warning. An error of a
+   * listener becomes an uncaught exception.
    *
-   * @returns A function that ends it.
+   * @returns A function that removes the listener.
    */
   on<Name extends keyof StoreEvents>(event: Name, listener: (event: StoreEvents[Name]) => void): () => void {
     checkCount(arguments.length, 2, 'on takes an event and a listener')
@@ -140,7 +146,7 @@ export class RedisStore extends Store {
   }
 
   /**
-   * Refuses further calls with `CLOSED`, waits for the calls under way, and drops the connection. May be
+   * Rejects further calls with `CLOSED`, waits for pending calls, and closes the connection. May be
    * called again.
    */
   async close(): Promise<void> {
@@ -161,48 +167,51 @@ export class RedisStore extends Store {
   }
 
   /** @internal */
-  override open(prefix: string | undefined, compound: Compound, tag: string | undefined): RedisLedger {
+  override open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): RedisBackend {
     if (prefix === undefined) {
-      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it sets the keys of limiters apart')
+      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it separates the keys of limiters')
     }
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
-    const policies = compiledAll(native.engine, compound)
-    const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
+    const policies = compilePolicySet(addon.engine, policySet)
+    const callBuffer = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
       this.#native.open(prefix, policies),
     )
-    const shared = this.#prefixes.get(prefix) ?? { queue: new Queue(ledger, weightOf(compound)), users: 0 }
-    const noted = this.#batcher.notedPolicies
+    const shared = this.#prefixes.get(prefix) ?? { queue: new CallQueue(callBuffer, callWeightOf(policySet)), users: 0 }
+    const registry = this.#batcher.policyRegistry
     if (shared.users === 0) {
       this.#prefixes.set(prefix, shared)
-      noted?.open(prefix, compound)
+      registry?.add(prefix, policySet)
     }
     shared.users++
     const release = () => {
-      ledger.close()
+      callBuffer.close()
       shared.users--
       if (shared.users === 0) {
         this.#prefixes.delete(prefix)
-        noted?.close(prefix)
+        registry?.remove(prefix)
       }
     }
-    const used = () => noted?.used(prefix)
-    const home = { native: this.#native, batcher: this.#batcher, engine: this.engine, used }
-    return new RedisLedger(home, shared.queue, compound, tag, release)
+    const onFirstUse = () => registry?.markUsed(prefix)
+    const context = { native: this.#native, batcher: this.#batcher, engine: this.engine, onFirstUse }
+    return new RedisBackend(context, shared.queue, policySet, tag, release)
   }
 }
 
-/** Not made in the constructor: its functions hold the store, and share what they hold with those that the native store calls. */
-function notedPolicies(store: native.RedisStore, { events }: Health, timeoutMs: number): NotedPolicies {
-  return new NotedPolicies(
-    (prefix, text) => store.notePolicies(prefix, text, NOTED_MS, timeoutMs),
+/**
+ * Not made in the constructor: its closures reference the store, and would share their context with
+ * the native store's callbacks.
+ */
+function createPolicyRegistry(store: native.RedisStore, { events }: Health, timeoutMs: number): PolicyRegistry {
+  return new PolicyRegistry(
+    (prefix, text) => store.notePolicies(prefix, text, REGISTRY_TTL_MS, timeoutMs),
     (warning) => events.emit('warning', warning),
   )
 }
 
 /** The options of a store that is made by `(url)`, `(url, options)` or `(options)`. */
-function optionsGiven(args: readonly unknown[]): RedisStoreOptions {
+function optionsOfArguments(args: readonly unknown[]): RedisStoreOptions {
   const [first, second] = args
   const isUrl = typeof first === 'string'
   if (isClient(first)) {
@@ -216,7 +225,7 @@ function optionsGiven(args: readonly unknown[]): RedisStoreOptions {
     return options as RedisStoreOptions
   }
   if (options.url !== undefined) {
-    throw new TollgateError('INVALID_OPTION', 'RedisStore has its URL as the first argument: leave the option url out')
+    throw new TollgateError('INVALID_OPTION', 'RedisStore has its URL as the first argument: omit the option url')
   }
   return { ...options, url: first } as RedisStoreOptions
 }

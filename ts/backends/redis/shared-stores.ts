@@ -1,12 +1,12 @@
 import { RedisStore } from './redis-store.js'
 
-/** The stores that limiters were given as URLs: one connection for each URL. */
+/** The stores of limiters that were given URLs: one connection per URL. */
 const stores = new Map<string, { readonly store: RedisStore; users: number }>()
 
-/** A store that several limiters share, and how one of them lets go of it. */
+/** A store that several limiters share, and how a limiter releases it. */
 export interface SharedStore {
   readonly store: RedisStore
-  /** Closes the store if nobody else uses it. */
+  /** Closes the store after its last user. */
   release(): Promise<void>
 }
 

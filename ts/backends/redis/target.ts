@@ -2,20 +2,20 @@ import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
 import { invalid, optionsOf, wholeNumber } from '../../input/options.js'
 import type { RedisNode, RedisStoreOptions, RedisTlsOptions } from './options.js'
-import { type Place, placeOf } from './url.js'
+import { parseRedisUrl, type RedisLocation } from './url.js'
 
-const LARGEST_PORT = 65_535
+const MAX_PORT = 65_535
 const DEFAULT_PORT = 6379
 const SENTINEL_PORT = 26_379
-const MOST_TAGS = 16_384
-const MOST_NODES = 1_000
-const LARGEST_DATABASE = 1_000_000
+const MAX_TAGS = 16_384
+const MAX_NODES = 1_000
+const MAX_DATABASE = 1_000_000
 
-/** Which options each kind of place goes with, besides those that go with all. */
-const PLACES = ['url', 'host', 'path', 'sentinel', 'cluster'] as const
+/** The options that locate Redis, of which exactly one is given. */
+const LOCATION_OPTIONS = ['url', 'host', 'path', 'sentinel', 'cluster'] as const
 
 /**
- * Where Redis is, for the native store.
+ * The connection options of the native store.
  *
  * @throws {TollgateError} `INVALID_OPTION`
  */
@@ -24,13 +24,13 @@ export function targetOf(
   connectTimeoutMs: number,
   commandTimeoutMs: number,
 ): native.RedisTarget {
-  const given = PLACES.filter((name) => options[name] !== undefined)
-  if (given.length !== 1) {
-    const rule = `needs exactly one of ${PLACES.join(', ')}, got ${given.join(' and ') || 'none'}`
+  const locations = LOCATION_OPTIONS.filter((name) => options[name] !== undefined)
+  if (locations.length !== 1) {
+    const rule = `needs exactly one of ${LOCATION_OPTIONS.join(', ')}, got ${locations.join(' and ') || 'none'}`
     throw new TollgateError('INVALID_OPTION', `RedisStore ${rule}`)
   }
   if (options.port !== undefined && options.host === undefined) {
-    throw new TollgateError('INVALID_OPTION', 'port goes with host')
+    throw new TollgateError('INVALID_OPTION', 'port requires host')
   }
   const times = { connectTimeoutMs, commandTimeoutMs }
   if (options.sentinel !== undefined) {
@@ -45,7 +45,7 @@ export function targetOf(
       ...times,
       cluster: false,
       addresses: nodesOf('sentinel.nodes', nodes, SENTINEL_PORT),
-      master: filled('sentinel.name', name),
+      master: nonEmptyString('sentinel.name', name),
       access: accessOf(options, {}),
       sentinelAccess: { ...loginOf('sentinel.', login), asks: false, database: 0, ...tlsOf('sentinel.tls', tls) },
     }
@@ -60,30 +60,30 @@ export function targetOf(
       cluster: true,
       addresses: nodesOf('cluster.nodes', nodes, DEFAULT_PORT),
       access: accessOf(options, {}),
-      ...(tags === undefined ? {} : { tags: wholeNumber('INVALID_OPTION', 'cluster.tags', tags, 1, MOST_TAGS) }),
+      ...(tags === undefined ? {} : { tags: wholeNumber('INVALID_OPTION', 'cluster.tags', tags, 1, MAX_TAGS) }),
     }
   }
-  const place = options.url === undefined ? plain(options) : placeOf('url', options.url)
-  return { ...times, cluster: false, addresses: [place.address], access: accessOf(options, place) }
+  const location = options.url === undefined ? locationOf(options) : parseRedisUrl('url', options.url)
+  return { ...times, cluster: false, addresses: [location.address], access: accessOf(options, location) }
 }
 
-/** What tells a database from all others in this process: not who asks it, and how. */
+/** Identifies a database in this process, independent of login and TLS. */
 export function addressOf({ addresses, master = '', access }: native.RedisTarget): string {
-  const places = addresses.map(({ host, port, path }) => (path === undefined ? `${host.toLowerCase()}:${port}` : path))
-  return `${places.sort().join(',')}/${master}/${access.database}`
+  const servers = addresses.map(({ host, port, path }) => (path === undefined ? `${host.toLowerCase()}:${port}` : path))
+  return `${servers.sort().join(',')}/${master}/${access.database}`
 }
 
-function plain({ host, port, path }: RedisStoreOptions): Place {
+function locationOf({ host, port, path }: RedisStoreOptions): RedisLocation {
   if (path !== undefined) {
-    return { address: { host: '', port: 0, path: filled('path', path) } }
+    return { address: { host: '', port: 0, path: nonEmptyString('path', path) } }
   }
   return { address: nodeOf('', { host, ...(port === undefined ? {} : { port }) }, DEFAULT_PORT) }
 }
 
-/** The addresses of servers that belong together. */
+/** The addresses of several servers. */
 export function nodesOf(option: string, nodes: unknown, port: number): native.RedisAddress[] {
-  if (!Array.isArray(nodes) || nodes.length === 0 || nodes.length > MOST_NODES) {
-    throw invalid('INVALID_OPTION', option, `must be an array of 1 to ${MOST_NODES} addresses`, nodes)
+  if (!Array.isArray(nodes) || nodes.length === 0 || nodes.length > MAX_NODES) {
+    throw invalid('INVALID_OPTION', option, `must be an array of 1 to ${MAX_NODES} addresses`, nodes)
   }
   return nodes.map((node, index) => nodeOf(`${option}[${index}]`, node, port))
 }
@@ -94,56 +94,56 @@ function nodeOf(option: string, node: unknown, port: number): native.RedisAddres
     const [, bracketed, bare, digits] = /^(?:\[([^\]]+)\]|([^:/@\s]+))(?::(\d{1,5}))?$/.exec(node) ?? []
     const host = bracketed ?? bare
     if (host === undefined) {
-      // It may be a URL with a password.
+      // The message has no value: it may be a URL with a password.
       throw new TollgateError('INVALID_OPTION', `${option} must be host, host:port, [address]:port or { host, port }`)
     }
     return nodeOf(option, { host, ...(digits === undefined ? {} : { port: Number(digits) }) }, port)
   }
   const dot = option === '' ? '' : '.'
-  const given: Partial<Record<keyof RedisNode, unknown>> = optionsOf('INVALID_OPTION', option || 'RedisStore', node, [
+  const checked: Partial<Record<keyof RedisNode, unknown>> = optionsOf('INVALID_OPTION', option || 'RedisStore', node, [
     'host',
     'port',
   ])
-  const host = filled(`${option}${dot}host`, given.host)
+  const host = nonEmptyString(`${option}${dot}host`, checked.host)
   if (/^[^:]*:\d+$/.test(host)) {
-    throw new TollgateError('INVALID_OPTION', `${option}${dot}host must be without its port, which is an option: port`)
+    throw new TollgateError('INVALID_OPTION', `${option}${dot}host must not contain a port: use the option port`)
   }
   return {
     host,
-    port: wholeNumber('INVALID_OPTION', `${option}${dot}port`, given.port ?? port, 1, LARGEST_PORT),
+    port: wholeNumber('INVALID_OPTION', `${option}${dot}port`, checked.port ?? port, 1, MAX_PORT),
   }
 }
 
-function accessOf(options: RedisStoreOptions, place: Partial<Place>): native.RedisAccess {
-  const { credentials, database = place.database ?? 0 } = options
+function accessOf(options: RedisStoreOptions, location: Partial<RedisLocation>): native.RedisAccess {
+  const { credentials, database = location.database ?? 0 } = options
   if (credentials !== undefined && typeof credentials !== 'function') {
     throw invalid('INVALID_OPTION', 'credentials', 'must be a function', credentials)
   }
-  const login = loginOf('', { username: place.username, password: place.password, ...given(options) })
+  const login = loginOf('', { username: location.username, password: location.password, ...loginOptionsOf(options) })
   if (credentials !== undefined && (login.username !== undefined || login.password !== undefined)) {
-    throw new TollgateError('INVALID_OPTION', 'credentials goes without username and password')
+    throw new TollgateError('INVALID_OPTION', 'credentials cannot be combined with username and password')
   }
   return {
     ...login,
     asks: credentials !== undefined,
-    database: wholeNumber('INVALID_OPTION', 'database', database, 0, LARGEST_DATABASE),
-    ...tlsOf('tls', options.tls ?? place.tls),
+    database: wholeNumber('INVALID_OPTION', 'database', database, 0, MAX_DATABASE),
+    ...tlsOf('tls', options.tls ?? location.tls),
   }
 }
 
-/** Those options of a login that are there. */
-function given({ username, password }: RedisStoreOptions): { username?: unknown; password?: unknown } {
+/** The login options that are given. */
+function loginOptionsOf({ username, password }: RedisStoreOptions): { username?: unknown; password?: unknown } {
   return { ...(username === undefined ? {} : { username }), ...(password === undefined ? {} : { password }) }
 }
 
-/** The messages tell no value: it may be a password. */
+/** Checks a login. The messages have no values: they may be passwords. */
 export function loginOf(
   option: string,
   { username, password }: { readonly username?: unknown; readonly password?: unknown },
 ): { username?: string; password?: string } {
   for (const [name, value] of Object.entries({ username, password })) {
     if (value !== undefined && (typeof value !== 'string' || value === '')) {
-      throw new TollgateError('INVALID_OPTION', `${option}${name} must be a string that is not empty`)
+      throw new TollgateError('INVALID_OPTION', `${option}${name} must be a non-empty string`)
     }
   }
   if (username !== undefined && password === undefined) {
@@ -163,14 +163,14 @@ function tlsOf(option: string, tls: unknown): { tls?: native.RedisTls } {
     tls === true ? {} : optionsOf('INVALID_OPTION', option, tls, ['ca', 'cert', 'key', 'serverName'])
   const { ca, cert, key, serverName } = all
   if ((cert === undefined) !== (key === undefined)) {
-    throw new TollgateError('INVALID_OPTION', `${option}.cert and ${option}.key go together`)
+    throw new TollgateError('INVALID_OPTION', `${option}.cert and ${option}.key must be given together`)
   }
   return {
     tls: {
       ...(ca === undefined ? {} : { ca: pem(`${option}.ca`, ca) }),
       ...(cert === undefined ? {} : { cert: pem(`${option}.cert`, cert) }),
       ...(key === undefined ? {} : { key: pem(`${option}.key`, key) }),
-      ...(serverName === undefined ? {} : { serverName: filled(`${option}.serverName`, serverName) }),
+      ...(serverName === undefined ? {} : { serverName: nonEmptyString(`${option}.serverName`, serverName) }),
     },
   }
 }
@@ -182,9 +182,9 @@ function pem(option: string, value: unknown): Buffer {
   throw new TollgateError('INVALID_OPTION', `${option} must be text in PEM: a string or a Uint8Array`)
 }
 
-function filled(option: string, value: unknown): string {
+function nonEmptyString(option: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') {
     return value
   }
-  throw invalid('INVALID_OPTION', option, 'must be a string that is not empty', value)
+  throw invalid('INVALID_OPTION', option, 'must be a non-empty string', value)
 }

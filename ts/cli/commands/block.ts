@@ -1,14 +1,14 @@
 import { Command, Option } from 'commander'
-import { quietly } from '../../input/duration.js'
+import { withoutWarnings } from '../../input/duration.js'
 import type { ExitCode } from '../exit-codes.js'
-import type { AnyLimiter } from '../redis/connect/connection.js'
-import { lengthOfTime, parsed } from '../redis/connect/options.js'
-import type { Before } from '../redis/expected.js'
-import { lengthInWords } from '../redis/format.js'
-import { type ActOptions, act, withAct } from '../redis/mutate.js'
+import type { ExistingState } from '../redis/check-usage.js'
+import type { CommandLimiter } from '../redis/connect/connection.js'
+import { parseDuration, parser } from '../redis/connect/options.js'
+import { formatDuration } from '../redis/format.js'
+import { type MutateOptions, mutate, withMutateOptions } from '../redis/mutate.js'
 import type { Terminal } from '../terminal.js'
 
-interface BlockOptions extends ActOptions {
+interface BlockOptions extends MutateOptions {
   /** In milliseconds. */
   readonly for: number
 }
@@ -18,24 +18,24 @@ Examples:
   npx tollgate block --prefix api --key user:42 --for 10m --policy 'gcra limit=100 period=1m burst=20'
   npx tollgate block --prefix login --key ip=192.0.2.1 --for 1d --policies login.json`
 
-/** `tollgate block`: refuses a key's calls for a time. */
+/** `tollgate block`: refuses all calls on a key for a time. */
 export function blockCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('block')
     .summary('refuse all calls on a key for a time')
-    .description('Refuses every call on a key for a time, whatever room there is. As limiter.block does.')
-  return withAct(command)
+    .description('Refuses every call on a key for a time, even if its limit has units left. Same as limiter.block.')
+  return withMutateOptions(command)
     .addOption(
       new Option('--for <duration>', "for how long: '10m', '1h', '30d'")
         .makeOptionMandatory()
-        .argParser(parsed(lengthOfTime)),
+        .argParser(parser(parseDuration)),
     )
     .addHelpText('after', HELP)
     .action(async (url: string | undefined, options: BlockOptions) => {
       const ms = options.for
-      const blocked = `blocked for ${lengthInWords(ms)}`
-      const words = [`has been ${blocked}`, `would be ${blocked}`] as const
-      const prepare = () => (limiter: AnyLimiter, key: string) => quietly(() => limiter.block(key, ms))
-      done(await act(url, options, terminal, { name: 'block', words, isHarsh: true, prepare }))
+      const blocked = `blocked for ${formatDuration(ms)}`
+      const messages = [`has been ${blocked}`, `would be ${blocked}`] as const
+      const prepare = () => (limiter: CommandLimiter, key: string) => withoutWarnings(() => limiter.block(key, ms))
+      done(await mutate(url, options, terminal, { name: 'block', messages, refusesCalls: true, prepare }))
     })
 }
 
@@ -43,12 +43,12 @@ export function blockCommand(terminal: Terminal, done: (code: ExitCode) => void)
 export function unblockCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('unblock')
     .summary('end the block of a key')
-    .description('Ends the block of a key. As limiter.unblock does.')
-  return withAct(command).action(async (url: string | undefined, options: ActOptions) => {
-    const words = ['is not blocked any more', 'would not be blocked any more'] as const
-    const prepare = () => (limiter: AnyLimiter, key: string) => limiter.unblock(key)
-    const isSo = ({ states }: Before) => !states.some(({ blockedForMs }) => blockedForMs !== undefined)
-    const idle = { isSo, words: 'was not blocked' }
-    done(await act(url, options, terminal, { name: 'unblock', words, idle, prepare }))
+    .description('Ends the block of a key. Same as limiter.unblock.')
+  return withMutateOptions(command).action(async (url: string | undefined, options: MutateOptions) => {
+    const messages = ['is no longer blocked', 'would no longer be blocked'] as const
+    const prepare = () => (limiter: CommandLimiter, key: string) => limiter.unblock(key)
+    const applies = ({ states }: ExistingState) => !states.some(({ blockedForMs }) => blockedForMs !== undefined)
+    const noop = { applies, message: 'was not blocked' }
+    done(await mutate(url, options, terminal, { name: 'unblock', messages, noop, prepare }))
   })
 }

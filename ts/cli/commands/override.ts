@@ -1,17 +1,17 @@
 import { Command, Option } from 'commander'
-import { overridden } from '../../api/override.js'
-import { quietly } from '../../input/duration.js'
+import { overriddenPolicies } from '../../api/override.js'
+import { withoutWarnings } from '../../input/duration.js'
 import type { ExitCode } from '../exit-codes.js'
-import { checked } from '../failure.js'
-import type { AnyLimiter } from '../redis/connect/connection.js'
-import { collected, lengthOfTime, parsed } from '../redis/connect/options.js'
-import type { Before } from '../redis/expected.js'
-import { lengthInWords } from '../redis/format.js'
-import { type ActOptions, act, withAct } from '../redis/mutate.js'
-import { type Enforced, numbersOf } from '../redis/policies.js'
+import { asUsageError } from '../failure.js'
+import type { ExistingState } from '../redis/check-usage.js'
+import type { CommandLimiter } from '../redis/connect/connection.js'
+import { collect, parseDuration, parser } from '../redis/connect/options.js'
+import { formatDuration } from '../redis/format.js'
+import { type MutateOptions, mutate, withMutateOptions } from '../redis/mutate.js'
+import { type LimiterConfig, numbersOf } from '../redis/policies.js'
 import type { Terminal } from '../terminal.js'
 
-interface OverrideOptions extends ActOptions {
+interface OverrideCommandOptions extends MutateOptions {
   readonly numbers: readonly string[]
   /** In milliseconds. */
   readonly for: number
@@ -19,47 +19,49 @@ interface OverrideOptions extends ActOptions {
 
 const HELP = `
 Numbers:
-  Those that are to differ, written as in a policy: --numbers 'limit=500 burst=50'. Of several policies behind the
+  The numbers to override, written as in a policy: --numbers 'limit=500 burst=50'. For several policies, start with the
   policy's name, once for each: --numbers 'daily limit=9000' --numbers 'burst limit=20'.
 
 Example:
   npx tollgate override --prefix api --key customer:7 --numbers limit=500 --for 30d --policy 'gcra limit=100 period=1m'`
 
-/** `tollgate override`: gives a key numbers of its own. */
+/** `tollgate override`: sets an override on a key. */
 export function overrideCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('override')
-    .summary('give a key numbers of its own for a time')
-    .description('Gives a key numbers of its own for a time, in all processes. As limiter.override does.')
-  return withAct(command)
-    .requiredOption('--numbers <numbers>', 'the numbers that are to differ', collected)
+    .summary('override the numbers of a policy for a key, for a time')
+    .description('Overrides the numbers of a policy for a key, for a time, in all processes. Same as limiter.override.')
+  return withMutateOptions(command)
+    .requiredOption('--numbers <numbers>', 'the numbers to override', collect)
     .addOption(
-      new Option('--for <duration>', "for how long: '1h', '30d'").makeOptionMandatory().argParser(parsed(lengthOfTime)),
+      new Option('--for <duration>', "for how long: '1h', '30d'")
+        .makeOptionMandatory()
+        .argParser(parser(parseDuration)),
     )
     .addHelpText('after', HELP)
-    .action(async (url: string | undefined, options: OverrideOptions) => {
+    .action(async (url: string | undefined, options: OverrideCommandOptions) => {
       const ttl = options.for
-      const prepare = (enforced: Enforced) => {
-        const numbers = numbersOf(options.numbers, enforced.compound)
-        // What was given without a unit has been warned of.
-        checked('--numbers', () => quietly(() => overridden(enforced.compound, numbers)))
-        return (limiter: AnyLimiter, key: string) => quietly(() => limiter.override(key, numbers, { ttl }))
+      const prepare = (config: LimiterConfig) => {
+        const numbers = numbersOf(options.numbers, config.policySet)
+        // The units of durations have been checked before, with a warning.
+        asUsageError('--numbers', () => withoutWarnings(() => overriddenPolicies(config.policySet, numbers)))
+        return (limiter: CommandLimiter, key: string) => withoutWarnings(() => limiter.override(key, numbers, { ttl }))
       }
-      const own = `numbers of its own for ${lengthInWords(ttl)}`
-      const words = [`has ${own}`, `would have ${own}`] as const
-      done(await act(url, options, terminal, { name: 'override', words, isHarsh: true, prepare }))
+      const description = `an override for ${formatDuration(ttl)}`
+      const messages = [`has ${description}`, `would have ${description}`] as const
+      done(await mutate(url, options, terminal, { name: 'override', messages, refusesCalls: true, prepare }))
     })
 }
 
-/** `tollgate clear-override`: takes a key's own numbers from it. */
+/** `tollgate clear-override`: removes the override of a key. */
 export function clearOverrideCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('clear-override')
-    .summary('take the numbers of its own from a key')
-    .description('Takes the numbers of its own from a key. As limiter.clearOverride does.')
-  return withAct(command).action(async (url: string | undefined, options: ActOptions) => {
-    const words = ['has no numbers of its own any more', 'would have no numbers of its own any more'] as const
-    const prepare = () => (limiter: AnyLimiter, key: string) => limiter.clearOverride(key)
-    const isSo = ({ states }: Before) => !states.some(({ override }) => override !== undefined)
-    const idle = { isSo, words: 'had no numbers of its own' }
-    done(await act(url, options, terminal, { name: 'clear-override', words, idle, prepare }))
+    .summary('remove the override of a key')
+    .description('Removes the override of a key. Same as limiter.clearOverride.')
+  return withMutateOptions(command).action(async (url: string | undefined, options: MutateOptions) => {
+    const messages = ['no longer has an override', 'would no longer have an override'] as const
+    const prepare = () => (limiter: CommandLimiter, key: string) => limiter.clearOverride(key)
+    const applies = ({ states }: ExistingState) => !states.some(({ override }) => override !== undefined)
+    const noop = { applies, message: 'had no override' }
+    done(await mutate(url, options, terminal, { name: 'clear-override', messages, noop, prepare }))
   })
 }

@@ -1,26 +1,26 @@
 import { Command } from 'commander'
 import type { ExitCode } from '../exit-codes.js'
-import type { AnyLimiter } from '../redis/connect/connection.js'
-import type { Before } from '../redis/expected.js'
-import { type ActOptions, act, withAct } from '../redis/mutate.js'
+import type { ExistingState } from '../redis/check-usage.js'
+import type { CommandLimiter } from '../redis/connect/connection.js'
+import { type MutateOptions, mutate, withMutateOptions } from '../redis/mutate.js'
 import type { Terminal } from '../terminal.js'
 
 const HELP = `
 Example:
   npx tollgate reset --prefix api --key user:42 --policy 'gcra limit=100 period=1m burst=20'`
 
-/** `tollgate reset`: makes a key as if never used. */
+/** `tollgate reset`: makes a key fresh. */
 export function resetCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   const command = new Command('reset')
-    .summary('make a key as if never used, and end its block; its override stays')
-    .description('Makes a key as if never used, and ends its block; an override stays. As limiter.reset does.')
-  return withAct(command)
+    .summary('make a key fresh, and end its block; its override stays')
+    .description('Makes a key fresh, and ends its block; an override stays. Same as limiter.reset.')
+  return withMutateOptions(command)
     .addHelpText('after', HELP)
-    .action(async (url: string | undefined, options: ActOptions) => {
-      const words = ['has been reset', 'would be reset'] as const
-      const prepare = () => (limiter: AnyLimiter, key: string) => limiter.reset(key)
-      const isSo = ({ states, reservations }: Before) => states.length === 0 && reservations === 0
-      const idle = { isSo, words: 'was as if never used already' }
-      done(await act(url, options, terminal, { name: 'reset', words, idle, prepare }))
+    .action(async (url: string | undefined, options: MutateOptions) => {
+      const messages = ['has been reset', 'would be reset'] as const
+      const prepare = () => (limiter: CommandLimiter, key: string) => limiter.reset(key)
+      const applies = ({ states, reservations }: ExistingState) => states.length === 0 && reservations === 0
+      const noop = { applies, message: 'was already fresh' }
+      done(await mutate(url, options, terminal, { name: 'reset', messages, noop, prepare }))
     })
 }

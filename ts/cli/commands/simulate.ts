@@ -1,32 +1,32 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { millisOf } from '../../input/duration.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
-import { compoundOf } from '../../policies/policy-set.js'
+import { policySetOf } from '../../policies/policy-set.js'
 import { EXIT, type ExitCode } from '../exit-codes.js'
-import { checked, failedOutside, wrongUsage } from '../failure.js'
-import { deliver } from '../output.js'
-import { exactly, type NamedPolicy, policiesFromFile, policiesFromTexts } from '../policies.js'
+import { asUsageError, environmentError, usageError } from '../failure.js'
+import { writeResult } from '../output.js'
+import { type LimiterPolicies, makePolicy, policiesFromFile, policiesFromTexts } from '../policies.js'
 import { progressOf } from '../progress.js'
 import { bytesOf } from '../simulate/log/chunks.js'
 import { KEY_RULE, type KeySpec, keySpecOf, prefixOf } from '../simulate/log/key.js'
 import type { LogFormat } from '../simulate/log/line.js'
-import { type Log, type Replay, replay } from '../simulate/replay.js'
-import { type Report, reportOf } from '../simulate/report/report.js'
+import { type AccessLog, type ReplayResult, replay } from '../simulate/replay.js'
+import { reportOf, type SimulationReport } from '../simulate/report/report.js'
 import { htmlReport } from '../simulate/report/report-html.js'
 import { textReport } from '../simulate/report/report-text.js'
 import {
   DEFAULT_SHAPES,
-  type Goal,
   goalOf,
   lacksNumber,
+  type RefusalGoal,
   type Suggestion,
   suggest,
   withoutNumber,
 } from '../simulate/suggest.js'
-import { FullTally } from '../simulate/tally.js'
+import { ReportTally } from '../simulate/tally.js'
 import type { Terminal } from '../terminal.js'
 
-interface Options {
+interface SimulateOptions {
   readonly policy: readonly string[]
   readonly policies?: string
   readonly key: readonly string[]
@@ -44,15 +44,15 @@ interface Options {
   readonly progress: boolean
 }
 
-const DESCRIPTION = `Replays an access log through policies, at the times in the log, and tells what each would have refused.
+const DESCRIPTION = `Replays an access log through policies, at the times in the log, and reports what each would have refused.
 
-Logs are in the common or combined format of Apache and nginx, or JSON lines; compressed by gzip or not; - is the standard \
-input. Several are read one after the other, as one log. The engine is that of the library, with a clock that shows the \
-times of the log.`
+Logs are in the common or combined format of Apache and nginx, or JSON lines, and may be compressed by gzip; - is the \
+standard input. Several files are read one after the other, as one log. The engine is that of the library, with a clock \
+that follows the times of the log.`
 
 const MORE = `
-A policy is an algorithm's function and its options, as docs/algorithms.md has them; an amount for a length of time is \
-written as one:
+A policy is the name of an algorithm's function and its options, as in docs/algorithms.md. An amount per duration is \
+written as a rate:
   gcra limit=100 period=1m burst=20          fixedWindow limit=100 window=1m
   tokenBucket capacity=50 refill=10/1s       slidingWindow limit=100 window=1m
   leakyBucket capacity=50 leak=10/1s         slidingLogs limits.burst=10/1s limits.day=1000/1d
@@ -63,34 +63,38 @@ Examples:
   zcat access.log.*.gz | npx tollgate simulate - --policies limits.json --format html --output report.html
   npx tollgate simulate access.log --key user --suggest '0.1% of requests'
 
-Exit codes: 0 fine; 1 --fail-above or --fail-on-broken says so; 2 wrong usage, such as a --key that no request has; 3 a file \
-cannot be read or written, or no line of the log can; 130 interrupted.`
+Exit codes: 0 success; 1 the condition of --fail-above or --fail-on-broken is met; 2 wrong usage, such as a --key that no \
+request has; 3 a file cannot be read or written, or no line of the log can be read; 130 interrupted.`
 
-/** `tollgate simulate`: what policies would have done to the requests of an access log. */
+/** `tollgate simulate`: replays an access log through policies. */
 export function simulateCommand(terminal: Terminal, done: (code: ExitCode) => void): Command {
   return new Command('simulate')
-    .summary('replay an access log through policies, and tell what they would have refused')
+    .summary('replay an access log through policies, and report what they would have refused')
     .description(DESCRIPTION)
     .argument('<log...>', 'the files of the log, or - for the standard input')
-    .option('-p, --policy <policy>', 'a policy in a line of text; may be given several times', collected, [])
+    .option('-p, --policy <policy>', 'a policy in a line of text; may be given several times', collect, [])
     .option('--policies <file>', 'policies by name in a JSON file, also several that decide together')
     .option(
       '-k, --key <key>',
-      `what is limited: ${KEY_RULE}; or subject=key for policies with a per (default: ip)`,
-      collected,
+      `the key of a request: ${KEY_RULE}; or dimension=key for policies with a per (default: ip)`,
+      collect,
       [],
     )
-    .option('--cost <field>', 'the field that tells what a request costs, such as bytes (default: each costs 1)')
+    .option('--cost <field>', 'the field with the cost of a request, such as bytes (default: each costs 1)')
     .option(
       '--suggest <share>',
-      "propose numbers that refuse at most this share: '1%', '1% of keys'; a policy may lack its number",
+      "suggest numbers that refuse at most this share: '1%', '1% of keys'; a policy may omit its number",
     )
-    .addOption(new Option('-f, --format <format>', 'of the report').choices(['text', 'json', 'html']).default('text'))
+    .addOption(
+      new Option('-f, --format <format>', 'the format of the report').choices(['text', 'json', 'html']).default('text'),
+    )
     .option('-o, --output <file>', 'write the report to a file')
-    .option('--top <count>', 'how many keys the report names for each policy', countOf, 10)
-    .addOption(new Option('--log-format <format>', 'of the log').choices(['auto', 'common', 'json']).default('auto'))
-    .option('--time-field <path>', 'the JSON field that has the time (default: time, timestamp, @timestamp, ts, …)')
-    .option('--reorder <duration>', 'how far behind the newest a line may be and still be put in order', '1m')
+    .option('--top <count>', 'how many keys the report lists for each policy', countOf, 10)
+    .addOption(
+      new Option('--log-format <format>', 'the format of the log').choices(['auto', 'common', 'json']).default('auto'),
+    )
+    .option('--time-field <path>', 'the JSON field with the time (default: time, timestamp, @timestamp, ts, …)')
+    .option('--reorder <duration>', 'how far behind the newest a line may be and still be sorted', '1m')
     .option('--ipv6-prefix <bits>', 'the bits of an IPv6 address that make a key', bitsOf, 56)
     .option(
       '--fail-above <share>',
@@ -100,72 +104,78 @@ export function simulateCommand(terminal: Terminal, done: (code: ExitCode) => vo
     .option('--fail-on-broken', 'exit with 1 if a line cannot be read', false)
     .option('--no-progress', 'show no progress bar')
     .addHelpText('after', MORE)
-    .action(async (files: readonly string[], options: Options) => {
+    .action(async (files: readonly string[], options: SimulateOptions) => {
       done(await simulate(files, options, terminal))
     })
 }
 
-async function simulate(files: readonly string[], options: Options, terminal: Terminal): Promise<ExitCode> {
+async function simulate(files: readonly string[], options: SimulateOptions, terminal: Terminal): Promise<ExitCode> {
   const goal = options.suggest === undefined ? undefined : goalOf(options.suggest)
   const policies = policiesOf(options, goal)
   if (goal !== undefined && files.includes('-')) {
-    throw wrongUsage('--suggest replays the log several times, which the standard input cannot be: give a file')
+    throw usageError('--suggest replays the log several times, so it cannot read the standard input: give a file')
   }
-  if (options.failAbove !== undefined && policies.every(({ isWhole }) => !isWhole)) {
-    throw wrongUsage('--fail-above needs a policy with all of its numbers: --policy, or --policies')
+  if (options.failAbove !== undefined && policies.every(({ isComplete }) => !isComplete)) {
+    throw usageError('--fail-above needs a policy with all of its numbers: --policy, or --policies')
   }
-  const log: Log = { files, stdin: terminal.stdin, ...keysOf(options, policies), ...readingOf(options) }
+  const log: AccessLog = { files, stdin: terminal.stdin, ...keysOf(options, policies), ...logOptionsOf(options) }
   const total = await bytesOf(files)
-  const replayer = async (judged: Parameters<typeof replay>[1], title: string) => {
+  const replayer = async (replayed: Parameters<typeof replay>[1], title: string) => {
     const progress = progressOf(terminal, title, options.progress ? total : undefined)
     try {
-      return await replay(log, judged, (bytes) => progress.advance(bytes))
+      return await replay(log, replayed, (bytes) => progress.advance(bytes))
     } finally {
       progress.end()
     }
   }
-  // A policy that lacks its number is there only to be searched for.
-  const full = policies.filter(({ isWhole }) => isWhole).map((named) => [named, new FullTally()] as const)
-  const replayed = await replayer(full, 'replaying')
-  const { lines, requests, broken, firstBroken } = replayed.reading
+  // A policy without its number takes part only in the search.
+  const complete = policies.filter(({ isComplete }) => isComplete).map((named) => [named, new ReportTally()] as const)
+  const replayed = await replayer(complete, 'replaying')
+  const { lines, requests, broken, firstBroken } = replayed.summary
   if (lines === 0) {
-    throw failedOutside(
+    throw environmentError(
       `the log is empty: ${files.map((file) => (file === '-' ? 'the standard input' : file)).join(', ')}`,
     )
   }
   if (requests === 0) {
     const { file, line, reason } = firstBroken[0] as (typeof firstBroken)[0]
-    throw failedOutside(`no line of the log can be read; the first, ${file}:${line}: ${reason}`)
+    throw environmentError(`no line of the log can be read; the first, ${file}:${line}: ${reason}`)
   }
   expectFields(replayed, options)
   let suggestions: Suggestion[] = []
   if (goal !== undefined) {
-    suggestions = await suggest(policies, goal, (judged) => replayer(judged, 'searching'))
+    suggestions = await suggest(policies, goal, (replayed) => replayer(replayed, 'searching'))
   }
-  const report = reportOf(files, replayed, full, suggestions, options.top)
-  await deliver(written(report, options.format), options.output, terminal)
+  const report = reportOf(files, replayed, complete, suggestions, options.top)
+  await writeResult(render(report, options.format), options.output, terminal)
   const isTooMuch = report.policies.some(({ share }) => share > (options.failAbove ?? 1))
   return isTooMuch || (options.failOnBroken && broken > 0) ? EXIT.no : EXIT.fine
 }
 
-/** Expects that the log has what `--key` and `--cost` name: otherwise nothing would be judged, and so nothing refused. */
-function expectFields({ reading: { requests, withoutCost }, tables }: Replay, { key, cost }: Options): void {
-  for (const { spec, requests: of, tooLong } of tables) {
-    if (of[0] === requests) {
+/**
+ * Checks that the log has the fields of `--key` and `--cost`. Otherwise no request would be
+ * decided, and none refused.
+ */
+function expectFields(
+  { summary: { requests, withoutCost }, tables }: ReplayResult,
+  { key, cost }: SimulateOptions,
+): void {
+  for (const { spec, requests: requestsByKey, tooLong } of tables) {
+    if (requestsByKey[0] === requests) {
       const option = key.find((text) => text === spec.text || text.endsWith(`=${spec.text}`)) ?? spec.text
-      const lack = tooLong > 0 ? 'has only keys above 1024 bytes there' : 'has no request with it'
+      const problem = tooLong > 0 ? 'has only keys above 1024 bytes there' : 'has no request with it'
       const fields = 'a field such as ip, user or path, a JSON field by its path, or a regular expression'
-      throw wrongUsage(`--key ${option}: the log ${lack}; give ${fields}`)
+      throw usageError(`--key ${option}: the log ${problem}; give ${fields}`)
     }
   }
   if (cost !== undefined && withoutCost === requests) {
-    throw wrongUsage(
+    throw usageError(
       `--cost ${cost}: the log has no request with a number there; give bytes, or a JSON field by its path`,
     )
   }
 }
 
-function written(report: Report, format: Options['format']): string {
+function render(report: SimulationReport, format: SimulateOptions['format']): string {
   switch (format) {
     case 'json':
       return `${JSON.stringify(report, null, 2)}\n`
@@ -176,17 +186,17 @@ function written(report: Report, format: Options['format']): string {
   }
 }
 
-interface Candidate extends NamedPolicy {
-  /** Whether it has all numbers, and not only a shape. */
-  readonly isWhole: boolean
+interface PolicyCandidate extends LimiterPolicies {
+  /** Whether it has all of its numbers. */
+  readonly isComplete: boolean
 }
 
-function policiesOf({ policy, policies: file }: Options, goal: Goal | undefined): Candidate[] {
+function policiesOf({ policy, policies: file }: SimulateOptions, goal: RefusalGoal | undefined): PolicyCandidate[] {
   const shapes = policy.length === 0 && file === undefined && goal !== undefined ? DEFAULT_SHAPES : policy
   const lacking = new Set<unknown>()
-  const make: typeof exactly = (options, where) => {
+  const make: typeof makePolicy = (options, where) => {
     if (goal === undefined) {
-      return exactly(options, where)
+      return makePolicy(options, where)
     }
     const made = withoutNumber(options, where)
     if (lacksNumber(options)) {
@@ -196,51 +206,56 @@ function policiesOf({ policy, policies: file }: Options, goal: Goal | undefined)
   }
   const all = [...policiesFromTexts(shapes, make), ...(file === undefined ? [] : policiesFromFile(file, make))]
   if (all.length === 0) {
-    throw wrongUsage("no policy is given: --policy 'gcra limit=100 period=1m', --policies limits.json, or --suggest 1%")
+    throw usageError("no policy is given: --policy 'gcra limit=100 period=1m', --policies limits.json, or --suggest 1%")
   }
   const twice = all.find(({ name }, index) => all.findIndex((other) => other.name === name) !== index)
   if (twice !== undefined) {
-    throw wrongUsage(`the policy ${JSON.stringify(twice.name)} is given twice`)
+    throw usageError(`the policy ${JSON.stringify(twice.name)} is given twice`)
   }
   return all.map(({ name, policy }) => {
-    const isWhole = !lacking.has(policy)
-    // The number that stands for the one that is searched for is nobody's.
-    return { name: isWhole ? name : name.replace(/ (limit|capacity)=1(?= |$)/, ''), policy, isWhole }
+    const isComplete = !lacking.has(policy)
+    // Removes the placeholder number from the name.
+    return { name: isComplete ? name : name.replace(/ (limit|capacity)=1(?= |$)/, ''), policy, isComplete }
   })
 }
 
-/** The keys: the first is that of the requests, the others those of policies' subjects. */
-function keysOf({ key, ipv6Prefix }: Options, policies: readonly NamedPolicy[]): Pick<Log, 'keys' | 'kindOf'> {
-  const subjects = new Set(policies.flatMap(({ policy }) => compoundOf(policy).subjects ?? []))
-  subjects.delete(GLOBAL)
+/**
+ * The keys: the first is the key of policies without `per`, the others belong to key dimensions.
+ */
+function keysOf(
+  { key, ipv6Prefix }: SimulateOptions,
+  policies: readonly LimiterPolicies[],
+): Pick<AccessLog, 'keys' | 'kindOf'> {
+  const dimensions = new Set(policies.flatMap(({ policy }) => policySetOf(policy).dimensions ?? []))
+  dimensions.delete(GLOBAL)
   const given = new Map<string | undefined, string>()
   for (const text of key) {
-    const [, subject, spec] = /^([A-Za-z][\w.-]{0,31})=(.+)$/.exec(text) ?? []
-    if (subject !== undefined && !subjects.has(subject)) {
-      throw wrongUsage(`--key ${JSON.stringify(text)}: no policy has per: ${JSON.stringify(subject)}`)
+    const [, dimension, spec] = /^([A-Za-z][\w.-]{0,31})=(.+)$/.exec(text) ?? []
+    if (dimension !== undefined && !dimensions.has(dimension)) {
+      throw usageError(`--key ${JSON.stringify(text)}: no policy has per: ${JSON.stringify(dimension)}`)
     }
-    if (given.has(subject)) {
-      throw wrongUsage(`--key ${subject === undefined ? '' : `${subject}=… `}is given twice: keys are joined by +`)
+    if (given.has(dimension)) {
+      throw usageError(`--key ${dimension === undefined ? '' : `${dimension}=… `}is given twice: keys are joined by +`)
     }
-    given.set(subject, spec ?? text)
+    given.set(dimension, spec ?? text)
   }
-  const isPlain = policies.some(({ policy }) => compoundOf(policy).subjects === undefined)
-  const kinds: (string | undefined)[] = isPlain || subjects.size === 0 ? [undefined, ...subjects] : [...subjects]
+  const isPlain = policies.some(({ policy }) => policySetOf(policy).dimensions === undefined)
+  const kinds: (string | undefined)[] = isPlain || dimensions.size === 0 ? [undefined, ...dimensions] : [...dimensions]
   const keys = kinds.map((kind): KeySpec => keySpecOf(given.get(kind) ?? kind ?? 'ip', ipv6Prefix))
-  return { keys, kindOf: (subject) => kinds.indexOf(subject) }
+  return { keys, kindOf: (dimension) => kinds.indexOf(dimension) }
 }
 
-function readingOf(options: Options): Pick<Log, 'format' | 'timeField' | 'cost' | 'window'> {
+function logOptionsOf(options: SimulateOptions): Pick<AccessLog, 'format' | 'timeField' | 'cost' | 'window'> {
   const { logFormat, timeField, cost, ipv6Prefix, reorder } = options
   return {
     format: logFormat,
     timeField,
     cost: cost === undefined ? undefined : keySpecOf(cost, ipv6Prefix),
-    window: reorder === '0' ? 0 : checked('--reorder', () => millisOf('INVALID_OPTION', 'it', reorder)),
+    window: reorder === '0' ? 0 : asUsageError('--reorder', () => millisOf('INVALID_OPTION', 'it', reorder)),
   }
 }
 
-function collected(value: string, before: readonly string[]): string[] {
+function collect(value: string, before: readonly string[]): string[] {
   return [...before, value]
 }
 

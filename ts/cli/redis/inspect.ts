@@ -2,78 +2,77 @@ import type * as native from '../../../native.js'
 import type { Decision } from '../../api/decision.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import type { Policy } from '../../policies/policy.js'
-import { checked } from '../failure.js'
+import { asUsageError } from '../failure.js'
 import type { Connection } from './connect/connection.js'
-import { type Enforced, keyOf } from './policies.js'
-import { counts, type KeyState, keyStateOf, layoutOf } from './state.js'
-import { type Usage, usageOf } from './usage.js'
+import { keyOf, type LimiterConfig } from './policies.js'
+import { hasState, type KeyState, keyStateOf, layoutOf } from './state.js'
+import { type PrefixUsage, scanUsage } from './usage.js'
 
-/** About how many keys a server looks at for one page of a scan. */
+/** The number of keys that a server examines for one page of a scan, approximately. */
 const PAGE = 1_000
 
-/** Whose key is looked at. */
-export interface Wanted {
+/** The key to inspect. */
+export interface KeyQuery {
   readonly prefix: string
   readonly key: readonly string[]
   readonly tag?: string
   readonly clusterTags?: number
 }
 
-/** How other keys are looked for, if nothing is found under the names that are known. */
-export interface Search {
-  /** The names of policies; without, the one of a single policy. */
+/** The search for a key that has no state under the known names. */
+export interface KeySearch {
+  /** The names of the policies; `undefined` for a single policy's default name. */
   readonly names: readonly string[] | undefined
-  /** For how long all keys may be gone through; 0 if they are not. */
+  /** The time for scanning all keys, in milliseconds; 0 for no scan. */
   readonly scanMs: number
 }
 
-/** What was seen of a key. */
-export interface Look {
+/** The result of an inspection. */
+export interface KeyInspection {
   readonly prefix: string
   readonly key: string | Readonly<Record<string, string | true>>
   readonly server: string
   /** The server's time. */
   readonly at: string
   readonly states: readonly KeyState[]
-  /** The reservations that are open, and when the last of them ends. */
+  /** The open reservations, and the time until the last one ends. */
   readonly reservations?: { readonly open: number; readonly endInMs: number }
-  /** What a call of one unit would be told now, by the policies given. */
+  /** The decision on a call of one unit now, by the given policies. */
   readonly decision?: Decision
-  /** What went through all keys, and whether it came to the end. */
+  /** The number of scanned keys, and whether the scan was complete. */
   readonly scan?: { readonly keys: number; readonly isComplete: boolean }
-  /** If nothing is kept of the key: what the other keys of the prefix show. */
-  readonly usage?: Usage
+  /** For a key without state: the usage of the prefix's other keys. */
+  readonly usage?: PrefixUsage
 }
 
-/** Looks at a key, and changes nothing. */
-export async function look(
+/** Inspects a key. Changes nothing. */
+export async function inspectKey(
   connection: Connection,
-  wanted: Wanted,
-  enforced: Enforced | undefined,
-  search: Search,
-): Promise<Look> {
-  const { prefix } = wanted
-  const key = checked('--key', () => keyOf(wanted.key, enforced?.compound))
-  const { states, nowUs, holds } = await statesOf(connection, wanted, key, enforced, search.names)
+  query: KeyQuery,
+  config: LimiterConfig | undefined,
+  search: KeySearch,
+): Promise<KeyInspection> {
+  const { prefix } = query
+  const key = asUsageError('--key', () => keyOf(query.key, config?.policySet))
+  const { states, nowUs, holds } = await statesOf(connection, query, key, config, search.names)
   let found = states
-  let scan: Look['scan']
+  let scan: KeyInspection['scan']
   const until = performance.now() + search.scanMs
-  if (enforced === undefined && search.scanMs > 0 && !found.some(counts) && typeof key === 'string') {
+  if (config === undefined && search.scanMs > 0 && !found.some(hasState) && typeof key === 'string') {
     const scanned = await scanFor(connection, prefix, key, search.scanMs)
     scan = { keys: scanned.keys, isComplete: scanned.isComplete }
     found = scanned.states
   }
-  const isNothing = !found.some(counts) && holds.holds === 0
+  const isUnused = !found.some(hasState) && holds.holds === 0
   const forMs = Math.max(0, until - performance.now())
-  const usage = isNothing && search.scanMs > 0 ? await usageOf(connection, { prefix, forMs, policies: [] }) : undefined
-  const decision =
-    enforced === undefined || !isWhole(key, enforced) ? undefined : await peeked(connection, wanted, enforced)
+  const usage = isUnused && search.scanMs > 0 ? await scanUsage(connection, { prefix, forMs, policies: [] }) : undefined
+  const decision = config === undefined || !isWhole(key, config) ? undefined : await peeked(connection, query, config)
   return {
     prefix,
     key,
     server: connection.name,
     at: new Date(nowUs / 1_000).toISOString(),
-    states: found.filter(counts).sort((one, other) => (one.policy < other.policy ? -1 : 1)),
+    states: found.filter(hasState).sort((one, other) => (one.policy < other.policy ? -1 : 1)),
     ...(holds.holds === 0
       ? {}
       : { reservations: { open: holds.holds, endInMs: Math.ceil((holds.holdsUntilUs - holds.nowUs) / 1_000) } }),
@@ -83,16 +82,16 @@ export async function look(
   }
 }
 
-/** What is there under the names of a key, and of its reservations. */
+/** The states under the names of a key, and its reservations. */
 export async function statesOf(
   { reader, masters }: Connection,
-  { prefix, tag, clusterTags }: Wanted,
-  key: Look['key'],
-  enforced: Enforced | undefined,
+  { prefix, tag, clusterTags }: KeyQuery,
+  key: KeyInspection['key'],
+  config: LimiterConfig | undefined,
   names: readonly string[] | undefined,
 ): Promise<{ readonly states: KeyState[]; readonly nowUs: number; readonly holds: native.RedisRead }> {
   const reads: native.RedisRead[] = []
-  for (const [text, policies] of keysOf(key, enforced, names)) {
+  for (const [text, policies] of keysOf(key, config, names)) {
     const own = tag === undefined ? {} : { ownTag: tag }
     const tags = clusterTags === undefined || !masters.isCluster ? {} : { tags: clusterTags }
     reads.push(await reader.find({ prefix, policies, key: text, ...own, ...tags }))
@@ -106,34 +105,34 @@ export async function statesOf(
 
 /** The stored keys, each with the names of the policies that count by it. */
 export function keysOf(
-  key: Look['key'],
-  enforced: Enforced | undefined,
+  key: KeyInspection['key'],
+  config: LimiterConfig | undefined,
   names: readonly string[] | undefined,
 ): (readonly [string, string[]])[] {
-  if (enforced === undefined) {
+  if (config === undefined) {
     return [[key as string, [...(names ?? ['default'])]]]
   }
-  const { subjects, policies } = enforced.compound
-  const namesOf = (subject: number) => policies.filter((one) => one.subject === subject).map(({ name }) => name)
-  if (typeof key === 'string' || subjects === undefined) {
+  const { dimensions, policies } = config.policySet
+  const namesOf = (dimension: number) => policies.filter((one) => one.dimension === dimension).map(({ name }) => name)
+  if (typeof key === 'string' || dimensions === undefined) {
     return [[key as string, namesOf(0)]]
   }
-  return subjects.flatMap((subject, index) => {
-    const text = subject === GLOBAL ? GLOBAL : key[subject]
+  return dimensions.flatMap((dimension, index) => {
+    const text = dimension === GLOBAL ? GLOBAL : key[dimension]
     return typeof text === 'string' ? [[text, namesOf(index)] as const] : []
   })
 }
 
-/** Whether a key has all parts, so that a limiter can be asked about it. */
-function isWhole(key: Look['key'], { compound: { subjects } }: Enforced): boolean {
-  return typeof key === 'string' || (subjects ?? []).every((subject) => subject === GLOBAL || subject in key)
+/** Whether a key has all parts, as a limiter requires. */
+function isWhole(key: KeyInspection['key'], { policySet: { dimensions } }: LimiterConfig): boolean {
+  return typeof key === 'string' || (dimensions ?? []).every((dimension) => dimension === GLOBAL || dimension in key)
 }
 
-/** What a call would be told: asked of a limiter, which charges nothing for it. */
-async function peeked(connection: Connection, wanted: Wanted, enforced: Enforced): Promise<Decision> {
-  const limiter = connection.limiter(enforced, wanted.prefix, wanted.tag)
+/** The decision on a call now, from a limiter's `peek`, which charges nothing. */
+async function peeked(connection: Connection, query: KeyQuery, config: LimiterConfig): Promise<Decision> {
+  const limiter = connection.limiter(config, query.prefix, query.tag)
   try {
-    const key = keyOf(wanted.key, enforced.compound)
+    const key = keyOf(query.key, config.policySet)
     const { [GLOBAL]: _, ...parts } = typeof key === 'string' ? {} : key
     return await limiter.peek((typeof key === 'string' ? key : parts) as string)
   } finally {
@@ -141,7 +140,7 @@ async function peeked(connection: Connection, wanted: Wanted, enforced: Enforced
   }
 }
 
-/** Goes through the keys of a prefix for those of one caller, whatever their policies' names. */
+/** Scans the keys of a prefix for those of one caller, under any policy name. */
 async function scanFor(
   { reader, masters }: Connection,
   prefix: string,
@@ -150,7 +149,7 @@ async function scanFor(
 ): Promise<{ states: KeyState[]; keys: number; isComplete: boolean }> {
   const until = Date.now() + ms
   const states = new Map<string, KeyState>()
-  // As it stands in names; what would mean something in a pattern is quoted.
+  // The key as encoded in key names, with the special characters of patterns escaped.
   const written = key.replace(/[%{}]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`)
   const pattern = `${prefix}:*{*${written.replace(/[\\*?[\]^-]/g, '\\$&')}*`
   let pages = 0
@@ -171,12 +170,15 @@ async function scanFor(
   return { states: [...states.values()], keys: pages * PAGE, isComplete: true }
 }
 
-/** What is worth saying of states that the policies given do not decide by, or were written by others. */
-export function mismatches({ states }: Look, { compound: { policies } }: Enforced): string[] {
+/**
+ * Notes on states that do not belong to the given policies, or that were written with other
+ * numbers.
+ */
+export function mismatches({ states }: KeyInspection, { policySet: { policies } }: LimiterConfig): string[] {
   return states.flatMap((state) => {
     const named = policies.find(({ name }) => name === state.policy)?.policy
     if (named === undefined || named.algorithm !== state.algorithm || layoutOf(named) !== state.layout) {
-      return [`it also has state under ${state.policy} (${state.algorithm}), which is not the policy given`]
+      return [`it also has state under ${state.policy} (${state.algorithm}), which is not the given policy`]
     }
     const numbers = state.override === undefined ? ratesOf(named) : undefined
     const { rate, most } = state
@@ -188,7 +190,7 @@ export function mismatches({ states }: Look, { compound: { policies } }: Enforce
   })
 }
 
-/** The numbers that a policy's states carry. */
+/** The numbers that a policy's states contain. */
 function ratesOf(policy: Policy): { units: number; periodMs: number; most: number } | undefined {
   switch (policy.algorithm) {
     case 'gcra':

@@ -3,17 +3,24 @@ import { createInterface } from 'node:readline/promises'
 import { type Command, Option } from 'commander'
 import { GLOBAL } from '../../policies/key-dimension.js'
 import { EXIT, type ExitCode } from '../exit-codes.js'
-import { CommandFailure, checked, wrongUsage } from '../failure.js'
+import { asUsageError, CommandFailure, usageError } from '../failure.js'
 import type { Terminal } from '../terminal.js'
-import { type AnyLimiter, withRedis } from './connect/connection.js'
-import { type CommonOptions, lengthOfTime, parsed, withKey, withPlace, withPolicies } from './connect/options.js'
-import { type Before, expectUse } from './expected.js'
-import { look, mismatches } from './inspect.js'
-import { type Enforced, keyOf, neededEnforced, type PolicyOptions } from './policies.js'
-import { keyInWords, lookInWords } from './print.js'
+import { checkUsage, type ExistingState } from './check-usage.js'
+import { type CommandLimiter, withRedis } from './connect/connection.js'
+import {
+  parseDuration,
+  parser,
+  type RedisCommandOptions,
+  withEndpointOptions,
+  withKeyOptions,
+  withPolicyOptions,
+} from './connect/options.js'
+import { formatInspection, formatKey } from './format-inspection.js'
+import { inspectKey, mismatches } from './inspect.js'
+import { keyOf, type LimiterConfig, type PolicyOptions, requiredConfig } from './policies.js'
 
 /** The options of commands that change a key. */
-export interface ActOptions extends CommonOptions, PolicyOptions {
+export interface MutateOptions extends RedisCommandOptions, PolicyOptions {
   readonly key: readonly string[]
   readonly tag?: string
   readonly dryRun?: true
@@ -23,94 +30,104 @@ export interface ActOptions extends CommonOptions, PolicyOptions {
   readonly scan: number
 }
 
-/** What a command does to a key. */
-export interface Act {
+/** A change of a key by one command. */
+export interface Mutation {
   readonly name: string
-  /** In words, behind the key: what has been done, and what would be. */
-  readonly words: readonly [did: string, would: string]
-  /** Whether there is nothing to do, as what was kept of the key tells; and that, in words. */
-  readonly idle?: { readonly isSo: (before: Before) => boolean; readonly words: string }
-  /** Whether it refuses calls: of all callers, if the key counts all calls together. */
-  readonly isHarsh?: boolean
-  /** What is done, for those policies: whatever can be wrong is wrong before anything is asked. */
-  readonly prepare: (enforced: Enforced) => (limiter: AnyLimiter, key: string) => Promise<unknown>
+  /** The message after the key: for the change, and for a dry run. */
+  readonly messages: readonly [did: string, would: string]
+  /**
+   * Decides from the existing state whether there is nothing to change, with the message for it.
+   */
+  readonly noop?: { readonly applies: (before: ExistingState) => boolean; readonly message: string }
+  /**
+   * Whether it refuses calls. If the key counts all calls together, it would affect all callers.
+   */
+  readonly refusesCalls?: boolean
+  /**
+   * Creates the change for the given policies. It throws on invalid arguments before the connection
+   * is opened.
+   */
+  readonly prepare: (config: LimiterConfig) => (limiter: CommandLimiter, key: string) => Promise<unknown>
 }
 
 const CHECK_HELP = `
-What is looked at first:
-  Whether the prefix is used with the policies given: the names of the key in Redis tell, or those of other keys of the
-  prefix, which are looked for by SCAN, for no longer than --scan, and no further than needed. Otherwise nothing is done
-  (exit code 2): a wrong algorithm or prefix would change a key that nobody asks for. --force skips this, for a key that
-  is to be changed before the limiter's first call.
-  Exit code 1: there was nothing to take away: no block, no override, nothing kept of the key.`
+The check before a change:
+  The command first checks that the prefix is used with the given policies: by the state of the key itself, or by other
+  keys of the prefix, which SCAN looks for within --scan. If the check fails, nothing is done (exit code 2): with a wrong
+  algorithm or prefix, the command would change a key that no limiter reads. --force skips the check, for a key that is
+  changed before the limiter's first call.
+  Exit code 1: there was nothing to remove: no block, no override, or no state of the key.`
 
-/** Adds what all commands take that change a key. */
-export function withAct(command: Command): Command {
-  return withPolicies(withKey(withPlace(command)), '')
-    .option('--dry-run', 'tell what would be done, and do nothing')
-    .option('--yes', 'do not ask: for what concerns the calls of all callers')
-    .option('--force', 'do not look whether the prefix is used with these policies: before the first call on it')
+/** Adds the options of all commands that change a key. */
+export function withMutateOptions(command: Command): Command {
+  return withPolicyOptions(withKeyOptions(withEndpointOptions(command)), '')
+    .option('--dry-run', 'print what would be done, and do nothing')
+    .option('--yes', 'do not ask for confirmation of a change that affects all callers')
+    .option('--force', 'do not check that the prefix is used with these policies: before the first call on it')
     .addOption(
-      new Option('--scan <duration>', 'for how long to go through all keys, if the key itself does not show that')
+      new Option('--scan <duration>', 'maximum time for scanning other keys, if the key itself has no state')
         .default(5_000, '5s')
-        .argParser(parsed(lengthOfTime)),
+        .argParser(parser(parseDuration)),
     )
     .addHelpText('after', CHECK_HELP)
 }
 
-/** Does what a command says, by an ordinary limiter, and tells how the key stands then. */
-export async function act(
+/** Changes a key with an ordinary limiter, and prints the key's state afterwards. */
+export async function mutate(
   url: string | undefined,
-  options: ActOptions,
+  options: MutateOptions,
   terminal: Terminal,
-  { name, words: [did, would], idle, isHarsh = false, prepare }: Act,
+  { name, messages: [did, would], noop, refusesCalls = false, prepare }: Mutation,
 ): Promise<ExitCode> {
-  const enforced = neededEnforced(options, name)
-  const run = prepare(enforced)
-  const key = checked('--key', () => keyOf(options.key, enforced.compound))
-  const isWide = isHarsh && typeof key !== 'string' && key[GLOBAL] === true
-  if (isWide && options.yes !== true && options.dryRun !== true) {
-    await confirm(terminal, `${name} ${GLOBAL} concerns every call of ${options.prefix}`)
+  const config = requiredConfig(options, name)
+  const run = prepare(config)
+  const key = asUsageError('--key', () => keyOf(options.key, config.policySet))
+  const affectsAll = refusesCalls && typeof key !== 'string' && key[GLOBAL] === true
+  if (affectsAll && options.yes !== true && options.dryRun !== true) {
+    await confirm(terminal, `${name} ${GLOBAL} affects every call of ${options.prefix}`)
   }
-  const { seen, isIdle } = await withRedis(url, options, terminal, async (connection) => {
+  const { inspection, isNoop } = await withRedis(url, options, terminal, async (connection) => {
     const search = { names: undefined, scanMs: 0 }
-    const before = await expectUse(connection, options, enforced, options.force === true ? undefined : options.scan)
+    const before = await checkUsage(connection, options, config, options.force === true ? undefined : options.scan)
     if (options.dryRun !== true) {
-      const limiter = connection.limiter(enforced, options.prefix, options.tag)
+      const limiter = connection.limiter(config, options.prefix, options.tag)
       try {
         await run(limiter, key as string)
       } finally {
         await limiter.close()
       }
     }
-    return { seen: await look(connection, options, enforced, search), isIdle: idle?.isSo(before) === true }
+    return { inspection: await inspectKey(connection, options, config, search), isNoop: noop?.applies(before) === true }
   })
-  const isDone = options.dryRun !== true && !isIdle
+  const isDone = options.dryRun !== true && !isNoop
   if (options.format === 'json') {
-    terminal.stdout.write(`${JSON.stringify({ command: name, isDone, ...seen }, undefined, 2)}\n`)
+    terminal.stdout.write(`${JSON.stringify({ command: name, isDone, ...inspection }, undefined, 2)}\n`)
   } else {
-    const notes = mismatches(seen, enforced)
-    const words = isIdle ? idle?.words : options.dryRun === true ? would : did
-    const first = `${keyInWords(key)} ${words}\n\n`
-    terminal.stdout.write(first + lookInWords(seen) + notes.map((note) => `Note: ${note}\n`).join(''))
+    const notes = mismatches(inspection, config)
+    const message = isNoop ? noop?.message : options.dryRun === true ? would : did
+    const first = `${formatKey(key)} ${message}\n\n`
+    terminal.stdout.write(first + formatInspection(inspection) + notes.map((note) => `Note: ${note}\n`).join(''))
   }
-  return isIdle ? EXIT.no : EXIT.fine
+  return isNoop ? EXIT.no : EXIT.fine
 }
 
-/** Asks before what concerns all callers. Where nobody can be asked it must be said on the command line. */
+/**
+ * Asks for confirmation of a change that affects all callers. Without a terminal, `--yes` is
+ * required.
+ */
 async function confirm({ stdin, stderr }: Terminal, what: string): Promise<void> {
   if (stdin.isTTY !== true) {
-    throw wrongUsage(`${what}: say --yes`)
+    throw usageError(`${what}: pass --yes`)
   }
-  const asking = createInterface({ input: stdin, output: stderr })
+  const prompt = createInterface({ input: stdin, output: stderr })
   try {
-    // Ctrl-C and the end of what is typed close it, and leave the question without an answer.
-    const closed = once(asking, 'close').then(() => '')
-    const answer = await Promise.race([asking.question(`${what}. Go on? [y/N] `), closed])
+    // Ctrl-C and the end of the input close the interface without an answer.
+    const closed = once(prompt, 'close').then(() => '')
+    const answer = await Promise.race([prompt.question(`${what}. Continue? [y/N] `), closed])
     if (!/^y(es)?$/i.test(answer.trim())) {
       throw new CommandFailure('nothing was done', EXIT.no)
     }
   } finally {
-    asking.close()
+    prompt.close()
   }
 }

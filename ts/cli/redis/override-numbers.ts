@@ -1,36 +1,39 @@
-/** Numbers of a key's own, as its override has them: those that its algorithm's words begin with. */
+/** Decodes the numbers of an override, which start with those of its algorithm. */
 
-/** The numbers of an override by the names of their options; lengths of time in milliseconds. */
-export interface OwnNumbers {
-  readonly numbers: Readonly<Record<string, number | readonly OwnLimit[]>>
+/** The numbers of an override, by the names of their options. Durations are in milliseconds. */
+export interface OverrideNumbers {
+  readonly numbers: Readonly<Record<string, number | readonly OverrideLimit[]>>
 }
 
-/** One of the limits of a log. */
-export interface OwnLimit {
+/** One limit of a log. */
+export interface OverrideLimit {
   readonly limit: number
   readonly windowMs: number
 }
 
-type Read = (numbers: readonly number[]) => OwnNumbers['numbers']
+type NumberDecoder = (numbers: readonly number[]) => OverrideNumbers['numbers']
 
-const rate: Read = ([period = 0, units = 0, burst = 0]) => ({ limit: units, periodMs: period / 1_000, burst })
+const rate: NumberDecoder = ([period = 0, units = 0, burst = 0]) => ({ limit: units, periodMs: period / 1_000, burst })
 const bucket = (capacity: number, most: number, initial: number) => ({
   capacity,
   ...(initial === capacity ? {} : { initial }),
   ...(most === capacity ? {} : { debt: most - capacity }),
 })
-const window: Read = ([limit = 0, window = 0]) => ({ limit, windowMs: window / 1_000 })
-const buckets: Read = ([limit = 0, , span = 0]) => ({ limit, windowMs: span / 1_000 })
-const log: Read = ([, , , ...words]) => {
-  const limits: OwnLimit[] = []
+const window: NumberDecoder = ([limit = 0, window = 0]) => ({ limit, windowMs: window / 1_000 })
+const buckets: NumberDecoder = ([limit = 0, , span = 0]) => ({ limit, windowMs: span / 1_000 })
+const log: NumberDecoder = ([, , , ...words]) => {
+  const limits: OverrideLimit[] = []
   for (let at = 0; at + 1 < words.length; at += 2) {
     limits.push({ limit: words[at] as number, windowMs: (words[at + 1] as number) / 1_000 })
   }
-  return limits.length === 1 ? { ...(limits[0] as OwnLimit) } : { limits }
+  return limits.length === 1 ? { ...(limits[0] as OverrideLimit) } : { limits }
 }
 
-/** By the tag of algorithm and layout: the numbers as `push_policy` in src/redis/codec/ puts them. */
-const READ: Readonly<Record<string, Read>> = {
+/**
+ * By the tag of algorithm and layout. The order of the numbers is that of `push_policy` in
+ * src/redis/codec/.
+ */
+const DECODERS: Readonly<Record<string, NumberDecoder>> = {
   gcra: rate,
   tb: ([period = 0, units = 0, burst = 0, capacity = 0, initial = 0]) => ({
     ...bucket(capacity, burst, initial),
@@ -52,13 +55,13 @@ const READ: Readonly<Record<string, Read>> = {
   sls: log,
 }
 
-/** What the numbers say. */
-export function ownNumbers(tag: string, numbers: readonly number[]): OwnNumbers {
-  return { numbers: READ[tag]?.(numbers) ?? {} }
+/** Decodes the numbers of an override. */
+export function overrideNumbers(tag: string, numbers: readonly number[]): OverrideNumbers {
+  return { numbers: DECODERS[tag]?.(numbers) ?? {} }
 }
 
-/** The most units of a call under an override, if it is one number. */
-export function limitOf({ numbers }: OwnNumbers): number | undefined {
+/** The maximum units of a call under an override, if it is one number. */
+export function limitOf({ numbers }: OverrideNumbers): number | undefined {
   const { burst, capacity, debt = 0, limit } = numbers
   if (typeof burst === 'number') {
     return burst

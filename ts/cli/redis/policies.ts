@@ -1,87 +1,90 @@
 import { GLOBAL } from '../../policies/key-dimension.js'
 import type { Policy } from '../../policies/policy.js'
-import { type Compound, compoundOf, type Policies } from '../../policies/policy-set.js'
-import { checked, wrongUsage } from '../failure.js'
-import { oneOrSeveral, parsed } from '../policies.js'
-import { optionsFromText, policyFromText } from '../policy-text.js'
+import { type Policies, type PolicySet, policySetOf } from '../../policies/policy-set.js'
+import { asUsageError, usageError } from '../failure.js'
+import { policyOrSet, readJson } from '../policies.js'
+import { parsePolicyOptions, parsePolicyText } from '../policy-text.js'
 
-/** The options that say what a limiter enforces. */
+/** The options with a limiter's policies. */
 export interface PolicyOptions {
   readonly policy?: string
   readonly policies?: string
 }
 
-/** What a limiter enforces: as `RateLimiter` takes it, and checked. */
-export interface Enforced {
+/** A limiter's policies: as `RateLimiter` takes them, and as a validated policy set. */
+export interface LimiterConfig {
   readonly policies: Policy | Policies
-  readonly compound: Compound
+  readonly policySet: PolicySet
 }
 
-/** What `--policy` or `--policies` says; `undefined` if neither is given. */
-export function enforcedOf({ policy, policies }: PolicyOptions): Enforced | undefined {
+/** The policies of `--policy` or `--policies`; `undefined` if neither is given. */
+export function configOf({ policy, policies }: PolicyOptions): LimiterConfig | undefined {
   if (policy !== undefined && policies !== undefined) {
-    throw wrongUsage('--policy and --policies exclude each other')
+    throw usageError('--policy and --policies exclude each other')
   }
   if (policy !== undefined) {
-    return enforced('--policy', policyFromText(policy, '--policy'))
+    return config('--policy', parsePolicyText(policy, '--policy'))
   }
-  return policies === undefined ? undefined : enforced(policies, oneOrSeveral(parsed(policies), policies))
+  return policies === undefined ? undefined : config(policies, policyOrSet(readJson(policies), policies))
 }
 
-/** The same, where it must be given. */
-export function neededEnforced(options: PolicyOptions, command: string): Enforced {
-  const given = enforcedOf(options)
+/** The same for commands that require policies. */
+export function requiredConfig(options: PolicyOptions, command: string): LimiterConfig {
+  const given = configOf(options)
   if (given === undefined) {
-    const why = 'a key lies in Redis under the name and the algorithm of its policy'
-    throw wrongUsage(`${command} needs the limiter's --policy, or --policies: ${why}`)
+    const why = "a key's name in Redis contains the name and the algorithm of its policy"
+    throw usageError(`${command} needs the limiter's --policy, or --policies: ${why}`)
   }
   return given
 }
 
-function enforced(where: string, policies: Policy | Policies): Enforced {
-  return { policies, compound: checked(where, () => compoundOf(policies)) }
+function config(where: string, policies: Policy | Policies): LimiterConfig {
+  return { policies, policySet: asUsageError(where, () => policySetOf(policies)) }
 }
 
 /**
- * A key as calls name it: a string; or an object of parts, each given as `kind=key` (what counts all calls together as
- * `global`), if the policies have a `per`.
+ * A key as calls pass it: a string; or, if the policies have a `per`, an object of parts, each
+ * given as `dimension=key`. A dimension that counts all calls together is given as `global`.
  */
 export function keyOf(
   given: readonly string[],
-  compound: Compound | undefined,
+  policySet: PolicySet | undefined,
 ): string | Record<string, string | true> {
-  const subjects = compound?.subjects
-  if (subjects === undefined) {
+  const dimensions = policySet?.dimensions
+  if (dimensions === undefined) {
     const [key = '', ...more] = given
     if (more.length > 0) {
-      throw wrongUsage('--key is given twice: only policies with a per have several')
+      throw usageError('--key is given twice: only policies with a per take several')
     }
     return key
   }
   const parts = given.map((text): readonly [string, string | true] => {
-    if (text === GLOBAL && subjects.includes(GLOBAL)) {
+    if (text === GLOBAL && dimensions.includes(GLOBAL)) {
       return [GLOBAL, true]
     }
-    const [, subject = '', key = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? []
-    if (subject === GLOBAL || !subjects.includes(subject)) {
-      const kinds = subjects.map((name) => (name === GLOBAL ? name : `${name}=…`))
-      throw wrongUsage(`--key must be one of ${kinds.join(', ')}: the policies' per`)
+    const [, dimension = '', key = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? []
+    if (dimension === GLOBAL || !dimensions.includes(dimension)) {
+      const kinds = dimensions.map((name) => (name === GLOBAL ? name : `${name}=…`))
+      throw usageError(`--key must be one of ${kinds.join(', ')}: the policies' per`)
     }
-    return [subject, key]
+    return [dimension, key]
   })
   return Object.fromEntries(parts)
 }
 
-/** The numbers of an override, as `limiter.override` takes them: `limit=500 burst=50`; of several policies behind a name. */
-export function numbersOf(given: readonly string[], { isSingle, policies }: Compound): object {
+/**
+ * Parses the numbers of an override for `limiter.override`: `limit=500 burst=50`. For several
+ * policies, the policy's name comes first.
+ */
+export function numbersOf(given: readonly string[], { isSingle, policies }: PolicySet): object {
   if (!isSingle) {
     const named = given.map((text) => {
-      const { algorithm: name, ...numbers } = optionsFromText(text, '--numbers')
+      const { algorithm: name, ...numbers } = parsePolicyOptions(text, '--numbers')
       return [name, numbers] as const
     })
     return Object.fromEntries(named)
   }
   const { policy } = policies[0] as (typeof policies)[number]
-  const { algorithm: _, ...numbers } = optionsFromText(`${policy.algorithm} ${given.join(' ')}`, '--numbers')
+  const { algorithm: _, ...numbers } = parsePolicyOptions(`${policy.algorithm} ${given.join(' ')}`, '--numbers')
   return numbers
 }

@@ -1,41 +1,41 @@
 import type * as native from '../../../native.js'
 import type { Policy } from '../../policies/policy.js'
-import { type OwnNumbers, ownNumbers } from './override-numbers.js'
+import { type OverrideNumbers, overrideNumbers } from './override-numbers.js'
 
-/** What is known of a key without its policy, as `--format json` shows it. Times are in milliseconds. */
+/** The state of a key, as `--format json` prints it. Times are in milliseconds. */
 export interface KeyState {
   /** The policy's name. */
   readonly policy: string
   readonly algorithm: Policy['algorithm']
-  /** How the state lies, where there are several ways. */
+  /** The layout of the state, for algorithms with several layouts. */
   readonly layout?: 'interval' | 'list' | 'hash'
   readonly key: string
   /** The call's own hash tag. */
   readonly tag?: string
-  /** Whether it is what limiters write. */
+  /** Whether a limiter wrote it. */
   readonly isReadable: boolean
-  /** The units on the books. Under logs all that is kept: what has expired may still be among them. */
+  /** The charged units. For logs it includes entries that may have expired. */
   readonly used: number
   readonly isUsedExact: boolean
-  /** The most units that may be on the books, where the state tells. */
+  /** The maximum of charged units, if the state contains it. */
   readonly most?: number
-  /** What drains or is refilled, where the state tells. */
+  /** The rate of draining or refilling, if the state contains it. */
   readonly rate?: { readonly units: number; readonly periodMs: number }
   readonly windowMs?: number
-  /** When the window ends that is open. */
+  /** The time until the open window ends. */
   readonly windowEndsInMs?: number
-  /** When the key is as if never used. */
+  /** The time until the key is fresh. */
   readonly resetInMs?: number
   readonly entries?: number
   readonly oldestAgoMs?: number
   readonly newestAgoMs?: number
-  /** How long those wait who have a slot: nobody overtakes them. */
+  /** The time until the last scheduled reservation. Later calls wait behind it. */
   readonly bookedForMs?: number
   readonly blockedForMs?: number
-  readonly override?: OwnNumbers & { readonly forMs: number }
+  readonly override?: OverrideNumbers & { readonly forMs: number }
 }
 
-/** The tags of algorithms and layouts in keys' names. */
+/** The tags of algorithms and layouts in key names. */
 const TAGS: { readonly [tag: string]: readonly [Policy['algorithm'], NonNullable<KeyState['layout']>?] } = {
   gcra: ['gcra'],
   tb: ['tokenBucket'],
@@ -58,7 +58,7 @@ export function layoutOf(policy: Policy): KeyState['layout'] {
   return policy.algorithm === 'tokenBucket' && policy.refillMode === 'interval' ? 'interval' : undefined
 }
 
-/** What was read of a key, at the server's time. */
+/** Decodes a stored key, at the server's time. */
 export function keyStateOf(stored: native.RedisStored, nowUs: number): KeyState {
   const [algorithm, layout] = TAGS[stored.tag] as (typeof TAGS)[string]
   const { used, most, units, perUs, windowUs, entries, ownTag } = stored
@@ -66,7 +66,7 @@ export function keyStateOf(stored: native.RedisStored, nowUs: number): KeyState 
     us === undefined || us <= nowUs ? {} : { [name]: Math.ceil((us - nowUs) / 1_000) }
   const ago = (name: string, us: number | undefined) =>
     us === undefined ? {} : { [name]: Math.max(0, Math.floor((nowUs - us) / 1_000)) }
-  const own = stored.ownUntilUs > nowUs ? ownNumbers(stored.tag, stored.ownNumbers) : undefined
+  const own = stored.ownUntilUs > nowUs ? overrideNumbers(stored.tag, stored.ownNumbers) : undefined
   return {
     policy: stored.policy,
     algorithm,
@@ -90,7 +90,7 @@ export function keyStateOf(stored: native.RedisStored, nowUs: number): KeyState 
   }
 }
 
-/** Whether anything is kept of a key that makes a difference: otherwise it is as if never used. */
-export function counts({ isReadable, used, resetInMs, blockedForMs, override }: KeyState): boolean {
+/** Whether a key has any state that matters. Otherwise it is fresh. */
+export function hasState({ isReadable, used, resetInMs, blockedForMs, override }: KeyState): boolean {
   return !isReadable || used > 0 || resetInMs !== undefined || blockedForMs !== undefined || override !== undefined
 }

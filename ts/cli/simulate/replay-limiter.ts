@@ -2,40 +2,49 @@ import type { Decision } from '../../api/decision.js'
 import { RateLimiter } from '../../api/rate-limiter.js'
 import { MemoryStore } from '../../backends/memory/memory-store.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
-import { compoundOf } from '../../policies/policy-set.js'
-import type { NamedPolicy } from '../policies.js'
+import { policySetOf } from '../../policies/policy-set.js'
+import type { LimiterPolicies } from '../policies.js'
 import { type KeyTable, NO_KEY } from './log/key-table.js'
-import type { Tally } from './tally.js'
+import type { RefusalTally } from './tally.js'
 
-/** As many keys as a store can have: no two may share a count, as they may in a process that serves. */
-const MOST_KEYS = 2 ** 32
+/**
+ * The maximum of a store, so that no two keys share a count, which they may do in a serving
+ * process.
+ */
+const MAX_KEYS = 2 ** 32
 
-/** Where a policy finds its keys. */
-export interface Kinds {
-  /** The key tables, by the number of their kind. */
+/** The kinds of keys of a replay. */
+export interface KeyKinds {
+  /** The key tables, one for each kind. */
   readonly tables: readonly KeyTable[]
-  /** The kind of key that a subject (a policy's `per`) counts by; of the key itself if it is `undefined`. */
-  kindOf(subject: string | undefined): number
+  /**
+   * The kind of key for a policy's key dimension (its `per`); for a policy without one if it is
+   * `undefined`.
+   */
+  kindOf(dimension: string | undefined): number
 }
 
-/** One limiter, asked about all requests in the order of their times. */
-export class Judge {
-  /** Judges a request: its time in epoch milliseconds. Answers whether it was refused. */
+/** A limiter that decides on all requests in the order of their times. */
+export class ReplayLimiter {
+  /**
+   * Decides on a request; the time is in epoch milliseconds. Returns whether the request was
+   * refused.
+   */
   readonly take: (time: number, cost: number, keys: Uint32Array, start: number) => boolean
   readonly #limiter: { close(): Promise<void> }
 
   constructor(
-    { policy }: NamedPolicy,
-    { tables, kindOf }: Kinds,
-    readonly tally: Tally,
+    { policy }: LimiterPolicies,
+    { tables, kindOf }: KeyKinds,
+    readonly tally: RefusalTally,
   ) {
-    const compound = compoundOf(policy)
+    const policySet = policySetOf(policy)
     let now = 0
-    const store = new MemoryStore({ maxKeys: MOST_KEYS, clock: () => now })
-    const limiter = new RateLimiter(policy as never, { store }) as unknown as AnyLimiter
+    const store = new MemoryStore({ maxKeys: MAX_KEYS, clock: () => now })
+    const limiter = new RateLimiter(policy as never, { store }) as unknown as SyncLimiter
     this.#limiter = limiter
-    const { subjects } = compound
-    if (subjects === undefined) {
+    const { dimensions } = policySet
+    if (dimensions === undefined) {
       const kind = kindOf(undefined)
       const names = (tables[kind] as KeyTable).keys
       this.take = (time, cost, keys, start) => {
@@ -44,7 +53,7 @@ export class Judge {
           return false
         }
         now = time
-        tally.judged++
+        tally.decided++
         const decision = limiter.takeSync(names[key] as string, cost)
         if (!decision.allowed) {
           tally.refuse(time, decision.policy, kind, key, decision.status === 'impossible')
@@ -53,26 +62,26 @@ export class Judge {
       }
       return
     }
-    const parts = subjects
-      .filter((subject) => subject !== GLOBAL)
-      .map((subject) => ({ subject, kind: kindOf(subject) }))
+    const parts = dimensions
+      .filter((dimension) => dimension !== GLOBAL)
+      .map((dimension) => ({ dimension, kind: kindOf(dimension) }))
     const kindsByLimit = new Map(
-      compound.limits.map(({ name, policy: index }) => {
-        const { subject } = compound.policies[index] as { subject: number }
-        return [name, parts.find((part) => part.subject === subjects[subject])?.kind ?? -1]
+      policySet.limits.map(({ name, policy: index }) => {
+        const { dimension: position } = policySet.policies[index] as { dimension: number }
+        return [name, parts.find((part) => part.dimension === dimensions[position])?.kind ?? -1]
       }),
     )
     this.take = (time, cost, keys, start) => {
       const key: Record<string, string> = {}
-      for (const { subject, kind } of parts) {
+      for (const { dimension, kind } of parts) {
         const number = keys[start + kind] as number
         if (number === NO_KEY) {
           return false
         }
-        key[subject] = (tables[kind] as KeyTable).keys[number] as string
+        key[dimension] = (tables[kind] as KeyTable).keys[number] as string
       }
       now = time
-      tally.judged++
+      tally.decided++
       const decision = limiter.takeSync(key, cost)
       if (!decision.allowed) {
         const kind = kindsByLimit.get(decision.policy) ?? -1
@@ -83,13 +92,13 @@ export class Judge {
     }
   }
 
-  /** Frees the counts. */
+  /** Frees the limiter. */
   async close(): Promise<void> {
     await this.#limiter.close()
   }
 }
 
-interface AnyLimiter {
+interface SyncLimiter {
   takeSync(key: string | object, cost: number): Decision
   close(): Promise<void>
 }

@@ -1,76 +1,79 @@
 import type { Readable } from 'node:stream'
-import type { NamedPolicy } from '../policies.js'
-import { blocksOf } from './log/chunks.js'
+import type { LimiterPolicies } from '../policies.js'
+import { chunksOf } from './log/chunks.js'
 import type { KeySpec } from './log/key.js'
 import { KeyTable } from './log/key-table.js'
-import { Line, type LogFormat } from './log/line.js'
-import { Order } from './log/reorder-buffer.js'
-import { Judge, type Kinds } from './replay-limiter.js'
-import type { Tally } from './tally.js'
+import { type LogFormat, LogLine } from './log/line.js'
+import { ReorderBuffer } from './log/reorder-buffer.js'
+import { type KeyKinds, ReplayLimiter } from './replay-limiter.js'
+import type { RefusalTally } from './tally.js'
 import { Timeline } from './timeline.js'
 
-/** A log, and how it is to be read. */
-export interface Log {
+/** A log with the options for reading it. */
+export interface AccessLog {
   readonly files: readonly string[]
   readonly stdin: Readable
   readonly format: LogFormat
   readonly timeField: string | undefined
-  /** What the key of each kind is: the first of all requests, the others of policies' subjects. */
+  /**
+   * The key of each kind: the first belongs to policies without `per`, the others to key
+   * dimensions.
+   */
   readonly keys: readonly KeySpec[]
-  /** The kind by which a subject counts. */
-  readonly kindOf: (subject: string | undefined) => number
+  /** The kind of key for a key dimension. */
+  readonly kindOf: (dimension: string | undefined) => number
   readonly cost: KeySpec | undefined
-  /** How far a line may be behind the newest and still be put in order: milliseconds. */
+  /** The distance behind the newest line within which a line is sorted, in milliseconds. */
   readonly window: number
 }
 
-/** A line, by its file and its number there, from 1 on. */
-export interface Place {
+/** The position of a line: its file, and its number from 1. */
+export interface LogPosition {
   readonly file: string
   readonly line: number
 }
 
-/** What the lines of a log were. */
-export interface Reading {
+/** The counts of a log's lines. */
+export interface LogSummary {
   lines: number
   /** Lines with a time. */
   requests: number
   broken: number
   /** The first of the broken lines. */
-  readonly firstBroken: (Place & { readonly reason: string })[]
-  /** Requests whose cost could not be read: they were counted as 1. */
+  readonly firstBroken: (LogPosition & { readonly reason: string })[]
+  /** Requests with an unreadable cost. They count as 1. */
   withoutCost: number
-  firstLate: Place | undefined
-  /** The times of the first and the last request, in their order; `NaN` if there is none. */
+  firstLate: LogPosition | undefined
+  /** The times of the first and the last request in time order; `NaN` if there is none. */
   from: number
   to: number
 }
 
-/** What came of a replay. */
-export interface Replay {
-  readonly reading: Reading
-  readonly order: Order
+/** The result of a replay. */
+export interface ReplayResult {
+  readonly summary: LogSummary
+  readonly order: ReorderBuffer
   readonly tables: readonly KeyTable[]
   readonly timeline: Timeline
 }
 
-const MOST_BROKEN_TOLD = 10
+const MAX_REPORTED_BROKEN = 10
 
 /**
- * Replays a log through policies, each with a limiter of its own.
+ * Replays a log through policies. Each policy has its own limiter.
  *
- * @param progress - Called with bytes of the file that have been read.
+ * @param progress - Called with the number of bytes read.
  */
 export async function replay(
-  log: Log,
-  policies: readonly (readonly [policy: NamedPolicy, tally: Tally])[],
+  log: AccessLog,
+  policies: readonly (readonly [policy: LimiterPolicies, tally: RefusalTally])[],
   progress: (bytes: number) => void,
-): Promise<Replay> {
+): Promise<ReplayResult> {
   const tables = log.keys.map((spec) => new KeyTable(spec))
-  const kinds: Kinds = { tables, kindOf: log.kindOf }
-  const judges = policies.map(([policy, tally]) => new Judge(policy, kinds, tally))
-  const timeline = new Timeline(1 + judges.length)
-  const reading: Reading = {
+  const kinds: KeyKinds = { tables, kindOf: log.kindOf }
+  const limiters = policies.map(([policy, tally]) => new ReplayLimiter(policy, kinds, tally))
+  const timeline = new Timeline(1 + limiters.length)
+  const summary: LogSummary = {
     lines: 0,
     requests: 0,
     broken: 0,
@@ -80,53 +83,53 @@ export async function replay(
     from: Number.NaN,
     to: Number.NaN,
   }
-  const order = new Order(log.window, tables.length, (time, cost, keys, start) => {
-    if (Number.isNaN(reading.from)) {
-      reading.from = time
+  const order = new ReorderBuffer(log.window, tables.length, (time, cost, keys, start) => {
+    if (Number.isNaN(summary.from)) {
+      summary.from = time
     }
-    reading.to = time
+    summary.to = time
     timeline.count(0, time)
-    for (let index = 0; index < judges.length; index++) {
-      if ((judges[index] as Judge).take(time, cost, keys, start)) {
+    for (let index = 0; index < limiters.length; index++) {
+      if ((limiters[index] as ReplayLimiter).take(time, cost, keys, start)) {
         timeline.count(index + 1, time)
       }
     }
   })
-  const reader = new LogReader(log, tables, order, reading)
+  const reader = new LogReader(log, tables, order, summary)
   for (const file of log.files) {
-    for await (const block of blocksOf(file, log.stdin)) {
-      reader.read(file, block.text, block.isAscii)
-      progress(block.bytes)
+    for await (const chunk of chunksOf(file, log.stdin)) {
+      reader.read(file, chunk.text, chunk.isAscii)
+      progress(chunk.bytes)
     }
     reader.endFile()
   }
   order.end()
-  await Promise.all(judges.map((judge) => judge.close()))
-  return { reading, order, tables, timeline }
+  await Promise.all(limiters.map((limiter) => limiter.close()))
+  return { summary, order, tables, timeline }
 }
 
 const RETURN = 13
 
-/** The last time that the engine counts with: 2^52 microseconds, in the year 2112. */
+/** The last time that the engine supports: 2^52 microseconds, in the year 2112. */
 const LAST_TIME_MS = 2 ** 52 / 1_000
 
-/** Makes requests of lines. */
+/** Turns the lines of a log into requests. */
 class LogReader {
-  readonly #line: Line
+  readonly #line: LogLine
   readonly #keys: Uint32Array
   #number = 0
 
   constructor(
-    readonly log: Log,
+    readonly log: AccessLog,
     readonly tables: readonly KeyTable[],
-    readonly order: Order,
-    readonly reading: Reading,
+    readonly order: ReorderBuffer,
+    readonly summary: LogSummary,
   ) {
-    this.#line = new Line(log.format, log.timeField)
+    this.#line = new LogLine(log.format, log.timeField)
     this.#keys = new Uint32Array(tables.length)
   }
 
-  /** Reads the lines of a block. */
+  /** Reads the lines of a chunk. */
   read(file: string, text: string, isAscii: boolean): void {
     let start = 0
     while (start < text.length) {
@@ -147,9 +150,9 @@ class LogReader {
   }
 
   #read(file: string, text: string, start: number, end: number, isAscii: boolean): void {
-    const { reading, tables } = this
+    const { summary, tables } = this
     const line = this.#line
-    reading.lines++
+    summary.lines++
     if (!line.read(text, start, end, isAscii)) {
       this.#broken(file, line.reason)
       return
@@ -158,7 +161,7 @@ class LogReader {
       this.#broken(file, 'a time after the year 2112')
       return
     }
-    reading.requests++
+    summary.requests++
     for (let kind = 0; kind < tables.length; kind++) {
       const table = tables[kind] as KeyTable
       const key = table.of(line)
@@ -167,24 +170,24 @@ class LogReader {
     }
     const cost = this.log.cost === undefined ? 1 : this.#costOf(this.log.cost)
     if (!this.order.add(line.time, cost, this.#keys)) {
-      reading.firstLate ??= { file, line: this.#number }
+      summary.firstLate ??= { file, line: this.#number }
     }
   }
 
-  /** Whole units, at least one. */
+  /** The cost as a whole number, at least 1. */
   #costOf(spec: KeySpec): number {
     const cost = Math.max(1, Math.ceil(Number(spec.read(this.#line) ?? Number.NaN)))
     if (Number.isSafeInteger(cost)) {
       return cost
     }
-    this.reading.withoutCost++
+    this.summary.withoutCost++
     return 1
   }
 
   #broken(file: string, reason: string): void {
-    this.reading.broken++
-    if (this.reading.firstBroken.length < MOST_BROKEN_TOLD) {
-      this.reading.firstBroken.push({ file, line: this.#number, reason })
+    this.summary.broken++
+    if (this.summary.firstBroken.length < MAX_REPORTED_BROKEN) {
+      this.summary.firstBroken.push({ file, line: this.#number, reason })
     }
   }
 }

@@ -1,53 +1,56 @@
 import { TollgateError } from '../../api/error.js'
 import { engine } from '../../backends/addon.js'
-import { compiled } from '../../backends/compiled.js'
+import { compilePolicy } from '../../backends/compile-policies.js'
 import { type Policy, policyOf } from '../../policies/policy.js'
 import type { Policies } from '../../policies/policy-set.js'
-import { checked, wrongUsage } from '../failure.js'
-import type { Maker, NamedPolicy } from '../policies.js'
-import { textOfPolicy } from '../policy-text.js'
-import type { Replay } from './replay.js'
-import { ShortTally, type Tally } from './tally.js'
+import { asUsageError, usageError } from '../failure.js'
+import type { LimiterPolicies, PolicyFactory } from '../policies.js'
+import { formatPolicyText } from '../policy-text.js'
+import type { ReplayResult } from './replay.js'
+import { type RefusalTally, SearchTally } from './tally.js'
 
-/** What may be refused, as `--suggest` says it. */
-export interface Goal {
+/** The share that may be refused, from `--suggest`. */
+export interface RefusalGoal {
   /** From 0 to 1. */
   readonly share: number
   readonly of: 'requests' | 'keys'
 }
 
-/** Numbers that would have refused no more than was asked. */
+/** A policy that would have refused at most the share of the goal. */
 export interface Suggestion {
-  /** The policy that they were searched for. */
+  /** The name of the policy that the search started from. */
   readonly name: string
-  readonly goal: Goal
-  /** The policy with the numbers found, and its text; `null` if none that it takes is large enough. */
+  readonly goal: RefusalGoal
+  /**
+   * The policy that was found, and its text; `null` if no number that the algorithm accepts is
+   * large enough.
+   */
   readonly policy: Policy | null
   readonly text: string | null
-  /** What it would have refused: replayed, not estimated. */
+  /** The refusals of that policy, from a replay and not an estimate. */
   readonly refusedShare: number
   readonly refused: number
   readonly refusedKeys: number
-  /** The largest number that was tried and refused more; `null` if even 1 does not. */
+  /** The largest number tried that refused more than the goal; `null` if 1 suffices. */
   readonly tooSmall: number | null
-  /** How many times the log was replayed. */
+  /** The number of replays of the log. */
   readonly replays: number
 }
 
-/** Reads `--suggest`: `1%`, `0.5% of keys`. */
-export function goalOf(text: string): Goal {
+/** Parses `--suggest`: `1%`, `0.5% of keys`. */
+export function goalOf(text: string): RefusalGoal {
   const [, percent, of = 'requests'] = /^\s*(\d+(?:\.\d+)?)\s*%(?:\s+of\s+(requests|keys))?\s*$/.exec(text) ?? []
   const share = Number(percent) / 100
   if (percent === undefined || share >= 1) {
-    throw wrongUsage(`--suggest must be a share below 100 %, such as '1%', '0.1% of requests' or '1% of keys'`)
+    throw usageError(`--suggest must be a share below 100 %, such as '1%', '0.1% of requests' or '1% of keys'`)
   }
-  return { share, of: of as Goal['of'] }
+  return { share, of: of as RefusalGoal['of'] }
 }
 
-/** What is searched for where no policy says it: even rates by the second, the minute and the hour. */
+/** The policies to search for by default: steady rates per second, minute and hour. */
 export const DEFAULT_SHAPES = ['gcra period=1s', 'gcra period=1m', 'gcra period=1h']
 
-/** The option whose number is searched for, and those that keep their ratio to it, by algorithm. */
+/** The option to search for, by algorithm, and the options that keep their ratio to it. */
 const SCALED: Readonly<Record<string, readonly [string, ...(readonly string[])]>> = {
   fixedWindow: ['limit'],
   calendarWindow: ['limit'],
@@ -59,20 +62,22 @@ const SCALED: Readonly<Record<string, readonly [string, ...(readonly string[])]>
   leakyBucket: ['capacity', 'leak.units'],
 }
 
-/** Whether a policy's options lack the number that is searched for. */
+/** Whether a policy's options lack the number to search for. */
 export function lacksNumber(options: { readonly algorithm: string }): boolean {
   const [main] = SCALED[options.algorithm] ?? []
   return main !== undefined && !(main in options)
 }
 
-/** Takes a policy that may lack the number which is searched for: it is 1 then. */
-export const withoutNumber: Maker = (options, where) => {
+/** Creates a policy. If it lacks the number to search for, that number is 1. */
+export const withoutNumber: PolicyFactory = (options, where) => {
   const [main] = SCALED[options.algorithm] ?? []
   const shape = main === undefined || !lacksNumber(options) ? options : { ...options, [main]: 1 }
-  return checked(where, () => policyOf(shape, 'the policy'))
+  return asUsageError(where, () => policyOf(shape, 'the policy'))
 }
 
-/** A policy's numbers times a ratio, each at least 1, the main one as given. */
+/**
+ * Scales a policy's numbers so that the main one has the given value. Each number is at least 1.
+ */
 export function scaled(policy: Policy, main: number): Policy {
   const [name, ...others] = scaledOptions(policy)
   const { algorithm, ...options } = structuredClone(policy) as Policy & Record<string, unknown>
@@ -90,90 +95,100 @@ export function scaled(policy: Policy, main: number): Policy {
 function scaledOptions(policy: Policy): readonly [string, ...(readonly string[])] {
   const names = SCALED[policy.algorithm]
   if (names === undefined) {
-    throw wrongUsage(`--suggest cannot search for several numbers at once, as ${policy.algorithm} has them`)
+    throw usageError(`--suggest cannot search for several numbers at once, as ${policy.algorithm} has them`)
   }
   return names
 }
 
 function read(options: Record<string, unknown>, path: string): unknown {
-  return path.split('.').reduce((place: unknown, name) => (place as Record<string, unknown>)[name], options)
+  return path.split('.').reduce((target: unknown, name) => (target as Record<string, unknown>)[name], options)
 }
 
 function write(options: Record<string, unknown>, path: string, value: number): void {
   const names = path.split('.')
   const last = names.pop() as string
-  const place = names.reduce((at, name) => at[name] as Record<string, unknown>, options)
-  place[last] = value
+  const target = names.reduce((at, name) => at[name] as Record<string, unknown>, options)
+  target[last] = value
 }
 
-/** How many numbers are tried in one replay, for each policy. */
-const TRIED = 4
+/** The number of values that are tried in one replay, for each policy. */
+const TRIALS = 4
 
-/** Numbers are searched for to one part in so many: nobody sets a limit of 10,007. */
+/** The precision of the search, one part in 100: nobody sets a limit of 10,007. */
 const PRECISION = 100
 
-/** What replays the log through policies. */
-export type Replayer = (policies: readonly (readonly [NamedPolicy, Tally])[]) => Promise<Replay>
+/** Replays the log through policies. */
+export type ReplayFunction = (policies: readonly (readonly [LimiterPolicies, RefusalTally])[]) => Promise<ReplayResult>
 
-interface Search {
-  readonly named: NamedPolicy
+interface NumberSearch {
+  readonly start: LimiterPolicies
   readonly shape: Policy
   /** The largest number known to refuse too much. */
   low: number
-  /** The smallest known not to; `undefined` while none is known. */
+  /** The smallest number known to be large enough; `undefined` while none is known. */
   high: number | undefined
-  found: { readonly policy: Policy; readonly tally: ShortTally } | undefined
+  found: { readonly policy: Policy; readonly tally: SearchTally } | undefined
   replays: number
-  /** Whether there are no more numbers to be tried. */
+  /** Whether there are no more numbers to try. */
   isExhausted: boolean
 }
 
 /**
- * Searches for the smallest numbers that refuse no more than the goal says, by replaying the log through several at once.
+ * Searches for the smallest numbers that refuse at most the goal's share, by replaying the log
+ * through several candidates at once.
  *
- * Numbers are tried at growing distances, until one is large enough; then between the largest that is too small and the
- * smallest that is not, until these are neighbours or a hundredth apart. That a larger number refuses no more is what it builds
- * on, and nearly always so; what it answers with has been replayed, and so holds in any case.
+ * It tries numbers at growing distances until one is large enough; then numbers between the largest
+ * that is too small and the smallest that is large enough, until the two are neighbours or within
+ * one percent. The search assumes that a larger number refuses no more, which is nearly always
+ * true. The result itself has been replayed, so it holds in any case.
  */
-export async function suggest(policies: readonly NamedPolicy[], goal: Goal, replayer: Replayer): Promise<Suggestion[]> {
-  const searches = policies.map((named): Search => {
-    return { named, shape: singleOf(named), low: 0, high: undefined, found: undefined, replays: 0, isExhausted: false }
+export async function suggest(
+  policies: readonly LimiterPolicies[],
+  goal: RefusalGoal,
+  replayer: ReplayFunction,
+): Promise<Suggestion[]> {
+  const searches = policies.map((start): NumberSearch => {
+    return { start, shape: singleOf(start), low: 0, high: undefined, found: undefined, replays: 0, isExhausted: false }
   })
-  for (let open = searches; open.length > 0; open = open.filter((search) => !isOver(search))) {
-    const candidates = open.flatMap((search) => candidatesOf(search))
+  for (
+    let unfinished = searches;
+    unfinished.length > 0;
+    unfinished = unfinished.filter((search) => !isFinished(search))
+  ) {
+    const trials = unfinished.flatMap((search) => trialsOf(search))
     const { tables } = await replayer(
-      candidates.map(({ search: { named }, policy, tally }) => [{ ...named, policy }, tally]),
+      trials.map(({ search: { start }, policy, tally }) => [{ ...start, policy }, tally]),
     )
     const keys = tables.reduce((most, { size }) => Math.max(most, size), 0)
-    for (const { search, number, policy, tally } of candidates) {
-      judge(search, number, policy, tally, shareOf(goal, tally, keys) <= goal.share)
+    for (const { search, number, policy, tally } of trials) {
+      recordTrial(search, number, policy, tally, shareOf(goal, tally, keys) <= goal.share)
     }
   }
   return searches.map((search) => suggestionOf(search, goal))
 }
 
-interface Candidate {
-  readonly search: Search
+interface Trial {
+  readonly search: NumberSearch
   readonly number: number
   readonly policy: Policy
-  readonly tally: ShortTally
+  readonly tally: SearchTally
 }
 
-/** What is to be tried next; numbers that the algorithm does not take end the search. */
-function candidatesOf(search: Search): Candidate[] {
+/** The next numbers to try. Numbers that the algorithm does not accept end the search. */
+function trialsOf(search: NumberSearch): Trial[] {
   search.replays++
-  const candidates = numbersFor(search).flatMap((number) => {
-    const policy = legal(() => scaled(search.shape, number))
-    return policy === undefined ? [] : [{ search, number, policy, tally: new ShortTally() }]
+  const trials = numbersFor(search).flatMap((number) => {
+    const policy = acceptedPolicy(() => scaled(search.shape, number))
+    return policy === undefined ? [] : [{ search, number, policy, tally: new SearchTally() }]
   })
-  search.isExhausted = candidates.length === 0
-  return candidates
+  search.isExhausted = trials.length === 0
+  return trials
 }
 
-function legal(make: () => Policy): Policy | undefined {
+function acceptedPolicy(make: () => Policy): Policy | undefined {
   try {
     const policy = make()
-    compiled(engine, policy)
+    compilePolicy(engine, policy)
     return policy
   } catch (error) {
     if (TollgateError.is(error) && error.code === 'INVALID_POLICY') {
@@ -183,7 +198,13 @@ function legal(make: () => Policy): Policy | undefined {
   }
 }
 
-function judge(search: Search, number: number, policy: Policy, tally: ShortTally, isEnough: boolean): void {
+function recordTrial(
+  search: NumberSearch,
+  number: number,
+  policy: Policy,
+  tally: SearchTally,
+  isEnough: boolean,
+): void {
   if (isEnough && (search.high === undefined || number < search.high)) {
     search.high = number
     search.found = { policy, tally }
@@ -192,37 +213,37 @@ function judge(search: Search, number: number, policy: Policy, tally: ShortTally
   }
 }
 
-function isOver({ low, high, isExhausted }: Search): boolean {
+function isFinished({ low, high, isExhausted }: NumberSearch): boolean {
   return isExhausted || (high !== undefined && high - low <= Math.max(1, Math.floor(high / PRECISION)))
 }
 
-/** The numbers to be tried next, ascending. */
-function numbersFor({ low, high }: Search): number[] {
+/** The numbers to try next, ascending. */
+function numbersFor({ low, high }: NumberSearch): number[] {
   if (high === undefined) {
-    // 1, 8, 64, … and on from what is known to be too small.
-    return Array.from({ length: TRIED }, (_, step) => Math.max(1, low * 8) * 8 ** step)
+    // 1, 8, 64, … or the same steps up from the largest number that is too small.
+    return Array.from({ length: TRIALS }, (_, step) => Math.max(1, low * 8) * 8 ** step)
   }
-  const ratio = (high / Math.max(1, low)) ** (1 / (TRIED + 1))
-  const between = Array.from({ length: TRIED }, (_, step) => {
-    const even = low + ((high - low) * (step + 1)) / (TRIED + 1)
-    return Math.round(high - low > 4 * TRIED ? Math.max(1, low) * ratio ** (step + 1) : even)
+  const ratio = (high / Math.max(1, low)) ** (1 / (TRIALS + 1))
+  const between = Array.from({ length: TRIALS }, (_, step) => {
+    const even = low + ((high - low) * (step + 1)) / (TRIALS + 1)
+    return Math.round(high - low > 4 * TRIALS ? Math.max(1, low) * ratio ** (step + 1) : even)
   })
   return [...new Set(between)].filter((number) => number > low && number < high)
 }
 
-function shareOf({ of }: Goal, { judged, refused, refusedKeys }: ShortTally, keys: number): number {
-  const [part, whole] = of === 'requests' ? [refused, judged] : [refusedKeys, keys]
+function shareOf({ of }: RefusalGoal, { decided, refused, refusedKeys }: SearchTally, keys: number): number {
+  const [part, whole] = of === 'requests' ? [refused, decided] : [refusedKeys, keys]
   return whole === 0 ? 0 : part / whole
 }
 
-function suggestionOf({ named, found, low, replays }: Search, goal: Goal): Suggestion {
-  const { judged = 0, refused = 0, refusedKeys = 0 } = found?.tally ?? {}
+function suggestionOf({ start, found, low, replays }: NumberSearch, goal: RefusalGoal): Suggestion {
+  const { decided = 0, refused = 0, refusedKeys = 0 } = found?.tally ?? {}
   return {
-    name: named.name,
+    name: start.name,
     goal,
     policy: found?.policy ?? null,
-    text: found === undefined ? null : textOfPolicy(found.policy),
-    refusedShare: judged === 0 ? 0 : refused / judged,
+    text: found === undefined ? null : formatPolicyText(found.policy),
+    refusedShare: decided === 0 ? 0 : refused / decided,
     refused,
     refusedKeys,
     tooSmall: low === 0 ? null : low,
@@ -230,9 +251,9 @@ function suggestionOf({ named, found, low, replays }: Search, goal: Goal): Sugge
   }
 }
 
-function singleOf({ name, policy }: NamedPolicy): Policy {
+function singleOf({ name, policy }: LimiterPolicies): Policy {
   if (!('algorithm' in policy) || typeof policy.algorithm !== 'string') {
-    throw wrongUsage(`--suggest searches for the number of a single policy, and ${name} is several (${names(policy)})`)
+    throw usageError(`--suggest searches for the number of a single policy, and ${name} is several (${names(policy)})`)
   }
   scaledOptions(policy as Policy)
   return policy as Policy

@@ -1,12 +1,12 @@
 import { minuteOf } from './log/times.js'
 
-/** Refusals over time; times must not go back. */
+/** Refusals over time. The times must not decrease. */
 export class Refusals {
   count = 0
-  /** Epoch milliseconds; `NaN` while there is none. */
+  /** Epoch milliseconds; `NaN` if there is no refusal. */
   first = Number.NaN
   last = Number.NaN
-  /** The minute with the most refusals, the first of equals, and how many. */
+  /** The minute with the most refusals (the first of equal ones), and their number. */
   worstMinute = Number.NaN
   worst = 0
   #minute = Number.NaN
@@ -29,32 +29,32 @@ export class Refusals {
   }
 }
 
-/** What is known of refusals: all that a report tells, or only the numbers that a search compares. */
-export interface Tally {
-  /** Requests that were judged: those that have the keys which the policy counts by. */
-  judged: number
+/** Counts refusals: in full for a report, or only the numbers that a search compares. */
+export interface RefusalTally {
+  /** Requests on which the limiter decided: those that have the keys which the policy counts by. */
+  decided: number
   /** Requests that were refused. */
   refused: number
   /**
-   * Notes a refusal.
+   * Records a refusal.
    *
    * @param limit - The limit that refused.
-   * @param kind - The kind of key that it counts by; -1 if it counts all calls together.
+   * @param kind - The kind of key that the limit counts by; -1 if it counts all calls together.
    * @param key - The number of the key.
    */
   refuse(time: number, limit: string, kind: number, key: number, isImpossible: boolean): void
 }
 
-/** All that a report tells. */
-export class FullTally implements Tally {
-  judged = 0
+/** Counts everything that a report contains. */
+export class ReportTally implements RefusalTally {
+  decided = 0
   refused = 0
-  /** Refused requests whose cost is above the limit, so that they would be refused at any time. */
+  /** Refused requests whose cost exceeds the limit. They would be refused at any time. */
   impossible = 0
   readonly all = new Refusals()
-  /** By the limit that refused. */
+  /** Refusals by limit. */
   readonly byLimit = new Map<string, number>()
-  /** By kind and number of the key that was refused. */
+  /** Refusals by the kind and the number of the key. */
   readonly byKey = new Map<number, Map<number, Refusals>>()
 
   refuse(time: number, limit: string, kind: number, key: number, isImpossible: boolean): void {
@@ -76,22 +76,22 @@ export class FullTally implements Tally {
   }
 }
 
-/** How many requests and how many keys: a bit for each key. */
-export class ShortTally implements Tally {
-  judged = 0
+/** Counts refused requests and refused keys only, with one byte for each key. */
+export class SearchTally implements RefusalTally {
+  decided = 0
   refused = 0
   refusedKeys = 0
-  #seen = new Uint8Array(1_024)
+  #refusedKeys = new Uint8Array(1_024)
 
   refuse(_time: number, _limit: string, _kind: number, key: number): void {
     this.refused++
-    if (key >= this.#seen.length) {
+    if (key >= this.#refusedKeys.length) {
       const grown = new Uint8Array(key * 2)
-      grown.set(this.#seen)
-      this.#seen = grown
+      grown.set(this.#refusedKeys)
+      this.#refusedKeys = grown
     }
-    if (this.#seen[key] === 0) {
-      this.#seen[key] = 1
+    if (this.#refusedKeys[key] === 0) {
+      this.#refusedKeys[key] = 1
       this.refusedKeys++
     }
   }

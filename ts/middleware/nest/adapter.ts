@@ -1,34 +1,34 @@
 import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
-import { isForwarded, type NodeRequest, readTogether } from '../shared/node-response.js'
-import type { Host } from '../shared/request-limiter.js'
-import type { Args } from './options.js'
+import { currentReadBarrier, hasForwardedFor, type NodeRequest } from '../shared/node-response.js'
+import type { FrameworkAdapter } from '../shared/request-limiter.js'
+import type { NestArgs } from './options.js'
 
-/** What is used of a request of Express or Fastify. */
+/** The part of an Express or Fastify request that the guard uses. */
 interface HttpRequest extends NodeRequest {
   readonly ip?: string
   readonly ips?: readonly string[]
   readonly app?: { get(setting: string): unknown }
 }
 
-/** How requests of Nest are read. */
-export const HOST: Host<Args> = {
+/** Reads Nest's requests. */
+export const ADAPTER: FrameworkAdapter<NestArgs> = {
   name: 'tollgate/nest',
-  goesOn: readTogether,
+  readBarrier: currentReadBarrier,
   addressOf: (context) => requestOf(context).ip,
   isProxyUntrusted: (context) => {
     const request = requestOf(context)
     const { app, ips } = request
-    return isForwarded(request) && (typeof app?.get === 'function' ? app.get('trust proxy') === false : !ips)
+    return hasForwardedFor(request) && (typeof app?.get === 'function' ? app.get('trust proxy') === false : !ips)
   },
-  mark: (property, decision, context) => {
+  attach: (property, decision, context) => {
     ;(requestOf(context) as unknown as Record<string, unknown>)[property] = decision
   },
 }
 
 function requestOf(context: ExecutionContext): HttpRequest {
   if (context.getType() !== 'http') {
-    const rule = 'limits HTTP requests alone: exempt what else an app serves by skip or @RateLimit(false)'
+    const rule = 'limits only HTTP requests: exempt all others with skip or @RateLimit(false)'
     throw new TollgateError('INVALID_OPTION', `RateLimitGuard ${rule}`)
   }
   return context.switchToHttp().getRequest<HttpRequest>()

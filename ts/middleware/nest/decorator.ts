@@ -2,12 +2,12 @@ import { type CustomDecorator, SetMetadata } from '@nestjs/common'
 import { checkCount } from '../../input/options.js'
 import type { AnyKey, NestOwnOptions } from './options.js'
 
-/** Where {@link RateLimit} leaves what it says. */
+/** The metadata key of {@link RateLimit}. */
 export const METADATA = 'tollgate:rate-limit'
 
 /**
- * Says what differs for a controller or a handler from what the module says: any of its options; or `false`, that
- * it is not limited. What a handler says replaces what its controller says.
+ * Overrides options of the module for a controller or a handler. `false` disables limiting. The
+ * decorator of a handler replaces that of its controller.
  *
  * @example
  * \@RateLimit({ cost: 5 })

@@ -1,81 +1,90 @@
 import { type CanActivate, type ExecutionContext, HttpException, Inject, Injectable, Optional } from '@nestjs/common'
 import { Reflector } from '@nestjs/core'
 import { TollgateError } from '../../api/error.js'
-import { follow, headersOf, type NodeReply, type NodeResponse } from '../shared/node-response.js'
-import { Gate } from '../shared/request-limiter.js'
-import { HOST } from './adapter.js'
+import { applyOutcome, type FastifyReplyLike, type NodeResponse, replyHeaders } from '../shared/node-response.js'
+import { RequestLimiter } from '../shared/request-limiter.js'
+import { ADAPTER } from './adapter.js'
 import { METADATA } from './decorator.js'
-import { type AnyOptions, type Args, RATE_LIMIT_OPTIONS } from './options.js'
+import { type AnyNestOptions, type NestArgs, RATE_LIMIT_OPTIONS } from './options.js'
 
-/** Lets requests through that their limiter allows. `RateLimitModule` sets it before all routes. */
+/** Admits the requests that the limiter allows. `RateLimitModule` installs it before all routes. */
 export class RateLimitGuard implements CanActivate {
-  readonly #options: AnyOptions | undefined
+  readonly #options: AnyNestOptions | undefined
   readonly #reflector: Reflector
-  /** By what `RateLimit` says; the module's alone by this guard itself. */
-  readonly #gates = new WeakMap<object, { readonly gate: Gate<Args>; readonly options: AnyOptions }>()
+  /**
+   * The request limiters, by the options of `RateLimit`. The key of the module's own options is
+   * this guard.
+   */
+  readonly #requestLimiters = new WeakMap<
+    object,
+    { readonly requestLimiter: RequestLimiter<NestArgs>; readonly options: AnyNestOptions }
+  >()
 
-  constructor(options: AnyOptions | undefined, reflector: Reflector) {
+  constructor(options: AnyNestOptions | undefined, reflector: Reflector) {
     this.#options = options
     this.#reflector = reflector
     if (options !== undefined) {
-      this.#gateFor(undefined)
+      this.#requestLimiterFor(undefined)
     }
   }
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
-    const own = this.#reflector.getAllAndOverride<Partial<AnyOptions> | false | undefined>(METADATA, [
+    const overrides = this.#reflector.getAllAndOverride<Partial<AnyNestOptions> | false | undefined>(METADATA, [
       context.getHandler(),
       context.getClass(),
     ])
-    if (own === false) {
+    if (overrides === false) {
       return true
     }
-    const { gate, options } = this.#gateFor(own)
-    const args: Args = [context]
-    const outcome = await gate.check(args)
-    if (outcome.what === 'fail') {
-      return this.#failed(outcome.error, context, options)
+    const { requestLimiter, options } = this.#requestLimiterFor(overrides)
+    const args: NestArgs = [context]
+    const outcome = await requestLimiter.check(args)
+    if (outcome.kind === 'fail') {
+      return this.#handleError(outcome.error, context, options)
     }
-    if (outcome.what === 'invalid') {
+    if (outcome.kind === 'invalid') {
       throw new HttpException(outcome.message, outcome.status)
     }
     if (outcome.decision !== undefined) {
-      const response = context.switchToHttp().getResponse<NodeResponse | NodeReply>()
+      const response = context.switchToHttp().getResponse<NodeResponse | FastifyReplyLike>()
       if ('raw' in response) {
-        follow(gate, outcome, args, response.raw, headersOf(response))
+        applyOutcome(requestLimiter, outcome, args, response.raw, replyHeaders(response))
       } else {
-        follow(gate, outcome, args, response)
+        applyOutcome(requestLimiter, outcome, args, response)
       }
     }
-    if (outcome.what === 'pass') {
+    if (outcome.kind === 'pass') {
       return true
     }
     if (options.handler !== undefined) {
       return options.handler(context, outcome.decision)
     }
-    throw new HttpException(await gate.messageFor(outcome.decision, args), gate.statusCode)
+    throw new HttpException(await requestLimiter.messageFor(outcome.decision, args), requestLimiter.statusCode)
   }
 
-  async #failed(error: unknown, context: ExecutionContext, { onError }: AnyOptions): Promise<boolean> {
+  async #handleError(error: unknown, context: ExecutionContext, { onError }: AnyNestOptions): Promise<boolean> {
     if (onError !== undefined) {
       return onError(error, context)
     }
     throw TollgateError.is(error) ? new HttpException('Service Unavailable', 503, { cause: error }) : error
   }
 
-  #gateFor(own: Partial<AnyOptions> | undefined): { readonly gate: Gate<Args>; readonly options: AnyOptions } {
-    const made = this.#gates.get(own ?? this)
-    if (made !== undefined) {
-      return made
+  #requestLimiterFor(overrides: Partial<AnyNestOptions> | undefined): {
+    readonly requestLimiter: RequestLimiter<NestArgs>
+    readonly options: AnyNestOptions
+  } {
+    const existing = this.#requestLimiters.get(overrides ?? this)
+    if (existing !== undefined) {
+      return existing
     }
-    const options = { ...this.#options, ...own } as AnyOptions
-    const entry = { gate: new Gate('RateLimit', options, HOST), options }
-    this.#gates.set(own ?? this, entry)
+    const options = { ...this.#options, ...overrides } as AnyNestOptions
+    const entry = { requestLimiter: new RequestLimiter('RateLimit', options, ADAPTER), options }
+    this.#requestLimiters.set(overrides ?? this, entry)
     return entry
   }
 }
 
-// As @Injectable() and @Inject() do it: this package is compiled without decorators.
+// The effect of @Injectable() and @Inject(): this package is compiled without decorators.
 Injectable()(RateLimitGuard)
 Optional()(RateLimitGuard, undefined, 0)
 Inject(RATE_LIMIT_OPTIONS)(RateLimitGuard, undefined, 0)

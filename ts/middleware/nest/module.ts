@@ -7,20 +7,21 @@ import { type NestRateLimitAsyncOptions, type NestRateLimitOptions, RATE_LIMIT_O
 /**
  * Limits all routes of an app.
  *
- * For some routes only, leave it out: `@UseGuards(RateLimitGuard)` and `@RateLimit({ limiter })`.
+ * To limit only some routes, do not import it: use `@UseGuards(RateLimitGuard)` and
+ * `@RateLimit({ limiter })`.
  *
  * @example
  * \@Module({ imports: [RateLimitModule.forRoot({ limiter })] })
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: to Nest a module is a class.
 export class RateLimitModule {
-  /** @throws {TollgateError} `INVALID_OPTION`, when the app is made. */
+  /** @throws {TollgateError} `INVALID_OPTION`, when the app is created. */
   static forRoot<K, N extends string>(options: NestRateLimitOptions<K, N>): DynamicModule {
     checkCount(arguments.length, 1, 'forRoot takes an object of options', 'write forRoot({ limiter })')
     return moduleOf({ provide: RATE_LIMIT_OPTIONS, useValue: options })
   }
 
-  /** {@link forRoot}, with options that are made of what the app provides. */
+  /** {@link forRoot} with options from a factory, which may use the app's providers. */
   static forRootAsync<K, N extends string>(options: NestRateLimitAsyncOptions<K, N>): DynamicModule {
     checkCount(arguments.length, 1, 'forRootAsync takes an object of options')
     const { imports = [], inject = [], useFactory } = options

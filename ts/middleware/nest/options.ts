@@ -1,51 +1,55 @@
 import type { ExecutionContext, FactoryProvider, ModuleMetadata } from '@nestjs/common'
 import type { Awaitable, KeyFunction, KeyOrAddress, NotAllowed, RateLimitOptions } from '../shared/options.js'
 
-/** What the middleware is told of a request. */
-export type Args = [context: ExecutionContext]
+/** The arguments of users' functions. */
+export type NestArgs = [context: ExecutionContext]
 
-/** What answers in place of the guard. */
+/** The handlers that replace the guard's own answers. */
 export interface NestAnswers<N extends string = string> {
   /**
-   * Is called for a refused request in place of `statusCode` and `message`: throws an exception of its own, or
-   * answers whether the request goes on after all.
+   * Called for a refused request, in place of `statusCode` and `message`. Throws an exception, or
+   * returns whether the request continues after all.
    */
   readonly handler?: (context: ExecutionContext, decision: NotAllowed<N>) => Awaitable<boolean>
   /**
-   * Is called for a request on which no decision could be made: throws, or answers whether it goes on. Default:
-   * throws an `HttpException` of status 503, if the limiter failed; other errors are thrown as they are.
+   * Called if no decision could be made. Throws, or returns whether the request continues. Default:
+   * throws an `HttpException` with status 503 if the limiter failed; other errors are thrown
+   * unchanged.
    */
   readonly onError?: (error: unknown, context: ExecutionContext) => Awaitable<boolean>
 }
 
-/** The options of `RateLimitModule`. The decision stands in the request. */
-export type NestRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, Args> &
-  KeyOrAddress<K, Args> &
+/** The options of `RateLimitModule`. The decision is attached to the request. */
+export type NestRateLimitOptions<K = string, N extends string = string> = RateLimitOptions<K, N, NestArgs> &
+  KeyOrAddress<K, NestArgs> &
   NestAnswers<N>
 
-/** A key of any kind. */
+/** A key of any limiter. */
 export type AnyKey = string | { readonly [part: string]: string }
 
-/** What `RateLimit` says: any of the module's options. Without a `limiter` the module's decides, whatever its keys are. */
-export type NestOwnOptions<K = AnyKey, N extends string = string> = Partial<RateLimitOptions<K, N, Args>> &
+/**
+ * The options of `RateLimit`: any of the module's options. Without a `limiter`, the module's
+ * limiter decides, whatever the type of its keys.
+ */
+export type NestOwnOptions<K = AnyKey, N extends string = string> = Partial<RateLimitOptions<K, N, NestArgs>> &
   NestAnswers<N> & {
-    /** Who a request counts for. Default: the module's. */
-    readonly key?: KeyFunction<NoInfer<K>, Args>
+    /** Makes the key of a request. Default: the module's function. */
+    readonly key?: KeyFunction<NoInfer<K>, NestArgs>
   }
 
-/** Options of any keys, as Nest keeps them. */
-export type AnyOptions = NestRateLimitOptions | NestRateLimitOptions<{ readonly [part: string]: string }>
+/** Options for keys of any type, as Nest stores them. */
+export type AnyNestOptions = NestRateLimitOptions | NestRateLimitOptions<{ readonly [part: string]: string }>
 
 /** The injection token of a `RateLimitGuard`'s options. */
 export const RATE_LIMIT_OPTIONS: unique symbol = Symbol.for('tollgate.nest.options')
 
 /** The options of `RateLimitModule.forRootAsync`. */
 export interface NestRateLimitAsyncOptions<K = string, N extends string = string> {
-  /** Modules that provide what is injected. */
+  /** Modules that provide the injected values. */
   readonly imports?: NonNullable<ModuleMetadata['imports']>
-  /** What the factory is called with. */
+  /** The providers to inject into the factory. */
   readonly inject?: NonNullable<FactoryProvider['inject']>
-  /** Makes the options. */
-  // biome-ignore lint/suspicious/noExplicitAny: what is injected is known to the caller alone.
+  /** Creates the options. */
+  // biome-ignore lint/suspicious/noExplicitAny: only the caller knows the injected types.
   readonly useFactory: (...injected: any[]) => Awaitable<NestRateLimitOptions<K, N>>
 }

@@ -2,28 +2,31 @@ import { TollgateError } from '../../api/error.js'
 import type { InvalidInputAnswer, Message } from './options.js'
 
 /**
- * A function of the user's that is asked about a request.
+ * A user's function that the limiter calls for a request.
  *
  * @hidden
  */
-export type Asking = 'skip' | 'key' | 'cost'
+export type RequestFunction = 'skip' | 'key' | 'cost'
 
-/** What JavaScript itself throws where a value is not as a function expects it, by name: realms have classes of their own. */
+/**
+ * The errors that JavaScript itself throws for an unexpected value. Compared by name, because each
+ * realm has its own classes.
+ */
 const NATIVE_ERRORS: readonly unknown[] = ['TypeError', 'RangeError', 'SyntaxError', 'URIError']
 
 /**
- * Whether an error tells that no key or cost can be made of a request.
+ * Whether an error means that no key or cost can be made from a request.
  *
- * An error with a status was made to be answered with it, and one with a cause tells of something that failed behind it,
- * such as the `TypeError` of a `fetch`: both are the user's own.
+ * An error with a status was made to be the answer. An error with a cause reports a failure behind
+ * it, such as the `TypeError` of a `fetch`. Both are the user's own errors.
  *
- * @param asking - The function that threw it; `undefined`, if the limiter did.
+ * @param thrownBy - The function that threw it; `undefined` if the limiter did.
  */
-export function isInvalidInput(error: unknown, asking: Asking | undefined): boolean {
+export function isInvalidInput(error: unknown, thrownBy: RequestFunction | undefined): boolean {
   if (TollgateError.is(error)) {
     return error.code === 'INVALID_KEY' || error.code === 'INVALID_COST'
   }
-  if (asking === undefined || typeof error !== 'object' || error === null) {
+  if (thrownBy === undefined || typeof error !== 'object' || error === null) {
     return false
   }
   const { name, status, statusCode, cause } = error as { readonly [property: string]: unknown }
@@ -32,26 +35,26 @@ export function isInvalidInput(error: unknown, asking: Asking | undefined): bool
 }
 
 /**
- * Why no key or cost could be made, for a warning. What JavaScript's own errors say is left out, as it may quote the
- * request: the place is told instead.
+ * The reason why no key or cost could be made, for a warning. It contains the place of a native
+ * error, and not its message, which may quote the request.
  */
-export function reasonFor(error: unknown, asking: Asking | undefined): string {
+export function reasonFor(error: unknown, thrownBy: RequestFunction | undefined): string {
   if (TollgateError.is(error)) {
     return error.message
   }
   const { name, message, stack = '' } = error as Error
   const frames = stack.slice(stack.indexOf(message) + message.length)
   const place = /^\s+(at .+)$/m.exec(frames)?.[1]
-  return `${asking} threw a ${name}${place === undefined ? '' : ` ${place}`}`
+  return `${thrownBy} threw a ${name}${place === undefined ? '' : ` ${place}`}`
 }
 
-/** Whether an answer of `onInvalidInput` names what a request is to be decided by. */
+/** Whether the return value of `onInvalidInput` replaces the request's key or cost. */
 export function isReplacement(answer: unknown): answer is InvalidInputAnswer<unknown> {
   return typeof answer === 'object' && answer !== null && ('key' in answer || 'cost' in answer)
 }
 
-/** The status and the body that a request is answered with, by what `onInvalidInput` says of it. */
-export function answerOf(answer: unknown): { readonly status: number; readonly message: Message } {
+/** The status and the body of the answer, from the return value of `onInvalidInput`. */
+export function responseFor(answer: unknown): { readonly status: number; readonly message: Message } {
   const { statusCode, message } = (answer ?? {}) as InvalidInputAnswer<unknown>
   return { status: statusCode ?? 400, message: message ?? 'Bad Request' }
 }

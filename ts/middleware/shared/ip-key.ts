@@ -4,16 +4,16 @@ import { checkCount, invalid, optionsOf, wholeNumber } from '../../input/options
 /** The options of {@link ipKey}. */
 export interface IpKeyOptions {
   /**
-   * How many leading bits of an IPv6 address make the key: a whole number from 1 to 128. Default: 56, since a
-   * home or an office is given at least a /64, and mostly a /56.
+   * The number of leading bits of an IPv6 address that make the key: a whole number from 1 to 128.
+   * Default: 56, because a home or an office gets at least a /64, and usually a /56.
    */
   readonly prefix?: number
 }
 
-/** The bits of an IPv6 address that make a key. */
+/** The default number of bits of an IPv6 address that make a key. */
 const DEFAULT_PREFIX = 56
 
-/** The parts of an IPv6 address, and their bits. */
+/** The number of groups in an IPv6 address, and the bits of each. */
 const GROUPS = 8
 const GROUP_BITS = 16
 
@@ -22,15 +22,19 @@ const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`)
 const GROUP = /^[\da-f]{1,4}$/i
 
 /**
- * The key of a client address: an IPv4 address as it is; of an IPv6 address the network, since whoever has one
- * address has the whole network, and could otherwise come from a new one each time. An IPv4 address in the form of
- * IPv6 (`::ffff:192.0.2.1`) is that IPv4 address, and a zone (`%eth0`) is left out.
+ * Makes a key from a client address.
  *
- * It reads the text that it is given, which must come from somebody trusted: a client can write what it likes
- * into `X-Forwarded-For`.
+ * - An IPv4 address is its own key.
+ * - The key of an IPv6 address is its network: a client that has one address has the whole
+ *   network, and could otherwise use a new address for each request.
+ * - An IPv4-mapped address (`::ffff:192.0.2.1`) has the key of the IPv4 address. A zone (`%eth0`)
+ *   is ignored.
  *
- * @param ip - The address. That there is none is an error, and not one key for all who have none.
- * @throws {TollgateError} `INVALID_KEY` if it is no IP address; `INVALID_OPTION`.
+ * Pass only an address from a trusted source: a client can write anything into `X-Forwarded-For`.
+ *
+ * @param ip - The address. A missing address is an error, so that clients without an address do not
+ * share one key.
+ * @throws {TollgateError} `INVALID_KEY` if `ip` is not an IP address; `INVALID_OPTION`.
  *
  * @example
  * ipKey('::ffff:192.0.2.1')            // 192.0.2.1
@@ -48,7 +52,7 @@ export function ipKey(ip: string | null | undefined, options?: IpKeyOptions): st
   if (ip === undefined || ip === null || ip === '') {
     throw new TollgateError(
       'INVALID_KEY',
-      'key cannot be made: the request has no client address: give a key function that needs none',
+      'key cannot be made: the request has no client address: pass a key function that needs none',
     )
   }
   if (typeof ip === 'string') {
@@ -60,7 +64,7 @@ export function ipKey(ip: string | null | undefined, options?: IpKeyOptions): st
       return isMapped(groups) ? mapped(groups) : network(groups, prefix)
     }
   }
-  // The text may be anything, and is not told.
+  // The message does not quote the text, which may be anything.
   throw invalid('INVALID_KEY', 'key cannot be made: the client address', 'must be an IPv4 or IPv6 address', {})
 }
 
@@ -69,7 +73,7 @@ function prefixOf(options: unknown): number {
   return wholeNumber('INVALID_OPTION', 'ipKey: prefix', prefix, 1, GROUPS * GROUP_BITS)
 }
 
-/** The eight numbers of an IPv6 address; `undefined` if it is none. */
+/** The eight numbers of an IPv6 address; `undefined` if the text is not one. */
 function groupsOf(text: string): number[] | undefined {
   const halves = text.split('::')
   if (halves.length > 2) {
@@ -82,14 +86,16 @@ function groupsOf(text: string): number[] | undefined {
     return undefined
   }
   const missing = GROUPS - head.length - tail.length
-  // `::` stands for at least one group.
+  // `::` replaces at least one group.
   if (isWhole ? missing !== 0 : missing < 1) {
     return undefined
   }
   return [...head, ...new Array<number>(missing).fill(0), ...tail]
 }
 
-/** The numbers of groups with colons between them; the last two may be written as an IPv4 address. */
+/**
+ * The numbers of groups separated by colons. The last two groups may be written as an IPv4 address.
+ */
 function numbersOf(text: string, isLast: boolean): number[] | undefined {
   if (text === '') {
     return []
@@ -109,7 +115,7 @@ function numbersOf(text: string, isLast: boolean): number[] | undefined {
   return numbers
 }
 
-/** Whether an address is an IPv4 address in the form of IPv6: `::ffff:0:0/96`. */
+/** Whether an address is IPv4-mapped: `::ffff:0:0/96`. */
 function isMapped(groups: readonly number[]): boolean {
   return groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0)
 }
@@ -119,7 +125,7 @@ function mapped(groups: readonly number[]): string {
   return [high >> 8, high & 255, low >> 8, low & 255].join('.')
 }
 
-/** The network of an address, without abbreviations: only keys are made of it. */
+/** The network of an address. It is not abbreviated, because it is only used as a key. */
 function network(groups: readonly number[], prefix: number): string {
   const kept = groups.map((group, index) => {
     const bits = Math.min(GROUP_BITS, Math.max(0, prefix - index * GROUP_BITS))

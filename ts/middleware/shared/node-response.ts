@@ -1,14 +1,14 @@
 import type { Decision } from '../../api/decision.js'
 import { timers } from '../../platform/timers.js'
-import type { Gate, Outcome } from './request-limiter.js'
+import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 
-/** Where the fields of a response are kept. */
+/** The headers of a response. */
 export interface NodeHeaders {
   getHeader(name: string): unknown
   setHeader(name: string, value: string): unknown
 }
 
-/** What is used of a response of `node:http` or `node:http2`. */
+/** The part of a `node:http` or `node:http2` response that middlewares use. */
 export interface NodeResponse extends NodeHeaders {
   readonly statusCode: number
   readonly headersSent: boolean
@@ -17,90 +17,95 @@ export interface NodeResponse extends NodeHeaders {
   once(event: 'finish' | 'close', listener: () => void): unknown
 }
 
-/** What is used of a request of `node:http` or `node:http2`. */
+/** The part of a `node:http` or `node:http2` request that middlewares use. */
 export interface NodeRequest {
   readonly headers: { readonly [name: string]: unknown }
 }
 
-/** Whether somebody on a request's way, or the client itself, names addresses. */
-export function isForwarded({ headers }: NodeRequest): boolean {
+/** Whether a request has `X-Forwarded-For`, set by a proxy or by the client itself. */
+export function hasForwardedFor({ headers }: NodeRequest): boolean {
   return headers['x-forwarded-for'] !== undefined
 }
 
-/** What is used of a reply of Fastify, which keeps the fields itself until it sends. */
-export interface NodeReply {
+/**
+ * The part of a Fastify reply that middlewares use. Fastify keeps the headers itself until it sends
+ * them.
+ */
+export interface FastifyReplyLike {
   readonly raw: NodeResponse
   getHeader(name: string): unknown
   header(name: string, value: string): unknown
 }
 
-/** The fields of a reply. */
-export function headersOf(reply: NodeReply): NodeHeaders {
+/** The headers of a reply. */
+export function replyHeaders(reply: FastifyReplyLike): NodeHeaders {
   return {
     getHeader: (name) => reply.getHeader(name),
     setHeader: (name, value) => reply.header(name, value),
   }
 }
 
-let readEnd: Promise<void> | undefined
+let readBarrier: Promise<void> | undefined
 
 /**
- * Resolves when the event loop has read what had arrived: for all requests of one turn at once.
+ * Resolves when the event loop has read all input that had arrived. All requests of one tick share
+ * the promise.
  *
- * Requests that were read together then go on together, and their responses leave together: fewer wake-ups on
- * either side, and an app under load serves more requests for it than with a limiter that answers each as it is
- * read. With nothing else to read it is over at once.
+ * Requests that were read together continue together, and their responses are sent together. Both
+ * sides then wake up less often, and an app under load serves more requests than with a limiter
+ * that answers each request as it is read. If there is nothing else to read, the promise resolves
+ * immediately.
  */
-export function readTogether(): Promise<void> {
-  readEnd ??= new Promise((resolve) => {
+export function currentReadBarrier(): Promise<void> {
+  readBarrier ??= new Promise((resolve) => {
     timers.setImmediate(() => {
-      readEnd = undefined
+      readBarrier = undefined
       resolve()
     })
   })
-  return readEnd
+  return readBarrier
 }
 
 /**
- * Writes the fields of an outcome, and sees to it that units come back when the response has ended, as
- * `refundWhen` says.
+ * Writes the headers of an outcome, and schedules the refund that `refundWhen` asks for at the end
+ * of the response.
  */
-export function follow<A extends readonly unknown[]>(
-  gate: Gate<A>,
-  outcome: Outcome,
+export function applyOutcome<A extends readonly unknown[]>(
+  requestLimiter: RequestLimiter<A>,
+  outcome: RequestOutcome,
   args: A,
   response: NodeResponse,
   headers: NodeHeaders = response,
 ): void {
   if (!response.headersSent) {
-    gate.write(outcome, (name, value, isList) => {
-      const there = isList ? headers.getHeader(name) : undefined
-      headers.setHeader(name, there === undefined ? value : `${there}, ${value}`)
+    requestLimiter.write(outcome, (name, value, isList) => {
+      const present = isList ? headers.getHeader(name) : undefined
+      headers.setHeader(name, present === undefined ? value : `${present}, ${value}`)
     })
   }
-  if (outcome.what === 'pass' && outcome.decision !== undefined && gate.refunds) {
-    refundAfter(gate, outcome.decision, args, response)
+  if (outcome.kind === 'pass' && outcome.decision !== undefined && requestLimiter.mayRefund) {
+    refundAfter(requestLimiter, outcome.decision, args, response)
   }
 }
 
 function refundAfter<A extends readonly unknown[]>(
-  gate: Gate<A>,
+  requestLimiter: RequestLimiter<A>,
   decision: Decision,
   args: A,
   response: NodeResponse,
 ): void {
-  let isSettled = false
-  const settle = (aborted: boolean) => {
-    if (!isSettled) {
-      isSettled = true
-      void gate.settle(decision, { status: response.statusCode, aborted }, args)
+  let isEnded = false
+  const end = (aborted: boolean) => {
+    if (!isEnded) {
+      isEnded = true
+      void requestLimiter.refundAtEnd(decision, { status: response.statusCode, aborted }, args)
     }
   }
   if (response.closed || response.destroyed) {
-    // The client left while the decision was made: the events are over.
-    settle(true)
+    // The client left before the decision. The response emits no more events.
+    end(true)
   } else {
-    response.once('finish', () => settle(false))
-    response.once('close', () => settle(true))
+    response.once('finish', () => end(false))
+    response.once('close', () => end(true))
   }
 }

@@ -3,61 +3,65 @@ import { TollgateError } from '../../api/error.js'
 import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../../input/options.js'
 import type { Policy } from '../../policies/policy.js'
 
-/** A value, or the promise of one. */
+/** A value or a promise of one. */
 export type Awaitable<T> = T | PromiseLike<T>
 
-/** What a middleware needs of a limiter: every `RateLimiter` has it. */
+/** The part of a limiter that a middleware needs. Every `RateLimiter` has it. */
 export interface MiddlewareLimiter<K = string, N extends string = string> {
   readonly policies: { readonly [Name in N]: Policy }
-  /** Decides, and charges what it allows. */
+  /** Decides, and charges the cost if it allows the request. */
   take(key: K, cost?: number): Promise<Decision<N>>
-  /** Gives units of a decision back; resolves to how many. */
+  /** Gives units of a decision back. Resolves to their number. */
   refund(decision: Decision<N>, units?: number): Promise<number>
 }
 
-/** A decision that does not allow. */
+/** A decision that does not allow the request. */
 export type NotAllowed<N extends string = string> = Refused<N> | Blocked<N> | Impossible<N>
 
 /**
- * Which fields tell clients about their limits: those of draft 8 (and of 9 to 11) or of draft 6 of
+ * The form of the response headers: draft 8 (also 9 to 11) or draft 6 of
  * draft-ietf-httpapi-ratelimit-headers, or the older `X-RateLimit-*`.
  */
 export type HeaderForm = 'draft-8' | 'draft-6' | 'legacy'
 
-/** What a refused client is told: a text, or an object that becomes JSON. A function, which has a `bind`, is none. */
+/**
+ * The body of a refusal: a text, or an object that is sent as JSON. The type excludes functions,
+ * which have a `bind`.
+ */
 export type Message =
   | string
   | (object & { readonly bind?: never })
   | { readonly bind?: never; readonly [name: string]: unknown }
 
 /**
- * What `onInvalidInput` may answer. With a `key` or a `cost` the request is decided on, by these in place of its own;
- * otherwise it is answered.
+ * A return value of `onInvalidInput`. With a `key` or a `cost`, the limiter decides on the request,
+ * using these in place of its own. Otherwise the middleware answers the request with `statusCode`
+ * and `message`.
  *
  * @typeParam K - The limiter's keys.
  */
 export interface InvalidInputAnswer<K> {
   /** The key that the request counts for. */
   readonly key?: K
-  /** The units that it costs. */
+  /** The units that the request costs. */
   readonly cost?: number
   /** The status of the answer. Default: 400. */
   readonly statusCode?: number
-  /** Its body. Default: `'Bad Request'` */
+  /** The body of the answer. Default: `'Bad Request'`. */
   readonly message?: Message
 }
 
 /** How a request ended. */
 export interface RequestEnd {
-  /** The status of the response; where there is none because an error was thrown, 500. */
+  /** The status of the response. If an error was thrown before there was a response: 500. */
   readonly status: number
-  /** Whether the client went away before it had the whole response. */
+  /** Whether the client disconnected before the end of the response. */
   readonly aborted: boolean
 }
 
 /**
- * Which requests get back what they took: `'failed'`, those whose status is 400 or more and those whose client
- * went away; `'successful'`, all others.
+ * The requests whose units are refunded: `'failed'`, those with a status of 400 or more and those
+ * whose client disconnected; `'successful'`, all others; or a function that decides.
  */
 export type RefundWhen<A extends readonly unknown[]> =
   | 'failed'
@@ -65,56 +69,64 @@ export type RefundWhen<A extends readonly unknown[]> =
   | ((...args: [...request: A, end: RequestEnd]) => Awaitable<boolean>)
 
 /**
- * The options that all frameworks have.
+ * The options that all frameworks share.
  *
- * Every function may be async, and is called with what its framework calls a request.
+ * Every function may be async. It receives the arguments that its framework passes for a request.
  *
  * @typeParam K - The limiter's keys.
  * @typeParam N - The names of its limits.
- * @typeParam A - What a framework passes of a request.
- * @typeParam R - What its responses are, if functions can return them.
+ * @typeParam A - The arguments that the framework passes for a request.
+ * @typeParam R - The framework's responses, if functions may return them.
  */
 export interface RateLimitOptions<K, N extends string, A extends readonly unknown[], R = never> {
-  /** Who decides. It is yours: you close it. */
+  /** The limiter that decides. You close it yourself. */
   readonly limiter: MiddlewareLimiter<K, N>
-  /** The units that a request costs: a whole number from 1. Default, also of a function that returns `undefined`: 1. */
+  /**
+   * The units that a request costs: a whole number from 1. Default, also for a function that
+   * returns `undefined`: 1.
+   */
   readonly cost?: number | ((...args: A) => Awaitable<number>)
-  /** Whether a request is not to be counted at all. */
+  /** Returns true for requests that the limiter ignores. */
   readonly skip?: (...args: A) => Awaitable<boolean>
   /** The status of a refusal: a whole number from 400 to 599. Default: 429. */
   readonly statusCode?: number
   /** The body of a refusal. Default: `'Too many requests, please try again later.'` */
   readonly message?: Message | ((...args: [...request: A, decision: NotAllowed<N>]) => Awaitable<Message>)
   /**
-   * Which fields responses have; `false` for none, not even `Retry-After`. Default: `'draft-8'`, and `false` in
-   * shadow mode.
+   * The form of the rate limit headers. `false` disables all of them, including `Retry-After`.
+   * Default: `'draft-8'`, and `false` in shadow mode.
    */
   readonly headers?: HeaderForm | false
-  /** Where the decision stands in the request, for what comes after. Default: `'rateLimit'`. */
+  /**
+   * The name of the request's property that holds the decision for later handlers. Default:
+   * `'rateLimit'`.
+   */
   readonly requestProperty?: string
-  /** Is told of each request that is refused, in shadow mode too, and is waited for. */
+  /** Called for each refused request, also in shadow mode, and awaited. */
   readonly onRefused?: (...args: [...request: A, decision: NotAllowed<N>]) => Awaitable<void>
   /**
-   * Is told of each request of which no key or cost can be made, and waited for. What it returns says what becomes of the
-   * request: see {@link InvalidInputAnswer}. Default, also if it returns nothing: status 400, and a process warning for
-   * the first such request if there is no `onInvalidInput`.
+   * Called, and awaited, for each request from which no key or cost can be made. Its return value
+   * decides how the request is handled: see {@link InvalidInputAnswer}. Default, also if it returns
+   * nothing: status 400. Without `onInvalidInput` the first such request emits a process warning.
    *
-   * Such a request is one whose key or cost breaks the limiter's rules, or for which `key`, `cost` or `skip` throws an
-   * error of JavaScript's own (`TypeError`, `RangeError`, `SyntaxError`, `URIError`) without a status or a cause. Other
-   * errors are thrown on purpose, and go to `onError`.
+   * Such a request has a key or a cost that breaks the limiter's rules; or `key`, `cost` or `skip`
+   * throws one of JavaScript's own errors for it (`TypeError`, `RangeError`, `SyntaxError`,
+   * `URIError`) without a status or a cause. Other errors count as thrown on purpose, and go to
+   * `onError`.
    */
   readonly onInvalidInput?: (
     error: unknown,
     ...request: A
   ) => Awaitable<InvalidInputAnswer<K> | R | undefined> | Awaitable<void>
   /**
-   * Which requests get their units back when they have ended: see {@link RefundWhen}. Each gives back once.
-   * Default: none.
+   * The requests whose units are refunded when they end: see {@link RefundWhen}. Each request is
+   * refunded at most once. Default: none.
    */
   readonly refundWhen?: RefundWhen<A>
   /**
-   * Shadow mode: decides and counts, leaves its decision in the request, tells `onRefused`, and lets every request
-   * pass, also where no decision can be made. Default: `false`.
+   * Shadow mode: the limiter decides and charges, the decision is attached to the request, and
+   * `onRefused` is called; but every request passes, even if no decision can be made. Default:
+   * `false`.
    */
   readonly observe?: boolean
 }
@@ -123,25 +135,33 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
 export type KeyFunction<K, A extends readonly unknown[]> = (...args: A) => Awaitable<K>
 
 /**
- * `key`, where it has a default: the client's address. A limiter whose keys have parts needs it all the same.
+ * The `key` option where it has a default, the client's address. It is required if the limiter's
+ * keys have parts.
  *
- * The limiter alone says what its keys are: `K` is not inferred from what the function returns.
+ * The type of keys, `K`, comes from the limiter alone. It is not inferred from the function's
+ * return value.
  */
 export type KeyOrAddress<K, A extends readonly unknown[]> = [K] extends [string]
   ? {
-      /** Who a request counts for. Default: `ipKey` of the client's address, as the framework tells it. */
+      /**
+       * Makes the key of a request. Default: `ipKey` of the client's address, as the framework
+       * reports it.
+       */
       readonly key?: KeyFunction<NoInfer<K>, A>
     }
   : KeyRequired<K, A>
 
-/** `key`, where it has no default; as in {@link KeyOrAddress}, the limiter alone says what its keys are. */
+/**
+ * The `key` option where it has no default. As in {@link KeyOrAddress}, the type of keys comes from
+ * the limiter alone.
+ */
 export interface KeyRequired<K, A extends readonly unknown[]> {
-  /** Who a request counts for. */
+  /** Makes the key of a request. */
   readonly key: KeyFunction<NoInfer<K>, A>
 }
 
 /**
- * The options as the core has them. `R` is what a framework passes of a request.
+ * The options after validation. `R` is the arguments that a framework passes for a request.
  *
  * @hidden
  */
@@ -182,10 +202,11 @@ const FORMS: readonly unknown[] = ['draft-8', 'draft-6', 'legacy', false] satisf
 const DEFAULT_MESSAGE = 'Too many requests, please try again later.'
 
 /**
- * Takes a value as a middleware's options.
+ * Validates the options of a middleware.
  *
- * @param where - The middleware's function, for the message.
- * @param hasAddress - Whether the framework knows the client's address, which then is the default key.
+ * @param where - The name of the middleware's function, for messages.
+ * @param hasAddress - Whether the framework knows the client's address, which is then the default
+ * key.
  * @throws {TollgateError} `INVALID_OPTION`
  */
 export function checkedOptions<R extends readonly unknown[]>(
@@ -205,7 +226,7 @@ export function checkedOptions<R extends readonly unknown[]>(
   if (given.key === undefined) {
     checkAddressed(where, limiter, hasAddress)
   }
-  const observe = given.observe === undefined ? false : yesOrNo(`${where}: observe`, given.observe)
+  const observe = given.observe === undefined ? false : booleanOf(`${where}: observe`, given.observe)
   return {
     limiter,
     key: given.key,
@@ -231,7 +252,7 @@ function limiterOf(where: string, value: unknown): MiddlewareLimiter<unknown> {
   return value as MiddlewareLimiter<unknown>
 }
 
-/** How a limiter or a policy that was given in place of options becomes one. */
+/** The option that fits a value which was passed in place of the options: a limiter or a policy. */
 function optionFor(value: unknown): string | undefined {
   const { take } = (value ?? {}) as { readonly take?: unknown }
   return isPolicyLike(value) ? 'limiter: new RateLimiter(policy)' : typeof take === 'function' ? 'limiter' : undefined
@@ -241,10 +262,10 @@ function isPolicyLike(value: unknown): boolean {
   return typeof (value as { readonly algorithm?: unknown } | null | undefined)?.algorithm === 'string'
 }
 
-/** Throws if requests have no key by themselves. */
+/** Throws if requests have no default key. */
 function checkAddressed(where: string, { policies }: MiddlewareLimiter<unknown>, hasAddress: boolean): void {
   if (!hasAddress) {
-    throw new TollgateError('INVALID_OPTION', `${where}: key must be given: a Request tells no client address`)
+    throw new TollgateError('INVALID_OPTION', `${where}: key must be given: a Request has no client address`)
   }
   if (Object.values(policies).some(({ per }) => per !== undefined)) {
     throw new TollgateError('INVALID_OPTION', `${where}: key must be given: the limiter's keys have several parts`)
@@ -257,7 +278,7 @@ function functionOf(option: string, value: unknown): void {
   }
 }
 
-function yesOrNo(option: string, value: unknown): boolean {
+function booleanOf(option: string, value: unknown): boolean {
   return trueOrFalse('INVALID_OPTION', option, value)
 }
 
@@ -269,7 +290,7 @@ function messageOf(option: string, value: unknown = DEFAULT_MESSAGE): unknown {
   if (typeof value === 'string' || typeof value === 'function' || (typeof value === 'object' && value !== null)) {
     return value
   }
-  throw invalid('INVALID_OPTION', option, 'must be a text, an object or a function', value)
+  throw invalid('INVALID_OPTION', option, 'must be a string, an object or a function', value)
 }
 
 function headersOf(option: string, value: unknown): HeaderForm | false {

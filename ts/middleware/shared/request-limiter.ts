@@ -2,8 +2,8 @@ import type { Decision } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
 import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
-import { type HeaderFields, headerFieldsOf, type SetField, writeRetryAfter } from './headers.js'
-import { type Asking, answerOf, isInvalidInput, isReplacement, reasonFor } from './invalid-input.js'
+import { type HeaderWriter, headerWriterFor, type SetHeader, writeRetryAfter } from './headers.js'
+import { isInvalidInput, isReplacement, type RequestFunction, reasonFor, responseFor } from './invalid-input.js'
 import { ipKey } from './ip-key.js'
 import {
   type CheckedOptions,
@@ -14,63 +14,72 @@ import {
   type RequestEnd,
 } from './options.js'
 
-/** What the core is told of a request. `A` is what a framework passes of it, and users' functions are called with. */
-export interface Host<A extends readonly unknown[]> {
-  /** The module, for warnings. */
+/**
+ * The framework's part of a middleware. `A` is the arguments that the framework passes for a
+ * request; users' functions receive the same.
+ */
+export interface FrameworkAdapter<A extends readonly unknown[]> {
+  /** The module's name, for warnings. */
   readonly name: string
-  /** The client's address as the framework tells it, if it can. */
+  /** The client's address, as the framework reports it. */
   readonly addressOf?: (...args: A) => string | undefined
-  /** Whether a request came through a proxy that the framework was not told to trust. */
+  /** Whether a request came through a proxy that the framework is not configured to trust. */
   readonly isProxyUntrusted?: (...args: A) => boolean
-  /** Leaves a decision in a request. */
-  mark(property: string, decision: Decision, ...args: A): void
-  /** What a request with a decision waits for before it goes on; asked before the decision is. */
-  readonly goesOn?: () => Promise<void>
+  /** Attaches a decision to a request. */
+  attach(property: string, decision: Decision, ...args: A): void
+  /**
+   * Returns a promise to await after the decision, before the request continues. It is called
+   * before the decision.
+   */
+  readonly readBarrier?: () => Promise<void>
 }
 
-/** What is to become of a request. */
-export type Outcome =
-  /** It goes on; without a decision, if it is not limited. */
-  | { readonly what: 'pass'; readonly decision: Decision | undefined }
-  /** It is refused. */
-  | { readonly what: 'refuse'; readonly decision: NotAllowed }
-  /** No key or cost could be made of it: it is answered, unless `onInvalidInput` has done so by itself. */
+/** The outcome of a check. */
+export type RequestOutcome =
+  /** The request passes. It has no decision if it is not limited. */
+  | { readonly kind: 'pass'; readonly decision: Decision | undefined }
+  /** The request is refused. */
+  | { readonly kind: 'refuse'; readonly decision: NotAllowed }
+  /**
+   * No key or cost could be made: the middleware answers, unless `onInvalidInput` has answered
+   * already.
+   */
   | {
-      readonly what: 'invalid'
+      readonly kind: 'invalid'
       readonly decision: undefined
       readonly status: number
       readonly message: Message
-      /** What `onInvalidInput` returned. */
+      /** The return value of `onInvalidInput`. */
       readonly answer: unknown
     }
   /** No decision could be made. */
-  | { readonly what: 'fail'; readonly error: unknown }
+  | { readonly kind: 'fail'; readonly error: unknown }
 
-const PASSED: Outcome = { what: 'pass', decision: undefined }
+const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
 
 /**
- * Decides on requests: the part of a middleware that no framework is needed for.
+ * Decides on requests: the part of a middleware that does not depend on a framework.
  *
- * An adapter asks {@link check}, writes the fields, and does what the outcome says.
+ * A middleware calls {@link check}, writes the headers, and acts on the outcome.
  */
-export class Gate<A extends readonly unknown[]> {
+export class RequestLimiter<A extends readonly unknown[]> {
   readonly #options: CheckedOptions<A>
-  readonly #host: Host<A>
-  readonly #fields: HeaderFields | undefined
+  readonly #adapter: FrameworkAdapter<A>
+  readonly #headers: HeaderWriter | undefined
   readonly #warnings = new Warnings()
-  /** Whether a failure has somebody who is told. */
+  /** Whether the user has set `onError`. */
   readonly #hasOnError: boolean
 
   /**
-   * @param where - The middleware's function, for messages.
+   * @param where - The name of the middleware's function, for messages.
    * @throws {TollgateError} `INVALID_OPTION`
    */
-  constructor(where: string, options: unknown, host: Host<A>) {
-    this.#options = checkedOptions(where, options, host.addressOf !== undefined)
-    this.#host = host
+  constructor(where: string, options: unknown, adapter: FrameworkAdapter<A>) {
+    this.#options = checkedOptions(where, options, adapter.addressOf !== undefined)
+    this.#adapter = adapter
     this.#hasOnError = (options as { readonly onError?: unknown }).onError !== undefined
     const { headers, limiter } = this.#options
-    this.#fields = headers === false ? undefined : headerFieldsOf(headers, limiter.policies)
+    this.#headers = headers === false ? undefined : headerWriterFor(headers, limiter.policies)
   }
 
   /** The status of a refusal. */
@@ -78,79 +87,84 @@ export class Gate<A extends readonly unknown[]> {
     return this.#options.statusCode
   }
 
-  /** Whether requests may get back what they took. */
-  get refunds(): boolean {
+  /** Whether `refundWhen` is set. */
+  get mayRefund(): boolean {
     return this.#options.refundWhen !== undefined
   }
 
   /**
-   * Decides on a request. What `onRefused` and `onInvalidInput` throw is passed on; whatever else fails is an outcome.
+   * Decides on a request. Errors of `onRefused` and `onInvalidInput` reject; all other errors
+   * become an outcome.
    *
-   * @param given - What `onInvalidInput` has given in place of the request's own key and cost.
+   * @param replacement - The key and the cost that `onInvalidInput` has returned in place of the
+   * request's own.
    */
-  async check(args: A, given?: InvalidInputAnswer<unknown>): Promise<Outcome> {
+  async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
     const { limiter, key, cost, skip, onRefused, observe, requestProperty } = this.#options
-    const goesOn = this.#host.goesOn?.()
+    const readBarrier = this.#adapter.readBarrier?.()
     let decision: Decision
-    let asking: Asking | undefined
+    let running: RequestFunction | undefined
     try {
-      if (skip !== undefined && given === undefined) {
-        asking = 'skip'
+      if (skip !== undefined && replacement === undefined) {
+        running = 'skip'
         if (await skip(...args)) {
           return PASSED
         }
       }
-      // Awaited here: an async function of its own would take more turns of the microtask queue.
-      asking = 'key'
-      let who = given?.key
-      if (given === undefined || !('key' in given)) {
-        who = key === undefined ? this.#addressKey(args) : await key(...args)
+      // Awaited inline: a separate async function would take more ticks of the microtask queue.
+      running = 'key'
+      let requestKey = replacement?.key
+      if (replacement === undefined || !('key' in replacement)) {
+        requestKey = key === undefined ? this.#addressKey(args) : await key(...args)
       }
-      asking = 'cost'
-      let units = given?.cost
-      if (given === undefined || !('cost' in given)) {
+      running = 'cost'
+      let units = replacement?.cost
+      if (replacement === undefined || !('cost' in replacement)) {
         units = typeof cost === 'function' ? await cost(...args) : cost
       }
-      asking = undefined
-      decision = await limiter.take(who, units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units))
-      this.#host.mark(requestProperty, decision, ...args)
+      running = undefined
+      decision = await limiter.take(
+        requestKey,
+        units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units),
+      )
+      this.#adapter.attach(requestProperty, decision, ...args)
     } catch (error) {
-      if (isInvalidInput(error, asking)) {
-        return this.#invalid(error, asking, args, given !== undefined)
+      if (isInvalidInput(error, running)) {
+        return this.#invalid(error, running, args, replacement !== undefined)
       }
       if (!observe || this.#hasOnError) {
-        return { what: 'fail', error }
+        return { kind: 'fail', error }
       }
       this.#warnings.once('TOLLGATE_OBSERVE_FAILED', `a request passed without a decision: ${reasonOf(error)}`)
       return PASSED
     }
-    if (goesOn !== undefined) {
-      await goesOn
+    if (readBarrier !== undefined) {
+      await readBarrier
     }
     if (decision.allowed) {
-      return { what: 'pass', decision }
+      return { kind: 'pass', decision }
     }
     if (onRefused !== undefined) {
       await onRefused(...args, decision)
     }
-    return observe ? { what: 'pass', decision } : { what: 'refuse', decision }
+    return observe ? { kind: 'pass', decision } : { kind: 'refuse', decision }
   }
 
-  /** Writes the fields that tell of an outcome. */
-  write(outcome: Outcome, set: SetField): void {
-    if (this.#fields === undefined || outcome.what === 'fail' || outcome.decision === undefined) {
+  /** Writes the headers of an outcome. */
+  write(outcome: RequestOutcome, set: SetHeader): void {
+    if (this.#headers === undefined || outcome.kind === 'fail' || outcome.decision === undefined) {
       return
     }
     const { decision } = outcome
     if (decision.source !== 'none') {
-      this.#fields.write(decision, set)
+      this.#headers.write(decision, set)
     }
-    if (outcome.what === 'refuse') {
+    if (outcome.kind === 'refuse') {
       writeRetryAfter(decision, set)
     }
   }
 
-  /** What a refused client is told. */
+  /** The body of a refusal. */
   async messageFor(decision: NotAllowed, args: A): Promise<Message> {
     const { message } = this.#options
     return typeof message === 'function'
@@ -158,48 +172,53 @@ export class Gate<A extends readonly unknown[]> {
       : message
   }
 
-  /** Gives back what a request took, if it ended as `refundWhen` says. To be called once for a decision. */
-  async settle(decision: Decision, end: RequestEnd, args: A): Promise<void> {
+  /** Refunds a request if it ended as `refundWhen` says. Call it once for each decision. */
+  async refundAtEnd(decision: Decision, end: RequestEnd, args: A): Promise<void> {
     const { limiter } = this.#options
     try {
       if (decision.allowed && (await this.#isRefunded(end, args))) {
         await limiter.refund(decision)
       }
     } catch (error) {
-      // The request is over: there is nobody to answer.
+      // The request has ended, so the error cannot be answered.
       this.#warnings.once('TOLLGATE_REFUND_FAILED', `a request's units were not given back: ${reasonOf(error)}`)
     }
   }
 
-  /** What becomes of a request of which no key or cost can be made. */
-  async #invalid(error: unknown, asking: Asking | undefined, args: A, isAgain: boolean): Promise<Outcome> {
+  /** Handles a request from which no key or cost can be made. */
+  async #invalid(
+    error: unknown,
+    thrownBy: RequestFunction | undefined,
+    args: A,
+    isRetry: boolean,
+  ): Promise<RequestOutcome> {
     const { onInvalidInput, observe } = this.#options
     let answer: unknown
-    if (onInvalidInput !== undefined && !isAgain) {
+    if (onInvalidInput !== undefined && !isRetry) {
       answer = await onInvalidInput(error, ...args)
       if (isReplacement(answer)) {
         return this.check(args, answer)
       }
     } else {
-      const became = observe ? 'passed, and would be answered with 400' : 'was answered with 400'
+      const action = observe ? 'passed, and would be answered with 400' : 'was answered with 400'
       const advice =
-        'Return a key and a cost for every request. Later ones are not warned of: onInvalidInput hears of each, and may ' +
-        'give a key or another answer'
+        'Return a key and a cost for every request. Only the first such request is warned of: onInvalidInput is called ' +
+        'for each, and may return a key or another answer'
       this.#warnings.once(
         'TOLLGATE_INVALID_INPUT',
-        `${this.#host.name}: a request ${became}: ${reasonFor(error, asking)}\n${advice}`,
+        `${this.#adapter.name}: a request ${action}: ${reasonFor(error, thrownBy)}\n${advice}`,
       )
     }
-    return observe ? PASSED : { what: 'invalid', decision: undefined, ...answerOf(answer), answer }
+    return observe ? PASSED : { kind: 'invalid', decision: undefined, ...responseFor(answer), answer }
   }
 
   #addressKey(args: A): string {
-    const { addressOf, isProxyUntrusted } = this.#host
+    const { addressOf, isProxyUntrusted } = this.#adapter
     if (!this.#warnings.has('TOLLGATE_UNTRUSTED_PROXY') && isProxyUntrusted?.(...args)) {
       this.#warnings.once(
         'TOLLGATE_UNTRUSTED_PROXY',
-        'a request has X-Forwarded-For, and the framework is not told to trust a proxy: behind one, all its clients ' +
-          'share one limit\nSet what your framework calls it (trust proxy, trustProxy, proxy), or give a key function',
+        'a request has X-Forwarded-For, but the framework is not configured to trust a proxy: all clients behind one ' +
+          "share one limit\nSet your framework's option (trust proxy, trustProxy, proxy), or pass a key function",
       )
     }
     return ipKey(addressOf?.(...args))
@@ -216,8 +235,8 @@ export class Gate<A extends readonly unknown[]> {
 }
 
 /**
- * Gives a failure of the limiter the status by which frameworks answer it: 503. Other errors are the user's own,
- * and stay as they are.
+ * Gives an error of the limiter the status 503, which frameworks then answer with. Other errors are
+ * the user's own, and are returned unchanged.
  */
 export function withStatus(error: unknown): unknown {
   return TollgateError.is(error) ? Object.assign(error, { status: 503, statusCode: 503 }) : error

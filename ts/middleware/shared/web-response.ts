@@ -1,24 +1,27 @@
-import type { Gate, Outcome } from './request-limiter.js'
+import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 
-/** A response with the fields of an outcome. One that cannot be changed, as those of `fetch`, is copied. */
-export function withFields<A extends readonly unknown[]>(
-  gate: Gate<A>,
-  outcome: Outcome,
+/**
+ * Adds the headers of an outcome to a response. An immutable response, such as one from `fetch`, is
+ * copied.
+ */
+export function withHeaders<A extends readonly unknown[]>(
+  requestLimiter: RequestLimiter<A>,
+  outcome: RequestOutcome,
   response: Response,
 ): Response {
   let written = response
-  gate.write(outcome, (name, value, isList) => {
+  requestLimiter.write(outcome, (name, value, isList) => {
     try {
-      setField(written, name, value, isList)
+      setHeader(written, name, value, isList)
     } catch {
       written = new Response(written.body, written)
-      setField(written, name, value, isList)
+      setHeader(written, name, value, isList)
     }
   })
   return written
 }
 
-function setField({ headers }: Response, name: string, value: string, isList: boolean): void {
+function setHeader({ headers }: Response, name: string, value: string, isList: boolean): void {
   if (isList) {
     headers.append(name, value)
   } else {
@@ -26,49 +29,53 @@ function setField({ headers }: Response, name: string, value: string, isList: bo
   }
 }
 
-/** The response of a refusal, without its fields. */
+/** The response of a refusal, without rate limit headers. */
 export function refusal(message: string | object, status: number): Response {
   return typeof message === 'string' ? new Response(message, { status }) : Response.json(message, { status })
 }
 
-/** The response to a request of which no key or cost can be made: what `onInvalidInput` has made, if it made one. */
-export function invalidResponse({ answer, message, status }: Extract<Outcome, { what: 'invalid' }>): Response {
+/**
+ * The response to a request from which no key or cost can be made: the response that
+ * `onInvalidInput` returned, or the default.
+ */
+export function invalidResponse({ answer, message, status }: Extract<RequestOutcome, { kind: 'invalid' }>): Response {
   return answer instanceof Response ? answer : refusal(message, status)
 }
 
 /**
- * Runs what answers a request, and gives its units back, as `refundWhen` says, when it has answered or the client
- * has gone away. What becomes of a body that is sent later is not seen.
+ * Runs a request's handler. Refunds the request, if `refundWhen` says so, as soon as the handler
+ * has returned or the client has disconnected. A body that is streamed later is not observed.
  *
- * @param signalOf - The request's signal, if it has one. It is asked only where it is needed.
- * @param run - Answers, and tells the status.
+ * @param signalOf - Returns the request's signal, if there is one. Called only if the signal is
+ * needed.
+ * @param run - Runs the handler, and resolves to the status.
  */
-export async function follow<A extends readonly unknown[]>(
-  gate: Gate<A>,
-  outcome: Outcome,
+export async function runAndRefund<A extends readonly unknown[]>(
+  requestLimiter: RequestLimiter<A>,
+  outcome: RequestOutcome,
   args: A,
   signalOf: () => AbortSignal | undefined,
   run: () => Promise<number>,
 ): Promise<void> {
-  const decision = outcome.what === 'pass' ? outcome.decision : undefined
-  if (decision === undefined || !gate.refunds) {
+  const decision = outcome.kind === 'pass' ? outcome.decision : undefined
+  if (decision === undefined || !requestLimiter.mayRefund) {
     await run()
     return
   }
-  let settled: Promise<void> | undefined
-  const settle = (status: number, aborted: boolean) => {
-    settled ??= gate.settle(decision, { status, aborted }, args)
-    return settled
+  let ended: Promise<void> | undefined
+  const end = (status: number, aborted: boolean) => {
+    ended ??= requestLimiter.refundAtEnd(decision, { status, aborted }, args)
+    return ended
   }
   const signal = signalOf()
-  const onAbort = () => void settle(500, true)
+  const onAbort = () => void end(500, true)
   signal?.addEventListener('abort', onAbort)
   let status = 500
   try {
     status = await run()
   } finally {
     signal?.removeEventListener('abort', onAbort)
-    // Waited for: where nobody waits, platforms may stop what goes on after the response.
-    await settle(status, signal?.aborted === true)
+    // Awaited, because platforms may stop work that goes on after the response.
+    await end(status, signal?.aborted === true)
   }
 }

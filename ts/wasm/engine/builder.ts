@@ -1,56 +1,63 @@
 import type { EnginePolicies, EnginePolicy } from '../../backends/engine.js'
-import type { Desk } from './scratch.js'
+import type { Scratch } from './scratch.js'
 
-/** What takes policies for a limiter that is to be opened next, one by one. */
-export interface DraftGlue {
+/** The exports of a module that build a policy set, one policy at a time. */
+export interface BuilderExports {
   startDraft(): void
-  draftPolicy(kind: number, count: number, subject: number): void
+  draftPolicy(kind: number, count: number, dimension: number): void
   draftNumbers(kind: number, count: number): void
 }
 
-/** A policy as numbers: an engine has its own only in a limiter. */
-export class Numbers {
+/** A policy as numbers. The engine has a policy only as part of a limiter. */
+export class EncodedPolicy {
   constructor(
     readonly kind: number,
     readonly numbers: readonly number[],
     readonly timeZone: string,
   ) {}
 
-  /** Lays it on a desk, and tells how many numbers it has. */
-  lay(desk: Desk): number {
-    desk.layText(this.timeZone, 1)
-    return desk.layNumbers(this.numbers)
+  /** Writes its numbers and time zone to the scratch memory, and returns the count of numbers. */
+  writeTo(scratch: Scratch): number {
+    scratch.writeText(this.timeZone, 1)
+    return scratch.writeNumbers(this.numbers)
   }
 }
 
-/** What a limiter enforces, until it is drafted. */
-export class Enforced {
+/** A policy set that is not built yet. */
+export class EncodedPolicySet {
   constructor(
     readonly isSingle: boolean,
     readonly policies: readonly EnginePolicy[],
     readonly names: readonly string[],
-    readonly subjects: readonly number[],
+    readonly dimensions: readonly number[],
   ) {}
 }
 
-/** Drafts policies for a limiter that is to be opened next, and tells whether it is a single one without a name. */
-export function draft(glue: DraftGlue, desk: Desk, policies: EnginePolicies): boolean {
-  const enforced = policies as Enforced
+/**
+ * Builds a policy set for the limiter that is opened next, and returns whether it is a single
+ * policy without a name.
+ */
+export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies: EnginePolicies): boolean {
+  const policySet = policies as EncodedPolicySet
   glue.startDraft()
-  enforced.policies.forEach((policy, index) => {
-    const numbers = policy as Numbers
-    desk.layText(enforced.names[index] as string, 0)
-    glue.draftPolicy(numbers.kind, numbers.lay(desk), enforced.subjects[index] as number)
+  policySet.policies.forEach((policy, index) => {
+    const encoded = policy as EncodedPolicy
+    scratch.writeText(policySet.names[index] as string, 0)
+    glue.draftPolicy(encoded.kind, encoded.writeTo(scratch), policySet.dimensions[index] as number)
   })
-  return enforced.isSingle
+  return policySet.isSingle
 }
 
-/** Drafts the numbers of a key's own. */
-export function draftNumbers(glue: DraftGlue, desk: Desk, policies: readonly (EnginePolicy | undefined)[]): void {
+/** Builds the policies of an override. */
+export function buildOverride(
+  glue: BuilderExports,
+  scratch: Scratch,
+  policies: readonly (EnginePolicy | undefined)[],
+): void {
   glue.startDraft()
   for (const policy of policies) {
-    const numbers = policy as Numbers | undefined
-    // No policy has no numbers.
-    glue.draftNumbers(numbers?.kind ?? 0, numbers?.lay(desk) ?? 0)
+    const encoded = policy as EncodedPolicy | undefined
+    // A policy without an override has no numbers.
+    glue.draftNumbers(encoded?.kind ?? 0, encoded?.writeTo(scratch) ?? 0)
   }
 }

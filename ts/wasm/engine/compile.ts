@@ -1,4 +1,4 @@
-/** Compiles a module that is in the text of a program, in hexadecimal. */
+/** Compiles a module from hexadecimal text. */
 export function compile(hexadecimal: string): WebAssembly.Module {
   return new WebAssembly.Module(bytesOf(hexadecimal))
 }

@@ -1,38 +1,36 @@
 import * as glue from '../../../wasm/engine.js'
-import type { Engine, EngineLedger, EnginePolicies, EnginePolicy, EngineStore } from '../../backends/engine.js'
-import { draft, draftNumbers } from './builder.js'
-import { CODES } from './operation-numbers.js'
+import type { Engine, EngineLimiterState, EnginePolicies, EnginePolicy, EngineStore } from '../../backends/engine.js'
+import { buildOverride, buildPolicySet } from './builder.js'
+import { ENGINE_OPERATION_CODES } from './operation-codes.js'
 import { Policies, Policy } from './policies.js'
 import { checkRandom } from './random.js'
-import { PANICKED } from './scratch.js'
-import { desk } from './start.js'
+import { type KeyParts, PANICKED } from './scratch.js'
+import { scratch } from './start.js'
 
-/** A time below 0 asks for the platform's clock, as the engine has none. */
+/** A negative time selects the platform's clock: the engine has none. */
 const SYSTEM_CLOCK = -1
 
 function timeOf(epochMs: number): number {
   return epochMs < 0 ? Date.now() : epochMs
 }
 
-type Keys = readonly (string | undefined)[]
-
-/** See `native.d.ts`. */
-class Ledger implements EngineLedger {
+/** See `Ledger` in `native.d.ts`. */
+class WasmLimiterState implements EngineLimiterState {
   readonly isSingle: boolean
   readonly #glue: glue.Ledger
 
-  constructor(ledger: glue.Ledger) {
-    this.#glue = ledger
-    this.isSingle = ledger.isSingle()
+  constructor(state: glue.Ledger) {
+    this.#glue = state
+    this.isSingle = state.isSingle()
   }
 
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void {
-    const ledger = this.#glue
+    const state = this.#glue
     const { length } = answer
-    return (key, cost = 1, epochMs = SYSTEM_CLOCK) => take(ledger, key, cost, epochMs, answer, 0, length)
+    return (key, cost = 1, epochMs = SYSTEM_CLOCK) => take(state, key, cost, epochMs, answer, 0, length)
   }
 
-  bindPerform(answer: Float64Array): ReturnType<EngineLedger['bindPerform']> {
+  bindPerform(answer: Float64Array): ReturnType<EngineLimiterState['bindPerform']> {
     return (operation, amount, epochMs, ...keys) => this.#perform(operation, [amount], keys, epochMs, answer)
   }
 
@@ -43,56 +41,56 @@ class Ledger implements EngineLedger {
     })
   }
 
-  refund(keys: Keys, units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#perform(CODES.refund, [units, ...taken], keys, epochMs, answer)
+  refund(keys: KeyParts, units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void {
+    this.#perform(ENGINE_OPERATION_CODES.refund, [units, ...taken], keys, epochMs, answer)
   }
 
-  settle(keys: Keys, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#perform(CODES.settle, numbers, keys, epochMs, answer)
+  settle(keys: KeyParts, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
+    this.#perform(ENGINE_OPERATION_CODES.settle, numbers, keys, epochMs, answer)
   }
 
   overrideNumbers(
-    keys: Keys,
+    keys: KeyParts,
     policies: readonly (EnginePolicy | undefined)[],
-    lastingUs: number,
+    durationUs: number,
     epochMs: number,
     answer: Float64Array,
   ): void {
-    draftNumbers(glue, desk, policies)
-    this.#perform(CODES.override, [lastingUs], keys, epochMs, answer)
+    buildOverride(glue, scratch, policies)
+    this.#perform(ENGINE_OPERATION_CODES.override, [durationUs], keys, epochMs, answer)
   }
 
-  book(keys: Keys, cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void {
-    this.#perform(CODES.book, [cost, maxWaitUs], keys, epochMs, answer)
+  book(keys: KeyParts, cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void {
+    this.#perform(ENGINE_OPERATION_CODES.book, [cost, maxWaitUs], keys, epochMs, answer)
   }
 
-  unbook(keys: Keys, booked: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#perform(CODES.unbook, booked, keys, epochMs, answer)
+  unbook(keys: KeyParts, booked: Float64Array, epochMs: number, answer: Float64Array): void {
+    this.#perform(ENGINE_OPERATION_CODES.unbook, booked, keys, epochMs, answer)
   }
 
   close(): void {
     this.#glue.close()
   }
 
-  #perform(code: number, numbers: ArrayLike<number>, keys: Keys, epochMs: number, answer: Float64Array): void {
+  #perform(operation: number, numbers: ArrayLike<number>, keys: KeyParts, epochMs: number, answer: Float64Array): void {
     checkRandom()
-    const laid = desk.layKeys(keys)
-    if (laid < 0) {
-      answer[0] = laid
+    const code = scratch.writeKeys(keys)
+    if (code < 0) {
+      answer[0] = code
       return
     }
     try {
-      this.#glue.perform(code, desk.layNumbers(numbers), timeOf(epochMs))
-      desk.copyAnswer(answer, 0, answer.length)
+      this.#glue.perform(operation, scratch.writeNumbers(numbers), timeOf(epochMs))
+      scratch.copyResponse(answer, 0, answer.length)
     } catch {
       answer[0] = PANICKED
     }
   }
 }
 
-/** Takes units, and answers into so many of `answers` from `start` on. */
+/** Takes units, and writes a response of `length` numbers to `answers` from `start` on. */
 function take(
-  ledger: glue.Ledger,
+  state: glue.Ledger,
   key: unknown,
   cost: number,
   epochMs: number,
@@ -101,61 +99,61 @@ function take(
   length: number,
 ): void {
   checkRandom()
-  const laid = desk.layKey(key, 0)
-  if (laid < 0) {
-    answers[start] = laid
+  const keyLength = scratch.writeKey(key, 0)
+  if (keyLength < 0) {
+    answers[start] = keyLength
     return
   }
   try {
-    ledger.take(laid, cost, timeOf(epochMs))
-    desk.copyAnswer(answers, start, length)
+    state.take(keyLength, cost, timeOf(epochMs))
+    scratch.copyResponse(answers, start, length)
   } catch {
-    // A panic is a trap.
+    // A panic of the engine is a WebAssembly trap, which throws.
     answers[start] = PANICKED
   }
 }
 
-/** The stores of this engine that have a name. */
-const named = new Map<
+/** The named stores of this engine. */
+const namedStores = new Map<
   string,
   { readonly store: glue.MemoryStore; readonly maxKeys: number; readonly ownClock: boolean }
 >()
 
 /** See `native.d.ts`. */
-class MemoryStore implements EngineStore {
+class WasmMemoryStore implements EngineStore {
   readonly #glue: glue.MemoryStore
 
   constructor(maxKeys: number, name: string | undefined | null, ownClock: boolean) {
-    this.#glue = typeof name === 'string' ? storeOf(name, maxKeys, ownClock) : new glue.MemoryStore(maxKeys)
+    this.#glue = typeof name === 'string' ? namedStoreOf(name, maxKeys, ownClock) : new glue.MemoryStore(maxKeys)
   }
 
   get heldKeys(): number {
     return this.#glue.heldKeys()
   }
 
-  open(prefix: string, policies: EnginePolicies): EngineLedger {
-    const isSingle = draft(glue, desk, policies)
-    desk.layText(prefix, 0)
-    const ledger = this.#glue.open(isSingle)
-    if (ledger === undefined) {
-      throw desk.reason()
+  open(prefix: string, policies: EnginePolicies): EngineLimiterState {
+    const isSingle = buildPolicySet(glue, scratch, policies)
+    scratch.writeText(prefix, 0)
+    const state = this.#glue.open(isSingle)
+    if (state === undefined) {
+      throw scratch.engineError()
     }
-    return new Ledger(ledger)
+    return new WasmLimiterState(state)
   }
 }
 
-/** The engine's store of a name. */
-function storeOf(name: string, maxKeys: number, ownClock: boolean): glue.MemoryStore {
-  const known = named.get(name) ?? { store: new glue.MemoryStore(maxKeys), maxKeys, ownClock }
+/** The engine's store with this name. */
+function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.MemoryStore {
+  const known = namedStores.get(name) ?? { store: new glue.MemoryStore(maxKeys), maxKeys, ownClock }
   if (known.maxKeys !== maxKeys) {
     throw new Error(`is in use with maxKeys: ${known.maxKeys}`)
   }
   if (known.ownClock !== ownClock) {
     throw new Error('is in use with another clock')
   }
-  named.set(name, known)
+  namedStores.set(name, known)
   return known.store
 }
 
-/** The engine as WebAssembly, of the same shape as the addon. */
-export const engine: Engine = { MemoryStore, Policies, Policy }
+/** The WebAssembly engine, with the same interface as the addon. */
+export const engine: Engine = { MemoryStore: WasmMemoryStore, Policies, Policy }

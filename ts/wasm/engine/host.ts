@@ -1,15 +1,18 @@
-/** What the engine asks of the platform. It is asked amid a decision, so nothing here may throw. */
+/**
+ * Functions of the platform that the engine calls. They are called within a decision, so they must
+ * not throw.
+ */
 
-/** 32 bits that nobody can guess. */
+/** 32 unpredictable bits. */
 export function randomBits(): number {
   return (crypto.getRandomValues(new Uint32Array(1)) as Uint32Array<ArrayBuffer>)[0] as number
 }
 
-/** The clocks of time zones by their numbers, and the numbers by their names. */
+/** The date formats of time zones by zone number, and the zone numbers by name. */
 const clocks: Intl.DateTimeFormat[] = []
 const numbers = new Map<string, number>()
 
-/** How many seconds the clocks of a time zone are ahead of UTC at a time. */
+/** The offset of a time zone from UTC at a time, in seconds. */
 export function offsetAt(zone: number, epochSeconds: number): number {
   const parts = (clocks[zone] as Intl.DateTimeFormat).formatToParts(epochSeconds * 1_000)
   const shown = Object.fromEntries(parts.map(({ type, value }) => [type, Number(value)]))
@@ -37,7 +40,7 @@ export function isTimeZone(name: string): boolean {
 }
 
 function clockOf(timeZone: string): Intl.DateTimeFormat | undefined {
-  // Offsets such as +01:00 are taken, too, but not everywhere.
+  // Some platforms also accept offsets such as +01:00.
   if (!/^[A-Za-z]/.test(timeZone)) {
     return undefined
   }

@@ -2,8 +2,8 @@ import { hexadecimal } from '../../../wasm/inlined.js'
 import { compile } from './compile.js'
 
 /**
- * The engine, compiled. It is in the text of the program, so that no file must be found and nothing be waited for,
- * wherever that runs and by whatever it was bundled. On workerd, which compiles nothing at run time, another file takes
- * the place of this one: `module.workerd.mjs`.
+ * The compiled engine. Its bytes are in the text of the program, so no file and no waiting is
+ * needed, in any runtime and with any bundler. workerd cannot compile at run time: there
+ * `module.workerd.mjs` replaces this file.
  */
 export const module = compile(hexadecimal)

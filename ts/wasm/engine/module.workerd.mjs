@@ -1,4 +1,5 @@
-// Takes the place of module.ts in what is for workerd, which compiles modules when a Worker is deployed and none at run time.
+// Replaces module.ts in the bundle for workerd, which compiles modules only when a Worker
+// is deployed.
 import module from '../../../wasm/tollgate.wasm'
 
 export { module }

@@ -3,8 +3,8 @@ import { TollgateError } from '../../api/error.js'
 let isRandom = false
 
 /**
- * Sees to it that there are random numbers when the engine draws its first, which it does amid a decision. (Cloudflare's
- * Workers have none while a program is loaded.)
+ * Ensures that random numbers are available before the engine draws its first, which it does within
+ * a decision. Cloudflare Workers have none while a program is loaded.
  */
 export function checkRandom(): void {
   if (isRandom) {
@@ -13,7 +13,7 @@ export function checkRandom(): void {
   try {
     crypto.getRandomValues(new Uint8Array(1))
   } catch (cause) {
-    const rule = 'the platform gives no random numbers now: ask while a request is handled'
+    const rule = 'the platform has no random numbers now: call while a request is handled'
     throw new TollgateError('STORE_ERROR', rule, { cause })
   }
   isRandom = true

@@ -1,23 +1,26 @@
 import { isWellFormed } from '../../input/utf8.js'
 
-/** The places for texts, and the bytes of each: `src/wasm/scratch.rs` has the same. */
-const PLACES = 8
-const ROOM = 1_024
+/** The number of text slots and the bytes of each, as in `src/wasm/scratch.rs`. */
+const TEXT_SLOTS = 8
+const TEXT_BYTES = 1_024
 
-/** The codes of failures in `src/abi/response.rs` that are seen here. */
+/** The failure codes of `src/abi/response.rs` that are used here. */
 const NOT_A_STRING = -1
 const TOO_LONG = -3
 const ILL_FORMED = -4
 export const PANICKED = -5
 
-/** The length of a key that a call leaves out. */
-const LEFT_OUT = -1
+/** The length of a key that a call omits. */
+const ABSENT_KEY = -1
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-/** What tells where a module's desk is. */
-export interface DeskGlue {
+/** The keys of a call by key dimension; `undefined` for a dimension that the call omits. */
+export type KeyParts = readonly (string | undefined)[]
+
+/** The exports of a module that locate its scratch memory. */
+export interface ScratchExports {
   texts(): number
   lengths(): number
   question(): number
@@ -25,107 +28,110 @@ export interface DeskGlue {
 }
 
 /**
- * A module's desk: where it finds texts and numbers, and leaves its answers. These are views of its memory, which are
- * empty once that has grown: then they are made anew.
+ * A module's scratch memory: it reads texts and numbers there, and writes its responses. The views
+ * become empty when the module's memory grows, and are then made again.
  */
-export class Desk {
-  readonly #glue: DeskGlue
+export class Scratch {
+  readonly #glue: ScratchExports
   readonly #memory: WebAssembly.Memory
   #texts: readonly Uint8Array<ArrayBuffer>[] = []
   #lengths = new Int32Array(0)
-  #question = new Float64Array(0)
-  #answer = new Float64Array(0)
+  #numbers = new Float64Array(0)
+  #response = new Float64Array(0)
 
-  constructor(glue: DeskGlue, memory: WebAssembly.Memory) {
+  constructor(glue: ScratchExports, memory: WebAssembly.Memory) {
     this.#glue = glue
     this.#memory = memory
   }
 
-  /** Lays a key in a place, and answers with its length in bytes, or with the code of a failure. */
-  layKey(key: unknown, place: number): number {
+  /** Writes a key into a slot, and returns its length in bytes or the code of a failure. */
+  writeKey(key: unknown, slot: number): number {
     if (typeof key !== 'string') {
       return NOT_A_STRING
     }
-    if (this.#answer.length === 0) {
-      this.#open()
+    if (this.#response.length === 0) {
+      this.#mapViews()
     }
-    // A unit has at least a byte. (Without this the whole of a long text would be looked at.)
-    if (key.length > ROOM) {
+    // A code unit takes at least a byte. Without this check all of a long text would be encoded.
+    if (key.length > TEXT_BYTES) {
       return TOO_LONG
     }
-    const { read, written } = encoder.encodeInto(key, this.#texts[place] as Uint8Array<ArrayBuffer>)
+    const { read, written } = encoder.encodeInto(key, this.#texts[slot] as Uint8Array<ArrayBuffer>)
     if (read < key.length) {
       return TOO_LONG
     }
-    // As many bytes as units are ASCII.
+    // Texts with as many bytes as code units are ASCII.
     return written === read || isWellFormed(key) ? written : ILL_FORMED
   }
 
   /**
-   * Lays the keys of a call; those that it leaves out are undefined.
+   * Writes the keys of a call. A key that the call omits is `undefined`.
    *
    * @returns 0, or the code of a failure.
    */
-  layKeys(keys: readonly unknown[]): number {
-    for (let place = 0; place < PLACES; place++) {
-      const key = keys[place]
-      const length = key === undefined ? LEFT_OUT : this.layKey(key, place)
+  writeKeys(keys: readonly unknown[]): number {
+    for (let slot = 0; slot < TEXT_SLOTS; slot++) {
+      const key = keys[slot]
+      const length = key === undefined ? ABSENT_KEY : this.writeKey(key, slot)
       if (key !== undefined && length < 0) {
         return length
       }
-      this.#setLength(place, length)
+      this.#setLength(slot, length)
     }
     return 0
   }
 
-  /** Lays a text that has been checked: a name or a prefix. */
-  layText(text: string, place: number): void {
-    this.#setLength(place, this.layKey(text, place))
+  /** Writes a text that has been checked: a name or a prefix. */
+  writeText(text: string, slot: number): void {
+    this.#setLength(slot, this.writeKey(text, slot))
   }
 
-  /** Lays numbers, and tells how many. */
-  layNumbers(numbers: ArrayLike<number>): number {
-    if (this.#answer.length === 0) {
-      this.#open()
+  /** Writes numbers, and returns their count. */
+  writeNumbers(numbers: ArrayLike<number>): number {
+    if (this.#response.length === 0) {
+      this.#mapViews()
     }
-    this.#question.set(numbers)
+    this.#numbers.set(numbers)
     return numbers.length
   }
 
-  /** Copies the answer into `into`, from `start` on, as far as there is room for it. */
-  copyAnswer(into: Float64Array, start = 0, length = into.length): void {
-    if (this.#answer.length === 0) {
-      this.#open()
+  /** Copies the response into `into` from `start` on, at most `length` numbers. */
+  copyResponse(into: Float64Array, start = 0, length = into.length): void {
+    if (this.#response.length === 0) {
+      this.#mapViews()
     }
-    const answer = this.#answer
+    const answer = this.#response
     for (let index = 0; index < length; index++) {
       into[start + index] = answer[index] as number
     }
   }
 
-  /** The error for what the engine has just refused: it has said why. */
-  reason(): Error {
-    if (this.#answer.length === 0) {
-      this.#open()
+  /** The error of the last failure: the engine has written its reason. */
+  engineError(): Error {
+    if (this.#response.length === 0) {
+      this.#mapViews()
     }
     return new Error(decoder.decode((this.#texts[0] as Uint8Array).subarray(0, this.#lengths[0])))
   }
 
-  #setLength(place: number, length: number): void {
-    if (this.#answer.length === 0) {
-      this.#open()
+  #setLength(slot: number, length: number): void {
+    if (this.#response.length === 0) {
+      this.#mapViews()
     }
-    this.#lengths[place] = length
+    this.#lengths[slot] = length
   }
 
-  #open(): void {
+  #mapViews(): void {
     const glue = this.#glue
-    // The first of these may make the memory grow.
+    // The first of these calls may grow the memory.
     const [texts, lengths, question, answer] = [glue.texts(), glue.lengths(), glue.question(), glue.answer()]
     const { buffer } = this.#memory
-    this.#texts = Array.from({ length: PLACES }, (_, place) => new Uint8Array(buffer, texts + place * ROOM, ROOM))
-    this.#lengths = new Int32Array(buffer, lengths, PLACES)
-    this.#question = new Float64Array(buffer, question)
-    this.#answer = new Float64Array(buffer, answer)
+    this.#texts = Array.from(
+      { length: TEXT_SLOTS },
+      (_, slot) => new Uint8Array(buffer, texts + slot * TEXT_BYTES, TEXT_BYTES),
+    )
+    this.#lengths = new Int32Array(buffer, lengths, TEXT_SLOTS)
+    this.#numbers = new Float64Array(buffer, question)
+    this.#response = new Float64Array(buffer, answer)
   }
 }

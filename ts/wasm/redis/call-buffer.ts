@@ -1,75 +1,82 @@
 import type { RedisLedger } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { EnginePolicy } from '../../backends/engine.js'
-import { draftNumbers } from '../engine/builder.js'
-import { CODES } from '../engine/operation-numbers.js'
-import { type Desk, PANICKED } from '../engine/scratch.js'
+import { buildOverride } from '../engine/builder.js'
+import { ENGINE_OPERATION_CODES } from '../engine/operation-codes.js'
+import { type KeyParts, PANICKED, type Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
 
-type Keys = readonly (string | undefined)[]
-type Tag = string | undefined
-
-/** One limiter's keys in Redis, whose calls are noted until they are sent: see `RedisLedger` in `native.d.ts`. */
-export class NotedKeys {
+/**
+ * One limiter's keys in Redis, with the calls that wait to be sent: see `RedisLedger` in
+ * `native.d.ts`.
+ */
+export class CallBuffer {
   readonly glue: RedisLedger
-  readonly #desk: Desk
+  readonly #scratch: Scratch
 
-  constructor(ledger: RedisLedger, desk: Desk) {
-    this.glue = ledger
-    this.#desk = desk
+  constructor(glue: RedisLedger, scratch: Scratch) {
+    this.glue = glue
+    this.#scratch = scratch
   }
 
   bindNote(answer: Float64Array): (key: string, cost: number) => void {
-    const [ledger, desk] = [this.glue, this.#desk]
+    const [buffer, scratch] = [this.glue, this.#scratch]
     return (key, cost) => {
       checkSeed()
-      const laid = desk.layKey(key, 0)
-      answer[0] = laid < 0 ? laid : caught(() => ledger.noteTake(laid, cost))
+      const length = scratch.writeKey(key, 0)
+      answer[0] = length < 0 ? length : codeOrTrap(() => buffer.noteTake(length, cost))
     }
   }
 
-  note(keys: Keys, tag: Tag, operation: number, amount: number): number {
+  note(keys: KeyParts, tag: string | undefined, operation: number, amount: number): number {
     return this.#note(keys, tag, operation, [amount])
   }
 
-  noteRefund(keys: Keys, tag: Tag, units: number, taken: Float64Array): number {
-    return this.#note(keys, tag, CODES.refund, [units, ...taken])
+  noteRefund(keys: KeyParts, tag: string | undefined, units: number, taken: Float64Array): number {
+    return this.#note(keys, tag, ENGINE_OPERATION_CODES.refund, [units, ...taken])
   }
 
-  noteOverride(keys: Keys, tag: Tag, policies: readonly (EnginePolicy | undefined)[], lastingUs: number): number {
-    draftNumbers(glue, this.#desk, policies)
-    return this.#note(keys, tag, CODES.override, [lastingUs])
+  noteOverride(
+    keys: KeyParts,
+    tag: string | undefined,
+    policies: readonly (EnginePolicy | undefined)[],
+    durationUs: number,
+  ): number {
+    buildOverride(glue, this.#scratch, policies)
+    return this.#note(keys, tag, ENGINE_OPERATION_CODES.override, [durationUs])
   }
 
-  noteBook(keys: Keys, tag: Tag, cost: number, maxWaitUs: number): number {
-    return this.#note(keys, tag, CODES.book, [cost, maxWaitUs])
+  noteBook(keys: KeyParts, tag: string | undefined, cost: number, maxWaitUs: number): number {
+    return this.#note(keys, tag, ENGINE_OPERATION_CODES.book, [cost, maxWaitUs])
   }
 
-  noteUnbook(keys: Keys, tag: Tag, booked: Float64Array): number {
-    return this.#note(keys, tag, CODES.unbook, booked)
+  noteUnbook(keys: KeyParts, tag: string | undefined, booked: Float64Array): number {
+    return this.#note(keys, tag, ENGINE_OPERATION_CODES.unbook, booked)
   }
 
-  noteReserve(keys: Keys, tag: Tag, hold: Uint8Array, cost: number, lastingUs: number): number {
-    return this.#note(keys, tag, CODES.reserve, [...hold, cost, lastingUs])
+  noteReserve(keys: KeyParts, tag: string | undefined, hold: Uint8Array, cost: number, durationUs: number): number {
+    return this.#note(keys, tag, ENGINE_OPERATION_CODES.reserve, [...hold, cost, durationUs])
   }
 
-  noteSettle(keys: Keys, tag: Tag, hold: Uint8Array, numbers: Float64Array): number {
-    return this.#note(keys, tag, CODES.settleHold, [...hold, ...numbers])
+  noteSettle(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
+    return this.#note(keys, tag, ENGINE_OPERATION_CODES.settleHold, [...hold, ...numbers])
   }
 
   close(): void {
     this.glue.close()
   }
 
-  #note(keys: Keys, tag: Tag, code: number, numbers: ArrayLike<number>): number {
+  #note(keys: KeyParts, tag: string | undefined, code: number, numbers: ArrayLike<number>): number {
     checkSeed()
-    const laid = this.#desk.layKeys(keys)
-    return laid < 0 ? laid : caught(() => this.glue.note(tag, code, this.#desk.layNumbers(numbers)))
+    const length = this.#scratch.writeKeys(keys)
+    return length < 0 ? length : codeOrTrap(() => this.glue.note(tag, code, this.#scratch.writeNumbers(numbers)))
   }
 }
 
-/** A failure's code, or 0. A panic is a trap. */
-function caught(note: () => number): number {
+/**
+ * Returns the code of a failure, or 0. A panic of the engine is a WebAssembly trap, which throws.
+ */
+function codeOrTrap(note: () => number): number {
   try {
     return note()
   } catch {

@@ -2,9 +2,10 @@ import { TollgateError } from '../../api/error.js'
 import { invalid } from '../../input/options.js'
 
 /**
- * Runs a command, such as `['EVALSHA', …]`, and resolves to what Redis answers. Redis must get commands in the order of
- * the calls, as it does over one connection: otherwise calls on a key are decided in another order. A command that may
- * have run must not be sent again: its units would be charged twice.
+ * Runs a command, such as `['EVALSHA', …]`, and resolves with Redis's reply. Commands must reach
+ * Redis in call order, as over one connection. Otherwise calls on a key are decided in another
+ * order. A command that may have run must not be sent again, because its units would be charged
+ * twice.
  */
 export type RunCommand = (command: string[]) => Promise<unknown>
 
@@ -16,34 +17,37 @@ export interface IoredisClient {
 
 /** A client of node-redis (`redis`, `@redis/client`). */
 export interface NodeRedisClient {
-  /** Runs a command, of its name and its arguments. */
+  /** Runs a command, given as its name and arguments. */
   sendCommand(command: string[]): Promise<unknown>
 }
 
 /**
- * A client of the kind of `@upstash/redis`, made with `retry: { retries: 0 }`. Its requests may overtake each other: so
- * what asks of a key waits until what was asked of it before has been answered.
+ * A client like that of `@upstash/redis`, made with `retry: { retries: 0 }`. Its requests may
+ * overtake each other, so calls on a key wait until earlier calls on that key have been answered.
  */
 export interface ScriptClient {
   /** Runs a script. */
   eval(script: string, keys: string[], args: string[]): Promise<unknown>
-  /** Runs a script that the server has, by its digest. */
+  /** Runs a script that the server has cached, by its digest. */
   evalsha(digest: string, keys: string[], args: string[]): Promise<unknown>
 }
 
-/** What can run a script. A function that carries commands need not carry bytes: all is text. */
+/**
+ * A client that can run scripts. All keys and arguments are text, so a {@link RunCommand} need not
+ * support binary data.
+ */
 export type RedisClient = RunCommand | IoredisClient | NodeRedisClient | ScriptClient
 
-/** A script's ways to Redis. */
-export interface Carrier {
-  /** Whether the server gets calls in the order in which they were made, as over one connection. */
+/** Runs scripts through a client. */
+export interface ScriptRunner {
+  /** Whether commands reach the server in call order, as over one connection. */
   readonly keepsOrder: boolean
   evalsha(digest: string, keys: string[], args: string[]): Promise<unknown>
   eval(source: string, keys: string[], args: string[]): Promise<unknown>
 }
 
-/** What is looked at of clients. */
-interface Known {
+/** The properties of clients that are checked. */
+interface ClientProperties {
   readonly call?: unknown
   readonly sendCommand?: unknown
   readonly eval?: unknown
@@ -60,32 +64,33 @@ interface Known {
 const RULE = 'must be an ioredis, a node-redis or an @upstash/redis client, or a function that runs a command'
 
 /**
- * The ways of a client.
+ * The script runner for a client.
  *
- * @throws {TollgateError} `INVALID_OPTION` for what is no client, is one of a cluster, or is known to send commands again
- * whose fate it does not know: they would be charged twice.
+ * @throws {TollgateError} `INVALID_OPTION` for a value that is not a client, for a client of a
+ * cluster, and for a client that is known to resend commands with an unknown outcome: they would be
+ * charged twice.
  */
-export function carrierOf(client: unknown): Carrier {
+export function scriptRunnerOf(client: unknown): ScriptRunner {
   if (typeof client === 'function') {
-    return byCommands((command) => (client as RunCommand)(command))
+    return commandRunner((command) => (client as RunCommand)(command))
   }
   if (typeof client !== 'object' || client === null) {
     throw invalid('INVALID_OPTION', 'client', RULE, client)
   }
-  const known = client as Known
-  if (known.isCluster === true || known.masters !== undefined) {
-    const rule = "client must be one of a single server: for a cluster take the RedisStore of 'tollgate'"
+  const properties = client as ClientProperties
+  if (properties.isCluster === true || properties.masters !== undefined) {
+    const rule = "client must be one for a single server: for a cluster use the RedisStore of 'tollgate'"
     throw new TollgateError('INVALID_OPTION', rule)
   }
-  if (typeof known.call === 'function') {
-    refuseResending(known.options?.autoResendUnfulfilledCommands === true, 'autoResendUnfulfilledCommands: false')
-    return byCommands(([name = '', ...args]) => (client as IoredisClient).call(name, ...args))
+  if (typeof properties.call === 'function') {
+    refuseResending(properties.options?.autoResendUnfulfilledCommands === true, 'autoResendUnfulfilledCommands: false')
+    return commandRunner(([name = '', ...args]) => (client as IoredisClient).call(name, ...args))
   }
-  if (typeof known.sendCommand === 'function') {
-    return byCommands((command) => (client as NodeRedisClient).sendCommand(command))
+  if (typeof properties.sendCommand === 'function') {
+    return commandRunner((command) => (client as NodeRedisClient).sendCommand(command))
   }
-  if (typeof known.evalsha === 'function' && typeof known.eval === 'function') {
-    refuseResending(Number(known.client?.retry?.attempts ?? 0) > 0, 'retry: { retries: 0 }')
+  if (typeof properties.evalsha === 'function' && typeof properties.eval === 'function') {
+    refuseResending(Number(properties.client?.retry?.attempts ?? 0) > 0, 'retry: { retries: 0 }')
     const { eval: evaluate, evalsha } = client as ScriptClient
     return { keepsOrder: false, eval: evaluate.bind(client), evalsha: evalsha.bind(client) }
   }
@@ -94,12 +99,12 @@ export function carrierOf(client: unknown): Carrier {
 
 function refuseResending(resends: boolean, option: string): void {
   if (resends) {
-    const why = 'it sends commands again when it does not know what became of them, which would charge twice'
+    const why = 'it resends commands with an unknown outcome, which would charge twice'
     throw new TollgateError('INVALID_OPTION', `client must be made with ${option}: otherwise ${why}`)
   }
 }
 
-function byCommands(run: RunCommand): Carrier {
+function commandRunner(run: RunCommand): ScriptRunner {
   const evaluate = (name: string, script: string, keys: string[], args: string[]) =>
     run([name, script, String(keys.length), ...keys, ...args])
   return {

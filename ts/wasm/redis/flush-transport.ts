@@ -1,111 +1,112 @@
 import type { RedisRound } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
-import type { RedisAnswers } from '../../backends/redis/batching/response-decoder.js'
-import type { NotedKeys } from './call-buffer.js'
-import type { Carrier } from './clients.js'
-import { SentRound } from './sent-flush.js'
-import { checkSeed, type Started } from './start.js'
+import type { FlushResponses } from '../../backends/redis/batching/response-decoder.js'
+import type { CallBuffer } from './call-buffer.js'
+import type { ScriptRunner } from './clients.js'
+import { SentFlush } from './sent-flush.js'
+import { checkSeed, type RedisEngine } from './start.js'
 
-/** What became of a round. */
-type Settle = (round: number, answers: RedisAnswers) => void
+/** Settles the calls of a flush. */
+type CompleteFlush = (flush: number, responses: FlushResponses) => void
 
-/** A round that has no answer yet, and what is done with it. */
-interface Unanswered {
+/** A flush without a response yet. */
+interface PendingFlush {
   readonly number: number
-  readonly round: RedisRound
-  readonly sent: SentRound
+  readonly flush: RedisRound
+  readonly sent: SentFlush
 }
 
 /**
- * Sends rounds by a client, as the native store does by its own connection.
+ * Sends flushes through a client, as the native store does through its own connection.
  *
- * Calls on a key are decided in the order in which they were made. A connection keeps rounds in order. But what has not
- * run must be sent again, and nothing that came later may be decided before: then nothing new is sent until all that is
- * under way has been answered, and what is to be repeated goes again, round by round, in its order. A client without
- * one connection may have requests overtake each other: there a round waits for the earlier ones that share a key.
+ * Calls on a key are decided in call order. One connection keeps the order of flushes. But a flush
+ * that has not run must be sent again, and no later call may be decided before it. Until then
+ * nothing new is sent: first all flushes in flight are answered, then the flushes to be repeated
+ * are sent again, one by one, in order. A client without a single connection may reorder its
+ * requests. With such a client a flush waits for the earlier ones that share a key.
  */
-export class Remote {
-  /** Whether there is a connection is the client's to know. */
+export class ClientFlushTransport {
+  /** Only the client knows whether it is connected. */
   readonly isUp = true
-  readonly #started: Started
-  readonly #carrier: Carrier
-  readonly #settle: Settle
-  /** In the order in which they came. */
-  #unanswered: Unanswered[] = []
-  /** By how much the server's clock is ahead, as far as is known. It matters for calendars alone. */
+  readonly #engine: RedisEngine
+  readonly #runner: ScriptRunner
+  readonly #complete: CompleteFlush
+  /** In order of submission. */
+  #pending: PendingFlush[] = []
+  /** How far the server's clock is ahead, as far as it is known. Only calendar windows need it. */
   #aheadUs = 0
 
-  constructor(started: Started, carrier: Carrier, settle: Settle) {
-    this.#started = started
-    this.#carrier = carrier
-    this.#settle = settle
+  constructor(engine: RedisEngine, runner: ScriptRunner, complete: CompleteFlush) {
+    this.#engine = engine
+    this.#runner = runner
+    this.#complete = complete
   }
 
   /** See `native.d.ts`. */
-  submit(number: number, ledgers: readonly NotedKeys[], timeoutMs: number): void {
+  submit(number: number, callBuffers: readonly CallBuffer[], timeoutMs: number): void {
     checkSeed()
-    const round = new glue.RedisRound(false)
-    for (const { glue } of ledgers) {
-      round.push(glue)
+    const flush = new glue.RedisRound(false)
+    for (const { glue } of callBuffers) {
+      flush.push(glue)
     }
-    this.#add(number, round, timeoutMs)
+    this.#add(number, flush, timeoutMs)
   }
 
   /** See `native.d.ts`. */
   peek(
     number: number,
-    { glue: ledger }: NotedKeys,
+    { glue: callBuffer }: CallBuffer,
     keys: readonly (string | undefined)[],
     tag: string | undefined,
     cost: number,
     timeoutMs: number,
   ): number {
     checkSeed()
-    const laid = this.#started.desk.layKeys(keys)
-    if (laid < 0) {
-      return laid
+    const writeCode = this.#engine.scratch.writeKeys(keys)
+    if (writeCode < 0) {
+      return writeCode
     }
-    const round = new glue.RedisRound(true)
-    const code = round.pushPeek(ledger, tag, cost)
+    const flush = new glue.RedisRound(true)
+    const code = flush.pushPeek(callBuffer, tag, cost)
     if (code === 0) {
-      this.#add(number, round, timeoutMs)
+      this.#add(number, flush, timeoutMs)
     }
     return code
   }
 
-  #add(number: number, round: RedisRound, timeoutMs: number): void {
-    const sent = new SentRound(round, this.#started, this.#carrier, timeoutMs, () => this.#answered(added))
-    const added = { number, round, sent }
-    if (!this.#carrier.keepsOrder) {
+  #add(number: number, flush: RedisRound, timeoutMs: number): void {
+    const sent = new SentFlush(flush, this.#engine, this.#runner, timeoutMs, () => this.#onAnswered(added))
+    const added = { number, flush, sent }
+    if (!this.#runner.keepsOrder) {
       // Its keys must be known while it waits.
       this.#start(added)
     }
-    this.#unanswered.push(added)
-    this.#sendWaiting()
+    this.#pending.push(added)
+    this.#sendReady()
   }
 
-  /** Makes the script calls of a round, around the server's time as it is known now. */
-  #start({ round, sent }: Unanswered): void {
-    sent.take(round.start(Date.now() * 1_000 + this.#aheadUs))
+  /** Makes the script calls of a flush, with the best known server time. */
+  #start({ flush, sent }: PendingFlush): void {
+    sent.loadCalls(flush.start(Date.now() * 1_000 + this.#aheadUs))
   }
 
-  /** Sends what may go. */
-  #sendWaiting(): void {
-    const isHalted = this.#unanswered.some(({ sent }) => sent.haltsOthers)
+  /** Sends all flushes that may be sent. */
+  #sendReady(): void {
+    const isHalted = this.#pending.some(({ sent }) => sent.blocksOthers)
     if (isHalted) {
-      const first = this.#unanswered.find(({ sent }) => sent.state === 'again')
-      if (first !== undefined && !this.#unanswered.some(({ sent }) => sent.state === 'sent')) {
+      const first = this.#pending.find(({ sent }) => sent.state === 'retry')
+      if (first !== undefined && !this.#pending.some(({ sent }) => sent.state === 'sent')) {
         first.sent.isRepeated = true
         void this.#send(first)
       }
       return
     }
-    const before = this.#carrier.keepsOrder ? undefined : new Set<string>()
-    for (const one of this.#unanswered) {
-      const { sent } = one
+    const before = this.#runner.keepsOrder ? undefined : new Set<string>()
+    for (const pending of this.#pending) {
+      const { sent } = pending
       if (sent.state === 'waiting' && !(before && sent.keys.some((key) => before.has(key)))) {
-        this.#start(one)
-        void this.#send(one)
+        this.#start(pending)
+        void this.#send(pending)
       }
       if (before) {
         for (const key of sent.keys) {
@@ -115,47 +116,50 @@ export class Remote {
     }
   }
 
-  async #send(one: Unanswered): Promise<void> {
+  async #send(pending: PendingFlush): Promise<void> {
     try {
-      await one.sent.send()
-      if (one.sent.state === 'answered') {
-        this.#answered(one)
+      await pending.sent.send()
+      if (pending.sent.state === 'answered') {
+        this.#onAnswered(pending)
         return
       }
     } catch {
-      this.#end(one, undefined)
+      this.#finish(pending, undefined)
       return
     }
-    this.#sendWaiting()
+    this.#sendReady()
   }
 
-  /** All jobs of a round have an outcome: the round ends, unless calls of it are to be asked again. */
-  #answered(one: Unanswered): void {
-    const { round, sent } = one
+  /**
+   * Handles a flush whose script calls all have an outcome: it is done, unless some calls must be
+   * repeated.
+   */
+  #onAnswered(pending: PendingFlush): void {
+    const { flush, sent } = pending
     try {
-      sent.tell()
-      const nowUs = round.again()
+      sent.reportOutcomes()
+      const nowUs = flush.again()
       if (nowUs < 0) {
-        const answers = { answers: round.settle(), texts: round.texts() }
-        round.free()
-        this.#end(one, answers)
+        const responses = { numbers: flush.settle(), texts: flush.texts() }
+        flush.free()
+        this.#finish(pending, responses)
         return
       }
       this.#aheadUs = nowUs - Date.now() * 1_000
-      sent.take(round.jobCount())
-      sent.state = 'again'
+      sent.loadCalls(flush.jobCount())
+      sent.state = 'retry'
     } catch {
-      this.#end(one, undefined)
+      this.#finish(pending, undefined)
       return
     }
-    this.#sendWaiting()
+    this.#sendReady()
   }
 
-  /** Settles a round. No answers at all say that the engine has a defect. */
-  #end(one: Unanswered, answers: RedisAnswers | undefined): void {
-    one.sent.close()
-    this.#unanswered = this.#unanswered.filter((other) => other !== one)
-    this.#settle(one.number, answers ?? { answers: new Float64Array(0), texts: [] })
-    this.#sendWaiting()
+  /** Settles a flush. An empty response means that the engine has a defect. */
+  #finish(pending: PendingFlush, responses: FlushResponses | undefined): void {
+    pending.sent.close()
+    this.#pending = this.#pending.filter((other) => other !== pending)
+    this.#complete(pending.number, responses ?? { numbers: new Float64Array(0), texts: [] })
+    this.#sendReady()
   }
 }

@@ -1,5 +1,8 @@
 import { hexadecimal } from '../../../wasm/redis-inlined.js'
 import { compile } from '../engine/compile.js'
 
-/** What is for Redis, compiled when it is first needed. On workerd `module.workerd.mjs` takes the place of this. */
+/**
+ * The WebAssembly module for Redis, compiled at first use. On workerd `module.workerd.mjs` replaces
+ * this file.
+ */
 export const moduleOf = (): WebAssembly.Module => compile(hexadecimal)

@@ -1,4 +1,4 @@
-// Takes the place of module.ts in what is for workerd.
+// Replaces module.ts in the bundle for workerd.
 import module from '../../../wasm/redis.wasm'
 
 export const moduleOf = () => module

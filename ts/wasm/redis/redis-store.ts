@@ -1,54 +1,58 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import * as glue from '../../../wasm/redis-engine.js'
 import { TollgateError } from '../../api/error.js'
-import { compiledAll } from '../../backends/compiled.js'
+import { compilePolicySet } from '../../backends/compile-policies.js'
 import { Store } from '../../backends/limiter-backend.js'
-import { Batcher, Queue } from '../../backends/redis/batching/batcher.js'
-import { weightOf } from '../../backends/redis/batching/call-weight.js'
-import { RedisLedger } from '../../backends/redis/batching/redis-backend.js'
+import { Batcher, CallQueue } from '../../backends/redis/batching/batcher.js'
+import { callWeightOf } from '../../backends/redis/batching/call-weight.js'
+import { RedisBackend } from '../../backends/redis/batching/redis-backend.js'
 import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
-import { NOTED_MS, NotedPolicies } from '../../backends/redis/policy-registry.js'
+import { PolicyRegistry, REGISTRY_TTL_MS } from '../../backends/redis/policy-registry.js'
 import { checkCount, invalid, optionsOf, translated, wholeNumber } from '../../input/options.js'
 import { Events } from '../../platform/events.js'
-import type { Compound } from '../../policies/policy-set.js'
-import { draft } from '../engine/builder.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+import { buildPolicySet } from '../engine/builder.js'
 import { engine } from '../engine/engine.js'
-import { NotedKeys } from './call-buffer.js'
-import { type Carrier, carrierOf, type RedisClient } from './clients.js'
-import { Remote } from './flush-transport.js'
-import { type Started, start } from './start.js'
+import { CallBuffer } from './call-buffer.js'
+import { type RedisClient, type ScriptRunner, scriptRunnerOf } from './clients.js'
+import { ClientFlushTransport } from './flush-transport.js'
+import { type RedisEngine, startRedisEngine } from './start.js'
 
-/** The options of {@link RedisStore.from}: those of the `RedisStore` of `tollgate` that are not the client's own. */
+/**
+ * The options of {@link RedisStore.from}: the options of `tollgate`'s `RedisStore` that do not
+ * concern the connection.
+ */
 export interface RedisStoreFromOptions {
-  /**
-   * How long a call waits for its decision, in milliseconds; then it fails with `STORE_TIMEOUT`. Default: 1000.
-   */
+  /** The timeout of a call, in milliseconds; then it fails with `STORE_TIMEOUT`. Default: 1000. */
   readonly commandTimeoutMs?: number
-  /** How many calls may wait at once; one more fails with `OVERLOADED`. Default: 10,000. */
+  /** The most calls without an answer; one more fails with `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
 }
 
-/** A day: longer than any deadline that makes sense. */
-const LONGEST_TIMEOUT_MS = 86_400_000
+/** A day: longer than any sensible deadline. */
+const MAX_TIMEOUT_MS = 86_400_000
 
-const MOST_PENDING = 1_000_000
+const MAX_PENDING = 1_000_000
 
-/** The client is not known to be away before it has been asked. */
-const HEALTH = { down: undefined, known: async () => {} }
+/** A client is not known to be down before a call. */
+const HEALTH = { down: undefined, whenKnown: async () => {} }
 
-/** The stores so far: each is told from all others. */
+/** The number of stores so far, which identifies each store. */
 let stores = 0
 
 /**
- * Keeps the counts in Redis, by a client that you have: on the same keys, by the same scripts and with the same decisions
- * as the `RedisStore` of `tollgate`, for platforms on which that has no addon. Redis's clock decides.
+ * Keeps the counts in Redis, through a client that you have. It uses the same keys and scripts and
+ * makes the same decisions as the `RedisStore` of `tollgate`, for platforms without the addon.
+ * Redis's clock decides.
  *
- * Calls that come together go in one script call. A call whose fate is unknown is never sent again: it fails with
- * `STORE_TIMEOUT` or `STORE_UNAVAILABLE`, and `charged` is `'unknown'`.
+ * Calls that are made together are batched in one script call. A call whose outcome is unknown is
+ * never sent again: it fails with `STORE_TIMEOUT` or `STORE_UNAVAILABLE`, and `charged` is
+ * `'unknown'`.
  *
- * The client connects, reconnects and is closed by you. It must not send commands again by itself: `ioredis` is to be
- * made with `autoResendUnfulfilledCommands: false`, `@upstash/redis` with `retry: { retries: 0 }`; otherwise it is an
- * `INVALID_OPTION`. Clients of a cluster are not taken.
+ * The client connects and reconnects by itself, and you close it. It must not resend commands: make
+ * `ioredis` with `autoResendUnfulfilledCommands: false` and `@upstash/redis` with
+ * `retry: { retries: 0 }`. Otherwise `from` throws `INVALID_OPTION`. Clients of a cluster are not
+ * supported.
  *
  * @example
  * import { gcra, RateLimiter, RedisStore } from 'tollgate/wasm'
@@ -61,51 +65,52 @@ export class RedisStore extends Store {
   override readonly address: string
   /** @internal */
   override readonly engine = engine
-  readonly #started: Started
+  readonly #redisEngine: RedisEngine
   readonly #prefixes: glue.RedisStore
-  readonly #remote: Remote
+  readonly #transport: ClientFlushTransport
   readonly #batcher: Batcher
   readonly #events = new Events<Pick<StoreEvents, 'warning'>>()
-  /** The prefixes that are open, and for how many limiters. */
-  readonly #queues = new Map<string, { readonly queue: Queue; users: number }>()
+  /** The open prefixes, with the number of limiters of each. */
+  readonly #queues = new Map<string, { readonly queue: CallQueue; users: number }>()
   #closed = false
 
   /**
-   * A store in the Redis of a client: of `ioredis`, node-redis or `@upstash/redis`, or a function that runs a command, such
-   * as `(command) => connection.send(command)`, and rejects with Redis's error, whose message begins with its code.
+   * Makes a store over a client of `ioredis`, node-redis or `@upstash/redis`, or over a function
+   * that runs a command, such as `(command) => connection.send(command)`. The function must reject
+   * with Redis's error, whose message begins with its code.
    *
    * @throws {TollgateError} `INVALID_OPTION`
    */
   static from(client: RedisClient, options: RedisStoreFromOptions = {}): RedisStore {
     checkCount(arguments.length, 2, 'RedisStore.from takes a client and an object of options')
     const names = ['commandTimeoutMs', 'maxPending'] as const
-    const given = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
-    const { commandTimeoutMs = 1_000, maxPending = 10_000 } = given
-    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, LONGEST_TIMEOUT_MS)
-    const most = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MOST_PENDING)
-    return new RedisStore(carrierOf(client), timeoutMs, most)
+    const checked = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
+    const { commandTimeoutMs = 1_000, maxPending = 10_000 } = checked
+    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, MAX_TIMEOUT_MS)
+    const max = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MAX_PENDING)
+    return new RedisStore(scriptRunnerOf(client), timeoutMs, max)
   }
 
-  private constructor(carrier: Carrier, timeoutMs: number, maxPending: number) {
+  private constructor(runner: ScriptRunner, timeoutMs: number, maxPending: number) {
     super()
     stores++
     this.address = `client:${stores}`
-    this.#started = start()
+    this.#redisEngine = startRedisEngine()
     this.#prefixes = new glue.RedisStore()
-    this.#remote = new Remote(this.#started, carrier, (round, answers) => {
-      this.#batcher.settle(round, answers, undefined)
+    this.#transport = new ClientFlushTransport(this.#redisEngine, runner, (flush, responses) => {
+      this.#batcher.complete(flush, responses, undefined)
     })
-    const noted = new NotedPolicies(
-      (prefix, text) => void this.#note(carrier, prefix, text),
+    const registry = new PolicyRegistry(
+      (prefix, text) => void this.#publishPolicies(runner, prefix, text),
       (warning) => this.#events.emit('warning', warning),
     )
-    this.#batcher = new Batcher(this.#remote, HEALTH, timeoutMs, maxPending, noted)
+    this.#batcher = new Batcher(this.#transport, HEALTH, timeoutMs, maxPending, registry)
   }
 
   /**
-   * Hears of what should not remain as it is. A listener that throws is an uncaught exception.
+   * Adds a listener for warnings. An error of a listener becomes an uncaught exception.
    *
-   * @returns A function that ends it.
+   * @returns A function that removes the listener.
    */
   on(event: 'warning', listener: (event: PoliciesWarning) => void): () => void {
     checkCount(arguments.length, 2, 'on takes an event and a listener')
@@ -118,12 +123,15 @@ export class RedisStore extends Store {
     return this.#events.on(event, (warning) => listener(warning as PoliciesWarning))
   }
 
-  /** How many calls wait for an answer. */
+  /** The number of calls without an answer. */
   get pending(): number {
     return this.#batcher.pending
   }
 
-  /** Refuses further calls with `CLOSED`, and waits for the calls under way. The client stays open. May be called again. */
+  /**
+   * Rejects further calls with `CLOSED`, and waits for pending calls. The client stays open. May be
+   * called again.
+   */
   async close(): Promise<void> {
     this.#closed = true
     await this.#batcher.close()
@@ -134,54 +142,58 @@ export class RedisStore extends Store {
     await this.close()
   }
 
-  /** Has the text of a prefix's policies noted. Nobody waits for it, and it may fail. */
-  async #note(carrier: Carrier, prefix: string, text: string): Promise<void> {
+  /** Publishes the text of a prefix's policies. No call waits for it, and it may fail. */
+  async #publishPolicies(runner: ScriptRunner, prefix: string, text: string): Promise<void> {
     try {
-      const texts = await carrier.eval(glue.policiesSource(), [glue.policiesName(prefix)], [text, String(NOTED_MS)])
+      const texts = await runner.eval(
+        glue.policiesSource(),
+        [glue.policiesName(prefix)],
+        [text, String(REGISTRY_TTL_MS)],
+      )
       const decoder = new TextDecoder()
       const textOf = (reply: unknown) => (reply instanceof Uint8Array ? decoder.decode(reply) : String(reply))
-      this.#batcher.notedPolicies?.heard(prefix, Array.isArray(texts) ? texts.map(textOf) : [])
+      this.#batcher.policyRegistry?.compare(prefix, Array.isArray(texts) ? texts.map(textOf) : [])
     } catch {
       // Decisions do not depend on it.
     }
   }
 
   /** @internal */
-  override open(prefix: string | undefined, compound: Compound, tag: string | undefined): RedisLedger {
+  override open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): RedisBackend {
     if (prefix === undefined) {
-      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it sets the keys of limiters apart')
+      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it separates the keys of limiters')
     }
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
-    const policies = compiledAll(engine, compound)
-    const { desk } = this.#started
-    const ledger = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
-      const isSingle = draft(glue, desk, policies)
-      desk.layText(prefix, 0)
+    const policies = compilePolicySet(engine, policySet)
+    const { scratch } = this.#redisEngine
+    const callBuffer = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
+      const isSingle = buildPolicySet(glue, scratch, policies)
+      scratch.writeText(prefix, 0)
       const opened = this.#prefixes.open(isSingle)
       if (opened === undefined) {
-        throw desk.reason()
+        throw scratch.engineError()
       }
-      return new NotedKeys(opened, desk)
+      return new CallBuffer(opened, scratch)
     })
-    const shared = this.#queues.get(prefix) ?? { queue: new Queue(ledger, weightOf(compound)), users: 0 }
-    const { notedPolicies: noted } = this.#batcher
+    const shared = this.#queues.get(prefix) ?? { queue: new CallQueue(callBuffer, callWeightOf(policySet)), users: 0 }
+    const { policyRegistry: registry } = this.#batcher
     if (shared.users === 0) {
       this.#queues.set(prefix, shared)
-      noted?.open(prefix, compound)
+      registry?.add(prefix, policySet)
     }
     shared.users++
     const release = () => {
-      ledger.close()
+      callBuffer.close()
       shared.users--
       if (shared.users === 0) {
         this.#queues.delete(prefix)
-        noted?.close(prefix)
+        registry?.remove(prefix)
       }
     }
-    const used = () => noted?.used(prefix)
-    const home = { native: this.#remote, batcher: this.#batcher, engine, used }
-    return new RedisLedger(home, shared.queue, compound, tag, release)
+    const onFirstUse = () => registry?.markUsed(prefix)
+    const context = { native: this.#transport, batcher: this.#batcher, engine, onFirstUse }
+    return new RedisBackend(context, shared.queue, policySet, tag, release)
   }
 }

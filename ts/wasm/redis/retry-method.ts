@@ -1,24 +1,24 @@
 /**
- * What a client's error says of a script: whether it has run, and whether it may yet.
+ * What a client's error means for a script, and so whether to send it again:
  *
- * - `unknown-script`: it has not run, as the server does not know it.
- * - `not-now`: it has not run, as the server cannot run anything just now.
+ * - `unknown-script`: it has not run, because the server does not have it.
+ * - `not-now`: it has not run, because the server cannot run scripts at present.
  * - `unavailable`: it was not sent.
  * - `refused`: it has not run, or has charged nothing.
- * - `broken`: nobody knows.
+ * - `broken`: its outcome is unknown.
  */
-export interface Verdict {
+export interface RetryMethod {
   readonly kind: 'unknown-script' | 'not-now' | 'unavailable' | 'refused' | 'broken'
-  /** Holds no key. */
-  readonly why: string
+  /** The reason, without keys. */
+  readonly reason: string
 }
 
-/** The numbers of failures in `src/wasm/redis_flush.rs`. */
+/** The failure codes of `src/wasm/redis_flush.rs`. */
 export const FAILURES = { unavailable: 0, broken: 1, timedOut: 2, refused: 3 } as const
 
 const NOT_NOW = ['BUSY', 'CLUSTERDOWN', 'LOADING', 'MASTERDOWN', 'READONLY', 'TRYAGAIN']
 
-/** What else servers begin their errors with, of which each says that nothing was charged. */
+/** Other codes of server errors. Each means that nothing was charged. */
 const REFUSED = [
   'ASK',
   'CROSSSLOT',
@@ -35,31 +35,34 @@ const REFUSED = [
   'WRONGTYPE',
 ]
 
-/** Why no connection could be made. */
+/** Codes of failed connection attempts. */
 const NOT_SENT = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']
 
-/** How a server's error begins, behind what clients put before it. */
+/** The code at the start of a server's error, after the prefixes that clients add. */
 const REPLY = /^(?:Command failed: |ReplyError: )?([A-Z]+)(?: |$)/
 
-/** What is known of a client's error. Only what is surely a server's own says that the script has not run. */
-export function verdictOf(error: unknown): Verdict {
+/**
+ * Classifies a client's error. Only an error that is certainly the server's own means that the
+ * script has not run.
+ */
+export function retryMethodOf(error: unknown): RetryMethod {
   const { message, code, cause } = (typeof error === 'object' && error !== null ? error : {}) as ErrorLike
-  // @upstash/redis appends the command, and that has the keys.
+  // @upstash/redis appends the command, which has the keys.
   const text = (typeof message === 'string' ? message : '').split(', command was: ')[0] as string
   const reply = REPLY.exec(text)?.[1] ?? ''
   if (reply === 'NOSCRIPT') {
-    return { kind: 'unknown-script', why: text }
+    return { kind: 'unknown-script', reason: text }
   }
   if (NOT_NOW.includes(reply)) {
-    return { kind: 'not-now', why: text }
+    return { kind: 'not-now', reason: text }
   }
   if (REFUSED.includes(reply)) {
-    return { kind: 'refused', why: text }
+    return { kind: 'refused', reason: text }
   }
-  // What else a client says may hold a URL, and that a password.
+  // Other messages of clients may contain a URL with a password.
   const known = [code, cause?.code].find((known) => typeof known === 'string')
   const kind = NOT_SENT.includes(known as string) ? 'unavailable' : 'broken'
-  return { kind, why: (known as string | undefined) ?? 'the client failed' }
+  return { kind, reason: (known as string | undefined) ?? 'the client failed' }
 }
 
 interface ErrorLike {

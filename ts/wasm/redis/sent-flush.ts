@@ -1,166 +1,171 @@
 import type { RedisRound } from '../../../wasm/redis-engine.js'
 import { timers } from '../../platform/timers.js'
-import type { Carrier } from './clients.js'
-import { FAILURES, type Verdict, verdictOf } from './retry-method.js'
-import type { Started } from './start.js'
+import type { ScriptRunner } from './clients.js'
+import { FAILURES, type RetryMethod, retryMethodOf } from './retry-method.js'
+import type { RedisEngine } from './start.js'
 
-/** A server that can run nothing just now is asked again so much later. */
+/** The delay before a call is sent again to a server that cannot run scripts. */
 const PAUSE_MS = 25
 
-/** What became of a job. */
-type Outcome = { readonly reply: string } | { readonly failure: keyof typeof FAILURES; readonly why: string }
+/** The outcome of a script call. */
+type ScriptOutcome = { readonly reply: string } | { readonly failure: keyof typeof FAILURES; readonly reason: string }
 
-/** A script call of a round. */
-interface Job {
+/** A script call of a flush. */
+interface ScriptCall {
   readonly keys: string[]
   readonly args: string[]
-  /** Whether the server is taken to know the script. */
-  isKnown: boolean
-  outcome: Outcome | undefined
-  /** Why it must be sent again. */
-  why: string
+  /** Whether the server is assumed to have the script. */
+  isScriptKnown: boolean
+  outcome: ScriptOutcome | undefined
+  /** Why the call must be sent again. */
+  retryReason: string
 }
 
 const LATE = Symbol('late')
 
-/** A round on its way: its jobs are sent until each has an outcome, or until its time is over. */
-export class SentRound {
+/**
+ * A flush in progress. Its script calls are sent until each has an outcome, or until the deadline.
+ */
+export class SentFlush {
   /**
-   * - `waiting`: it has not been sent.
-   * - `sent`: some of its jobs are under way.
-   * - `again`: some of its jobs have not run, and are to be sent again.
-   * - `answered`: all of its jobs have an outcome.
+   * - `waiting`: not sent yet.
+   * - `sent`: some script calls are in flight.
+   * - `retry`: some script calls have not run, and must be sent again.
+   * - `answered`: all script calls have an outcome.
    */
-  state: 'waiting' | 'sent' | 'again' | 'answered' = 'waiting'
+  state: 'waiting' | 'sent' | 'retry' | 'answered' = 'waiting'
   /** Whether it is being sent again. */
   isRepeated = false
-  readonly #round: RedisRound
-  readonly #started: Started
-  readonly #carrier: Carrier
-  readonly #ranOut: () => void
+  readonly #flush: RedisRound
+  readonly #engine: RedisEngine
+  readonly #runner: ScriptRunner
+  readonly #onExpired: () => void
   readonly #timer: ReturnType<typeof setTimeout>
-  #late!: () => void
-  readonly #end = new Promise<typeof LATE>((resolve) => {
-    this.#late = () => resolve(LATE)
+  #signalLate!: () => void
+  readonly #lateSignal = new Promise<typeof LATE>((resolve) => {
+    this.#signalLate = () => resolve(LATE)
   })
   #isLate = false
-  #jobs: Job[] = []
-  #pauses = false
+  #calls: ScriptCall[] = []
+  #needsPause = false
 
-  /** @param ranOut - Is called when its time is over while nothing of it is under way. */
-  constructor(round: RedisRound, started: Started, carrier: Carrier, timeoutMs: number, ranOut: () => void) {
-    this.#round = round
-    this.#started = started
-    this.#carrier = carrier
-    this.#ranOut = ranOut
+  /** @param onExpired - Called if the deadline passes while nothing is in flight. */
+  constructor(flush: RedisRound, engine: RedisEngine, runner: ScriptRunner, timeoutMs: number, onExpired: () => void) {
+    this.#flush = flush
+    this.#engine = engine
+    this.#runner = runner
+    this.#onExpired = onExpired
     this.#timer = timers.setTimeout(() => this.#expire(), timeoutMs)
   }
 
-  /** Whether rounds behind it must wait: what they ask could otherwise be decided first. */
-  get haltsOthers(): boolean {
-    return this.state === 'again' || (this.state === 'sent' && this.isRepeated)
+  /** Whether later flushes must wait. Otherwise their calls could be decided first. */
+  get blocksOthers(): boolean {
+    return this.state === 'retry' || (this.state === 'sent' && this.isRepeated)
   }
 
-  /** Takes the jobs that are to be sent. */
-  take(count: number): void {
-    this.#jobs = Array.from({ length: count }, (_, number) => ({
-      keys: this.#round.keys(number),
-      args: this.#round.arguments(number),
-      isKnown: true,
+  /** Loads the script calls that are to be sent. */
+  loadCalls(count: number): void {
+    this.#calls = Array.from({ length: count }, (_, number) => ({
+      keys: this.#flush.keys(number),
+      args: this.#flush.arguments(number),
+      isScriptKnown: true,
       outcome: undefined,
-      why: '',
+      retryReason: '',
     }))
   }
 
   /** The names of all its keys. */
   get keys(): readonly string[] {
-    return this.#jobs.length === 1 ? (this.#jobs[0] as Job).keys : this.#jobs.flatMap(({ keys }) => keys)
+    return this.#calls.length === 1 ? (this.#calls[0] as ScriptCall).keys : this.#calls.flatMap(({ keys }) => keys)
   }
 
-  /** Sends the jobs that have no outcome, all before any is answered, and resolves when each has been answered. */
+  /**
+   * Sends all script calls that have no outcome, in parallel, and resolves when each has been
+   * answered.
+   */
   async send(): Promise<void> {
     this.state = 'sent'
-    if (this.#pauses) {
-      this.#pauses = false
-      await this.#inTime(pause())
+    if (this.#needsPause) {
+      this.#needsPause = false
+      await this.#beforeDeadline(pause())
     }
     if (this.#isLate) {
-      this.#giveUp()
+      this.#failUnsent()
       return
     }
-    const open = this.#jobs.filter(({ outcome }) => outcome === undefined)
-    await Promise.all(open.map((job) => this.#sendJob(job)))
-    this.state = this.#jobs.every(({ outcome }) => outcome !== undefined) ? 'answered' : 'again'
+    const open = this.#calls.filter(({ outcome }) => outcome === undefined)
+    await Promise.all(open.map((call) => this.#sendCall(call)))
+    this.state = this.#calls.every(({ outcome }) => outcome !== undefined) ? 'answered' : 'retry'
   }
 
-  /** Hands the outcomes of its jobs to the round. */
-  tell(): void {
-    for (const { outcome } of this.#jobs) {
-      const { reply, failure, why } = outcome as Partial<Record<string, string>>
+  /** Reports the outcomes of the script calls to the engine. */
+  reportOutcomes(): void {
+    for (const { outcome } of this.#calls) {
+      const { reply, failure, reason } = outcome as Partial<Record<string, string>>
       if (reply !== undefined) {
-        this.#round.answer(reply)
+        this.#flush.answer(reply)
       } else {
-        this.#round.fail(FAILURES[failure as keyof typeof FAILURES], why as string)
+        this.#flush.fail(FAILURES[failure as keyof typeof FAILURES], reason as string)
       }
     }
   }
 
-  /** Nobody waits any more. */
+  /** Cancels the deadline. */
   close(): void {
     timers.clearTimeout(this.#timer)
   }
 
-  async #sendJob(job: Job): Promise<void> {
-    const { digest, source } = this.#started.script
-    const { keys, args } = job
-    const call = () =>
-      job.isKnown ? this.#carrier.evalsha(digest, keys, args) : this.#carrier.eval(source, keys, args)
-    const answer = await this.#inTime(answerOf(call))
+  async #sendCall(call: ScriptCall): Promise<void> {
+    const { digest, source } = this.#engine.script
+    const { keys, args } = call
+    const run = () =>
+      call.isScriptKnown ? this.#runner.evalsha(digest, keys, args) : this.#runner.eval(source, keys, args)
+    const answer = await this.#beforeDeadline(replyOf(run))
     if (answer === LATE) {
-      job.outcome = { failure: 'timedOut', why: '' }
+      call.outcome = { failure: 'timedOut', reason: '' }
     } else if ('reply' in answer) {
-      job.outcome = answer
-    } else if (answer.kind === 'unknown-script' && job.isKnown) {
-      job.isKnown = false
+      call.outcome = answer
+    } else if (answer.kind === 'unknown-script' && call.isScriptKnown) {
+      call.isScriptKnown = false
     } else if (answer.kind === 'not-now') {
-      this.#pauses = true
-      job.why = answer.why
+      this.#needsPause = true
+      call.retryReason = answer.reason
     } else {
-      job.outcome = { failure: answer.kind === 'unknown-script' ? 'refused' : answer.kind, why: answer.why }
+      call.outcome = { failure: answer.kind === 'unknown-script' ? 'refused' : answer.kind, reason: answer.reason }
     }
   }
 
-  /** What is promised, unless it comes too late. */
-  #inTime<T>(promised: Promise<T>): Promise<T | typeof LATE> {
-    return Promise.race([promised, this.#end])
+  /** Resolves with `LATE` if the deadline passes first. */
+  #beforeDeadline<T>(promise: Promise<T>): Promise<T | typeof LATE> {
+    return Promise.race([promise, this.#lateSignal])
   }
 
   #expire(): void {
     this.#isLate = true
-    this.#late()
-    if (this.state === 'waiting' || this.state === 'again') {
-      this.#giveUp()
-      this.#ranOut()
+    this.#signalLate()
+    if (this.state === 'waiting' || this.state === 'retry') {
+      this.#failUnsent()
+      this.#onExpired()
     }
   }
 
-  /** What has not run is not sent any more. */
-  #giveUp(): void {
-    for (const job of this.#jobs) {
-      job.outcome ??= { failure: 'unavailable', why: job.why || 'there was no time to send it' }
+  /** Fails the script calls that have not run. They are not sent any more. */
+  #failUnsent(): void {
+    for (const call of this.#calls) {
+      call.outcome ??= { failure: 'unavailable', reason: call.retryReason || 'the deadline passed before it was sent' }
     }
     this.state = 'answered'
   }
 }
 
-/** What a client answers, or what its error says. */
-async function answerOf(call: () => Promise<unknown>): Promise<{ readonly reply: string } | Verdict> {
+/** A client's reply, or the meaning of its error. */
+async function replyOf(call: () => Promise<unknown>): Promise<{ readonly reply: string } | RetryMethod> {
   try {
     const reply = await call()
-    // Anything else is no reply, and is seen so when it is read.
+    // A reply of another type is detected when it is decoded.
     return { reply: reply instanceof Uint8Array ? new TextDecoder().decode(reply) : String(reply) }
   } catch (error) {
-    return verdictOf(error)
+    return retryMethodOf(error)
   }
 }
 

@@ -1,36 +1,40 @@
 import * as glue from '../../../wasm/redis-engine.js'
 import * as host from '../engine/host.js'
 import { checkRandom } from '../engine/random.js'
-import { Desk } from '../engine/scratch.js'
+import { Scratch } from '../engine/scratch.js'
 import { moduleOf } from './module.js'
 
-/** What is for Redis, once it has been started. */
-export interface Started {
-  readonly desk: Desk
-  /** The script, and its digest. */
+/** The started WebAssembly engine for Redis. */
+export interface RedisEngine {
+  readonly scratch: Scratch
+  /** The script and its digest. */
   readonly script: { readonly source: string; readonly digest: string }
 }
 
-let started: Started | undefined
+let redisEngine: RedisEngine | undefined
 
 /**
- * Starts what is for Redis, when it is first needed: many who have the embedded store alone never do.
+ * Starts the engine for Redis at first use. Programs that use only the embedded store never start
+ * it.
  *
- * @throws {TollgateError} `STORE_ERROR` where the platform gives no random numbers now.
+ * @throws {TollgateError} `STORE_ERROR` if the platform has no random numbers now.
  */
-export function start(): Started {
-  if (started === undefined) {
+export function startRedisEngine(): RedisEngine {
+  if (redisEngine === undefined) {
     glue.setHost(host)
     const { memory } = glue.initSync({ module: moduleOf() })
     const script = { source: glue.scriptSource(), digest: glue.scriptDigest() }
-    started = { desk: new Desk(glue, memory), script }
+    redisEngine = { scratch: new Scratch(glue, memory), script }
   }
-  return started
+  return redisEngine
 }
 
 let isSeeded = false
 
-/** Draws the secret of hash functions, before the first call is noted. (Not at the start: see {@link checkRandom}.) */
+/**
+ * Draws the secret of hash functions before the first call. Not at the start: see
+ * {@link checkRandom}.
+ */
 export function checkSeed(): void {
   if (!isSeeded) {
     checkRandom()

@@ -1,107 +1,112 @@
 import { timers } from '../../../platform/timers.js'
-import type { Waiting } from './deadlines.js'
+import type { PendingCall } from './deadlines.js'
 import { inRootContext } from './root-context.js'
 
 /**
- * So many smaller rounds are under way at most: while Redis works on two, the calls that come meanwhile
- * make a larger third.
+ * The most partial flushes in flight. While Redis works on two, the calls that arrive meanwhile
+ * form a larger third one.
  */
-const MOST_PARTIAL = 2
+const MAX_PARTIAL_FLUSHES = 2
 
 /**
- * A smaller round holds others back for no longer: nothing is gained by waiting for a server that is slow, or for
- * the slowest node of a cluster.
+ * The longest time that a partial flush holds others back. Waiting longer for a slow server, or for
+ * the slowest node of a cluster, gains nothing.
  */
-const HOLD_MS = 10
+const MAX_HOLD_MS = 10
 
-/** Calls that were sent together. */
-interface Round {
-  readonly calls: readonly Waiting[]
-  /** How many of them have no answer. */
-  open: number
-  /** Whether it holds others back. */
-  holds: boolean
+/** A flush in flight. */
+interface ActiveFlush {
+  readonly calls: readonly PendingCall[]
+  /** How many of its calls have no response. */
+  unanswered: number
+  /** Whether it holds other flushes back. */
+  holdsOthers: boolean
   readonly age: number
 }
 
 /**
- * The rounds that are under way, by number.
+ * The flushes in flight, by number, and the limit on partial ones.
  *
- * They stand in an array with a list of free places. A `Map` would leave its outgrown tables behind as garbage
- * that keeps later ones alive until a full collection, which took half of all time.
+ * They are stored in an array with a list of free numbers. A `Map` leaves its outgrown tables
+ * behind as garbage that keeps later tables alive until a full collection, which took half of all
+ * time.
  */
-export class Rounds {
+export class Backpressure {
   readonly #release: () => void
-  readonly #rounds: (Round | undefined)[] = []
-  readonly #free: number[] = []
-  #holding = 0
-  /** Counts the timers: a round that began before the latest was set is older than it. */
+  readonly #flushes: (ActiveFlush | undefined)[] = []
+  readonly #freeNumbers: number[] = []
+  #holdingCount = 0
+  /**
+   * The number of timers so far. A flush with a lower age began before the latest timer was set.
+   */
   #age = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** @param release - Called when rounds have held others back for long enough. */
+  /** @param release - Called when flushes have held others back for long enough. */
   constructor(release: () => void) {
     this.#release = release
   }
 
-  /** Whether another smaller round may go. */
-  get hasRoom(): boolean {
-    return this.#holding < MOST_PARTIAL
+  /** Whether another partial flush may be sent. */
+  get hasCapacity(): boolean {
+    return this.#holdingCount < MAX_PARTIAL_FLUSHES
   }
 
-  /** Whether more calls are better sent a little later: together, and not for long. */
-  hold(): boolean {
-    if (this.hasRoom) {
+  /**
+   * Whether further calls should be sent a little later, together. Sets a timer that ends the wait.
+   */
+  shouldWait(): boolean {
+    if (this.hasCapacity) {
       return false
     }
     if (this.#timer === undefined) {
       this.#age++
-      this.#timer = inRootContext(() => timers.setTimeout(this.#ring, HOLD_MS))
-      // Callers who wait keep the process alive by their deadlines.
+      this.#timer = inRootContext(() => timers.setTimeout(this.#onTimeout, MAX_HOLD_MS))
+      // The deadlines of pending calls keep the process alive.
       this.#timer.unref()
     }
     return true
   }
 
-  /** Begins a round, and gives it a number. */
-  begin(calls: readonly Waiting[], holds: boolean): number {
-    const number = this.#free.pop() ?? this.#rounds.length
-    this.#rounds[number] = { calls, open: calls.length, holds, age: this.#age }
-    this.#holding += holds ? 1 : 0
+  /** Registers a flush, and returns its number. */
+  begin(calls: readonly PendingCall[], holdsOthers: boolean): number {
+    const number = this.#freeNumbers.pop() ?? this.#flushes.length
+    this.#flushes[number] = { calls, unanswered: calls.length, holdsOthers, age: this.#age }
+    this.#holdingCount += holdsOthers ? 1 : 0
     return number
   }
 
   /**
-   * Ends a round, or those of its calls that have these numbers, and tells which calls have been answered. Once half
-   * of them are it holds nobody back: a cluster's nodes that are slow must not delay the others, and rounds that are
-   * let go earlier are smaller.
+   * Ends a flush, or only its calls at `indices`, and returns the answered calls. Once half of its
+   * calls are answered, a flush no longer holds others back. Slow nodes of a cluster must not delay
+   * the others, and flushes that are released earlier are smaller.
    */
-  end(number: number, numbers: Uint32Array | undefined): readonly Waiting[] {
-    const round = this.#rounds[number]
-    if (round === undefined) {
+  end(number: number, indices: Uint32Array | undefined): readonly PendingCall[] {
+    const flush = this.#flushes[number]
+    if (flush === undefined) {
       return []
     }
-    round.open -= numbers?.length ?? round.open
-    if (round.open * 2 <= round.calls.length) {
-      this.#let(round)
+    flush.unanswered -= indices?.length ?? flush.unanswered
+    if (flush.unanswered * 2 <= flush.calls.length) {
+      this.#stopHolding(flush)
     }
-    if (round.open === 0) {
-      this.#rounds[number] = undefined
-      this.#free.push(number)
+    if (flush.unanswered === 0) {
+      this.#flushes[number] = undefined
+      this.#freeNumbers.push(number)
     }
-    return numbers === undefined ? round.calls : Array.from(numbers, (index) => round.calls[index] as Waiting)
+    return indices === undefined ? flush.calls : Array.from(indices, (index) => flush.calls[index] as PendingCall)
   }
 
-  #let(round: Round): void {
-    this.#holding -= round.holds ? 1 : 0
-    round.holds = false
+  #stopHolding(flush: ActiveFlush): void {
+    this.#holdingCount -= flush.holdsOthers ? 1 : 0
+    flush.holdsOthers = false
   }
 
-  readonly #ring = (): void => {
+  readonly #onTimeout = (): void => {
     this.#timer = undefined
-    for (const round of this.#rounds) {
-      if (round !== undefined && round.age < this.#age) {
-        this.#let(round)
+    for (const flush of this.#flushes) {
+      if (flush !== undefined && flush.age < this.#age) {
+        this.#stopHolding(flush)
       }
     }
     this.#release()

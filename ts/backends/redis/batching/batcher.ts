@@ -2,115 +2,121 @@ import type * as native from '../../../../native.js'
 import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { timers } from '../../../platform/timers.js'
-import { Turns } from '../../../platform/yield-tick.js'
+import { YieldTicks } from '../../../platform/yield-tick.js'
 import type { Health } from '../health.js'
-import type { NotedPolicies } from '../policy-registry.js'
-import { Rounds } from './backpressure.js'
-import { Turn, type Waiting } from './deadlines.js'
+import type { PolicyRegistry } from '../policy-registry.js'
+import { Backpressure } from './backpressure.js'
+import { type PendingCall, TickBatch } from './deadlines.js'
 import { deferred } from './deferred.js'
-import { Pending } from './in-flight.js'
-import type { Asker, RedisAnswers } from './response-decoder.js'
-import { pace, type Watch } from './scheduler.js'
+import { InFlightCounter } from './in-flight.js'
+import type { FlushResponses, ResponseDecoder } from './response-decoder.js'
+import { type DeadlineTracker, scheduler } from './scheduler.js'
 
 /**
- * Calls of so much weight go at once: Redis decides them in less than half a millisecond, and all others wait as long.
- * Waiting for more would gain little.
+ * A batch is sent as soon as it reaches this weight. Redis decides it in less than 0.5 ms, and all
+ * other calls wait for that time. A larger batch would gain little.
  */
-const FULL = 256
+const FULL_WEIGHT = 256
 
-/** A round of fewer calls is not worth its own way. */
-const LEAST_HALF = 32
+/** The fewest calls of a partial flush: fewer calls are not worth a separate flush. */
+const MIN_PARTIAL = 32
 
 /**
- * Where so many were just answered and ask again, rounds of so many are: else Redis and this process would go on taking
- * turns. With 16 to 32 in flight two at a time make 1.4 to 1.5 times the calls, and each costs either side 0 to 20 % more.
+ * The fewest calls of a partial flush if at least as many calls were just answered, because their
+ * callers usually call again. Otherwise Redis and this process would alternate instead of working
+ * in parallel. With 16 to 32 calls in flight, two flushes at a time make 1.4 to 1.5 times the
+ * calls, and each call costs either side 0 to 20 % more.
  */
-const LEAST_HALF_AGAIN = 8
+const MIN_PARTIAL_REPEATED = 8
 
-/** How much of an earlier peak still counts, by round. */
-const FORGETTING = 0.95
+/** The decay of an earlier peak, per flush. */
+const PEAK_DECAY = 0.95
 
-/** What sends rounds: the native store, or one that has a client. */
-type Rounder = Pick<native.RedisStore, 'submit' | 'isUp'>
+/** Sends flushes: the native store, or a transport over a user's client. */
+type FlushTransport = Pick<native.RedisStore, 'submit' | 'isUp'>
 
-/** What is known of the store. */
-type Known = Pick<Health, 'down' | 'known'>
+/** The batcher's view of the store's health. */
+type StoreHealth = Pick<Health, 'down' | 'whenKnown'>
 
 /**
- * The calls that wait to be sent, of the limiters of one prefix: they share their keys, so their calls must be
- * decided in order. The native side has noted the same, in the same order.
+ * The queued calls of one prefix. Its limiters share their keys, so their calls must be decided in
+ * order. The native call buffer has the same calls in the same order.
  */
-export class Queue {
-  waiting: Waiting[] = []
+export class CallQueue {
+  calls: PendingCall[] = []
 
-  /** @param weight - Of each of its calls: see `weightOf`. */
+  /** @param weight - The weight of each call: see `callWeightOf`. */
   constructor(
-    readonly ledger: native.RedisLedger,
+    readonly callBuffer: native.RedisLedger,
     readonly weight: number,
   ) {}
 }
 
 /**
- * Sends the calls of all limiters on a store in rounds.
+ * Sends the calls of all limiters on a store in flushes.
  *
- * Calls made in one turn of the event loop go together, in one native call and one pipeline, and come back
- * together, in one call of {@link settle}.
+ * Calls of one tick of the event loop are sent together, in one native call and one pipeline. Their
+ * responses come back together, in one call of {@link complete}.
  */
-export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
+export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreHealth = StoreHealth> {
   readonly native: S
   readonly health: H
   readonly #timeoutMs: number
-  readonly notedPolicies: NotedPolicies | undefined
+  readonly policyRegistry: PolicyRegistry | undefined
   readonly #maxPending: number
-  readonly #deadlines: Watch
-  readonly #pending = new Pending()
-  readonly #turns = new Turns()
+  readonly #deadlines: DeadlineTracker
+  readonly #pending = new InFlightCounter()
+  readonly #yieldTicks = new YieldTicks()
   #closed = false
-  /** The calls that are still to be sent: by prefix; and how many, and of which weight. */
-  #queues: Queue[] = []
-  #queued = 0
-  #weight = 0
-  /** The calls of this turn of the event loop, up to those that have been sent. */
-  #turn = new Turn()
+  /** The calls that are not sent yet: their queues, number and total weight. */
+  #queues: CallQueue[] = []
+  #queuedCount = 0
+  #queuedWeight = 0
+  /** The calls of this tick of the event loop, since the last flush. */
+  #tick = new TickBatch()
   #latestDeadline = 0
   #scheduled = false
-  readonly #rounds = new Rounds(() => this.#sendWaiting())
+  readonly #backpressure = new Backpressure(() => this.#sendQueued())
   /**
-   * Half of the calls that wait at most these days. So many go at once: then Redis works on one half while this
-   * process works on the other, where one round would have them take turns. Calls come back, and mostly go again, in
-   * the rounds in which they went: were larger ones not cut here, rounds of 60 and 4 would remain so.
+   * Half of the recent peak of pending calls; a partial flush of this size is sent immediately.
+   * Redis then works on one half while this process works on the other; a single flush would make
+   * them alternate. Calls return, and are usually repeated, in the flushes in which they were sent.
+   * Without this cut, flushes of 60 and 4 calls would keep these sizes.
    */
-  #half = 0
-  /** How many calls have been answered in this turn of the event loop. */
-  #answered = 0
+  #halfOfPeak = 0
+  /** The calls answered in this tick of the event loop. */
+  #answeredThisTick = 0
 
-  constructor(store: S, health: H, timeoutMs: number, maxPending: number, noted?: NotedPolicies) {
-    this.notedPolicies = noted
+  constructor(store: S, health: H, timeoutMs: number, maxPending: number, policyRegistry?: PolicyRegistry) {
+    this.policyRegistry = policyRegistry
     this.native = store
     this.health = health
     this.#timeoutMs = timeoutMs
     this.#maxPending = maxPending
-    this.#deadlines = pace.watch((waiting) => this.#expire(waiting))
+    this.#deadlines = scheduler.trackDeadlines((call) => this.#expire(call))
   }
 
-  /** How many calls wait. */
+  /** The number of pending calls. */
   get pending(): number {
     return this.#pending.count
   }
 
-  /** Whether the store is known to be down: a call would fail at once. */
+  /** Whether the store is known to be down. A call would fail immediately. */
   get isDown(): boolean {
     return this.health.down !== undefined
   }
 
-  /** Rejects if the store is known to be down. Throws if no more calls are taken, or if one more would be too many. */
-  refusal(): Promise<never> | undefined {
+  /**
+   * Rejects if the store is known to be down. Throws if the store is closed, or if one more call
+   * would exceed `maxPending`.
+   */
+  rejection(): Promise<never> | undefined {
     if (this.#closed) {
       throw new TollgateError('CLOSED', 'the store has been closed')
     }
     const { down } = this.health
     if (down !== undefined) {
-      return this.#turns.reject(new TollgateError('STORE_UNAVAILABLE', `Redis is not available: ${down}`))
+      return this.#yieldTicks.reject(new TollgateError('STORE_UNAVAILABLE', `Redis is not available: ${down}`))
     }
     if (this.#pending.count >= this.#maxPending) {
       throw new TollgateError('OVERLOADED', `maxPending: ${this.#maxPending} calls are waiting for the store`)
@@ -119,188 +125,198 @@ export class Batcher<S extends Rounder = Rounder, H extends Known = Known> {
   }
 
   /**
-   * Waits for what becomes of a call that has just been noted in the queue's ledger.
+   * Adds a call that is already in the queue's call buffer, and resolves with its result.
    *
-   * @param cost - The units that it is to take, if it takes some.
+   * @param cost - The units that it takes, if any.
    */
-  noted<T>(queue: Queue, asker: Asker<T>, key: string | Keys, cost: number): Promise<T> {
+  enqueue<T>(queue: CallQueue, decoder: ResponseDecoder<T>, key: string | Keys, cost: number): Promise<T> {
     const { promise, resolve, reject } = deferred<T>()
-    const waiting: Waiting<T> = { resolve, reject, asker, key, cost, turn: this.#turn, isSettled: false }
-    this.#add(queue, waiting as Waiting)
+    const call: PendingCall<T> = { resolve, reject, decoder, key, cost, tick: this.#tick, isSettled: false }
+    this.#enqueueCall(queue, call as PendingCall)
     return promise
   }
 
   /**
-   * Sends a call that goes by itself, behind all that wait.
+   * Sends a call in its own flush, after all queued calls.
    *
-   * @param submit - Sends it as a round of this number, or throws.
+   * @param submit - Sends it as the flush of this number, or throws.
    */
-  alone<T>(asker: Asker<T>, key: string | Keys, submit: (round: number, timeoutMs: number) => void): Promise<T> {
-    const refusal = this.refusal()
-    if (refusal !== undefined) {
-      return refusal
+  sendAlone<T>(
+    decoder: ResponseDecoder<T>,
+    key: string | Keys,
+    submit: (flush: number, timeoutMs: number) => void,
+  ): Promise<T> {
+    const rejection = this.rejection()
+    if (rejection !== undefined) {
+      return rejection
     }
-    if (this.#queued > 0) {
+    if (this.#queuedCount > 0) {
       this.#send(true)
     }
     const { promise, resolve, reject } = deferred<T>()
-    const waiting: Waiting<T> = { resolve, reject, asker, key, cost: 0, turn: this.#turn, isSettled: false }
-    this.#wait(waiting as Waiting)
-    this.#endTurn()
-    const number = this.#begun([waiting as Waiting], false)
+    const call: PendingCall<T> = { resolve, reject, decoder, key, cost: 0, tick: this.#tick, isSettled: false }
+    this.#track(call as PendingCall)
+    this.#endTick()
+    const number = this.#beginFlush([call as PendingCall], false)
     try {
       submit(number, this.#timeoutMs)
     } catch (error) {
-      this.#rounds.end(number, undefined)
-      this.#settle(waiting as Waiting, error)
+      this.#backpressure.end(number, undefined)
+      this.#settleCall(call as PendingCall, error)
     }
     return promise
   }
 
-  /** Takes what became of a round, or of those of its calls that have these numbers. */
-  settle(number: number, answers: RedisAnswers, numbers: Uint32Array | undefined): void {
-    const calls = this.#rounds.end(number, numbers)
-    // What waits goes with those who ask again, and who come in this turn of the event loop: by themselves few would come
-    // back, and go, by themselves from now on.
-    this.#answered += calls.length
-    this.#schedule()
-    if (answers.answers.length === 0) {
+  /** Settles the calls of a flush, or only its calls at `indices`. */
+  complete(number: number, responses: FlushResponses, indices: Uint32Array | undefined): void {
+    const calls = this.#backpressure.end(number, indices)
+    // Queued calls are sent together with the calls that callers repeat in this tick. Sent alone
+    // they would form a small flush, which would stay small.
+    this.#answeredThisTick += calls.length
+    this.#scheduleFlush()
+    if (responses.numbers.length === 0) {
       this.#fail(calls, undefined)
     }
     let isAnswered = false
     for (let index = 0; index < calls.length; index++) {
-      const waiting = calls[index] as Waiting
-      const result = waiting.asker.resultAt(answers, index, waiting)
+      const call = calls[index] as PendingCall
+      const result = call.decoder.decodeAt(responses, index, call)
       isAnswered ||= !(result instanceof TollgateError)
-      this.#settle(waiting, result)
+      this.#settleCall(call, result)
     }
     if (isAnswered) {
-      this.notedPolicies?.answered()
+      this.policyRegistry?.publishDue()
     }
   }
 
-  /** Takes no more calls, and resolves when none is waiting any more. */
+  /** Rejects further calls, and resolves when no call is pending. */
   close(): Promise<void> {
     this.#closed = true
-    return this.#pending.idle()
+    return this.#pending.whenIdle()
   }
 
-  #wait(waiting: Waiting): void {
+  #track(call: PendingCall): void {
     this.#pending.add()
-    waiting.asker.pending.add()
-    waiting.turn.add(waiting)
+    call.decoder.inFlight.add()
+    call.tick.add(call)
   }
 
-  #add(queue: Queue, waiting: Waiting): void {
-    this.#wait(waiting)
-    if (queue.waiting.push(waiting) === 1) {
+  #enqueueCall(queue: CallQueue, call: PendingCall): void {
+    this.#track(call)
+    if (queue.calls.push(call) === 1) {
       this.#queues.push(queue)
     }
-    this.#queued++
-    this.#weight += queue.weight
-    if (this.#weight >= FULL) {
+    this.#queuedCount++
+    this.#queuedWeight += queue.weight
+    if (this.#queuedWeight >= FULL_WEIGHT) {
       this.#send(false)
-    } else if (this.#queued >= this.#enough && this.#rounds.hasRoom) {
+    } else if (this.#queuedCount >= this.#partialSize && this.#backpressure.hasCapacity) {
       this.#send(true)
     } else {
-      this.#schedule()
+      this.#scheduleFlush()
     }
   }
 
-  /** So many calls are a round, if another may go. */
-  get #enough(): number {
-    return Math.max(this.#half, this.#answered < LEAST_HALF_AGAIN ? LEAST_HALF : LEAST_HALF_AGAIN)
+  /** The size from which a partial flush is sent. */
+  get #partialSize(): number {
+    return Math.max(
+      this.#halfOfPeak,
+      this.#answeredThisTick < MIN_PARTIAL_REPEATED ? MIN_PARTIAL : MIN_PARTIAL_REPEATED,
+    )
   }
 
-  #schedule(): void {
+  #scheduleFlush(): void {
     if (!this.#scheduled) {
       this.#scheduled = true
-      pace.soon(this.#flush)
+      scheduler.runAfterTick(this.#flush)
     }
   }
 
   readonly #flush = (): void => {
     this.#scheduled = false
-    this.#answered = 0
-    this.#sendWaiting()
-    this.#endTurn()
+    this.#answeredThisTick = 0
+    this.#sendQueued()
+    this.#endTick()
   }
 
-  #sendWaiting(): void {
-    // Without a connection nothing is gained by waiting, and each round is to fail by its own deadline.
-    if (this.#queued > 0 && (!pace.holds || !this.#rounds.hold() || !this.native.isUp)) {
+  #sendQueued(): void {
+    // Without a connection waiting gains nothing, and each flush must fail by its own deadline.
+    if (
+      this.#queuedCount > 0 &&
+      (!scheduler.hasBackpressure || !this.#backpressure.shouldWait() || !this.native.isUp)
+    ) {
       this.#send(true)
     }
   }
 
-  /** Sends all that is queued; nobody waits for it beyond the last call's deadline. */
+  /** Sends all queued calls. The flush expires with the deadline of the last call. */
   #send(isPartial: boolean): void {
-    this.#endTurn()
+    this.#endTick()
     const queues = this.#queues
     const [first] = queues
-    const calls = queues.length === 1 && first ? first.waiting : queues.flatMap((queue) => queue.waiting)
+    const calls = queues.length === 1 && first ? first.calls : queues.flatMap((queue) => queue.calls)
     for (const queue of queues) {
-      queue.waiting = []
+      queue.calls = []
     }
     this.#queues = []
-    this.#queued = 0
-    this.#weight = 0
+    this.#queuedCount = 0
+    this.#queuedWeight = 0
     const timeoutMs = Math.max(1, Math.ceil(this.#latestDeadline - timers.now()))
-    const number = this.#begun(calls, isPartial)
-    const ledgers = queues.map((queue) => queue.ledger)
+    const number = this.#beginFlush(calls, isPartial)
+    const callBuffers = queues.map((queue) => queue.callBuffer)
     try {
-      this.native.submit(number, ledgers, timeoutMs)
+      this.native.submit(number, callBuffers, timeoutMs)
     } catch (cause) {
-      this.#fail(this.#rounds.end(number, undefined), cause)
+      this.#fail(this.#backpressure.end(number, undefined), cause)
     }
   }
 
-  #begun(calls: readonly Waiting[], isPartial: boolean): number {
-    this.#half = Math.max(this.#pending.count / 2, this.#half * FORGETTING)
-    return this.#rounds.begin(calls, isPartial)
+  #beginFlush(calls: readonly PendingCall[], isPartial: boolean): number {
+    this.#halfOfPeak = Math.max(this.#pending.count / 2, this.#halfOfPeak * PEAK_DECAY)
+    return this.#backpressure.begin(calls, isPartial)
   }
 
-  #endTurn(): void {
-    const turn = this.#turn
-    if (!turn.isSettled) {
+  #endTick(): void {
+    const tick = this.#tick
+    if (!tick.isSettled) {
       this.#latestDeadline = timers.now() + this.#timeoutMs
-      turn.deadline = this.#latestDeadline
-      this.#deadlines.add(turn)
-      this.#turn = new Turn()
+      tick.deadline = this.#latestDeadline
+      this.#deadlines.add(tick)
+      this.#tick = new TickBatch()
     }
   }
 
-  /** The engine itself failed: nobody is left waiting. */
-  #fail(calls: readonly Waiting[], cause: unknown): void {
+  /** Rejects all calls of a flush after a failure of the engine itself. */
+  #fail(calls: readonly PendingCall[], cause: unknown): void {
     const error = new TollgateError('STORE_ERROR', 'the engine failed: please report this', {
       charged: 'unknown',
       cause,
     })
-    for (const waiting of calls) {
-      this.#settle(waiting, error)
+    for (const call of calls) {
+      this.#settleCall(call, error)
     }
   }
 
-  /** The call's own deadline has passed, while its round, which may have been sent or not, has a later one. */
-  #expire(waiting: Waiting): void {
-    this.#settle(waiting, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
+  /** The call's own deadline has passed. Its flush, sent or not, may have a later one. */
+  #expire(call: PendingCall): void {
+    this.#settleCall(call, new TollgateError('STORE_TIMEOUT', 'Redis did not answer in time', { charged: 'unknown' }))
   }
 
-  #settle(waiting: Waiting, result: unknown): void {
-    if (waiting.isSettled) {
+  #settleCall(call: PendingCall, result: unknown): void {
+    if (call.isSettled) {
       return
     }
-    waiting.isSettled = true
+    call.isSettled = true
     if (result instanceof TollgateError) {
-      waiting.reject(result)
+      call.reject(result)
     } else {
-      waiting.resolve(result)
+      call.resolve(result)
     }
-    waiting.turn.settled()
-    waiting.asker.pending.remove()
+    call.tick.callSettled()
+    call.decoder.inFlight.remove()
     this.#pending.remove()
     if (this.#pending.count === 0) {
-      this.#deadlines.rest()
+      this.#deadlines.idle()
     }
   }
 }

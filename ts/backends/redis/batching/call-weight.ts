@@ -1,8 +1,8 @@
 import type { Policy } from '../../../policies/policy.js'
-import type { Compound } from '../../../policies/policy-set.js'
+import type { PolicySet } from '../../../policies/policy-set.js'
 
 /**
- * How much longer Redis takes for a decision than for one under a policy that keeps a count or a time
+ * How much longer Redis takes for a decision than under a policy that stores one count or time
  * (`npm run bench -- algorithms`).
  */
 const WEIGHTS: Partial<Record<Policy['algorithm'], number>> = {
@@ -11,7 +11,7 @@ const WEIGHTS: Partial<Record<Policy['algorithm'], number>> = {
   slidingLogs: 10,
 }
 
-/** How long Redis takes for a call, in decisions under a simple policy. */
-export function weightOf({ policies }: Compound): number {
+/** The cost of a call to Redis, in units of a decision under a simple policy. */
+export function callWeightOf({ policies }: PolicySet): number {
   return policies.reduce((sum, { policy }) => sum + (WEIGHTS[policy.algorithm] ?? 1), 0)
 }

@@ -1,119 +1,122 @@
 import type { TollgateError } from '../../../api/error.js'
 import { timers } from '../../../platform/timers.js'
-import type { Asked, Asker } from './response-decoder.js'
+import type { CallContext, ResponseDecoder } from './response-decoder.js'
 import { inRootContext } from './root-context.js'
 
-/** A call that waits for what becomes of it. */
-export interface Waiting<T = unknown> extends Asked {
+/** A call without a result yet. */
+export interface PendingCall<T = unknown> extends CallContext {
   readonly resolve: (result: T) => void
   readonly reject: (error: TollgateError) => void
-  readonly asker: Asker<T>
-  readonly turn: Turn
+  readonly decoder: ResponseDecoder<T>
+  readonly tick: TickBatch
   isSettled: boolean
 }
 
-/** The calls that were made in one turn of the event loop. */
-export class Turn {
-  #calls: Waiting[] = []
-  #open = 0
-  /** When they give up, by `timers.now`: so long after the turn's end. */
+/** The calls of one tick of the event loop. */
+export class TickBatch {
+  #calls: PendingCall[] = []
+  #pendingCount = 0
+  /** When its calls expire, by `timers.now`: `commandTimeoutMs` after the end of the tick. */
   deadline = 0
-  whenSettled: (() => void) | undefined
+  onSettled: (() => void) | undefined
 
-  get calls(): readonly Waiting[] {
+  get calls(): readonly PendingCall[] {
     return this.#calls
   }
 
-  /** Whether none of the calls waits. */
+  /** Whether all of its calls have a result. */
   get isSettled(): boolean {
-    return this.#open === 0
+    return this.#pendingCount === 0
   }
 
-  /** One more call. */
-  add(waiting: Waiting): void {
-    this.#calls.push(waiting)
-    this.#open++
+  /** Adds a call. */
+  add(call: PendingCall): void {
+    this.#calls.push(call)
+    this.#pendingCount++
   }
 
-  /** One has been settled. What all have been told is not kept: it would outlive its time. */
-  settled(): void {
-    this.#open--
-    if (this.#open === 0) {
+  /**
+   * Counts a settled call. After the last one the calls are released: results must not outlive
+   * their use.
+   */
+  callSettled(): void {
+    this.#pendingCount--
+    if (this.#pendingCount === 0) {
       this.#calls = []
-      this.whenSettled?.()
+      this.onSettled?.()
     }
   }
 }
 
 /**
- * The engine has the same deadline, to the millisecond, and knows more about why: its answer is waited for a
- * little longer.
+ * The engine has the same deadline, to the millisecond, and gives a more precise reason. Its answer
+ * therefore gets a little more time.
  */
 const GRACE_MS = 40
 
-/** So many settled turns may stand at the head of the list before it is cut. */
-const SLACK = 64
+/** The settled ticks at the head of the list that are tolerated before it is cut. */
+const MAX_SETTLED_HEAD = 64
 
 /**
- * One timer for the deadlines of all calls. It keeps the process alive while calls wait.
+ * One timer for the deadlines of all calls. It keeps the process alive while calls are pending.
  *
- * All calls have the same timeout, so they give up in the order in which they were made: the timer is set
- * for the first that waits.
+ * All calls have the same timeout, so they expire in call order. The timer is set for the first
+ * pending call.
  */
 export class Deadlines {
-  readonly #expire: (waiting: Waiting) => void
-  #turns: Turn[] = []
+  readonly #expire: (call: PendingCall) => void
+  #ticks: TickBatch[] = []
   #head = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(expire: (waiting: Waiting) => void) {
+  constructor(expire: (call: PendingCall) => void) {
     this.#expire = expire
   }
 
-  /** Watches the calls of a turn that has ended, after all the others. */
-  add(turn: Turn): void {
-    this.#turns.push(turn)
+  /** Tracks the calls of a tick that has ended. Deadlines never decrease. */
+  add(tick: TickBatch): void {
+    this.#ticks.push(tick)
     if (this.#timer === undefined) {
-      this.#set(turn.deadline)
+      this.#set(tick.deadline)
     }
     this.#skipSettled()
     this.#timer?.ref()
   }
 
-  /** Nobody waits any more. */
-  rest(): void {
+  /** No call is pending. */
+  idle(): void {
     this.#timer?.unref()
   }
 
   #skipSettled(): void {
-    while (this.#turns[this.#head]?.isSettled) {
+    while (this.#ticks[this.#head]?.isSettled) {
       this.#head++
     }
-    if (this.#head > SLACK && this.#head * 2 > this.#turns.length) {
-      this.#turns = this.#turns.slice(this.#head)
+    if (this.#head > MAX_SETTLED_HEAD && this.#head * 2 > this.#ticks.length) {
+      this.#ticks = this.#ticks.slice(this.#head)
       this.#head = 0
     }
   }
 
   #set(deadline: number): void {
     const wait = Math.max(1, deadline + GRACE_MS - timers.now())
-    this.#timer = inRootContext(() => timers.setTimeout(this.#ring, wait))
+    this.#timer = inRootContext(() => timers.setTimeout(this.#onTimer, wait))
   }
 
   /**
-   * After a turn in which the program kept the event loop from turning, timers come first: what Redis has answered
-   * meanwhile is heard before anybody gives up.
+   * After a tick in which the program blocked the event loop, timers run first. The responses that
+   * Redis sent meanwhile must be read before any call expires.
    */
-  readonly #ring = (): void => {
-    timers.setImmediate(this.#giveUp)
+  readonly #onTimer = (): void => {
+    timers.setImmediate(this.#expireDue)
   }
 
-  readonly #giveUp = (): void => {
+  readonly #expireDue = (): void => {
     const now = timers.now()
     this.#timer = undefined
     for (;;) {
       this.#skipSettled()
-      const first = this.#turns[this.#head]
+      const first = this.#ticks[this.#head]
       if (first === undefined) {
         return
       }
@@ -121,8 +124,8 @@ export class Deadlines {
         this.#set(first.deadline)
         return
       }
-      for (const waiting of first.calls) {
-        this.#expire(waiting)
+      for (const call of first.calls) {
+        this.#expire(call)
       }
     }
   }

@@ -1,6 +1,6 @@
 import type { TollgateError } from '../../../api/error.js'
 
-/** A promise, and what settles it. */
+/** A promise and its settling functions. */
 export interface Deferred<T> {
   readonly promise: Promise<T>
   readonly resolve: (result: T) => void
@@ -11,8 +11,8 @@ let resolveLast: (result: never) => void
 let rejectLast: (error: TollgateError) => void
 
 /**
- * One function for all promises: one for each would be made, with what it makes use of, by every call, and was a
- * seventh of the garbage that calls over Redis leave.
+ * One function for all promises. A closure per call, with its context, was a seventh of the garbage
+ * of calls over Redis.
  */
 function remember(resolve: (result: never) => void, reject: (error: TollgateError) => void): void {
   resolveLast = resolve

@@ -1,5 +1,5 @@
-/** Counts what is under way, and tells when nothing is any more. */
-export class Pending {
+/** Counts operations in flight, and tells when there are none. */
+export class InFlightCounter {
   #count = 0
   #idle: (() => void)[] = []
 
@@ -7,12 +7,12 @@ export class Pending {
     return this.#count
   }
 
-  /** One more is under way. */
+  /** Counts one more operation. */
   add(): void {
     this.#count++
   }
 
-  /** One is done. */
+  /** Counts one operation less. */
   remove(): void {
     this.#count--
     if (this.#count === 0) {
@@ -22,8 +22,8 @@ export class Pending {
     }
   }
 
-  /** Resolves once nothing is under way. */
-  idle(): Promise<void> {
+  /** Resolves once no operation is in flight. */
+  whenIdle(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#count === 0) {
         resolve()

@@ -1,195 +1,209 @@
 import type * as native from '../../../../native.js'
 import type { Decision } from '../../../api/decision.js'
 import { Keys } from '../../../input/keys.js'
-import type { Compound } from '../../../policies/policy-set.js'
-import { compiled } from '../../compiled.js'
+import type { PolicySet } from '../../../policies/policy-set.js'
+import { compilePolicy } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
-import { type Answers, answersOf, type Ledger } from '../../limiter-backend.js'
-import { type Booking, numbersOfSettle, OPERATION_CODES, type Operation, type Performed } from '../../operation.js'
-import { ANSWER_LENGTH, failureOf } from '../../response.js'
-import type { Batcher, Queue } from './batcher.js'
-import { Pending } from './in-flight.js'
-import { BookingAsker, OperationAsker, TakeAsker } from './response-decoder.js'
+import { type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../../limiter-backend.js'
+import {
+  OPERATION_CODES,
+  type Operation,
+  type OperationResult,
+  type ScheduledReservation,
+  settleNumbersOf,
+} from '../../operation.js'
+import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
+import type { Batcher, CallQueue } from './batcher.js'
+import { InFlightCounter } from './in-flight.js'
+import { OperationDecoder, ScheduledReservationDecoder, TakeDecoder } from './response-decoder.js'
 
-/** What a ledger needs of its store. */
-export interface RedisHome {
+/** The parts of a store that a backend uses. */
+export interface RedisBackendContext {
   readonly native: Pick<native.RedisStore, 'peek'>
   readonly batcher: Batcher
   readonly engine: Engine
-  /** Hears of the ledger's first call that its policies decide. */
-  readonly used: () => void
+  /** Called at the first call that the limiter's policies decide. */
+  readonly onFirstUse: () => void
 }
 
 /** A limiter's keys in Redis. */
-export class RedisLedger implements Ledger {
+export class RedisBackend implements LimiterBackend {
   readonly isSync = false
   readonly origin = {}
-  readonly #home: RedisHome
-  readonly #queue: Queue
-  readonly #subjects: number
-  readonly #pending = new Pending()
-  readonly #takes: TakeAsker
-  readonly #operations: OperationAsker
-  readonly #bookings: BookingAsker
-  readonly #answer = new Float64Array(ANSWER_LENGTH)
-  readonly #note: (key: string, cost: number) => void
+  readonly #context: RedisBackendContext
+  readonly #queue: CallQueue
+  readonly #dimensionCount: number
+  readonly #inFlight = new InFlightCounter()
+  readonly #takeDecoder: TakeDecoder
+  readonly #operationDecoder: OperationDecoder
+  readonly #scheduleDecoder: ScheduledReservationDecoder
+  readonly #response = new Float64Array(RESPONSE_LENGTH)
+  readonly #enqueueTake: (key: string, cost: number) => void
   readonly #tag: string | undefined
   readonly #release: () => void
   #isUsed = false
 
   /**
-   * @param queue - Where the calls wait, with those of other limiters of the same prefix.
-   * @param tag - The keys' hash tag, where the call has none of its own.
-   * @param release - Called once nobody waits any more.
+   * @param queue - The queue of calls of all limiters with the same prefix.
+   * @param tag - The hash tag of keys in calls without one.
+   * @param release - Called once no call is pending.
    */
   constructor(
-    home: RedisHome,
-    queue: Queue,
-    { limits, policies }: Compound,
+    context: RedisBackendContext,
+    queue: CallQueue,
+    { limits, policies }: PolicySet,
     tag: string | undefined,
     release: () => void,
   ) {
     const names = limits.map(({ name }) => name)
-    this.#home = home
+    this.#context = context
     this.#queue = queue
-    this.#subjects = Math.max(...policies.map(({ subject }) => subject)) + 1
-    this.#takes = new TakeAsker(this.#pending, names, this.origin)
-    this.#operations = new OperationAsker(this.#pending, names)
-    this.#bookings = new BookingAsker(this.#pending, names, policies.length)
-    this.#note = queue.ledger.bindNote(this.#answer)
+    this.#dimensionCount = Math.max(...policies.map(({ dimension }) => dimension)) + 1
+    this.#takeDecoder = new TakeDecoder(this.#inFlight, names, this.origin)
+    this.#operationDecoder = new OperationDecoder(this.#inFlight, names)
+    this.#scheduleDecoder = new ScheduledReservationDecoder(this.#inFlight, names, policies.length)
+    this.#enqueueTake = queue.callBuffer.bindNote(this.#response)
     this.#tag = tag
     this.#release = release
   }
 
   get isDown(): boolean {
-    return this.#home.batcher.isDown
+    return this.#context.batcher.isDown
   }
 
   take(key: string, cost: number): Promise<Decision> {
     if (this.#tag !== undefined) {
       return this.takeBy(new Keys([key], undefined), cost)
     }
-    const { batcher } = this.#home
-    const refusal = batcher.refusal()
-    if (refusal !== undefined) {
-      return refusal
+    const { batcher } = this.#context
+    const rejection = batcher.rejection()
+    if (rejection !== undefined) {
+      return rejection
     }
     if (!this.#isUsed) {
-      this.#use()
+      this.#markUsed()
     }
-    this.#note(key, cost)
-    const code = this.#answer[0] as number
+    this.#enqueueTake(key, cost)
+    const code = this.#response[0] as number
     if (code !== 0) {
-      throw failureOf(code, key)
+      throw errorOfCode(code, key)
     }
-    return batcher.noted(this.#queue, this.#takes, key, cost)
+    return batcher.enqueue(this.#queue, this.#takeDecoder, key, cost)
   }
 
   takeBy(keys: Keys, cost: number): Promise<Decision> {
-    const { batcher } = this.#home
-    const refusal = batcher.refusal()
-    if (refusal !== undefined) {
-      return refusal
+    const { batcher } = this.#context
+    const rejection = batcher.rejection()
+    if (rejection !== undefined) {
+      return rejection
     }
-    this.#use()
-    this.#checked(keys, this.#noted(keys, { kind: 'take', units: cost }))
-    return batcher.noted(this.#queue, this.#takes, keys, cost)
+    this.#markUsed()
+    this.#checkCode(keys, this.#encode(keys, { kind: 'take', units: cost }))
+    return batcher.enqueue(this.#queue, this.#takeDecoder, keys, cost)
   }
 
-  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<Answers> {
+  async takeMany(keys: readonly string[], costs: readonly number[]): Promise<TakeManyResults> {
     const calls = keys.map(async (key, index) => this.take(key, costs[index] as number))
-    return answersOf(await Promise.allSettled(calls))
+    return takeManyResultsOf(await Promise.allSettled(calls))
   }
 
-  // Not async, nor are the others: a failure takes as many turns of the microtask queue whatever was asked, and so
-  // what fails together is answered instead in the order in which it was asked.
-  perform(keys: Keys, operation: Operation): Promise<Performed> {
+  // Not async, and neither are the other methods: a failure then takes the same number of microtask
+  // turns for every operation, so calls that fail together get their fallback answers in call
+  // order.
+  perform(keys: Keys, operation: Operation): Promise<OperationResult> {
     if (operation.kind === 'peek') {
       return this.#peek(keys, operation.cost)
     }
-    const { batcher } = this.#home
-    const refusal = batcher.refusal()
-    if (refusal !== undefined) {
-      return refusal
+    const { batcher } = this.#context
+    const rejection = batcher.rejection()
+    if (rejection !== undefined) {
+      return rejection
     }
     if (operation.kind === 'takeUpTo' || operation.kind === 'penalize' || operation.kind === 'reserve') {
-      this.#use()
+      this.#markUsed()
     }
-    this.#checked(keys, this.#noted(keys, operation))
-    return batcher.noted(this.#queue, this.#operations, keys, 0)
+    this.#checkCode(keys, this.#encode(keys, operation))
+    return batcher.enqueue(this.#queue, this.#operationDecoder, keys, 0)
   }
 
-  book(keys: Keys, cost: number, maxWaitUs: number): Promise<Booking> {
-    const { batcher } = this.#home
-    const refusal = batcher.refusal()
-    if (refusal !== undefined) {
-      return refusal
+  schedule(keys: Keys, cost: number, maxWaitUs: number): Promise<ScheduledReservation> {
+    const { batcher } = this.#context
+    const rejection = batcher.rejection()
+    if (rejection !== undefined) {
+      return rejection
     }
-    this.#use()
-    this.#checked(keys, this.#queue.ledger.noteBook(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
-    return batcher.noted(this.#queue, this.#bookings, keys, 0)
+    this.#markUsed()
+    this.#checkCode(keys, this.#queue.callBuffer.noteBook(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
+    return batcher.enqueue(this.#queue, this.#scheduleDecoder, keys, 0)
   }
 
   async ready(): Promise<void> {
-    await this.#peek(new Keys(new Array(this.#subjects).fill('ready'), undefined), 0)
-    await this.#home.batcher.health.known()
+    await this.#peek(new Keys(new Array(this.#dimensionCount).fill('ready'), undefined), 0)
+    await this.#context.batcher.health.whenKnown()
   }
 
   async close(): Promise<void> {
-    await this.#pending.idle()
+    await this.#inFlight.whenIdle()
     this.#release()
   }
 
-  /** A call is decided by the policies: what an operator changes, or only looks at, is not. */
-  #use(): void {
+  /** Reports the first call that the policies decide. Changes and previews do not count. */
+  #markUsed(): void {
     if (!this.#isUsed) {
       this.#isUsed = true
-      this.#home.used()
+      this.#context.onFirstUse()
     }
   }
 
-  /** Notes what is asked with the engine; a failure's code, or 0. */
-  #noted(
+  /** Writes an operation into the call buffer; returns 0 or the code of a failure. */
+  #encode(
     { keys, tag = this.#tag }: Keys,
     operation: Exclude<Operation, { kind: 'peek' }> | { readonly kind: 'take'; readonly units: number },
   ): number {
-    const { ledger } = this.#queue
+    const { callBuffer } = this.#queue
     switch (operation.kind) {
       case 'take':
       case 'takeUpTo':
       case 'penalize':
-        return ledger.note(keys, tag, OPERATION_CODES[operation.kind], operation.units)
+        return callBuffer.note(keys, tag, OPERATION_CODES[operation.kind], operation.units)
       case 'block':
-        return ledger.note(keys, tag, OPERATION_CODES.block, operation.lastingUs)
+        return callBuffer.note(keys, tag, OPERATION_CODES.block, operation.durationUs)
       case 'refund':
-        return ledger.noteRefund(keys, tag, operation.units, Float64Array.of(operation.atUs, ...operation.resetAtUs))
-      case 'unbook':
-        return ledger.noteUnbook(keys, tag, operation.booked)
+        return callBuffer.noteRefund(
+          keys,
+          tag,
+          operation.units,
+          Float64Array.of(operation.atUs, ...operation.resetAtUs),
+        )
+      case 'cancelSchedule':
+        return callBuffer.noteUnbook(keys, tag, operation.charges)
       case 'reserve':
-        return ledger.noteReserve(keys, tag, operation.hold, operation.units, operation.lastingUs)
+        return callBuffer.noteReserve(keys, tag, operation.hold, operation.units, operation.durationUs)
       case 'settle':
-        return ledger.noteSettle(keys, tag, operation.hold, numbersOfSettle(operation))
+        return callBuffer.noteSettle(keys, tag, operation.hold, settleNumbersOf(operation))
       case 'override': {
-        const policies = operation.policies.map((policy) => policy && compiled(this.#home.engine, policy, 'override: '))
-        return ledger.noteOverride(keys, tag, policies, operation.lastingUs)
+        const policies = operation.policies.map(
+          (policy) => policy && compilePolicy(this.#context.engine, policy, 'override: '),
+        )
+        return callBuffer.noteOverride(keys, tag, policies, operation.durationUs)
       }
       default:
-        return ledger.note(keys, tag, OPERATION_CODES[operation.kind], 0)
+        return callBuffer.note(keys, tag, OPERATION_CODES[operation.kind], 0)
     }
   }
 
-  /** Asks by itself: a peek is told by a script that writes nothing. */
-  #peek(keys: Keys, cost: number): Promise<Performed> {
-    const { native, batcher } = this.#home
-    const { ledger } = this.#queue
-    return batcher.alone(this.#operations, keys, (round, timeoutMs) => {
-      this.#checked(keys, native.peek(round, ledger, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs))
+  /** Sends a peek in its own flush, because its script writes nothing. */
+  #peek(keys: Keys, cost: number): Promise<OperationResult> {
+    const { native, batcher } = this.#context
+    const { callBuffer } = this.#queue
+    return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
+      this.#checkCode(keys, native.peek(flush, callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs))
     })
   }
 
-  #checked({ keys }: Keys, code: number): void {
+  #checkCode({ keys }: Keys, code: number): void {
     if (code !== 0) {
-      throw failureOf(code, keys[0])
+      throw errorOfCode(code, keys[0])
     }
   }
 }

@@ -1,58 +1,60 @@
 import type { Decision } from '../../../api/decision.js'
-import { stamped } from '../../../api/decision-metadata.js'
+import { withMetadata } from '../../../api/decision-metadata.js'
 import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
-import { bookingAt, performedAt, severalAt } from '../../multi-policy.js'
-import type { Booking, Performed } from '../../operation.js'
-import { ANSWER_LENGTH, decisionAt, failureAt } from '../../response.js'
-import type { Pending } from './in-flight.js'
+import { multiLimitDecisionAt, operationResultAt, scheduledReservationAt } from '../../multi-policy.js'
+import type { OperationResult, ScheduledReservation } from '../../operation.js'
+import { decisionAt, errorAt, RESPONSE_LENGTH } from '../../response.js'
+import type { InFlightCounter } from './in-flight.js'
 
-/** What the native store answers to a batch. */
-export interface RedisAnswers {
-  readonly answers: Float64Array
+/** The responses to a flush: their numbers, and the texts of errors. */
+export interface FlushResponses {
+  readonly numbers: Float64Array
   readonly texts: readonly string[]
 }
 
-/** What is remembered of a call until it is answered. */
-export interface Asked {
+/** The data of a call that its response is decoded with. */
+export interface CallContext {
   readonly key: string | Keys
-  /** The units that it is to take. */
+  /** The units that it takes. */
   readonly cost: number
 }
 
-/** A limiter, as one whose calls are answered; there is one for each kind of answer. */
-export interface Asker<T> {
-  /** Its calls that wait to be sent or to be answered. */
-  readonly pending: Pending
-  /** The result or the error that stands at `index`. */
-  resultAt(answers: RedisAnswers, index: number, asked: Asked): T | TollgateError
+/** Decodes the responses of one limiter. Each kind of response has its own decoder. */
+export interface ResponseDecoder<T> {
+  /** Counts the limiter's pending calls. */
+  readonly inFlight: InFlightCounter
+  /** The result or error at `index`. */
+  decodeAt(responses: FlushResponses, index: number, call: CallContext): T | TollgateError
 }
 
-/** A limiter, as one whose calls take units. */
-export class TakeAsker implements Asker<Decision> {
+/** Decodes decisions that take units. */
+export class TakeDecoder implements ResponseDecoder<Decision> {
   /**
-   * @param names - The names of the limits that decisions tell of.
-   * @param origin - What decisions are stamped with.
+   * @param names - The limit names that decisions use.
+   * @param origin - Identifies the limiter in decision metadata.
    */
   constructor(
-    readonly pending: Pending,
+    readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
     readonly origin: object,
   ) {}
 
-  resultAt(answers: RedisAnswers, index: number, { key, cost }: Asked): Decision | TollgateError {
-    const start = index * ANSWER_LENGTH
-    const decision = this.#named(decisionAt(answers.answers, start)) ?? severalAt(answers.answers, start, this.names)
-    return decision === undefined ? failureIn(answers, index) : stamped(decision, this.origin, key, cost)
+  decodeAt(responses: FlushResponses, index: number, { key, cost }: CallContext): Decision | TollgateError {
+    const start = index * RESPONSE_LENGTH
+    const decision =
+      this.#namedDecision(decisionAt(responses.numbers, start)) ??
+      multiLimitDecisionAt(responses.numbers, start, this.names)
+    return decision === undefined ? errorIn(responses, index) : withMetadata(decision, this.origin, key, cost)
   }
 
-  /** The decision on a single limit, by its name if it has one. */
-  #named(decision: Decision<'default'> | undefined): Decision | undefined {
+  /** A decision on a single limit, under the limit's name if it has one. */
+  #namedDecision(decision: Decision<'default'> | undefined): Decision | undefined {
     const name = this.names[0] as string
     if (decision === undefined || name === 'default') {
       return decision
     }
-    // Not spread: engines would make the copy a dictionary, which takes microseconds.
+    // Not spread: JavaScript engines would make the copy a dictionary, which takes microseconds.
     const { allowed, status, limit, remaining, retryAfterMs, resetAfterMs, at, source } = decision
     const policies = { [name]: decision.policies.default }
     return {
@@ -70,38 +72,38 @@ export class TakeAsker implements Asker<Decision> {
   }
 }
 
-/** A limiter, as one whose operations are performed. */
-export class OperationAsker implements Asker<Performed> {
+/** Decodes results of operations. */
+export class OperationDecoder implements ResponseDecoder<OperationResult> {
   constructor(
-    readonly pending: Pending,
+    readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
   ) {}
 
-  resultAt(answers: RedisAnswers, index: number): Performed | TollgateError {
-    return performedAt(answers.answers, index * ANSWER_LENGTH, this.names) ?? failureIn(answers, index)
+  decodeAt(responses: FlushResponses, index: number): OperationResult | TollgateError {
+    return operationResultAt(responses.numbers, index * RESPONSE_LENGTH, this.names) ?? errorIn(responses, index)
   }
 }
 
-/** A limiter, as one on whose keys slots are booked. */
-export class BookingAsker implements Asker<Booking> {
-  /** @param policies - How many policies there are. */
+/** Decodes scheduled reservations. */
+export class ScheduledReservationDecoder implements ResponseDecoder<ScheduledReservation> {
+  /** @param policies - The number of policies. */
   constructor(
-    readonly pending: Pending,
+    readonly inFlight: InFlightCounter,
     readonly names: readonly string[],
     readonly policies: number,
   ) {}
 
-  resultAt(answers: RedisAnswers, index: number): Booking | TollgateError {
-    const start = index * ANSWER_LENGTH
-    return bookingAt(answers.answers, start, this.names, this.policies) ?? failureIn(answers, index)
+  decodeAt(responses: FlushResponses, index: number): ScheduledReservation | TollgateError {
+    const start = index * RESPONSE_LENGTH
+    return scheduledReservationAt(responses.numbers, start, this.names, this.policies) ?? errorIn(responses, index)
   }
 }
 
-/** The error that stands at `index`. */
-export function failureIn({ answers, texts }: RedisAnswers, index: number): TollgateError {
-  const start = index * ANSWER_LENGTH
-  const text = texts[answers[start + 1] as number] ?? ''
-  switch (answers[start]) {
+/** The error at `index`. */
+export function errorIn({ numbers, texts }: FlushResponses, index: number): TollgateError {
+  const start = index * RESPONSE_LENGTH
+  const text = texts[numbers[start + 1] as number] ?? ''
+  switch (numbers[start]) {
     case -6:
       return new TollgateError('STORE_UNAVAILABLE', text)
     case -7:
@@ -115,6 +117,6 @@ export function failureIn({ answers, texts }: RedisAnswers, index: number): Toll
     case -11:
       return new TollgateError('STORE_ERROR', text, { charged: 'unknown' })
     default:
-      return failureAt(answers, start, undefined)
+      return errorAt(numbers, start, undefined)
   }
 }

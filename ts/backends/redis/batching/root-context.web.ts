@@ -1,2 +1,5 @@
-/** There is no AsyncLocalStorage on all platforms of the web, and no call serves many callers there: see `pace.web.ts`. */
+/**
+ * Runs a function. Not all web platforms have AsyncLocalStorage, and there no work serves several
+ * requests: see `scheduler.web.ts`.
+ */
 export const inRootContext = <R>(run: () => R): R => run()

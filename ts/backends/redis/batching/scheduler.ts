@@ -1,28 +1,31 @@
 import { timers } from '../../../platform/timers.js'
-import { Deadlines, type Turn, type Waiting } from './deadlines.js'
+import { Deadlines, type PendingCall, type TickBatch } from './deadlines.js'
 import { inRootContext } from './root-context.js'
 
-/** Watches the deadlines of calls. */
-export interface Watch {
-  /** Watches the calls of a turn that has ended, after all the others. */
-  add(turn: Turn): void
-  /** Nobody waits any more. */
-  rest(): void
+/** Tracks the deadlines of calls. */
+export interface DeadlineTracker {
+  /** Tracks the calls of a tick that has ended. Deadlines never decrease. */
+  add(tick: TickBatch): void
+  /** No call is pending. */
+  idle(): void
 }
 
-/** How calls come together, and how they are given up. */
-export interface Pace {
-  /** Whether calls may wait for rounds that are under way. */
-  readonly holds: boolean
-  /** Runs a function once those who call now have called. */
-  soon(run: () => void): void
-  /** @param expire - Called with each call whose time is over. */
-  watch(expire: (waiting: Waiting) => void): Watch
+/** Decides when calls are flushed and when they expire. */
+export interface Scheduler {
+  /** Whether calls may wait for flushes in flight. */
+  readonly hasBackpressure: boolean
+  /** Runs a function after all calls of this tick. */
+  runAfterTick(run: () => void): void
+  /** @param expire - Called with each call whose deadline has passed. */
+  trackDeadlines(expire: (waiting: PendingCall) => void): DeadlineTracker
 }
 
-/** By the event loop: all calls of a process come together. In what is bundled for the web `pace.web.ts` takes its place. */
-export const pace: Pace = {
-  holds: true,
-  soon: (run) => inRootContext(() => timers.setImmediate(run)),
-  watch: (expire) => new Deadlines(expire),
+/**
+ * Schedules by the event loop: all calls of a process are batched together. Bundles for the web
+ * replace this file by `scheduler.web.ts`.
+ */
+export const scheduler: Scheduler = {
+  hasBackpressure: true,
+  runAfterTick: (run) => inRootContext(() => timers.setImmediate(run)),
+  trackDeadlines: (expire) => new Deadlines(expire),
 }

@@ -1,37 +1,41 @@
 import { timers } from '../../../platform/timers.js'
-import type { Turn, Waiting } from './deadlines.js'
-import type { Pace, Watch } from './scheduler.js'
+import type { PendingCall, TickBatch } from './deadlines.js'
+import type { DeadlineTracker, Scheduler } from './scheduler.js'
 
 /**
- * For platforms where each request has timers and connections of its own, which end with it (Cloudflare's Workers): those
- * calls come together that one request makes before it waits, and no call depends on another request's.
+ * For platforms where timers and connections belong to one request and end with it (Cloudflare
+ * Workers). Calls that one request makes before it waits are batched together, and no call depends
+ * on another request.
  */
-export const pace: Pace = {
-  holds: false,
-  soon: (run) => timers.queueMicrotask(run),
-  watch: (expire) => new Timers(expire),
+export const scheduler: Scheduler = {
+  hasBackpressure: false,
+  runAfterTick: (run) => timers.queueMicrotask(run),
+  trackDeadlines: (expire) => new TickTimers(expire),
 }
 
-/** What sends the calls has the same deadline, and knows more about why: its answer is waited for a little longer. */
+/**
+ * The transport has the same deadline, and gives a more precise reason. Its answer therefore gets a
+ * little more time.
+ */
 const GRACE_MS = 40
 
-/** A timer for each turn. */
-class Timers implements Watch {
-  readonly #expire: (waiting: Waiting) => void
+/** Sets one timer for each tick. */
+class TickTimers implements DeadlineTracker {
+  readonly #expire: (call: PendingCall) => void
 
-  constructor(expire: (waiting: Waiting) => void) {
+  constructor(expire: (call: PendingCall) => void) {
     this.#expire = expire
   }
 
-  add(turn: Turn): void {
-    const wait = Math.max(1, turn.deadline + GRACE_MS - timers.now())
+  add(tick: TickBatch): void {
+    const wait = Math.max(1, tick.deadline + GRACE_MS - timers.now())
     const timer = timers.setTimeout(() => {
-      for (const waiting of turn.calls) {
-        this.#expire(waiting)
+      for (const call of tick.calls) {
+        this.#expire(call)
       }
     }, wait)
-    turn.whenSettled = () => timers.clearTimeout(timer)
+    tick.onSettled = () => timers.clearTimeout(timer)
   }
 
-  rest(): void {}
+  idle(): void {}
 }

@@ -1,61 +1,61 @@
 import { RateLimiter } from '../../../api/rate-limiter.js'
 import { RedisStore } from '../../../backends/redis/redis-store.js'
-import { wrongUsage } from '../../failure.js'
-import { printable, type Terminal } from '../../terminal.js'
-import type { Enforced } from '../policies.js'
-import { ofCluster, redisPlaceOf } from './endpoint.js'
-import type { CommonOptions } from './options.js'
-import { type Masters, Reader } from './reader.js'
+import { usageError } from '../../failure.js'
+import { escapeControls, type Terminal } from '../../terminal.js'
+import type { LimiterConfig } from '../policies.js'
+import { clusterOptions, redisEndpointOf } from './endpoint.js'
+import { type MasterNodes, RedisKeyReader } from './key-reader.js'
+import type { RedisCommandOptions } from './options.js'
 
-/** A limiter on any policies, as the command line asks it. */
-export type AnyLimiter = RateLimiter<string, string, object>
+/** A limiter with any policies. */
+export type CommandLimiter = RateLimiter<string, string, object>
 
-/** A Redis that can be read, and asked by limiters. */
+/** A connection to Redis that can read keys and create limiters. */
 export class Connection {
   #store: RedisStore | undefined
 
   private constructor(
-    readonly reader: Reader,
-    readonly masters: Masters,
+    readonly reader: RedisKeyReader,
+    readonly masters: MasterNodes,
     private readonly options: ConstructorParameters<typeof RedisStore>[0],
   ) {}
 
-  /** Connects; fails if there is nobody. */
-  static async open(url: string | undefined, given: CommonOptions, terminal: Terminal): Promise<Connection> {
-    const { options, isExposed } = redisPlaceOf(url, given, terminal)
+  /** Connects. Rejects if Redis cannot be reached. */
+  static async open(url: string | undefined, given: RedisCommandOptions, terminal: Terminal): Promise<Connection> {
+    const { options, isExposed } = redisEndpointOf(url, given, terminal)
     if (isExposed) {
-      const better = 'REDIS_URL or --url-file keep it to yourself'
+      const better = 'REDIS_URL or --url-file hides it'
       terminal.stderr.write(`tollgate: note: this machine's list of processes shows the URL's password; ${better}\n`)
     }
-    const reader = new Reader(options, given.timeout)
+    const reader = new RedisKeyReader(options, given.timeout)
     try {
       const masters = await reader.masters()
       if (given.clusterTags !== undefined && !masters.isCluster) {
-        throw wrongUsage(
-          `--cluster-tags is for a cluster, which ${printable(masters.names[0] ?? '')} is not: leave it out`,
+        throw usageError(
+          `--cluster-tags is for a cluster, which ${escapeControls(masters.names[0] ?? '')} is not: leave it out`,
         )
       }
       const times = { connectTimeoutMs: given.timeout, commandTimeoutMs: given.timeout }
-      const place = masters.isCluster ? ofCluster(options, masters.names, given.clusterTags) : options
-      return new Connection(reader, masters, { ...place, ...times })
+      const endpoint = masters.isCluster ? clusterOptions(options, masters.names, given.clusterTags) : options
+      return new Connection(reader, masters, { ...endpoint, ...times })
     } catch (error) {
       reader.close()
       throw error
     }
   }
 
-  /** Where it is, for those who read it. */
+  /** The name of the server for reports. */
   get name(): string {
-    const [first = '', ...more] = this.masters.names.map(printable)
+    const [first = '', ...more] = this.masters.names.map(escapeControls)
     const others = more.length === 0 ? '' : ` and ${more.length} more`
     return this.masters.isCluster ? `cluster of ${first}${others}` : first
   }
 
-  /** The limiter whose keys these are. */
-  limiter({ policies }: Enforced, prefix: string, tag: string | undefined): AnyLimiter {
+  /** The limiter that has the given policies and prefix. */
+  limiter({ policies }: LimiterConfig, prefix: string, tag: string | undefined): CommandLimiter {
     this.#store ??= new RedisStore(this.options)
     const options = { store: this.#store, prefix, ...(tag === undefined ? {} : { tag }) }
-    return new RateLimiter(policies, options) as unknown as AnyLimiter
+    return new RateLimiter(policies, options) as unknown as CommandLimiter
   }
 
   async close(): Promise<void> {
@@ -64,10 +64,10 @@ export class Connection {
   }
 }
 
-/** Runs what a command does with Redis, and closes it. */
+/** Connects, runs a function, and closes the connection. */
 export async function withRedis<T>(
   url: string | undefined,
-  given: CommonOptions,
+  given: RedisCommandOptions,
   terminal: Terminal,
   use: (connection: Connection) => Promise<T>,
 ): Promise<T> {

@@ -2,64 +2,64 @@ import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import { TollgateError } from '../../../api/error.js'
 import { millisOf } from '../../../input/duration.js'
 import { nameOf } from '../../../input/options.js'
-import type { PlaceOptions } from './endpoint.js'
+import type { EndpointOptions } from './endpoint.js'
 
-/** The options of all commands that look into Redis. */
-export interface CommonOptions extends PlaceOptions {
+/** The options of all commands that use Redis. */
+export interface RedisCommandOptions extends EndpointOptions {
   readonly prefix: string
   /** In milliseconds. */
   readonly timeout: number
   readonly format: 'text' | 'json'
 }
 
-const PLACE_HELP = `
-Where Redis is:
-  A URL may hold a password, and every user of the machine may see a command's arguments: give such a URL in
-  REDIS_URL or --url-file, or the password in REDIS_PASSWORD (and REDIS_USERNAME). Nothing that is printed holds it.
-  A node of a Redis Cluster stands for all of it; with --sentinel the URL is that of a sentinel, whose own
-  password is REDIS_SENTINEL_PASSWORD.`
+const ENDPOINT_HELP = `
+The address of Redis:
+  A URL may contain a password, and every user of the machine can see a command's arguments: put such a URL into
+  REDIS_URL or --url-file, or the password into REDIS_PASSWORD (and REDIS_USERNAME). No output contains it.
+  For a Redis Cluster, give the URL of any node. With --sentinel, give the URL of a sentinel; the password of the
+  sentinel itself is REDIS_SENTINEL_PASSWORD.`
 
-/** Adds what all commands that look into Redis take. */
-export function withPlace(command: Command): Command {
+/** Adds the options of all commands that use Redis. */
+export function withEndpointOptions(command: Command): Command {
   return command
     .addArgument(new Argument('[url]', 'redis://, rediss:// (TLS) or redis+unix://; default: REDIS_URL'))
     .option('--url-file <file>', 'a file with the URL')
     .requiredOption(
       '--prefix <prefix>',
       "the limiter's prefix",
-      parsed((text) => nameOf('it', text)),
+      parser((text) => nameOf('it', text)),
     )
-    .option('--sentinel <master>', 'the URL is that of a sentinel, which knows this master')
-    .option('--cluster-tags <n>', "the store's cluster.tags, if it has any", parsed(wholeFrom(1, 16_384)))
-    .option('--ca <file>', 'trust these certificates (PEM) in place of those that Mozilla trusts')
+    .option('--sentinel <master>', 'the URL is that of a sentinel that monitors this master')
+    .option('--cluster-tags <n>', "the store's cluster.tags, if it has any", parser(wholeNumberIn(1, 16_384)))
+    .option('--ca <file>', 'the trusted certificates (PEM), in place of those of Mozilla')
     .option('--cert <file>', "the client's certificate (PEM)")
-    .option('--cert-key <file>', 'its key (PEM)')
-    .option('--server-name <name>', "the name that the server's certificate must be for")
+    .option('--cert-key <file>', "the certificate's private key (PEM)")
+    .option('--server-name <name>', "the name that the server's certificate must have")
     .addOption(
-      new Option('--timeout <duration>', 'how long Redis may take to answer')
+      new Option('--timeout <duration>', 'maximum time for an answer of Redis')
         .default(5_000, '5s')
-        .argParser(parsed(lengthOfTime)),
+        .argParser(parser(parseDuration)),
     )
-    .addOption(new Option('--format <format>', 'how to print').choices(['text', 'json']).default('text'))
-    .addHelpText('after', PLACE_HELP)
+    .addOption(new Option('--format <format>', 'the output format').choices(['text', 'json']).default('text'))
+    .addHelpText('after', ENDPOINT_HELP)
 }
 
-/** Adds what says whose key it is. */
-export function withKey(command: Command): Command {
+/** Adds the options that select a key. */
+export function withKeyOptions(command: Command): Command {
   return command
-    .requiredOption('--key <key>', 'the key; kind=key, once for each, if the policies have a per', collected)
-    .option('--tag <tag>', "the limiter's or the call's own tag, if it has one")
+    .requiredOption('--key <key>', 'the key; dimension=key, once for each, if the policies have a per', collect)
+    .option('--tag <tag>', 'the tag of the limiter or of the call, if it has one')
 }
 
-/** Adds what says what the limiter enforces. */
-export function withPolicies(command: Command, why: string): Command {
+/** Adds the options with the limiter's policies. */
+export function withPolicyOptions(command: Command, why: string): Command {
   return command
     .option('--policy <policy>', `the limiter's policy, such as 'gcra limit=100 period=1m burst=20'${why}`)
-    .option('--policies <file>', 'or its policies: JSON of one, or of several by name')
+    .option('--policies <file>', 'or its policies: a JSON file with one, or with several by name')
 }
 
-/** A function for an option's value whose errors are those of wrong usage. */
-export function parsed<T>(read: (text: string) => T): (text: string) => T {
+/** A parser for an option's value. Its errors become usage errors. */
+export function parser<T>(read: (text: string) => T): (text: string) => T {
   return (text) => {
     try {
       return read(text)
@@ -72,13 +72,13 @@ export function parsed<T>(read: (text: string) => T): (text: string) => T {
   }
 }
 
-/** A length of time in milliseconds. */
-export function lengthOfTime(text: string): number {
+/** Parses a duration into milliseconds. */
+export function parseDuration(text: string): number {
   return millisOf('INVALID_OPTION', 'it', text)
 }
 
-/** A whole number of a range. */
-export function wholeFrom(least: number, most: number): (text: string) => number {
+/** A parser for a whole number in a range. */
+export function wholeNumberIn(least: number, most: number): (text: string) => number {
   return (text) => {
     const number = Number(text)
     if (!/^\d+$/.test(text) || number < least || number > most) {
@@ -88,7 +88,7 @@ export function wholeFrom(least: number, most: number): (text: string) => number
   }
 }
 
-/** Of an option that may be given several times: all of its values. */
-export function collected(value: string, before: readonly string[] = []): readonly string[] {
+/** Collects the values of an option that may be given several times. */
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value]
 }

@@ -3,62 +3,66 @@ import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { failedOutside } from '../../failure.js'
+import { environmentError } from '../../failure.js'
 
-/** Whole lines of a log, as many as were read at once. */
-export interface Block {
-  /** A character for each byte (latin1): decoding UTF-8 is left to those few parts that need it. */
+/** A chunk of whole lines of a log. */
+export interface LogChunk {
+  /** One character for each byte (latin1). Only the few parts that need it are decoded as UTF-8. */
   readonly text: string
-  /** Whether all of it is ASCII, so that nothing needs decoding. */
+  /** Whether the text is ASCII, so that nothing needs decoding. */
   readonly isAscii: boolean
-  /** Bytes of the file, compressed as it may be, that have been read since the last block. */
+  /** Bytes of the file, before decompression, that have been read since the previous chunk. */
   readonly bytes: number
 }
 
-const BLOCK_BYTES = 1 << 20
+const CHUNK_BYTES = 1 << 20
 
-/** A line that is longer is cut into lines, which nobody can read then: so memory is bounded whatever the file is. */
-const MOST_LINE_BYTES = 1 << 20
+/**
+ * Longer lines are cut, and the parts count as unreadable lines. This bounds the memory for any
+ * file.
+ */
+const MAX_LINE_BYTES = 1 << 20
 
 const NEWLINE = 10
 
-/** What the name of a file must be for the standard input to be read. */
+/** The file name that means the standard input. */
 export const STDIN = '-'
 
 /**
- * The lines of a file, in blocks. What is compressed by gzip is told by its first bytes, whatever its name is.
+ * Reads the lines of a file in chunks. gzip is detected by its first bytes, whatever the file's
+ * name.
  *
- * @throws {CommandFailure} if it cannot be read.
+ * @throws {CommandFailure} if the file cannot be read.
  */
-export async function* blocksOf(file: string, stdin: Readable): AsyncGenerator<Block> {
+export async function* chunksOf(file: string, stdin: Readable): AsyncGenerator<LogChunk> {
   let bytes = 0
   const counted = (chunk: Buffer): Buffer => {
     bytes += chunk.length
     return chunk
   }
   let rest: Buffer = Buffer.alloc(0)
-  for await (const chunk of readingErrors(file, unzipped(chunksOf(file, stdin), counted))) {
+  for await (const chunk of readingErrors(file, unzipped(rawChunks(file, stdin), counted))) {
     const whole = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
     const last = whole.lastIndexOf(NEWLINE)
-    if (last < 0 && whole.length < MOST_LINE_BYTES) {
+    if (last < 0 && whole.length < MAX_LINE_BYTES) {
       rest = whole
       continue
     }
     const end = last < 0 ? whole.length : last + 1
     rest = whole.subarray(end)
-    yield blockOf(whole.subarray(0, end), bytes)
+    yield chunkOf(whole.subarray(0, end), bytes)
     bytes = 0
   }
   if (rest.length > 0) {
-    yield blockOf(rest, bytes)
+    yield chunkOf(rest, bytes)
   }
 }
 
-function blockOf(lines: Buffer, bytes: number): Block {
+function chunkOf(lines: Buffer, bytes: number): LogChunk {
   return { text: lines.toString('latin1'), isAscii: isAscii(lines), bytes }
 }
 
-/** How many bytes the files have together; `undefined` if that is not known before they are read. */
+/** The total size of the files in bytes; `undefined` if the standard input is one of them. */
 export async function bytesOf(files: readonly string[]): Promise<number | undefined> {
   let total = 0
   for (const file of files) {
@@ -74,8 +78,8 @@ export async function bytesOf(files: readonly string[]): Promise<number | undefi
   return total
 }
 
-function chunksOf(file: string, stdin: Readable): AsyncIterable<Buffer> {
-  return file === STDIN ? stdin : createReadStream(file, { highWaterMark: BLOCK_BYTES })
+function rawChunks(file: string, stdin: Readable): AsyncIterable<Buffer> {
+  return file === STDIN ? stdin : createReadStream(file, { highWaterMark: CHUNK_BYTES })
 }
 
 async function* unzipped(chunks: AsyncIterable<Buffer>, counted: (chunk: Buffer) => Buffer): AsyncGenerator<Buffer> {
@@ -93,13 +97,13 @@ async function* unzipped(chunks: AsyncIterable<Buffer>, counted: (chunk: Buffer)
     yield* all()
     return
   }
-  const gunzip = createGunzip({ chunkSize: BLOCK_BYTES })
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES })
   const fed = feed(all(), gunzip)
   yield* gunzip as AsyncIterable<Buffer>
   await fed
 }
 
-/** The first bytes, two at least if there are so many. */
+/** The first bytes: at least two, unless the input is shorter. */
 async function headOf(iterator: AsyncIterator<Buffer>): Promise<Buffer> {
   let head: Buffer = Buffer.alloc(0)
   while (head.length < 2) {
@@ -141,5 +145,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function unreadable(file: string, error: unknown) {
   const { code = '', message } = error as NodeJS.ErrnoException
-  return failedOutside(`${file}: ${REASONS[code] ?? (code.startsWith('Z_') ? 'its compression is broken' : message)}`)
+  return environmentError(
+    `${file}: ${REASONS[code] ?? (code.startsWith('Z_') ? 'its compression is broken' : message)}`,
+  )
 }

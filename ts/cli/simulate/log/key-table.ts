@@ -1,55 +1,55 @@
 import { isKey, type KeySpec } from './key.js'
-import type { Line } from './line.js'
+import type { LogLine } from './line.js'
 
-/** The number of a line that has no key. */
+/** The number for lines without a key. */
 export const NO_KEY = 0
 
-const FIRST_ROOM = 1_024
+const INITIAL_CAPACITY = 1_024
 
-/** The keys of a log by number, from 1 on, and how many requests each has made. */
+/** Numbers the keys of a log from 1, and counts the requests of each. */
 export class KeyTable {
-  /** By number. */
+  /** The keys, by their number. */
   readonly keys: string[] = ['']
-  /** By number: the requests of each key. */
-  requests = new Float64Array(FIRST_ROOM)
-  /** Keys that are longer than tollgate takes. */
+  /** The requests of each key, by its number. */
+  requests = new Float64Array(INITIAL_CAPACITY)
+  /** The number of keys that exceed the length which tollgate accepts. */
   tooLong = 0
-  /** The numbers by the keys as they stand in the log. */
-  readonly #asRead = new Map<string, number>()
-  readonly #refined = new Map<string, number>()
+  /** The numbers of the keys, by their text in the log. */
+  readonly #byText = new Map<string, number>()
+  readonly #byKey = new Map<string, number>()
 
   constructor(readonly spec: KeySpec) {}
 
-  /** How many keys there are. */
+  /** The number of keys. */
   get size(): number {
     return this.keys.length - 1
   }
 
   /** The number of a line's key. */
-  of(line: Line): number {
+  of(line: LogLine): number {
     const key = this.spec.read(line)
     if (key === undefined) {
       return NO_KEY
     }
-    return this.#asRead.get(key) ?? this.#add(key)
+    return this.#byText.get(key) ?? this.#add(key)
   }
 
-  #add(asRead: string): number {
-    const key = this.spec.refine(asRead)
+  #add(text: string): number {
+    const key = this.spec.refine(text)
     if (!isKey(key)) {
       this.tooLong++
       return NO_KEY
     }
-    let number = key === asRead ? undefined : this.#refined.get(key)
+    let number = key === text ? undefined : this.#byKey.get(key)
     if (number === undefined) {
       number = this.keys.length
-      this.keys.push(detached(key))
+      this.keys.push(copied(key))
       this.#grow(number)
-      if (key !== asRead) {
-        this.#refined.set(detached(key), number)
+      if (key !== text) {
+        this.#byKey.set(copied(key), number)
       }
     }
-    this.#asRead.set(detached(asRead), number)
+    this.#byText.set(copied(text), number)
     return number
   }
 
@@ -62,12 +62,15 @@ export class KeyTable {
   }
 }
 
-/** The same text in memory of its own: a part of a text keeps all of it, here a megabyte of the log. */
-function detached(text: string): string {
+/**
+ * Copies a text into memory of its own: a substring would keep its whole parent alive, here a
+ * megabyte of the log.
+ */
+function copied(text: string): string {
   return LATIN1.test(text)
     ? Buffer.from(text, 'latin1').toString('latin1')
     : Buffer.from(text, 'utf16le').toString('utf16le')
 }
 
-/** All of whose characters take one byte. */
+/** Matches texts whose characters take one byte each. */
 const LATIN1 = /^[\0-\xff]*$/

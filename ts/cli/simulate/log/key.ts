@@ -1,14 +1,14 @@
 import { ipKey } from '../../../middleware/shared/ip-key.js'
-import { checked, wrongUsage } from '../../failure.js'
-import { FIELDS, type Field, type Line } from './line.js'
+import { asUsageError, usageError } from '../../failure.js'
+import { FIELDS, type LogField, type LogLine } from './line.js'
 
-/** What `--key` says: one part, or several joined by `+`. */
+/** The parsed `--key`: one part, or several joined by `+`. */
 export interface KeySpec {
-  /** As it was written. */
+  /** The text of the option. */
   readonly text: string
-  /** The key of a line; `undefined` if it has none, because a part is missing. */
-  read(line: Line): string | undefined
-  /** Makes the key that is counted of one that was read, once for each that is new. */
+  /** The key of a line; `undefined` if a part is missing. */
+  read(line: LogLine): string | undefined
+  /** Normalizes a key. Called once for each new key. */
   refine(key: string): string
 }
 
@@ -16,13 +16,13 @@ export interface KeySpec {
 export const KEY_RULE = `a field (${FIELDS.join(', ')}), a JSON field by its path (headers.x-api-key), a regular \
 expression on the line whose first group is the key (/api_key=(\\w+)/), or several of these joined by + (ip+path)`
 
-type Part = (line: Line) => string | undefined
+type KeyPartReader = (line: LogLine) => string | undefined
 
-/** Between the parts of a key. No field has it: servers write control characters as escapes. */
-const JOINT = '\u001f'
+/** Separates the parts of a key. It cannot occur in a field: servers escape control characters. */
+const SEPARATOR = '\u001f'
 
-/** How long a key of tollgate may be: bytes of UTF-8. */
-const MOST_BYTES = 1_024
+/** The maximum length of a key, in bytes of UTF-8. */
+const MAX_KEY_BYTES = 1_024
 
 /**
  * @param ipv6Prefix - The leading bits of an IPv6 address that make a key, as in the middleware.
@@ -32,40 +32,40 @@ export function keySpecOf(text: string, ipv6Prefix: number): KeySpec {
   const texts = partsOf(text)
   const parts = texts.map((part) => partOf(part))
   const refiners = texts.map((part) => (part === 'ip' ? (ip: string) => network(ip, ipv6Prefix) : unchanged))
-  const [only] = parts
-  if (only !== undefined && parts.length === 1) {
-    return { text, read: only, refine: refiners[0] as typeof unchanged }
+  const [single] = parts
+  if (single !== undefined && parts.length === 1) {
+    return { text, read: single, refine: refiners[0] as typeof unchanged }
   }
   return {
     text,
     read: (line) => {
       const values = parts.map((part) => part(line))
-      return values.includes(undefined) ? undefined : values.join(JOINT)
+      return values.includes(undefined) ? undefined : values.join(SEPARATOR)
     },
     refine: (key) => {
-      const values = key.split(JOINT)
+      const values = key.split(SEPARATOR)
       return values.map((value, index) => (refiners[index] ?? unchanged)(value)).join(' ')
     },
   }
 }
 
-/** Whether tollgate would take a text as a key. */
+/** Whether tollgate accepts a text as a key. */
 export function isKey(key: string): boolean {
-  return key !== '' && (key.length * 3 <= MOST_BYTES || Buffer.byteLength(key) <= MOST_BYTES)
+  return key !== '' && (key.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(key) <= MAX_KEY_BYTES)
 }
 
-/** Splits at `+`, but not within a regular expression. */
+/** Splits at `+`, except inside a regular expression. */
 function partsOf(text: string): string[] {
   const parts = text.match(/\/(?:[^\\/]|\\.)*\/[a-z]*|[^+]+/g) ?? []
   if (parts.join('+') !== text) {
-    throw wrongUsage(`--key ${JSON.stringify(text)} must be ${KEY_RULE}`)
+    throw usageError(`--key ${JSON.stringify(text)} must be ${KEY_RULE}`)
   }
   return parts
 }
 
-function partOf(text: string): Part {
+function partOf(text: string): KeyPartReader {
   if ((FIELDS as readonly string[]).includes(text)) {
-    return (line) => line.field(text as Field)
+    return (line) => line.field(text as LogField)
   }
   const [, source, flags] = /^\/(.*)\/([a-z]*)$/.exec(text) ?? []
   if (source !== undefined) {
@@ -81,12 +81,12 @@ function partOf(text: string): Part {
 
 function patternOf(source: string, flags = ''): RegExp {
   if (!/^[imsu]*$/.test(flags)) {
-    throw wrongUsage(`--key: a regular expression may have the flags i, m, s and u, got ${JSON.stringify(flags)}`)
+    throw usageError(`--key: a regular expression may have the flags i, m, s and u, got ${JSON.stringify(flags)}`)
   }
   try {
     return new RegExp(source, flags)
   } catch (error) {
-    throw wrongUsage(`--key: ${(error as Error).message}`)
+    throw usageError(`--key: ${(error as Error).message}`)
   }
 }
 
@@ -94,7 +94,10 @@ function unchanged(key: string): string {
   return key
 }
 
-/** The network of an IPv6 address, as the middleware counts it; what is no address, such as a host's name, as it is. */
+/**
+ * The network of an IPv6 address, as in the middleware. Other texts, such as a host name, stay
+ * unchanged.
+ */
 function network(ip: string, prefix: number): string {
   if (!ip.includes(':')) {
     return ip
@@ -106,8 +109,8 @@ function network(ip: string, prefix: number): string {
   }
 }
 
-/** Takes the value of `--ipv6-prefix`. */
+/** Validates `--ipv6-prefix`. */
 export function prefixOf(bits: number): number {
-  checked('--ipv6-prefix', () => ipKey('::1', { prefix: bits }))
+  asUsageError('--ipv6-prefix', () => ipKey('::1', { prefix: bits }))
   return bits
 }

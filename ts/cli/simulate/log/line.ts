@@ -1,9 +1,9 @@
 import { CLF_TIME_LENGTH, clfTime, timeOfField } from './times.js'
 
-/** How the lines of a log are to be read: `auto` takes those that begin with `{` for JSON. */
+/** The format of a log. `auto` reads lines that start with `{` as JSON. */
 export type LogFormat = 'auto' | 'common' | 'json'
 
-/** The fields that every format has, by the names that keys use. */
+/** The fields of all formats, with the names that keys use. */
 export const FIELDS = [
   'ip',
   'user',
@@ -18,10 +18,13 @@ export const FIELDS = [
   'user-agent',
 ] as const
 
-export type Field = (typeof FIELDS)[number]
+export type LogField = (typeof FIELDS)[number]
 
-/** Where JSON logs have these fields, as servers and proxies name them: the first that is there is taken. */
-const JSON_NAMES: Readonly<Record<Field | 'time', readonly string[]>> = {
+/**
+ * The names of these fields in JSON logs of common servers and proxies. The first that exists is
+ * used.
+ */
+const JSON_NAMES: Readonly<Record<LogField | 'time', readonly string[]>> = {
   time: ['time', 'timestamp', '@timestamp', 'ts', 'time_iso8601', 'time_local', 'msec', 'date', 'StartUTC'],
   ip: ['ip', 'remote_addr', 'remoteAddress', 'client_ip', 'clientIp', 'remote_ip', 'ClientHost', 'request.remote_ip'],
   user: ['user', 'remote_user', 'user_id', 'userId', 'ClientUsername'],
@@ -38,7 +41,7 @@ const JSON_NAMES: Readonly<Record<Field | 'time', readonly string[]>> = {
 
 const PATHS = Object.fromEntries(
   Object.entries(JSON_NAMES).map(([field, names]) => [field, names.map((name) => name.split('.'))]),
-) as unknown as Readonly<Record<Field | 'time', readonly (readonly string[])[]>>
+) as unknown as Readonly<Record<LogField | 'time', readonly (readonly string[])[]>>
 
 const NON_ASCII = /[\x80-\xff]/
 const BRACE = 123
@@ -48,19 +51,22 @@ const SPACE = 32
 const BACKSLASH = 92
 
 /**
- * The line that is being read. There is one for all lines: it remembers where things stand and makes texts only of
- * what is asked for.
+ * The current line of a log. One object is reused for all lines: it stores positions, and creates
+ * strings only for the fields that are requested.
  */
-export class Line {
+export class LogLine {
   /** Epoch milliseconds. */
   time = 0
-  /** Why the line could not be read. */
+  /** The reason why the line could not be read. */
   reason = ''
   #text = ''
   #start = 0
   #end = 0
   #isAscii = true
-  /** Behind the address; the bracket before the time; the quotes around the request. */
+  /**
+   * The end of the address; the bracket before the time; the bounds of the request inside its
+   * quotes.
+   */
   #hostEnd = 0
   #bracket = 0
   #requestStart = 0
@@ -70,13 +76,16 @@ export class Line {
   readonly #isJson: (text: string, start: number) => boolean
   readonly #timePaths: readonly (readonly string[])[]
 
-  /** @param timeField - The JSON field that has the time, if it is none of the usual ones. */
+  /** @param timeField - The JSON field with the time, if it is not one of the common names. */
   constructor(format: LogFormat, timeField: string | undefined) {
     this.#isJson = format === 'auto' ? (text, start) => text.charCodeAt(start) === BRACE : () => format === 'json'
     this.#timePaths = timeField === undefined ? PATHS.time : [timeField.split('.')]
   }
 
-  /** Reads the line from `start` to `end`; false, with a {@link reason}, if it is none. */
+  /**
+   * Reads the line from `start` to `end`. Returns false and sets {@link reason} if it cannot be
+   * read.
+   */
   read(text: string, start: number, end: number, isAscii: boolean): boolean {
     this.#text = text
     this.#start = start
@@ -85,12 +94,12 @@ export class Line {
     return this.#isJson(text, start) ? this.#readJson() : this.#readCommon()
   }
 
-  /** A field; `undefined` if the line has none. */
-  field(name: Field): string | undefined {
+  /** A field; `undefined` if the line does not have it. */
+  field(name: LogField): string | undefined {
     return this.#object === undefined ? this.#commonField(name) : this.#jsonField(this.#object, name)
   }
 
-  /** What a JSON line has at a path; `undefined` in other lines. */
+  /** The value at a path of a JSON line; `undefined` in other lines. */
   at(path: readonly string[]): string | undefined {
     return this.#object === undefined ? undefined : textOf(valueAt(this.#object, path))
   }
@@ -100,20 +109,23 @@ export class Line {
     return this.#part(this.#start, this.#end)
   }
 
-  /** `host ident user [time] "request" status bytes`, and behind it whatever there is: combined logs have two fields more. */
+  /**
+   * `host ident user [time] "request" status bytes`; anything may follow. Combined logs have two
+   * more fields.
+   */
   #readCommon(): boolean {
     this.#object = undefined
     const text = this.#text
     const hostEnd = text.indexOf(' ', this.#start)
-    const bracket = isAnonymous(text, hostEnd) ? hostEnd + 5 : this.#bracketFrom(hostEnd)
+    const bracket = hasNoUser(text, hostEnd) ? hostEnd + 5 : this.#bracketFrom(hostEnd)
     if (hostEnd <= this.#start || bracket < hostEnd || bracket >= this.#end) {
       return this.#fail('neither JSON nor the common log format: no [time]')
     }
     this.#hostEnd = hostEnd
-    return this.#readFrom(bracket) || this.#readBehind(bracket)
+    return this.#readFrom(bracket) || this.#readLater(bracket)
   }
 
-  /** What follows the bracket that comes before the time. */
+  /** Reads the rest of the line from the bracket before the time. */
   #readFrom(bracket: number): boolean {
     const text = this.#text
     const time = clfTime(text, bracket + 1)
@@ -123,11 +135,11 @@ export class Line {
     }
     const requestEnd = closingQuote(text, requestStart)
     if (requestEnd < 0 || requestEnd >= this.#end) {
-      return this.#fail('the request in quotes does not end')
+      return this.#fail('the quoted request does not end')
     }
     const status = text.charCodeAt(requestEnd + 2)
     if (text.charCodeAt(requestEnd + 1) !== SPACE || requestEnd + 2 >= this.#end || !(status >= 45 && status < 58)) {
-      return this.#fail('no status behind the request')
+      return this.#fail('no status after the request')
     }
     this.time = time
     this.#bracket = bracket
@@ -136,8 +148,8 @@ export class Line {
     return true
   }
 
-  /** A user may write brackets into a name: the time is in one of those that follow. */
-  #readBehind(first: number): boolean {
+  /** A user's name may contain brackets, so the time may be in a later pair. */
+  #readLater(first: number): boolean {
     const { reason } = this
     for (let next = first; ; ) {
       next = this.#bracketFrom(next)
@@ -150,7 +162,10 @@ export class Line {
     }
   }
 
-  /** The next bracket behind a space in this line, which alone is searched: a file may have none, and many lines. */
+  /**
+   * The next bracket after a space. It searches only this line: the rest of the chunk may have many
+   * lines and no bracket.
+   */
   #bracketFrom(start: number): number {
     const found = start < 0 || start >= this.#end ? -1 : this.#text.substring(start, this.#end).indexOf(' [')
     return found < 0 ? -1 : start + found + 1
@@ -161,10 +176,10 @@ export class Line {
     try {
       object = JSON.parse(this.whole)
     } catch {
-      return this.#fail('no JSON')
+      return this.#fail('invalid JSON')
     }
     if (typeof object !== 'object' || object === null || Array.isArray(object)) {
-      return this.#fail('no JSON object')
+      return this.#fail('not a JSON object')
     }
     this.#object = object
     this.time = Number.NaN
@@ -178,33 +193,33 @@ export class Line {
     return this.time >= 0 || this.#fail('no time in the JSON object')
   }
 
-  #commonField(name: Field): string | undefined {
+  #commonField(name: LogField): string | undefined {
     switch (name) {
       case 'ip':
         return this.#part(this.#start, this.#hostEnd)
       case 'user':
-        return given(this.#part(this.#text.indexOf(' ', this.#hostEnd + 1) + 1, this.#bracket - 1))
+        return presentValue(this.#part(this.#text.indexOf(' ', this.#hostEnd + 1) + 1, this.#bracket - 1))
       case 'request':
-        return given(this.#part(this.#requestStart, this.#requestEnd))
+        return presentValue(this.#part(this.#requestStart, this.#requestEnd))
       case 'status':
-        return given(this.#word(2))
+        return presentValue(this.#word(2))
       case 'bytes':
-        return given(this.#word(3))
+        return presentValue(this.#word(3))
       case 'referer':
-        return given(this.#quoted(1))
+        return presentValue(this.#quoted(1))
       case 'user-agent':
-        return given(this.#quoted(2))
+        return presentValue(this.#quoted(2))
       default:
         return partOfRequest(this.#part(this.#requestStart, this.#requestEnd), name)
     }
   }
 
-  /** The word behind the request of this number, counted from the quote on. */
+  /** The word at a position after the request. Word 1 is the closing quote itself. */
   #word(number: number): string {
     return this.#part(this.#requestEnd, this.#end).split(' ', number)[number - 1] ?? ''
   }
 
-  /** The field in quotes of this number behind the request. */
+  /** The quoted field at a position after the request. */
   #quoted(number: number): string {
     let end = this.#requestEnd
     let start = end
@@ -218,11 +233,11 @@ export class Line {
     return this.#part(start, end)
   }
 
-  #jsonField(object: object, name: Field): string | undefined {
+  #jsonField(object: object, name: LogField): string | undefined {
     for (const path of PATHS[name]) {
       const value = textOf(valueAt(object, path))
       if (value !== undefined) {
-        return given(value)
+        return presentValue(value)
       }
     }
     if (name === 'path') {
@@ -243,8 +258,8 @@ export class Line {
   }
 }
 
-/** Whether ` - - [` follows: neither ident nor user, as most lines have it. */
-function isAnonymous(text: string, end: number): boolean {
+/** Whether ` - - [` follows: no ident and no user, as in most lines. */
+function hasNoUser(text: string, end: number): boolean {
   return (
     text.charCodeAt(end + 1) === DASH &&
     text.charCodeAt(end + 2) === SPACE &&
@@ -254,7 +269,7 @@ function isAnonymous(text: string, end: number): boolean {
   )
 }
 
-/** Where the quote is that ends a text; servers write those within as `\"`. */
+/** The position of the closing quote. Servers write quotes inside the text as `\"`. */
 function closingQuote(text: string, start: number): number {
   let quote = text.indexOf('"', start)
   while (quote > start && isEscaped(text, start, quote)) {
@@ -271,12 +286,12 @@ function isEscaped(text: string, start: number, at: number): boolean {
   return slashes % 2 === 1
 }
 
-/** Logs write `-` for what is not there. */
-function given(value: string): string | undefined {
+/** Logs write `-` for a missing value. */
+function presentValue(value: string): string | undefined {
   return value === '' || value === '-' ? undefined : value
 }
 
-function partOfRequest(request: string, name: Field): string | undefined {
+function partOfRequest(request: string, name: LogField): string | undefined {
   const [method, url, protocol] = request.split(' ')
   if (url === undefined) {
     return undefined
@@ -289,23 +304,23 @@ function withoutQuery(url: string | undefined): string | undefined {
   return query < 0 ? url : url?.slice(0, query)
 }
 
-/** What an object has at a path. A name with dots of its own is found, too. */
+/** The value at a path of an object. A name that contains dots is found, too. */
 function valueAt(object: object, path: readonly string[]): unknown {
-  let place: unknown = object
+  let target: unknown = object
   for (const [index, name] of path.entries()) {
-    if (typeof place !== 'object' || place === null) {
+    if (typeof target !== 'object' || target === null) {
       return undefined
     }
-    if (!Object.hasOwn(place, name)) {
+    if (!Object.hasOwn(target, name)) {
       const rest = path.slice(index).join('.')
-      return Object.hasOwn(place, rest) ? (place as Record<string, unknown>)[rest] : undefined
+      return Object.hasOwn(target, rest) ? (target as Record<string, unknown>)[rest] : undefined
     }
-    place = (place as Record<string, unknown>)[name]
+    target = (target as Record<string, unknown>)[name]
   }
-  return place ?? undefined
+  return target ?? undefined
 }
 
-/** A list, as headers often are, is its first value. */
+/** The text of a value. For a list, such as a header's values: the text of the first element. */
 function textOf(value: unknown): string | undefined {
   if (Array.isArray(value)) {
     return textOf(value[0])

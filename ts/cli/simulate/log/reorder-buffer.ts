@@ -1,56 +1,64 @@
-/** Takes a request: its time in epoch milliseconds, its cost, and the numbers of its keys, one for each kind. */
-export type Sink = (time: number, cost: number, keys: Uint32Array, start: number) => void
+/**
+ * Receives a request: its time in epoch milliseconds, its cost, and the numbers of its keys, one
+ * for each kind of key.
+ */
+export type RequestSink = (time: number, cost: number, keys: Uint32Array, start: number) => void
 
-/** How many requests are gathered before they are put in order. */
-const CHUNK = 1 << 16
-
-/** The most that are held back: whoever logs more within the window has its oldest half replayed. */
-const MOST = 1 << 22
+/** The number of requests that are collected before they are sorted. */
+const BATCH = 1 << 16
 
 /**
- * Puts requests in the order of their times.
- *
- * Servers log a request when it ends, some under the time at which it began, so logs are out of order by as much as
- * requests take. Requests that are at most `window` behind the newest are sorted in, those of the same time in the order
- * of the log. What is later is replayed as if it had come at the end of the window, since a limiter's clock never goes back.
- *
- * It holds back the requests of one window, whatever the length of the log.
+ * The maximum number of buffered requests. If more arrive within the window, the older half is
+ * replayed early.
  */
-export class Order {
-  /** Requests whose line stands behind one with a newer time. */
+const MAX_BUFFERED = 1 << 22
+
+/**
+ * Sorts requests by their times.
+ *
+ * Servers log a request when it ends, some of them with the time at which it started, so the lines
+ * of a log are out of order by up to the duration of a request. Requests that are at most `window`
+ * behind the newest are sorted; requests with equal times keep the order of the log. A request that
+ * is further behind is replayed at the end of the window, because a limiter's clock never goes
+ * back.
+ *
+ * The buffer holds the requests of one window, whatever the length of the log.
+ */
+export class ReorderBuffer {
+  /** Requests whose line comes after a line with a newer time. */
   disordered = 0
-  /** Those of them that were beyond the window. */
+  /** Those of them that were outside the window. */
   late = 0
-  /** By how many milliseconds a request was behind the newest, at most. */
+  /** The maximum distance of a request behind the newest, in milliseconds. */
   furthest = 0
   #newest = Number.NEGATIVE_INFINITY
-  /** No request may be older any more. */
+  /** The earliest time of any later request that is sorted. */
   #horizon = Number.NEGATIVE_INFINITY
-  #times = new Float64Array(2 * CHUNK)
-  #costs = new Float64Array(2 * CHUNK)
+  #times = new Float64Array(2 * BATCH)
+  #costs = new Float64Array(2 * BATCH)
   #keys: Uint32Array
   #length = 0
-  #due = CHUNK
+  #sortAt = BATCH
   #isSorted = true
 
   /**
    * @param window - Milliseconds.
-   * @param kinds - How many keys a request has.
+   * @param kinds - The number of keys of a request.
    */
   constructor(
     readonly window: number,
     readonly kinds: number,
-    readonly sink: Sink,
-    readonly most = MOST,
-    readonly chunk = CHUNK,
+    readonly sink: RequestSink,
+    readonly maxBuffered = MAX_BUFFERED,
+    readonly batch = BATCH,
   ) {
-    this.#keys = new Uint32Array(2 * CHUNK * kinds)
-    this.#due = chunk
+    this.#keys = new Uint32Array(2 * BATCH * kinds)
+    this.#sortAt = batch
   }
 
-  /** Takes a request; false if it was late. */
+  /** Adds a request. Returns false if it was outside the window. */
   add(time: number, cost: number, keys: Uint32Array): boolean {
-    let own = time
+    let effective = time
     let isLate = false
     if (time > this.#newest) {
       this.#newest = time
@@ -60,45 +68,45 @@ export class Order {
       this.furthest = Math.max(this.furthest, this.#newest - time)
       this.#isSorted = false
       if (time < this.#horizon) {
-        own = this.#horizon
+        effective = this.#horizon
         isLate = true
         this.late++
       }
     }
     const at = this.#length++
-    this.#times[at] = own
+    this.#times[at] = effective
     this.#costs[at] = cost
-    for (let kind = 0, place = at * this.kinds; kind < this.kinds; kind++) {
-      this.#keys[place + kind] = keys[kind] as number
+    for (let kind = 0, index = at * this.kinds; kind < this.kinds; kind++) {
+      this.#keys[index + kind] = keys[kind] as number
     }
-    if (this.#length >= this.#due) {
+    if (this.#length >= this.#sortAt) {
       this.#release()
     }
     return !isLate
   }
 
-  /** Passes on all that is held back. */
+  /** Emits all buffered requests. */
   end(): void {
     this.#sort()
     this.#emit(this.#length)
   }
 
-  /** Passes on what no later line can come before. */
+  /** Emits the requests that no later line can precede. */
   #release(): void {
     this.#sort()
-    let count = this.#olderThan(this.#horizon)
-    if (this.#length - count >= this.most) {
+    let count = this.#countUntil(this.#horizon)
+    if (this.#length - count >= this.maxBuffered) {
       count += Math.ceil((this.#length - count) / 2)
       this.#horizon = Math.max(this.#horizon, this.#times[count - 1] as number)
-      count = this.#olderThan(this.#horizon)
+      count = this.#countUntil(this.#horizon)
     }
     this.#emit(count)
-    this.#due = this.#length + Math.max(this.chunk, this.#length)
-    this.#makeRoom(this.#due)
+    this.#sortAt = this.#length + Math.max(this.batch, this.#length)
+    this.#reserve(this.#sortAt)
   }
 
-  /** How many are as old as a time, or older. */
-  #olderThan(time: number): number {
+  /** The number of requests up to a time. */
+  #countUntil(time: number): number {
     let low = 0
     let high = this.#length
     while (low < high) {
@@ -133,9 +141,9 @@ export class Order {
     const times = this.#times.slice(0, length)
     const costs = this.#costs.slice(0, length)
     const keys = this.#keys.slice(0, length * kinds)
-    const places = Uint32Array.from({ length }, (_, place) => place)
-    places.sort((a, b) => (times[a] as number) - (times[b] as number) || a - b)
-    places.forEach((from, to) => {
+    const indexes = Uint32Array.from({ length }, (_, index) => index)
+    indexes.sort((a, b) => (times[a] as number) - (times[b] as number) || a - b)
+    indexes.forEach((from, to) => {
       this.#times[to] = times[from] as number
       this.#costs[to] = costs[from] as number
       for (let kind = 0; kind < kinds; kind++) {
@@ -145,7 +153,7 @@ export class Order {
     this.#isSorted = true
   }
 
-  #makeRoom(length: number): void {
+  #reserve(length: number): void {
     if (length > this.#times.length) {
       const size = length * 2
       const [times, costs, keys] = [this.#times, this.#costs, this.#keys]

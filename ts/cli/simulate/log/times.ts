@@ -1,8 +1,11 @@
-/** Reads times as logs have them: epoch milliseconds, with fractions where the log has them. No time is `NaN`. */
+/**
+ * Parses the times of logs into epoch milliseconds, with fractions if the log has them. An invalid
+ * time is `NaN`.
+ */
 
 const DAY_MS = 86_400_000
 
-/** By the sum of a month's letters' codes, each times a number that tells them apart. */
+/** The months, by a number made of the character codes of their three letters. */
 const MONTHS = new Map(
   ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'].map((name, month) => [
     monthCode(name, 0),
@@ -17,9 +20,10 @@ let lastDate = -1
 let lastDateMs = 0
 
 /**
- * The time in the form of the common log format, `10/Oct/2000:13:55:36 -0700`, that begins at `start`.
+ * Parses a time of the common log format, `10/Oct/2000:13:55:36 -0700`, that starts at `start`.
  *
- * It reads characters in place: a text for the time of each line would take longer than all else that is done to it.
+ * It reads single characters in place: creating a string for the time of each line would take
+ * longer than the rest of the parsing.
  */
 export function clfTime(text: string, start: number): number {
   const day = twoDigits(text, start)
@@ -37,7 +41,8 @@ export function clfTime(text: string, start: number): number {
     text.charCodeAt(start + 17) === COLON &&
     text.charCodeAt(start + 20) === SPACE
   const sign = signOf(text.charCodeAt(start + 21))
-  // A second of 60 is a leap second. What is no digit is NaN, for which no comparison holds.
+  // A second of 60 is a leap second. A character that is not a digit gives NaN, and all comparisons
+  // with NaN are false.
   if (!isFramed || month === undefined || !(hour < 24 && minute < 60 && second <= 60 && zone < 1_440)) {
     return Number.NaN
   }
@@ -48,7 +53,7 @@ const SLASH = 47
 const COLON = 58
 const SPACE = 32
 
-/** Midnight of a date in UTC, `NaN` if there is no such date; that of the line before is remembered. */
+/** Midnight of a date in UTC; `NaN` for an impossible date. The last date is cached. */
 function dateMs(year: number, month: number, day: number): number {
   const date = (year * 12 + month) * 32 + day
   if (date !== lastDate) {
@@ -78,8 +83,9 @@ const ISO = /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\d*
 const NUMBER = /^\d{1,19}(\.\d+)?$/
 
 /**
- * The time that a field of a JSON line has: ISO 8601 (in UTC if it names no zone), the form of the common log format, or a
- * number since 1970 in seconds, milli-, micro- or nanoseconds, which its size tells.
+ * Parses the time field of a JSON line: ISO 8601 (UTC without a zone), the common log format, or a
+ * number since 1970. The size of a number tells seconds, milliseconds, microseconds and nanoseconds
+ * apart.
  */
 export function timeOfField(value: unknown): number {
   if (typeof value === 'number') {
@@ -114,7 +120,7 @@ function zoneMs(zone: string | undefined): number {
   return sign === '-' ? -millis : millis
 }
 
-/** Seconds until the year 5138, milliseconds from 1973 on, and so on: no log is older than that. */
+/** Seconds up to the year 5138, milliseconds from 1973, and so on. No log is older. */
 function millisOfNumber(number: number): number {
   if (number < 1e11) {
     return Math.round(number * 1_000_000) / 1_000
@@ -122,17 +128,17 @@ function millisOfNumber(number: number): number {
   return number < 1e14 ? number : number < 1e17 ? number / 1_000 : Math.round(number / 1_000) / 1_000
 }
 
-/** A time as people read it, to the second: `2026-01-31 23:59:59`, in UTC. */
+/** A time for reports, to the second: `2026-01-31 23:59:59`, in UTC. */
 export function shownTime(millis: number): string {
   return new Date(millis).toISOString().slice(0, 19).replace('T', ' ')
 }
 
-/** The minute that a time is in, as its first millisecond. */
+/** The start of the minute that contains a time. */
 export function minuteOf(millis: number): number {
   return millis - (millis % 60_000)
 }
 
-/** A length of time as people read it: `1 d 3 h`, `12 s`. */
+/** A duration for reports: `1 d 3 h`, `12 s`. */
 export function shownSpan(millis: number): string {
   const units: readonly (readonly [string, number])[] = [
     ['d', DAY_MS],

@@ -1,15 +1,15 @@
 /**
- * Draws the plots of a report, in the browser. It is bundled with its library into the page, which asks nobody for
- * anything: its data stand in it, too.
+ * Draws the plots of a report in the browser. The program and its library are bundled into the page
+ * together with the data, so the page loads nothing.
  */
 import uPlot from 'uplot'
 
-/** What stands in the page. Times are epoch milliseconds. */
+/** The data in the page. Times are epoch milliseconds. */
 export interface PlotData {
   readonly from: number
   readonly stepMs: number
   readonly requests: readonly number[]
-  /** By the number of the policy. */
+  /** Refused requests, by the index of the policy. */
   readonly refused: readonly (readonly number[])[]
 }
 
@@ -17,29 +17,29 @@ const HEIGHT = 190
 
 const { from, stepMs, requests, refused } = JSON.parse(document.querySelector('#data')?.textContent ?? '') as PlotData
 
-/** Seconds, as the library has times. */
-const times = requests.map((_, stretch) => (from + stretch * stepMs) / 1_000)
+/** In seconds, as the library needs them. */
+const times = requests.map((_, interval) => (from + interval * stepMs) / 1_000)
 
 const dark = matchMedia('(prefers-color-scheme: dark)')
-const plots: { readonly place: HTMLElement; readonly plot: uPlot }[] = []
+const plots: { readonly element: HTMLElement; readonly plot: uPlot }[] = []
 
 function drawAll(): void {
   for (const { plot } of plots.splice(0)) {
     plot.destroy()
   }
-  for (const place of document.querySelectorAll<HTMLElement>('[data-plot]')) {
-    const counts = refused[Number(place.getAttribute('data-policy'))] ?? []
+  for (const element of document.querySelectorAll<HTMLElement>('[data-plot]')) {
+    const counts = refused[Number(element.getAttribute('data-policy'))] ?? []
     const plot =
-      place.getAttribute('data-plot') === 'requests' ? requestsPlot(place, counts) : refusedPlot(place, counts)
-    plots.push({ place, plot })
+      element.getAttribute('data-plot') === 'requests' ? requestsPlot(element, counts) : refusedPlot(element, counts)
+    plots.push({ element, plot })
   }
 }
 
-/** All requests, and before them those that were admitted: what is still to be seen was refused. */
-function requestsPlot(place: HTMLElement, counts: readonly number[]): uPlot {
-  const admitted = requests.map((count, stretch) => count - (counts[stretch] ?? 0))
-  const refusedOf = (plot: uPlot, stretch: number | null) =>
-    stretch === null ? null : (plot.data[1]?.[stretch] ?? 0) - (plot.data[2]?.[stretch] ?? 0)
+/** Draws all requests, and the admitted ones in front: the visible rest was refused. */
+function requestsPlot(element: HTMLElement, counts: readonly number[]): uPlot {
+  const admitted = requests.map((count, interval) => count - (counts[interval] ?? 0))
+  const refusedOf = (plot: uPlot, interval: number | null) =>
+    interval === null ? null : (plot.data[1]?.[interval] ?? 0) - (plot.data[2]?.[interval] ?? 0)
   const series = [
     {
       ...bars('refused', colour('--refused')),
@@ -47,15 +47,15 @@ function requestsPlot(place: HTMLElement, counts: readonly number[]): uPlot {
     },
     { ...bars('admitted', colour('--admitted')), value: (_: uPlot, value: number | null) => shown(value) },
   ]
-  return draw(place, series, [times, [...requests], admitted])
+  return draw(element, series, [times, [...requests], admitted])
 }
 
-function refusedPlot(place: HTMLElement, counts: readonly number[]): uPlot {
+function refusedPlot(element: HTMLElement, counts: readonly number[]): uPlot {
   const series = [{ ...bars('refused', colour('--refused')), value: (_: uPlot, value: number | null) => shown(value) }]
-  return draw(place, series, [times, [...counts]])
+  return draw(element, series, [times, [...counts]])
 }
 
-function draw(place: HTMLElement, series: uPlot.Series[], data: uPlot.AlignedData): uPlot {
+function draw(element: HTMLElement, series: uPlot.Series[], data: uPlot.AlignedData): uPlot {
   const axis = {
     stroke: colour('--text'),
     grid: { stroke: colour('--line'), width: 1 },
@@ -63,9 +63,9 @@ function draw(place: HTMLElement, series: uPlot.Series[], data: uPlot.AlignedDat
   }
   const end = (times.at(-1) ?? 0) + stepMs / 1_000
   const options: uPlot.Options = {
-    width: place.clientWidth,
+    width: element.clientWidth,
     height: HEIGHT,
-    // The times of the tables are in UTC, too.
+    // In UTC, like the times of the tables.
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC'),
     scales: {
       x: { range: (_, low, high) => (low === high ? [from / 1_000, end] : [low, high === times.at(-1) ? end : high]) },
@@ -85,7 +85,7 @@ function draw(place: HTMLElement, series: uPlot.Series[], data: uPlot.AlignedDat
     series: [{ label: 'from', value: (_, seconds) => (seconds === null ? '–' : shownTime(seconds)) }, ...series],
     cursor: { y: false },
   }
-  return new uPlot(options, data, place)
+  return new uPlot(options, data, element)
 }
 
 function bars(label: string, fill: string): uPlot.Series {
@@ -103,7 +103,7 @@ function shownTime(seconds: number): string {
   return new Date(seconds * 1_000).toISOString().slice(0, 19).replace('T', ' ')
 }
 
-/** What stands under the axis: the clock, and the date where that changes. */
+/** The label of a tick: the time of day, and the date where it changes. */
 function tick(seconds: number, step: number, isFirst: boolean): string {
   const [date = '', clock = ''] = shownTime(seconds).split(' ')
   if (step >= 86_400) {
@@ -124,7 +124,7 @@ function colour(name: string): string {
 drawAll()
 dark.addEventListener('change', drawAll)
 addEventListener('resize', () => {
-  for (const { place, plot } of plots) {
-    plot.setSize({ width: place.clientWidth, height: HEIGHT })
+  for (const { element, plot } of plots) {
+    plot.setSize({ width: element.clientWidth, height: HEIGHT })
   }
 })

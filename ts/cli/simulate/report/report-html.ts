@@ -1,23 +1,24 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { grouped, printable } from '../../terminal.js'
+import { escapeControls, grouped } from '../../terminal.js'
 import { shownSpan, shownTime } from '../log/times.js'
 import type { PlotData } from './plots.js'
-import type { KeyReport, PolicyReport, Report } from './report.js'
-import { doubtsOf, headline, percent, sentencesOf, verdictOf } from './report-text.js'
+import type { KeyReport, PolicyReport, SimulationReport } from './report.js'
+import { headline, percent, resultLines, suggestionLines, warningsOf } from './report-text.js'
 
 /**
- * The report as a page: one file, with its plots' program, which loads nothing. Its policy has the browser hold to that,
- * and run no other program, whatever strangers have written into the log.
+ * The report as one HTML page with the script of its plots. The page loads nothing. Its
+ * Content-Security-Policy makes the browser enforce that, and blocks any other script, whatever the
+ * log contains.
  */
-export function htmlReport(report: Report): string {
+export function htmlReport(report: SimulationReport): string {
   const script = asset('report.js')
   const style = asset('report.css')
   const { timeline, policies } = report
   const data: PlotData = { ...timeline, refused: policies.map(({ timeline: refused }) => refused) }
   const sources = `default-src 'none'; script-src ${hashOf(script)}; style-src 'unsafe-inline'`
-  const stretch = `in stretches of ${shownSpan(timeline.stepMs)}`
+  const interval = `in intervals of ${shownSpan(timeline.stepMs)}`
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -31,13 +32,13 @@ export function htmlReport(report: Report): string {
 <main>
 <h1>What policies would have refused</h1>
 ${headline(report)
-  .map((line) => `<div class="dim">${safe(line)}</div>`)
+  .map((line) => `<div class="dim">${escapeHtml(line)}</div>`)
   .join('\n')}
-${doubtsOf(report)
-  .map((doubt) => `<div class="doubt">${safe(doubt, true)}</div>`)
+${warningsOf(report)
+  .map((warning) => `<div class="warning">${escapeHtml(warning, true)}</div>`)
   .join('\n')}
-${policies.map((policy, index) => policySection(policy, index, stretch)).join('\n')}
-${report.suggestions.map((suggestion) => suggestionSection(sentencesOf(suggestion))).join('\n')}
+${policies.map((policy, index) => policySection(policy, index, interval)).join('\n')}
+${report.suggestions.map((suggestion) => suggestionSection(suggestionLines(suggestion))).join('\n')}
 </main>
 <footer><p>Replayed by the engine of tollgate at the times of the log. Times are in UTC.</p></footer>
 <script type="application/json" id="data">${JSON.stringify(data)}</script>
@@ -47,31 +48,32 @@ ${report.suggestions.map((suggestion) => suggestionSection(sentencesOf(suggestio
 `
 }
 
-function policySection(policy: PolicyReport, index: number, stretch: string): string {
+function policySection(policy: PolicyReport, index: number, interval: string): string {
   const { name, text, keys, refusedKeys } = policy
-  const own = text.length === 1 && text[0] === name ? '' : `<div><code>${safe(text.join('\n'), true)}</code></div>`
+  const own =
+    text.length === 1 && text[0] === name ? '' : `<div><code>${escapeHtml(text.join('\n'), true)}</code></div>`
   const more =
-    refusedKeys > keys.length ? `<p class="dim">And ${grouped(refusedKeys - keys.length)} keys more.</p>` : ''
+    refusedKeys > keys.length ? `<p class="dim">And ${grouped(refusedKeys - keys.length)} more keys.</p>` : ''
   const plots =
-    policy.requests === 0 ? '' : plot('requests', 'Requests', index, stretch) + refusedPlot(policy, index, stretch)
+    policy.requests === 0 ? '' : plot('requests', 'Requests', index, interval) + refusedPlot(policy, index, interval)
   return `<section>
-<h2>${safe(name)}</h2>
+<h2>${escapeHtml(name)}</h2>
 ${own}
-${verdictOf(policy)
-  .map((line) => `<div>${safe(line)}</div>`)
+${resultLines(policy)
+  .map((line) => `<div>${escapeHtml(line)}</div>`)
   .join('\n')}
 ${plots}
-${keys.length === 0 ? '' : `<div class="wide" tabindex="0" role="region" aria-label="Keys that would have been refused by ${safe(name)}">${keysTable(keys)}</div>`}
+${keys.length === 0 ? '' : `<div class="wide" tabindex="0" role="region" aria-label="Keys that would have been refused by ${escapeHtml(name)}">${keysTable(keys)}</div>`}
 ${more}
 </section>`
 }
 
-function refusedPlot({ refused }: PolicyReport, index: number, stretch: string): string {
-  return refused === 0 ? '' : plot('refused', 'Refused requests alone', index, stretch)
+function refusedPlot({ refused }: PolicyReport, index: number, interval: string): string {
+  return refused === 0 ? '' : plot('refused', 'Refused requests', index, interval)
 }
 
-function plot(kind: string, title: string, index: number, stretch: string): string {
-  return `<h3>${title}, ${stretch}</h3>
+function plot(kind: string, title: string, index: number, interval: string): string {
+  return `<h3>${title}, ${interval}</h3>
 <div role="img" aria-label="${title} over time" data-plot="${kind}" data-policy="${index}"></div>
 `
 }
@@ -99,20 +101,20 @@ function cell(value: string | number): string {
   if (typeof value === 'number') {
     return `<td class="number">${grouped(value)}</td>`
   }
-  return value.endsWith(' %') ? `<td class="number">${value}</td>` : `<td>${safe(value)}</td>`
+  return value.endsWith(' %') ? `<td class="number">${value}</td>` : `<td>${escapeHtml(value)}</td>`
 }
 
-function suggestionSection([asked, text, ...more]: readonly string[]): string {
+function suggestionSection([goal, text, ...more]: readonly string[]): string {
   return `<section>
-<h2>Suggested ${safe(asked ?? '')}</h2>
-<div><code>${safe(text ?? '')}</code></div>
-${more.map((line) => `<div class="dim">${safe(line)}</div>`).join('\n')}
+<h2>Suggested ${escapeHtml(goal ?? '')}</h2>
+<div><code>${escapeHtml(text ?? '')}</code></div>
+${more.map((line) => `<div class="dim">${escapeHtml(line)}</div>`).join('\n')}
 </section>`
 }
 
-/** A stranger's text as it may stand in a page: neither markup nor what turns the direction of writing. */
-function safe(text: string, hasLines = false): string {
-  const shown = hasLines ? text.split('\n').map(printable).join('\n') : printable(text)
+/** Escapes a text for HTML, including characters that change the direction of writing. */
+function escapeHtml(text: string, hasLines = false): string {
+  const shown = hasLines ? text.split('\n').map(escapeControls).join('\n') : escapeControls(text)
   return shown.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
@@ -120,7 +122,7 @@ function hashOf(script: string): string {
   return `'sha256-${createHash('sha256').update(script).digest('base64')}'`
 }
 
-/** What scripts/build-cli.mjs has put beside the program. */
+/** A file that scripts/build-cli.mjs has put next to the program. */
 function asset(name: string): string {
   return readFileSync(join(__dirname, name), 'utf8').trim()
 }

@@ -1,12 +1,12 @@
 import type { Policy } from '../../../policies/policy.js'
 import type { Policies } from '../../../policies/policy-set.js'
-import { type NamedPolicy, textsOf } from '../../policies.js'
+import { type LimiterPolicies, textLinesOf } from '../../policies.js'
 import type { KeyTable } from '../log/key-table.js'
-import type { Place, Replay } from '../replay.js'
+import type { LogPosition, ReplayResult } from '../replay.js'
 import type { Suggestion } from '../suggest.js'
-import type { FullTally, Refusals } from '../tally.js'
+import type { Refusals, ReportTally } from '../tally.js'
 
-/** Refusals as a report has them. Times are epoch milliseconds; `null` where there is none. */
+/** Refusals in a report. Times are epoch milliseconds; `null` if there is none. */
 export interface RefusalsReport {
   readonly refused: number
   readonly first: number | null
@@ -14,52 +14,52 @@ export interface RefusalsReport {
   readonly worstMinute: { readonly at: number; readonly refused: number } | null
 }
 
-/** A key that would have been refused. */
+/** A key with refused requests. */
 export interface KeyReport extends RefusalsReport {
   readonly key: string
-  /** What kind of key it is, as `--key` has it; `global` for a limit on all calls together. */
+  /** The kind of key, as in `--key`; `global` for a limit on all calls together. */
   readonly by: string
   /** The requests of this key. */
   readonly requests: number
 }
 
-/** What a policy would have done. */
+/** The result of a policy. */
 export interface PolicyReport extends RefusalsReport {
   readonly name: string
-  /** The policy in text, a line for each of several. */
+  /** The policy as text: one line for each of several. */
   readonly text: readonly string[]
   readonly policy: Policy | Policies
-  /** Requests that have the keys which it counts by. */
+  /** Requests that have the keys which the policy counts by. */
   readonly requests: number
-  /** The part of them that was refused, from 0 to 1. */
+  /** The refused share of them, from 0 to 1. */
   readonly share: number
-  /** Refused requests whose cost is above the limit: they would be refused at any time. */
+  /** Refused requests whose cost exceeds the limit. They would be refused at any time. */
   readonly impossible: number
-  /** By the name of the limit that refused. */
+  /** Refusals by the name of the limit. */
   readonly byLimit: { readonly [limit: string]: number }
   readonly refusedKeys: number
-  /** Those with the most refusals, the most first. */
+  /** The keys with the most refusals, in descending order. */
   readonly keys: readonly KeyReport[]
-  /** Refusals in each stretch of the timeline. */
+  /** Refusals in each interval of the timeline. */
   readonly timeline: readonly number[]
 }
 
-/** All that a simulation tells: what `--format json` prints. */
-export interface Report {
+/** The whole report: the output of `--format json`. */
+export interface SimulationReport {
   readonly files: readonly string[]
   readonly lines: number
   readonly requests: number
   readonly from: number | null
   readonly to: number | null
-  readonly broken: { readonly lines: number; readonly first: readonly (Place & { readonly reason: string })[] }
+  readonly broken: { readonly lines: number; readonly first: readonly (LogPosition & { readonly reason: string })[] }
   readonly order: {
-    /** Requests that were behind a newer one, and how far at most, in milliseconds. */
+    /** Requests behind a newer one, and the maximum distance in milliseconds. */
     readonly disordered: number
     readonly furthestMs: number
     readonly windowMs: number
     /** Those of them that were further behind than the window. */
     readonly late: number
-    readonly firstLate: Place | null
+    readonly firstLate: LogPosition | null
   }
   readonly keys: readonly {
     readonly by: string
@@ -70,31 +70,31 @@ export interface Report {
   readonly withoutCost: number
   readonly policies: readonly PolicyReport[]
   readonly suggestions: readonly Suggestion[]
-  /** Requests in each stretch of time. */
+  /** Requests in each interval of time. */
   readonly timeline: { readonly from: number; readonly stepMs: number; readonly requests: readonly number[] }
 }
 
-/** Makes the report of a replay. `top` is how many keys it names for each policy. */
+/** Creates the report of a replay. `top` is the number of keys that it lists for each policy. */
 export function reportOf(
   files: readonly string[],
-  { reading, order, tables, timeline }: Replay,
-  policies: readonly (readonly [NamedPolicy, FullTally])[],
+  { summary, order, tables, timeline }: ReplayResult,
+  policies: readonly (readonly [LimiterPolicies, ReportTally])[],
   suggestions: readonly Suggestion[],
   top: number,
-): Report {
+): SimulationReport {
   return {
     files,
-    lines: reading.lines,
-    requests: reading.requests,
-    from: timeOrNull(reading.from),
-    to: timeOrNull(reading.to),
-    broken: { lines: reading.broken, first: reading.firstBroken },
+    lines: summary.lines,
+    requests: summary.requests,
+    from: timeOrNull(summary.from),
+    to: timeOrNull(summary.to),
+    broken: { lines: summary.broken, first: summary.firstBroken },
     order: {
       disordered: order.disordered,
       furthestMs: order.furthest,
       windowMs: order.window,
       late: order.late,
-      firstLate: reading.firstLate ?? null,
+      firstLate: summary.firstLate ?? null,
     },
     keys: tables.map((table) => ({
       by: table.spec.text,
@@ -102,7 +102,7 @@ export function reportOf(
       requestsWithout: table.requests[0] as number,
       tooLong: table.tooLong,
     })),
-    withoutCost: reading.withoutCost,
+    withoutCost: summary.withoutCost,
     policies: policies.map(([policy, tally], index) => ({
       ...policyReport(policy, tally, tables, top),
       timeline: timeline.column(index + 1),
@@ -113,8 +113,8 @@ export function reportOf(
 }
 
 function policyReport(
-  { name, policy }: NamedPolicy,
-  tally: FullTally,
+  { name, policy }: LimiterPolicies,
+  tally: ReportTally,
   tables: readonly KeyTable[],
   top: number,
 ): Omit<PolicyReport, 'timeline'> {
@@ -122,10 +122,10 @@ function policyReport(
   refused.sort((a, b) => b.all.count - a.all.count || a.key - b.key)
   return {
     name,
-    text: textsOf(policy),
+    text: textLinesOf(policy),
     policy,
-    requests: tally.judged,
-    share: tally.judged === 0 ? 0 : tally.refused / tally.judged,
+    requests: tally.decided,
+    share: tally.decided === 0 ? 0 : tally.refused / tally.decided,
     ...refusals(tally.all),
     impossible: tally.impossible,
     byLimit: Object.fromEntries(tally.byLimit),
@@ -133,7 +133,7 @@ function policyReport(
     keys: refused.slice(0, top).map(({ kind, key, all }) => {
       const table = tables[kind]
       return table === undefined
-        ? { key: '', by: 'global', requests: tally.judged, ...refusals(all) }
+        ? { key: '', by: 'global', requests: tally.decided, ...refusals(all) }
         : {
             key: table.keys[key] as string,
             by: table.spec.text,

@@ -1,35 +1,35 @@
 import { microsOf } from '../input/duration.js'
 import { translated } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
-import type { Compound } from '../policies/policy-set.js'
+import type { PolicySet } from '../policies/policy-set.js'
 import type { Engine, EnginePolicies, EnginePolicy } from './engine.js'
 
 /**
- * A limiter's policies as the engine has them.
+ * Compiles a policy set for the engine.
  *
  * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
  */
-export function compiledAll(engine: Engine, { policies, isSingle }: Compound): EnginePolicies {
+export function compilePolicySet(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicies {
   if (isSingle) {
-    return engine.Policies.one(compiled(engine, (policies[0] as (typeof policies)[number]).policy))
+    return engine.Policies.one(compilePolicy(engine, (policies[0] as (typeof policies)[number]).policy))
   }
   const names = policies.map(({ name }) => name)
-  const all = policies.map(({ name, policy }) => compiled(engine, policy, `policies.${name}: `))
-  const subjects = policies.map(({ subject }) => subject)
-  return translated('INVALID_POLICY', 'policies', () => engine.Policies.several(names, all, subjects))
+  const all = policies.map(({ name, policy }) => compilePolicy(engine, policy, `policies.${name}: `))
+  const dimensions = policies.map(({ dimension }) => dimension)
+  return translated('INVALID_POLICY', 'policies', () => engine.Policies.several(names, all, dimensions))
 }
 
 /**
- * The policy as the engine has it.
+ * Compiles a policy for the engine.
  *
- * @param where - Whose policy it is, for the message.
+ * @param where - The place of the policy, for the message.
  * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
  */
-export function compiled(engine: Engine, policy: Policy, where = ''): EnginePolicy {
-  return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => compile(engine, policy))
+export function compilePolicy(engine: Engine, policy: Policy, where = ''): EnginePolicy {
+  return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => toEnginePolicy(engine, policy))
 }
 
-function compile(engine: Engine, policy: Policy): EnginePolicy {
+function toEnginePolicy(engine: Engine, policy: Policy): EnginePolicy {
   switch (policy.algorithm) {
     case 'fixedWindow':
       return engine.Policy.fixedWindow(policy.limit, microsOf(policy.window), policy.countRefused)

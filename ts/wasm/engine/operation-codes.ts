@@ -1,7 +1,7 @@
 import { OPERATION_CODES } from '../../backends/operation.js'
 
-/** The numbers of operations in `src/wasm/operation_reader.rs`. */
-export const CODES = {
+/** The operation codes of `src/wasm/operation_reader.rs`. */
+export const ENGINE_OPERATION_CODES = {
   ...OPERATION_CODES,
   refund: 8,
   settle: 9,

@@ -1,0 +1,114 @@
+import { usageError } from '../failure.js'
+import type { Connection } from './connect/connection.js'
+import { formatKey } from './format-inspection.js'
+import { type KeyInspection, type KeyQuery, keysOf, statesOf } from './inspect.js'
+import { keyOf, type LimiterConfig } from './policies.js'
+import { hasState, type KeyState } from './state.js'
+import {
+  formatNoKeys,
+  formatPolicy,
+  formatPolicyList,
+  scanUsage,
+  type TagKind,
+  type UsedPolicy,
+  usedPolicyOf,
+} from './usage.js'
+
+/** The policies of a limiter that count by a key. */
+export function policiesBy(key: ReturnType<typeof keyOf>, config: LimiterConfig): UsedPolicy[] {
+  const names = keysOf(key, config, undefined).flatMap(([, own]) => own)
+  const own = config.policySet.policies.filter(({ name }) => names.includes(name))
+  return own.map(usedPolicyOf)
+}
+
+/** The existing state of a key that is to be changed, under the given policies. */
+export interface ExistingState {
+  readonly states: readonly KeyState[]
+  readonly reservations: number
+}
+
+/**
+ * Checks that limiters use the prefix with these policies: either the key itself has state under
+ * them, or other keys of the prefix do. With a wrong prefix or algorithm, the command would change
+ * a key that no limiter reads.
+ *
+ * @param scanMs - The time for scanning keys, in milliseconds; `undefined` skips the check.
+ * @throws {CommandFailure} The message names the policies or prefixes that were found.
+ */
+export async function checkUsage(
+  connection: Connection,
+  query: KeyQuery,
+  config: LimiterConfig,
+  scanMs: number | undefined,
+): Promise<ExistingState> {
+  const key = keyOf(query.key, config.policySet)
+  const policies = policiesBy(key, config)
+  const { states: all, holds } = await statesOf(connection, query, key, config, undefined)
+  const isGiven = (state: UsedPolicy) => policies.some((policy) => formatPolicy(policy) === formatPolicy(state))
+  const states = all.filter(isGiven)
+  const before = { states: states.filter(hasState), reservations: holds.holds }
+  if (scanMs === undefined) {
+    return before
+  }
+  const others = foreign(policies, all)
+  if (others.length > 0) {
+    const given = formatPolicyList(policies)
+    throw unexpected(`${formatKey(key)} has state under ${formatPolicyList(others)}, and none under ${given}`, POLICY)
+  }
+  if (states.length > 0) {
+    return before
+  }
+  const { prefix } = query
+  const tagKind: TagKind = query.tag !== undefined ? 'own' : query.clusterTags !== undefined ? 'shared' : 'none'
+  const usage = await scanUsage(connection, { prefix, forMs: scanMs, policies, kind: tagKind })
+  if (usage.policies.length === 0) {
+    const advice = usage.isComplete ? 'correct --prefix' : 'correct --prefix, or increase --scan'
+    throw unexpected(formatNoKeys(prefix, connection.name, usage), advice)
+  }
+  const used = usage.policies.filter(isGiven)
+  const wrong = used.length === 0 ? usage.policies : foreign(policies, usage.policies)
+  if (wrong.length > 0) {
+    throw unexpected(keysAreOthers(prefix, wrong, policies), POLICY)
+  }
+  const tags = used.flatMap((one) => one.tags)
+  if (!tags.includes(tagKind)) {
+    const other = tags.includes('shared') ? "give the store's --cluster-tags" : 'give --tag'
+    const advice = tags.includes('none') ? NO_TAG : other
+    throw unexpected(`the keys of ${prefix} have other hash tags than this key would have`, advice)
+  }
+  return before
+}
+
+/** Notes on the policies of the prefix's other keys, for a key without state. */
+export function usageNotes({ prefix, key, server, usage }: KeyInspection, config: LimiterConfig | undefined): string[] {
+  if (usage === undefined) {
+    return []
+  }
+  if (usage.policies.length === 0) {
+    return [formatNoKeys(prefix, server, usage)]
+  }
+  const policies = config === undefined ? [] : policiesBy(key, config)
+  const others = foreign(policies, usage.policies)
+  return others.length === 0 ? [] : [keysAreOthers(prefix, others, policies)]
+}
+
+function keysAreOthers(prefix: string, others: readonly UsedPolicy[], given: readonly UsedPolicy[]): string {
+  return `the keys of ${prefix} belong to ${formatPolicyList(others)}, and none to ${formatPolicyList(given)}`
+}
+
+const POLICY = "give the limiter's own --policy or --policies"
+const NO_TAG = 'omit --tag and --cluster-tags'
+
+/**
+ * Stored policies with the name of a given policy and another algorithm, if that given policy
+ * itself has no keys.
+ */
+function foreign<P extends UsedPolicy>(given: readonly UsedPolicy[], found: readonly P[]): P[] {
+  const words = new Set(found.map(formatPolicy))
+  const missing = given.filter((policy) => !words.has(formatPolicy(policy))).map(({ policy }) => policy)
+  return found.filter(({ policy }) => missing.includes(policy))
+}
+
+function unexpected(found: string, advice: string): Error {
+  return usageError(`nothing was done: ${found}; ${advice}, or --force if the limiter has not been called yet`)
+}

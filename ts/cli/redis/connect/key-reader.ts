@@ -1,0 +1,84 @@
+import type * as native from '../../../../native.js'
+import { RedisReader } from '../../../backends/addon.js'
+import type { RedisStoreOptions } from '../../../backends/redis/options.js'
+import { targetOf } from '../../../backends/redis/target.js'
+import { translated } from '../../../input/options.js'
+import { environmentError } from '../../failure.js'
+
+/** Longer than the engine's own timeout, so reaching it means that the engine is stuck. */
+const MAX_READ_MS = 60_000
+
+/**
+ * The masters of a server or a cluster. `sizes` is the number of keys of each, or -1 if it is
+ * unknown.
+ */
+export interface MasterNodes {
+  readonly names: readonly string[]
+  readonly isCluster: boolean
+  readonly sizes: readonly number[]
+}
+
+/** A read that waits for its answer. */
+interface PendingRead {
+  readonly resolve: (read: native.RedisRead) => void
+  readonly timer: NodeJS.Timeout
+}
+
+/** Reads limiters' keys from Redis. It never writes, and it runs one read at a time. */
+export class RedisKeyReader {
+  readonly #native: native.RedisReader
+  readonly #pending = new Map<number, PendingRead>()
+  #nextId = 0
+
+  /** @throws {TollgateError} `INVALID_OPTION` */
+  constructor(options: RedisStoreOptions, timeoutMs: number) {
+    const target = targetOf(options, timeoutMs, timeoutMs)
+    this.#native = translated('INVALID_OPTION', 'Redis', () => {
+      return new RedisReader(target, (id, read) => this.#onAnswer(id, read))
+    })
+  }
+
+  /** Connects, and returns the masters. */
+  async masters(): Promise<MasterNodes> {
+    const { masters, isCluster, sizes } = await this.#read((id) => this.#native.masters(id))
+    return { names: masters, isCluster, sizes }
+  }
+
+  /** Reads a caller's keys under all algorithms, and its reservations. */
+  find(query: native.RedisWanted): Promise<native.RedisRead> {
+    return this.#read((id) => this.#native.find(id, query))
+  }
+
+  /** Reads a page of the keys of a prefix. */
+  page(page: native.RedisPage): Promise<native.RedisRead> {
+    return this.#read((id) => this.#native.page(id, page))
+  }
+
+  close(): void {
+    this.#native.close()
+  }
+
+  async #read(ask: (id: number) => void): Promise<native.RedisRead> {
+    const id = this.#nextId++
+    const read = await new Promise<native.RedisRead>((resolve, reject) => {
+      // The timer also keeps the process alive, which the engine does not.
+      const timer = setTimeout(() => {
+        this.#pending.delete(id)
+        reject(environmentError('Redis has not answered in time'))
+      }, MAX_READ_MS)
+      this.#pending.set(id, { resolve, timer })
+      ask(id)
+    })
+    if (read.failed !== undefined) {
+      throw environmentError(`Redis cannot be read: ${read.failed}`)
+    }
+    return read
+  }
+
+  #onAnswer(id: number, read: native.RedisRead): void {
+    const pending = this.#pending.get(id)
+    this.#pending.delete(id)
+    clearTimeout(pending?.timer)
+    pending?.resolve(read)
+  }
+}

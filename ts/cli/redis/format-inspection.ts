@@ -1,0 +1,140 @@
+import type { Decision } from '../../api/decision.js'
+import { escapeControls } from '../terminal.js'
+import { formatDuration, formatNumber, formatRate, formatShare, formatTime } from './format.js'
+import type { KeyInspection } from './inspect.js'
+import { limitOf, type OverrideLimit, type OverrideNumbers } from './override-numbers.js'
+import type { KeyState } from './state.js'
+
+/** The text of an inspection. */
+export function formatInspection(inspection: KeyInspection): string {
+  const at = Date.parse(inspection.at)
+  const lines = [
+    `${formatKey(inspection.key)} under ${inspection.prefix} at ${inspection.server}, ${formatTime(at)} by its clock`,
+    '',
+  ]
+  for (const state of inspection.states) {
+    const { policy, algorithm, layout, tag } = state
+    const how = layout === undefined || layout === 'list' ? algorithm : `${algorithm} (${layout})`
+    lines.push(`${policy}: ${how}${tag === undefined ? '' : `, tag ${escapeControls(tag)}`}`)
+    lines.push(...formatState(state, at).map((line) => `  ${line}`))
+  }
+  if (inspection.states.length === 0) {
+    lines.push('The key has no state: it is fresh.')
+  }
+  const { reservations, decision, scan } = inspection
+  if (reservations !== undefined) {
+    const { open, endInMs } = reservations
+    lines.push(
+      `${open === 1 ? '1 reservation is' : `${formatNumber(open)} reservations are`} open, for ${formatDuration(endInMs)} at most`,
+    )
+  }
+  if (decision !== undefined) {
+    lines.push(`By the given ${inspection.states.length > 1 ? 'policies' : 'policy'}: ${formatDecision(decision)}`)
+  }
+  if (scan !== undefined) {
+    lines.push(formatScan(scan))
+  }
+  return `${lines.join('\n')}\n`
+}
+
+/** A key as calls pass it. */
+export function formatKey(key: KeyInspection['key']): string {
+  if (typeof key === 'string') {
+    return escapeControls(key)
+  }
+  const parts = Object.entries(key).map(([kind, part]) =>
+    part === true ? `${kind} (all calls)` : `${kind} ${escapeControls(part)}`,
+  )
+  return parts.join(', ')
+}
+
+function formatScan({ isComplete }: NonNullable<KeyInspection['scan']>): string {
+  return isComplete
+    ? '(All keys of the prefix were scanned; --name, --policy or --policies avoids that.)'
+    : '(The scan of all keys ran out of time: increase --scan; --name, --policy or --policies avoids it.)'
+}
+
+/** The lines of one state. */
+function formatState(state: KeyState, at: number): string[] {
+  if (!state.isReadable) {
+    return ['it holds a value that no limiter has written: calls on it fail with STORE_ERROR']
+  }
+  const { used, isUsedExact, most, rate, windowMs, windowEndsInMs, resetInMs, bookedForMs, blockedForMs } = state
+  const { entries = 0 } = state
+  const lines: string[] = []
+  if (blockedForMs !== undefined) {
+    lines.push(`blocked for ${formatDuration(blockedForMs)}, until ${formatTime(at + blockedForMs)}`)
+  }
+  if (state.override !== undefined) {
+    const { forMs } = state.override
+    const numbers = formatOverride(state.algorithm, state.override)
+    lines.push(`override: ${numbers}; for ${formatDuration(forMs)}, until ${formatTime(at + forMs)}`)
+  }
+  const limit = (state.override === undefined ? undefined : limitOf(state.override)) ?? most
+  const of = limit === undefined ? '' : ` of ${formatNumber(limit)} (${formatShare(used, limit)})`
+  const within = windowMs === undefined ? '' : ` within ${formatDuration(windowMs)}`
+  const upTo = isUsedExact ? '' : 'at most '
+  lines.push(`used: ${upTo}${formatNumber(used)}${of}${within}`)
+  if (rate !== undefined) {
+    lines.push(`${state.layout === 'interval' ? 'refilled' : 'drains'}: ${formatRate(rate.units, rate.periodMs)}`)
+  }
+  if (windowEndsInMs !== undefined) {
+    lines.push(`the window ends in ${formatDuration(windowEndsInMs)}, at ${formatTime(at + windowEndsInMs)}`)
+  } else if (resetInMs !== undefined) {
+    lines.push(`fresh in ${formatDuration(resetInMs)}`)
+  }
+  if (state.oldestAgoMs !== undefined && state.newestAgoMs !== undefined) {
+    const [oldest, newest] = [state.oldestAgoMs, state.newestAgoMs].map(formatDuration)
+    lines.push(
+      `${entries === 1 ? '1 entry' : `${formatNumber(entries)} entries`}, the oldest ${oldest} old, the newest ${newest}`,
+    )
+  }
+  if (bookedForMs !== undefined) {
+    lines.push(`reserved slots: calls wait, the last for ${formatDuration(bookedForMs)}`)
+  }
+  return lines
+}
+
+/** The numbers of an override: `gcra 5 per minute, burst 10`. */
+function formatOverride(algorithm: string, { numbers }: OverrideNumbers): string {
+  const { limit, limits, periodMs, burst, capacity, initial, debt, tokens, units, everyMs, windowMs } =
+    numbers as Partial<Record<string, number>> & { limits?: readonly OverrideLimit[] }
+  if (limits !== undefined) {
+    const all = limits.map((one) => `${formatNumber(one.limit)} within ${formatDuration(one.windowMs)}`)
+    return `${algorithm} ${all.join(', ')}`
+  }
+  if (limit !== undefined && periodMs !== undefined) {
+    return `${algorithm} ${formatRate(limit, periodMs)}, burst ${formatNumber(burst ?? limit)}`
+  }
+  if (capacity !== undefined && everyMs !== undefined) {
+    const more = [
+      initial === undefined ? [] : [`initial ${formatNumber(initial)}`],
+      debt === undefined ? [] : [`debt ${formatNumber(debt)}`],
+    ]
+    const rate = formatRate(tokens ?? units ?? 1, everyMs)
+    return [`${algorithm} ${rate}, capacity ${formatNumber(capacity)}`, ...more.flat()].join(', ')
+  }
+  return `${algorithm} ${formatNumber(limit ?? 0)}${windowMs === undefined ? '' : ` within ${formatDuration(windowMs)}`}`
+}
+
+/** The decision on a call of one unit now. */
+export function formatDecision(decision: Decision): string {
+  const { status, policy, remaining, limit, retryAfterMs, policies } = decision
+  const retry = retryAfterMs === null || retryAfterMs === 0 ? '' : `, again in ${formatDuration(retryAfterMs)}`
+  const outcome = {
+    allowed: 'allowed',
+    'allowed-last': 'allowed, the last one',
+    refused: 'refused',
+    blocked: 'blocked',
+    impossible: 'impossible',
+  }[status]
+  const names = Object.entries(policies)
+  const remainingText =
+    names.length < 2
+      ? `${formatNumber(remaining)} of ${formatNumber(limit)} left`
+      : names
+          .map(([name, one]) => `${name} ${formatNumber(one.remaining)} of ${formatNumber(one.limit)} left`)
+          .join(', ')
+  const by = names.length > 1 && !decision.allowed ? ` by ${policy}` : ''
+  return `a call now would be ${outcome}${by}${retry}; ${remainingText}`
+}

@@ -9,8 +9,38 @@
  */
 export declare const __napiBindingTarget: 'native' | 'wasm32-wasi' | 'wasm32-wasip1'
 
+/** Takes units from keys of any registered limiter with a single limit without a name. */
+export declare class LimiterRegistry {
+  /** An empty registry. */
+  constructor()
+  /**
+   * Returns a function that takes `cost` units from `key` of the limiter whose number is in
+   * `which`, and writes the response into `answer`. `epochMs` below 0 means the system's clock.
+   */
+  bind(which: Uint32Array, answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
+  /** Adds a limiter, and returns its number. The number is in use until the limiter is collected. */
+  add(ledger: NativeMemoryLimiter): number
+}
+
+/** Reads what limiters store in Redis. It writes nothing. */
+export declare class NativeInspector {
+  /**
+   * Connects on the first request. `callback` receives the reply to each request, with the
+   * request's number. Throws if the certificates are invalid.
+   */
+  constructor(target: RedisTarget, callback: (request: number, reply: NativeInspectorReply) => void)
+  /** Requests the masters. */
+  masters(request: number): void
+  /** Requests the keys of a user, under any algorithm. */
+  find(request: number, query: NativeKeyQuery): void
+  /** Requests a page of the keys of a prefix. */
+  page(request: number, page: NativePageQuery): void
+  /** Drops the connections. */
+  close(): void
+}
+
 /** A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock. */
-export declare class Ledger {
+export declare class NativeMemoryLimiter {
   /** Whether a take has a single limit without a name, and so a response of six doubles. */
   get isSingle(): boolean
   /**
@@ -24,7 +54,7 @@ export declare class Ledger {
    * `ts/backends/operation.ts`, and writes the response into `answer`. The keys are in the order
    * of the limiter's key dimensions; an undefined key is skipped.
    */
-  bindPerform(answer: Float64Array): (operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void
+  bindExecute(answer: Float64Array): (operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void
   /**
    * Takes `costs[i]` units from `keys[i]`, in order and independently of each other, and writes
    * the i-th response into the i-th part of `answers`.
@@ -42,150 +72,127 @@ export declare class Ledger {
    */
   settle(keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array): void
   /** Overrides the numbers of keys, by policy, for `lastingUs` microseconds. */
-  overrideNumbers(keys: readonly (string | undefined)[], policies: readonly (Policy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array): void
+  overrideNumbers(keys: readonly (string | undefined)[], policies: readonly (NativePolicy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array): void
   /**
    * Schedules `cost` units for the first time at which all policies admit them, if that is at
    * most `maxWaitUs` microseconds away. The units of the response are the microseconds until
    * then. The doubles of the scheduled reservations follow the limit reports.
    */
-  book(keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void
+  schedule(keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void
   /** Cancels scheduled reservations, if nothing was scheduled or taken after them. */
-  unbook(keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array): void
+  cancelScheduled(keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array): void
   /** Frees the prefix for another policy. The memory is freed together with the bound functions. */
   close(): void
 }
-export type NativeMemoryLimiter = Ledger
 
 /** A store in this process's memory. */
-export declare class MemoryStore {
+export declare class NativeMemoryStore {
   /**
    * Creates a store, or returns the process's store of this name. Throws if that store has other
    * options.
    */
   constructor(maxKeys: number, name: string | undefined | null, ownClock: boolean)
   /** Opens a limiter. Throws while the prefix is open with other policies. */
-  open(prefix: string, policies: Policies): Ledger
+  open(prefix: string, policies: NativePolicySet): NativeMemoryLimiter
   /** The number of keys that are stored separately now. */
   get heldKeys(): number
 }
-export type NativeMemoryStore = MemoryStore
-
-/** A policy, or several that decide together. */
-export declare class Policies {
-  /** A single policy, without a name. */
-  static one(policy: Policy): Policies
-  /**
-   * Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
-   * policies cannot decide together.
-   */
-  static several(names: readonly string[], policies: readonly Policy[], subjects: readonly number[]): Policies
-}
-export type NativePolicySet = Policies
 
 /**
  * An algorithm with its numbers. A factory throws if a number cannot be counted exactly; the error
  * names the option and the rule. Lengths of time are in whole microseconds.
  */
-export declare class Policy {
+export declare class NativePolicy {
   /** `limit` units per window; a refused call uses up the window if `count_refused`. */
-  static fixedWindow(limit: number, windowUs: number, countRefused: boolean): Policy
+  static fixedWindow(limit: number, windowUs: number, countRefused: boolean): NativePolicy
   /**
    * About `limit` units in any rolling window, by two counters. The window is in whole
    * milliseconds.
    */
-  static slidingCounter(limit: number, windowUs: number): Policy
+  static slidingCounter(limit: number, windowUs: number): NativePolicy
   /** A bucket of `capacity` tokens that gains `tokens` per `every_us`, evenly. */
-  static tokenBucket(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): Policy
+  static tokenBucket(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): NativePolicy
   /** A bucket of `capacity` tokens that gains `tokens` at the end of each `every_us`. */
-  static tokenBucketInterval(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): Policy
+  static tokenBucketInterval(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): NativePolicy
   /** A bucket that holds `capacity` units and leaks `units` per `every_us`. */
-  static leakyBucket(capacity: number, units: number, everyUs: number): Policy
+  static leakyBucket(capacity: number, units: number, everyUs: number): NativePolicy
   /** `limit` units per `period_us`, and up to `burst` at once. */
-  static gcra(limit: number, periodUs: number, burst: number): Policy
+  static gcra(limit: number, periodUs: number, burst: number): NativePolicy
   /**
    * `limit` units in any rolling window, counted in buckets. In Redis the buckets are in a hash
    * or in a list.
    */
-  static slidingWindow(limit: number, windowUs: number, buckets: number, hash: boolean): Policy
+  static slidingWindow(limit: number, windowUs: number, buckets: number, hash: boolean): NativePolicy
   /**
    * `limit` units per calendar window in a time zone. `every` is `'hour'`, `'day'`, `'week'`,
    * `'month'` or a length in microseconds that divides a day.
    */
-  static calendarWindow(limit: number, every: string | number, timeZone: string): Policy
+  static calendarWindow(limit: number, every: string | number, timeZone: string): NativePolicy
   /** Whether a time zone has this name. */
   static isTimeZone(name: string): boolean
   /** `limit` units in any rolling window. */
-  static slidingLog(limit: number, windowUs: number, countRefused: boolean): Policy
+  static slidingLog(limit: number, windowUs: number, countRefused: boolean): NativePolicy
   /** `limits[i]` units in any rolling window of `windows_us[i]`, over one log. */
-  static slidingLogs(limits: Array<number>, windowsUs: Array<number>, precisionUs?: number | undefined | null): Policy
+  static slidingLogs(limits: Array<number>, windowsUs: Array<number>, precisionUs?: number | undefined | null): NativePolicy
 }
-export type NativePolicy = Policy
+
+/** A policy, or several that decide together. */
+export declare class NativePolicySet {
+  /** A single policy, without a name. */
+  static single(policy: NativePolicy): NativePolicySet
+  /**
+   * Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
+   * policies cannot decide together.
+   */
+  static multi(names: readonly string[], policies: readonly NativePolicy[], keyDimensions: readonly number[]): NativePolicySet
+}
 
 /** One limiter over Redis. */
-export declare class RedisLedger {
+export declare class NativeRedisLimiter {
   /**
    * Returns a function that enqueues a take of `cost` units from `key`. It writes 0 or a
    * failure's code to `answer`.
    */
-  bindNote(answer: Float64Array): (key: string, cost: number) => void
+  bindEnqueue(answer: Float64Array): (key: string, cost: number) => void
   /**
    * Enqueues an operation with its number in `ts/backends/operation.ts`. `keys` has one key per
    * key dimension, or undefined. Returns 0 or a failure's code, as do the functions below.
    */
-  note(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number): number
+  enqueueOperation(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number): number
   /**
    * Enqueues a refund of `units` of an earlier call. `taken` has the call's time and, by policy,
    * the time from which the key was to be fresh, in whole epoch microseconds.
    */
-  noteRefund(keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array): number
+  enqueueRefund(keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array): number
   /** Enqueues an override of the keys' policies for `lasting_us` microseconds. */
-  noteOverride(keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (Policy | undefined)[], lastingUs: number): number
+  enqueueOverride(keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (NativePolicy | undefined)[], lastingUs: number): number
   /**
    * Enqueues a scheduled reservation of `cost` units in a slot at most `max_wait_us`
    * microseconds ahead. The doubles of the reservation follow the limits in the answer.
    */
-  noteBook(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number): number
+  enqueueSchedule(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number): number
   /**
    * Enqueues the cancellation of a scheduled reservation. It takes effect only if no later
    * reservation follows.
    */
-  noteUnbook(keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array): number
+  enqueueCancelScheduled(keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array): number
   /**
    * Enqueues a reservation of `cost` units. `hold` has 16 bytes and lasts `lasting_us`
    * microseconds.
    */
-  noteReserve(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number): number
+  enqueueReserve(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number): number
   /**
    * Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
    * time of its decision and, by policy, the time from which the key was to be fresh. Times are
    * in whole epoch microseconds.
    */
-  noteSettle(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
+  enqueueSettle(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
   /** Releases the prefix for other policies. */
   close(): void
 }
-export type NativeRedisLimiter = RedisLedger
-
-/** Reads what limiters store in Redis. It writes nothing. */
-export declare class RedisReader {
-  /**
-   * Connects on the first request. `callback` receives the reply to each request, with the
-   * request's number. Throws if the certificates are invalid.
-   */
-  constructor(target: RedisTarget, callback: (request: number, reply: RedisRead) => void)
-  /** Requests the masters. */
-  masters(request: number): void
-  /** Requests the keys of a user, under any algorithm. */
-  find(request: number, query: RedisWanted): void
-  /** Requests a page of the keys of a prefix. */
-  page(request: number, page: RedisPage): void
-  /** Drops the connections. */
-  close(): void
-}
-export type NativeInspector = RedisReader
 
 /** A Redis server, or a cluster, as a store. */
-export declare class RedisStore {
+export declare class NativeRedisStore {
   /**
    * Connects in the background. `complete` receives the results of submitted flushes: of all
    * calls of a flush, or of the calls with the given numbers. `event` receives `'up'` (the
@@ -195,22 +202,22 @@ export declare class RedisStore {
    */
   constructor(target: RedisTarget, complete: (flush: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, event: (kind: string, words: string[]) => void, polls: boolean)
   /** Opens the keys of a limiter. Throws while the prefix is open with other policies. */
-  open(prefix: string, policies: Policies): RedisLedger
+  open(prefix: string, policies: NativePolicySet): NativeRedisLimiter
   /**
    * Sends the enqueued calls of these limiters as the flush with this number. The answers are in
    * the order of the limiters and their calls.
    */
-  submit(flush: number, limiters: readonly RedisLedger[], timeoutMs: number): void
+  submit(flush: number, limiters: readonly NativeRedisLimiter[], timeoutMs: number): void
   /**
    * Sends a peek of `cost` units as the flush with this number. Returns 0, or a failure's code
    * if a key is invalid: then there is no such flush.
    */
-  peek(flush: number, limiter: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
+  peek(flush: number, limiter: NativeRedisLimiter, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
   /**
    * Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds. The event
    * `'policies'` then has the prefix and all registered texts. There is no event if it fails.
    */
-  notePolicies(prefix: string, text: string, lastingMs: number, timeoutMs: number): void
+  registerPolicies(prefix: string, text: string, lastingMs: number, timeoutMs: number): void
   /** Whether there is a connection, as far as is known. */
   get isUp(): boolean
   /** Answers the event that requests a login. `failed` has the reason if there is no login. */
@@ -218,53 +225,9 @@ export declare class RedisStore {
   /** Drops the connection. Pending calls fail as closed. */
   close(): void
 }
-export type NativeRedisStore = RedisStore
-
-/** Takes units from keys of any registered limiter with a single limit without a name. */
-export declare class Takes {
-  /** An empty registry. */
-  constructor()
-  /**
-   * Returns a function that takes `cost` units from `key` of the limiter whose number is in
-   * `which`, and writes the response into `answer`. `epochMs` below 0 means the system's clock.
-   */
-  bind(which: Uint32Array, answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
-  /** Adds a limiter, and returns its number. The number is in use until the limiter is collected. */
-  add(ledger: Ledger): number
-}
-export type LimiterRegistry = Takes
-
-/** The login, database and TLS options of a connection. */
-export interface RedisAccess {
-  username?: string
-  password?: string
-  /** Whether each connection requests the login from JavaScript. */
-  asks: boolean
-  database: number
-  tls?: RedisTls
-}
-
-/** The address of a server: a host and a port, or the path of a Unix socket. */
-export interface RedisAddress {
-  host: string
-  port: number
-  path?: string
-}
-
-/** A page of a master's keys. */
-export interface RedisPage {
-  prefix: string
-  /** The index of the master. */
-  master: number
-  cursor: string
-  /** The pattern of the keys' names, as in `SCAN`. */
-  pattern: string
-  /** The approximate number of keys to scan. */
-  count: number
-}
 
 /** The reply to a request. */
-export interface RedisRead {
+export interface NativeInspectorReply {
   /** The reason why the request failed. */
   failed?: string
   /** The addresses of the cluster's masters, or of the server. */
@@ -274,7 +237,7 @@ export interface RedisRead {
   sizes: Array<number>
   /** The server's time, in epoch microseconds. */
   nowUs: number
-  found: Array<RedisStored>
+  found: Array<NativeStoredKey>
   /** The number of keys scanned, including those that no limiter wrote. */
   scanned: number
   /** The prefixes of the scanned keys that limiters wrote. */
@@ -287,11 +250,35 @@ export interface RedisRead {
   holdsUntilUs: number
 }
 
+/** The keys of a user under some policies. */
+export interface NativeKeyQuery {
+  prefix: string
+  /** The names of the policies. */
+  policies: Array<string>
+  key: string
+  /** The call's own hash tag. */
+  ownTag?: string
+  /** The number of hash tags shared by keys without their own tag. */
+  tags?: number
+}
+
+/** A page of a master's keys. */
+export interface NativePageQuery {
+  prefix: string
+  /** The index of the master. */
+  master: number
+  cursor: string
+  /** The pattern of the keys' names, as in `SCAN`. */
+  pattern: string
+  /** The approximate number of keys to scan. */
+  count: number
+}
+
 /**
  * A stored key. Times are in epoch microseconds, durations in microseconds. Unknown values are
  * undefined.
  */
-export interface RedisStored {
+export interface NativeStoredKey {
   policy: string
   /** The tag of the algorithm and of its state's layout. */
   tag: string
@@ -307,15 +294,32 @@ export interface RedisStored {
   perUs?: number
   windowUs?: number
   endsAtUs?: number
-  settlesAtUs?: number
+  resetAtUs?: number
   entries?: number
   oldestAtUs?: number
   newestAtUs?: number
-  bookedUntilUs?: number
+  scheduledUntilUs?: number
   blockedUntilUs: number
-  ownUntilUs: number
+  overrideUntilUs: number
   /** The parameters of the key's override, in the order of its algorithm's parameters. */
-  ownNumbers: Array<number>
+  overrideNumbers: Array<number>
+}
+
+/** The login, database and TLS options of a connection. */
+export interface RedisAccess {
+  username?: string
+  password?: string
+  /** Whether each connection requests the login from JavaScript. */
+  hasProvider: boolean
+  database: number
+  tls?: RedisTls
+}
+
+/** The address of a server: a host and a port, or the path of a Unix socket. */
+export interface RedisAddress {
+  host: string
+  port: number
+  path?: string
 }
 
 /** The addresses and connection options of a Redis deployment. TypeScript has validated them. */
@@ -344,16 +348,4 @@ export interface RedisTls {
   cert?: Uint8Array
   key?: Uint8Array
   serverName?: string
-}
-
-/** The keys of a user under some policies. */
-export interface RedisWanted {
-  prefix: string
-  /** The names of the policies. */
-  policies: Array<string>
-  key: string
-  /** The call's own hash tag. */
-  ownTag?: string
-  /** The number of hash tags shared by keys without their own tag. */
-  tags?: number
 }

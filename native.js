@@ -835,19 +835,11 @@ function __napiStampBindingTarget(exportsObject, target) {
 // linked import resolves to `undefined`.
 module.exports.__napiBindingTarget = __napiStampBindingTarget(nativeBinding, __napiLoadedBindingTarget)
 module.exports = nativeBinding
-module.exports.Ledger = nativeBinding.Ledger
-module.exports.NativeMemoryLimiter = nativeBinding.NativeMemoryLimiter
-module.exports.MemoryStore = nativeBinding.MemoryStore
-module.exports.NativeMemoryStore = nativeBinding.NativeMemoryStore
-module.exports.Policies = nativeBinding.Policies
-module.exports.NativePolicySet = nativeBinding.NativePolicySet
-module.exports.Policy = nativeBinding.Policy
-module.exports.NativePolicy = nativeBinding.NativePolicy
-module.exports.RedisLedger = nativeBinding.RedisLedger
-module.exports.NativeRedisLimiter = nativeBinding.NativeRedisLimiter
-module.exports.RedisReader = nativeBinding.RedisReader
-module.exports.NativeInspector = nativeBinding.NativeInspector
-module.exports.RedisStore = nativeBinding.RedisStore
-module.exports.NativeRedisStore = nativeBinding.NativeRedisStore
-module.exports.Takes = nativeBinding.Takes
 module.exports.LimiterRegistry = nativeBinding.LimiterRegistry
+module.exports.NativeInspector = nativeBinding.NativeInspector
+module.exports.NativeMemoryLimiter = nativeBinding.NativeMemoryLimiter
+module.exports.NativeMemoryStore = nativeBinding.NativeMemoryStore
+module.exports.NativePolicy = nativeBinding.NativePolicy
+module.exports.NativePolicySet = nativeBinding.NativePolicySet
+module.exports.NativeRedisLimiter = nativeBinding.NativeRedisLimiter
+module.exports.NativeRedisStore = nativeBinding.NativeRedisStore

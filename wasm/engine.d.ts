@@ -4,7 +4,7 @@
 /**
  * A limiter on the embedded store. The keys and the response of a call are in the scratch memory.
  */
-export class Ledger {
+export class WasmMemoryLimiter {
     private constructor();
     free(): void;
     [Symbol.dispose](): void;
@@ -13,14 +13,14 @@ export class Ledger {
      */
     close(): void;
     /**
-     * Whether a take has a single limit without a name, and so a response of six doubles.
-     */
-    isSingle(): boolean;
-    /**
      * Executes an operation: its number is one of `ts/backends/operation.ts` or of
      * [`read_operation`], and its `count` arguments are in the scratch memory.
      */
-    perform(code: number, count: number, epoch_ms: number): void;
+    execute(code: number, count: number, epoch_ms: number): void;
+    /**
+     * Whether a take has a single limit without a name, and so a response of six doubles.
+     */
+    isSingle(): boolean;
     /**
      * Takes `cost` units from the first key, which is `length` bytes long.
      */
@@ -30,7 +30,7 @@ export class Ledger {
 /**
  * A store in this instance's memory.
  */
-export class MemoryStore {
+export class WasmMemoryStore {
     free(): void;
     [Symbol.dispose](): void;
     /**
@@ -46,19 +46,19 @@ export class MemoryStore {
      * Returns nothing while the prefix is open with other policies; the reason is then written to
      * the scratch memory.
      */
-    open(is_single: boolean): Ledger | undefined;
+    open(is_single: boolean): WasmMemoryLimiter | undefined;
 }
 
 /**
- * The address of the response.
+ * Adds an override for the next policy: the policy in the scratch memory, or none.
  */
-export function answer(): number;
+export function addOverride(kind: number, count: number): void;
 
 /**
- * Takes the added policies, and returns whether they can decide together. If not, the reason is
- * written to the scratch memory.
+ * Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
+ * the numbers.
  */
-export function checkDraft(): boolean;
+export function addPolicy(kind: number, count: number, key_dimension: number): void;
 
 /**
  * Whether the policy in the scratch memory is valid: see [`read_policy`]. If not, the reason is
@@ -67,15 +67,10 @@ export function checkDraft(): boolean;
 export function checkPolicy(kind: number, count: number): boolean;
 
 /**
- * Adds an override for the next policy: the policy in the scratch memory, or none.
+ * Takes the added policies, and returns whether they can decide together. If not, the reason is
+ * written to the scratch memory.
  */
-export function draftNumbers(kind: number, count: number): void;
-
-/**
- * Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
- * the numbers.
- */
-export function draftPolicy(kind: number, count: number, key_dimension: number): void;
+export function checkPolicySet(): boolean;
 
 /**
  * The address of the texts' lengths.
@@ -85,12 +80,17 @@ export function lengths(): number;
 /**
  * The address of the arguments.
  */
-export function question(): number;
+export function operands(): number;
+
+/**
+ * The address of the response.
+ */
+export function response(): number;
 
 /**
  * Starts a new list of policies.
  */
-export function startDraft(): void;
+export function startPolicySet(): void;
 
 /**
  * The address of the text buffers: eight of 1024 bytes.
@@ -101,24 +101,24 @@ export type InitInput = RequestInfo | URL | Response | BufferSource | WebAssembl
 
 export interface InitOutput {
     readonly memory: WebAssembly.Memory;
-    readonly __wbg_ledger_free: (a: number, b: number) => void;
-    readonly __wbg_memorystore_free: (a: number, b: number) => void;
-    readonly answer: () => number;
-    readonly checkDraft: () => number;
+    readonly __wbg_wasmmemorylimiter_free: (a: number, b: number) => void;
+    readonly __wbg_wasmmemorystore_free: (a: number, b: number) => void;
+    readonly addOverride: (a: number, b: number) => void;
+    readonly addPolicy: (a: number, b: number, c: number) => void;
     readonly checkPolicy: (a: number, b: number) => number;
-    readonly draftNumbers: (a: number, b: number) => void;
-    readonly draftPolicy: (a: number, b: number, c: number) => void;
-    readonly ledger_close: (a: number) => void;
-    readonly ledger_isSingle: (a: number) => number;
-    readonly ledger_perform: (a: number, b: number, c: number, d: number) => void;
-    readonly ledger_take: (a: number, b: number, c: number, d: number) => void;
+    readonly checkPolicySet: () => number;
     readonly lengths: () => number;
-    readonly memorystore_heldKeys: (a: number) => number;
-    readonly memorystore_new: (a: number) => number;
-    readonly memorystore_open: (a: number, b: number) => number;
-    readonly question: () => number;
-    readonly startDraft: () => void;
+    readonly operands: () => number;
+    readonly response: () => number;
+    readonly startPolicySet: () => void;
     readonly texts: () => number;
+    readonly wasmmemorylimiter_close: (a: number) => void;
+    readonly wasmmemorylimiter_execute: (a: number, b: number, c: number, d: number) => void;
+    readonly wasmmemorylimiter_isSingle: (a: number) => number;
+    readonly wasmmemorylimiter_take: (a: number, b: number, c: number, d: number) => void;
+    readonly wasmmemorystore_heldKeys: (a: number) => number;
+    readonly wasmmemorystore_new: (a: number) => number;
+    readonly wasmmemorystore_open: (a: number, b: number) => number;
 }
 
 export type SyncInitInput = BufferSource | WebAssembly.Module;

@@ -2,40 +2,11 @@
 /* eslint-disable */
 
 /**
- * One limiter over Redis. It enqueues calls until a flush sends them.
- */
-export class RedisLedger {
-    private constructor();
-    free(): void;
-    [Symbol.dispose](): void;
-    /**
-     * Releases the prefix for other policies.
-     */
-    close(): void;
-    /**
-     * Enqueues a take of `cost` units from the first key in the scratch buffer, which has `length`
-     * bytes. Returns 0 or a failure's code.
-     */
-    noteTake(length: number, cost: number): number;
-    /**
-     * Enqueues an operation on the keys in the scratch buffer. `code` is its number in
-     * `ts/backends/operation.ts`, or one that [`asked`] decodes; the buffer has `count` numbers
-     * for it. Returns 0 or a failure's code.
-     */
-    note(tag: string | null | undefined, code: number, count: number): number;
-}
-
-/**
  * A flush. JavaScript sends its script calls one after the other and passes the replies back.
  */
-export class RedisRound {
+export class WasmFlush {
     free(): void;
     [Symbol.dispose](): void;
-    /**
-     * Prepares script calls that retry stale calls. Returns the server's time in epoch
-     * microseconds, or -1 if there is nothing to retry.
-     */
-    again(): number;
     /**
      * Adds the reply to the next script call. If it is invalid, each of the calls is malformed.
      */
@@ -45,14 +16,15 @@ export class RedisRound {
      */
     arguments(index: number): string[];
     /**
+     * Returns the answers to all calls, after all script calls have a result.
+     * `ts/backends/redis/batching/response-decoder.ts` decodes them.
+     */
+    complete(): Float64Array;
+    /**
      * Adds the failure of the next script call. `ts/wasm/redis/retry-method.ts` has the same
      * numbers.
      */
     fail(kind: number, why: string): void;
-    /**
-     * The number of script calls of the current attempt.
-     */
-    jobCount(): number;
     /**
      * The names of a script call's keys.
      */
@@ -65,16 +37,20 @@ export class RedisRound {
      * Adds a peek of `cost` units from the keys in the scratch buffer. Returns 0 or a failure's
      * code.
      */
-    pushPeek(limiter: RedisLedger, tag: string | null | undefined, cost: number): number;
+    pushPeek(limiter: WasmRedisLimiter, tag: string | null | undefined, cost: number): number;
     /**
      * Adds the enqueued calls of a limiter.
      */
-    push(limiter: RedisLedger): void;
+    push(limiter: WasmRedisLimiter): void;
     /**
-     * Returns the answers to all calls, after all script calls have a result.
-     * `ts/backends/redis/batching/response-decoder.ts` decodes them.
+     * Prepares script calls that retry stale calls. Returns the server's time in epoch
+     * microseconds, or -1 if there is nothing to retry.
      */
-    settle(): Float64Array;
+    retryStale(): number;
+    /**
+     * The number of script calls of the current attempt.
+     */
+    scriptCallCount(): number;
     /**
      * Builds the script calls for the server's estimated time, in epoch microseconds. Returns
      * their number.
@@ -87,9 +63,33 @@ export class RedisRound {
 }
 
 /**
+ * One limiter over Redis. It enqueues calls until a flush sends them.
+ */
+export class WasmRedisLimiter {
+    private constructor();
+    free(): void;
+    [Symbol.dispose](): void;
+    /**
+     * Releases the prefix for other policies.
+     */
+    close(): void;
+    /**
+     * Enqueues a take of `cost` units from the first key in the scratch buffer, which has `length`
+     * bytes. Returns 0 or a failure's code.
+     */
+    enqueueTake(length: number, cost: number): number;
+    /**
+     * Enqueues an operation on the keys in the scratch buffer. `code` is its number in
+     * `ts/backends/operation.ts`, or one that [`asked`] decodes; the buffer has `count` numbers
+     * for it. Returns 0 or a failure's code.
+     */
+    enqueue(tag: string | null | undefined, code: number, count: number): number;
+}
+
+/**
  * The open prefixes of a store.
  */
-export class RedisStore {
+export class WasmRedisStore {
     free(): void;
     [Symbol.dispose](): void;
     /**
@@ -101,19 +101,19 @@ export class RedisStore {
      * policies. If the policies are invalid, or the prefix is open with other policies, this
      * writes the reason to the buffer and returns nothing.
      */
-    open(is_single: boolean): RedisLedger | undefined;
+    open(is_single: boolean): WasmRedisLimiter | undefined;
 }
 
 /**
- * The address of the response.
+ * Adds an override for the next policy: the policy in the scratch memory, or none.
  */
-export function answer(): number;
+export function addOverride(kind: number, count: number): void;
 
 /**
- * Takes the added policies, and returns whether they can decide together. If not, the reason is
- * written to the scratch memory.
+ * Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
+ * the numbers.
  */
-export function checkDraft(): boolean;
+export function addPolicy(kind: number, count: number, key_dimension: number): void;
 
 /**
  * Whether the policy in the scratch memory is valid: see [`read_policy`]. If not, the reason is
@@ -122,15 +122,10 @@ export function checkDraft(): boolean;
 export function checkPolicy(kind: number, count: number): boolean;
 
 /**
- * Adds an override for the next policy: the policy in the scratch memory, or none.
+ * Takes the added policies, and returns whether they can decide together. If not, the reason is
+ * written to the scratch memory.
  */
-export function draftNumbers(kind: number, count: number): void;
-
-/**
- * Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
- * the numbers.
- */
-export function draftPolicy(kind: number, count: number, key_dimension: number): void;
+export function checkPolicySet(): boolean;
 
 /**
  * Draws the secret of the hash functions. Call it before the first call is enqueued.
@@ -141,6 +136,11 @@ export function drawSeed(): void;
  * The address of the texts' lengths.
  */
 export function lengths(): number;
+
+/**
+ * The address of the arguments.
+ */
+export function operands(): number;
 
 /**
  * The name of the key that stores the policies of a prefix.
@@ -154,9 +154,9 @@ export function policiesName(prefix: string): string;
 export function policiesSource(): string;
 
 /**
- * The address of the arguments.
+ * The address of the response.
  */
-export function question(): number;
+export function response(): number;
 
 /**
  * The script's digest, for EVALSHA.
@@ -171,7 +171,7 @@ export function scriptSource(): string;
 /**
  * Starts a new list of policies.
  */
-export function startDraft(): void;
+export function startPolicySet(): void;
 
 /**
  * The address of the text buffers: eight of 1024 bytes.
@@ -182,40 +182,40 @@ export type InitInput = RequestInfo | URL | Response | BufferSource | WebAssembl
 
 export interface InitOutput {
     readonly memory: WebAssembly.Memory;
-    readonly __wbg_redisledger_free: (a: number, b: number) => void;
-    readonly __wbg_redisround_free: (a: number, b: number) => void;
-    readonly __wbg_redisstore_free: (a: number, b: number) => void;
-    readonly answer: () => number;
-    readonly checkDraft: () => number;
+    readonly __wbg_wasmflush_free: (a: number, b: number) => void;
+    readonly __wbg_wasmredislimiter_free: (a: number, b: number) => void;
+    readonly __wbg_wasmredisstore_free: (a: number, b: number) => void;
+    readonly addOverride: (a: number, b: number) => void;
+    readonly addPolicy: (a: number, b: number, c: number) => void;
     readonly checkPolicy: (a: number, b: number) => number;
-    readonly draftNumbers: (a: number, b: number) => void;
-    readonly draftPolicy: (a: number, b: number, c: number) => void;
+    readonly checkPolicySet: () => number;
     readonly drawSeed: () => void;
     readonly lengths: () => number;
+    readonly operands: () => number;
     readonly policiesName: (a: number, b: number) => [number, number];
     readonly policiesSource: () => [number, number];
-    readonly question: () => number;
-    readonly redisledger_close: (a: number) => void;
-    readonly redisledger_note: (a: number, b: number, c: number, d: number, e: number) => number;
-    readonly redisledger_noteTake: (a: number, b: number, c: number) => number;
-    readonly redisround_again: (a: number) => number;
-    readonly redisround_answer: (a: number, b: number, c: number) => void;
-    readonly redisround_arguments: (a: number, b: number) => [number, number];
-    readonly redisround_fail: (a: number, b: number, c: number, d: number) => void;
-    readonly redisround_jobCount: (a: number) => number;
-    readonly redisround_keys: (a: number, b: number) => [number, number];
-    readonly redisround_new: (a: number) => number;
-    readonly redisround_push: (a: number, b: number) => void;
-    readonly redisround_pushPeek: (a: number, b: number, c: number, d: number, e: number) => number;
-    readonly redisround_settle: (a: number) => [number, number];
-    readonly redisround_start: (a: number, b: number) => number;
-    readonly redisround_texts: (a: number) => [number, number];
-    readonly redisstore_new: () => number;
-    readonly redisstore_open: (a: number, b: number) => number;
+    readonly response: () => number;
     readonly scriptDigest: () => [number, number];
     readonly scriptSource: () => [number, number];
-    readonly startDraft: () => void;
+    readonly startPolicySet: () => void;
     readonly texts: () => number;
+    readonly wasmflush_answer: (a: number, b: number, c: number) => void;
+    readonly wasmflush_arguments: (a: number, b: number) => [number, number];
+    readonly wasmflush_complete: (a: number) => [number, number];
+    readonly wasmflush_fail: (a: number, b: number, c: number, d: number) => void;
+    readonly wasmflush_keys: (a: number, b: number) => [number, number];
+    readonly wasmflush_new: (a: number) => number;
+    readonly wasmflush_push: (a: number, b: number) => void;
+    readonly wasmflush_pushPeek: (a: number, b: number, c: number, d: number, e: number) => number;
+    readonly wasmflush_retryStale: (a: number) => number;
+    readonly wasmflush_scriptCallCount: (a: number) => number;
+    readonly wasmflush_start: (a: number, b: number) => number;
+    readonly wasmflush_texts: (a: number) => [number, number];
+    readonly wasmredislimiter_close: (a: number) => void;
+    readonly wasmredislimiter_enqueue: (a: number, b: number, c: number, d: number, e: number) => number;
+    readonly wasmredislimiter_enqueueTake: (a: number, b: number, c: number) => number;
+    readonly wasmredisstore_new: () => number;
+    readonly wasmredisstore_open: (a: number, b: number) => number;
     readonly __wbindgen_malloc: (a: number, b: number) => number;
     readonly __wbindgen_realloc: (a: number, b: number, c: number, d: number) => number;
     readonly __wbindgen_free: (a: number, b: number, c: number) => void;

@@ -46,14 +46,14 @@ test('a clock that asks another limiter gets its answer, and so does who asked f
 test('the place of a ledger that is forgotten is taken by the next', async () => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc') as () => void
-  const { Policies, Policy, Takes } = engine
-  if (Takes === undefined) {
+  const { LimiterRegistry, Policy, PolicySet } = engine
+  if (LimiterRegistry === undefined) {
     throw new Error('the addon has it')
   }
-  const takes = new Takes()
+  const registry = new LimiterRegistry()
   const add = () => {
-    const policies = Policies.one(Policy.fixedWindow(5, 1_000_000, false))
-    return takes.add(new engine.MemoryStore(10, undefined, false).open('prefix', policies))
+    const policies = PolicySet.single(Policy.fixedWindow(5, 1_000_000, false))
+    return registry.add(new engine.MemoryStore(10, undefined, false).open('prefix', policies))
   }
   expect([add(), add(), add()]).toEqual([0, 1, 2])
   let next = Number.POSITIVE_INFINITY

@@ -22,7 +22,7 @@ use crate::node::registry::{LimiterRegistration, LimiterRegistry};
 use crate::policy::operation::{HoldId, Operation};
 
 /// A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock.
-#[napi(js_name = "Ledger")]
+#[napi]
 #[derive(Debug)]
 pub struct NativeMemoryLimiter {
     inner: Arc<memory::MemoryLimiter>,
@@ -53,7 +53,7 @@ impl NativeMemoryLimiter {
         }
     }
 
-    fn perform(
+    fn execute_operation(
         &self,
         env: Env,
         keys: &Array<'_>,
@@ -65,7 +65,7 @@ impl NativeMemoryLimiter {
         // SAFETY: the environment and the array are those of the running callback.
         let keys = unsafe { buffers.read_array(env, keys) };
         let time = CallClock::call(epoch_ms);
-        operation::perform(answer, &self.inner, keys, operation.into().as_ref(), &time);
+        operation::execute_operation(answer, &self.inner, keys, operation.into().as_ref(), &time);
     }
 }
 
@@ -92,7 +92,7 @@ impl NativeMemoryLimiter {
         catch_unwind,
         ts_return_type = "(operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void"
     )]
-    pub fn bind_perform(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
+    pub fn bind_execute(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         operation::function(env, Arc::clone(&self.inner), answer)
     }
 
@@ -140,7 +140,7 @@ impl NativeMemoryLimiter {
     ) {
         let operation = operation::refund(units, &taken);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Settles a reservation. `numbers` has its units, the actual units and its end; then the time
@@ -160,13 +160,13 @@ impl NativeMemoryLimiter {
     ) {
         let operation = operation::settle(&HoldId::default(), &numbers);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Overrides the numbers of keys, by policy, for `lastingUs` microseconds.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], policies: readonly (Policy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array"
+        ts_args_type = "keys: readonly (string | undefined)[], policies: readonly (NativePolicy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array"
     )]
     pub fn override_numbers(
         &self,
@@ -179,7 +179,7 @@ impl NativeMemoryLimiter {
     ) {
         let operation = operation::override_numbers(policies, lasting_us);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Schedules `cost` units for the first time at which all policies admit them, if that is at
@@ -189,7 +189,7 @@ impl NativeMemoryLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array"
     )]
-    pub fn book(
+    pub fn schedule(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -200,7 +200,7 @@ impl NativeMemoryLimiter {
     ) {
         let operation = reservation::schedule(cost, max_wait_us);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Cancels scheduled reservations, if nothing was scheduled or taken after them.
@@ -208,7 +208,7 @@ impl NativeMemoryLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array"
     )]
-    pub fn unbook(
+    pub fn cancel_scheduled(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -218,7 +218,7 @@ impl NativeMemoryLimiter {
     ) {
         let operation = reservation::cancel_scheduled(&booked);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
-        self.perform(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
     /// Frees the prefix for another policy. The memory is freed together with the bound functions.

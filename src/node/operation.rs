@@ -90,7 +90,7 @@ unsafe fn is_undefined(env: sys::napi_env, value: sys::napi_value) -> bool {
 
 /// Executes an operation, and writes its response into `buffer`. A panic becomes a failure
 /// response.
-pub(crate) fn perform(
+pub(crate) fn execute_operation(
     buffer: &mut [f64],
     limiter: &MemoryLimiter,
     keys: CallResult<CallKeys<'_>>,
@@ -131,7 +131,7 @@ unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> 
     }
     let [code, amount, time, keys @ ..] = arguments;
     // SAFETY: `data` is the `BoundOperation` that `bind` gave to this function, and lives as long
-    // as the function. A callback runs on its isolate's thread, and `perform` calls no JavaScript,
+    // as the function. A callback runs on its isolate's thread, and `execute_operation` calls no JavaScript,
     // so nothing else reads or writes the response meanwhile.
     unsafe {
         let bound = data.cast::<BoundOperation>().as_mut().unwrap_unchecked();
@@ -139,7 +139,7 @@ unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> 
         let time = CallClock::call(number(env, time));
         let mut buffers = KeyBuffers::new();
         let keys = buffers.read(env, keys.into_iter());
-        perform(bound.buffer.as_mut(), &bound.limiter, keys, operation.as_ref(), &time);
+        execute_operation(bound.buffer.as_mut(), &bound.limiter, keys, operation.as_ref(), &time);
     }
     ptr::null_mut()
 }

@@ -14,7 +14,7 @@ use crate::policy;
 
 /// An algorithm with its numbers. A factory throws if a number cannot be counted exactly; the error
 /// names the option and the rule. Lengths of time are in whole microseconds.
-#[napi(js_name = "Policy")]
+#[napi]
 #[derive(Debug, Clone)]
 pub struct NativePolicy(policy::Policy);
 

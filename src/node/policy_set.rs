@@ -10,7 +10,7 @@ use super::policy::NativePolicy;
 use crate::policy::policy_set::{self, NamedPolicy};
 
 /// A policy, or several that decide together.
-#[napi(js_name = "Policies")]
+#[napi]
 #[derive(Debug)]
 pub struct NativePolicySet {
     inner: policy_set::PolicySet,
@@ -32,7 +32,7 @@ impl NativePolicySet {
 impl NativePolicySet {
     /// A single policy, without a name.
     #[napi(factory, catch_unwind)]
-    pub fn one(policy: &NativePolicy) -> Self {
+    pub fn single(policy: &NativePolicy) -> Self {
         let inner = policy_set::PolicySet::single(policy.inner());
         Self { is_named: inner.named_limits() > 0, inner }
     }
@@ -42,9 +42,9 @@ impl NativePolicySet {
     #[napi(
         factory,
         catch_unwind,
-        ts_args_type = "names: readonly string[], policies: readonly Policy[], subjects: readonly number[]"
+        ts_args_type = "names: readonly string[], policies: readonly NativePolicy[], keyDimensions: readonly number[]"
     )]
-    pub fn several(
+    pub fn multi(
         names: Vec<String>,
         policies: Vec<ClassInstance<'_, NativePolicy>>,
         subjects: Vec<u32>,

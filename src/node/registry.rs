@@ -89,7 +89,7 @@ impl LimiterCall for RegistryTake {
 }
 
 /// Takes units from keys of any registered limiter with a single limit without a name.
-#[napi(js_name = "Takes")]
+#[napi]
 #[derive(Debug, Default)]
 pub struct LimiterRegistry {
     limiters: Rc<RefCell<LimiterSlab>>,

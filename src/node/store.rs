@@ -15,7 +15,7 @@ use crate::node::limiter::NativeMemoryLimiter;
 use crate::node::policy_set::NativePolicySet;
 
 /// A store in this process's memory.
-#[napi(js_name = "MemoryStore")]
+#[napi]
 #[derive(Debug)]
 pub struct NativeMemoryStore(Arc<memory::MemoryStore>);
 

@@ -26,7 +26,7 @@ thread_local! {
 }
 
 /// Starts a new list of policies.
-#[wasm_bindgen(js_name = startDraft)]
+#[wasm_bindgen(js_name = startPolicySet)]
 pub fn start() {
     BUILDER.with_borrow_mut(|builder| {
         builder.policies.clear();
@@ -36,7 +36,7 @@ pub fn start() {
 
 /// Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
 /// the numbers.
-#[wasm_bindgen(js_name = draftPolicy)]
+#[wasm_bindgen(js_name = addPolicy)]
 pub fn add_policy(kind: u32, count: usize, key_dimension: usize) {
     with_scratch(|scratch| {
         if let Ok(policy) = read_policy(scratch, kind, count) {
@@ -47,7 +47,7 @@ pub fn add_policy(kind: u32, count: usize, key_dimension: usize) {
 }
 
 /// Adds an override for the next policy: the policy in the scratch memory, or none.
-#[wasm_bindgen(js_name = draftNumbers)]
+#[wasm_bindgen(js_name = addOverride)]
 pub fn add_override(kind: u32, count: usize) {
     let policy = with_scratch(|scratch| read_policy(scratch, kind, count).ok().map(Arc::new));
     BUILDER.with_borrow_mut(|builder| builder.overrides.push(policy));
@@ -55,7 +55,7 @@ pub fn add_override(kind: u32, count: usize) {
 
 /// Takes the added policies, and returns whether they can decide together. If not, the reason is
 /// written to the scratch memory.
-#[wasm_bindgen(js_name = checkDraft)]
+#[wasm_bindgen(js_name = checkPolicySet)]
 pub fn check() -> bool {
     take(false)
         .map_err(|invalid| with_scratch(|scratch| scratch.write_text(&[invalid.rule()])))

@@ -13,7 +13,7 @@ use crate::wasm::operation_reader::read_operation;
 use crate::wasm::scratch::with_scratch;
 
 /// A limiter on the embedded store. The keys and the response of a call are in the scratch memory.
-#[wasm_bindgen(js_name = Ledger)]
+#[wasm_bindgen]
 #[derive(Debug)]
 pub struct WasmMemoryLimiter {
     inner: memory::MemoryLimiter,
@@ -35,7 +35,7 @@ impl WasmMemoryLimiter {
     }
 }
 
-#[wasm_bindgen(js_class = Ledger)]
+#[wasm_bindgen]
 impl WasmMemoryLimiter {
     /// Whether a take has a single limit without a name, and so a response of six doubles.
     #[wasm_bindgen(js_name = isSingle)]
@@ -59,7 +59,7 @@ impl WasmMemoryLimiter {
 
     /// Executes an operation: its number is one of `ts/backends/operation.ts` or of
     /// [`read_operation`], and its `count` arguments are in the scratch memory.
-    pub fn perform(&self, code: u32, count: usize, epoch_ms: f64) {
+    pub fn execute(&self, code: u32, count: usize, epoch_ms: f64) {
         with_scratch(|scratch| {
             let operation = read_operation(scratch, code, count);
             let (keys, response) = scratch.keys();

@@ -11,7 +11,7 @@ use crate::redis::{Flush, ScriptCall, ScriptFailure, ScriptResult};
 use crate::wasm::redis_store::WasmRedisLimiter;
 
 /// A flush. JavaScript sends its script calls one after the other and passes the replies back.
-#[wasm_bindgen(js_name = RedisRound)]
+#[wasm_bindgen]
 #[derive(Debug, Default)]
 pub struct WasmFlush {
     flush: Flush,
@@ -22,7 +22,7 @@ pub struct WasmFlush {
     answers: FlushResponses,
 }
 
-#[wasm_bindgen(js_class = RedisRound)]
+#[wasm_bindgen]
 impl WasmFlush {
     /// A flush without calls. If it `peeks`, its calls change nothing.
     #[wasm_bindgen(constructor)]
@@ -88,21 +88,21 @@ impl WasmFlush {
     /// Prepares script calls that retry stale calls. Returns the server's time in epoch
     /// microseconds, or -1 if there is nothing to retry.
     #[expect(clippy::cast_precision_loss, reason = "the engine's times are below 2^53")]
-    pub fn again(&mut self) -> f64 {
+    #[wasm_bindgen(js_name = retryStale)]
+    pub fn retry_stale(&mut self) -> f64 {
         let Some(now) = self.flush.retry_stale(&self.results) else { return -1.0 };
         self.script_calls = self.flush.script_calls();
         now as f64
     }
 
     /// The number of script calls of the current attempt.
-    #[wasm_bindgen(js_name = jobCount)]
+    #[wasm_bindgen(js_name = scriptCallCount)]
     pub fn script_call_count(&self) -> usize {
         self.script_calls.len()
     }
 
     /// Returns the answers to all calls, after all script calls have a result.
     /// `ts/backends/redis/batching/response-decoder.ts` decodes them.
-    #[wasm_bindgen(js_name = settle)]
     pub fn complete(&mut self) -> Vec<f64> {
         let Self { flush, results, .. } = self;
         let (mut answers, mut details) = (FlushResponses::with_capacity(flush.len()), Vec::new());

@@ -51,11 +51,11 @@ pub fn draw_seed() {
 }
 
 /// The open prefixes of a store.
-#[wasm_bindgen(js_name = RedisStore)]
+#[wasm_bindgen]
 #[derive(Debug, Default)]
 pub struct WasmRedisStore(Rc<RefCell<Prefixes>>);
 
-#[wasm_bindgen(js_class = RedisStore)]
+#[wasm_bindgen]
 impl WasmRedisStore {
     /// A store without limiters.
     #[wasm_bindgen(constructor)]
@@ -81,7 +81,7 @@ impl WasmRedisStore {
 }
 
 /// One limiter over Redis. It enqueues calls until a flush sends them.
-#[wasm_bindgen(js_name = RedisLedger)]
+#[wasm_bindgen]
 #[derive(Debug)]
 pub struct WasmRedisLimiter {
     names: KeyNames,
@@ -134,12 +134,12 @@ impl WasmRedisLimiter {
     }
 }
 
-#[wasm_bindgen(js_class = RedisLedger)]
+#[wasm_bindgen]
 impl WasmRedisLimiter {
     /// Enqueues a take of `cost` units from the first key in the scratch buffer, which has `length`
     /// bytes. Returns 0 or a failure's code.
-    #[wasm_bindgen(js_name = noteTake)]
-    pub fn note_take(&self, length: usize, cost: f64) -> f64 {
+    #[wasm_bindgen(js_name = enqueueTake)]
+    pub fn enqueue_take(&self, length: usize, cost: f64) -> f64 {
         let enqueued = with_scratch(|scratch| {
             let (key, _) = scratch.key(length);
             self.batch.borrow_mut().push(&self.names, key?, whole(cost));
@@ -151,7 +151,7 @@ impl WasmRedisLimiter {
     /// Enqueues an operation on the keys in the scratch buffer. `code` is its number in
     /// `ts/backends/operation.ts`, or one that [`asked`] decodes; the buffer has `count` numbers
     /// for it. Returns 0 or a failure's code.
-    pub fn note(&self, tag: Option<String>, code: u32, count: usize) -> f64 {
+    pub fn enqueue(&self, tag: Option<String>, code: u32, count: usize) -> f64 {
         let enqueued = with_scratch(|scratch| {
             let operation = read_operation(scratch, code, count).ok_or(FailureCode::Panicked)?;
             let (keys, _) = scratch.keys();

@@ -115,13 +115,13 @@ pub fn lengths() -> *const i32 {
 }
 
 /// The address of the arguments.
-#[wasm_bindgen(js_name = question)]
+#[wasm_bindgen(js_name = operands)]
 pub fn arguments() -> *const f64 {
     with_scratch(|scratch| scratch.arguments.as_ptr())
 }
 
 /// The address of the response.
-#[wasm_bindgen(js_name = answer)]
+#[wasm_bindgen(js_name = response)]
 pub fn response() -> *const f64 {
     with_scratch(|scratch| scratch.response.as_ptr())
 }

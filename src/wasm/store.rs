@@ -13,11 +13,11 @@ use crate::wasm::limiter::WasmMemoryLimiter;
 use crate::wasm::scratch::with_scratch;
 
 /// A store in this instance's memory.
-#[wasm_bindgen(js_name = MemoryStore)]
+#[wasm_bindgen]
 #[derive(Debug)]
 pub struct WasmMemoryStore(Arc<memory::MemoryStore>);
 
-#[wasm_bindgen(js_class = MemoryStore)]
+#[wasm_bindgen]
 impl WasmMemoryStore {
     /// Creates a store.
     #[wasm_bindgen(constructor)]

@@ -117,7 +117,7 @@ export class Limiter {
     checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
     const backend = this.#openBackend()
     const keys = this.#keyReader.read(key, tagOfOptions('takeUpTo', options))
-    const { decision, units: granted } = await backend.perform(keys, { kind: 'takeUpTo', units: unitsOf(units) })
+    const { decision, units: granted } = await backend.execute(keys, { kind: 'takeUpTo', units: unitsOf(units) })
     const answer = { ...decision, granted }
     withMetadata(answer, backend.origin, keys, granted)
     return answer
@@ -127,7 +127,7 @@ export class Limiter {
     checkCount(arguments.length, 2, 'peek takes a key and a cost or options', ADVICE.peek)
     const backend = this.#openBackend()
     const { units, tag } = takeArgumentsOf('peek', cost, 0)
-    return (await backend.perform(this.#keyReader.read(key, tag), { kind: 'peek', cost: units })).decision
+    return (await backend.execute(this.#keyReader.read(key, tag), { kind: 'peek', cost: units })).decision
   }
 
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
@@ -136,10 +136,10 @@ export class Limiter {
     const { durationUs, tag } = reserveOptionsOf(this.#policySet, options)
     const keys = this.#keyReader.read(key, tag)
     const call = { units: unitsOf(units), hold: crypto.getRandomValues(new Uint8Array(HOLD_BYTES)), durationUs }
-    const { decision } = await backend.perform(keys, { kind: 'reserve', ...call })
+    const { decision } = await backend.execute(keys, { kind: 'reserve', ...call })
     return reservationOf(decision, call, (actual, expiresAtUs) => {
       const refund = this.#refundOperationFor(decision, call.units)
-      return this.#openBackend().perform(keys, { ...refund, kind: 'settle', hold: call.hold, actual, expiresAtUs })
+      return this.#openBackend().execute(keys, { ...refund, kind: 'settle', hold: call.hold, actual, expiresAtUs })
     })
   }
 
@@ -147,7 +147,7 @@ export class Limiter {
     checkCount(arguments.length, 3, 'penalize takes a key, units and options')
     const backend = this.#openBackend()
     const keys = this.#keyReader.read(key, tagOfOptions('penalize', options))
-    return (await backend.perform(keys, { kind: 'penalize', units: unitsOf(units) })).units
+    return (await backend.execute(keys, { kind: 'penalize', units: unitsOf(units) })).units
   }
 
   async refund(decision: unknown, units?: unknown): Promise<number> {
@@ -203,7 +203,7 @@ export class Limiter {
     const overridden = this.#policySet.policies.filter((_, index) => policies[index] !== undefined)
     const dimensions = new Set(overridden.map(({ dimension }) => dimension))
     const keys = this.#keyReader.readDimensions(key, tagOf(tag), dimensions)
-    return appliedBy(await backend.perform(keys, { kind: 'override', policies, durationUs }))
+    return appliedBy(await backend.execute(keys, { kind: 'override', policies, durationUs }))
   }
 
   async clearOverride(key: unknown, options?: unknown): Promise<Applied> {
@@ -266,7 +266,7 @@ export class Limiter {
   /** Changes the state of the given parts of a key. */
   async #changeKey(method: string, key: unknown, options: unknown, operation: Operation): Promise<Applied> {
     const backend = this.#openBackend()
-    return appliedBy(await backend.perform(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
+    return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
 
   /** The operation that refunds units of a decision. */
@@ -299,7 +299,7 @@ function policiesByLimit({ policies, limits }: PolicySet): { readonly [name: str
 async function performRefund(backend: LimiterBackend, credit: RefundCredit, refund: RefundOperation): Promise<number> {
   const keys = typeof credit.key === 'string' ? new Keys([credit.key], undefined) : credit.key
   try {
-    return (await backend.perform(keys, refund)).units
+    return (await backend.execute(keys, refund)).units
   } catch (error) {
     if (!TollgateError.is(error) || error.charged === false) {
       credit.release(refund.units)

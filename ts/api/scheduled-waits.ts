@@ -86,7 +86,7 @@ export class ScheduledWaits {
     const abandoned = this.#abandoned.sort((a, b) => b.sequence - a.sequence)
     this.#abandoned = []
     for (const { backend, keys, charges, source } of abandoned) {
-      const cancel = async () => backend.perform(keys, { kind: 'cancelSchedule', source, charges })
+      const cancel = async () => backend.execute(keys, { kind: 'cancelSchedule', source, charges })
       // The error is ignored: the wait has been rejected already.
       this.#track(cancel().catch(() => {}))
     }

@@ -29,10 +29,14 @@ const ADVICE_ON_DENO = [
 const addon = load()
 
 /** The engine of embedded stores. */
-export const engine: Engine = addon
+export const engine: Engine = {
+  MemoryStore: addon.NativeMemoryStore,
+  PolicySet: addon.NativePolicySet,
+  Policy: addon.NativePolicy,
+  LimiterRegistry: addon.LimiterRegistry,
+}
 
-export const RedisReader = addon.RedisReader
-export const RedisStore = addon.RedisStore
+export const { NativeInspector, NativeRedisStore } = addon
 
 /**
  * Loads the addon with the generated loader.

@@ -2,21 +2,21 @@ import { microsOf } from '../input/duration.js'
 import { translated } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
 import type { PolicySet } from '../policies/policy-set.js'
-import type { Engine, EnginePolicies, EnginePolicy } from './engine.js'
+import type { Engine, EnginePolicy, EnginePolicySet } from './engine.js'
 
 /**
  * Compiles a policy set for the engine.
  *
  * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
  */
-export function compilePolicySet(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicies {
+export function compilePolicySet(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicySet {
   if (isSingle) {
-    return engine.Policies.one(compilePolicy(engine, (policies[0] as (typeof policies)[number]).policy))
+    return engine.PolicySet.single(compilePolicy(engine, (policies[0] as (typeof policies)[number]).policy))
   }
   const names = policies.map(({ name }) => name)
   const all = policies.map(({ name, policy }) => compilePolicy(engine, policy, `policies.${name}: `))
   const dimensions = policies.map(({ dimension }) => dimension)
-  return translated('INVALID_POLICY', 'policies', () => engine.Policies.several(names, all, dimensions))
+  return translated('INVALID_POLICY', 'policies', () => engine.PolicySet.multi(names, all, dimensions))
 }
 
 /**

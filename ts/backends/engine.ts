@@ -5,21 +5,21 @@ import type * as native from '../../native.js'
  * interface (`ts/wasm/engine/engine.ts`).
  */
 export interface Engine {
-  readonly MemoryStore: typeof native.MemoryStore
-  readonly Policies: Omit<typeof native.Policies, 'prototype'>
-  readonly Policy: Omit<typeof native.Policy, 'prototype'>
+  readonly MemoryStore: typeof native.NativeMemoryStore
+  readonly PolicySet: Omit<typeof native.NativePolicySet, 'prototype'>
+  readonly Policy: Omit<typeof native.NativePolicy, 'prototype'>
   /** Absent if a bound function per limiter costs no more than a shared one. */
-  readonly Takes?: typeof native.Takes
+  readonly LimiterRegistry?: typeof native.LimiterRegistry
 }
 
 /** A store in the engine's memory. */
-export type EngineStore = native.MemoryStore
+export type EngineStore = native.NativeMemoryStore
 
 /** The state of one limiter in an engine store: its keys. */
-export type EngineLimiterState = native.Ledger
+export type EngineLimiterState = native.NativeMemoryLimiter
 
 /** A compiled policy set. */
-export type EnginePolicies = native.Policies
+export type EnginePolicySet = native.NativePolicySet
 
 /** A compiled policy. */
-export type EnginePolicy = native.Policy
+export type EnginePolicy = native.NativePolicy

@@ -29,7 +29,7 @@ export interface LimiterBackend {
    */
   takeMany(keys: readonly string[], costs: readonly number[]): TakeManyResults | Promise<TakeManyResults>
   /** Performs one of the other operations. */
-  perform(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult>
+  execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult>
   /**
    * Takes `cost` units as of the first time at which all policies admit them, if this is at most
    * `maxWaitUs` microseconds away. All policies are rates.

@@ -194,13 +194,13 @@ export class TollgateStore {
       // Refunds the window that is open now, and not one that opens in the meantime.
       const atUs = microsOf(at)
       const charge = { units: 1, atUs, resetAtUs: [atUs + microsOf(resetAfterMs)] }
-      await this.#opened().perform(keysOf(key), { kind: 'refund', source: 'store', ...charge })
+      await this.#opened().execute(keysOf(key), { kind: 'refund', source: 'store', ...charge })
     }
   }
 
   /** Resets a client. */
   async resetKey(key: string): Promise<void> {
-    await this.#opened().perform(keysOf(key), { kind: 'reset' })
+    await this.#opened().execute(keysOf(key), { kind: 'reset' })
   }
 
   /** Makes all later calls fail with `CLOSED`, and frees the prefix. May be called again. */
@@ -216,7 +216,7 @@ export class TollgateStore {
   }
 
   async #peek(key: string): Promise<Decision> {
-    return (await this.#opened().perform(keysOf(key), { kind: 'peek', cost: 0 })).decision
+    return (await this.#opened().execute(keysOf(key), { kind: 'peek', cost: 0 })).decision
   }
 
   /**

@@ -28,7 +28,7 @@ type InspectorCallback =
 
 /// A stored key. Times are in epoch microseconds, durations in microseconds. Unknown values are
 /// undefined.
-#[napi(object, js_name = "RedisStored")]
+#[napi(object)]
 pub struct NativeStoredKey {
     pub policy: String,
     /// The tag of the algorithm and of its state's layout.
@@ -45,19 +45,19 @@ pub struct NativeStoredKey {
     pub per_us: Option<f64>,
     pub window_us: Option<f64>,
     pub ends_at_us: Option<f64>,
-    pub settles_at_us: Option<f64>,
+    pub reset_at_us: Option<f64>,
     pub entries: Option<f64>,
     pub oldest_at_us: Option<f64>,
     pub newest_at_us: Option<f64>,
-    pub booked_until_us: Option<f64>,
+    pub scheduled_until_us: Option<f64>,
     pub blocked_until_us: f64,
-    pub own_until_us: f64,
+    pub override_until_us: f64,
     /// The parameters of the key's override, in the order of its algorithm's parameters.
-    pub own_numbers: Vec<f64>,
+    pub override_numbers: Vec<f64>,
 }
 
 /// The reply to a request.
-#[napi(object, js_name = "RedisRead")]
+#[napi(object)]
 #[derive(Default)]
 pub struct NativeInspectorReply {
     /// The reason why the request failed.
@@ -83,7 +83,7 @@ pub struct NativeInspectorReply {
 }
 
 /// The keys of a user under some policies.
-#[napi(object, js_name = "RedisWanted")]
+#[napi(object)]
 pub struct NativeKeyQuery {
     pub prefix: String,
     /// The names of the policies.
@@ -96,7 +96,7 @@ pub struct NativeKeyQuery {
 }
 
 /// A page of a master's keys.
-#[napi(object, js_name = "RedisPage")]
+#[napi(object)]
 pub struct NativePageQuery {
     pub prefix: String,
     /// The index of the master.
@@ -109,7 +109,7 @@ pub struct NativePageQuery {
 }
 
 /// Reads what limiters store in Redis. It writes nothing.
-#[napi(js_name = "RedisReader")]
+#[napi]
 pub struct NativeInspector {
     state: Arc<Mutex<InspectorState>>,
     callback: Arc<InspectorCallback>,
@@ -128,11 +128,8 @@ impl NativeInspector {
     #[napi(constructor, catch_unwind)]
     pub fn new(
         target: RedisTarget,
-        #[napi(ts_arg_type = "(request: number, reply: RedisRead) => void")] callback: Function<
-            '_,
-            InspectorArguments,
-            (),
-        >,
+        #[napi(ts_arg_type = "(request: number, reply: NativeInspectorReply) => void")]
+        callback: Function<'_, InspectorArguments, ()>,
     ) -> Result<Self> {
         let runtime = runtime()?;
         let inspector = target.inspector(NoCredentials)?;
@@ -294,14 +291,14 @@ fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeSto
         per_us: rate.map(|(_, micros)| double(micros)),
         window_us: window.map(double),
         ends_at_us: ends_at.map(double),
-        settles_at_us: reset_at.map(double),
+        reset_at_us: reset_at.map(double),
         entries: entries.map(double),
         oldest_at_us: oldest_at.map(double),
         newest_at_us: newest_at.map(double),
-        booked_until_us: scheduled_until.map(double),
+        scheduled_until_us: scheduled_until.map(double),
         blocked_until_us: double(metadata.blocked_until),
-        own_until_us: double(metadata.override_until),
-        own_numbers: metadata.override_numbers.into_iter().map(double).collect(),
+        override_until_us: double(metadata.override_until),
+        override_numbers: metadata.override_numbers.into_iter().map(double).collect(),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::prefixes::Prefixes;
 use crate::redis::{CallBatch, Flush, KeyNames};
 
 /// One limiter over Redis.
-#[napi(js_name = "RedisLedger")]
+#[napi]
 pub struct NativeRedisLimiter {
     queue: Arc<RedisCallQueue>,
     prefix: String,
@@ -115,7 +115,7 @@ impl NativeRedisLimiter {
     /// Returns a function that enqueues a take of `cost` units from `key`. It writes 0 or a
     /// failure's code to `answer`.
     #[napi(catch_unwind, ts_return_type = "(key: string, cost: number) => void")]
-    pub fn bind_note(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
+    pub fn bind_enqueue(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
         hot::function::<EnqueueTake>(env, Arc::clone(&self.queue), answer)
     }
 
@@ -125,7 +125,7 @@ impl NativeRedisLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number"
     )]
-    pub fn note(
+    pub fn enqueue_operation(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -145,7 +145,7 @@ impl NativeRedisLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, units: number, taken: Float64Array"
     )]
-    pub fn note_refund(
+    pub fn enqueue_refund(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -159,9 +159,9 @@ impl NativeRedisLimiter {
     /// Enqueues an override of the keys' policies for `lasting_us` microseconds.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (Policy | undefined)[], lastingUs: number"
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, policies: readonly (NativePolicy | undefined)[], lastingUs: number"
     )]
-    pub fn note_override(
+    pub fn enqueue_override(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -179,7 +179,7 @@ impl NativeRedisLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, cost: number, maxWaitUs: number"
     )]
-    pub fn note_book(
+    pub fn enqueue_schedule(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -196,7 +196,7 @@ impl NativeRedisLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array"
     )]
-    pub fn note_unbook(
+    pub fn enqueue_cancel_scheduled(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -212,7 +212,7 @@ impl NativeRedisLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number"
     )]
-    pub fn note_reserve(
+    pub fn enqueue_reserve(
         &self,
         env: Env,
         keys: Array<'_>,
@@ -234,7 +234,7 @@ impl NativeRedisLimiter {
         catch_unwind,
         ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array"
     )]
-    pub fn note_settle(
+    pub fn enqueue_settle(
         &self,
         env: Env,
         keys: Array<'_>,

@@ -51,7 +51,7 @@ pub(crate) fn runtime() -> Result<Handle> {
 }
 
 /// A Redis server, or a cluster, as a store.
-#[napi(js_name = "RedisStore")]
+#[napi]
 pub struct NativeRedisStore {
     deployment: Arc<Mutex<Option<RedisDeployment>>>,
     reader: Option<Rc<EventLoopReader>>,
@@ -121,7 +121,7 @@ impl NativeRedisStore {
     /// the order of the limiters and their calls.
     #[napi(
         catch_unwind,
-        ts_args_type = "flush: number, limiters: readonly RedisLedger[], timeoutMs: number"
+        ts_args_type = "flush: number, limiters: readonly NativeRedisLimiter[], timeoutMs: number"
     )]
     pub fn submit(
         &self,
@@ -141,7 +141,7 @@ impl NativeRedisStore {
     /// if a key is invalid: then there is no such flush.
     #[napi(
         catch_unwind,
-        ts_args_type = "flush: number, limiter: RedisLedger, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number"
+        ts_args_type = "flush: number, limiter: NativeRedisLimiter, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number"
     )]
     #[allow(clippy::too_many_arguments, reason = "JavaScript makes one call")]
     pub fn peek(
@@ -164,7 +164,13 @@ impl NativeRedisStore {
     /// Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds. The event
     /// `'policies'` then has the prefix and all registered texts. There is no event if it fails.
     #[napi(catch_unwind)]
-    pub fn note_policies(&self, prefix: String, text: String, lasting_ms: f64, timeout_ms: f64) {
+    pub fn register_policies(
+        &self,
+        prefix: String,
+        text: String,
+        lasting_ms: f64,
+        timeout_ms: f64,
+    ) {
         let events = self.events.clone();
         let flush = Flush::registering(&prefix, &text, whole(lasting_ms));
         let on_complete = move |partitions: &[AnsweredCalls<'_>]| {

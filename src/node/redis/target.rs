@@ -51,7 +51,7 @@ pub struct RedisAccess {
     pub username: Option<String>,
     pub password: Option<String>,
     /// Whether each connection requests the login from JavaScript.
-    pub asks: bool,
+    pub has_provider: bool,
     pub database: f64,
     pub tls: Option<RedisTls>,
 }
@@ -147,7 +147,7 @@ impl RedisAddress {
 impl RedisAccess {
     #[allow(clippy::cast_possible_truncation, reason = "a small whole number")]
     fn access(self, timeout: Duration, logins: Arc<dyn CredentialsProvider>) -> Result<Connector> {
-        let credentials = if self.asks {
+        let credentials = if self.has_provider {
             CredentialsSource::Provider(logins)
         } else {
             CredentialsSource::Fixed(Credentials {

@@ -4,7 +4,7 @@ import type { Keys } from '../../input/keys.js'
 import { translated } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet } from '../compile-policies.js'
-import type { Engine, EngineLimiterState, EnginePolicies, EngineStore } from '../engine.js'
+import type { Engine, EngineLimiterState, EnginePolicySet, EngineStore } from '../engine.js'
 import type { TakeManyResults } from '../limiter-backend.js'
 import { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
@@ -58,12 +58,12 @@ export class EmbeddedShare implements FallbackResponder {
     return results.map((result) => (result instanceof TollgateError ? result : withSource(result)))
   }
 
-  perform(keys: Keys, operation: Operation): OperationResult {
+  execute(keys: Keys, operation: Operation): OperationResult {
     if (operation.kind === 'override') {
       const policies = shareOfNumbers(this.#engine, operation.policies, this.#share)
-      return policies === undefined ? this.#notApplied(keys) : this.#perform(keys, { ...operation, policies })
+      return policies === undefined ? this.#notApplied(keys) : this.#execute(keys, { ...operation, policies })
     }
-    return this.#perform(keys, operation)
+    return this.#execute(keys, operation)
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
@@ -76,9 +76,9 @@ export class EmbeddedShare implements FallbackResponder {
     void this.#backend.close()
   }
 
-  #perform(keys: Keys, operation: Operation): OperationResult {
+  #execute(keys: Keys, operation: Operation): OperationResult {
     try {
-      const result = this.#backend.perform(keys, operation)
+      const result = this.#backend.execute(keys, operation)
       withSource(result.decision)
       return result
     } catch (error) {
@@ -91,12 +91,12 @@ export class EmbeddedShare implements FallbackResponder {
 
   /** The result of a change that cannot be applied. */
   #notApplied(keys: Keys): OperationResult {
-    const { decision } = this.#backend.perform(keys, { kind: 'peek', cost: 0 })
+    const { decision } = this.#backend.execute(keys, { kind: 'peek', cost: 0 })
     return { decision: withSource(decision, 'none'), units: 0 }
   }
 }
 
-function openState(store: EngineStore, prefix: string, policies: EnginePolicies): EngineLimiterState {
+function openState(store: EngineStore, prefix: string, policies: EnginePolicySet): EngineLimiterState {
   try {
     return store.open(prefix, policies)
   } catch {

@@ -16,7 +16,7 @@ export interface FallbackResponder {
    * Refunds, settlements and cancellations concern only units that this fallback took. A change
    * that cannot be applied returns a decision whose source is `'none'`.
    */
-  perform(keys: Keys, operation: Operation): OperationResult
+  execute(keys: Keys, operation: Operation): OperationResult
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation
   close(): void
 }
@@ -94,24 +94,24 @@ export class FallbackBackend implements LimiterBackend {
     return takeManyResultsOf(await Promise.allSettled(calls))
   }
 
-  perform(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
+  execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
     switch (operation.kind) {
       // Only the backend that took the units can refund them.
       case 'refund':
       case 'settle':
       case 'cancelSchedule':
         return operation.source === 'store'
-          ? this.#store.perform(keys, operation)
-          : this.#fallback.perform(keys, operation)
+          ? this.#store.execute(keys, operation)
+          : this.#fallback.execute(keys, operation)
       case 'reset':
       case 'unblock':
       case 'clearOverride':
         return this.#withFallback(
-          () => this.#store.perform(keys, operation),
-          () => this.#fallback.perform(keys, operation),
+          () => this.#store.execute(keys, operation),
+          () => this.#fallback.execute(keys, operation),
           // State that the store removes must not reappear when the fallback answers the next time.
           (result) => {
-            this.#fallback.perform(keys, operation)
+            this.#fallback.execute(keys, operation)
             return result
           },
         )
@@ -125,8 +125,8 @@ export class FallbackBackend implements LimiterBackend {
         break
     }
     return this.#withFallback(
-      () => this.#store.perform(keys, operation),
-      () => this.#fallback.perform(keys, operation),
+      () => this.#store.execute(keys, operation),
+      () => this.#fallback.execute(keys, operation),
     )
   }
 

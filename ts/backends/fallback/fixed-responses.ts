@@ -55,7 +55,7 @@ export class FixedResponses implements FallbackResponder {
     })
   }
 
-  perform(keys: Keys, operation: Operation): OperationResult {
+  execute(keys: Keys, operation: Operation): OperationResult {
     const decision = this.#decisionFor(keys)
     switch (operation.kind) {
       case 'takeUpTo':

@@ -42,7 +42,7 @@ export class MemoryBackend implements LimiterBackend {
   /** The function and buffers of {@link take}. All other operations write into `#response`. */
   readonly #takeCall: TakeCall
   readonly #response: Float64Array<ArrayBuffer>
-  readonly #perform: ReturnType<EngineLimiterState['bindPerform']>
+  readonly #execute: ReturnType<EngineLimiterState['bindExecute']>
 
   /**
    * @param engine - The engine that has the state.
@@ -65,7 +65,7 @@ export class MemoryBackend implements LimiterBackend {
     this.#response = new Float64Array(length + policies.length * SCHEDULED_CHARGE_LENGTH)
     this.#responseLength = state.isSingle ? RESPONSE_LENGTH : length
     this.#takeCall = takeCallOf(engine, state, this.#responseLength)
-    this.#perform = state.bindPerform(this.#response)
+    this.#execute = state.bindExecute(this.#response)
   }
 
   take(key: string, cost: number): Decision {
@@ -99,7 +99,7 @@ export class MemoryBackend implements LimiterBackend {
     })
   }
 
-  perform(keys: Keys, operation: Operation): OperationResult {
+  execute(keys: Keys, operation: Operation): OperationResult {
     switch (operation.kind) {
       case 'peek':
         return this.#performCall(OPERATION_CODES.peek, operation.cost, keys)
@@ -115,7 +115,7 @@ export class MemoryBackend implements LimiterBackend {
         return this.#resultFor(keys)
       }
       case 'cancelSchedule':
-        this.#native.unbook([...keys.keys], operation.charges, this.#now(), this.#response)
+        this.#native.cancelScheduled([...keys.keys], operation.charges, this.#now(), this.#response)
         return this.#resultFor(keys)
       // A response of the embedded store is never lost, so the caller knows whether it has settled.
       // The store keeps no record of the reservation.
@@ -135,7 +135,7 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation {
-    this.#native.book([...keys.keys], cost, maxWaitUs, this.#now(), this.#response)
+    this.#native.schedule([...keys.keys], cost, maxWaitUs, this.#now(), this.#response)
     const reservation = scheduledReservationAt(this.#response, 0, this.#limitNames, this.#policyCount)
     if (reservation === undefined) {
       throw errorAt(this.#response, 0, keys.keys[0])
@@ -150,7 +150,7 @@ export class MemoryBackend implements LimiterBackend {
   }
 
   #performCall(code: number, amount: number, keys: Keys): OperationResult {
-    this.#perform(code, amount, this.#now(), ...keys.keys)
+    this.#execute(code, amount, this.#now(), ...keys.keys)
     return this.#resultFor(keys)
   }
 

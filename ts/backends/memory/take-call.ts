@@ -17,25 +17,25 @@ export interface TakeCall {
 const sharedTakeCalls = new WeakMap<Engine, SharedTakeCall>()
 
 interface SharedTakeCall extends Omit<TakeCall, 'index'> {
-  readonly takes: InstanceType<NonNullable<Engine['Takes']>>
+  readonly registry: InstanceType<NonNullable<Engine['LimiterRegistry']>>
 }
 
 /** @param length - The length of the limiter's responses, in doubles. */
 export function takeCallOf(engine: Engine, state: EngineLimiterState, length: number): TakeCall {
-  const { Takes } = engine
-  if (Takes === undefined || !state.isSingle) {
+  const { LimiterRegistry } = engine
+  if (LimiterRegistry === undefined || !state.isSingle) {
     const response = new Float64Array(length)
     return { take: state.bindTake(response), limiterIndex: new Uint32Array(1), index: 0, response }
   }
-  const sharedCall = sharedTakeCalls.get(engine) ?? createSharedTakeCall(Takes)
+  const sharedCall = sharedTakeCalls.get(engine) ?? createSharedTakeCall(LimiterRegistry)
   sharedTakeCalls.set(engine, sharedCall)
-  const { takes, take, limiterIndex, response } = sharedCall
-  return { take, limiterIndex, index: takes.add(state), response }
+  const { registry, take, limiterIndex, response } = sharedCall
+  return { take, limiterIndex, index: registry.add(state), response }
 }
 
-function createSharedTakeCall(Takes: NonNullable<Engine['Takes']>): SharedTakeCall {
-  const takes = new Takes()
+function createSharedTakeCall(LimiterRegistry: NonNullable<Engine['LimiterRegistry']>): SharedTakeCall {
+  const registry = new LimiterRegistry()
   const limiterIndex = new Uint32Array(1)
   const response = new Float64Array(RESPONSE_LENGTH)
-  return { takes, take: takes.bind(limiterIndex, response), limiterIndex, response }
+  return { registry, take: registry.bind(limiterIndex, response), limiterIndex, response }
 }

@@ -41,7 +41,8 @@ const OPTIONS = [
 const EVENTS: readonly (keyof StoreEvents)[] = ['down', 'up', 'warning']
 
 /** The callbacks of the native store. */
-type NativeCallbacks = ConstructorParameters<typeof addon.RedisStore> extends [unknown, ...infer Rest] ? Rest : never
+type NativeCallbacks =
+  ConstructorParameters<typeof addon.NativeRedisStore> extends [unknown, ...infer Rest] ? Rest : never
 
 /**
  * Whether responses can be read in the event loop. Bun only stubs libuv's functions: it aborts when
@@ -65,8 +66,8 @@ export class RedisStore extends Store {
   override readonly address: string
   /** @internal */
   override readonly engine = addon.engine
-  readonly #native: native.RedisStore
-  readonly #batcher: Batcher<native.RedisStore, Health>
+  readonly #native: native.NativeRedisStore
+  readonly #batcher: Batcher<native.NativeRedisStore, Health>
   /** The open prefixes, with the number of limiters of each. */
   readonly #prefixes = new Map<string, { readonly queue: CallQueue; users: number }>()
   readonly #health = new Health()
@@ -91,7 +92,7 @@ export class RedisStore extends Store {
     // The native store references its callbacks, so they must not reference the store: otherwise an
     // unused store that was not closed would never be collected. While calls are pending, their
     // timer references it.
-    let own: WeakRef<Batcher<native.RedisStore, Health>> | undefined
+    let own: WeakRef<Batcher<native.NativeRedisStore, Health>> | undefined
     const onFlushDone: NativeCallbacks[0] = (flush, numbers, texts, calls) =>
       own?.deref()?.complete(flush, { numbers, texts }, calls ?? undefined)
     const onEvent: NativeCallbacks[1] = (kind, values) => {
@@ -105,7 +106,7 @@ export class RedisStore extends Store {
         batcher?.health.handleEvent(kind, values)
       }
     }
-    const make = () => new addon.RedisStore(target, onFlushDone, onEvent, HAS_LIBUV)
+    const make = () => new addon.NativeRedisStore(target, onFlushDone, onEvent, HAS_LIBUV)
     this.#native = translated('INVALID_OPTION', 'RedisStore', () => inRootContext(make))
     const registry = createPolicyRegistry(this.#native, this.#health, timeoutMs)
     this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, max, registry)
@@ -162,7 +163,7 @@ export class RedisStore extends Store {
   }
 
   /** @internal */
-  get batcher(): Batcher<native.RedisStore, Health> {
+  get batcher(): Batcher<native.NativeRedisStore, Health> {
     return this.#batcher
   }
 
@@ -203,9 +204,9 @@ export class RedisStore extends Store {
  * Not made in the constructor: its closures reference the store, and would share their context with
  * the native store's callbacks.
  */
-function createPolicyRegistry(store: native.RedisStore, { events }: Health, timeoutMs: number): PolicyRegistry {
+function createPolicyRegistry(store: native.NativeRedisStore, { events }: Health, timeoutMs: number): PolicyRegistry {
   return new PolicyRegistry(
-    (prefix, text) => store.notePolicies(prefix, text, REGISTRY_TTL_MS, timeoutMs),
+    (prefix, text) => store.registerPolicies(prefix, text, REGISTRY_TTL_MS, timeoutMs),
     (warning) => events.emit('warning', warning),
   )
 }

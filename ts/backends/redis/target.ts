@@ -47,7 +47,12 @@ export function targetOf(
       addresses: nodesOf('sentinel.nodes', nodes, SENTINEL_PORT),
       master: nonEmptyString('sentinel.name', name),
       access: accessOf(options, {}),
-      sentinelAccess: { ...loginOf('sentinel.', login), asks: false, database: 0, ...tlsOf('sentinel.tls', tls) },
+      sentinelAccess: {
+        ...loginOf('sentinel.', login),
+        hasProvider: false,
+        database: 0,
+        ...tlsOf('sentinel.tls', tls),
+      },
     }
   }
   if (options.cluster !== undefined) {
@@ -125,7 +130,7 @@ function accessOf(options: RedisStoreOptions, location: Partial<RedisLocation>):
   }
   return {
     ...login,
-    asks: credentials !== undefined,
+    hasProvider: credentials !== undefined,
     database: wholeNumber('INVALID_OPTION', 'database', database, 0, MAX_DATABASE),
     ...tlsOf('tls', options.tls ?? location.tls),
   }

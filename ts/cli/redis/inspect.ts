@@ -89,8 +89,8 @@ export async function statesOf(
   key: KeyInspection['key'],
   config: LimiterConfig | undefined,
   names: readonly string[] | undefined,
-): Promise<{ readonly states: KeyState[]; readonly nowUs: number; readonly holds: native.RedisRead }> {
-  const reads: native.RedisRead[] = []
+): Promise<{ readonly states: KeyState[]; readonly nowUs: number; readonly holds: native.NativeInspectorReply }> {
+  const reads: native.NativeInspectorReply[] = []
   for (const [text, policies] of keysOf(key, config, names)) {
     const own = tag === undefined ? {} : { ownTag: tag }
     const tags = clusterTags === undefined || !masters.isCluster ? {} : { tags: clusterTags }

@@ -59,14 +59,14 @@ export function layoutOf(policy: Policy): KeyState['layout'] {
 }
 
 /** Decodes a stored key, at the server's time. */
-export function keyStateOf(stored: native.RedisStored, nowUs: number): KeyState {
+export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeyState {
   const [algorithm, layout] = TAGS[stored.tag] as (typeof TAGS)[string]
   const { used, most, units, perUs, windowUs, entries, ownTag } = stored
   const until = (name: string, us: number | undefined) =>
     us === undefined || us <= nowUs ? {} : { [name]: Math.ceil((us - nowUs) / 1_000) }
   const ago = (name: string, us: number | undefined) =>
     us === undefined ? {} : { [name]: Math.max(0, Math.floor((nowUs - us) / 1_000)) }
-  const own = stored.ownUntilUs > nowUs ? overrideNumbers(stored.tag, stored.ownNumbers) : undefined
+  const own = stored.overrideUntilUs > nowUs ? overrideNumbers(stored.tag, stored.overrideNumbers) : undefined
   return {
     policy: stored.policy,
     algorithm,
@@ -80,13 +80,13 @@ export function keyStateOf(stored: native.RedisStored, nowUs: number): KeyState 
     ...(units === undefined || perUs === undefined ? {} : { rate: { units, periodMs: perUs / 1_000 } }),
     ...(windowUs === undefined ? {} : { windowMs: windowUs / 1_000 }),
     ...until('windowEndsInMs', stored.endsAtUs),
-    ...until('resetInMs', stored.settlesAtUs),
+    ...until('resetInMs', stored.resetAtUs),
     ...(entries === undefined ? {} : { entries }),
     ...ago('oldestAgoMs', stored.oldestAtUs),
     ...ago('newestAgoMs', stored.newestAtUs),
-    ...until('bookedForMs', stored.bookedUntilUs),
+    ...until('bookedForMs', stored.scheduledUntilUs),
     ...until('blockedForMs', stored.blockedUntilUs),
-    ...(own === undefined ? {} : { override: { ...own, forMs: Math.ceil((stored.ownUntilUs - nowUs) / 1_000) } }),
+    ...(own === undefined ? {} : { override: { ...own, forMs: Math.ceil((stored.overrideUntilUs - nowUs) / 1_000) } }),
   }
 }
 

@@ -87,7 +87,7 @@ export async function scanUsage(
   return { policies: [...used.values()], prefixes: [...prefixes].sort(), isComplete: unfinished.length === 0 }
 }
 
-function tagKindOf({ ownTag, sharesTag }: native.RedisStored): TagKind {
+function tagKindOf({ ownTag, sharesTag }: native.NativeStoredKey): TagKind {
   return sharesTag ? 'shared' : ownTag === undefined ? 'none' : 'own'
 }
 

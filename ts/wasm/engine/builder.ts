@@ -1,11 +1,11 @@
-import type { EnginePolicies, EnginePolicy } from '../../backends/engine.js'
+import type { EnginePolicy, EnginePolicySet } from '../../backends/engine.js'
 import type { Scratch } from './scratch.js'
 
 /** The exports of a module that build a policy set, one policy at a time. */
 export interface BuilderExports {
-  startDraft(): void
-  draftPolicy(kind: number, count: number, dimension: number): void
-  draftNumbers(kind: number, count: number): void
+  startPolicySet(): void
+  addPolicy(kind: number, count: number, dimension: number): void
+  addOverride(kind: number, count: number): void
 }
 
 /** A policy as numbers. The engine has a policy only as part of a limiter. */
@@ -37,13 +37,13 @@ export class EncodedPolicySet {
  * Builds a policy set for the limiter that is opened next, and returns whether it is a single
  * policy without a name.
  */
-export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies: EnginePolicies): boolean {
+export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies: EnginePolicySet): boolean {
   const policySet = policies as EncodedPolicySet
-  glue.startDraft()
+  glue.startPolicySet()
   policySet.policies.forEach((policy, index) => {
     const encoded = policy as EncodedPolicy
     scratch.writeText(policySet.names[index] as string, 0)
-    glue.draftPolicy(encoded.kind, encoded.writeTo(scratch), policySet.dimensions[index] as number)
+    glue.addPolicy(encoded.kind, encoded.writeTo(scratch), policySet.dimensions[index] as number)
   })
   return policySet.isSingle
 }
@@ -54,10 +54,10 @@ export function buildOverride(
   scratch: Scratch,
   policies: readonly (EnginePolicy | undefined)[],
 ): void {
-  glue.startDraft()
+  glue.startPolicySet()
   for (const policy of policies) {
     const encoded = policy as EncodedPolicy | undefined
     // A policy without an override has no numbers.
-    glue.draftNumbers(encoded?.kind ?? 0, encoded?.writeTo(scratch) ?? 0)
+    glue.addOverride(encoded?.kind ?? 0, encoded?.writeTo(scratch) ?? 0)
   }
 }

@@ -1,8 +1,8 @@
 import * as glue from '../../../wasm/engine.js'
-import type { Engine, EngineLimiterState, EnginePolicies, EnginePolicy, EngineStore } from '../../backends/engine.js'
+import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
 import { buildOverride, buildPolicySet } from './builder.js'
 import { ENGINE_OPERATION_CODES } from './operation-codes.js'
-import { Policies, Policy } from './policies.js'
+import { Policy, PolicySet } from './policies.js'
 import { checkRandom } from './random.js'
 import { type KeyParts, PANICKED } from './scratch.js'
 import { scratch } from './start.js'
@@ -14,12 +14,12 @@ function timeOf(epochMs: number): number {
   return epochMs < 0 ? Date.now() : epochMs
 }
 
-/** See `Ledger` in `native.d.ts`. */
+/** See `NativeMemoryLimiter` in `native.d.ts`. */
 class WasmLimiterState implements EngineLimiterState {
   readonly isSingle: boolean
-  readonly #glue: glue.Ledger
+  readonly #glue: glue.WasmMemoryLimiter
 
-  constructor(state: glue.Ledger) {
+  constructor(state: glue.WasmMemoryLimiter) {
     this.#glue = state
     this.isSingle = state.isSingle()
   }
@@ -30,8 +30,8 @@ class WasmLimiterState implements EngineLimiterState {
     return (key, cost = 1, epochMs = SYSTEM_CLOCK) => take(state, key, cost, epochMs, answer, 0, length)
   }
 
-  bindPerform(answer: Float64Array): ReturnType<EngineLimiterState['bindPerform']> {
-    return (operation, amount, epochMs, ...keys) => this.#perform(operation, [amount], keys, epochMs, answer)
+  bindExecute(answer: Float64Array): ReturnType<EngineLimiterState['bindExecute']> {
+    return (operation, amount, epochMs, ...keys) => this.#execute(operation, [amount], keys, epochMs, answer)
   }
 
   takeMany(keys: readonly string[], costs: Float64Array, epochMs: number, answers: Float64Array): void {
@@ -42,11 +42,11 @@ class WasmLimiterState implements EngineLimiterState {
   }
 
   refund(keys: KeyParts, units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#perform(ENGINE_OPERATION_CODES.refund, [units, ...taken], keys, epochMs, answer)
+    this.#execute(ENGINE_OPERATION_CODES.refund, [units, ...taken], keys, epochMs, answer)
   }
 
   settle(keys: KeyParts, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#perform(ENGINE_OPERATION_CODES.settle, numbers, keys, epochMs, answer)
+    this.#execute(ENGINE_OPERATION_CODES.settle, numbers, keys, epochMs, answer)
   }
 
   overrideNumbers(
@@ -57,22 +57,22 @@ class WasmLimiterState implements EngineLimiterState {
     answer: Float64Array,
   ): void {
     buildOverride(glue, scratch, policies)
-    this.#perform(ENGINE_OPERATION_CODES.override, [durationUs], keys, epochMs, answer)
+    this.#execute(ENGINE_OPERATION_CODES.override, [durationUs], keys, epochMs, answer)
   }
 
-  book(keys: KeyParts, cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void {
-    this.#perform(ENGINE_OPERATION_CODES.book, [cost, maxWaitUs], keys, epochMs, answer)
+  schedule(keys: KeyParts, cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void {
+    this.#execute(ENGINE_OPERATION_CODES.schedule, [cost, maxWaitUs], keys, epochMs, answer)
   }
 
-  unbook(keys: KeyParts, booked: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#perform(ENGINE_OPERATION_CODES.unbook, booked, keys, epochMs, answer)
+  cancelScheduled(keys: KeyParts, booked: Float64Array, epochMs: number, answer: Float64Array): void {
+    this.#execute(ENGINE_OPERATION_CODES.cancelScheduled, booked, keys, epochMs, answer)
   }
 
   close(): void {
     this.#glue.close()
   }
 
-  #perform(operation: number, numbers: ArrayLike<number>, keys: KeyParts, epochMs: number, answer: Float64Array): void {
+  #execute(operation: number, numbers: ArrayLike<number>, keys: KeyParts, epochMs: number, answer: Float64Array): void {
     checkRandom()
     const code = scratch.writeKeys(keys)
     if (code < 0) {
@@ -80,7 +80,7 @@ class WasmLimiterState implements EngineLimiterState {
       return
     }
     try {
-      this.#glue.perform(operation, scratch.writeNumbers(numbers), timeOf(epochMs))
+      this.#glue.execute(operation, scratch.writeNumbers(numbers), timeOf(epochMs))
       scratch.copyResponse(answer, 0, answer.length)
     } catch {
       answer[0] = PANICKED
@@ -90,7 +90,7 @@ class WasmLimiterState implements EngineLimiterState {
 
 /** Takes units, and writes a response of `length` numbers to `answers` from `start` on. */
 function take(
-  state: glue.Ledger,
+  state: glue.WasmMemoryLimiter,
   key: unknown,
   cost: number,
   epochMs: number,
@@ -116,22 +116,22 @@ function take(
 /** The named stores of this engine. */
 const namedStores = new Map<
   string,
-  { readonly store: glue.MemoryStore; readonly maxKeys: number; readonly ownClock: boolean }
+  { readonly store: glue.WasmMemoryStore; readonly maxKeys: number; readonly ownClock: boolean }
 >()
 
 /** See `native.d.ts`. */
 class WasmMemoryStore implements EngineStore {
-  readonly #glue: glue.MemoryStore
+  readonly #glue: glue.WasmMemoryStore
 
   constructor(maxKeys: number, name: string | undefined | null, ownClock: boolean) {
-    this.#glue = typeof name === 'string' ? namedStoreOf(name, maxKeys, ownClock) : new glue.MemoryStore(maxKeys)
+    this.#glue = typeof name === 'string' ? namedStoreOf(name, maxKeys, ownClock) : new glue.WasmMemoryStore(maxKeys)
   }
 
   get heldKeys(): number {
     return this.#glue.heldKeys()
   }
 
-  open(prefix: string, policies: EnginePolicies): EngineLimiterState {
+  open(prefix: string, policies: EnginePolicySet): EngineLimiterState {
     const isSingle = buildPolicySet(glue, scratch, policies)
     scratch.writeText(prefix, 0)
     const state = this.#glue.open(isSingle)
@@ -143,8 +143,8 @@ class WasmMemoryStore implements EngineStore {
 }
 
 /** The engine's store with this name. */
-function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.MemoryStore {
-  const known = namedStores.get(name) ?? { store: new glue.MemoryStore(maxKeys), maxKeys, ownClock }
+function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.WasmMemoryStore {
+  const known = namedStores.get(name) ?? { store: new glue.WasmMemoryStore(maxKeys), maxKeys, ownClock }
   if (known.maxKeys !== maxKeys) {
     throw new Error(`is in use with maxKeys: ${known.maxKeys}`)
   }
@@ -156,4 +156,4 @@ function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.Me
 }
 
 /** The WebAssembly engine, with the same interface as the addon. */
-export const engine: Engine = { MemoryStore: WasmMemoryStore, Policies, Policy }
+export const engine: Engine = { MemoryStore: WasmMemoryStore, Policy, PolicySet }

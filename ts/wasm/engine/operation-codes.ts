@@ -6,8 +6,8 @@ export const ENGINE_OPERATION_CODES = {
   refund: 8,
   settle: 9,
   override: 10,
-  book: 11,
-  unbook: 12,
+  schedule: 11,
+  cancelScheduled: 12,
   reserve: 13,
   settleHold: 14,
 } as const

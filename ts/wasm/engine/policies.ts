@@ -53,12 +53,12 @@ export const Policy: Engine['Policy'] = {
 }
 
 /** See `native.d.ts`. */
-export const Policies: Engine['Policies'] = {
-  one: (policy) => new EncodedPolicySet(true, [policy], [''], [0]),
-  several(names, policies, dimensions) {
+export const PolicySet: Engine['PolicySet'] = {
+  single: (policy) => new EncodedPolicySet(true, [policy], [''], [0]),
+  multi(names, policies, dimensions) {
     const policySet = new EncodedPolicySet(false, policies, names, dimensions)
     buildPolicySet(glue, scratch, policySet)
-    if (!glue.checkDraft()) {
+    if (!glue.checkPolicySet()) {
       throw scratch.engineError()
     }
     return policySet

@@ -23,8 +23,8 @@ export type KeyParts = readonly (string | undefined)[]
 export interface ScratchExports {
   texts(): number
   lengths(): number
-  question(): number
-  answer(): number
+  operands(): number
+  response(): number
 }
 
 /**
@@ -124,7 +124,7 @@ export class Scratch {
   #mapViews(): void {
     const glue = this.#glue
     // The first of these calls may grow the memory.
-    const [texts, lengths, question, answer] = [glue.texts(), glue.lengths(), glue.question(), glue.answer()]
+    const [texts, lengths, question, answer] = [glue.texts(), glue.lengths(), glue.operands(), glue.response()]
     const { buffer } = this.#memory
     this.#texts = Array.from(
       { length: TEXT_SLOTS },

@@ -1,4 +1,4 @@
-import type { RedisLedger } from '../../../wasm/redis-engine.js'
+import type { WasmRedisLimiter } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { EnginePolicy } from '../../backends/engine.js'
 import { buildOverride } from '../engine/builder.js'
@@ -7,78 +7,78 @@ import { type KeyParts, PANICKED, type Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
 
 /**
- * One limiter's keys in Redis, with the calls that wait to be sent: see `RedisLedger` in
+ * One limiter's keys in Redis, with the calls that wait to be sent: see `WasmRedisLimiter` in
  * `native.d.ts`.
  */
 export class CallBuffer {
-  readonly glue: RedisLedger
+  readonly glue: WasmRedisLimiter
   readonly #scratch: Scratch
 
-  constructor(glue: RedisLedger, scratch: Scratch) {
+  constructor(glue: WasmRedisLimiter, scratch: Scratch) {
     this.glue = glue
     this.#scratch = scratch
   }
 
-  bindNote(answer: Float64Array): (key: string, cost: number) => void {
+  bindEnqueue(answer: Float64Array): (key: string, cost: number) => void {
     const [buffer, scratch] = [this.glue, this.#scratch]
     return (key, cost) => {
       checkSeed()
       const length = scratch.writeKey(key, 0)
-      answer[0] = length < 0 ? length : codeOrTrap(() => buffer.noteTake(length, cost))
+      answer[0] = length < 0 ? length : codeOrTrap(() => buffer.enqueueTake(length, cost))
     }
   }
 
-  note(keys: KeyParts, tag: string | undefined, operation: number, amount: number): number {
-    return this.#note(keys, tag, operation, [amount])
+  enqueueOperation(keys: KeyParts, tag: string | undefined, operation: number, amount: number): number {
+    return this.#enqueue(keys, tag, operation, [amount])
   }
 
-  noteRefund(keys: KeyParts, tag: string | undefined, units: number, taken: Float64Array): number {
-    return this.#note(keys, tag, ENGINE_OPERATION_CODES.refund, [units, ...taken])
+  enqueueRefund(keys: KeyParts, tag: string | undefined, units: number, taken: Float64Array): number {
+    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.refund, [units, ...taken])
   }
 
-  noteOverride(
+  enqueueOverride(
     keys: KeyParts,
     tag: string | undefined,
     policies: readonly (EnginePolicy | undefined)[],
     durationUs: number,
   ): number {
     buildOverride(glue, this.#scratch, policies)
-    return this.#note(keys, tag, ENGINE_OPERATION_CODES.override, [durationUs])
+    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.override, [durationUs])
   }
 
-  noteBook(keys: KeyParts, tag: string | undefined, cost: number, maxWaitUs: number): number {
-    return this.#note(keys, tag, ENGINE_OPERATION_CODES.book, [cost, maxWaitUs])
+  enqueueSchedule(keys: KeyParts, tag: string | undefined, cost: number, maxWaitUs: number): number {
+    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.schedule, [cost, maxWaitUs])
   }
 
-  noteUnbook(keys: KeyParts, tag: string | undefined, booked: Float64Array): number {
-    return this.#note(keys, tag, ENGINE_OPERATION_CODES.unbook, booked)
+  enqueueCancelScheduled(keys: KeyParts, tag: string | undefined, booked: Float64Array): number {
+    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.cancelScheduled, booked)
   }
 
-  noteReserve(keys: KeyParts, tag: string | undefined, hold: Uint8Array, cost: number, durationUs: number): number {
-    return this.#note(keys, tag, ENGINE_OPERATION_CODES.reserve, [...hold, cost, durationUs])
+  enqueueReserve(keys: KeyParts, tag: string | undefined, hold: Uint8Array, cost: number, durationUs: number): number {
+    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.reserve, [...hold, cost, durationUs])
   }
 
-  noteSettle(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
-    return this.#note(keys, tag, ENGINE_OPERATION_CODES.settleHold, [...hold, ...numbers])
+  enqueueSettle(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
+    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.settleHold, [...hold, ...numbers])
   }
 
   close(): void {
     this.glue.close()
   }
 
-  #note(keys: KeyParts, tag: string | undefined, code: number, numbers: ArrayLike<number>): number {
+  #enqueue(keys: KeyParts, tag: string | undefined, code: number, numbers: ArrayLike<number>): number {
     checkSeed()
     const length = this.#scratch.writeKeys(keys)
-    return length < 0 ? length : codeOrTrap(() => this.glue.note(tag, code, this.#scratch.writeNumbers(numbers)))
+    return length < 0 ? length : codeOrTrap(() => this.glue.enqueue(tag, code, this.#scratch.writeNumbers(numbers)))
   }
 }
 
 /**
  * Returns the code of a failure, or 0. A panic of the engine is a WebAssembly trap, which throws.
  */
-function codeOrTrap(note: () => number): number {
+function codeOrTrap(enqueue: () => number): number {
   try {
-    return note()
+    return enqueue()
   } catch {
     return PANICKED
   }

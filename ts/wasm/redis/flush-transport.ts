@@ -1,4 +1,4 @@
-import type { RedisRound } from '../../../wasm/redis-engine.js'
+import type { WasmFlush } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { FlushResponses } from '../../backends/redis/batching/response-decoder.js'
 import type { CallBuffer } from './call-buffer.js'
@@ -12,7 +12,7 @@ type CompleteFlush = (flush: number, responses: FlushResponses) => void
 /** A flush without a response yet. */
 interface PendingFlush {
   readonly number: number
-  readonly flush: RedisRound
+  readonly flush: WasmFlush
   readonly sent: SentFlush
 }
 
@@ -45,7 +45,7 @@ export class ClientFlushTransport {
   /** See `native.d.ts`. */
   submit(number: number, callBuffers: readonly CallBuffer[], timeoutMs: number): void {
     checkSeed()
-    const flush = new glue.RedisRound(false)
+    const flush = new glue.WasmFlush(false)
     for (const { glue } of callBuffers) {
       flush.push(glue)
     }
@@ -66,7 +66,7 @@ export class ClientFlushTransport {
     if (writeCode < 0) {
       return writeCode
     }
-    const flush = new glue.RedisRound(true)
+    const flush = new glue.WasmFlush(true)
     const code = flush.pushPeek(callBuffer, tag, cost)
     if (code === 0) {
       this.#add(number, flush, timeoutMs)
@@ -74,7 +74,7 @@ export class ClientFlushTransport {
     return code
   }
 
-  #add(number: number, flush: RedisRound, timeoutMs: number): void {
+  #add(number: number, flush: WasmFlush, timeoutMs: number): void {
     const sent = new SentFlush(flush, this.#engine, this.#runner, timeoutMs, () => this.#onAnswered(added))
     const added = { number, flush, sent }
     if (!this.#runner.keepsOrder) {
@@ -138,15 +138,15 @@ export class ClientFlushTransport {
     const { flush, sent } = pending
     try {
       sent.reportOutcomes()
-      const nowUs = flush.again()
+      const nowUs = flush.retryStale()
       if (nowUs < 0) {
-        const responses = { numbers: flush.settle(), texts: flush.texts() }
+        const responses = { numbers: flush.complete(), texts: flush.texts() }
         flush.free()
         this.#finish(pending, responses)
         return
       }
       this.#aheadUs = nowUs - Date.now() * 1_000
-      sent.loadCalls(flush.jobCount())
+      sent.loadCalls(flush.scriptCallCount())
       sent.state = 'retry'
     } catch {
       this.#finish(pending, undefined)

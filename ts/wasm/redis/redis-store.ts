@@ -66,7 +66,7 @@ export class RedisStore extends Store {
   /** @internal */
   override readonly engine = engine
   readonly #redisEngine: RedisEngine
-  readonly #prefixes: glue.RedisStore
+  readonly #prefixes: glue.WasmRedisStore
   readonly #transport: ClientFlushTransport
   readonly #batcher: Batcher
   readonly #events = new Events<Pick<StoreEvents, 'warning'>>()
@@ -96,7 +96,7 @@ export class RedisStore extends Store {
     stores++
     this.address = `client:${stores}`
     this.#redisEngine = startRedisEngine()
-    this.#prefixes = new glue.RedisStore()
+    this.#prefixes = new glue.WasmRedisStore()
     this.#transport = new ClientFlushTransport(this.#redisEngine, runner, (flush, responses) => {
       this.#batcher.complete(flush, responses, undefined)
     })

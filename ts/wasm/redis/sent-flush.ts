@@ -1,4 +1,4 @@
-import type { RedisRound } from '../../../wasm/redis-engine.js'
+import type { WasmFlush } from '../../../wasm/redis-engine.js'
 import { timers } from '../../platform/timers.js'
 import type { ScriptRunner } from './clients.js'
 import { FAILURES, type RetryMethod, retryMethodOf } from './retry-method.js'
@@ -36,7 +36,7 @@ export class SentFlush {
   state: 'waiting' | 'sent' | 'retry' | 'answered' = 'waiting'
   /** Whether it is being sent again. */
   isRepeated = false
-  readonly #flush: RedisRound
+  readonly #flush: WasmFlush
   readonly #engine: RedisEngine
   readonly #runner: ScriptRunner
   readonly #onExpired: () => void
@@ -50,7 +50,7 @@ export class SentFlush {
   #needsPause = false
 
   /** @param onExpired - Called if the deadline passes while nothing is in flight. */
-  constructor(flush: RedisRound, engine: RedisEngine, runner: ScriptRunner, timeoutMs: number, onExpired: () => void) {
+  constructor(flush: WasmFlush, engine: RedisEngine, runner: ScriptRunner, timeoutMs: number, onExpired: () => void) {
     this.#flush = flush
     this.#engine = engine
     this.#runner = runner

@@ -19,7 +19,7 @@ import { OperationDecoder, ScheduledReservationDecoder, TakeDecoder } from './re
 
 /** The parts of a store that a backend uses. */
 export interface RedisBackendContext {
-  readonly native: Pick<native.RedisStore, 'peek'>
+  readonly native: Pick<native.NativeRedisStore, 'peek'>
   readonly batcher: Batcher
   readonly engine: Engine
   /** Called at the first call that the limiter's policies decide. */
@@ -62,7 +62,7 @@ export class RedisBackend implements LimiterBackend {
     this.#takeDecoder = new TakeDecoder(this.#inFlight, names, this.origin)
     this.#operationDecoder = new OperationDecoder(this.#inFlight, names)
     this.#scheduleDecoder = new ScheduledReservationDecoder(this.#inFlight, names, policies.length)
-    this.#enqueueTake = queue.callBuffer.bindNote(this.#response)
+    this.#enqueueTake = queue.callBuffer.bindEnqueue(this.#response)
     this.#tag = tag
     this.#release = release
   }
@@ -110,7 +110,7 @@ export class RedisBackend implements LimiterBackend {
   // Not async, and neither are the other methods: a failure then takes the same number of microtask
   // turns for every operation, so calls that fail together get their fallback answers in call
   // order.
-  perform(keys: Keys, operation: Operation): Promise<OperationResult> {
+  execute(keys: Keys, operation: Operation): Promise<OperationResult> {
     if (operation.kind === 'peek') {
       return this.#peek(keys, operation.cost)
     }
@@ -133,7 +133,7 @@ export class RedisBackend implements LimiterBackend {
       return rejection
     }
     this.#markUsed()
-    this.#checkCode(keys, this.#queue.callBuffer.noteBook(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
+    this.#checkCode(keys, this.#queue.callBuffer.enqueueSchedule(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
     return batcher.enqueue(this.#queue, this.#scheduleDecoder, keys, 0)
   }
 
@@ -165,30 +165,30 @@ export class RedisBackend implements LimiterBackend {
       case 'take':
       case 'takeUpTo':
       case 'penalize':
-        return callBuffer.note(keys, tag, OPERATION_CODES[operation.kind], operation.units)
+        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES[operation.kind], operation.units)
       case 'block':
-        return callBuffer.note(keys, tag, OPERATION_CODES.block, operation.durationUs)
+        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES.block, operation.durationUs)
       case 'refund':
-        return callBuffer.noteRefund(
+        return callBuffer.enqueueRefund(
           keys,
           tag,
           operation.units,
           Float64Array.of(operation.atUs, ...operation.resetAtUs),
         )
       case 'cancelSchedule':
-        return callBuffer.noteUnbook(keys, tag, operation.charges)
+        return callBuffer.enqueueCancelScheduled(keys, tag, operation.charges)
       case 'reserve':
-        return callBuffer.noteReserve(keys, tag, operation.hold, operation.units, operation.durationUs)
+        return callBuffer.enqueueReserve(keys, tag, operation.hold, operation.units, operation.durationUs)
       case 'settle':
-        return callBuffer.noteSettle(keys, tag, operation.hold, settleNumbersOf(operation))
+        return callBuffer.enqueueSettle(keys, tag, operation.hold, settleNumbersOf(operation))
       case 'override': {
         const policies = operation.policies.map(
           (policy) => policy && compilePolicy(this.#context.engine, policy, 'override: '),
         )
-        return callBuffer.noteOverride(keys, tag, policies, operation.durationUs)
+        return callBuffer.enqueueOverride(keys, tag, policies, operation.durationUs)
       }
       default:
-        return callBuffer.note(keys, tag, OPERATION_CODES[operation.kind], 0)
+        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES[operation.kind], 0)
     }
   }
 

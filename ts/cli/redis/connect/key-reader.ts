@@ -1,5 +1,5 @@
 import type * as native from '../../../../native.js'
-import { RedisReader } from '../../../backends/addon.js'
+import { NativeInspector } from '../../../backends/addon.js'
 import type { RedisStoreOptions } from '../../../backends/redis/options.js'
 import { targetOf } from '../../../backends/redis/target.js'
 import { translated } from '../../../input/options.js'
@@ -20,13 +20,13 @@ export interface MasterNodes {
 
 /** A read that waits for its answer. */
 interface PendingRead {
-  readonly resolve: (read: native.RedisRead) => void
+  readonly resolve: (read: native.NativeInspectorReply) => void
   readonly timer: NodeJS.Timeout
 }
 
 /** Reads limiters' keys from Redis. It never writes, and it runs one read at a time. */
 export class RedisKeyReader {
-  readonly #native: native.RedisReader
+  readonly #native: native.NativeInspector
   readonly #pending = new Map<number, PendingRead>()
   #nextId = 0
 
@@ -34,7 +34,7 @@ export class RedisKeyReader {
   constructor(options: RedisStoreOptions, timeoutMs: number) {
     const target = targetOf(options, timeoutMs, timeoutMs)
     this.#native = translated('INVALID_OPTION', 'Redis', () => {
-      return new RedisReader(target, (id, read) => this.#onAnswer(id, read))
+      return new NativeInspector(target, (id, read) => this.#onAnswer(id, read))
     })
   }
 
@@ -45,12 +45,12 @@ export class RedisKeyReader {
   }
 
   /** Reads a caller's keys under all algorithms, and its reservations. */
-  find(query: native.RedisWanted): Promise<native.RedisRead> {
+  find(query: native.NativeKeyQuery): Promise<native.NativeInspectorReply> {
     return this.#read((id) => this.#native.find(id, query))
   }
 
   /** Reads a page of the keys of a prefix. */
-  page(page: native.RedisPage): Promise<native.RedisRead> {
+  page(page: native.NativePageQuery): Promise<native.NativeInspectorReply> {
     return this.#read((id) => this.#native.page(id, page))
   }
 
@@ -58,9 +58,9 @@ export class RedisKeyReader {
     this.#native.close()
   }
 
-  async #read(ask: (id: number) => void): Promise<native.RedisRead> {
+  async #read(ask: (id: number) => void): Promise<native.NativeInspectorReply> {
     const id = this.#nextId++
-    const read = await new Promise<native.RedisRead>((resolve, reject) => {
+    const read = await new Promise<native.NativeInspectorReply>((resolve, reject) => {
       // The timer also keeps the process alive, which the engine does not.
       const timer = setTimeout(() => {
         this.#pending.delete(id)
@@ -75,7 +75,7 @@ export class RedisKeyReader {
     return read
   }
 
-  #onAnswer(id: number, read: native.RedisRead): void {
+  #onAnswer(id: number, read: native.NativeInspectorReply): void {
     const pending = this.#pending.get(id)
     this.#pending.delete(id)
     clearTimeout(pending?.timer)

@@ -78,13 +78,13 @@ impl RedisTarget {
         runtime: &Handle,
         warn: impl Fn(StoreWarning) + Send + Sync + 'static,
     ) -> Result<RedisDeployment> {
-        let patience = self.patience();
+        let health_timeouts = self.health_timeouts();
         if !self.cluster {
             let route = self.route(logins)?;
-            return Ok(RedisDeployment::Server(Connection::open(route, patience, runtime, warn)));
+            return Ok(RedisDeployment::Server(Connection::open(route, health_timeouts, runtime, warn)));
         }
         let (seeds, access) = self.seeds(logins)?;
-        Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, patience, runtime, warn)))
+        Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, health_timeouts, runtime, warn)))
     }
 
     /// An inspector, which connects on its first request. Throws if the certificates are invalid.
@@ -127,7 +127,7 @@ impl RedisTarget {
 
     /// The time that a server may be away or silent, which equals the timeout of a call: a call
     /// that began with the outage has then timed out.
-    fn patience(&self) -> HealthTimeouts {
+    fn health_timeouts(&self) -> HealthTimeouts {
         let call = Duration::from_millis(whole(self.command_timeout_ms));
         let connect = Duration::from_millis(whole(self.connect_timeout_ms));
         HealthTimeouts { disconnected: call, unresponsive: call, dead: call.max(connect) }

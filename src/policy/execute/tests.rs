@@ -113,7 +113,7 @@ fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
     let end = 2_000 * SECOND;
     let Decision { status, retry_after_ms, reset_after_ms, remaining, .. } = kept.peek(end - 1, 1);
     assert_eq!((status, retry_after_ms, reset_after_ms), (Status::Blocked, 1, 1));
-    assert_eq!(remaining, 4, "the numbers are those of what is on the books");
+    assert_eq!(remaining, 4, "the numbers count what is charged");
     assert_eq!(kept.status(end - 1, 1), Status::Blocked);
     let none = kept.execute(end - 1, &Operation::TakeUpTo { units: 3 });
     assert_eq!((none.response.decision.status, none.units), (Status::Blocked, 0));

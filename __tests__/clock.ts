@@ -1,13 +1,13 @@
 import { MemoryStore, type Policy, RateLimiter } from '../ts/index.js'
 
-/** A clock that stands still until it is told: it starts on a day in 2026. */
+/** A clock that stands still until it is advanced. It starts on a day in 2026. */
 export class FakeClock {
   #now = Date.UTC(2026, 5, 1)
 
   /** The function to give to a `MemoryStore`. */
   readonly read = (): number => this.#now
 
-  /** Lets time pass (or, below 0, sets the clock back), in milliseconds. */
+  /** Advances the clock by a number of milliseconds. A negative number sets it back. */
   advance(millis: number): void {
     this.#now += millis
   }

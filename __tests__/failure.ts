@@ -1,9 +1,9 @@
 import { TollgateError } from '../ts/index.js'
 
-/** What users without TypeScript can pass. */
+/** A value as users without TypeScript can pass it. */
 export const anything = (value: unknown) => value as never
 
-/** The error of what must throw. */
+/** The error that a function must throw. */
 export function failureOf(run: () => unknown): TollgateError {
   try {
     run()
@@ -13,7 +13,7 @@ export function failureOf(run: () => unknown): TollgateError {
   throw new Error('it did not fail')
 }
 
-/** The error of what must reject. */
+/** The error with which a promise must reject. */
 export async function rejectionOf(call: Promise<unknown>): Promise<TollgateError> {
   const [result] = await Promise.allSettled([call])
   if (result.status === 'fulfilled') {

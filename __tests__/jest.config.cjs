@@ -1,11 +1,14 @@
-/** Tests run against the TypeScript sources and the built addon: `npm run jest -- PATTERN` builds what is stale. */
+/**
+ * Tests run against the TypeScript sources and the built addon: `npm run jest -- PATTERN` builds
+ * stale files.
+ */
 module.exports = {
   rootDir: '..',
-  // Where Jest looks for tests, and for sources that tests depend on.
+  // Where Jest looks for tests, and for the sources that they depend on.
   roots: ['<rootDir>/__tests__', '<rootDir>/ts'],
   testEnvironment: 'node',
   testMatch: ['**/*.test.ts'],
-  // The sources import './x.js', as Node will find it once it is built: here it is './x.ts'.
+  // The sources import './x.js', the built file's name: here it maps to './x.ts'.
   moduleNameMapper: { '^(\\.{1,2}/(?!.*native).*)\\.js$': '$1' },
   transform: { '\\.m?ts$': '<rootDir>/__tests__/transform.cjs' },
   setupFiles: ['<rootDir>/__tests__/quiet.cjs'],

@@ -1,4 +1,4 @@
-/** Tests have short windows, so that they are short themselves: they need not be warned of them. */
+/** Tests use short windows to be fast: they need no warning about them. */
 const { emitWarning } = process
 
 process.emitWarning = (warning, ...options) => {

@@ -1,4 +1,7 @@
-/** Compiles TypeScript for Jest. esbuild drops types unchecked, in a millisecond a file; `tsc` checks them elsewhere. */
+/**
+ * Compiles TypeScript for Jest. esbuild drops types unchecked, in a millisecond a file; `npm run
+ * check:types` checks them.
+ */
 const { transformSync } = require('esbuild')
 
 module.exports = {

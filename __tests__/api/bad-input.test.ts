@@ -7,7 +7,7 @@ describe('policies', () => {
   const rule = 'must be a whole number from 1 to 2^53 - 1'
   const bad = [NaN, Infinity, -1, 0, 0.5, 2 ** 53, '10', null, undefined, {}, [], 10n, true]
 
-  test.each(bad)('a limit of %p is refused by name, value and rule', (limit) => {
+  test.each(bad)('a limit of %p: the error names the option, the value and the rule', (limit) => {
     const error = failureOf(() => gcra({ limit: anything(limit), period: '1s' }))
     expect(error).toMatchObject({ code: 'INVALID_POLICY', charged: false })
     expect(error.message).toMatch(`gcra: limit ${rule}, got `)
@@ -39,7 +39,7 @@ describe('policies', () => {
     10n,
   ]
 
-  test.each([...badLengths, '0s'])('a length of %p is refused by name, value and rule', (length) => {
+  test.each([...badLengths, '0s'])('a length of %p: the error names the option, the value and the rule', (length) => {
     const error = failureOf(() => gcra({ limit: 1, period: anything(length) }))
     expect(error.code).toBe('INVALID_POLICY')
     expect(error.message).toMatch(/^gcra: period must be a duration above 0 in whole microseconds.*, got /)
@@ -48,7 +48,7 @@ describe('policies', () => {
     expect(() => tokenBucket({ capacity: 1, refill })).toThrow(/tokenBucket: refill.every must be/)
   })
 
-  test('unknown, missing and misplaced options are refused by name', () => {
+  test('errors name unknown, missing and misplaced options', () => {
     expect(failureOf(() => gcra(anything({ limit: 1, period: 1, brust: 2 }))).message).toBe(
       'gcra has no option "brust"; did you mean "burst"? It takes limit, period, burst, per',
     )
@@ -58,7 +58,7 @@ describe('policies', () => {
     expect(failureOf(() => tokenBucket(anything({ capacity: 1, refill: 5 }))).message).toMatch(/refill takes an object/)
   })
 
-  test('numbers that cannot be counted exactly are refused when a limiter is made', () => {
+  test('numbers too large for exact counting are refused when the limiter is made', () => {
     const error = failureOf(() => new RateLimiter(gcra({ limit: 2 ** 53 - 1, period: 1 })))
     expect(error.code).toBe('INVALID_POLICY')
     expect(error.message).toMatch(/^gcra: burst is too large to count exactly .* must be below 2\^53/)
@@ -84,7 +84,7 @@ describe('policies', () => {
     expect(failureOf(() => new RateLimiter(anything(policy))).code).toBe('INVALID_POLICY')
   })
 
-  test('a policy written by hand is checked like one that was made', () => {
+  test('a hand-written policy is checked like one from a factory', () => {
     const made = new RateLimiter({ algorithm: 'gcra', limit: 5, period: 1_000, burst: 5 })
     expect(made.takeSync('a').remaining).toBe(4)
     const bad = { algorithm: 'gcra', limit: 5, period: 1_000, burst: -1 } as const
@@ -93,7 +93,7 @@ describe('policies', () => {
 })
 
 describe('options', () => {
-  test('of a limiter', () => {
+  test('a limiter', () => {
     const policy = gcra({ limit: 1, period: 1 })
     const of = (options: unknown) => failureOf(() => new RateLimiter(policy, anything(options)))
     expect(of({ sotre: 1 })).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining('"sotre"') })
@@ -108,7 +108,7 @@ describe('options', () => {
     }
   })
 
-  test('of a memory store', () => {
+  test('a memory store', () => {
     const of = (options: unknown) => failureOf(() => new MemoryStore(anything(options)))
     for (const maxKeys of [0, -1, 1.5, NaN, '5', 2 ** 33]) {
       expect(of({ maxKeys })).toMatchObject({
@@ -150,7 +150,7 @@ test('a clock that throws', () => {
 describe('keys', () => {
   const noStrings = [undefined, null, 5, NaN, {}, [], Symbol('a'), true, 10n, () => 'a', new String('a')]
 
-  test.each(noStrings)('%p is no key', async (key) => {
+  test.each(noStrings)('%p is not a key', async (key) => {
     const of = limiter()
     expect(failureOf(() => of.takeSync(anything(key)))).toMatchObject({
       code: 'INVALID_KEY',
@@ -163,7 +163,7 @@ describe('keys', () => {
     await expect(of.takeMany([anything(key)])).rejects.toMatchObject({ code: 'INVALID_KEY' })
   })
 
-  test('empty, too long and ill-formed strings are no keys', () => {
+  test('empty, too long and ill-formed strings are not keys', () => {
     const message = (key: string) => failureOf(() => limiter().takeSync(key)).message
     expect(message('')).toBe('key must not be empty')
     expect(message('x'.repeat(2_048))).toBe('key must be at most 1024 bytes of UTF-8, got 2048')
@@ -176,7 +176,7 @@ describe('keys', () => {
     }
   })
 
-  test('every other string is a key of its own', () => {
+  test('every other string is a distinct key', () => {
     const of = new RateLimiter(gcra({ limit: 1, period: '1h' }))
     const keys = [
       ...['\0', '\0\0', 'a\0', 'a', 'A', ' ', 'a ', '{a}', 'a}', '%', '%7B', '__proto__', 'constructor', 'toString'],
@@ -187,7 +187,7 @@ describe('keys', () => {
         '👩',
         'é',
         'e\u0301',
-        // Without their upper bytes they would be A, a and NUL.
+        // If their upper bytes were dropped, these would equal A, a and NUL.
         '\u0141',
         '\u0161',
         '\u0100',
@@ -209,7 +209,7 @@ describe('keys', () => {
     expect(of.takeSync(`${'x'.repeat(10)}${'x'.repeat(13)}`).allowed).toBe(false)
   })
 
-  test('a failed takeMany tells what became of every key', async () => {
+  test('a failed takeMany reports the result of every key', async () => {
     const of = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }))
     const error = await rejectionOf(of.takeMany(['a', '', 'b', anything(7)]))
     expect(error).toMatchObject({
@@ -226,7 +226,7 @@ describe('keys', () => {
 describe('costs', () => {
   const bad = [NaN, Infinity, -1, 0.5, 2 ** 53, '1', null, true, 5n, []]
 
-  test.each([...bad, 0])('%p is no cost', async (cost) => {
+  test.each([...bad, 0])('%p is not a cost', async (cost) => {
     const of = limiter()
     const error = failureOf(() => of.takeSync('a', anything(cost)))
     expect(error).toMatchObject({ code: 'INVALID_COST', charged: false })
@@ -237,11 +237,11 @@ describe('costs', () => {
     expect((await of.peek('a', 0)).remaining).toBe(10)
   })
 
-  test.each(bad)('peek: %p is no cost', async (cost) => {
+  test.each(bad)('peek: %p is not a cost', async (cost) => {
     await expect(limiter().peek('a', anything(cost))).rejects.toMatchObject({ code: 'INVALID_COST' })
   })
 
-  test('unknown options of a call, and costs that do not match the keys', async () => {
+  test('unknown call options, and a number of costs that differs from the number of keys', async () => {
     const error = failureOf(() => limiter().takeSync('a', anything({ costs: 1 })))
     expect(error).toMatchObject({
       code: 'INVALID_OPTION',
@@ -254,12 +254,12 @@ describe('costs', () => {
     })
   })
 
-  test('the largest cost is a cost', () => {
+  test('the largest cost is accepted', () => {
     expect(limiter().takeSync('a', Number.MAX_SAFE_INTEGER).status).toBe('impossible')
   })
 })
 
-test('TollgateError.is knows errors of another copy of the package', () => {
+test('TollgateError.is recognizes errors from another copy of the package', () => {
   const error = failureOf(() => limiter().takeSync(''))
   expect(error).toBeInstanceOf(Error)
   expect(TollgateError.is(error)).toBe(true)

@@ -19,7 +19,7 @@ test.each<[Duration, number]>([
   expect(gcra({ limit: 1, period: duration }).period).toBe(millis)
 })
 
-test('a window of less than a millisecond ends on the next whole one', () => {
+test('a window shorter than a millisecond ends on the next whole millisecond', () => {
   const limiter = new RateLimiter(fixedWindow({ limit: 1, window: 0.001 }))
   expect(limiter.takeSync('a').resetAfterMs).toBe(1)
 })

@@ -1,15 +1,15 @@
 import { Events } from '../../ts/platform/events.js'
 import { timers } from '../../ts/platform/timers.js'
 
-interface Heard {
+interface TestEvents {
   readonly said: string
   readonly done: number
 }
 
-test('all who listen hear an event, in order, until they do not want to any more', () => {
-  const events = new Events<Heard>()
-  const heard: string[] = []
-  const listen = (text: string) => heard.push(text)
+test('all listeners receive each event, in order, until they are removed', () => {
+  const events = new Events<TestEvents>()
+  const received: string[] = []
+  const listen = (text: string) => received.push(text)
   const off = events.on('said', listen)
   events.on('said', listen)
   events.emit('said', 'a')
@@ -17,35 +17,35 @@ test('all who listen hear an event, in order, until they do not want to any more
   off()
   events.emit('said', 'b')
   events.emit('done', 1)
-  expect(heard).toEqual(['a', 'a', 'b'])
+  expect(received).toEqual(['a', 'a', 'b'])
 })
 
-test('who ends listening while others are told is told nothing more', () => {
-  const events = new Events<Heard>()
-  const heard: string[] = []
+test('a listener removed during an event does not receive that event', () => {
+  const events = new Events<TestEvents>()
+  const received: string[] = []
   const off = events.on('said', (text) => {
-    heard.push(text)
+    received.push(text)
     off()
   })
-  events.on('said', (text) => heard.push(text))
+  events.on('said', (text) => received.push(text))
   events.emit('said', 'a')
   events.emit('said', 'b')
-  expect(heard).toEqual(['a', 'a', 'b'])
+  expect(received).toEqual(['a', 'a', 'b'])
 })
 
-test('a listener that throws fails alone, as an uncaught exception', () => {
+test('a listener that throws does not stop the others: its error becomes an uncaught exception', () => {
   const later = jest.spyOn(timers, 'setImmediate')
   try {
-    const events = new Events<Heard>()
-    const heard: string[] = []
+    const events = new Events<TestEvents>()
+    const received: string[] = []
     const error = new Error('a listener throws')
     later.mockReturnValueOnce({} as NodeJS.Immediate)
     events.on('said', () => {
       throw error
     })
-    events.on('said', (text) => heard.push(text))
+    events.on('said', (text) => received.push(text))
     events.emit('said', 'a')
-    expect(heard).toEqual(['a'])
+    expect(received).toEqual(['a'])
     const [thrower] = later.mock.calls[0] as [() => void]
     expect(thrower).toThrow(error)
   } finally {

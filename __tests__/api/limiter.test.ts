@@ -8,7 +8,7 @@ const POLICIES: readonly Policy[] = [
 ]
 
 describe.each(POLICIES)('$algorithm', (policy) => {
-  test('a lone caller gets the limit, the last unit is told, then it is refused', async () => {
+  test('a single caller gets the limit, the last unit as allowed-last, and is then refused', async () => {
     const { limiter } = limiterOf(policy)
     const statuses = []
     for (let call = 0; call < 4; call++) {
@@ -35,7 +35,7 @@ describe.each(POLICIES)('$algorithm', (policy) => {
     expect(limiter.takeSync('user:42', 2).allowed).toBe(true)
   })
 
-  test('after resetAfterMs the key is as if never used, and not before', async () => {
+  test('after resetAfterMs, and not before, the key is fresh', async () => {
     const { limiter, clock } = limiterOf(policy)
     const { resetAfterMs } = limiter.takeSync('user:42', 2)
     clock.advance(resetAfterMs - 1)
@@ -44,7 +44,7 @@ describe.each(POLICIES)('$algorithm', (policy) => {
     expect(await limiter.peek('user:42')).toMatchObject({ remaining: 3, resetAfterMs: 0 })
   })
 
-  test('a cost above the limit is impossible: it is refused for good and charges nothing', async () => {
+  test('a cost above the limit is impossible: it is always refused and charges nothing', async () => {
     const { limiter } = limiterOf(policy)
     const decision = await limiter.take('user:42', 4)
     expect(decision).toMatchObject({ allowed: false, status: 'impossible', retryAfterMs: null, remaining: 3 })
@@ -52,7 +52,7 @@ describe.each(POLICIES)('$algorithm', (policy) => {
   })
 })
 
-test('a decision is a plain object with every number, by policy too', async () => {
+test('a decision is a plain object with all numbers, and those of each policy', async () => {
   const { limiter, clock } = limiterOf(gcra({ limit: 100, period: '1m', burst: 20 }))
   const decision = await limiter.take('user:42', { cost: 5 })
   expect(decision).toEqual({
@@ -83,7 +83,7 @@ test('refused and impossible decisions have the same shape', () => {
   expect(impossible.policies.default).toEqual({ ...numbers, retryAfterMs: null })
 })
 
-test('the system clock decides in microseconds, and decisions tell its time', () => {
+test('by the system clock decisions are made in microseconds and carry its time', () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1h' }))
   const before = Date.now()
   const { at } = limiter.takeSync('a')
@@ -93,7 +93,7 @@ test('the system clock decides in microseconds, and decisions tell its time', ()
   expect(times.some((time) => !Number.isInteger(time))).toBe(true)
 })
 
-test('takeMany decides each key by itself, in order, with one cost or a cost for each', async () => {
+test('takeMany decides each key independently, in order, with one cost or one for each key', async () => {
   const { limiter } = limiterOf(fixedWindow({ limit: 2, window: '1s' }))
   const same = await limiter.takeMany(['a', 'b', 'a', 'a'])
   expect(same.map((decision) => decision.status)).toEqual(['allowed', 'allowed', 'allowed-last', 'refused'])
@@ -104,14 +104,14 @@ test('takeMany decides each key by itself, in order, with one cost or a cost for
   expect(await limiter.takeMany([])).toEqual([])
 })
 
-test('calls made in one go take effect in call order', async () => {
+test('calls made in one tick take effect in call order', async () => {
   const { limiter } = limiterOf(fixedWindow({ limit: 3, window: '1s' }))
   const calls = [limiter.take('a'), limiter.take('a', 2), limiter.take('a'), limiter.takeMany(['a'])]
   const [first, second, third] = await Promise.all(calls)
   expect([first, second, third]).toMatchObject([{ remaining: 2 }, { remaining: 0 }, { status: 'refused' }])
 })
 
-test('peek answers what take would, with the numbers as they stand, and takes nothing', async () => {
+test('peek returns the decision that take would, with current numbers, and charges nothing', async () => {
   const { limiter } = limiterOf(fixedWindow({ limit: 3, window: '1s' }))
   expect(await limiter.peek('a')).toMatchObject({ status: 'allowed', remaining: 3, resetAfterMs: 0 })
   limiter.takeSync('a', 2)
@@ -122,7 +122,7 @@ test('peek answers what take would, with the numbers as they stand, and takes no
   expect(await limiter.peek('a', { cost: 0 })).toMatchObject({ remaining: 1 })
 })
 
-test('reset makes one key as if never used', async () => {
+test('reset makes one key fresh', async () => {
   const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1s' }))
   await limiter.takeMany(['a', 'b'])
   await limiter.reset('a')
@@ -131,7 +131,7 @@ test('reset makes one key as if never used', async () => {
   expect(limiter.takeSync('b').allowed).toBe(false)
 })
 
-test('the policies can be inspected, and not changed', () => {
+test('the policies can be read, but not changed', () => {
   const { limiter } = limiterOf(gcra({ limit: 100, period: '1m' }))
   expect(limiter.policies).toEqual({ default: { algorithm: 'gcra', limit: 100, period: 60_000, burst: 100 } })
   expect(Object.isFrozen(limiter.policies)).toBe(true)
@@ -152,13 +152,13 @@ test('a closed limiter refuses calls with CLOSED, and may be closed again', asyn
   await expect(limiter.ready()).rejects.toEqual(closed)
 })
 
-test('await using closes it', async () => {
+test('`await using` closes it', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }))
   await limiter[Symbol.asyncDispose]()
   await expect(limiter.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
-test('each limiter without a store has one of its own', () => {
+test('each limiter without a store gets its own', () => {
   const policy = gcra({ limit: 1, period: '1h' })
   const [one, other] = [new RateLimiter(policy), new RateLimiter(policy)]
   expect(one.takeSync('a').allowed).toBe(true)
@@ -166,7 +166,7 @@ test('each limiter without a store has one of its own', () => {
   expect(one).toBeInstanceOf(RateLimiter)
 })
 
-test('a limiter admits exactly its law over a long trace of the real clock', async () => {
+test('over a long trace of the real clock a limiter admits exactly what its law allows', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1_001, period: '1s', burst: 7 }))
   const admitted: number[] = []
   const until = Date.now() + 10_000

@@ -1,4 +1,6 @@
-/** What users get wrong by nature: each is an error, or a warning, that names its fix, on at most two lines. */
+/**
+ * Common mistakes: each produces an error or a warning that names the fix, in at most two lines.
+ */
 import { type Mistake, mistakesOf } from '../../scripts/mistakes/table.cjs'
 import * as tollgate from '../../ts/index.js'
 import { rateLimit } from '../../ts/middleware/express.js'

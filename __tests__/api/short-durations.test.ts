@@ -1,4 +1,7 @@
-/** A bare number below 1,000 is milliseconds, and may have been meant as seconds: the process is warned of it once. */
+/**
+ * A bare number below 1,000 means milliseconds but may have been meant as seconds: the process
+ * warns once.
+ */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -6,7 +9,7 @@ import { tollgate } from '../cli/command.js'
 
 const ROOT = JSON.stringify(join(__dirname, '..', '..', 'dist'))
 
-/** What a program prints as warnings. */
+/** The warnings that a program prints. */
 async function warned(program: string, module = 'index.js'): Promise<string[]> {
   const names =
     '{ gcra, tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingCounter, slidingLog, slidingLogs, '
@@ -18,19 +21,19 @@ async function warned(program: string, module = 'index.js'): Promise<string[]> {
 const line = (text: string) => expect.stringMatching(new RegExp(`^\\(node:\\d+\\) ${escaped(text)}$`))
 const escaped = (text: string) => text.replace(/[[\]()]/g, '\\$&')
 
-/** The warning of an option. */
+/** The warning about an option. */
 const of = (option: string, value: number) =>
   line(
     `[TOLLGATE_SHORT_DURATION] TollgateWarning: ${option} is ${value} milliseconds: ` +
       `write '${value}s' if seconds are meant, and '${value}ms' if not`,
   )
 
-/** `npm test` does without WebAssembly, as it does in `operations/places.ts`. */
+/** `npm test` leaves WebAssembly out, as `operations/stores.ts` does. */
 const { TOLLGATE_TEST_WASM } = process.env
 
 const MODULES = TOLLGATE_TEST_WASM === 'off' ? ['index.js'] : ['index.js', 'wasm/index.js']
 
-test.each(MODULES)('each option of each function is warned of once: %s', async (module) => {
+test.each(MODULES)('one warning for each option of each function: %s', async (module) => {
   const program = `
     for (const period of [60, 1, 999]) {
       new RateLimiter(gcra({ limit: 1, period }))
@@ -64,12 +67,12 @@ test.each(MODULES)('each option of each function is warned of once: %s', async (
   ])
 })
 
-test('what tells its unit, is a fraction, a second or more, or wrong is not warned of', async () => {
+test('no warning for values with a unit, fractions, a second or more, or invalid values', async () => {
   const program = `
     for (const period of ['60ms', '1s', 0.5, 59.5, 1_000, 60_000]) {
       const policy = gcra({ limit: 9, period })
       const limiter = new RateLimiter(policy)
-      // A policy that has been made has milliseconds.
+      // A policy that is already made has milliseconds.
       new RateLimiter({ ...policy })
       new RateLimiter(JSON.parse(JSON.stringify(policy)))
       await limiter.override('a', { limit: 5 }, { ttl: '60ms' })
@@ -82,7 +85,7 @@ test('what tells its unit, is a fraction, a second or more, or wrong is not warn
   expect(await warned(program)).toEqual([])
 })
 
-test('the command line warns of a policy whose length has no unit', async () => {
+test('the command line warns about a policy with a length without a unit', async () => {
   const simulate = (...policies: string[]) => {
     const words = policies.flatMap((policy) => ['--policy', policy])
     return tollgate(['simulate', '-', ...words, '--key', 'ip'], {
@@ -100,7 +103,7 @@ test('the command line warns of a policy whose length has no unit', async () => 
   expect((await simulate('gcra limit=1 period=60ms')).stderr).not.toMatch('Warning')
 })
 
-test('a platform without process has it on its console', async () => {
+test('on a platform without process the warning goes to the console', async () => {
   const program = `
     globalThis.process = undefined
     gcra({ limit: 1, period: 60 })

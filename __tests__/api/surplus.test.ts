@@ -1,4 +1,4 @@
-/** Arguments that a function does not take are errors: they were meant to do something. */
+/** A surplus argument is an error: the caller meant it to have an effect. */
 
 import * as core from '../../ts/index.js'
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
@@ -13,19 +13,19 @@ import * as koa from '../../ts/middleware/koa.js'
 import * as nest from '../../ts/middleware/nest.js'
 import { failureOf } from '../failure.js'
 import { Collector } from '../metrics/collect.js'
-import { CORE, functionsOf, methodsOf, refusesSurplus, type Takes } from './surplus.js'
+import { CORE, functionsOf, methodsOf, refusesSurplus, type Signature } from './surplus.js'
 
 const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1m' }))
 const options = 'an object of options'
 const middleware = { limiter, key: () => 'a' }
-const ipKey: Takes = [['192.0.2.1', {}], `ipKey takes an address and ${options}`]
-const rateLimit: Takes = [[middleware], `rateLimit takes ${options}`]
+const ipKey: Signature = [['192.0.2.1', {}], `ipKey takes an address and ${options}`]
+const rateLimit: Signature = [[middleware], `rateLimit takes ${options}`]
 const store = new RedisStore('redis://127.0.0.1:9')
 
 afterAll(() => store.close())
 
-/** The modules, and what their functions take. */
-const MODULES: readonly (readonly [string, object, Readonly<Record<string, Takes>>])[] = [
+/** The modules, and the arguments of their functions. */
+const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signature>>])[] = [
   [
     'tollgate',
     core,
@@ -66,7 +66,9 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Takes
   ['tollgate/express-rate-limit', expressRateLimit, { TollgateStore: [[{}], `TollgateStore takes ${options}`] }],
 ]
 
-/** What frameworks and libraries call, and may call with more in a later version. */
+/**
+ * Functions called by frameworks and libraries, which may pass more arguments in a later version.
+ */
 const CALLED_BY_OTHERS = [
   /^default$/,
   /^RateLimitGuard/,
@@ -74,18 +76,18 @@ const CALLED_BY_OTHERS = [
   /^TollgateStore\.(init|get|increment|decrement|resetKey)$/,
 ]
 
-/** What is an error whatever it is given. */
+/** Members that fail whatever their arguments are. */
 const ERRORS = [/^RedisStore\.from$/]
 
 const LENIENT = [...CALLED_BY_OTHERS, ...ERRORS]
 
-describe.each(MODULES)('%s', (_name, module, takes) => {
-  const cases = Object.entries(takes)
+describe.each(MODULES)('%s', (_name, module, signatures) => {
+  const cases = Object.entries(signatures)
 
-  test('all of its functions stand here', () => {
+  test('the list has all of its functions', () => {
     const found = functionsOf(module).filter((name) => !LENIENT.some((pattern) => pattern.test(name)))
-    const methods = Object.keys(takes).filter((name) => name.startsWith('Reservation.'))
-    expect([...found, ...methods].sort()).toEqual(Object.keys(takes).sort())
+    const methods = Object.keys(signatures).filter((name) => name.startsWith('Reservation.'))
+    expect([...found, ...methods].sort()).toEqual(Object.keys(signatures).sort())
   })
 
   test.each(cases)('%s', async (name, expected) => {
@@ -108,23 +110,23 @@ test('a reservation has no other methods', async () => {
   )
 })
 
-test('a limiter with metrics refuses what the limiter refuses, and nothing is taken', async () => {
+test('an instrumented limiter refuses the same calls as the limiter, and charges nothing', async () => {
   const { meter } = new Collector()
   const own = new RateLimiter(gcra({ limit: 9, period: '1m' }))
   const recorded = metrics.instrument(own, { name: 'a', meter })
-  for (const [name, takes] of Object.entries(CORE).filter(([name]) => name.startsWith('RateLimiter.'))) {
-    await refusesSurplus(recorded, name.slice('RateLimiter.'.length), takes, name !== 'RateLimiter.takeSync')
+  for (const [name, signatures] of Object.entries(CORE).filter(([name]) => name.startsWith('RateLimiter.'))) {
+    await refusesSurplus(recorded, name.slice('RateLimiter.'.length), signatures, name !== 'RateLimiter.takeSync')
   }
   expect(own.takeSync('a')).toMatchObject({ status: 'allowed', remaining: 8 })
 })
 
-test('an index that map passes is no cost, nor the whole array an option', async () => {
+test('the index and array that map passes are refused as a cost and as options', async () => {
   const calls = await Promise.allSettled(['a', 'b'].map(limiter.take, limiter))
   expect(calls.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   expect(failureOf(() => [{ limit: 1, period: '1s' as const }].map(gcra)).message).toMatch('got 3 arguments')
 })
 
-test('what ends something takes what handlers pass', async () => {
+test('close and dispose accept the arguments that event handlers pass', async () => {
   const own = new RateLimiter(gcra({ limit: 9, period: '1m' }))
   const [ready, close] = [own.ready.bind(own), own.close.bind(own)] as ((...args: unknown[]) => Promise<void>)[]
   await ready?.('SIGTERM', 15)

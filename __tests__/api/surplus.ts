@@ -1,16 +1,19 @@
-/** What every public function takes, for the tests that give it one argument more. */
+/** The arguments of every public function, for the tests that pass one more. */
 import { failureOf, rejectionOf } from '../failure.js'
 
-/** Arguments that a function takes, as many as it can, and how its error says so. */
-export type Takes = readonly [args: readonly unknown[], rule: string]
+/** The maximum arguments of a function, and the words in which its error lists them. */
+export type Signature = readonly [args: readonly unknown[], rule: string]
 
 const policy = { algorithm: 'gcra', limit: 9, period: 60_000, burst: 9 }
 const window = { limit: 1, window: '1s' }
 const options = 'an object of options'
 const duration = '1s'
 
-/** The functions of `tollgate` and `tollgate/wasm`: by their names; constructors and methods by those of their classes. */
-export const CORE: Readonly<Record<string, Takes>> = {
+/**
+ * The functions of `tollgate` and `tollgate/wasm` by name. Constructors and methods have the names
+ * of their classes.
+ */
+export const CORE: Readonly<Record<string, Signature>> = {
   gcra: [[{ limit: 1, period: '1s' }], `gcra takes ${options}`],
   tokenBucket: [[{ capacity: 1, refill: { tokens: 1, every: '1s' } }], `tokenBucket takes ${options}`],
   leakyBucket: [[{ capacity: 1, leak: { units: 1, every: '1s' } }], `leakyBucket takes ${options}`],
@@ -41,17 +44,17 @@ export const CORE: Readonly<Record<string, Takes>> = {
   MemoryStore: [[{}], `MemoryStore takes ${options}`],
 }
 
-/** What takes whatever it is given, and why. */
+/** Functions that accept any arguments, each with the reason. */
 const LENIENT = [
-  // Called by handlers of signals and of promises, which pass arguments, and what it leaves undone is not seen.
+  // Signal and promise handlers pass arguments to these, and nobody would see an error.
   /\.(close|shutdown|ready|Symbol\(\w+\.asyncDispose\))$/,
-  // A predicate is passed to `filter` and `find`.
+  // As predicates they are passed to `filter` and `find`.
   /^TollgateError(\.is)?$/,
-  // Inner: called by limiters alone.
+  // Internal: only limiters call them.
   /Store\.open$/,
 ]
 
-/** The names of the functions of a module, but for those that take whatever they are given. */
+/** The names of a module's functions, except those that accept any arguments. */
 export function functionsOf(module: object): string[] {
   const names = Object.entries(module).flatMap(([name, value]) => {
     if (typeof value !== 'function') {
@@ -64,7 +67,7 @@ export function functionsOf(module: object): string[] {
   return names.filter((name) => !LENIENT.some((pattern) => pattern.test(name)))
 }
 
-/** The names of the methods that an object has, of itself or of its classes. */
+/** The names of an object's own and inherited methods. */
 export function methodsOf(object: object | undefined): string[] {
   const names = new Set<string>()
   for (let owner = object; owner && owner !== Object.prototype; owner = Object.getPrototypeOf(owner)) {
@@ -81,11 +84,11 @@ export function methodsOf(object: object | undefined): string[] {
 }
 
 /**
- * Gives a function one argument more than it takes.
+ * Calls a function with one argument more than it accepts.
  *
- * @param subject - What has the function: a module, a class or an object.
+ * @param subject - The module, class or object that has the function.
  */
-export async function refusesSurplus(subject: object, name: string, [args, rule]: Takes, isAsync: boolean) {
+export async function refusesSurplus(subject: object, name: string, [args, rule]: Signature, isAsync: boolean) {
   const call = Reflect.get(subject, name) as (...given: unknown[]) => unknown
   const isClass = /^class\b/.test(Function.prototype.toString.call(call))
   const count = args.length + 1
@@ -93,7 +96,7 @@ export async function refusesSurplus(subject: object, name: string, [args, rule]
     const given = [...args, surplus]
     const run = () => (isClass ? Reflect.construct(call, given) : Reflect.apply(call, subject, given))
     const { code, message } = isAsync ? await rejectionOf(run() as Promise<unknown>) : failureOf(run)
-    // Some say how to mend it, too.
+    // Some errors also name the fix.
     expect([code, message.replace(/(?<=got \d+ arguments?): .+$/, '')]).toEqual([
       'INVALID_OPTION',
       `${rule}, got ${count} ${count === 1 ? 'argument' : 'arguments'}`,

@@ -35,11 +35,11 @@ import {
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 
-/** Compiles for `true` alone: `npm run check:types` is what runs these tests. */
+/** Only `true` compiles. These tests run through `npm run check:types`. */
 const holds = <T extends true>(_proof?: T) => expect(true).toBe(true)
 
-/** A limiter of one rate that may be over Redis. */
-type OverGcra = Limiter<string, 'default', PolicyOverride<GcraPolicy>> &
+/** A limiter of one rate policy, on any store. */
+type RedisGcraLimiter = Limiter<string, 'default', PolicyOverride<GcraPolicy>> &
   Enforcing<GcraPolicy<never>> &
   Reserving &
   Waits<string, 'default'>
@@ -58,24 +58,24 @@ test('a decision narrows on allowed and on status', () => {
   holds<Equal<typeof decision.policy, 'default'>>()
 })
 
-test('an embedded limiter can be passed where any limiter is wanted', async () => {
+test('an embedded limiter is assignable to any limiter', async () => {
   const limiter: EmbeddedRateLimiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store: new MemoryStore() })
-  const wanted: Limiter = limiter
-  expect((await wanted.take('a')).allowed).toBe(true)
-  // @ts-expect-error a limiter that may be on another store cannot answer at once
-  expect(wanted.takeSync('b').allowed).toBe(true)
+  const assigned: Limiter = limiter
+  expect((await assigned.take('a')).allowed).toBe(true)
+  // @ts-expect-error a limiter of any store has no takeSync
+  expect(assigned.takeSync('b').allowed).toBe(true)
 })
 
 test('a limiter over Redis has no takeSync and needs a prefix', () => {
   const never = (store: RedisStore) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    holds<Equal<typeof limiter, OverGcra>>()
+    holds<Equal<typeof limiter, RedisGcraLimiter>>()
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'redis://localhost', prefix: 'api' })
-    // @ts-expect-error over Redis nothing is answered at once
+    // @ts-expect-error takeSync is not available over Redis
     limiter.takeSync('a')
-    // @ts-expect-error the prefix is missing
+    // @ts-expect-error missing prefix
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store })
-    // @ts-expect-error no Redis URL
+    // @ts-expect-error not a Redis URL
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: 'http://localhost', prefix: 'api' })
   }
   expect(never).toBeInstanceOf(Function)
@@ -84,29 +84,29 @@ test('a limiter over Redis has no takeSync and needs a prefix', () => {
 test('the store can be chosen when the program runs', () => {
   const never = (store: MemoryStore | RedisStore | undefined) => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api' })
-    holds<Equal<typeof limiter, OverGcra>>()
-    // @ts-expect-error it may be over Redis
+    holds<Equal<typeof limiter, RedisGcraLimiter>>()
+    // @ts-expect-error the store may be a RedisStore
     limiter.takeSync('a')
-    // @ts-expect-error there the prefix is needed
+    // @ts-expect-error a Redis store needs a prefix
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store })
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'api', onStoreFailure: 'allow' })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('what makes no sense does not compile', () => {
+test('invalid code does not compile', () => {
   const never = () => {
-    // @ts-expect-error a policy is needed
+    // @ts-expect-error missing policy
     new RateLimiter()
-    // @ts-expect-error a misspelt option
+    // @ts-expect-error misspelt option
     gcra({ limit: 1, period: '1m', brust: 5 })
-    // @ts-expect-error a missing one
+    // @ts-expect-error missing option
     gcra({ limit: 1 })
-    // @ts-expect-error no such unit
+    // @ts-expect-error unknown unit
     gcra({ limit: 1, period: '1y' })
-    // @ts-expect-error no window of a calendar
+    // @ts-expect-error unknown calendar unit
     calendarWindow({ limit: 1, every: 'year' })
-    // @ts-expect-error no store
+    // @ts-expect-error not a store
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: {} })
     // @ts-expect-error keys are strings
     void new RateLimiter(gcra({ limit: 1, period: 1 })).take(42)
@@ -116,7 +116,7 @@ test('what makes no sense does not compile', () => {
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the names of several limits are those given', () => {
+test('the limits of slidingLogs have the declared names', () => {
   const policy = slidingLogs({ limits: { perSecond: { limit: 1, window: '1s' }, perHour: { limit: 9, window: '1h' } } })
   const limiter = new RateLimiter(policy)
   type Names = 'perSecond' | 'perHour'
@@ -126,18 +126,18 @@ test('the names of several limits are those given', () => {
   const decision = limiter.takeSync('a')
   holds<Equal<typeof decision.policy, Names>>()
   expect(decision.policies.perSecond.limit + decision.policies.perHour.limit).toBe(10)
-  // @ts-expect-error no such limit
+  // @ts-expect-error unknown limit
   expect(decision.policies.perDay).toBeUndefined()
   const never = (store: RedisStore) => {
     const shared = new RateLimiter(policy, { store, prefix: 'api' })
     holds<Equal<typeof shared, Limiter<string, Names, Own> & Enforcing<typeof policy> & Reserving<string, Names>>>()
-    // @ts-expect-error a limit needs a window
+    // @ts-expect-error missing window
     slidingLogs({ limits: { perSecond: { limit: 1 } } })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the names and keys of several policies are those given', async () => {
+test('the policies and key parts have the declared names', async () => {
   const limits = { short: { limit: 1, window: '1s' }, long: { limit: 9, window: '1h' } } as const
   const plain = new RateLimiter({ burst: gcra({ limit: 1, period: 1 }), logs: slidingLogs({ limits }) })
   holds<Equal<Parameters<typeof plain.take>[0], string>>()
@@ -152,38 +152,38 @@ test('the names and keys of several policies are those given', async () => {
   holds<Equal<Parameters<typeof login.take>[0], LoginKey>>()
   const taken = await login.take({ ip: '1', account: 'ann' })
   holds<Equal<typeof taken.policy, 'ip' | 'account' | 'all'>>()
-  const wanted: Limiter<LoginKey, 'ip' | 'account' | 'all'> = login
-  await wanted.block({ ip: '1' }, '1s')
+  const assigned: Limiter<LoginKey, 'ip' | 'account' | 'all'> = login
+  await assigned.block({ ip: '1' }, '1s')
   const all = new RateLimiter(gcra({ limit: 1, period: 1, per: 'global' }))
   expect((await all.take({})).allowed).toBe(true)
   const never = async (limiter: typeof login) => {
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     await limiter.take({ ip: '1' })
-    // @ts-expect-error no such part
+    // @ts-expect-error unknown part
     await limiter.take({ ip: '1', account: 'ann', user: 'ann' })
-    // @ts-expect-error a call names no global key
+    // @ts-expect-error the global part is not in the key
     await limiter.take({ ip: '1', account: 'ann', global: true })
-    // @ts-expect-error it is no string
+    // @ts-expect-error the key is not a string
     await limiter.take('1')
-    // @ts-expect-error what is global has no key
+    // @ts-expect-error global policies have no key
     await limiter.reset({ global: 'x' })
-    // @ts-expect-error no such part
+    // @ts-expect-error unknown part
     await limiter.reset({ user: 'ann' })
-    // @ts-expect-error all calls together have no key
+    // @ts-expect-error a global policy has no key
     await all.take('a')
-    // @ts-expect-error no such part
+    // @ts-expect-error unknown part
     await all.take({ ip: '1' })
     // @ts-expect-error either all policies have a per or none
     await new RateLimiter({ a: gcra({ limit: 1, period: 1, per: 'ip' }), b: gcra({ limit: 1, period: 1 }) }).take('a')
-    // @ts-expect-error no policy
+    // @ts-expect-error not a policy
     new RateLimiter({ a: { limit: 1 } })
-    // @ts-expect-error over Redis nothing is answered at once
+    // @ts-expect-error takeSync is not available over Redis
     new RateLimiter({ a: gcra({ limit: 1, period: 1 }) }, { store: 'redis://localhost', prefix: 'api' }).takeSync('a')
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('policies whose names are not known can be used, too', () => {
+test('policies with unknown names can be used', () => {
   const policies: Policies = { a: gcra({ limit: 1, period: 1 }) }
   const policy: Policy = gcra({ limit: 1, period: 1 })
   const [several, one] = [new RateLimiter(policies), new RateLimiter(policy)]
@@ -192,7 +192,7 @@ test('policies whose names are not known can be used, too', () => {
   expect([first.policy, second.policy]).toEqual(['a', 'default'])
 })
 
-test('a limiter shows each policy with the numbers of its own algorithm', () => {
+test('a limiter exposes each policy with the numbers of its algorithm', () => {
   const one = new RateLimiter(gcra({ limit: 1, period: 1, burst: 5 }))
   expect(one.policies.default.burst).toBe(5)
   const limits = { short: { limit: 2, window: '1s' }, long: { limit: 9, window: '1h' } } as const
@@ -200,51 +200,51 @@ test('a limiter shows each policy with the numbers of its own algorithm', () => 
   expect(new RateLimiter(logs).policies.long.limits.short.limit).toBe(2)
   const several = new RateLimiter({ bucket: tokenBucket({ capacity: 3, refill: { tokens: 1, every: 1 } }), logs })
   expect(several.policies.bucket.refill.tokens + several.policies['logs.long'].limits.short.limit).toBe(3)
-  const wanted: Limiter<string, 'bucket' | 'logs.short' | 'logs.long'> = several
-  holds<Equal<typeof wanted.policies.bucket, Policy>>()
+  const assigned: Limiter<string, 'bucket' | 'logs.short' | 'logs.long'> = several
+  holds<Equal<typeof assigned.policies.bucket, Policy>>()
   const never = (policy: Policy, policies: Policies, some: GcraPolicy | FixedWindowPolicy, name: string) => {
-    // @ts-expect-error it is no bucket
+    // @ts-expect-error the policy is not a token bucket
     one.policies.default.capacity
-    // @ts-expect-error no such policy
+    // @ts-expect-error unknown policy
     several.policies.logs
-    // @ts-expect-error it may be any
+    // @ts-expect-error the algorithm is unknown
     new RateLimiter(policy).policies[name]?.burst
-    // @ts-expect-error nor is it known which there are
+    // @ts-expect-error the policies are unknown
     new RateLimiter(policies).policies[name]?.burst
-    // @ts-expect-error it may be a window
+    // @ts-expect-error the policy may be a window
     new RateLimiter(some).policies.default.burst
     return new RateLimiter(some).policies.default.limit
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('only numbers can be overridden, and for a time', () => {
+test('only numbers can be overridden, and only with a ttl', () => {
   const never = async () => {
     const one = new RateLimiter(gcra({ limit: 1, period: 1 }))
     await one.override('a', { limit: 5, period: '1m' }, { ttl: '1d' })
-    // @ts-expect-error a ttl is needed
+    // @ts-expect-error missing ttl
     await one.override('a', { limit: 5 }, {})
-    // @ts-expect-error what the key counts by is no number
+    // @ts-expect-error the key dimension is not a number
     await one.override('a', { per: 'ip' }, { ttl: '1d' })
     const calendar = new RateLimiter(calendarWindow({ limit: 1, every: 'day' }))
     await calendar.override('a', { limit: 5 }, { ttl: '1d' })
-    // @ts-expect-error nor is a time zone
+    // @ts-expect-error a time zone is not a number
     await calendar.override('a', { timeZone: 'UTC' }, { ttl: '1d' })
-    // @ts-expect-error nor is the calendar
+    // @ts-expect-error the calendar unit is not a number
     await calendar.override('a', { every: 'hour' }, { ttl: '1d' })
     const bucket = new RateLimiter(tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 } }))
     await bucket.override('a', { refill: { tokens: 5 } }, { ttl: '1d' })
-    // @ts-expect-error nor is the mode
+    // @ts-expect-error the refill mode is not a number
     await bucket.override('a', { refillMode: 'interval' }, { ttl: '1d' })
     const logs = new RateLimiter(slidingLogs({ limits: { short: { limit: 1, window: 1 } }, precision: 1 }))
     await logs.override('a', { limits: { short: { limit: 5 } } }, { ttl: '1d' })
-    // @ts-expect-error no such limit
+    // @ts-expect-error unknown limit
     await logs.override('a', { limits: { long: { limit: 5 } } }, { ttl: '1d' })
     const several = new RateLimiter({ a: gcra({ limit: 1, period: 1 }), b: fixedWindow({ limit: 1, window: 1 }) })
     await several.override('a', { b: { limit: 5 } }, { ttl: '1d' })
     // @ts-expect-error a fixed window has no period
     await several.override('a', { b: { period: 5 } }, { ttl: '1d' })
-    // @ts-expect-error whose limit?
+    // @ts-expect-error missing policy name
     await several.override('a', { limit: 5 }, { ttl: '1d' })
   }
   expect(never).toBeInstanceOf(Function)
@@ -265,42 +265,42 @@ test('only a limiter whose policies are all rates can wait', () => {
     const given: WaitOptions = {}
     const either = await new RateLimiter(bucket).wait('a', given)
     holds<Equal<typeof either, WaitedOrRefused<'default'>>>()
-    // @ts-expect-error a refusal rejects or resolves
+    // @ts-expect-error neither 'reject' nor 'resolve'
     await new RateLimiter(bucket).wait('a', { onTooLong: 'ignore' })
     holds<Equal<TollgateError['decision'], Decision | undefined>>()
     const leaky = leakyBucket({ capacity: 1, leak: { units: 1, every: 1 }, per: 'ip' })
     const two = new RateLimiter({ a: leaky, b: gcra({ limit: 1, period: 1, per: 'user' }) }, { store, prefix: 'api' })
     await two.wait({ ip: '1', user: 'ann' })
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     await two.wait({ ip: '1' })
-    // @ts-expect-error no such option
+    // @ts-expect-error unknown option
     await two.wait({ ip: '1', user: 'ann' }, { maxWait: 5 })
-    // @ts-expect-error a window is no rate
+    // @ts-expect-error a window is not a rate
     await new RateLimiter(fixedWindow({ limit: 1, window: 1 })).wait('a')
-    // @ts-expect-error of a calendar neither
+    // @ts-expect-error a calendar window is not a rate
     await new RateLimiter(calendarWindow({ limit: 1, every: 'day' })).wait('a')
-    // @ts-expect-error nor if it slides
+    // @ts-expect-error a sliding window is not a rate
     await new RateLimiter(slidingWindow({ limit: 1, window: 1 })).wait('a')
-    // @ts-expect-error nor if it is estimated
+    // @ts-expect-error a sliding counter is not a rate
     await new RateLimiter(slidingCounter({ limit: 1, window: 1 })).wait('a')
-    // @ts-expect-error a log is none
+    // @ts-expect-error a log is not a rate
     await new RateLimiter(slidingLog({ limit: 1, window: 1 })).wait('a')
-    // @ts-expect-error nor are several limits on one
+    // @ts-expect-error several logs are not a rate
     await new RateLimiter(slidingLogs({ limits: { short: { limit: 1, window: 1 } } })).wait('a')
-    // @ts-expect-error over Redis neither
+    // @ts-expect-error a window is not a rate, over Redis either
     await new RateLimiter(fixedWindow({ limit: 1, window: 1 }), { store, prefix: 'api' }).wait('a')
     const interval = tokenBucket({ capacity: 1, refill: { tokens: 1, every: 1 }, refillMode: 'interval' })
-    // @ts-expect-error nor is a bucket that gains its tokens at once
+    // @ts-expect-error a bucket that refills at intervals is not a rate
     await new RateLimiter(interval).wait('a')
-    // @ts-expect-error one of them is none
+    // @ts-expect-error a policy is not a rate
     await new RateLimiter({ a: bucket, b: fixedWindow({ limit: 1, window: 1 }) }).wait('a')
-    // @ts-expect-error it may be none
+    // @ts-expect-error the policy may not be a rate
     await new RateLimiter(policy).wait('a')
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('operations answer what they say', async () => {
+test('operations have the documented result types', async () => {
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }))
   const upTo = await limiter.takeUpTo('a', 5)
   holds<Equal<typeof upTo.granted, number>>()
@@ -310,19 +310,19 @@ test('operations answer what they say', async () => {
   expect(await limiter.refund(upTo)).toBe(5)
   expect(await limiter.penalize('a', 2)).toBe(2)
   const never = async () => {
-    // @ts-expect-error how long?
+    // @ts-expect-error missing duration
     await limiter.block('a')
-    // @ts-expect-error how many?
+    // @ts-expect-error missing units
     await limiter.takeUpTo('a')
-    // @ts-expect-error it is the decision that is given back
+    // @ts-expect-error refund takes a decision, not a key
     await limiter.refund('a')
-    // @ts-expect-error it has no cost
+    // @ts-expect-error reset takes no cost
     await limiter.reset('a', { cost: 1 })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('a reservation narrows on allowed, and its settlement on settled', () => {
+test('a reservation narrows on allowed, and a settlement on settled', () => {
   const never = async (limiter: Reserving<string, 'a' | 'b'>) => {
     const reservation = await limiter.reserve('a', 5, { expiresIn: '2m', tag: 'b' })
     holds<Equal<typeof reservation.decision.policy, 'a' | 'b'>>()
@@ -333,36 +333,36 @@ test('a reservation narrows on allowed, and its settlement on settled', () => {
       return settlement.settled ? settlement.refunded + settlement.charged : settlement.reason
     }
     holds<Equal<typeof reservation.decision.allowed, false>>()
-    // @ts-expect-error there is nothing to settle
+    // @ts-expect-error a refused reservation cannot be settled
     return reservation.commit()
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('where a policy is a slidingCounter, or may be one, reserve does not compile', () => {
+test('reserve does not compile where a policy is, or may be, a slidingCounter', () => {
   const counter = slidingCounter({ limit: 1, window: 1, per: 'ip' })
   const never = async (store: RedisStore, policy: Policy, policies: Policies) => {
-    // @ts-expect-error it is one
+    // @ts-expect-error the policy is a slidingCounter
     await new RateLimiter(counter).reserve({ ip: '1' }, 1)
     const both = { counter, window: fixedWindow({ limit: 1, window: 1, per: 'account' }) }
-    // @ts-expect-error one of them is
+    // @ts-expect-error a policy is a slidingCounter
     await new RateLimiter(both, { store, prefix: 'a' }).reserve({ ip: '1', account: 'ann' }, 1)
-    // @ts-expect-error it may be one
+    // @ts-expect-error the policy may be a slidingCounter
     await new RateLimiter(policy).reserve('a', 1)
-    // @ts-expect-error one of them may be
+    // @ts-expect-error a policy may be a slidingCounter
     await new RateLimiter(policies).reserve('a', 1)
-    // @ts-expect-error the units are missing
+    // @ts-expect-error missing units
     await new RateLimiter(gcra({ limit: 1, period: 1 })).reserve('a')
     await new RateLimiter(gcra({ limit: 1, period: 1, per: 'ip' })).reserve({ ip: '1' }, 1)
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('a promise is no decision: that await was forgotten is an error of types', () => {
+test('a forgotten await is a type error: a promise is not a decision', () => {
   const never = (limiter: Limiter) => {
-    // @ts-expect-error it is a promise
+    // @ts-expect-error a promise has no `allowed`
     limiter.take('a').allowed
-    // @ts-expect-error it is always true
+    // @ts-expect-error a promise is always truthy
     if (limiter.take('a')) {
       return
     }

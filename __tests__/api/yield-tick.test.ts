@@ -1,6 +1,6 @@
 import { YieldTicks } from '../../ts/platform/yield-tick.js'
 
-test('answers are given at once, but for one in 64, which lets the event loop turn', async () => {
+test('results are immediate except one in 64, which yields to the event loop', async () => {
   const turns = new YieldTicks()
   let turned = false
   setImmediate(() => {
@@ -13,7 +13,7 @@ test('answers are given at once, but for one in 64, which lets the event loop tu
   expect(turned).toBe(true)
 })
 
-test('who is refused again and again, and waits for nothing else, does not stop the process', async () => {
+test('a caller that retries refusals in a tight loop does not starve the event loop', async () => {
   const turns = new YieldTicks()
   let turned = false
   setTimeout(() => {

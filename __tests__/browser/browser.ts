@@ -1,9 +1,12 @@
-/** A real browser without a window, for what is to be looked at. */
+/** A real headless browser. */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
 
-/** Starts Chromium of the system, which is installed first if it is missing and that is possible. */
+/**
+ * Starts the system's Chromium, and installs it first if it is missing and installation is
+ * possible.
+ */
 export async function startBrowser(): Promise<Browser> {
   const script = join(__dirname, '..', '..', 'scripts', 'ensure-chromium.mjs')
   const output = execFileSync(process.execPath, [script, '--path'], { encoding: 'utf8' })

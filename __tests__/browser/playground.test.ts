@@ -1,4 +1,4 @@
-/** The playground in a real browser: what it shows is what the engine says, and everyone can use it. */
+/** The playground in a real browser: its numbers equal the engine's, and it is accessible. */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
@@ -8,12 +8,12 @@ import { hashOf, policyOf, trafficOf } from '../../playground/model/state.js'
 import { SHAPE_NAMES, SHAPES } from '../../playground/model/traffic.js'
 import { fixedWindow, gcra } from '../../ts/index.js'
 import { callsOf, nativeCounts, nativePolicy } from '../playground/addon.js'
-import { type Opened, picturePath, Site, settled, shownCounts, type Visit } from './site.js'
+import { type OpenPage, picturePath, Site, settled, shownCounts, type Visit } from './site.js'
 
 const axe = readFileSync(createRequire(__filename).resolve('axe-core/axe.min.js'), 'utf8')
 
 let site: Site
-let opened: Opened[] = []
+let opened: OpenPage[] = []
 
 beforeAll(async () => {
   site = await Site.start()
@@ -28,14 +28,14 @@ afterEach(async () => {
 
 afterAll(() => site.stop())
 
-/** Opens the page; at the end of the test it must have had nothing to complain of. */
+/** Opens the page. At the end of the test the page must have logged no problem. */
 async function open(visit?: Visit): Promise<Page> {
   const one = await site.open(visit)
   opened.push(one)
   return one.page
 }
 
-test('what computes comes without what is for Redis', () => {
+test('the engine of the playground is built without its Redis code', () => {
   const built = createRequire(__filename)
   const hasModule = (name: string) => {
     const { hexadecimal } = built(`../../wasm/${name}.js`) as { hexadecimal: string }
@@ -46,7 +46,7 @@ test('what computes comes without what is for Redis', () => {
 })
 
 describe('the numbers', () => {
-  test('become those of the engine when a policy is changed', async () => {
+  test("change to the engine's when a policy is changed", async () => {
     const times = [0, 0.1, 0.2, 0.3, 0.4, 1.05, 1.1, 1.15, 3, 3.001, 3.002, 3.5]
     const calls = times.map((seconds) => ({ atMs: Date.UTC(2026, 0, 5) + seconds * 1_000 }))
     const page = await open({ hash: `traffic=pasted+times=${times.join('%0A')}&policy=fixedWindow+limit=3+window=1s` })
@@ -67,7 +67,7 @@ describe('the numbers', () => {
     expect(await shownCounts(page)).toEqual(changed)
   })
 
-  test.each(SHAPE_NAMES)('are those of the engine for every algorithm: %s', async (shape) => {
+  test.each(SHAPE_NAMES)("equal the engine's for every algorithm: %s", async (shape) => {
     const page = await open()
     const calls = callsOf(SHAPES[shape].make(trafficOf(shape).values))
     for (const algorithm of ALGORITHM_NAMES) {
@@ -79,7 +79,7 @@ describe('the numbers', () => {
     }
   })
 
-  test('are those of the newest request, though an older one takes long', async () => {
+  test('belong to the newest request, even if an older one takes long', async () => {
     const page = await open({ hash: 'traffic=steady+rate=1500+length=60s&policy=slidingLog+limit=90000&policy=gcra' })
     const rate = page.getByLabel('Calls per second')
     await rate.fill('1600')
@@ -91,7 +91,7 @@ describe('the numbers', () => {
     expect(await shownCounts(page, 1)).toEqual(nativeCounts(gcra({ limit: 20, period: '10s' }), callsOf(traffic)))
   })
 
-  test('are told to those who hear the page', async () => {
+  test('are announced to screen readers', async () => {
     const page = await open()
     const status = page.locator('[role=status][aria-live=polite]')
     await expect(status.filter({ hasText: 'fixedWindow: 60 admitted, 61 refused.' }).waitFor()).resolves.toBeUndefined()
@@ -99,7 +99,7 @@ describe('the numbers', () => {
 })
 
 describe('the page', () => {
-  test('has its state in its address, which is followed and shared', async () => {
+  test('keeps its state in its address, which can be followed and shared', async () => {
     const page = await open()
     await page.getByLabel('Steady').check()
     await page.getByRole('button', { name: 'Remove policy 2: slidingWindow' }).click()
@@ -117,7 +117,7 @@ describe('the page', () => {
     expect(await page.getByLabel('Several clients').isChecked()).toBe(true)
   })
 
-  test('says what is wrong in the words of the engine, at the field that is meant', async () => {
+  test("shows the engine's error messages at the field in question", async () => {
     const page = await open()
     const limit = page.locator('#policy-0-limit')
     await limit.fill('0')
@@ -134,7 +134,7 @@ describe('the page', () => {
     expect(await shownCounts(page)).toEqual({ admitted: 60, refused: 61 })
   })
 
-  test('is used by the keyboard alone', async () => {
+  test('can be used with the keyboard alone', async () => {
     const page = await open()
     await page.getByLabel('Window’s edge').focus()
     await page.keyboard.press('ArrowRight')
@@ -170,10 +170,11 @@ describe.each([
   ['light', {}],
   ['dark', { colours: 'dark', hash: 'traffic=clients&policy=slidingLogs&policy=gcra' }],
   ['phone', { width: 360 }],
-  // The picture in the README: `cp target/playground/readme.png docs/plots/playground-light.png` renews it.
+  // The picture in the README: to renew it, run `cp target/playground/readme.png
+  // docs/plots/playground-light.png`.
   ['readme', { width: 800, hash: 'traffic=edge&policy=fixedWindow&policy=gcra' }],
 ] as const)('seen: %s', (name, visit: Visit) => {
-  test('is drawn, fits, and has nothing that keeps anyone out', async () => {
+  test('renders, fits its viewport and has no accessibility violation', async () => {
     const page = await open(visit)
     const [from, to] = [page.locator('.traffic'), page.locator('figure').last()]
     const [top, bottom] = [await edgeOf(from, 0), await edgeOf(to, 1)]
@@ -182,7 +183,7 @@ describe.each([
       await page.getByText('As a table').first().click()
     }
     await page.screenshot({ path: picturePath(name), fullPage: true, ...part })
-    // Each plot has the colours of its lines and texts: it is not blank.
+    // Each plot has the colours of its lines and texts, so it is not blank.
     const colours = await page.locator('canvas').evaluateAll((canvases) =>
       (canvases as HTMLCanvasElement[]).map((canvas) => {
         const pen = canvas.getContext('2d') as CanvasRenderingContext2D
@@ -197,13 +198,13 @@ describe.each([
   })
 })
 
-/** Where an element is on the page from top, 0, to bottom, 1. */
+/** The position of an element on the page, from top, 0, to bottom, 1. */
 async function edgeOf(element: Locator, part: number): Promise<number> {
   const { y, height } = (await element.boundingBox()) ?? { y: 0, height: 0 }
   return Math.ceil(y + part * height)
 }
 
-/** What axe finds, with the places. */
+/** The violations that axe reports, with their elements. */
 async function accessibilityOf(page: Page): Promise<string[]> {
   await page.evaluate(axe)
   const { violations, passes } = await page.evaluate(() => {
@@ -213,7 +214,7 @@ async function accessibilityOf(page: Page): Promise<string[]> {
   return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))
 }
 
-/** How many colours a picture has. */
+/** The number of colours in a picture. */
 async function pictureColours(page: Page, png: Buffer): Promise<number> {
   return page.evaluate(async (base64) => {
     const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))

@@ -1,4 +1,4 @@
-/** The report in HTML, as a browser without a network shows it. */
+/** The HTML report in a browser without a network. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,8 +23,8 @@ beforeAll(async () => {
   const flood = Array.from({ length: 200 }, () => at(30, ATTACK))
   writeFileSync(join(folder, 'access.log'), `${[...steady, ...flood, 'broken <b>line'].join('\n')}\n`)
   const words = ['access.log', '-p', 'gcra limit=20 period=1m', '-p', 'gcra limit=500 period=1s', '--suggest', '1%']
-  const told = await tollgate(['simulate', ...words, '--format', 'html', '-o', file], { cwd: folder })
-  expect(told).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
+  const result = await tollgate(['simulate', ...words, '--format', 'html', '-o', file], { cwd: folder })
+  expect(result).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
   browser = await startBrowser()
 })
 
@@ -33,27 +33,27 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-interface Opened {
+interface OpenReport {
   readonly page: Page
-  /** What the page has asked for, besides itself. */
-  readonly asked: string[]
-  /** What the console and errors said. */
-  readonly said: string[]
+  /** The URLs that the page requested, besides its own. */
+  readonly requested: string[]
+  /** Console messages and errors. */
+  readonly messages: string[]
 }
 
-async function opened(colorScheme: 'light' | 'dark' = 'light', width = 1_000): Promise<Opened> {
+async function opened(colorScheme: 'light' | 'dark' = 'light', width = 1_000): Promise<OpenReport> {
   const context = await browser.newContext({ colorScheme, offline: true, viewport: { width, height: 900 } })
   const page = await context.newPage()
-  const asked: string[] = []
-  const said: string[] = []
-  page.on('request', (request) => asked.push(request.url()))
-  page.on('console', (message) => said.push(message.text()))
-  page.on('pageerror', (error) => said.push(String(error)))
+  const requested: string[] = []
+  const messages: string[] = []
+  page.on('request', (request) => requested.push(request.url()))
+  page.on('console', (message) => messages.push(message.text()))
+  page.on('pageerror', (error) => messages.push(String(error)))
   await page.goto(pathToFileURL(file).href)
-  return { page, asked: asked.filter((url) => url !== pathToFileURL(file).href), said }
+  return { page, requested: requested.filter((url) => url !== pathToFileURL(file).href), messages }
 }
 
-/** How many pixels of a screenshot have a colour. */
+/** The number of a screenshot's pixels that have a colour. */
 async function pixelsOf(screenshot: Buffer, colour: string): Promise<number> {
   const page = await browser.newPage()
   try {
@@ -88,10 +88,10 @@ const colourOf = (page: Page, name: string) =>
   page.evaluate((property) => getComputedStyle(document.documentElement).getPropertyValue(property).trim(), name)
 
 test.each(['light', 'dark'] as const)('shows the plots, in %s colours', async (scheme) => {
-  const { page, asked, said } = await opened(scheme)
+  const { page, requested, messages } = await opened(scheme)
   const [admitted, refused] = [await colourOf(page, '--admitted'), await colourOf(page, '--refused')]
   const plots = page.locator('[data-plot]')
-  // The second policy refuses nothing: it has one plot less.
+  // The second policy refuses nothing and has one plot less.
   expect(await plots.evaluateAll((all) => all.map((plot) => plot.getAttribute('data-plot')))).toEqual([
     'requests',
     'refused',
@@ -103,11 +103,11 @@ test.each(['light', 'dark'] as const)('shows the plots, in %s colours', async (s
   expect(await pixelsOf(await shot(1), refused)).toBeGreaterThan(100)
   expect(await pixelsOf(await shot(1), admitted)).toBe(0)
   expect(await pixelsOf(await shot(2), admitted)).toBeGreaterThan(100)
-  expect({ asked, said }).toEqual({ asked: [], said: [] })
+  expect({ requested, messages }).toEqual({ requested: [], messages: [] })
   await page.context().close()
 })
 
-test('tells what the text tells', async () => {
+test('has the same content as the text report', async () => {
   const { page } = await opened()
   const text = await page.locator('body').innerText()
   const { stdout } = await tollgate(['simulate', 'access.log', '-p', 'gcra limit=20 period=1m'], { cwd: folder })
@@ -119,7 +119,7 @@ test('tells what the text tells', async () => {
   await page.context().close()
 })
 
-test("a stranger's text is text, whatever it is", async () => {
+test('text from the log is shown as text, whatever it contains', async () => {
   const { page } = await opened()
   expect(await page.title()).toBe('What policies would have refused')
   expect(await page.locator('img').count()).toBe(0)

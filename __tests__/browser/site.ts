@@ -1,4 +1,4 @@
-/** The playground as its readers have it: built, served, and open in a browser. */
+/** The playground, built, served and open in a browser. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
@@ -7,17 +7,19 @@ import { startBrowser } from './browser.js'
 
 const ROOT = dirname(dirname(__dirname))
 
-/** What a page is opened with. */
+/** Options for opening a page. */
 export interface Visit {
   readonly hash?: string
   readonly width?: number
   readonly colours?: 'light' | 'dark'
 }
 
-/** A page that has been opened, and what it complained of. */
-export interface Opened {
+/** An open page, and the problems that it logged. */
+export interface OpenPage {
   readonly page: Page
-  /** Errors and warnings of its console, failures of its code, and requests that failed or went elsewhere. */
+  /**
+   * Console errors and warnings, script errors, and requests that failed or went to other sites.
+   */
   readonly complaints: string[]
 }
 
@@ -37,7 +39,7 @@ export class Site {
     return new Site(String(line).trim(), server, await startBrowser())
   }
 
-  async open({ hash = '', width = 1_280, colours = 'light' }: Visit = {}): Promise<Opened> {
+  async open({ hash = '', width = 1_280, colours = 'light' }: Visit = {}): Promise<OpenPage> {
     const context = await this.browser.newContext({ viewport: { width, height: 900 }, colorScheme: colours })
     const page = await context.newPage()
     const complaints: string[] = []
@@ -61,14 +63,14 @@ export class Site {
   }
 }
 
-/** Waits until the page shows what the engine has said of all that has been typed. */
+/** Waits until the page shows the engine's results for everything that was typed. */
 export async function settled(page: Page): Promise<void> {
-  // React-like pages are busy one moment after the event that changes them.
+  // The page stays busy for a moment after the event that changes it.
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))))
   await page.locator('main[aria-busy=false]').waitFor()
 }
 
-/** The numbers of a policy on the page. */
+/** The numbers that the page shows for a policy. */
 export async function shownCounts(page: Page, policy = 0) {
   const card = page.locator(`[data-policy="${policy}"]`)
   const number = async (name: string) => {
@@ -78,7 +80,7 @@ export async function shownCounts(page: Page, policy = 0) {
   return { admitted: await number('admitted'), refused: await number('refused') }
 }
 
-/** Where pictures of it go; git knows nothing of them. */
+/** The folder for screenshots, which git ignores. */
 export function picturePath(name: string): string {
   return join(ROOT, 'target', 'playground', `${name}.png`)
 }

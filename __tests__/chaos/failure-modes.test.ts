@@ -1,4 +1,4 @@
-/** docs/failure-modes.md: each row is backed by a row of `npm run chaos`, and none of those is kept from readers. */
+/** docs/failure-modes.md and `npm run chaos` have the same faults. */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { FAULTS } from '../../chaos/faults/all.js'
@@ -18,20 +18,20 @@ function rowsOf(title: string): string[][] {
   return lines.map((line) => line.split(' | ').map((cell) => cell.replace(/^\| | \|$/g, '').trim()))
 }
 
-/** The names that cells begin with. */
+/** The names at the start of cells. */
 function namesIn(title: string): string[] {
   return rowsOf(title).flatMap(([first = '']) => /^`([a-z0-9-]+)`/.exec(first)?.[1] ?? [])
 }
 
-test('each row of the tables is a fault that is injected, and each fault has a row', () => {
+test('each row of the tables is an injected fault, and each fault has a row', () => {
   expect(namesIn('Faults').sort()).toEqual([...names].sort())
 })
 
-test('each fault has been measured', () => {
+test('each fault has measurements', () => {
   expect(namesIn('Measured')).toEqual(names)
 })
 
-test('what is sent again, and what is not, is shown by faults that there are', () => {
+test('the section on resending names existing faults', () => {
   const rows = rowsOf('What is sent again').slice(1)
   expect(rows.length).toBeGreaterThan(10)
   const shown = rows.flatMap((cells) => [...(cells.at(-1) ?? '').matchAll(/`([^`]+)`/g)].map(([, name]) => name))

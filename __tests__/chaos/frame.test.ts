@@ -1,4 +1,4 @@
-/** What measures the limiter under faults would find it out: a check that cannot fail proves nothing. */
+/** The chaos checks detect violations: a check that cannot fail proves nothing. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { admissions } from '../../chaos/admission.js'
 import type { Pace } from '../../chaos/fault.js'
@@ -9,19 +9,19 @@ import { RATE, WINDOW } from '../../chaos/traffic.js'
 
 const PACE: Pace = { isShort: true, calmMs: 300, faultMs: 500 }
 
-/** A report of what was admitted on one key. */
+/** A report of the units admitted on one key. */
 function report(admitted: { readonly window?: readonly Unit[]; readonly rate?: readonly Unit[] }): LoadReport {
   const { window = [], rate = [] } = admitted
   const nothing = { calls: 0, longest: { net: 0, raw: 0 }, errors: {}, unknown: 0, lost: 0 }
   return { ...nothing, counted: { told: 0, unknown: 0 }, admitted: { window: { key: window }, rate: { key: rate } } }
 }
 
-/** So many units, so many microseconds apart. */
+/** `count` units, `apart` microseconds apart. */
 function units(count: number, start: number, apart: number, windowEnd = 0): Unit[] {
   return Array.from({ length: count }, (_, index) => ({ at: start + index * apart, windowEnd, heard: 0 }))
 }
 
-/** What is wrong with what was admitted. */
+/** The violations in a trace of admitted units. */
 function wrong(admitted: Parameters<typeof report>[0], losses = 0): (string | undefined)[] {
   return admissions([report(admitted)], { losses }).map(({ wrong }) => wrong)
 }
@@ -30,28 +30,28 @@ describe('admission', () => {
   const { limit } = WINDOW
   const length = WINDOW.window * 1_000
 
-  test('a unit too many in a window', () => {
+  test("detects one unit above a window's limit", () => {
     expect(wrong({ window: units(limit, 0, 1, length) })).toEqual([undefined, undefined])
     expect(wrong({ window: units(limit + 1, 0, 1, length) })).toEqual([expect.stringMatching('101 of 100'), undefined])
-    // Whatever may have been lost.
+    // This holds even if states may have been lost.
     expect(wrong({ window: units(limit + 1, 0, 1, length) }, 5)[0]).toMatch('101 of 100')
   })
 
-  test('a unit too many in a span, unless a state was lost', () => {
+  test("detects one unit above a span's limit, unless a state was lost", () => {
     const two = [...units(limit, 0, 1, length), ...units(limit, 1_000, 1, 2 * length)]
     expect(wrong({ window: two })[0]).toMatch('200 of 199')
     expect(wrong({ window: two }, 1)[0]).toBeUndefined()
     expect(wrong({ window: [...two, ...units(limit, 2_000, 1, 3 * length)] }, 1)[0]).toMatch('300 of 299')
   })
 
-  test('a window that was set back may have its limit twice, and no unit more', () => {
-    const judged = (count: number) =>
+  test('after the clock was set back, a window may have twice its limit, and not one unit more', () => {
+    const violations = (count: number) =>
       admissions([report({ window: units(count, 0, 1, length) })], { losses: 1, isSetBack: true })[0]?.wrong
-    expect(judged(2 * limit)).toBeUndefined()
-    expect(judged(2 * limit + 1)).toMatch('201 of 200')
+    expect(violations(2 * limit)).toBeUndefined()
+    expect(violations(2 * limit + 1)).toMatch('201 of 200')
   })
 
-  test('a unit too many at a rate, unless a state was lost', () => {
+  test('detects one unit above a rate, unless a state was lost', () => {
     const micros = (RATE.period * 1_000) / RATE.limit
     const fair = [...units(RATE.burst, 0, 0), ...units(100, micros, micros)]
     expect(wrong({ rate: fair })[1]).toBeUndefined()
@@ -60,7 +60,7 @@ describe('admission', () => {
     expect(wrong({ rate: [...units(RATE.burst + 1, 0, 0), ...fair] }, 1)[1]).toMatch('above the burst')
   })
 
-  test('several processes together, by a clock that is set right', () => {
+  test('checks several processes together, by a correct clock', () => {
     const half = () => report({ window: units(limit / 2 + 1, 0, 1, length) })
     expect(admissions([half(), half()], { losses: 0 })[0]?.wrong).toMatch('102 of 100')
     const timeOf = ({ at }: Unit) => at * 2
@@ -68,7 +68,7 @@ describe('admission', () => {
   })
 })
 
-test('what the event loop stood still is not counted as the limiter being late, and all else is', async () => {
+test('stalls of the event loop are not counted as lateness of the limiter, and all other delays are', async () => {
   const delay = new LoopDelay()
   delay.start()
   await sleep(50)
@@ -80,19 +80,20 @@ test('what the event loop stood still is not counted as the limiter being late, 
   const settled = performance.now()
   await sleep(20)
   delay.stop()
-  // The loop was kept for 200 ms, and the call had until its middle.
+  // The loop was blocked for 200 ms, and the call's deadline was in the middle of that.
   const net = delay.net(start, settled, 250)
   expect(settled - start).toBeGreaterThan(360)
   expect(net).toBeGreaterThanOrEqual(250)
   expect(net).toBeLessThan(320)
-  // Without a deadline in it nothing is taken off but where it ends: what the call waited before is its own.
+  // Without a deadline within a stall only its end is subtracted: the call's earlier wait is its
+  // own.
   expect(delay.net(start, settled, 1_000)).toBe(settled - start)
   expect(delay.net(start, free, 50)).toBeGreaterThan(50)
   expect(delay.ofWhich(start, settled)).toBeLessThan(settled - start - 190)
   expect(delay.longestMs).toBeGreaterThan(150)
 })
 
-test('a fault that does what it may not has broken its promises', async () => {
+test('a fault that causes an unexpected error breaks its promises', async () => {
   const { broken, errors, calls } = await underLoad(PACE, { promised: { errors: [] } }, async (scene) => {
     await scene.server.kill()
     await sleep(PACE.faultMs)
@@ -104,11 +105,11 @@ test('a fault that does what it may not has broken its promises', async () => {
   expect(errors).toMatchObject({ STORE_UNAVAILABLE: expect.any(Number) })
   expect(broken).toContain('what the fault itself expects')
   expect(broken).toContainEqual(expect.stringMatching(/^calls failed with .*STORE_UNAVAILABLE/))
-  // Its state was lost, and with it what had been charged.
+  // Its state was lost, and with it the charged units.
   expect(broken.join()).toMatch(/at most once: \d+ units charged, \d+ told/)
 })
 
-test('a fault that is not felt, and one after which nothing is well, have broken their promises', async () => {
+test('a fault without effect, and one without recovery, break their promises', async () => {
   const promised = { errors: ['STORE_TIMEOUT'] } as const
   const unfelt = await underLoad(PACE, { timeoutMs: LONG_TIMEOUT_MS, promised }, async (scene) => scene.healthy())
   expect(unfelt.broken).toEqual(['the fault was to be felt: STORE_TIMEOUT'])

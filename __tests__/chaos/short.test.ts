@@ -1,4 +1,4 @@
-/** The short form of `npm run chaos`: each fault, in a process of its own, against real servers. */
+/** The short form of `npm run chaos`: each fault runs in its own process, against real servers. */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ const ROOT = dirname(dirname(__dirname))
 
 let folder: string
 
-/** Runs `npm run chaos` as it is built. */
+/** Runs the built `npm run chaos`. */
 function chaos(...words: string[]) {
   return spawnSync(process.execPath, [join(ROOT, '__tests__/build/chaos/main.js'), ...words], { encoding: 'utf8' })
 }
@@ -34,7 +34,7 @@ test.each(short)('$name: $title', ({ name }) => {
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
 })
 
-test('lists the faults, each by a name of its own', () => {
+test('--list prints the faults, each with a unique name', () => {
   const names = chaos('--list')
     .stdout.trim()
     .split('\n')

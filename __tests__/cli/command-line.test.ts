@@ -1,15 +1,15 @@
-/** What all commands have in common: words, help, exit codes, and how they end. */
+/** Features of all commands: argument parsing, help, exit codes and exit behaviour. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { start, tollgate } from './command.js'
 
 const { version } = JSON.parse(readFileSync(join(__dirname, '..', '..', 'package.json'), 'utf8')) as { version: string }
 
-test('--version tells the version of the package', async () => {
+test('--version prints the version of the package', async () => {
   expect(await tollgate(['--version'])).toEqual({ code: 0, signal: null, stdout: `${version}\n`, stderr: '' })
 })
 
-test('--help lists the commands and what exit codes mean', async () => {
+test('--help lists the commands and the exit codes', async () => {
   const { code, stdout, stderr } = await tollgate(['--help'])
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toMatch(/^ {2}simulate .*replay an access log/m)
@@ -18,13 +18,13 @@ test('--help lists the commands and what exit codes mean', async () => {
   }
 })
 
-test.each([['help simulate'], ['simulate --help']])('%s prints what the command takes', async (words) => {
+test.each([['help simulate'], ['simulate --help']])('%s prints the arguments of the command', async (words) => {
   const { code, stdout, stderr } = await tollgate(words.split(' '))
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toMatch(/^Usage: tollgate simulate /)
 })
 
-test('no command at all is wrong usage, answered by the help', async () => {
+test('running without a command is a usage error and prints the help', async () => {
   const { code, stdout, stderr } = await tollgate([])
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(/^Usage: tollgate /)
@@ -35,14 +35,14 @@ test.each([
   ['--verbos', "tollgate: unknown option '--verbos'\n"],
   ['simulate', "tollgate: missing required argument 'log'\n"],
   ['simulate access.log --polcy x', "tollgate: unknown option '--polcy'\n"],
-])('%s is wrong usage, told in a line and not by a stack', async (words, complaint) => {
+])('%s is a usage error: one line, without a stack', async (words, complaint) => {
   const { code, stdout, stderr } = await tollgate(words.split(' '))
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr.startsWith(complaint)).toBe(true)
   expect(stderr).not.toMatch(/^\s+at /m)
 })
 
-test('a reader that has seen enough ends it quietly', async () => {
+test('a reader that closes the pipe early ends the command quietly', async () => {
   const child = start(['--help'])
   let complaint = ''
   child.stderr?.on('data', (text) => {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 const ROOT = join(__dirname, '..', '..')
 const PROGRAM = join(ROOT, 'dist', 'cli', 'main.js')
 
-export interface Told {
+export interface CommandResult {
   /** The exit code; `null` if a signal ended it. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -14,38 +14,38 @@ export interface Told {
   readonly stderr: string
 }
 
-/** Where and with what a command runs. */
-export interface Surroundings {
+/** The environment, input and folder of a run. */
+export interface RunOptions {
   readonly cwd?: string
   readonly stdin?: string | Uint8Array
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Starts `tollgate` with these words. */
-export function start(words: readonly string[], { cwd = ROOT, env = {} }: Surroundings = {}): ChildProcess {
+/** Starts `tollgate` with these arguments. */
+export function start(words: readonly string[], { cwd = ROOT, env = {} }: RunOptions = {}): ChildProcess {
   if (!existsSync(PROGRAM)) {
     throw new Error('dist/cli/main.js is missing: npm run build:ts makes it')
   }
-  // What this machine's user has set must make no difference.
+  // Settings of this machine's user must not matter.
   const { PATH = '' } = process.env
   return spawn(process.execPath, [PROGRAM, ...words], { cwd, env: { PATH, TZ: 'UTC', ...env }, stdio: 'pipe' })
 }
 
-/** Runs `tollgate` with these words to its end. */
-export async function tollgate(words: readonly string[], surroundings: Surroundings = {}): Promise<Told> {
-  const child = start(words, surroundings)
-  const told = { stdout: '', stderr: '' }
+/** Runs `tollgate` with these arguments until it exits. */
+export async function tollgate(words: readonly string[], options: RunOptions = {}): Promise<CommandResult> {
+  const child = start(words, options)
+  const output = { stdout: '', stderr: '' }
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-    told.stdout += text
+    output.stdout += text
   })
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    told.stderr += text
+    output.stderr += text
   })
-  // A command that fails before it has read all closes its end.
+  // A command that fails before it has read its input closes the pipe.
   child.stdin?.on('error', () => {})
-  child.stdin?.end(surroundings.stdin ?? '')
+  child.stdin?.end(options.stdin ?? '')
   return new Promise((resolve, reject) => {
     child.on('error', reject)
-    child.on('close', (code, signal) => resolve({ code, signal, ...told }))
+    child.on('close', (code, signal) => resolve({ code, signal, ...output }))
   })
 }

@@ -16,7 +16,7 @@ test.each([
   [86_399_999, '1 d'],
   [90_000_000, '1 d 1 h'],
   [31 * 86_400_000, '31 d'],
-])('%d ms are %s, rounded up', (ms, words) => {
+])('%d ms are formatted as %s, rounded up', (ms, words) => {
   expect(formatDuration(ms)).toBe(words)
 })
 
@@ -29,7 +29,7 @@ test.each([
   [3, 7_200_000, '36 per day'],
   [1, 30 * 86_400_000, '1 per 30 d'],
   [7, 20 * 86_400_000, '7 per 20 d'],
-])('%d units in %d ms are %s', (units, periodMs, words) => {
+])('%d units in %d ms are formatted as %s', (units, periodMs, words) => {
   expect(formatRate(units, periodMs)).toBe(words)
 })
 
@@ -40,16 +40,16 @@ test.each([
   [999, 1_000, '99 %'],
   [1_000, 1_000, '100 %'],
   [15, 10, '150 %'],
-])('%d of %d are %s', (part, whole, words) => {
+])('%d of %d are formatted as %s', (part, whole, words) => {
   expect(formatShare(part, whole)).toBe(words)
 })
 
-test('numbers and times are those of no place', () => {
+test('numbers and times are formatted without a locale', () => {
   expect(formatNumber(1_234_567)).toBe('1,234,567')
   expect(formatTime(Date.UTC(2026, 10, 21, 7, 8, 9, 999))).toBe('2026-11-21 07:08:09 UTC')
 })
 
-test('what inspect prints is what the page shows', () => {
+test('inspect prints the output that the page shows', () => {
   const state = {
     ...({ policy: 'default', algorithm: 'gcra', key: 'user:42', isReadable: true } as const),
     ...{ used: 3, isUsedExact: true, most: 5, rate: { units: 5, periodMs: 60_000 }, resetInMs: 36_000 },
@@ -59,7 +59,7 @@ test('what inspect prints is what the page shows', () => {
     },
   }
   const at = '2026-11-21T07:40:12.000Z'
-  const look = { prefix: 'api', key: 'user:42', server: 'localhost:6379', at, states: [state] }
+  const inspection = { prefix: 'api', key: 'user:42', server: 'localhost:6379', at, states: [state] }
   const page = pages.find(({ path }) => path === 'docs/command-line.md')
-  expect(page?.blocks.find(({ language }) => language === 'text')?.code).toBe(formatInspection(look))
+  expect(page?.blocks.find(({ language }) => language === 'text')?.code).toBe(formatInspection(inspection))
 })

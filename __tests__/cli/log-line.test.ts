@@ -1,14 +1,14 @@
-/** Lines of logs, as servers write them: what is read of each, and what is not. */
+/** Log lines as servers write them: which fields are parsed, and which lines are rejected. */
 import { FIELDS, LogLine } from '../../ts/cli/simulate/log/line.js'
 import { clfTime, shownSpan, timeOfField } from '../../ts/cli/simulate/log/times.js'
 
 const TIME = '10/Oct/2000:13:55:36 -0700'
 const MILLIS = Date.UTC(2000, 9, 10, 20, 55, 36)
 
-/** What a line has, or why it could not be read. */
+/** The fields of a line, or the reason why it cannot be parsed. */
 function read(text: string, isAscii = true): Record<string, unknown> | string {
   const line = new LogLine('auto', undefined)
-  // Within a block, where others stand around it.
+  // The line is parsed within a block that has other bytes around it.
   const before = `other - - [${TIME}] "GET /other HTTP/1.1" 200 1\n`
   if (!line.read(`${before}${text}\n${before}`, before.length, before.length + text.length, isAscii)) {
     return line.reason
@@ -32,7 +32,7 @@ test('the common format', () => {
   })
 })
 
-test('the combined format, with quotes in quotes and fields behind it', () => {
+test('the combined format, with escaped quotes and fields after it', () => {
   const agent = 'a \\"quoted\\" agent [x] \\\\'
   const text = `2001:db8::1 - - [${TIME}] "GET /\\"a HTTP/2.0" 404 - "-" "${agent}" "203.0.113.9" 0.004`
   expect(read(text)).toEqual({
@@ -48,7 +48,7 @@ test('the combined format, with quotes in quotes and fields behind it', () => {
   })
 })
 
-test('a user with spaces and brackets of its own, a request that is none, and letters beyond ASCII', () => {
+test('a user name with spaces and brackets, a malformed request, and letters beyond ASCII', () => {
   expect(read(`h - a [b c] d [${TIME}] "\\x16\\x03" 400 0`)).toEqual({
     time: MILLIS,
     ip: 'h',
@@ -73,7 +73,7 @@ test.each([
   ['{"time": 1', 'invalid JSON'],
   ['{"when": 1}', 'no time in the JSON object'],
   ['{"time": "soon"}', 'no time in the JSON object'],
-])('%j is broken: %s', (text, reason) => {
+])('%j is invalid: %s', (text, reason) => {
   expect(read(text)).toBe(reason)
 })
 
@@ -119,7 +119,7 @@ test.each([
   ['yesterday', Number.NaN],
   [null, Number.NaN],
   [{ seconds: 1 }, Number.NaN],
-])('a field of %j is the time %d', (value, millis) => {
+])('a field of %j means the time %d', (value, millis) => {
   expect(Math.round(timeOfField(value) * 1_000)).toBe(Math.round(millis * 1_000))
 })
 

@@ -1,4 +1,6 @@
-/** Every command `npx tollgate` on the pages runs, as a shell would run it, on logs like those that it names. */
+/**
+ * Runs every `npx tollgate` command of the pages in a shell, on logs like the ones that it names.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -37,7 +39,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test('there are commands to be tried', () => {
+test('the pages have commands', () => {
   expect(commands.length).toBeGreaterThan(8)
 })
 
@@ -49,13 +51,13 @@ test.each(commands)('%s', async (command) => {
   expect(stderr).toBe('')
 })
 
-test('the page names every exit code, and every option of simulate is on it or in the help alone for a reason', () => {
+test('the page lists every exit code, and every option of simulate unless it is listed here with a reason', () => {
   const text = page?.text ?? ''
   const codes = [...text.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code))
   expect(codes).toEqual([...Object.values(EXIT), 130])
   const simulate = programOf(process, () => {}).commands.find((command) => command.name() === 'simulate')
-  const untold = ['--time-field', '--no-progress']
+  const undocumented = ['--time-field', '--no-progress']
   const options = (simulate?.options ?? []).map(({ long }) => long ?? '')
   expect(options.length).toBeGreaterThan(12)
-  expect(options.filter((option) => !text.includes(option))).toEqual(untold)
+  expect(options.filter((option) => !text.includes(option))).toEqual(undocumented)
 })

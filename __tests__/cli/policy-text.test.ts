@@ -1,4 +1,4 @@
-/** Policies in one line, as the command line takes them. */
+/** One-line policies, as the command line accepts them. */
 
 import { formatPolicyText, parsePolicyText } from '../../ts/cli/policy-text.js'
 import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLogs, tokenBucket } from '../../ts/index.js'
@@ -25,11 +25,11 @@ const POLICIES: readonly (readonly [string, Policy])[] = [
   ],
 ]
 
-test.each(POLICIES)('%s is the policy that its function makes', (text, policy) => {
+test.each(POLICIES)('%s equals the policy from its factory', (text, policy) => {
   expect(parsePolicyText(text, '--policy')).toEqual(policy)
 })
 
-test.each(POLICIES)('%s can be written again', (_text, policy) => {
+test.each(POLICIES)('%s survives formatting and parsing', (_text, policy) => {
   expect(parsePolicyText(formatPolicyText(policy), '--policy')).toEqual(policy)
 })
 
@@ -38,7 +38,7 @@ test.each([
   ['tokenBucket capacity=10 refill.tokens=5 refill.every=90000 debt=0', 'tokenBucket capacity=10 refill=5/90s'],
   ['leakyBucket capacity=10 leak=5/1500', 'leakyBucket capacity=10 leak=5/1500ms'],
   ['slidingLogs limits.a=1/1s limits.b=2/7d', 'slidingLogs limits.a=1/1s limits.b=2/1w'],
-])('%s is written as %s: lengths of time with their units, and nothing that is the default', (text, short) => {
+])('%s is formatted as %s: lengths with units, and defaults left out', (text, short) => {
   expect(formatPolicyText(parsePolicyText(text, '--policy'))).toBe(short)
 })
 

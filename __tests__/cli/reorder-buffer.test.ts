@@ -1,8 +1,11 @@
-/** The order in which requests are replayed, and the timeline that counts them: both take the same memory for any log. */
+/**
+ * The order in which requests are replayed, and the timeline that counts them. Both have bounded
+ * memory for any log.
+ */
 import { ReorderBuffer } from '../../ts/cli/simulate/log/reorder-buffer.js'
 import { Timeline } from '../../ts/cli/simulate/timeline.js'
 
-/** Whole numbers, the same for the same seed. */
+/** Deterministic whole numbers from a seed. */
 function randomNumbers(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
@@ -13,7 +16,7 @@ function randomNumbers(seed: number): (below: number) => number {
   }
 }
 
-/** Replays times; answers with them in the order in which they came out, each with its number. */
+/** Replays times, and returns them in output order, each with its number. */
 function ordered(times: readonly number[], window: number, chunk: number, most?: number) {
   const out: [time: number, number: number][] = []
   let furthestBack = 0
@@ -37,7 +40,7 @@ function ordered(times: readonly number[], window: number, chunk: number, most?:
   return { order, out }
 }
 
-test.each([1, 2, 3, 4, 5])('random logs come out as a sort of all of them would have it (%i)', (seed) => {
+test.each([1, 2, 3, 4, 5])('random logs come out sorted (%i)', (seed) => {
   const random = randomNumbers(seed * 7_919)
   let now = 0
   const times = Array.from({ length: 5_000 }, () => {
@@ -57,7 +60,7 @@ test.each([1, 2, 3, 4, 5])('random logs come out as a sort of all of them would 
   expect(order.late).toBeGreaterThan(0)
 })
 
-test('a window of nothing replays lines as they come, at times that never go back', () => {
+test('a window of zero replays lines in their order, at times that never go back', () => {
   expect(ordered([5, 3, 9, 8, 10], 0, 4).out).toEqual([
     [5, 0],
     [5, 1],
@@ -67,7 +70,7 @@ test('a window of nothing replays lines as they come, at times that never go bac
   ])
 })
 
-test('more requests than can be held back are replayed, oldest first, however wide the window is', () => {
+test('more requests than the buffer holds are replayed oldest first, however wide the window is', () => {
   const times = Array.from({ length: 1_000 }, (_, number) => number)
   const { order, out } = ordered([...times, 999, 0], 1e9, 10, 100)
   expect(out.map(([time]) => time).slice(0, 800)).toEqual(times.slice(0, 800))
@@ -75,7 +78,7 @@ test('more requests than can be held back are replayed, oldest first, however wi
   expect(order.late).toBe(1)
 })
 
-test('a timeline loses nothing when its stretches grow, and has no more than a plot can show', () => {
+test('a timeline loses no counts when its buckets grow, and has no more than a plot can show', () => {
   const random = randomNumbers(42)
   const timeline = new Timeline(2)
   const start = Date.UTC(2026, 0, 31, 10, 0, 7)

@@ -1,4 +1,4 @@
-/** `tollgate simulate`: what it counts, how it reads a log, and what it says of what is wrong with one. */
+/** `tollgate simulate`: its counts, its log parsing, and its error messages. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import type { SimulationReport } from '../../ts/cli/simulate/report/report.js'
-import { type Surroundings, tollgate } from './command.js'
+import { type RunOptions, tollgate } from './command.js'
 
 const ROOT = join(__dirname, '..', '..')
 const LOGS = join(ROOT, 'benches', 'node', 'access-log.mjs')
@@ -27,7 +27,7 @@ afterAll(() => {
 })
 
 /** Runs `tollgate simulate --format json` in the folder of the logs. */
-async function simulated(words: readonly string[], more: Surroundings = {}): Promise<SimulationReport> {
+async function simulated(words: readonly string[], more: RunOptions = {}): Promise<SimulationReport> {
   const { code, stdout, stderr } = await tollgate(['simulate', ...words, '--format', 'json'], { cwd: folder, ...more })
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   return JSON.parse(stdout)
@@ -49,23 +49,23 @@ describe('on a generated log of 100,000 lines', () => {
   const log = () => join(folder, 'generated.log')
   const report = () => join(folder, 'generated.json')
   const policies = POLICIES.flatMap((policy) => ['--policy', policy])
-  let told: SimulationReport
+  let result: SimulationReport
 
   beforeAll(async () => {
     await run(process.execPath, [LOGS, log(), '100000'])
     const words = [log(), ...policies, '--top', '1000000', '--format', 'json', '--output', report()]
     expect(await tollgate(['simulate', ...words])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
-    told = JSON.parse(readFileSync(report(), 'utf8'))
+    result = JSON.parse(readFileSync(report(), 'utf8'))
   })
 
-  test('each count, key and time is that of a slow reference that knows nothing of the engine', async () => {
+  test('each count, key and time equals that of a slow reference, independent of the engine', async () => {
     const { stdout } = await run(process.execPath, [REFERENCE, log(), report()])
     expect(stdout).toMatch(/^equal: 99997 requests; refused by gcra .*: 7169 of 16 keys;/)
   })
 
-  test('the reference finds a count that is one off', async () => {
-    const [first, ...others] = told.policies
-    const wrong = { ...told, policies: [{ ...first, refused: (first?.refused ?? 0) + 1 }, ...others] }
+  test('the reference detects a count that is off by one', async () => {
+    const [first, ...others] = result.policies
+    const wrong = { ...result, policies: [{ ...first, refused: (first?.refused ?? 0) + 1 }, ...others] }
     writeFileSync(join(folder, 'wrong.json'), JSON.stringify(wrong))
     await expect(run(process.execPath, [REFERENCE, log(), join(folder, 'wrong.json')])).rejects.toMatchObject({
       code: 1,
@@ -73,17 +73,17 @@ describe('on a generated log of 100,000 lines', () => {
     })
   })
 
-  test('the same from gzip, from the standard input, and in parts', async () => {
+  test('the results are the same from gzip, from standard input, and in parts', async () => {
     const bytes = readFileSync(log())
     writeFileSync(join(folder, 'whole.gz'), gzipSync(bytes))
     const middle = bytes.indexOf('\n', bytes.length / 2) + 1
     writeFileSync(join(folder, 'a.log'), bytes.subarray(0, middle))
-    // Rotated logs that are one behind the other are one stream of gzip with several members.
+    // Concatenated rotated logs form one gzip stream with several members.
     writeFileSync(join(folder, 'b.log.gz'), gzipSync(bytes.subarray(middle)))
     const counts = async (words: readonly string[], stdin?: Uint8Array) =>
       (await simulated([...words, ...policies], stdin === undefined ? {} : { stdin })).policies.map((policy) => policy)
     const right = await counts([log()])
-    expect(right.map(({ refused }) => refused)).toEqual(told.policies.map(({ refused }) => refused))
+    expect(right.map(({ refused }) => refused)).toEqual(result.policies.map(({ refused }) => refused))
     expect(await counts(['whole.gz'])).toEqual(right)
     expect(await counts(['-'], bytes)).toEqual(right)
     expect(
@@ -92,7 +92,7 @@ describe('on a generated log of 100,000 lines', () => {
     expect(await counts(['a.log', 'b.log.gz'])).toEqual(right)
   })
 
-  test('JSON lines, too, are counted as the reference counts them', async () => {
+  test('the reference confirms the counts of JSON lines, too', async () => {
     const [json, jsonReport] = [join(folder, 'lines.json'), join(folder, 'lines-report.json')]
     await run(process.execPath, [LOGS, json, '20000', 'json'])
     await tollgate(['simulate', json, ...policies, '--top', '1000000', '--format', 'json', '--output', jsonReport])
@@ -101,7 +101,7 @@ describe('on a generated log of 100,000 lines', () => {
   })
 })
 
-test('broken lines are counted and told with their numbers, and are no failure unless that is asked for', async () => {
+test('invalid lines are counted and reported by number, and are a failure only on request', async () => {
   const lines = [
     line(second(0)),
     '',
@@ -127,7 +127,7 @@ test('broken lines are counted and told with their numbers, and are no failure u
   expect((await tollgate(['simulate', 'broken.log', ...TWO, '--fail-on-broken'], { cwd: folder })).code).toBe(1)
 })
 
-test('a log of which no line can be read is a failure, and not a report of nothing', async () => {
+test('a log without a valid line is a failure, not an empty report', async () => {
   write('no.log', ['what is this?'])
   expect(await tollgate(['simulate', 'no.log', ...TWO], { cwd: folder })).toEqual({
     code: 3,
@@ -148,14 +148,14 @@ test.each([
     /^tollgate: --key user=who: the log has no re/,
   ],
   [['--policy', 'gcra limit=2 period=1m per=user'], /^tollgate: --key user: the log has no request with it; /],
-])('%s, which no request has, is wrong usage, and not a report of no refusals', async (words, complaint) => {
+])('%s, which no request has, is a usage error, not a report without refusals', async (words, complaint) => {
   write('lacking.log', [line(second(0), '10.0.0.1', `GET /${'x'.repeat(1_030)} HTTP/1.1`)])
   const { code, stdout, stderr } = await tollgate(['simulate', 'lacking.log', ...TWO, ...words], { cwd: folder })
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(complaint)
 })
 
-test('an empty log, and a share that nothing is compared with, are told', async () => {
+test('an empty log, and a share without any comparison, are reported', async () => {
   write('empty.log', [])
   expect(await tollgate(['simulate', 'empty.log', ...TWO], { cwd: folder })).toMatchObject({
     code: 3,
@@ -177,8 +177,8 @@ test('an empty log, and a share that nothing is compared with, are told', async 
   })
 })
 
-test('what is out of order is put in order within the window; what is later comes at its end, and is told', async () => {
-  // In order: 0, 1, 50 admits two of three. As it stands, the late ones would be judged at 50.
+test('late lines are reordered within the window; later ones are replayed last, and reported', async () => {
+  // In order: 0, 1, 50 admits two of three. Unsorted, the late lines would be decided at 50.
   write('order.log', [line(second(50)), line(second(1)), line(second(0)), line(second(55)), line(second(10))])
   const { order, policies } = await simulated([
     'order.log',
@@ -187,13 +187,13 @@ test('what is out of order is put in order within the window; what is later come
     '--reorder=50s',
   ])
   expect(order).toEqual({ disordered: 3, furthestMs: 50_000, windowMs: 50_000, late: 0, firstLate: null })
-  // 0 and 10 and 50 are admitted, 1 and 55 are not.
+  // 0, 10 and 50 are admitted, 1 and 55 are not.
   expect(policies[0]).toMatchObject({ refused: 2, first: Date.UTC(2026, 0, 31, 10, 0, 1) })
   const short = await simulated(['order.log', '--policy', 'slidingLog limit=1 window=10s', '--reorder', '20s'])
   expect(short.order).toMatchObject({ disordered: 3, late: 3, firstLate: { file: 'order.log', line: 2 } })
 })
 
-test('every kind of key: fields, paths, expressions, several of them; requests without one are told', async () => {
+test('every kind of key: fields, paths, expressions and several of them; requests without a key are reported', async () => {
   const object = (fields: object) => JSON.stringify({ time: '2026-01-31T10:00:00Z', ...fields })
   write('keys.json', [
     ...Array(3).fill(object({ ip: '10.0.0.1', url: '/a?x=1', user: 'ann', headers: { 'x-api-key': ['one'] } })),
@@ -214,7 +214,7 @@ test('every kind of key: fields, paths, expressions, several of them; requests w
   expect(await keysBy('user+path')).toEqual({ named: twice('ann /a', 'bob /a'), without: 1 })
 })
 
-test('several policies decide together, each by its own key, and the one that refused is told', async () => {
+test('a set of policies decides together, each by its own key, and the refusing policy is reported', async () => {
   write('per.json', [
     ...Array(4).fill('{"time":1769853600,"ip":"10.0.0.1","user":"ann"}'),
     ...Array(2).fill('{"time":1769853601,"ip":"10.0.0.2","user":"ann"}'),
@@ -238,7 +238,7 @@ test('several policies decide together, each by its own key, and the one that re
   expect(plain).toMatchObject({ name: 'plain', refused: 0 })
 })
 
-test('--cost charges what a field says, and tells what could never pass', async () => {
+test('--cost charges the value of a field, and reports costs that can never fit', async () => {
   const cost = (bytes: string) => `{"time":1769853600,"ip":"10.0.0.1","bytes":${bytes}}`
   write('cost.json', [cost('60'), cost('50'), cost('101'), cost('"many"'), cost('0')])
   const { policies, withoutCost } = await simulated(['cost.json', '-p', 'gcra limit=100 period=1h', '--cost', 'bytes'])
@@ -246,7 +246,7 @@ test('--cost charges what a field says, and tells what could never pass', async 
   expect(withoutCost).toBe(1)
 })
 
-test("a stranger's text cannot steer the terminal", async () => {
+test('text from the log cannot control the terminal', async () => {
   const hostile = '{"time":1769853600,"ip":"\\u001b[2J\\u202Eevil\\u0000"}'
   write('hostile.json', Array(3).fill(hostile))
   const { stdout } = await tollgate(['simulate', 'hostile.json', ...TWO], { cwd: folder })
@@ -271,17 +271,17 @@ test.each([
   [['one.log', '--policies', 'flawed.json'], 2, 'flawed.json: login.short: gcra: period must be a duration'],
   [['one.log', '--policies', 'no.json'], 3, 'no.json: there is no such file'],
   [['one.log', ...TWO, '--output', 'no/such/folder.html'], 3, 'no/such/folder.html cannot be written: '],
-])('%j ends with %i and says why, without a stack', async (words, code, complaint) => {
+])('%j exits with %i and an error message, without a stack', async (words, code, complaint) => {
   write('one.log', [line(second(0))])
   write('flawed.json', ['{"login": {"long": "gcra limit=9 period=1d", "short": "gcra limit=3"}}'])
   writeFileSync(join(folder, 'cut.gz'), gzipSync(Buffer.alloc(100_000, 'x')).subarray(0, 40))
-  const told = await tollgate(['simulate', ...words], { cwd: folder })
-  expect(told).toMatchObject({ code, stdout: '' })
-  expect(told.stderr.startsWith(`tollgate: ${complaint}`) ? complaint : told.stderr).toBe(complaint)
-  expect(told.stderr).not.toMatch(/^\s+at /m)
+  const result = await tollgate(['simulate', ...words], { cwd: folder })
+  expect(result).toMatchObject({ code, stdout: '' })
+  expect(result.stderr.startsWith(`tollgate: ${complaint}`) ? complaint : result.stderr).toBe(complaint)
+  expect(result.stderr).not.toMatch(/^\s+at /m)
 })
 
-test('--fail-above ends with 1 if a policy refuses more than its share, and reports all the same', async () => {
+test('--fail-above exits with 1 if a policy refuses more than its share, and still prints the report', async () => {
   write(
     'three.log',
     [0, 1, 2].map((count) => line(second(count))),

@@ -1,4 +1,4 @@
-/** `--suggest`: numbers that would have refused at most a share, found by replaying. */
+/** `--suggest`: finds, by replaying, the numbers that would have refused at most a given share. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ let folder: string
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'tollgate-suggest-'))
-  // Client n makes n requests at once, of 100 clients: 5,050 in all.
+  // Client n of 100 makes n requests at once: 5,050 in all.
   const clients = Array.from({ length: 100 }, (_, client) => client + 1)
   const lines = clients.flatMap((client) =>
     Array<string>(client).fill(`10.0.0.${client} - - [31/Jan/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 10\n`),
@@ -30,12 +30,12 @@ async function suggested(...words: string[]): Promise<SimulationReport> {
 }
 
 test.each([
-  // A limit of 90 refuses 1 + 2 + … + 10 of 5,050, which is 1.09 %; one of 91 refuses 45.
+  // A limit of 90 refuses 1 + 2 + … + 10 of 5,050, or 1.09 %; a limit of 91 refuses 45.
   ['1%', 91, 45, 9],
   ['1% of requests', 91, 45, 9],
   ['10% of keys', 90, 55, 10],
   ['0%', 100, 0, 0],
-])('%s: the smallest limit that keeps it, and what it refuses', async (share, limit, refused, refusedKeys) => {
+])('%s: the smallest limit within the share, and its refusals', async (share, limit, refused, refusedKeys) => {
   const { suggestions, policies } = await suggested('--policy', 'fixedWindow window=1m', '--suggest', share)
   expect(policies).toEqual([])
   expect(suggestions).toEqual([
@@ -49,7 +49,7 @@ test.each([
   ])
 })
 
-test('what it suggests refuses, when it is replayed, what it said; one less refuses more than was asked', async () => {
+test('the suggestion, replayed, refuses the announced number; one less refuses more than the given share', async () => {
   const { suggestions } = await suggested('--suggest', '5%')
   expect(suggestions.map(({ name }) => name)).toEqual(['gcra period=1s', 'gcra period=1m', 'gcra period=1h'])
   const texts = suggestions.map(({ text }) => text as string)
@@ -61,14 +61,14 @@ test('what it suggests refuses, when it is replayed, what it said; one less refu
   }
 })
 
-test('numbers that go with the limit keep their ratio to it', async () => {
+test('numbers that depend on the limit keep their ratio to it', async () => {
   const words = ['--policy', 'tokenBucket capacity=10 refill=5/1s', '--suggest', '1%']
   const { suggestions, policies } = await suggested(...words)
   expect(policies).toHaveLength(1)
   expect(suggestions[0]?.text).toBe('tokenBucket capacity=91 refill=46/1s')
 })
 
-test('the report says what was asked, what was found, and how', async () => {
+test('the report names the request, the result and the method', async () => {
   const words = ['simulate', 'access.log', '--policy', 'fixedWindow window=1m', '--suggest', '1% of keys']
   const { stdout } = await tollgate(words, { cwd: folder })
   expect(stdout).toMatch(
@@ -76,7 +76,7 @@ test('the report says what was asked, what was found, and how', async () => {
   )
 })
 
-test('several numbers at once are not searched for', async () => {
+test('--suggest refuses a policy with several limits', async () => {
   const words = ['simulate', 'access.log', '--policy', 'slidingLogs limits.a=1/1s limits.b=2/1m', '--suggest', '1%']
   expect(await tollgate(words, { cwd: folder })).toMatchObject({
     code: 2,

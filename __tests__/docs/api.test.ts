@@ -1,4 +1,4 @@
-/** The reference of the programming interface, as `npm run docs:api` makes it. */
+/** The API reference that `npm run docs:api` generates. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -16,7 +16,7 @@ test('has a page for every entry point', () => {
   expect([...entryPoints].sort()).toEqual(sources.sort())
 })
 
-test('finds everything documented, and no link that leads nowhere', async () => {
+test('documents every export, and has no broken link', async () => {
   const typedoc = join(ROOT, 'docs', 'node_modules', 'typedoc', 'bin', 'typedoc')
   const run = promisify(execFile)(process.execPath, [typedoc, '--emit', 'none'], { cwd: ROOT })
   const { stdout, stderr } = await run.catch((error: { stdout: string; stderr: string }) => error)

@@ -1,4 +1,7 @@
-/** Every block of JavaScript and TypeScript in the pages compiles, strictly, against the built package. */
+/**
+ * Every block of JavaScript and TypeScript in the pages compiles, strictly, against the built
+ * package.
+ */
 import { COMPILED, complaintsAbout } from './compile.js'
 import { type Block, blocks } from './pages.js'
 
@@ -12,7 +15,7 @@ test('every block compiles', () => {
   expect(complaintsAbout(compiled)).toEqual([])
 }, 120_000)
 
-test('what is wrong is found, on its line', () => {
+test('an error is reported with its line', () => {
   const wrong = [
     block('js', `import { gcra } from 'tollgate'\n\ngcra({ limit: 1, perod: '1m' })`),
     block('ts', `import { tollbooth } from 'tollgate/express'\ntollbooth()`),
@@ -24,7 +27,7 @@ test('what is wrong is found, on its line', () => {
   expect(complaintsAbout([block('js', 'const n: number = 1')])).toEqual([expect.stringMatching(/TS8010/)])
 })
 
-test('what is given has the type that it says', () => {
+test('a given value has the declared type', () => {
   const given = [['app', `import('express').Express`]] as const
   for (const language of ['js', 'ts']) {
     expect(complaintsAbout([block(language, `app.get('/', (req, res) => res.json({ ip: req.ip }))`, given)])).toEqual(

@@ -1,4 +1,6 @@
-/** Compiles the pages' code as a reader's compiler would, who has the built package and all its peers. */
+/**
+ * Compiles the code of the pages with strict settings, against the built package and all its peers.
+ */
 import { join } from 'node:path'
 import ts from 'typescript'
 import type { Block } from './pages.js'
@@ -24,12 +26,12 @@ const OPTIONS: ts.CompilerOptions = {
   noEmit: true,
 }
 
-/** A parameter without a type: in JavaScript there is nowhere to write one. */
+/** The error of an untyped parameter: JavaScript has no place for its type. */
 const UNTYPED_IN_JAVASCRIPT: readonly number[] = [7006, 7031]
 
 /**
- * What a strict compiler says of each block, as `page:line message`. All of them are one program: it reads the
- * declarations of the packages once.
+ * The errors of a strict compiler in the blocks, as `page:line message`. All blocks form one
+ * program, so that the packages' declarations are read once.
  */
 export function complaintsAbout(blocks: readonly Block[]): string[] {
   const files = new Map(blocks.map((block) => [fileOf(block), sourceOf(block)]))
@@ -39,24 +41,24 @@ export function complaintsAbout(blocks: readonly Block[]): string[] {
   host.fileExists = (name) => files.has(name) || fileExists(name)
   host.readFile = (name) => files.get(name) ?? readFile(name)
   const program = ts.createProgram([...files.keys()], OPTIONS, host)
-  const said = [...program.getOptionsDiagnostics(), ...program.getGlobalDiagnostics()].map(messageOf)
+  const diagnostics = [...program.getOptionsDiagnostics(), ...program.getGlobalDiagnostics()].map(messageOf)
   for (const source of program.getSourceFiles().filter(({ fileName }) => files.has(fileName))) {
     const isScript = source.fileName.endsWith('.mjs')
     const found = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
     for (const diagnostic of found.filter(({ code }) => !isScript || !UNTYPED_IN_JAVASCRIPT.includes(code))) {
       const { line } = source.getLineAndCharacterOfPosition(diagnostic.start ?? 0)
-      said.push(`${pages.get(source.fileName)}:${line + 1} ${messageOf(diagnostic)}`)
+      diagnostics.push(`${pages.get(source.fileName)}:${line + 1} ${messageOf(diagnostic)}`)
     }
   }
-  return said
+  return diagnostics
 }
 
-/** In this folder, which has the packages that pages compare tollgate with. */
+/** In this folder, which has the packages that the pages compare tollgate with. */
 function fileOf({ page, line, language }: Block): string {
   return join(__dirname, `${page.replaceAll('/', '-')}.${line}.${EXTENSIONS[language]}`).replaceAll('\\', '/')
 }
 
-/** The code on the lines on which it stands in its page, and above it what is given. */
+/** The code at its lines of the page, after declarations of its given values. */
 function sourceOf({ line, language, code, given }: Block): string {
   const declare = language === 'ts' ? declaredInTypeScript : declaredInJavaScript
   return given.map(declare).join(' ') + '\n'.repeat(line - 1) + code

@@ -1,4 +1,4 @@
-/** docs/migrating.md: each difference that is marked there is one. The peers are the real packages. */
+/** docs/migrating.md: tests of the marked differences, against the real packages. */
 import { Ratelimit } from '@upstash/ratelimit'
 import Bottleneck from 'bottleneck'
 import express from 'express'
@@ -32,7 +32,7 @@ beforeAll(async () => {
   store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
 })
 
-/** Apps that are to be closed after the test, whatever becomes of it. */
+/** Apps that are closed after the test, whether it passes or fails. */
 const served: { close(): Promise<unknown> }[] = []
 
 async function closedAfterwards<T extends { close(): Promise<unknown> }>(serving: Promise<T>): Promise<T> {
@@ -50,7 +50,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** Whether a promise of rate-limiter-flexible was kept, and not refused. */
+/** Whether a promise of rate-limiter-flexible resolved, as admitted calls do. */
 const isAdmitted = (consumed: Promise<unknown>) =>
   consumed.then(
     () => true,
@@ -61,7 +61,7 @@ const isAdmitted = (consumed: Promise<unknown>) =>
   )
 
 describe('rate-limiter-flexible', () => {
-  test('charges refused calls; here they take nothing', async () => {
+  test('charges refused calls; tollgate charges them nothing', async () => {
     const theirs = new RateLimiterMemory({ points: 5, duration: 60 })
     expect(await isAdmitted(theirs.consume('ann', 4))).toBe(true)
     expect(await isAdmitted(theirs.consume('ann', 3))).toBe(false)
@@ -74,7 +74,7 @@ describe('rate-limiter-flexible', () => {
     expect((await ours.take('ann', 1)).allowed).toBe(true)
   })
 
-  test('charges all limiters of a union; here all policies are charged, or none', async () => {
+  test('charges all limiters of a union; tollgate charges all policies or none', async () => {
     const few = new RateLimiterMemory({ keyPrefix: 'few', points: 3, duration: 60 })
     const many = new RateLimiterMemory({ keyPrefix: 'many', points: 10, duration: 60 })
     const union = new RateLimiterUnion(few, many)
@@ -102,7 +102,7 @@ describe('rate-limiter-flexible', () => {
   })
 })
 
-test('express-rate-limit counts refused requests, and has other fields', async () => {
+test('express-rate-limit counts refused requests, and has other header fields', async () => {
   const used: number[] = []
   const decisions: Decision<'default'>[] = []
   const theirs = express()
@@ -154,7 +154,7 @@ describe('@upstash/ratelimit', () => {
     await ours.close()
   })
 
-  test('allows what is not answered in time; here it is a failure', async () => {
+  test('allows calls without an answer in time; tollgate reports a failure', async () => {
     const theirs = over(Ratelimit.fixedWindow(10, '1 d'), 'frozen', 300)
     const ours = new RateLimiter(gcra({ limit: 10, period: '1d' }), { store, prefix: 'frozen' })
     await ours.take('ann')
@@ -170,7 +170,7 @@ describe('@upstash/ratelimit', () => {
   })
 })
 
-test('bottleneck has a queue without an end; here who would wait too long is refused', async () => {
+test('bottleneck has an unlimited queue; tollgate refuses calls that would wait too long', async () => {
   const theirs = new Bottleneck({ minTime: 60_000 })
   const jobs = Array.from({ length: 5 }, () => theirs.schedule(async () => {}).catch(() => 'dropped'))
   await jobs[0]
@@ -219,7 +219,7 @@ describe('@nestjs/throttler', () => {
 
   const ours = (limiter: unknown) => app('imports: [RateLimitModule.forRoot({ limiter })]', { given: { limiter } })
 
-  test('counts each route by itself; here all routes share a limiter', async () => {
+  test('counts each route separately; in tollgate all routes share a limiter', async () => {
     const [there, here] = await Promise.all([
       theirs('[{ ttl: 60_000, limit: 1 }]'),
       ours(new RateLimiter(slidingLog({ limit: 1, window: '60s' }))),
@@ -229,7 +229,7 @@ describe('@nestjs/throttler', () => {
     expect(await statuses(here.url)).toEqual([200, 429])
   })
 
-  test('blocks who exceeds the limit for a whole ttl; here units come back as the policy says', async () => {
+  test('blocks a client above the limit for a whole ttl; in tollgate units return as the policy says', async () => {
     const [there, here] = await Promise.all([
       theirs('[{ ttl: 3_000, limit: 1 }]'),
       ours(new RateLimiter(slidingLog({ limit: 1, window: '3s' }))),
@@ -250,7 +250,7 @@ describe('@nestjs/throttler', () => {
     [{ embedded: { share: 0.25 } }, [200, 200, 429, 429], 'blocked'],
   ] as const)(
     'has blockDuration; the block of the page does its work while Redis is away: %j',
-    async (mode, told, then) => {
+    async (mode, expected, then) => {
       const gone = await RedisServer.start()
       await gone.stop()
       await using away = new RedisStore({ url: gone.url, commandTimeoutMs: 300 })
@@ -262,12 +262,12 @@ describe('@nestjs/throttler', () => {
       const code = `import { limiter } from 'given'\n${recipe.code}`
       const { exports } = await run({ ...recipe, code }, { modules: { given: { limiter } } })
       const { url } = await app(`imports: [require('recipe').AppModule]`, { recipe: exports })
-      expect(await statusesOf(`${url}/a`, 4)).toEqual(told)
+      expect(await statusesOf(`${url}/a`, 4)).toEqual(expected)
       expect((await limiter.take('127.0.0.1')).status).toBe(then)
     },
   )
 
-  test('asks one limit after the other; here they are decided together', async () => {
+  test('checks limits one after the other; tollgate decides them together', async () => {
     const [there, here] = await Promise.all([
       theirs(`[{ name: 'many', ttl: 50_000, limit: 3 }, { name: 'few', ttl: 60_000, limit: 1 }]`),
       ours(

@@ -1,4 +1,7 @@
-/** Every block of the pages that is no program: each kind has a check, and what has none is refused. */
+/**
+ * Every non-program block of the pages: each language has a check, and a block without one is
+ * refused.
+ */
 import { parser as promql } from '@prometheus-io/lezer-promql'
 import { parseList } from 'structured-headers'
 import { parse as parseYaml } from 'yaml'
@@ -6,7 +9,7 @@ import { COMPILED } from './compile.js'
 import { blocks, pages, placeOf } from './pages.js'
 import { wrongCommands } from './shell.js'
 
-/** What is wrong with a block in a language, if anything is. */
+/** The error of a block in a language, if any. */
 const CHECKS: Readonly<Record<string, (code: string) => readonly string[]>> = {
   sh: wrongCommands,
   json: (code) => thrownBy(() => JSON.parse(code)),
@@ -15,7 +18,7 @@ const CHECKS: Readonly<Record<string, (code: string) => readonly string[]>> = {
   http: (code) => lines(code).flatMap(wrongField),
 }
 
-/** Blocks that nothing can check, by page, each with what they are. */
+/** Blocks that cannot be checked, by page, with their content. */
 const UNCHECKED: Readonly<Record<string, string>> = {
   'ARCHITECTURE.md': 'diagrams of the way of a call',
   'docs/command-line.md': 'what inspect and top print: tests of the command line have their words',
@@ -29,27 +32,27 @@ test('every block is in a language that is checked', () => {
   expect(unlisted.map((block) => `${placeOf(block)} ${block.language}`)).toEqual([])
 })
 
-test('what is listed as unchecked is there', () => {
+test('the unchecked blocks exist', () => {
   const pagesWith = new Set(others.filter(({ language }) => language === 'text').map(({ page }) => page))
   expect([...pagesWith].sort()).toEqual(Object.keys(UNCHECKED).sort())
 })
 
 test.each(Object.keys(CHECKS))('every block of %s is well formed', (kind) => {
-  const said = others
+  const errors = others
     .filter(({ language }) => language === kind)
     .flatMap((block) => {
       return (CHECKS[kind]?.(block.code) ?? []).map((reason) => `${placeOf(block)} ${reason}`)
     })
-  expect(said).toEqual([])
+  expect(errors).toEqual([])
 })
 
-test('every npm command between words can be run', () => {
+test('every npm command in the text exists', () => {
   const all = pages.flatMap(({ path, commands }) =>
     commands.map(([line, command]) => ({ place: `${path}:${line}`, command })),
   )
   expect(all.length).toBeGreaterThan(20)
-  const said = all.flatMap(({ place, command }) => wrongCommands(command).map((reason) => `${place} ${reason}`))
-  expect(said).toEqual([])
+  const errors = all.flatMap(({ place, command }) => wrongCommands(command).map((reason) => `${place} ${reason}`))
+  expect(errors).toEqual([])
 })
 
 test.each([
@@ -72,7 +75,7 @@ test.each([
   ['http', 'RateLimit: "burst";r=;t=1', /^RateLimit: /],
   ['http', 'Retry-After: soon', /^Retry-After: /],
   ['http', 'RateLimit "burst"', /^RateLimit "burst"/],
-])('%s: finds what is wrong with %s', (kind, code, reason) => {
+])('%s: detects the error in %s', (kind, code, reason) => {
   expect(CHECKS[kind]?.(code)).toEqual([typeof reason === 'string' ? reason : expect.stringMatching(reason)])
 })
 
@@ -80,7 +83,9 @@ function lines(code: string): string[] {
   return code.split('\n').filter((line) => line !== '')
 }
 
-/** A line of a response's head: structured fields, but for the time that is older than those. */
+/**
+ * A line of a response's head: structured fields, and the older Retry-After with its plain number.
+ */
 function wrongField(line: string): string[] {
   const [, name, value = ''] = /^([A-Za-z-]+): (.*)$/.exec(line) ?? []
   if (name === undefined || (name === 'Retry-After' && !/^\d+$/.test(value))) {

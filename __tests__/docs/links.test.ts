@@ -1,11 +1,11 @@
-/** Every link of a page to another file, or to a heading, leads somewhere. */
+/** Every link of a page to a file or a heading has a target. */
 import { existsSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { type Link, pageOf, pages, placeOf, ROOT } from './pages.js'
 
 const anchorsOf = new Map(pages.map(({ path, anchors }) => [path, anchors]))
 
-/** Why a link leads nowhere, if it does not; links to other sites are not followed. */
+/** Why a link is broken, if it is. Links to other sites are not followed. */
 function deadBecause({ page, target }: Link): string | undefined {
   if (/^[a-z]+:/.test(target)) {
     return target.startsWith('https://') ? undefined : 'not https'
@@ -25,13 +25,13 @@ function dead(links: readonly Link[]): string[] {
   })
 }
 
-test('every link leads somewhere', () => {
+test('every link has a target', () => {
   const links = pages.flatMap((page) => page.links)
   expect(links.length).toBeGreaterThan(50)
   expect(dead(links)).toEqual([])
 })
 
-test('links that lead nowhere are found', () => {
+test('broken links are found', () => {
   const text =
     '# A `b`, c\n\n[1](#what-it-costs) [2](#d) [3](absent.md)\n![4](plots/gcra.svg) [5](algorithms.md#absent) [6](http://x.org)\n'
   expect(dead(pageOf('docs/metrics.md', text).links.filter(({ target }) => target !== '#what-it-costs'))).toEqual([
@@ -43,7 +43,7 @@ test('links that lead nowhere are found', () => {
   expect([...pageOf('docs/metrics.md', text).anchors]).toEqual(['a-b-c'])
 })
 
-test('every page of docs/ is linked from another, and from the README sooner or later', () => {
+test('every page of docs/ has a link from another page, and can be reached from the README', () => {
   const seen = new Set(['README.md'])
   for (const path of seen) {
     const links = pages.find((page) => page.path === path)?.links ?? []

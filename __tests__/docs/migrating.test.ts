@@ -1,4 +1,7 @@
-/** docs/migrating.md: its programs do the same before and after, and every option of the peers has a row. */
+/**
+ * docs/migrating.md: each pair of programs has the same behaviour, and every option of the peers
+ * has a row.
+ */
 import { Redis } from 'ioredis'
 import ts from 'typescript'
 import { RedisServer } from '../servers/redis-server.js'
@@ -29,7 +32,7 @@ async function exportsOf(block: Block): Promise<Exports> {
   return exports
 }
 
-/** What can be seen of a program by its users. */
+/** The behaviour of a program that its users can see. */
 async function behaviourOf(block: Block): Promise<unknown> {
   const { admit, run: runJob, app, AppModule, close } = await exportsOf(block)
   try {
@@ -53,24 +56,29 @@ async function behaviourOf(block: Block): Promise<unknown> {
   }
 }
 
-/** How many jobs begin at once, before the first pause; and whether there is a pause between all of them. */
+/**
+ * The number of jobs that start before the first pause, and whether there is a pause between all
+ * jobs.
+ */
 async function paceOf(runJob: NonNullable<Exports['run']>): Promise<unknown> {
   const begun: { readonly at: number; readonly tick: number }[] = []
   let ticks = 0
   const ticking = setInterval(() => ticks++, 10).unref()
-  // Not since the first job: it may begin late, and then the last is no later for that.
+  // Times do not count from the first job: it may start late, and the last job is not later for
+  // that.
   const calledAt = performance.now()
   await Promise.all(
     Array.from({ length: 42 }, () => runJob(async () => begun.push({ at: performance.now(), tick: ticks }))),
   )
   clearInterval(ticking)
   const tookMs = (begun.at(-1)?.at ?? 0) - calledAt
-  // The pauses of a reservoir are half a second and more. In ticks: that the event loop stands still is no pause.
+  // The pauses of a reservoir are at least half a second. They count in ticks, so a stalled event
+  // loop is not a pause.
   const firstPause = begun.findIndex(({ tick }, index) => tick - (begun[index - 1]?.tick ?? tick) > 15)
   return { atOnce: firstPause === -1 ? 'one by one' : firstPause, arePaced: tookMs > 41 * 20 - 5 }
 }
 
-test('there are pairs for each of the peers', () => {
+test('every peer has a pair of programs', () => {
   const peers = ['rate-limiter-flexible', 'express-rate-limit', '@upstash/ratelimit', 'bottleneck', '@nestjs/throttler']
   const imported = pairs.map(({ before }) => peers.filter((peer) => before.code.includes(`from '${peer}'`)))
   expect(new Set(imported.flat())).toEqual(new Set(peers))
@@ -88,7 +96,7 @@ test.each(pairs.map((pair) => ({ name: `${PAGE}:${pair.line}`, ...pair })))(
   },
 )
 
-/** The peers' options, as their own types have them. */
+/** The peers' options, from their own types. */
 const OPTIONS: Readonly<Record<string, string>> = {
   'From rate-limiter-flexible': `ConstructorParameters<typeof import('rate-limiter-flexible').RateLimiterRedis>[0]`,
   'From express-rate-limit': `import('express-rate-limit').Options`,
@@ -100,24 +108,24 @@ const OPTIONS: Readonly<Record<string, string>> = {
 test('every option of the peers has a row', () => {
   const names = propertiesOf(Object.values(OPTIONS))
   const missing = Object.keys(OPTIONS).flatMap((section, index) => {
-    const wanted = names[index] ?? []
-    expect(wanted.length).toBeGreaterThan(10)
-    const said = firstCellsOf(section).join(' ')
-    return wanted
-      .filter((name) => !new RegExp(`(?<!\\w)${name}(?!\\w)`).test(said))
+    const expected = names[index] ?? []
+    expect(expected.length).toBeGreaterThan(10)
+    const documented = firstCellsOf(section).join(' ')
+    return expected
+      .filter((name) => !new RegExp(`(?<!\\w)${name}(?!\\w)`).test(documented))
       .map((name) => `${section}: ${name}`)
   })
   expect(missing).toEqual([])
 })
 
-/** The first cells of the rows of a section's tables. */
+/** The first cells of the rows in a section's tables. */
 function firstCellsOf(section: string): string[] {
   const page = pages.find(({ path }) => path === PAGE)
   const text = page?.text.split(/^## /m).find((part) => part.startsWith(`${section}\n`)) ?? ''
   return text.split('\n').flatMap((line) => /^\| (.*?) \|/.exec(line)?.[1] ?? [])
 }
 
-/** The names of the properties of types, each as TypeScript has it. */
+/** The names of the types' properties, as TypeScript reports them. */
 function propertiesOf(types: readonly string[]): string[][] {
   const options = {
     module: ts.ModuleKind.Node20,

@@ -1,4 +1,4 @@
-/** The repository's Markdown, as its readers meet it: code, links and headings. */
+/** The repository's Markdown files: their code, links and headings. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,8 +15,8 @@ export interface Block {
   readonly language: string
   readonly code: string
   /**
-   * What the code takes for granted, as the comment above it says: `given NAME: TYPE; NAME: TYPE`. Names and
-   * their TypeScript types.
+   * The values that the code needs, as the comment above it declares them: `given NAME: TYPE; NAME:
+   * TYPE`. Names and their TypeScript types.
    */
   readonly given: readonly (readonly [name: string, type: string])[]
 }
@@ -35,7 +35,7 @@ export interface Page {
   readonly links: readonly Link[]
   /** The anchors of its headings. */
   readonly anchors: ReadonlySet<string>
-  /** Code between words that runs one of npm's commands. */
+  /** Inline code that is an npm command. */
   readonly commands: readonly (readonly [line: number, command: string])[]
 }
 
@@ -43,18 +43,18 @@ type Token = ReturnType<MarkdownIt['parse']>[number]
 
 const markdown = new MarkdownIt({ html: true })
 
-/** Every page that is kept, also those that are not committed yet. */
+/** All Markdown pages of the working tree, also uncommitted ones. */
 export const pages: readonly Page[] = listed().map((path) => pageOf(path, readFileSync(join(ROOT, path), 'utf8')))
 
-/** Every block of code of all pages. */
+/** All code blocks of all pages. */
 export const blocks: readonly Block[] = pages.flatMap((page) => page.blocks)
 
-/** Where a block stands, for whoever has to mend it. */
+/** The place of a block, for messages. */
 export function placeOf({ page, line }: { readonly page: string; readonly line: number }): string {
   return `${page}:${line}`
 }
 
-/** Reads a page. Code that is indented, and not fenced, is a block in no language. */
+/** Parses a page. Indented code is a block without a language. */
 export function pageOf(path: string, text: string): Page {
   const blocks: Block[] = []
   const links: Link[] = []
@@ -83,7 +83,7 @@ export function pageOf(path: string, text: string): Page {
   return { path, text, blocks, links, anchors, commands }
 }
 
-/** The anchor that GitHub and npm give a heading. */
+/** The anchor that GitHub and npm generate for a heading. */
 function newAnchor(taken: ReadonlySet<string>, heading: Token | undefined): string {
   const text = (heading?.children ?? []).map(({ content }) => content).join('')
   const anchor = text

@@ -1,4 +1,4 @@
-/** What docs/migrating.md is tested with: its pairs of programs, and apps and clients to run them by. */
+/** Helpers for docs/migrating.md: its pairs of programs, and the apps and clients that run them. */
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import 'reflect-metadata'
@@ -11,7 +11,7 @@ import { type Block, blocks } from './pages.js'
 
 export const PAGE = 'docs/migrating.md'
 
-/** What a program of the page exports: one of the first four. */
+/** The exports of a program on the page: one of the first four. */
 export interface Exports {
   readonly admit?: (user: string) => Promise<boolean>
   readonly run?: <T>(job: () => Promise<T>) => Promise<T>
@@ -20,27 +20,27 @@ export interface Exports {
   readonly close?: () => Promise<unknown>
 }
 
-/** A program with a peer, and the same with this package. */
-export interface Pair {
+/** A program with a peer, and the same program with this package. */
+export interface ProgramPair {
   readonly line: number
   readonly before: Block
   readonly after: Block
 }
 
-/** The page's pairs, in their order. */
-export const pairs: readonly Pair[] = blocks.flatMap((before, index) => {
+/** The pairs of the page, in order. */
+export const pairs: readonly ProgramPair[] = blocks.flatMap((before, index) => {
   const after = blocks[index + 1]
   const isPair = before.page === PAGE && before.code.startsWith('// before') && after?.code.startsWith('// after')
   return isPair && after !== undefined ? [{ line: before.line, before, after }] : []
 })
 
-/** An app that listens. */
-export interface Served {
+/** A listening app. */
+export interface ServedApp {
   readonly url: string
   close(): Promise<unknown>
 }
 
-export async function serveExpress(app: Express): Promise<Served> {
+export async function serveExpress(app: Express): Promise<ServedApp> {
   const server = await new Promise<Server>((resolve) => {
     const listening: Server = app.listen(0, '127.0.0.1', () => resolve(listening))
   })
@@ -51,7 +51,7 @@ export async function serveExpress(app: Express): Promise<Served> {
   return { url: urlOf(server), close }
 }
 
-export async function serveNest(module: Type): Promise<Served> {
+export async function serveNest(module: Type): Promise<ServedApp> {
   const app = await NestFactory.create(module, { logger: false })
   await app.listen(0, '127.0.0.1')
   return { url: urlOf(app.getHttpServer()), close: () => app.close() }
@@ -61,7 +61,7 @@ function urlOf(server: Server): string {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** The statuses that requests are answered with, one after the other. */
+/** The statuses of sequential requests. */
 export async function statusesOf(url: string, requests: number): Promise<number[]> {
   const statuses: number[] = []
   for (let count = 0; count < requests; count++) {
@@ -73,8 +73,8 @@ export async function statusesOf(url: string, requests: number): Promise<number[
 }
 
 /**
- * A real Redis as @upstash/redis shows one to its limiter. Its scripts begin with a line for Upstash's own servers, which
- * Redis does not take.
+ * A real Redis with the interface that @upstash/redis gives its limiter. Its scripts start with a
+ * line for Upstash's servers that Redis does not accept.
  */
 export function upstashOver(redis: Redis): UpstashRedis {
   const client = {

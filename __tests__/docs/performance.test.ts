@@ -1,4 +1,7 @@
-/** docs/performance.md and its plots are what the record gives: no figure is typed, and none is of another measurement. */
+/**
+ * docs/performance.md and its plots are generated from the record: no figure is typed by hand or
+ * stale.
+ */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,7 +22,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true })
 })
 
-/** Makes page and plots of records, and answers the page. */
+/** Generates page and plots from records, and returns the page. */
 function pageOf(...records: readonly string[]): string {
   const words = [REPORT, '--out', folder, ...records.flatMap((file) => ['--from', file])]
   const { status, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' })
@@ -31,7 +34,7 @@ function read(...path: readonly string[]): string {
   return readFileSync(join(...path), 'utf8')
 }
 
-/** What stands between a page's markers. */
+/** The text between a page's markers. */
 function figures(page: string, name: string): string {
   return new RegExp(`<!-- figures: ${name} -->\n(.*?)<!-- end -->`, 's').exec(page)?.[1]?.trim() ?? ''
 }
@@ -52,7 +55,7 @@ function record(ours: number, speed = 'full'): string {
   return file
 }
 
-test('page, plots and record are what the record gives', () => {
+test('page and plots are current', () => {
   const page = pageOf(join(DOCS, 'performance.json'))
   expect(page).toBe(read(DOCS, 'performance.md'))
   expect(read(folder, 'performance.json')).toBe(read(DOCS, 'performance.json'))
@@ -74,7 +77,7 @@ test('every plot is shown, and every table has figures', () => {
   expect(empty.map(([, name]) => name)).toEqual([])
 })
 
-test('what is measured stands between markers alone', () => {
+test('figures stand only between markers', () => {
   const prose = read(DOCS, 'performance.md').replace(/<!-- figures: .*?<!-- end -->/gs, '')
   expect(prose.match(/[\d.]+k?\s?(µs|ns|MB|bytes|times|calls a second|×)/g)).toBeNull()
 })
@@ -84,7 +87,7 @@ test('the README links to the page', () => {
   expect(links).toContain('docs/performance.md')
 })
 
-test('a peer that is better is told, and so is a target that is missed', () => {
+test('the page reports a faster peer and a missed target', () => {
   const page = pageOf(record(50_000))
   expect(figures(page, 'losses').split('\n').slice(2)).toEqual([
     '| 1 in flight | tollgate gcra | calls a second | a peer | 2.00 | `redis` |',
@@ -95,13 +98,13 @@ test('a peer that is better is told, and so is a target that is missed', () => {
   expect(figures(page, 'machine')).not.toContain('rough')
 })
 
-test('where nobody is better, it says so; and figures of short turns are called rough', () => {
+test('the page says if no peer is faster, and marks figures of short runs as rough', () => {
   const page = pageOf(record(102_000, 'quick'))
   expect(figures(page, 'losses')).toBe('Nowhere in these figures.')
   expect(figures(page, 'machine')).toContain('rough figures, of short turns (`--quick`):** `redis`')
 })
 
-test('a part that is measured anew replaces the one before, and leaves the others', () => {
+test('a new measurement replaces its part, and keeps the others', () => {
   pageOf(join(DOCS, 'performance.json'))
   const before = JSON.parse(read(folder, 'performance.json')).parts
   pageOf(record(50_000))

@@ -1,7 +1,7 @@
-/** The pages' examples: each that prints does what its comments say. */
+/** The printing examples of the pages print the output in their comments. */
 import { RedisServer } from '../servers/redis-server.js'
 import { blocks, placeOf } from './pages.js'
-import { run, saidBy } from './run.js'
+import { documentedOutput, run } from './run.js'
 
 let server: RedisServer
 
@@ -13,9 +13,11 @@ beforeEach(() => server.command('FLUSHALL'))
 
 afterAll(() => server.stop())
 
-const examples = blocks.filter((block) => saidBy(block).length > 0).map((block) => ({ place: placeOf(block), block }))
+const examples = blocks
+  .filter((block) => documentedOutput(block).length > 0)
+  .map((block) => ({ place: placeOf(block), block }))
 
-test('there are examples of all operations', () => {
+test('the examples cover all operations', () => {
   const all = examples.map(({ block }) => block.code).join('')
   const operations = [
     'take',
@@ -38,7 +40,7 @@ test('there are examples of all operations', () => {
   expect(operations.filter((name) => !all.includes(`.${name}(`))).toEqual([])
 })
 
-test.each(examples)('$place prints what it says', async ({ block }) => {
+test.each(examples)('$place prints the documented output', async ({ block }) => {
   const { printed } = await run(block, { redisUrl: server.url })
-  expect(printed).toEqual(saidBy(block))
+  expect(printed).toEqual(documentedOutput(block))
 })

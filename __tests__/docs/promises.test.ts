@@ -1,4 +1,7 @@
-/** docs/promises.md: every quote stands in the file that it links to, so a promise or a test changes only with its row. */
+/**
+ * docs/promises.md: every quote stands in the linked file, so a promise or a test name changes only
+ * together with its row.
+ */
 import { existsSync, readFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import { pages, ROOT } from './pages.js'
@@ -13,7 +16,7 @@ const rows = text
   .filter((line) => line.startsWith('| ') && line !== '| promise | condition | otherwise | tested |')
   .map((line) => line.slice(2, -2).split(' | '))
 
-/** Words in quotes, and the file behind them that they are from. */
+/** A quote, and the file linked after it. */
 const QUOTE = /"([^"]+)" \[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)/g
 
 function quotesIn(text: string): { readonly quote: string; readonly file: string }[] {
@@ -34,7 +37,7 @@ function absent(text: string): string[] {
   return quotesIn(text).flatMap(({ quote, file }) => (isThere(file, quote) ? [] : [`${file}: ${quote}`]))
 }
 
-test('every row has a promise with its place, and says where it is tested or that it is documented', () => {
+test('every row has a promise with its place, and names its tests or says that it is documented', () => {
   expect(rows.length).toBeGreaterThan(40)
   const bad = rows.filter(([promise = '', condition = '', otherwise = '', tested = '', ...more]) => {
     const isPromise = promise === 'the same' || quotesIn(promise).length === 1
@@ -44,23 +47,23 @@ test('every row has a promise with its place, and says where it is tested or tha
   expect(bad).toEqual([])
 })
 
-test('every promise and every name of a test stands in its file, word for word', () => {
+test('every promise and every test name stands in the linked file, word for word', () => {
   expect(quotesIn(text).length).toBeGreaterThan(100)
   expect(absent(text)).toEqual([])
 })
 
-test('all that is in quotes and no example is compared', () => {
-  const left = rows.flatMap(
+test('every quote, except in examples, has a link', () => {
+  const unlinked = rows.flatMap(
     (cells) =>
       cells
         .join(' ')
         .replace(QUOTE, '')
         .match(/"[^"]*"/g) ?? [],
   )
-  expect(left).toEqual([])
+  expect(unlinked).toEqual([])
 })
 
-test('a quote that is not there is found', () => {
+test('a missing quote is found', () => {
   expect(absent('"no such words" [a](metrics.md#a) "no" [b](absent.md) "Metrics" [c](metrics.md)')).toEqual([
     'docs/metrics.md: no such words',
     'docs/absent.md: no',

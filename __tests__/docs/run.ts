@@ -1,23 +1,23 @@
-/** Runs the pages' code as it stands there, with the sources in place of the package. */
+/** Runs the code of the pages unchanged, with the sources in place of the package. */
 import { join } from 'node:path'
 import { format } from 'node:util'
 import ts from 'typescript'
 import { type Block, placeOf, ROOT } from './pages.js'
 
-/** The Redis of the pages' examples. */
+/** The Redis URL of the pages' examples. */
 const REDIS_IN_PAGES = 'redis://localhost:6379'
 
-/** Where code is run. */
-export interface Surroundings {
-  /** The URL of the server that stands in for that of the pages. */
+/** The environment of a run. */
+export interface RunOptions {
+  /** The URL of the server that replaces the one on the pages. */
   readonly redisUrl?: string
-  /** Modules in place of those of the same name. */
+  /** Replacements for modules, by name. */
   readonly modules?: Readonly<Record<string, unknown>>
 }
 
-/** What came of a block. */
+/** The result of a block. */
 export interface Result<E> {
-  /** What it printed, a text for each call. */
+  /** Its printed output, one text for each call. */
   readonly printed: readonly string[]
   readonly exports: E
 }
@@ -34,12 +34,12 @@ const OPTIONS: ts.CompilerOptions = {
   emitDecoratorMetadata: true,
 }
 
-/** The package's public modules by their names, as package.json has them. */
+/** The package's public modules by the names in package.json. */
 const SOURCES = new Map(Object.entries(manifest().exports).flatMap(([name, target]) => sourceOf(name, target)))
 
-/** Runs a block to its end, and tells what it printed and exports. */
-export async function run<E = unknown>(block: Block, surroundings: Surroundings = {}): Promise<Result<E>> {
-  const { redisUrl = REDIS_IN_PAGES, modules = {} } = surroundings
+/** Runs a block to its end, and returns its output and exports. */
+export async function run<E = unknown>(block: Block, options: RunOptions = {}): Promise<Result<E>> {
+  const { redisUrl = REDIS_IN_PAGES, modules = {} } = options
   const code = block.code.replaceAll(REDIS_IN_PAGES, redisUrl)
   const { outputText } = ts.transpileModule(code, { compilerOptions: OPTIONS, fileName: `${placeOf(block)}.ts` })
   const printed: string[] = []
@@ -50,8 +50,8 @@ export async function run<E = unknown>(block: Block, surroundings: Surroundings 
   return { printed, exports: exported }
 }
 
-/** What a block says that it prints: the comments behind its `console.log` calls. */
-export function saidBy({ code }: Block): string[] {
+/** The output that a block documents: the comments after its `console.log` calls. */
+export function documentedOutput({ code }: Block): string[] {
   return [...code.matchAll(/^\s*console\.log\(.*\/\/ (.*)$/gm)].map(([, text = '']) => text)
 }
 

@@ -1,4 +1,4 @@
-/** Whether the commands of the pages can be run: their programs, scripts and files are there. */
+/** Checks the commands of the pages: their programs, scripts and files must exist. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { FAULTS } from '../../chaos/faults/all.js'
@@ -14,7 +14,7 @@ const manifest: {
 
 type Words = readonly string[]
 
-/** Programs that pages name. Each says what is wrong with its arguments, if anything is. */
+/** Programs that the pages run. Each returns the error in its arguments, if any. */
 const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> = {
   npm: ([command = '', ...rest]) => {
     switch (command) {
@@ -30,25 +30,26 @@ const PROGRAMS: Readonly<Record<string, (words: Words) => string | undefined>> =
         return `npm ${command}`
     }
   },
-  // Its own command is tried by __tests__/cli/pages.test.ts.
+  // __tests__/cli/pages.test.ts tests the package's own command.
   npx: ([name = '']) =>
     missing('binary', [name], (binary) => binary in manifest.bin || isThere(join('node_modules', '.bin', binary))),
   node: (words) => missing('file', namesOf(words), isThere),
   cargo: (words) => missing('target', valuesOf(words, '--bench', '--test'), isTarget),
-  // Not ours, and of no machine that must have them: it is enough that what they are given is there.
+  // These programs are not part of the repository and may be missing: only their arguments are
+  // checked.
   curl: (words) => missing('URL', namesOf(words), (url) => /^https?:\/\/localhost(:\d+)?\b/.test(url)),
   zcat: () => undefined,
   prometheus: (words) => missing('file', valuesOf(words, '--config.file'), isThere),
 }
 
-/** Scripts whose arguments name something. */
+/** Scripts with names as arguments. */
 const ARGUMENTS: Readonly<Record<string, (words: Words) => string | undefined>> = {
   bench: wrongParts,
   'bench:report': wrongParts,
   chaos: (words) => missing('fault', valuesOf(words, '--only'), (name) => FAULTS.some((fault) => fault.name === name)),
 }
 
-/** What is wrong with the commands of a block, each as the command and the reason. */
+/** The errors in the commands of a block: each command with its reason. */
 export function wrongCommands(code: string): string[] {
   return code.split('\n').flatMap((line) => {
     const commands = line.replace(/(^|\s)#.*$/, '').split(/&&|\|\||[;|]/)
@@ -79,14 +80,14 @@ function missing(what: string, names: Words, isThere: (name: string) => boolean)
   return absent.length === 0 ? undefined : `no such ${what}: ${absent.join(', ')}`
 }
 
-/** The words that are no options, nor their values where those stand by themselves. */
+/** The arguments without options and without the separate values of options. */
 function namesOf(words: Words): Words {
   const takesValue = (word: string | undefined) =>
     word !== undefined && ['--rounds', '--json', '--from', '--out', '--cycles'].includes(word)
   return words.filter((word, index) => !word.startsWith('-') && !takesValue(words[index - 1]))
 }
 
-/** The values of options, be they written `--name value` or `--name=value`. */
+/** The values of options, written `--name value` or `--name=value`. */
 function valuesOf(words: Words, ...options: Words): Words {
   return words.flatMap((word, index) => {
     const [name = '', value] = word.split('=')

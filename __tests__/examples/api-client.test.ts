@@ -1,4 +1,4 @@
-/** The client of somebody else's API: it takes its turns, and does as it is told. */
+/** The example client of a rate-limited API: it paces its requests and obeys Retry-After. */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,33 +7,35 @@ import { start } from './run.js'
 
 const CLIENT = 'examples/api-client.mjs'
 
-/** What the client prints of answers: which item, and with what status. */
+/** The client's printed answers: item and status. */
 const itemsOf = (lines: readonly string[]) =>
   lines.flatMap((line) => {
     const [, item, status] = /^item (\d+): (\d+) after \d+\.\d s$/.exec(line) ?? []
     return item === undefined ? [] : [{ item: Number(item), status }]
   })
 
-/** An API that tells when it was asked, and what it answered. */
+/** An API that records the times of requests and its answers. */
 interface Api {
   readonly url: string
-  readonly asked: { readonly at: number; readonly path: string; readonly status: number }[]
+  readonly requests: { readonly at: number; readonly path: string; readonly status: number }[]
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** @param refuses - Which Retry-After a request is refused with, if it is. */
-async function startApi(refuses: (count: number, asked: Api['asked']) => string | undefined): Promise<Api> {
-  const asked: Api['asked'] = []
+/**
+ * @param refuses - The Retry-After with which a request is refused, if any.
+ */
+async function startApi(refuses: (count: number, requests: Api['requests']) => string | undefined): Promise<Api> {
+  const requests: Api['requests'] = []
   const server: Server = createServer(({ url = '' }, response) => {
-    const retryAfter = refuses(asked.length + 1, asked)
+    const retryAfter = refuses(requests.length + 1, requests)
     const status = retryAfter === undefined ? 200 : 429
-    asked.push({ at: performance.now(), path: url, status })
+    requests.push({ at: performance.now(), path: url, status })
     response.writeHead(status, retryAfter === undefined ? {} : { 'Retry-After': retryAfter }).end()
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked,
+    requests,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       server.close()
@@ -41,7 +43,7 @@ async function startApi(refuses: (count: number, asked: Api['asked']) => string 
   }
 }
 
-test('against an API of its own that allows less than it was told, everything is answered in the end', async () => {
+test('every item is answered in the end by an API that allows less than configured', async () => {
   await using client = start(CLIENT)
   expect(await client.end()).toEqual({ code: 0, stderr: '' })
   const items = itemsOf(client.lines)
@@ -49,24 +51,25 @@ test('against an API of its own that allows less than it was told, everything is
   expect(items.every(({ status }) => status === '200')).toBe(true)
 })
 
-test.each(['in the process', 'over Redis'])('while it has been told to wait, nobody asks: %s', async (place) => {
+test.each(['in the process', 'over Redis'])('no request is sent during a Retry-After pause: %s', async (place) => {
   await using server = place === 'over Redis' ? await RedisServer.start() : undefined
-  // After the fifth request it wants a second of rest, and whoever disturbs it is refused and begins that anew.
-  await using api = await startApi((count, asked) => {
-    const last = asked.findLast(({ status }) => status === 429)
+  // After the fifth request the API wants a second of rest, and any request during it is refused
+  // and restarts the second.
+  await using api = await startApi((count, requests) => {
+    const last = requests.findLast(({ status }) => status === 429)
     return count === 5 || (last !== undefined && performance.now() - last.at < 950) ? '1' : undefined
   })
   await using client = start(CLIENT, { API_URL: api.url, REDIS_URL: server?.url ?? '' })
   expect(await client.end()).toEqual({ code: 0, stderr: '' })
   expect(itemsOf(client.lines)).toHaveLength(16)
-  const answered = api.asked.filter(({ status }) => status === 200).map(({ path }) => path)
+  const answered = api.requests.filter(({ status }) => status === 200).map(({ path }) => path)
   expect(answered.sort()).toEqual(Array.from({ length: 16 }, (_, item) => `/items/${item}`).sort())
-  // Eleven waited for their turns when it was told, and would each have been refused had they asked. Requests that
-  // were on their way already may have been: on a busy machine some, here almost always none.
-  expect(api.asked.length - answered.length).toBeLessThan(11)
+  // Eleven requests waited when the pause began, and each would have been refused if sent. Requests
+  // already sent may have been refused: a few on a busy machine, here almost always none.
+  expect(api.requests.length - answered.length).toBeLessThan(11)
 })
 
-test('what takes longer than its patience is an error that names the time', async () => {
+test("a wait beyond the client's maximum is an error that names the time", async () => {
   await using api = await startApi((count) => (count === 3 ? '3600' : undefined))
   await using client = start(CLIENT, { API_URL: api.url })
   const { code, stderr } = await client.end()
@@ -79,24 +82,27 @@ test('what takes longer than its patience is an error that names the time', asyn
   expect(Number(ms)).toBeLessThanOrEqual(3_600_000)
 })
 
-test('a date is understood as well as seconds', async () => {
+test('Retry-After may be a date as well as seconds', async () => {
   await using api = await startApi((count) =>
-    // To the second, and so up to a second less than it says.
+    // The date has whole seconds, and may be up to a second earlier.
     count === 2 ? new Date(Date.now() + 2_000).toUTCString() : undefined,
   )
   await using client = start(CLIENT, { API_URL: api.url })
   expect(await client.end()).toEqual({ code: 0, stderr: '' })
-  const refused = api.asked.findIndex(({ status }) => status === 429)
-  const next = api.asked.slice(refused + 1).find(({ at }) => at - (api.asked[refused]?.at ?? 0) > 500)
-  expect((next?.at ?? 0) - (api.asked[refused]?.at ?? 0)).toBeGreaterThanOrEqual(950)
-  expect(api.asked.filter(({ status }) => status === 200)).toHaveLength(16)
+  const refused = api.requests.findIndex(({ status }) => status === 429)
+  const next = api.requests.slice(refused + 1).find(({ at }) => at - (api.requests[refused]?.at ?? 0) > 500)
+  expect((next?.at ?? 0) - (api.requests[refused]?.at ?? 0)).toBeGreaterThanOrEqual(950)
+  expect(api.requests.filter(({ status }) => status === 200)).toHaveLength(16)
 })
 
-test.each(['SIGINT', 'SIGTERM'] as const)('on %s all who wait leave, and it ends', async (signal) => {
-  await using api = await startApi((count) => (count > 1 ? '8' : undefined))
-  await using client = start(CLIENT, { API_URL: api.url })
-  await client.line()
-  expect(await client.end(signal)).toEqual({ code: 1, stderr: '' })
-  expect(client.lines).toContain('stopped')
-  expect(api.asked.length).toBeLessThan(16)
-})
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  'on %s all waiting calls are aborted, and the process exits',
+  async (signal) => {
+    await using api = await startApi((count) => (count > 1 ? '8' : undefined))
+    await using client = start(CLIENT, { API_URL: api.url })
+    await client.line()
+    expect(await client.end(signal)).toEqual({ code: 1, stderr: '' })
+    expect(client.lines).toContain('stopped')
+    expect(api.requests.length).toBeLessThan(16)
+  },
+)

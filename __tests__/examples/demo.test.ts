@@ -1,6 +1,6 @@
 /**
- * What newcomers run first, run as they do: in processes of their own, against the built package.
- * The examples are ES modules, which Jest's CommonJS could not load anyway.
+ * The examples for newcomers, run in their own processes against the built package. They are ES
+ * modules, which Jest's CommonJS could not load.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ import { RedisServer } from '../servers/redis-server.js'
 const ROOT = join(__dirname, '..', '..')
 const DEMO = join(ROOT, 'examples', 'demo', 'main.mjs')
 
-/** Runs Node to its end; rejects with what it wrote to stderr, unless it exits with 0. */
+/** Runs Node until it exits. Rejects with its stderr unless the exit code is 0. */
 async function runNode(args: string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: ROOT, env: { ...process.env, ...env } })
   return stdout
@@ -42,15 +42,16 @@ function summaryOf(stdout: string) {
 }
 
 describe('npm run demo', () => {
-  // How many requests a slow machine gets through is its own affair: no count is fixed here but the polite one's refusals.
-  test('with REDIS_URL two server processes together keep the law', async () => {
+  // The number of requests depends on the machine's speed, so only the polite client's refusals are
+  // fixed.
+  test('with REDIS_URL two server processes keep one limit together', async () => {
     const server = await RedisServer.start()
     try {
       const stdout = await runNode([DEMO], { DEMO_SECONDS: '2', REDIS_URL: server.url })
       expect(stdout).toContain('went to 2 server processes in turn')
       const [polite, , flood] = summaryOf(stdout)
       expect(polite).toMatchObject({ client: 'polite', refused: 0 })
-      // One process alone would have given as much again.
+      // A single process would have admitted as much again.
       expect(flood?.allowed).toBeLessThanOrEqual(flood?.atMost ?? 0)
       expect(flood?.allowed).toBeGreaterThan(0.8 * (flood?.atMost ?? 0))
     } finally {
@@ -58,7 +59,7 @@ describe('npm run demo', () => {
     }
   })
 
-  test('shows the law holding, and a real refusal', async () => {
+  test('the output shows that the law holds, and a real refusal', async () => {
     const stdout = await runNode([DEMO], { DEMO_SECONDS: '2' })
 
     const rows = summaryOf(stdout)
@@ -69,7 +70,7 @@ describe('npm run demo', () => {
       expect(allowed).toBeLessThanOrEqual(atMost)
       if (client === 'polite') expect(refused).toBe(0)
       if (client === 'flood') expect(refused).toBeGreaterThan(0)
-      // A line of the run itself, besides the one of the summary.
+      // A line of the run itself, besides the line of the summary.
       expect(stdout).toMatch(new RegExp(`^ +\\d+\\.\\d s +${client} +allowed +\\d+ +refused +\\d+$`, 'm'))
     }
 
@@ -82,7 +83,7 @@ describe('npm run demo', () => {
     expect(stdout).not.toContain('\u001b')
   })
 
-  test('ends in order on Ctrl-C', async () => {
+  test('Ctrl-C ends it cleanly', async () => {
     const demo = startNode([DEMO], { DEMO_SECONDS: '600' })
     try {
       const exited = once(demo, 'exit')
@@ -96,14 +97,14 @@ describe('npm run demo', () => {
     }
   })
 
-  test('refuses a length that is none', async () => {
+  test('an invalid duration is refused', async () => {
     await expect(runNode([DEMO], { DEMO_SECONDS: 'long' })).rejects.toThrow('DEMO_SECONDS')
   })
 })
 
 describe('its app', () => {
   test('answers 200, then 429, with exact headers', async () => {
-    // By a clock that stands still unless it is moved, so that every number is exact however slow the machine is.
+    // The clock stands still unless it is moved, so every number is exact on any machine.
     const script = `
       import { once } from 'node:events'
       import { gcra, MemoryStore, RateLimiter } from 'tollgate'

@@ -1,4 +1,4 @@
-/** The examples, run as their readers do: as processes of their own, against the built package. */
+/** Runs the examples as processes, against the built package. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { request } from 'node:http'
@@ -8,19 +8,19 @@ import { text } from 'node:stream/consumers'
 
 export const ROOT = join(__dirname, '..', '..')
 
-/** An example that runs. */
+/** A running example. */
 export interface Example {
-  /** What it has printed so far, line by line. */
+  /** Its output so far, line by line. */
   readonly lines: readonly string[]
   /** The next line, or `undefined` at the end. */
   line(): Promise<string | undefined>
-  /** Asks it to end, or waits until it does so by itself: how it ended, and what it complained of. */
+  /** Sends a signal or waits for the exit, and returns the exit status and stderr. */
   end(signal?: 'SIGTERM' | 'SIGINT'): Promise<{ readonly code: number | null; readonly stderr: string }>
-  /** Ends it at once if it still runs. */
+  /** Kills it if it still runs. */
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** Starts a program below the package's folder. */
+/** Starts a program of the repository. */
 export function start(file: string, env: NodeJS.ProcessEnv = {}): Example {
   const child = spawn(process.execPath, [join(ROOT, file)], {
     cwd: ROOT,
@@ -55,13 +55,13 @@ export function start(file: string, env: NodeJS.ProcessEnv = {}): Example {
   }
 }
 
-/** An example that serves. */
-export interface Served extends Example {
+/** A running example server. */
+export interface ServedExample extends Example {
   readonly url: string
 }
 
-/** Starts a program that serves, on a free port, and waits until it says where. */
-export async function serve(file: string, env: NodeJS.ProcessEnv = {}): Promise<Served> {
+/** Starts an example server on a free port, and waits until it prints its URL. */
+export async function serve(file: string, env: NodeJS.ProcessEnv = {}): Promise<ServedExample> {
   const example = start(file, { PORT: '0', ...env })
   const url = await example.line()
   if (url === undefined || !/^http:\/\/[^ ]+:\d+$/.test(url)) {
@@ -71,33 +71,36 @@ export async function serve(file: string, env: NodeJS.ProcessEnv = {}): Promise<
   return { ...example, url }
 }
 
-/** Asks a server that serves to end, as its operator does: it has to close what it has opened, and to be silent. */
+/** Shuts a server down with a signal: it must close its resources, and print no error. */
 export async function endInOrder(example: Example): Promise<void> {
   expect(await example.end('SIGTERM')).toEqual({ code: 0, stderr: '' })
 }
 
-/** What is asked of a server. */
-export interface Asked {
+/** A request to a server. */
+export interface ExampleRequest {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as JSON. */
   readonly json?: unknown
-  /** The address it comes from, of this machine: `127.0.0.2` and so on. */
+  /** The local address of the client: `127.0.0.2` and so on. */
   readonly from?: string
 }
 
-/** What a server answered. */
+/** A server's answer. */
 export interface Answer {
   readonly status: number | undefined
   readonly headers: NodeJS.Dict<string | string[]>
   readonly body: string
 }
 
-/** Asks a server on a connection of its own: `fetch` cannot choose the address it comes from. */
-export async function ask(url: string, { method, headers, json, from = '127.0.0.1' }: Asked = {}): Promise<Answer> {
+/** Sends a request on its own connection: `fetch` cannot choose the local address. */
+export async function sendRequest(
+  url: string,
+  { method, headers, json, from = '127.0.0.1' }: ExampleRequest = {},
+): Promise<Answer> {
   const { port, pathname, search } = new URL(url)
   const type = json === undefined ? {} : { 'content-type': 'application/json' }
-  const asked = request({
+  const outgoing = request({
     host: '127.0.0.1',
     port,
     path: pathname + search,
@@ -106,15 +109,15 @@ export async function ask(url: string, { method, headers, json, from = '127.0.0.
     headers: { ...type, ...headers },
     agent: false,
   })
-  asked.end(json === undefined ? undefined : JSON.stringify(json))
-  const [response] = await once(asked, 'response')
+  outgoing.end(json === undefined ? undefined : JSON.stringify(json))
+  const [response] = await once(outgoing, 'response')
   return { status: response.statusCode, headers: response.headers, body: await text(response) }
 }
 
-/** Asks the same so many times, one after another. */
-export async function askTimes(times: number, url: string, asked?: Asked): Promise<Answer[]> {
+/** Repeats a request sequentially. */
+export async function sendRepeatedly(times: number, url: string, outgoing?: ExampleRequest): Promise<Answer[]> {
   const answers: Answer[] = []
-  for (let time = 0; time < times; time++) answers.push(await ask(url, asked))
+  for (let time = 0; time < times; time++) answers.push(await sendRequest(url, outgoing))
   return answers
 }
 
@@ -124,7 +127,7 @@ export function field(answer: Answer | undefined, name: string): string | undefi
   return value === undefined ? undefined : `${value}`
 }
 
-/** How often each status was answered. */
+/** The number of answers with each status. */
 export function statuses(answers: readonly Answer[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const { status } of answers) counts[`${status}`] = (counts[`${status}`] ?? 0) + 1

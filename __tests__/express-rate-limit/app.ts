@@ -5,10 +5,10 @@ import { type Options, rateLimit } from 'express-rate-limit'
 import { rateLimit as rateLimit7 } from 'express-rate-limit-7'
 import type { TollgateStore } from '../../ts/middleware/express-rate-limit.js'
 
-/** The versions of express-rate-limit that the store is for: what a test uses of them is the same. */
+/** The supported versions of express-rate-limit. Tests use only what they have in common. */
 export const VERSIONS = { 8: rateLimit, 7: rateLimit7 as unknown as typeof rateLimit }
 
-/** An answer: its status, and what the headers say. */
+/** An answer: its status, and its header fields. */
 export interface Answer {
   readonly status: number
   readonly limit: number
@@ -18,10 +18,12 @@ export interface Answer {
   readonly retryAfter: number | undefined
 }
 
-/** An Express app behind express-rate-limit, over real HTTP. The client is what the header `x-client` says. */
+/**
+ * An Express app with express-rate-limit, over real HTTP. The header `x-client` names the client.
+ */
 export class App {
   readonly #url: string
-  /** What express-rate-limit has logged. */
+  /** The messages that express-rate-limit logged. */
   readonly logged: unknown[]
   readonly #close: () => Promise<void>
 

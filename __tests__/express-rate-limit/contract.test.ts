@@ -1,4 +1,7 @@
-/** The clauses of express-rate-limit's documented `Store`, each on the store itself, and on every place. */
+/**
+ * The rules of express-rate-limit's documented `Store`, tested on the store itself, on every
+ * backend.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Options, rateLimit, type Store, MemoryStore as TheirStore } from 'express-rate-limit'
 import { fixedWindow, MemoryStore, RateLimiter } from '../../ts/index.js'
@@ -11,53 +14,56 @@ import { describeEach } from './stores.js'
 const WINDOW_MS = 60_000
 const OPTIONS = { windowMs: WINDOW_MS } as Options
 
-/** What is said of the end of a window of this length that has just opened, by a clock that is read late. */
+/**
+ * The range of the reset time for a window of this length that has just opened, read by a late
+ * clock.
+ */
 function expectEnd({ resetTime }: ClientHits, windowMs: number, openedAt: number): void {
   const ends = resetTime.getTime() - openedAt
   expect(ends).toBeGreaterThanOrEqual(windowMs)
   expect(ends).toBeLessThan(windowMs + 5_000)
 }
 
-describeEach((place) => {
+describeEach((backend) => {
   let store: TollgateStore
   beforeEach(() => {
-    store = place.store()
+    store = backend.store()
   })
   afterEach(() => store.shutdown())
 
-  test('it is a Store, by type and by what rateLimit() asks for', () => {
+  test('it is a valid Store, by type and for rateLimit()', () => {
     const typed: Store = store
     expect(() => rateLimit({ store: typed })).not.toThrow()
   })
 
-  test('init: other methods may be called at once after it, and nothing of it is awaited', async () => {
+  test('init: other methods may be called immediately after it, and it returns nothing to await', async () => {
     expect(store.init(OPTIONS)).toBeUndefined()
     expect((await store.increment('ann')).totalHits).toBe(1)
   })
 
-  test('increment: one more hit each time, exactly, far beyond any limit, and each key by itself', async () => {
+  test('increment: adds one hit each time, exactly, far beyond any limit, and for each key separately', async () => {
     store.init(OPTIONS)
     for (let hit = 1; hit <= 5; hit++) {
       expect((await store.increment('ann')).totalHits).toBe(hit)
     }
     expect((await store.increment('bob')).totalHits).toBe(1)
-    // Past where Redis changes how it keeps a count.
+    // Above this count Redis changes its encoding.
     const hits = await Promise.all(Array.from({ length: 9_000 }, () => store.increment('many')))
     expect(hits.map(({ totalHits }) => totalHits)).toEqual(Array.from(hits, (_, index) => index + 1))
   })
 
-  test('increment: the reset time is when the window of the first hit ends, and later hits do not move it', async () => {
+  test('increment: the reset time is the end of the window of the first hit, and later hits do not move it', async () => {
     store.init(OPTIONS)
     const openedAt = Date.now()
     const first = await store.increment('ann')
     expectEnd(first, WINDOW_MS, openedAt)
     await sleep(1_500)
     const second = await store.increment('ann')
-    // Over Redis it is by this process's clock, late by as long as the answer took.
+    // Over Redis it is computed by this process's clock, and late by the latency of the answer.
     expect(second.resetTime.getTime() - first.resetTime.getTime()).toBeLessThan(1_000)
   })
 
-  test('increment: after the reset time the count begins again', async () => {
+  test('increment: after the reset time the count starts again', async () => {
     store.init({ ...OPTIONS, windowMs: 300 })
     const openedAt = Date.now()
     await store.increment('ann')
@@ -69,7 +75,7 @@ describeEach((place) => {
     expectEnd(again, 300, openedAt + 300)
   })
 
-  test('get: the hits and the reset time of a key, undefined for one that has none, and it counts nothing', async () => {
+  test('get: returns hits and reset time of a key, undefined for an unknown key, and counts nothing', async () => {
     store.init(OPTIONS)
     expect(await store.get('ann')).toBeUndefined()
     const { resetTime } = await store.increment('ann')
@@ -81,27 +87,27 @@ describeEach((place) => {
     }
   })
 
-  test('get: nothing of a window that is over', async () => {
+  test("get: returns undefined after the window's end", async () => {
     store.init({ ...OPTIONS, windowMs: 50 })
     await store.increment('ann')
     await sleep(60)
     expect(await store.get('ann')).toBeUndefined()
   })
 
-  test('decrement: takes one hit back, of this key alone, and the window stays', async () => {
+  test('decrement: removes one hit of this key alone, and keeps the window', async () => {
     store.init(OPTIONS)
     const { resetTime } = await store.increment('ann')
     await store.increment('ann')
     await store.increment('bob')
     await store.decrement('ann')
-    const left = (await store.get('ann')) as ClientHits
-    expect(left.totalHits).toBe(1)
-    expect(Math.abs(left.resetTime.getTime() - resetTime.getTime())).toBeLessThan(5_000)
+    const hits = (await store.get('ann')) as ClientHits
+    expect(hits.totalHits).toBe(1)
+    expect(Math.abs(hits.resetTime.getTime() - resetTime.getTime())).toBeLessThan(5_000)
     expect((await store.get('bob'))?.totalHits).toBe(1)
     expect((await store.increment('ann')).totalHits).toBe(2)
   })
 
-  test('decrement: never below none, nor for a key that nobody knows', async () => {
+  test('decrement: never goes below zero, and ignores unknown keys', async () => {
     store.init(OPTIONS)
     await store.decrement('ann')
     await store.increment('ann')
@@ -111,14 +117,14 @@ describeEach((place) => {
     expect((await store.increment('ann')).totalHits).toBe(1)
   })
 
-  test('decrement: many at once take back as many', async () => {
+  test('decrement: each of several concurrent calls removes one hit', async () => {
     store.init(OPTIONS)
     await Promise.all(Array.from({ length: 50 }, () => store.increment('ann')))
     await Promise.all(Array.from({ length: 30 }, () => store.decrement('ann')))
     expect((await store.get('ann'))?.totalHits).toBe(20)
   })
 
-  test('resetKey: forgets one key, and knows no harm in one that nobody knows', async () => {
+  test('resetKey: deletes one key, and ignores unknown keys', async () => {
     store.init(OPTIONS)
     await store.increment('ann')
     await store.increment('bob')
@@ -129,7 +135,7 @@ describeEach((place) => {
     expect((await store.increment('bob')).totalHits).toBe(2)
   })
 
-  test('shutdown: refuses what comes later, and may be called again', async () => {
+  test('shutdown: later calls are refused, and it may be called again', async () => {
     store.init(OPTIONS)
     await store.increment('ann')
     await store.shutdown()
@@ -139,14 +145,14 @@ describeEach((place) => {
     }
   })
 
-  test('before init every call fails, and says why', async () => {
+  test('before init every call fails with an explanation', async () => {
     await expect(store.increment('ann')).rejects.toMatchObject({
       code: 'INVALID_OPTION',
       message: 'TollgateStore must be passed to rateLimit()',
     })
   })
 
-  test('init: again with the same length changes nothing; with another all calls fail, as one would be misled', async () => {
+  test('init: the same length again changes nothing; another length makes all calls fail, as one user would get wrong counts', async () => {
     store.init(OPTIONS)
     await store.increment('ann')
     store.init(OPTIONS)
@@ -156,12 +162,12 @@ describeEach((place) => {
     await expect(store.increment('ann')).rejects.toThrow(message)
   })
 
-  test('init: a length that cannot be is an error, then and later', async () => {
+  test('init: an invalid length is an error, then and later', async () => {
     expect(() => store.init({ ...OPTIONS, windowMs: 0 })).toThrow('fixedWindow: window')
     await expect(store.increment('ann')).rejects.toMatchObject({ code: 'INVALID_POLICY' })
   })
 
-  test('keys: any text, as long as it is; long ones are not mixed up with each other or with their digests', async () => {
+  test('keys: any text of any length; long keys do not collide with each other or with their digests', async () => {
     store.init(OPTIONS)
     const long = 'ü'.repeat(2_000)
     const digest = `sha256:${'0'.repeat(64)}`
@@ -174,7 +180,7 @@ describeEach((place) => {
     expect(await store.get(long)).toBeUndefined()
   })
 
-  test('keys: what is no text is counted by its text, and the first of them is warned of', async () => {
+  test('keys: a value that is not a string is counted by its string form, and the first causes a warning', async () => {
     store.init(OPTIONS)
     const long = [['x'.repeat(2_000)]]
     const keys = [
@@ -204,7 +210,7 @@ describeEach((place) => {
   })
 })
 
-test('the default store of express-rate-limit counts the same', async () => {
+test('the default store of express-rate-limit has the same counts', async () => {
   const ours = new TollgateStore()
   const theirs = new TheirStore()
   ours.init(OPTIONS)
@@ -224,7 +230,7 @@ test('the default store of express-rate-limit counts the same', async () => {
   }
 })
 
-test('resetAll: forgets all keys, where the store is its own; others have none', async () => {
+test('resetAll: deletes all keys of a private store; shared stores do not have it', async () => {
   const own = new TollgateStore()
   own.init(OPTIONS)
   await own.increment('ann')
@@ -235,14 +241,14 @@ test('resetAll: forgets all keys, where the store is its own; others have none',
   expect(new TollgateStore({ store: new MemoryStore() }).resetAll).toBeUndefined()
 })
 
-test('localKeys and prefix: who else can count the same keys', () => {
+test('localKeys and prefix: show which instances share keys', () => {
   const store = new MemoryStore()
   expect(new TollgateStore()).toMatchObject({ localKeys: true })
   expect(new TollgateStore().prefix).toBeUndefined()
   expect(new TollgateStore({ store, prefix: 'api' })).toMatchObject({ localKeys: false, prefix: 'api' })
 })
 
-test('instances of one store and prefix share their counts, of other prefixes not, and lengths must agree', async () => {
+test('instances with one store and prefix share their counts, other prefixes do not, and lengths must agree', async () => {
   const store = new MemoryStore()
   const [one, two, other, longer] = ['api', 'api', 'web', 'api'].map((prefix) => new TollgateStore({ store, prefix }))
   for (const each of [one, two, other]) each?.init(OPTIONS)
@@ -250,7 +256,7 @@ test('instances of one store and prefix share their counts, of other prefixes no
   expect((await two?.increment('ann'))?.totalHits).toBe(2)
   expect((await other?.increment('ann'))?.totalHits).toBe(1)
   expect(() => longer?.init({ ...OPTIONS, windowMs: 1 })).toThrow('prefix "api"')
-  // Once the others are gone, it may.
+  // After the others are closed, it may.
   await one?.shutdown()
   await two?.shutdown()
   const later = new TollgateStore({ store, prefix: 'api' })
@@ -258,7 +264,7 @@ test('instances of one store and prefix share their counts, of other prefixes no
   await later.increment('ann')
 })
 
-test('the reset time is exact by the clock that decides', async () => {
+test("the reset time is exact by the store's clock", async () => {
   const clock = new FakeClock()
   const store = new TollgateStore({ store: new MemoryStore({ clock: clock.read }) })
   store.init(OPTIONS)
@@ -273,7 +279,7 @@ test('the reset time is exact by the clock that decides', async () => {
   expect(resetTime.getTime()).toBe(Math.ceil(opened + 2 * WINDOW_MS))
 })
 
-test('decrement: takes nothing from a window that opens while it is asked', async () => {
+test('decrement: removes nothing from a window that opens during the call', async () => {
   const clock = new FakeClock()
   const store = new TollgateStore({ store: new MemoryStore({ clock: clock.read }) })
   store.init(OPTIONS)
@@ -285,7 +291,7 @@ test('decrement: takes nothing from a window that opens while it is asked', asyn
   expect((await store.increment('ann')).totalHits).toBe(2)
 })
 
-test('it is what a limiter of the same policy counts, so that a block of a key refuses it', async () => {
+test('a limiter with the same policy counts the same hits, so its block of a key refuses them', async () => {
   const store = new MemoryStore()
   const hits = new TollgateStore({ store, prefix: 'api' })
   hits.init(OPTIONS)
@@ -303,7 +309,7 @@ test('it is what a limiter of the same policy counts, so that a block of a key r
   expect((await hits.increment('ann')).totalHits).toBe(5)
 })
 
-test('options are checked at once', async () => {
+test('options are checked immediately', async () => {
   const make = (options: unknown) => () => new TollgateStore(options as { prefix: string })
   expect(make({ windowMs: 1_000 })).toThrow('TollgateStore has no option "windowMs"')
   expect(make({ prefix: 'rl:' })).toThrow('prefix must match')

@@ -1,4 +1,4 @@
-/** The real express-rate-limit on Express 5 with our store, over real HTTP. */
+/** The real express-rate-limit on Express 5 with TollgateStore, over real HTTP. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -13,7 +13,7 @@ import { until } from '../servers/until.js'
 import { App } from './app.js'
 import { describeEach } from './stores.js'
 
-/** Answers as the path of the request says. */
+/** Answers by the path of the request. */
 const answers: RequestHandler = async (req, res) => {
   switch (req.get('x-client')) {
     case 'fails':
@@ -26,15 +26,15 @@ const answers: RequestHandler = async (req, res) => {
   }
 }
 
-describeEach((place) => {
+describeEach((backend) => {
   let store: TollgateStore
   beforeEach(() => {
-    store = place.store()
+    store = backend.store()
   })
   afterEach(() => store.shutdown())
 
   test.each([8, 7] as const)(
-    'version %i: as many pass as its limit says, with exact headers; refused calls count on; clients do not share',
+    'version %i: admits exactly the limit, with exact headers; refused calls count; clients have separate counts',
     async (version) => {
       await using app = await App.start(store, { limit: 3, version })
       const openedAt = Date.now()
@@ -53,7 +53,7 @@ describeEach((place) => {
   )
 
   test.each([8, 7] as const)(
-    'version %i: requests without a key share one limit, as by its own store',
+    'version %i: requests without a key share one limit, as with its default store',
     async (version) => {
       const own = version === 8 ? new TheirStore() : new TheirStore7()
       const warnings = await processWarningsOf(async () => {
@@ -68,7 +68,7 @@ describeEach((place) => {
     },
   )
 
-  test('after the reset time clients pass again', async () => {
+  test('after the reset time clients are admitted again', async () => {
     await using app = await App.start(store, { limit: 1, windowMs: 2_000 })
     expect((await app.get()).status).toBe(200)
     const { resetTime } = (await store.get('ann')) ?? {}
@@ -95,7 +95,7 @@ describeEach((place) => {
     expect(app.logged).toEqual([])
   })
 
-  test.each([8, 7] as const)('version %i, skipFailedRequests: failures and aborts are taken back', async (version) => {
+  test.each([8, 7] as const)('version %i, skipFailedRequests: failures and aborts are not counted', async (version) => {
     await using app = await App.start(store, { limit: 2, skipFailedRequests: true, version }, answers)
     const hits = async (client: string) => (await store.get(client))?.totalHits ?? 0
     for (let time = 0; time < 3; time++) {
@@ -112,7 +112,7 @@ describeEach((place) => {
     expect(app.logged).toEqual([])
   })
 
-  test('skipSuccessfulRequests: successes are taken back', async () => {
+  test('skipSuccessfulRequests: successes are not counted', async () => {
     await using app = await App.start(store, { limit: 1, skipSuccessfulRequests: true }, answers)
     for (let time = 0; time < 3; time++) {
       expect((await app.get('ann')).status).toBe(200)
@@ -131,7 +131,7 @@ describeEach((place) => {
   })
 })
 
-/** What rateLimit() says of how it is used, when two with these stores count one request. */
+/** The validation errors of rateLimit() if two middlewares with these stores count one request. */
 async function warningsOf(stores: readonly TollgateStore[]): Promise<unknown[]> {
   const codes: unknown[] = []
   const log = (error: unknown) => codes.push((error as { code?: string }).code)
@@ -146,7 +146,7 @@ async function warningsOf(stores: readonly TollgateStore[]): Promise<unknown[]> 
   return codes
 }
 
-test('rateLimit() sees requests that are counted twice, and stores that are used twice', async () => {
+test('rateLimit() detects requests that are counted twice, and stores that are used twice', async () => {
   const store = new MemoryStore()
   const [api, again, web] = ['api', 'api', 'web'].map((prefix) => new TollgateStore({ store, prefix }))
   const stores = (...some: unknown[]) => some as TollgateStore[]
@@ -154,7 +154,7 @@ test('rateLimit() sees requests that are counted twice, and stores that are used
   expect(await warningsOf(stores(web, again))).toEqual(['ERR_ERL_STORE_REUSE'])
   const more = () => new TollgateStore({ store, prefix: 'api' })
   expect(await warningsOf([more(), more()])).toEqual(['ERR_ERL_DOUBLE_COUNT'])
-  // Each with a store of its own.
+  // Each with its own store.
   expect(await warningsOf([new TollgateStore(), new TollgateStore()])).toEqual([])
 })
 
@@ -162,7 +162,7 @@ describe('while Redis is away', () => {
   test.each([
     [true, 200],
     [false, 500],
-  ])('passOnStoreError: %s answers %i, and comes back by itself', async (passOnStoreError, away) => {
+  ])('passOnStoreError: %s answers %i during the outage, and recovers afterwards', async (passOnStoreError, away) => {
     await using server = await RedisServer.start()
     await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
     const store = new TollgateStore({ store: redis, prefix: 'api' })
@@ -173,24 +173,24 @@ describe('while Redis is away', () => {
     expect((await app.get()).status).toBe(away)
     await until('the store is down', async () => redis.status().state === 'down')
     expect((await app.get()).status).toBe(away)
-    // Its validation of hits is for answers, and there was none.
+    // Its validation of hits needs answers, and there was none.
     const codes = (app.logged as { code?: string }[]).map(({ code }) => code)
     expect(codes).toEqual(passOnStoreError ? ['STORE_UNAVAILABLE', 'STORE_UNAVAILABLE'] : [])
     await server.begin()
     await until('the store is up', async () => redis.status().state === 'up')
-    // It came back empty.
+    // The server is empty after the restart.
     expect((await app.get()).status).toBe(200)
     expect((await app.get()).status).toBe(429)
   })
 })
 
 test.each([8, 7] as const)(
-  'version %i: a hit that cannot be taken back counts on, and ends no process',
+  'version %i: a hit that cannot be decremented stays counted, and does not crash the process',
   async (version) => {
     await using server = await RedisServer.start()
     await using redis = new RedisStore({ url: server.url, commandTimeoutMs: 100 })
     const store = new TollgateStore({ store: redis, prefix: 'api' })
-    // A rejection that nobody handles fails the test by itself.
+    // An unhandled rejection would fail the test by itself.
     const warn = jest.spyOn(process, 'emitWarning').mockImplementation(() => {})
     try {
       const freezes: RequestHandler = (_req, res) => {
@@ -200,12 +200,12 @@ test.each([8, 7] as const)(
       await using app = await App.start(store, { limit: 9, skipFailedRequests: true, version }, freezes)
       expect((await app.get()).status).toBe(500)
       await until('the warning', async () => warn.mock.calls.length > 0)
-      // Once, until it works again.
+      // One warning, until it works again.
       await store.decrement('ann')
-      // Or it might be found down, for its silence until now, after it has been thawed.
+      // Otherwise the store could count as down after the thaw, for its silence until now.
       await until('the store is down', async () => redis.status().state === 'down')
       server.thaw()
-      // That it is up says little: it may not be known yet that it was away.
+      // The status up is not enough: the outage may not be detected yet.
       expect((await until('the store answers', () => store.get('ann'))).totalHits).toBe(1)
       await store.decrement('ann')
       expect(await store.get('ann')).toBeUndefined()
@@ -216,15 +216,15 @@ test.each([8, 7] as const)(
   },
 )
 
-test('processes that share Redis share their counts, exactly', async () => {
+test('processes on one Redis share their counts exactly', async () => {
   await using server = await RedisServer.start()
   const work = { url: server.url, limit: 100, requests: 60 }
   const children = Array.from({ length: 3 }, () => fork(`${__dirname}/process.mjs`, [JSON.stringify(work)]))
   const statuses = await Promise.all(
     children.map(async (child) => {
-      const [[told]] = await Promise.all([once(child, 'message'), once(child, 'exit')])
+      const [[report]] = await Promise.all([once(child, 'message'), once(child, 'exit')])
       expect(child.exitCode).toBe(0)
-      return told as number[]
+      return report as number[]
     }),
   )
   const all = statuses.flat()

@@ -1,5 +1,5 @@
-// One of several processes: an Express app behind express-rate-limit, whose hits are in Redis. It sends itself requests of
-// one client at once, tells their statuses and ends.
+// One of several processes: an Express app with express-rate-limit and its hits in Redis. It sends
+// itself parallel requests of one client, prints their statuses and exits.
 import { once } from 'node:events'
 import express from 'express'
 import { rateLimit } from 'express-rate-limit'

@@ -1,18 +1,18 @@
 import { TollgateStore } from '../../ts/middleware/express-rate-limit.js'
 import { openedRedis } from '../redis/opened.js'
 
-/** Where hits are counted. */
-export interface Place {
+/** A backend under test. */
+export interface HitBackend {
   readonly name: string
-  /** A store that counts what no other does. */
+  /** A new store that shares its counts with no other. */
   store(): TollgateStore
 }
 
-/** A store of its own, in this process. */
-const embedded: Place = { name: 'embedded', store: () => new TollgateStore() }
+/** A private store, in this process. */
+const embedded: HitBackend = { name: 'embedded', store: () => new TollgateStore() }
 
 /** Runs the same tests in this process and over a real Redis. */
-export function describeEach(run: (place: Place) => void): void {
+export function describeEach(run: (backend: HitBackend) => void): void {
   describe('embedded', () => run(embedded))
   describe('over Redis', () => {
     const redis = openedRedis()

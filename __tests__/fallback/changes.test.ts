@@ -1,18 +1,18 @@
-/** What becomes of changes of a key while the store is away, and of them when it is back. */
+/** Changes of a key during an outage, and their effect afterwards. */
 import { type Applied, fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLog } from '../../ts/index.js'
 import { anything, rejectionOf } from '../failure.js'
 import { recovery } from '../redis/help.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { failing, type Guarded, guarded, isDown, knownDown, newPrefix } from './help.js'
+import { type FallbackLimiter, failing, fallbackLimiter, knownDown, newPrefix, waitUntilDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 /** A quarter of it: bursts of 5. */
 const QUARTER = { embedded: { share: 0.25 } } as const
 
-type Plain = Guarded<typeof POLICY>
+type PlainLimiter = FallbackLimiter<typeof POLICY>
 
-/** Every change, by its name. */
-const CHANGES: Readonly<Record<string, (limiter: Plain, key: string) => Promise<Applied>>> = {
+/** Every change, by name. */
+const CHANGES: Readonly<Record<string, (limiter: PlainLimiter, key: string) => Promise<Applied>>> = {
   block: (limiter, key) => limiter.block(key, '1h'),
   unblock: (limiter, key) => limiter.unblock(key),
   override: (limiter, key) => limiter.override(key, { burst: 40 }, { ttl: '1h' }),
@@ -20,8 +20,8 @@ const CHANGES: Readonly<Record<string, (limiter: Plain, key: string) => Promise<
   reset: (limiter, key) => limiter.reset(key),
 }
 
-/** What all of them resolve with, one after the other. */
-async function applied(limiter: Plain, key = 'a'): Promise<Applied[]> {
+/** The results of all changes, in order. */
+async function applied(limiter: PlainLimiter, key = 'a'): Promise<Applied[]> {
   const results: Applied[] = []
   for (const change of Object.values(CHANGES)) {
     results.push(await change(limiter, key))
@@ -33,19 +33,19 @@ const each = (what: Applied) => Object.values(CHANGES).map(() => what)
 
 describe.each([failing(), knownDown()])('$name', (away) => {
   test.each(Object.entries(CHANGES))("%s: 'throw' rejects with the failure", async (_name, change) => {
-    const limiter = guarded(away.store(), POLICY, 'throw')
+    const limiter = fallbackLimiter(away.store(), POLICY, 'throw')
     expect((await rejectionOf(change(limiter, 'a'))).code).toMatch(/^STORE_/)
     expect((await rejectionOf(limiter.penalize('a'))).code).toMatch(/^STORE_/)
   })
 
   test.each(['allow', 'refuse'] as const)("'%s': nothing is changed, and nothing rejects", async (mode) => {
-    const limiter = guarded(away.store(), POLICY, mode)
+    const limiter = fallbackLimiter(away.store(), POLICY, mode)
     expect(await applied(limiter)).toEqual(each(false))
     expect(await limiter.penalize('a', 3)).toBe(0)
     expect(await limiter.take('a')).toMatchObject({ allowed: mode === 'allow', source: 'none' })
   })
 
-  test('parts of keys that are left out are no fault of the others', async () => {
+  test('parts of a key that a call leaves out do not affect the others', async () => {
     const policies = {
       ip: gcra({ limit: 8, period: '1h', per: 'ip' }),
       all: gcra({ limit: 40, period: '1h', per: 'global' }),
@@ -54,7 +54,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
       ['refuse', false],
       [QUARTER, 'fallback'],
     ] as const) {
-      const limiter = guarded(away.store(), policies, mode)
+      const limiter = fallbackLimiter(away.store(), policies, mode)
       expect(await limiter.block({ ip: 'a' }, '1h')).toBe(what)
       expect(await limiter.unblock({ global: true })).toBe(what)
       expect(await limiter.override({ ip: 'b' }, { ip: { limit: 16 } }, { ttl: '1h' })).toBe(what)
@@ -68,13 +68,13 @@ describe.each([failing(), knownDown()])('$name', (away) => {
   })
 
   describe('an embedded share', () => {
-    const open = () => guarded(away.store(), POLICY, QUARTER)
+    const open = () => fallbackLimiter(away.store(), POLICY, QUARTER)
 
     test('does every change', async () => {
       expect(await applied(open())).toEqual(each('fallback'))
     })
 
-    test('refuses a blocked key until the block is ended', async () => {
+    test('refuses a blocked key until the block ends', async () => {
       const limiter = open()
       expect(await limiter.block('a', '1h')).toBe('fallback')
       expect(await limiter.take('a')).toMatchObject({ status: 'blocked', source: 'fallback' })
@@ -86,25 +86,29 @@ describe.each([failing(), knownDown()])('$name', (away) => {
       expect(await limiter.take('a')).toMatchObject({ status: 'allowed', remaining: 4 })
     })
 
-    test('gives a key a share of its own numbers, too', async () => {
+    test('applies its share to an override, too', async () => {
       const limiter = open()
       expect(await limiter.override('a', { burst: 40 }, { ttl: '1h' })).toBe('fallback')
       expect(await limiter.take('a')).toMatchObject({ limit: 10, remaining: 9, source: 'fallback' })
       expect((await limiter.take('b')).limit).toBe(5)
       expect(await limiter.clearOverride('a')).toBe('fallback')
       expect((await limiter.peek('a')).limit).toBe(5)
-      const several = guarded(away.store(), { fast: POLICY, daily: fixedWindow({ limit: 80, window: '1d' }) }, QUARTER)
+      const several = fallbackLimiter(
+        away.store(),
+        { fast: POLICY, daily: fixedWindow({ limit: 80, window: '1d' }) },
+        QUARTER,
+      )
       expect(await several.override('a', { daily: { limit: 400 } }, { ttl: '1h' })).toBe('fallback')
       expect((await several.take('a')).policies).toMatchObject({ fast: { limit: 5 }, daily: { limit: 100 } })
     })
 
-    test('leaves a key its numbers if a share of the others is nothing', async () => {
+    test('keeps an override unchanged if a share of its numbers would be zero', async () => {
       const limiter = open()
       expect(await limiter.override('a', { burst: 3 }, { ttl: '1h' })).toBe(false)
       expect((await limiter.take('a')).limit).toBe(5)
     })
 
-    test('charges what is penalized', async () => {
+    test('charges penalized units', async () => {
       const limiter = open()
       expect(await limiter.penalize('a', 3)).toBe(3)
       expect(await limiter.penalize('a', 3)).toBe(2)
@@ -112,13 +116,13 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     })
   })
 
-  // As docs/migrating.md has it.
+  // As in docs/migrating.md.
   test.each([
     ['allow', false, 'allowed'],
     ['refuse', false, 'refused'],
     [QUARTER, 'fallback', 'blocked'],
-  ] as const)('whoever exceeds the limit is blocked for a while: %j', async (mode, what, after) => {
-    const limiter = guarded(away.store(), slidingLog({ limit: 8, window: '1h' }), mode)
+  ] as const)('a client above the limit is blocked for a while: %j', async (mode, what, after) => {
+    const limiter = fallbackLimiter(away.store(), slidingLog({ limit: 8, window: '1h' }), mode)
     const call = async (key: string) => {
       const decision = await limiter.take(key)
       if (decision.status === 'refused') return limiter.block(key, '5m')
@@ -135,8 +139,8 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     expect((await limiter.take('a')).status).toBe(after)
   })
 
-  test.each(['allow', 'refuse', QUARTER] as const)('%j: what the caller does wrong stays an error', async (mode) => {
-    const limiter = guarded(away.store(), POLICY, mode)
+  test.each(['allow', 'refuse', QUARTER] as const)("%j: a caller's mistake stays an error", async (mode) => {
+    const limiter = fallbackLimiter(away.store(), POLICY, mode)
     for (const key of [42, '', 'x'.repeat(1_025)]) {
       for (const change of Object.values(CHANGES)) {
         expect((await rejectionOf(change(limiter, anything(key)))).code).toBe('INVALID_KEY')
@@ -148,7 +152,7 @@ describe.each([failing(), knownDown()])('$name', (away) => {
       [limiter.reset('a', { tag: '' }), 'INVALID_OPTION'],
       [limiter.override('a', anything({ window: 1 }), ttl), 'INVALID_OPTION'],
       [limiter.override('a', { limit: 0 }, ttl), 'INVALID_POLICY'],
-      // What only the engine knows.
+      // Mistakes that only the engine detects.
       [limiter.override('a', { burst: 2 ** 53 - 1, period: '300d', limit: 1 }, ttl), 'INVALID_POLICY'],
     ] as const
     for (const [call, code] of wrong) {
@@ -164,8 +168,8 @@ describe.each([failing(), knownDown()])('$name', (away) => {
 describe('a flood of keys', () => {
   const away = knownDown()
 
-  test('a share that holds its most keys does no more changes that need room, and rejects none', async () => {
-    const limiter = guarded(away.store(), fixedWindow({ limit: 40, window: '1h' }), QUARTER)
+  test('a full share makes no more changes that need room, and rejects none', async () => {
+    const limiter = fallbackLimiter(away.store(), fixedWindow({ limit: 40, window: '1h' }), QUARTER)
     for (let keys = 0; keys < 1_100_000; keys += 50_000) {
       await limiter.takeMany(Array.from({ length: 50_000 }, (_, key) => `flood-${keys + key}`))
     }
@@ -175,11 +179,11 @@ describe('a flood of keys', () => {
   }, 60_000)
 })
 
-test('a store that works does every change, and so does the embedded one', async () => {
+test('a working store does every change, and so does the embedded one', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore(server.url)
   for (const mode of ['throw', 'allow', 'refuse', QUARTER] as const) {
-    expect(await applied(guarded(store, POLICY, mode))).toEqual(each('store'))
+    expect(await applied(fallbackLimiter(store, POLICY, mode))).toEqual(each('store'))
   }
   expect(await applied(new RateLimiter(POLICY))).toEqual(each('store'))
   expect(await applied(new RateLimiter(POLICY, { store: new MemoryStore(), onStoreFailure: 'allow' }))).toEqual(
@@ -187,21 +191,21 @@ test('a store that works does every change, and so does the embedded one', async
   )
 })
 
-test('a server that is killed, and comes back: the change ends with the outage', async () => {
+test('a server that is killed and comes back: the change ends with the outage', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
   const prefix = newPrefix()
-  const limiter = guarded(store, POLICY, QUARTER, prefix)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER, prefix)
   expect(await limiter.block('before', '1h')).toBe('store')
   await server.kill()
-  // The share knows nothing of what the store has been told.
+  // The share does not know the changes in the store.
   expect(await limiter.take('before')).toMatchObject({ status: 'allowed', source: 'fallback' })
   for (const key of ['unblocked', 'stays', 'reset']) {
     expect(await limiter.block(key, '1h')).toBe('fallback')
   }
   expect(await limiter.override('own', { burst: 40 }, { ttl: '1h' })).toBe('fallback')
   await server.begin()
-  await recovery(guarded(store, POLICY, 'throw', prefix), 'other')
+  await recovery(fallbackLimiter(store, POLICY, 'throw', prefix), 'other')
   for (const key of ['unblocked', 'stays', 'reset', 'own']) {
     expect(await limiter.take(key)).toMatchObject({ status: 'allowed', limit: 20, source: 'store' })
   }
@@ -209,34 +213,34 @@ test('a server that is killed, and comes back: the change ends with the outage',
   expect(await limiter.reset('reset')).toBe('store')
   expect(await limiter.clearOverride('own')).toBe('store')
   await server.kill()
-  await isDown(store)
-  // In the next outage what still lasts holds again, unless it was taken back in between.
+  await waitUntilDown(store)
+  // A change that still lasts applies again in the next outage, unless it was undone in between.
   const statuses = ['unblocked', 'stays', 'reset'].map(async (key) => (await limiter.take(key)).status)
   expect(await Promise.all(statuses)).toEqual(['allowed', 'blocked', 'allowed'])
   expect((await limiter.take('own')).limit).toBe(5)
 })
 
-test('a server that is frozen: the change is done instead at its deadline, and may reach the store, too', async () => {
+test('a server that is frozen: the fallback makes the change at the deadline, and the store may receive it, too', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
   const prefix = newPrefix()
-  const limiter = guarded(store, POLICY, QUARTER, prefix)
-  const refusing = guarded(store, POLICY, 'refuse')
+  const limiter = fallbackLimiter(store, POLICY, QUARTER, prefix)
+  const refusing = fallbackLimiter(store, POLICY, 'refuse')
   await Promise.all([limiter.ready(), refusing.ready()])
   server.freeze()
   expect(await Promise.all([limiter.block('a', '1h'), refusing.block('a', '1h')])).toEqual(['fallback', false])
   expect(await limiter.take('a')).toMatchObject({ status: 'blocked', source: 'fallback' })
   server.thaw()
-  const throwing = guarded(store, POLICY, 'throw', prefix)
+  const throwing = fallbackLimiter(store, POLICY, 'throw', prefix)
   await recovery(throwing, 'other')
   expect(await throwing.take('a')).toMatchObject({ status: 'blocked', source: 'store' })
 })
 
-test('calls that fail together are answered in the order in which they were made', async () => {
+test('calls that fail together resolve in call order', async () => {
   await using server = await RedisServer.start()
   await server.kill()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 300 })
-  const limiter = guarded(store, POLICY, QUARTER)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const [first, , second, , third, , fourth, , fifth] = await Promise.all([
     limiter.take('a', 5),
     limiter.reset('a'),
@@ -252,7 +256,7 @@ test('calls that fail together are answered in the order in which they were made
   expect(statuses).toEqual(['allowed-last', 'allowed-last', 'blocked', 'refused', 'allowed'])
 })
 
-test('the type tells what was done', () => {
+test('the type names the changes that were made', () => {
   const never = async (limiter: RateLimiter) => {
     const done: 'store' | 'fallback' | false = await limiter.block('a', '1h')
     const applied: Applied = done

@@ -1,10 +1,10 @@
-/** Which failures are answered instead, and what stays with the store. */
+/** The failures that the fallback answers, and the operations that stay with the store. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gcra, RedisStore, type RedisStoreOptions } from '../../ts/index.js'
 import { rejectionOf } from '../failure.js'
 import { recovery } from '../redis/help.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { guarded, isDown } from './help.js'
+import { fallbackLimiter, waitUntilDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 const QUARTER = { embedded: { share: 0.25 } } as const
@@ -22,19 +22,22 @@ function newStore(options: Partial<RedisStoreOptions> = {}): RedisStore {
   return new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS, ...options })
 }
 
-test('a store that works decides, and the embedded share has nothing to do with it', async () => {
+test('a working store decides, and the embedded share is not involved', async () => {
   await using store = newStore()
-  const limiter = guarded(store, POLICY, QUARTER)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
   expect(await limiter.take('a', 20)).toMatchObject({ status: 'allowed-last', limit: 20, source: 'store' })
   expect(await limiter.take('a')).toMatchObject({ status: 'refused', source: 'store' })
-  expect(await guarded(store, POLICY, 'allow').take('a', 21)).toMatchObject({ status: 'impossible', source: 'store' })
-  expect(await guarded(store, POLICY, 'refuse').wait('a')).toMatchObject({ status: 'allowed', source: 'store' })
+  expect(await fallbackLimiter(store, POLICY, 'allow').take('a', 21)).toMatchObject({
+    status: 'impossible',
+    source: 'store',
+  })
+  expect(await fallbackLimiter(store, POLICY, 'refuse').wait('a')).toMatchObject({ status: 'allowed', source: 'store' })
   await limiter.ready()
 })
 
 test('a server that is killed, and comes back', async () => {
   await using store = newStore()
-  const limiter = guarded(store, POLICY, QUARTER)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
   expect(await limiter.take('a', 15)).toMatchObject({ remaining: 5, source: 'store' })
   await server.kill()
   expect(await limiter.take('a', 5)).toMatchObject({ status: 'allowed-last', source: 'fallback' })
@@ -46,15 +49,15 @@ test('a server that is killed, and comes back', async () => {
     decision = await limiter.take('b')
   }
   expect(decision.source).toBe('store')
-  // The server is empty; the share remembers.
+  // The server is empty; the share kept its state.
   expect(await limiter.take('a')).toMatchObject({ remaining: 19, source: 'store' })
   await server.kill()
   expect(await limiter.take('a')).toMatchObject({ status: 'refused', source: 'fallback' })
 })
 
-test('a server that is frozen: the call is answered when its deadline has come', async () => {
+test("a server that is frozen: the fallback answers at the call's deadline", async () => {
   await using store = newStore()
-  const limiter = guarded(store, POLICY, 'refuse')
+  const limiter = fallbackLimiter(store, POLICY, 'refuse')
   await limiter.ready()
   server.freeze()
   const start = performance.now()
@@ -65,9 +68,9 @@ test('a server that is frozen: the call is answered when its deadline has come',
   server.thaw()
 })
 
-test('a key that cannot be read is answered instead, alone', async () => {
+test('an unreadable key falls back, and the other keys do not', async () => {
   await using store = newStore()
-  const limiter = guarded(store, POLICY, QUARTER)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
   await limiter.take('foreign')
   const name = (await server.command<string[]>('KEYS', '*foreign*'))[0] as string
   await server.command('SET', name, 'hello')
@@ -82,10 +85,10 @@ test('a key that cannot be read is answered instead, alone', async () => {
   expect(many.map(({ allowed }) => allowed)).toEqual([true, true, true, false, true])
 })
 
-test('a call more than maxPending is answered at once', async () => {
+test('a call above maxPending falls back immediately', async () => {
   await server.kill()
   await using store = newStore({ maxPending: 2, commandTimeoutMs: 2_000 })
-  const limiter = guarded(store, POLICY, QUARTER)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const waiting = [limiter.take('a'), limiter.take('a')]
   const start = performance.now()
   expect(await limiter.take('b', 5)).toMatchObject({ status: 'allowed-last', source: 'fallback' })
@@ -98,10 +101,10 @@ test('a call more than maxPending is answered at once', async () => {
   expect((await Promise.all(waiting)).map(({ remaining }) => remaining)).toEqual([4, 3])
 })
 
-test('calls that fail together are answered in the order in which they were made, whatever they ask', async () => {
+test('calls of all operations that fail together resolve in call order', async () => {
   await server.kill()
   await using store = newStore()
-  const limiter = guarded(store, POLICY, QUARTER)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const [many, upTo, penalty, reserved, waited, last] = await Promise.all([
     limiter.takeMany(['a', 'b', 'a'], [1, 1, 1]),
     limiter.takeUpTo('a', 1),
@@ -115,9 +118,9 @@ test('calls that fail together are answered in the order in which they were made
   expect([waited.status, last.status]).toEqual(['allowed-last', 'refused'])
 })
 
-test('units go back to whom they were taken from', async () => {
+test('refunds and settlements go to the backend that was charged', async () => {
   await using store = newStore()
-  const limiter = guarded(store, POLICY, QUARTER)
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
   const reserved = await limiter.reserve('a', 6)
   const taken = await limiter.take('a', 4)
   expect(taken).toMatchObject({ source: 'store', remaining: 10 })
@@ -128,30 +131,30 @@ test('units go back to whom they were taken from', async () => {
   if (!reserved.allowed || !reservedInstead.allowed) {
     throw new Error('both were to be allowed')
   }
-  // The store cannot take them back now. Who asks again later may do it.
-  await isDown(store)
+  // The store cannot take the units back now. A later retry can succeed.
+  await waitUntilDown(store)
   expect(await rejectionOf(limiter.refund(taken, 1))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
   expect(await rejectionOf(reserved.commit(5))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
   server.thaw()
-  await recovery(guarded(store, POLICY, 'throw'), 'other')
-  // Redis has run all that it was sent, the call that was answered instead included.
-  const left = async () => (await limiter.peek('a', 0)).remaining
-  const before = await left()
+  await recovery(fallbackLimiter(store, POLICY, 'throw'), 'other')
+  // Redis has run everything that it received, also the call that fell back.
+  const remaining = async () => (await limiter.peek('a', 0)).remaining
+  const before = await remaining()
   expect(await limiter.refund(instead)).toBe(4)
   expect(await reservedInstead.cancel()).toEqual({ settled: true, refunded: 1, charged: 0 })
-  expect(await left()).toBe(before)
+  expect(await remaining()).toBe(before)
   expect(await limiter.refund(taken)).toBe(4)
-  expect(await left()).toBe(before + 4)
+  expect(await remaining()).toBe(before + 4)
   await server.kill()
-  await isDown(store)
+  await waitUntilDown(store)
   expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 5, source: 'fallback' })
 })
 
-test('a store that has been closed is CLOSED, and a limiter that closes settles what is under way', async () => {
+test('a closed store is CLOSED, and closing a limiter settles its pending calls', async () => {
   await server.kill()
   const store = newStore()
-  const limiter = guarded(store, POLICY, QUARTER)
-  const another = guarded(store, POLICY, 'allow')
+  const limiter = fallbackLimiter(store, POLICY, QUARTER)
+  const another = fallbackLimiter(store, POLICY, 'allow')
   const calls = [limiter.take('a'), limiter.take('a', 9), limiter.peek('a')]
   await limiter.close()
   const decisions = await Promise.all(calls)
@@ -165,12 +168,12 @@ test('a store that has been closed is CLOSED, and a limiter that closes settles 
   await expect(another.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
-test('who asks again and again while Redis is away, and waits for nothing else, learns that it is back', async () => {
+test('a caller that retries in a tight loop during an outage notices the recovery', async () => {
   await using store = newStore()
-  const limiters = [guarded(store, POLICY, QUARTER), guarded(store, POLICY, 'allow')]
+  const limiters = [fallbackLimiter(store, POLICY, QUARTER), fallbackLimiter(store, POLICY, 'allow')]
   await limiters[0]?.ready()
   await server.kill()
-  await isDown(store)
+  await waitUntilDown(store)
   let decidedByStore = 0
   const loops = [...limiters, ...limiters].map(async (limiter) => {
     while ((await limiter.take('busy')).source !== 'store') {}

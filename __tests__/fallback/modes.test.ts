@@ -1,17 +1,17 @@
-/** What each operation answers in each mode of `onStoreFailure`, however the store is away. */
+/** The result of each operation in each mode of `onStoreFailure`, in each kind of outage. */
 import { gcra, slidingLogs, tokenBucket } from '../../ts/index.js'
 import { rejectionOf } from '../failure.js'
-import { failing, guarded, knownDown } from './help.js'
+import { failing, fallbackLimiter, knownDown } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 /** A quarter of it: bursts of 5. */
 const QUARTER = { embedded: { share: 0.25 } } as const
 
-const AWAY = [failing(), knownDown()]
+const OUTAGES = [failing(), knownDown()]
 
-describe.each(AWAY)('$name', (away) => {
-  test.each(['throw', 'allow', 'refuse', QUARTER] as const)('take answers a promise: %j', async (mode) => {
-    const answer = guarded(away.store(), POLICY, mode).take('a')
+describe.each(OUTAGES)('$name', (away) => {
+  test.each(['throw', 'allow', 'refuse', QUARTER] as const)('take returns a promise: %j', async (mode) => {
+    const answer = fallbackLimiter(away.store(), POLICY, mode).take('a')
     expect(answer).toBeInstanceOf(Promise)
     await answer.catch(() => {})
   })
@@ -21,9 +21,9 @@ describe.each(AWAY)('$name', (away) => {
     ['refuse', false, 1_000],
   ] as const)('%s', (mode, allowed, retryAfterMs) => {
     const status = allowed ? 'allowed' : 'refused'
-    const open = () => guarded(away.store(), POLICY, mode)
+    const open = () => fallbackLimiter(away.store(), POLICY, mode)
 
-    test('take answers so, without numbers, whatever the cost', async () => {
+    test('take resolves accordingly, without numbers, whatever the cost', async () => {
       const before = Date.now()
       const decision = await open().take('a', 1_000)
       expect(decision).toEqual({
@@ -42,7 +42,7 @@ describe.each(AWAY)('$name', (away) => {
       expect(decision.at).toBeLessThanOrEqual(Date.now())
     })
 
-    test('takeMany answers so for each, takeUpTo for all units, and peek', async () => {
+    test('takeMany resolves accordingly for each key, takeUpTo with all units, and peek with a decision', async () => {
       const limiter = open()
       const many = await limiter.takeMany(['a', 'b', 'a'], [1, 2, 1_000])
       expect(many.map(({ status, source }) => [status, source])).toEqual(Array(3).fill([status, 'none']))
@@ -50,7 +50,7 @@ describe.each(AWAY)('$name', (away) => {
       expect(await limiter.peek('a', 0)).toMatchObject({ status, source: 'none' })
     })
 
-    test('wait answers at once', async () => {
+    test('wait resolves immediately', async () => {
       const limiter = open()
       const call = { cost: 1_000 }
       const answer = { status, source: 'none', waitedMs: 0 }
@@ -68,7 +68,7 @@ describe.each(AWAY)('$name', (away) => {
       })
     })
 
-    test('a reservation is made or refused, and settling it moves nothing', async () => {
+    test('a reservation is made or refused, and settling it has no effect', async () => {
       const limiter = open()
       const reservation = await limiter.reserve('a', 7)
       expect(reservation).toMatchObject({ allowed, decision: { status, source: 'none' } })
@@ -95,9 +95,9 @@ describe.each(AWAY)('$name', (away) => {
   })
 
   describe('an embedded share', () => {
-    const open = () => guarded(away.store(), POLICY, QUARTER)
+    const open = () => fallbackLimiter(away.store(), POLICY, QUARTER)
 
-    test('take is decided by the share', async () => {
+    test('the share decides take', async () => {
       const limiter = open()
       expect(await limiter.take('a', 4)).toEqual({
         allowed: true,
@@ -116,7 +116,7 @@ describe.each(AWAY)('$name', (away) => {
       expect(await limiter.take('a', 6)).toMatchObject({ status: 'impossible', source: 'fallback' })
     })
 
-    test('takeMany, takeUpTo, peek and penalize are', async () => {
+    test('the share decides takeMany, takeUpTo, peek and penalize', async () => {
       const limiter = open()
       const many = await limiter.takeMany(['a', 'b', 'a'], [3, 1, 3])
       expect(many.map(({ status, source }) => `${status} ${source}`)).toEqual([
@@ -129,13 +129,13 @@ describe.each(AWAY)('$name', (away) => {
       expect(await limiter.peek('b', 0)).toMatchObject({ remaining: 0, source: 'fallback' })
     })
 
-    test('wait books a slot of the share', async () => {
-      // With a quarter a token each 40 ms.
-      const limiter = guarded(away.store(), gcra({ limit: 100, period: '1s', burst: 4 }), QUARTER)
+    test('wait schedules a slot of the share', async () => {
+      // With a quarter there is a token every 40 ms.
+      const limiter = fallbackLimiter(away.store(), gcra({ limit: 100, period: '1s', burst: 4 }), QUARTER)
       const waits = await Promise.all([1, 2, 3].map(() => limiter.wait('a')))
       expect(waits.map(({ source }) => source)).toEqual(['fallback', 'fallback', 'fallback'])
       expect(waits[0]?.waitedMs).toBe(0)
-      // They may not have been booked at one time.
+      // The calls may not have been scheduled at the same time.
       expect(waits[2]?.waitedMs).toBeGreaterThan(40)
       expect(waits[2]?.waitedMs).toBeLessThanOrEqual(80)
       const { code, decision } = await rejectionOf(limiter.wait('a', { cost: 2 }))
@@ -143,12 +143,12 @@ describe.each(AWAY)('$name', (away) => {
       expect(decision).toMatchObject({ status: 'impossible', source: 'fallback' })
     })
 
-    test('a wait that is aborted gives its slot back to the share', async () => {
-      const limiter = guarded(away.store(), gcra({ limit: 100, period: '1h', burst: 4 }), QUARTER)
+    test('an aborted wait returns its slot to the share', async () => {
+      const limiter = fallbackLimiter(away.store(), gcra({ limit: 100, period: '1h', burst: 4 }), QUARTER)
       const full = await limiter.take('a')
       const abort = new AbortController()
       const wait = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
-      // It fails first, where it does.
+      // It fails first in the kinds of outage where calls fail.
       await limiter.peek('b')
       abort.abort()
       await expect(wait).rejects.toMatchObject({ code: 'ABORTED' })
@@ -156,9 +156,9 @@ describe.each(AWAY)('$name', (away) => {
       expect(resetAfterMs).toBeLessThanOrEqual(full.resetAfterMs)
     })
 
-    test('what the share took is given back to it', async () => {
+    test('units of the share are returned to the share', async () => {
       const limiter = open()
-      const left = async () => (await limiter.peek('a', 0)).remaining
+      const remaining = async () => (await limiter.peek('a', 0)).remaining
       const decision = await limiter.take('a', 4)
       expect(await limiter.refund(decision, 3)).toBe(3)
       expect(await limiter.refund(decision)).toBe(1)
@@ -167,22 +167,22 @@ describe.each(AWAY)('$name', (away) => {
       expect(await limiter.refund(await limiter.wait('a', { cost: 2 }))).toBe(2)
       const [one] = await limiter.takeMany(['a'], 5)
       expect(await limiter.refund(one as typeof decision)).toBe(5)
-      expect(await left()).toBe(5)
+      expect(await remaining()).toBe(5)
       const reservation = await limiter.reserve('a', 3)
       expect(reservation.allowed && (await reservation.commit(1))).toEqual({ settled: true, refunded: 2, charged: 0 })
-      expect(await left()).toBe(4)
+      expect(await remaining()).toBe(4)
       const other = await limiter.reserve('a', 1)
       expect(other.allowed && (await other.commit(3))).toEqual({ settled: true, refunded: 0, charged: 2 })
-      expect(await left()).toBe(1)
+      expect(await remaining()).toBe(1)
     })
   })
 
-  test('several policies, keys of parts, and limits by name', async () => {
+  test('several policies, keys with parts, and named limits', async () => {
     const policies = {
       ip: tokenBucket({ capacity: 8, debt: 4, refill: { tokens: 1, every: '1h' }, per: 'ip' }),
       all: gcra({ limit: 12, period: '1h', per: 'global' }),
     }
-    const login = guarded(away.store(), policies, QUARTER)
+    const login = fallbackLimiter(away.store(), policies, QUARTER)
     expect(await login.take({ ip: 'a' }, 3)).toMatchObject({
       status: 'allowed-last',
       source: 'fallback',
@@ -190,7 +190,7 @@ describe.each(AWAY)('$name', (away) => {
     })
     const [other] = await login.takeMany([{ ip: 'b' }])
     expect(other).toMatchObject({ status: 'refused', policy: 'all', source: 'fallback' })
-    const open = guarded(away.store(), policies, 'allow')
+    const open = fallbackLimiter(away.store(), policies, 'allow')
     const unknown = { remaining: 0, retryAfterMs: 0, resetAfterMs: 0 }
     expect(await open.take({ ip: 'a' })).toMatchObject({
       policy: 'ip',
@@ -199,14 +199,14 @@ describe.each(AWAY)('$name', (away) => {
       source: 'none',
     })
     const limits = { short: { limit: 4, window: '1m' }, long: { limit: 40, window: '1h' } } as const
-    const logs = guarded(away.store(), slidingLogs({ limits }), 'refuse')
+    const logs = fallbackLimiter(away.store(), slidingLogs({ limits }), 'refuse')
     expect(await logs.take('a')).toMatchObject({
       policy: 'short',
       limit: 4,
       policies: { short: { limit: 4, remaining: 0, retryAfterMs: 1000 }, long: { limit: 40, remaining: 0 } },
       source: 'none',
     })
-    const both = guarded(
+    const both = fallbackLimiter(
       away.store(),
       { logs: slidingLogs({ limits }), rate: gcra({ limit: 7, period: '1s' }) },
       'allow',
@@ -215,8 +215,8 @@ describe.each(AWAY)('$name', (away) => {
     expect([numbers['logs.short'].limit, numbers['logs.long'].limit, numbers.rate.limit]).toEqual([4, 40, 7])
   })
 
-  test.each(['allow', 'refuse', QUARTER] as const)('%p: what the caller does wrong stays an error', async (mode) => {
-    const limiter = guarded(away.store(), POLICY, mode)
+  test.each(['allow', 'refuse', QUARTER] as const)("%p: a caller's mistake stays an error", async (mode) => {
+    const limiter = fallbackLimiter(away.store(), POLICY, mode)
     const bad = [42, '', '\ud800', 'x'.repeat(1_025), undefined] as string[]
     for (const key of bad) {
       for (const call of [
@@ -235,7 +235,7 @@ describe.each(AWAY)('$name', (away) => {
     const { results } = await rejectionOf(limiter.takeMany(['a', '', 'b']))
     const source = typeof mode === 'string' ? 'none' : 'fallback'
     expect(results).toMatchObject([{ source }, { code: 'INVALID_KEY' }, { source }])
-    const own = guarded(away.store(), POLICY, mode)
+    const own = fallbackLimiter(away.store(), POLICY, mode)
     await expect(limiter.refund(await own.take('a'))).rejects.toMatchObject({ code: 'INVALID_OPTION' })
     await own.close()
     await expect(own.take('a')).rejects.toMatchObject({ code: 'CLOSED' })

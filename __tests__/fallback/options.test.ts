@@ -1,4 +1,4 @@
-/** The option `onStoreFailure`, and whom an embedded share belongs to. */
+/** The option `onStoreFailure`, and the sharing of an embedded share. */
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -7,7 +7,7 @@ import type { OnStoreFailure } from '../../ts/index.js'
 import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLogs, tokenBucket } from '../../ts/index.js'
 import { anything, failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { guarded, newPrefix } from './help.js'
+import { fallbackLimiter, newPrefix } from './help.js'
 
 const POLICY = gcra({ limit: 100, period: '1h', burst: 20 })
 
@@ -24,10 +24,10 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** One more store of the same server, that is known to be down. */
+/** Another store on the same server that is known to be down. */
 function down(url = server.url): RedisStore {
   const opened = new RedisStore(url)
-  // Nobody is there: it only need not find out.
+  // The address has no server, and the store does not need to detect that.
   opened.batcher.health.handleEvent('down', ['nobody is there'])
   return opened
 }
@@ -38,7 +38,7 @@ describe('the option', () => {
   test.each(['', 'fail', 42, null, true, [], {}, { embedded: undefined }, { embedded: 0.5 }, { embedded: {} }])(
     '%p is refused by name and rule',
     (value) => {
-      const error = failureOf(() => guarded(store, POLICY, anything(value)))
+      const error = failureOf(() => fallbackLimiter(store, POLICY, anything(value)))
       expect(error.code).toBe('INVALID_OPTION')
       expect(error.message).toMatch(
         /^onStoreFailure(:| must be 'throw', 'allow', 'refuse' or .*, got | takes an object)/,
@@ -46,17 +46,22 @@ describe('the option', () => {
     },
   )
 
-  test.each([0, -1, 1.01, Number.NaN, Number.POSITIVE_INFINITY, '0.5', null])('so is a share of %p', (share) => {
-    const { code, message } = failureOf(() => guarded(store, POLICY, anything({ embedded: { share } })))
-    expect(code).toBe('INVALID_OPTION')
-    expect(message).toMatch(/^onStoreFailure: embedded.share must be a number above 0, at most 1, got /)
-  })
+  test.each([0, -1, 1.01, Number.NaN, Number.POSITIVE_INFINITY, '0.5', null])(
+    'a share of %p is refused, too',
+    (share) => {
+      const { code, message } = failureOf(() => fallbackLimiter(store, POLICY, anything({ embedded: { share } })))
+      expect(code).toBe('INVALID_OPTION')
+      expect(message).toMatch(/^onStoreFailure: embedded.share must be a number above 0, at most 1, got /)
+    },
+  )
 
   test('unknown options of it are refused', () => {
     const extra = anything({ embedded: { share: 0.5, shares: 2 } })
-    expect(failureOf(() => guarded(store, POLICY, extra)).message).toMatch(/embedded has no option "shares"/)
+    expect(failureOf(() => fallbackLimiter(store, POLICY, extra)).message).toMatch(/embedded has no option "shares"/)
     const other = anything({ embedded: { share: 0.5 }, redis: {} })
-    expect(failureOf(() => guarded(store, POLICY, other)).message).toMatch(/onStoreFailure has no option "redis"/)
+    expect(failureOf(() => fallbackLimiter(store, POLICY, other)).message).toMatch(
+      /onStoreFailure has no option "redis"/,
+    )
   })
 
   test.each(['throw', 'allow', 'refuse', embedded(0.5)] as const)(
@@ -73,7 +78,7 @@ describe('the option', () => {
     },
   )
 
-  test('what is wrong over Redis is wrong on the embedded store, too', () => {
+  test('an invalid value is also invalid on the embedded store', () => {
     const wrong = (onStoreFailure: unknown) =>
       failureOf(() => new RateLimiter(POLICY, { onStoreFailure: anything(onStoreFailure) }))
     expect(wrong('open').message).toMatch("onStoreFailure must be 'throw', 'allow', 'refuse'")
@@ -81,18 +86,18 @@ describe('the option', () => {
     expect(wrong({ embedded: { share: 0.0001 } }).code).toBe('INVALID_OPTION')
   })
 
-  test('it compiles on every store, and with what it can be', () => {
+  test('it compiles on every store, with all valid values', () => {
     const never = () => {
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: 'throw' })
       new RateLimiter(POLICY, { store: 'redis://localhost', prefix: 'a', onStoreFailure: 'allow' })
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: { embedded: { share: 0.5 } } })
       new RateLimiter(POLICY, { onStoreFailure: 'allow' })
       new RateLimiter(POLICY, { store: new MemoryStore(), prefix: 'a', onStoreFailure: 'allow' })
-      // @ts-expect-error no such answer
+      // @ts-expect-error unknown mode
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: 'open' })
-      // @ts-expect-error the share is missing
+      // @ts-expect-error missing share
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: { embedded: {} } })
-      // @ts-expect-error over Redis nothing is answered at once, whoever answers
+      // @ts-expect-error takeSync is not available over Redis, even with a fallback
       new RateLimiter(POLICY, { store, prefix: 'a', onStoreFailure: 'allow' }).takeSync('a')
     }
     expect(never).toBeInstanceOf(Function)
@@ -102,7 +107,9 @@ describe('the option', () => {
     await using closing = new RedisStore({ url: server.url, commandTimeoutMs: 50 })
     const limiter = new RateLimiter(POLICY, { store: closing, prefix: newPrefix() })
     await expect(limiter.take('a')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
-    await expect(guarded(closing, POLICY, 'throw').take('a')).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' })
+    await expect(fallbackLimiter(closing, POLICY, 'throw').take('a')).rejects.toMatchObject({
+      code: 'STORE_UNAVAILABLE',
+    })
   })
 
   test('a prefix is still needed', () => {
@@ -113,8 +120,8 @@ describe('the option', () => {
 
 describe('a share that leaves nothing', () => {
   test('is refused by policy, number and share', () => {
-    const message = (policies: Parameters<typeof guarded>[1], share: number) => {
-      const error = failureOf(() => guarded(store, policies, embedded(share)))
+    const message = (policies: Parameters<typeof fallbackLimiter>[1], share: number) => {
+      const error = failureOf(() => fallbackLimiter(store, policies, embedded(share)))
       expect(error.code).toBe('INVALID_OPTION')
       return error.message
     }
@@ -134,64 +141,64 @@ describe('a share that leaves nothing', () => {
 
   test('or that makes a policy impossible, with the cause', () => {
     const limits = { short: { limit: 4, window: '1s' }, long: { limit: 5, window: '1m' } } as const
-    const error = failureOf(() => guarded(store, { logs: slidingLogs({ limits }) }, embedded(0.25)))
+    const error = failureOf(() => fallbackLimiter(store, { logs: slidingLogs({ limits }) }, embedded(0.25)))
     expect(error).toMatchObject({ code: 'INVALID_OPTION', cause: { code: 'INVALID_POLICY' } })
     expect(error.message).toMatch(
       /^onStoreFailure: embedded.share 0.25 makes an invalid policy: policies.logs: slidingLogs: limits.short: limit must/,
     )
-    expect(failureOf(() => guarded(store, slidingLogs({ limits }), embedded(0.25))).message).toMatch(
+    expect(failureOf(() => fallbackLimiter(store, slidingLogs({ limits }), embedded(0.25))).message).toMatch(
       /makes an invalid policy: slidingLogs: limits.short: /,
     )
   })
 })
 
 describe('an embedded share belongs to the process', () => {
-  test('limiters of one prefix and one server share it, whatever their stores', async () => {
+  test('limiters with one prefix and one server share it, whatever their stores', async () => {
     await using other = down(`redis://someone:secret@127.0.0.1:${server.port}/0`)
     await using elsewhere = down(`redis://127.0.0.1:${server.port}/1`)
     const prefix = newPrefix()
-    const open = (of: RedisStore, prefix: string) => guarded(of, POLICY, embedded(0.25), prefix)
+    const open = (of: RedisStore, prefix: string) => fallbackLimiter(of, POLICY, embedded(0.25), prefix)
     const [first, second] = [open(store, prefix), open(other, prefix)]
     expect(await first.take('a', 3)).toMatchObject({ remaining: 2 })
     const decision = await second.take('a')
     expect(decision).toMatchObject({ remaining: 1 })
     expect(await open(elsewhere, prefix).take('a')).toMatchObject({ remaining: 4 })
     expect(await open(store, newPrefix()).take('a')).toMatchObject({ remaining: 4 })
-    // The counts stay, though nobody may remember them but the process.
+    // The counts stay, although only the process keeps them.
     await Promise.all([first.close(), second.close()])
     expect(await open(store, prefix).peek('a', 0)).toMatchObject({ remaining: 1 })
   })
 
-  test('under one prefix there is one share, of one policy, until all are closed', async () => {
+  test('one prefix has one share, of one policy, until all are closed', async () => {
     await using other = down()
     const prefix = newPrefix()
-    const first = guarded(store, POLICY, embedded(0.25), prefix)
+    const first = fallbackLimiter(store, POLICY, embedded(0.25), prefix)
     const rule = 'is open in this process with another policy or another share, and its counts are shared'
     for (const open of [
-      () => guarded(store, POLICY, embedded(0.5), prefix),
-      () => guarded(other, gcra({ limit: 100, period: '1h', burst: 40 }), embedded(0.25), prefix),
+      () => fallbackLimiter(store, POLICY, embedded(0.5), prefix),
+      () => fallbackLimiter(other, gcra({ limit: 100, period: '1h', burst: 40 }), embedded(0.25), prefix),
     ]) {
       const { code, message } = failureOf(open)
       expect([code, message]).toEqual(['INVALID_OPTION', `onStoreFailure: prefix ${JSON.stringify(prefix)} ${rule}`])
     }
-    // What failed has left nothing open, and those without a share are in nobody's way.
-    expect(await guarded(store, POLICY, 'allow', prefix).take('a')).toMatchObject({ source: 'none' })
+    // Failed attempts have left nothing open, and limiters without a share do not interfere.
+    expect(await fallbackLimiter(store, POLICY, 'allow', prefix).take('a')).toMatchObject({ source: 'none' })
     await first.close()
-    const second = guarded(store, POLICY, embedded(0.5), prefix)
+    const second = fallbackLimiter(store, POLICY, embedded(0.5), prefix)
     expect(await second.take('a')).toMatchObject({ limit: 10, remaining: 9, source: 'fallback' })
   })
 
-  test('its threads share it, too', async () => {
+  test('worker threads share it, too', async () => {
     const prefix = newPrefix()
-    const limiter = guarded(store, POLICY, embedded(0.25), prefix)
+    const limiter = fallbackLimiter(store, POLICY, embedded(0.25), prefix)
     await limiter.take('a')
     const workerData = { url: server.url, policy: POLICY, prefix, onStoreFailure: embedded(0.25) }
-    const [told] = await once(new Worker(join(__dirname, 'thread.mjs'), { workerData }), 'message')
-    expect(told).toMatchObject({ remaining: 2, source: 'fallback' })
+    const [sources] = await once(new Worker(join(__dirname, 'thread.mjs'), { workerData }), 'message')
+    expect(sources).toMatchObject({ remaining: 2, source: 'fallback' })
     expect(await limiter.take('a')).toMatchObject({ remaining: 1 })
   })
 
-  test('nobody else can open it by its name', () => {
+  test('it cannot be opened by name', () => {
     for (const name of [`fallback: ${store.address}`, 'fallback:']) {
       expect(failureOf(() => new MemoryStore({ name })).code).toBe('INVALID_OPTION')
     }

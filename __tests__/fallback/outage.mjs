@@ -1,5 +1,5 @@
-// A process that takes more units of one key under several policies over Redis than there are, with a share of them
-// for when Redis is away. An unhandled rejection ends it, and so fails the test.
+// A process that takes more units of one key than several policies over Redis admit, with a share
+// of them as the fallback. An unhandled rejection ends it, and so fails the test.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore } from 'tollgate'
@@ -17,7 +17,7 @@ process.once('message', async () => {
   const admitted = policies.map(() => [])
   const end = performance.now() + ms
   let slowest = 0
-  // On a busy machine a process may stand still, and its calls with it.
+  // On a busy machine a process may stall, and its calls with it.
   const stalls = monitorEventLoopDelay({ resolution: 10 })
   stalls.enable()
 

@@ -1,7 +1,8 @@
-/** Four processes, each with a quarter of the numbers, while Redis is away for ten seconds. */
+/** Four processes, each with a quarter of the numbers, during ten seconds without Redis. */
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { calendarWindow, fixedWindow, gcra, type Policy, slidingLog, tokenBucket } from '../../ts/index.js'
-import { killAll, skewed, told } from '../redis/help.js'
+import { killAll, reportOf, skewed } from '../redis/help.js'
 import { type Admitted, atRate, inAnySpan, inEachGridWindow, inEachOpenedWindow, type Law } from '../redis/laws.js'
 import { RedisServer } from '../servers/redis-server.js'
 
@@ -9,20 +10,25 @@ const PROCESSES = 4
 const SHARE = 0.25
 const TIMEOUT_MS = 150
 const [BEFORE_MS, AWAY_MS, AFTER_MS] = [2_000, 10_000, 4_000]
-/** In each process and under each policy: so many that even calls which wait for their deadline are too many. */
+/**
+ * In each process and for each policy: even the calls that wait for their deadline exceed the
+ * limit.
+ */
 const IN_FLIGHT = 8
-/** Between them they rest: it is not speed that is tested. */
+/** The pause between calls: the test does not measure speed. */
 const PAUSE_MS = 40
 
-/** A policy whose numbers are multiples of four, and what it and its share admit. */
+/** A policy whose numbers are multiples of four, and the units that it and its share admit. */
 interface Case {
   readonly name: string
   readonly policy: Policy
-  /** The law of the store, and of a share of the numbers in one process: the numbers times `part`. */
+  /**
+   * The law of the store, and of a share of the numbers in one process: the numbers times `part`.
+   */
   law(part: number): Law
-  /** What several such laws come to, together, in any window. */
+  /** The sum of several such laws, in any window. */
   together(parts: number): Law
-  /** The units a second that the policy gives to those who never stop. */
+  /** The units a second that callers who never stop get under the policy. */
   readonly perSecond: number
 }
 
@@ -65,36 +71,36 @@ const CASES: readonly Case[] = [
   },
 ]
 
-/** A call that was admitted: the microsecond, the cost, and who admitted it. */
+/** An admitted call: its microsecond, cost and source. */
 type Call = readonly [at: number, cost: number, source: 'store' | 'fallback']
 
-/** What a process of `outage.mjs` tells. */
-interface Told {
+/** The report of a process of `outage.mjs`. */
+interface ProcessReport {
   /** By policy. */
   readonly admitted: readonly (readonly Call[])[]
-  /** The longest that a call took, and that the process stood still, in milliseconds. */
+  /** The longest call and the longest stall of the process, in milliseconds. */
   readonly slowest: number
   readonly longestStall: number
 }
 
-/** What became of the four, and between which microseconds Redis was away. */
+/** The reports of the four, and the microseconds at which the outage began and ended. */
 interface Outage {
-  readonly reports: readonly Told[]
+  readonly reports: readonly ProcessReport[]
   readonly away: number
   readonly back: number
 }
 
-/** Lets four processes call while Redis goes and comes back. */
+/** Lets four processes call while Redis goes away and comes back. */
 async function outage(leave: (server: RedisServer) => unknown, comeBack: (server: RedisServer) => unknown) {
   const server = await RedisServer.start()
   const policies = CASES.map(({ name, policy }) => ({ name, policy }))
   const work = { url: server.url, policies, share: SHARE, ms: BEFORE_MS + AWAY_MS + AFTER_MS }
   const pace = { inFlight: IN_FLIGHT, pauseMs: PAUSE_MS, commandTimeoutMs: TIMEOUT_MS }
-  const begun = Array.from({ length: PROCESSES }, () => skewed('../../fallback/outage.mjs', { ...work, ...pace }, 0))
+  const begun = Array.from({ length: PROCESSES }, () => skewed(join(__dirname, 'outage.mjs'), { ...work, ...pace }, 0))
   try {
     const children = await Promise.all(begun)
-    const reported = Promise.all(children.map((child) => told<Told>(child)))
-    // It is awaited later; that it has failed by then is no unhandled rejection.
+    const reported = Promise.all(children.map((child) => reportOf<ProcessReport>(child)))
+    // It is awaited later: a failure until then is not an unhandled rejection.
     reported.catch(() => {})
     await sleep(BEFORE_MS)
     const away = Date.now() * 1_000
@@ -104,7 +110,7 @@ async function outage(leave: (server: RedisServer) => unknown, comeBack: (server
     const back = Date.now() * 1_000
     return { reports: await reported, away, back }
   } finally {
-    // If one has failed, the others wait for a word, and the tests for their end.
+    // If one has failed, the others would wait for a message, and the tests for their exit.
     await killAll(begun)
     server.thaw()
     await server.stop()
@@ -119,7 +125,7 @@ function unitsOf(calls: readonly Call[]): number {
   return calls.reduce((sum, [, cost]) => sum + cost, 0)
 }
 
-/** Both outages at once: the machine has time for them. */
+/** Both outages run at once: the machine has time for them. */
 let outages: readonly Outage[]
 
 beforeAll(async () => {
@@ -136,8 +142,8 @@ beforeAll(async () => {
 }, 60_000)
 
 describe.each([
-  ['frozen and thawed, with all that it knew', 0, 1],
-  ['killed and begun again, empty: the store begins anew', 1, 2],
+  ['frozen and thawed, with all its state', 0, 1],
+  ['killed and restarted empty: the store starts over', 1, 2],
 ] as const)('Redis is %s', (_name, which, lives) => {
   const outage = () => outages[which] as Outage
   const callsOf = (policy: number, source?: Call[2]) => {
@@ -145,14 +151,14 @@ describe.each([
     return source === undefined ? calls : calls.filter((call) => call[2] === source)
   }
 
-  test('no call failed, and each was answered by its deadline', () => {
+  test('no call failed, and each resolved by its deadline', () => {
     for (const { slowest, longestStall } of outage().reports) {
       expect(slowest).toBeLessThan(TIMEOUT_MS + 150 + 2 * longestStall)
     }
   })
 
   describe.each(CASES.map((each, policy) => ({ ...each, policy })))('$name', ({ policy, law, together, perSecond }) => {
-    test('the store keeps its law, in each of its lives', () => {
+    test('the store keeps its law, before and after the outage', () => {
       const calls = callsOf(policy, 'store')
       const middle = (outage().away + outage().back) / 2
       const spans = lives === 1 ? [calls] : [calls.filter(([at]) => at < middle), calls.filter(([at]) => at >= middle)]
@@ -168,16 +174,17 @@ describe.each([
       }
     })
 
-    test('in every window all of them admit no more than the laws together', () => {
+    test('in every window all sources together admit no more than the sum of their laws', () => {
       expect(together(lives + PROCESSES * SHARE)(traceOf(callsOf(policy)))).toBeUndefined()
     })
 
-    test('while Redis is away they admit about what it would, and when it is back it decides again', () => {
+    test('during the outage the shares admit about as much as the store would, and afterwards the store decides again', () => {
       const { away, back } = outage()
       const [instead, store] = [callsOf(policy, 'fallback'), callsOf(policy, 'store')]
       const during = instead.filter(([at]) => at >= away + 1_000_000 && at < back)
       const promised = (perSecond * (AWAY_MS - 1_000)) / 1_000
-      // Who has a call of two units and room for one waits for a whole window, and a busy machine adds to that.
+      // A two-unit call with room for one waits for a whole window, and a busy machine adds to
+      // that.
       expect(unitsOf(during)).toBeGreaterThan(0.6 * promised)
       expect(store.filter(([at]) => at < away).length).toBeGreaterThan(10)
       expect(store.filter(([at]) => at > back + 1_000_000).length).toBeGreaterThan(10)

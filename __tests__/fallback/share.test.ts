@@ -22,7 +22,7 @@ function shared<P extends Policy>(policy: P, share: number): P {
   return shareOf(engine, policySetOf(policy), share).policies[0]?.policy as P
 }
 
-describe('a number is multiplied as it was meant', () => {
+describe('the product of a number and a share is exact', () => {
   test.each([
     [0.07, 100, 7],
     [0.29, 100, 29],
@@ -41,7 +41,7 @@ describe('a number is multiplied as it was meant', () => {
     expect(shared(fixedWindow({ limit: number, window: '1s' }), share).limit).toBe(part)
   })
 
-  test('a fraction of small numbers is found again', () => {
+  test('a share that is a fraction of small numbers is recognized', () => {
     const pair = fc.tuple(fc.integer({ min: 1, max: 2 ** 26 }), fc.integer({ min: 1, max: 2 ** 26 }))
     fc.assert(
       fc.property(pair, ([a, b]) => {
@@ -52,7 +52,7 @@ describe('a number is multiplied as it was meant', () => {
     )
   })
 
-  test('any other number is met as a double', () => {
+  test('any other share is used as the exact double', () => {
     const number = fc.double({ min: Number.MIN_VALUE, max: 1, noNaN: true })
     fc.assert(
       fc.property(number, (share) => {
@@ -92,29 +92,29 @@ describe('rates', () => {
   test('are never exceeded, and undershot by less than a unit or a microsecond', () => {
     const units = fc.integer({ min: 1, max: 1_000_000 })
     const micros = fc.integer({ min: 1, max: 86_400_000_000 })
-    let judged = 0
+    let checked = 0
     fc.assert(
       fc.property(units, micros, fc.integer({ min: 1, max: 1_000 }), (limit, period, processes) => {
         const part = legal(gcra({ limit, period: period / 1_000, burst: processes }), 1 / processes)
         if (part === undefined) {
           return
         }
-        judged++
+        checked++
         const [units, time] = [BigInt(part.limit), BigInt(Math.round(part.period * 1_000))]
         // units / time of each, against limit / period.
-        const [sum, most] = [units * BigInt(period) * BigInt(processes), BigInt(limit) * time]
-        expect(sum <= most).toBe(true)
-        const unitMore = (units + 1n) * BigInt(period) * BigInt(processes) > most
+        const [sum, max] = [units * BigInt(period) * BigInt(processes), BigInt(limit) * time]
+        expect(sum <= max).toBe(true)
+        const unitMore = (units + 1n) * BigInt(period) * BigInt(processes) > max
         const microLess = sum > BigInt(limit) * (time - 1n)
         expect(unitMore || microLess).toBe(true)
       }),
       { numRuns: 2_000 },
     )
-    expect(judged).toBeGreaterThan(1_000)
+    expect(checked).toBeGreaterThan(1_000)
   })
 })
 
-/** The share of a policy; `undefined` if the policy or the share cannot be. */
+/** The share of a policy; `undefined` if the policy or the share is invalid. */
 function legal<P extends Policy>(policy: P, share: number): P | undefined {
   try {
     return shared(policy, share)
@@ -124,7 +124,10 @@ function legal<P extends Policy>(policy: P, share: number): P | undefined {
   }
 }
 
-/** What a policy admits at most in a span of so many microseconds, by its law in the documentation: over a divisor. */
+/**
+ * The maximum units of a policy in a span of microseconds by its documented law, divided by
+ * a divisor.
+ */
 function lawOf(policy: Policy, span: bigint): readonly (readonly [units: bigint, divisor: bigint])[] {
   const rate = (burst: number, units: number, every: number) => {
     const micros = BigInt(Math.round(every * 1_000))
@@ -145,7 +148,7 @@ function lawOf(policy: Policy, span: bigint): readonly (readonly [units: bigint,
     }
     case 'slidingLogs':
       return Object.values(policy.limits).map(({ limit }) => [BigInt(limit), 1n] as const)
-    // In each window, and in any span as long as one.
+    // In each window, and in any span of the same length.
     case 'fixedWindow':
     case 'slidingCounter':
       return [
@@ -200,15 +203,15 @@ const POLICIES: Readonly<Record<string, fc.Arbitrary<Policy>>> = {
 describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
   const processes = fc.integer({ min: 1, max: 64 })
 
-  test('the laws of N processes with a share of 1 / N come to no more than the law', () => {
-    let judged = 0
+  test('the laws of N processes with a share of 1 / N never exceed the law of the policy', () => {
+    let checked = 0
     fc.assert(
       fc.property(policies, processes, fc.bigInt({ min: 0n, max: 10n ** 12n }), (policy, count, span) => {
         const part = legal(policy, 1 / count)
         if (part === undefined) {
           return
         }
-        judged++
+        checked++
         const [whole, parts] = [lawOf(policy, span), lawOf(part, span)]
         whole.forEach(([units, divisor], index) => {
           const [partUnits, partDivisor] = parts[index] as readonly [bigint, bigint]
@@ -217,10 +220,10 @@ describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
       }),
       { numRuns: 1_000 },
     )
-    expect(judged).toBeGreaterThan(500)
+    expect(checked).toBeGreaterThan(500)
   })
 
-  test('all numbers are rounded down, and what is no number stays', () => {
+  test('all numbers are rounded down, and other values stay', () => {
     fc.assert(
       fc.property(policies, fc.integer({ min: 1, max: 100 }), (policy, percent) => {
         const part = legal(policy, percent / 100)
@@ -243,7 +246,7 @@ describe.each(Object.entries(POLICIES))('%s', (_name, policies) => {
   })
 })
 
-/** What a policy's share must have, beside its rate. */
+/** The properties of a policy's share, besides its rate. */
 function expectedOf(policy: Policy, floor: (number: number) => number): object {
   switch (policy.algorithm) {
     case 'gcra':
@@ -272,7 +275,7 @@ function expectedOf(policy: Policy, floor: (number: number) => number): object {
   }
 }
 
-test('several policies each have their share, with names, kinds of keys and the rest as they were', () => {
+test('each policy of a set gets its share, and keeps its name, kind of key and other values', () => {
   const compound = policySetOf({
     burst: gcra({ limit: 10, period: '1s', per: 'ip' }),
     day: calendarWindow({ limit: 9, every: 'day', timeZone: 'Asia/Tokyo', per: 'account' }),

@@ -1,4 +1,4 @@
-// A thread that takes two units while Redis is away, and tells what it was answered.
+// A thread that takes two units during an outage, and posts their sources.
 import { parentPort, workerData } from 'node:worker_threads'
 import { RateLimiter, RedisStore } from 'tollgate'
 

@@ -1,5 +1,5 @@
-// Ten million distinct keys on a store for a hundred thousand, in a process of its own: its memory
-// is nobody else's. Prints what became of it as JSON.
+// Ten million distinct keys on a store for a hundred thousand, in a separate process, so that its
+// memory is measured alone. Prints the result as JSON.
 import { fixedWindow, MemoryStore, RateLimiter } from 'tollgate'
 
 const KEYS = 10_000_000
@@ -9,7 +9,7 @@ const limiter = new RateLimiter(fixedWindow({ limit: 10, window: '1h' }), { stor
 limiter.takeSync('spent', 10)
 limiter.takeSync('nearly spent', 9)
 
-// What the process holds beside JavaScript's heap, whose own young generation comes and goes.
+// The process's memory outside of JavaScript's heap, whose young generation fluctuates.
 const megabytes = () => {
   const { rss, heapTotal } = process.memoryUsage()
   return Math.round((rss - heapTotal) / 2 ** 20)

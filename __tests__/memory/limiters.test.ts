@@ -1,25 +1,28 @@
-/** Limiters on embedded stores are asked by one function and answer into one place: none hears another's answer. */
+/**
+ * Limiters on embedded stores share one native function and one result buffer: their results do not
+ * mix.
+ */
 import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { engine } from '../../ts/backends/addon.js'
 import { fixedWindow, MemoryStore, RateLimiter, slidingLogs } from '../../ts/index.js'
 
-test('each limiter answers by its own numbers, whoever was asked before', async () => {
+test('each limiter returns its own numbers, whichever limiter was called before', async () => {
   const store = new MemoryStore()
   const limiters = [3, 5, 7].map((limit) => {
     return new RateLimiter(fixedWindow({ limit, window: '1h' }), { store, prefix: `of-${limit}` })
   })
-  // Several limits with names have a function of their own.
+  // Named limits have a separate function.
   const named = new RateLimiter(slidingLogs({ limits: { hour: { limit: 9, window: '1h' } } }), {
     store,
     prefix: 'named',
   })
   const elsewhere = new RateLimiter(fixedWindow({ limit: 11, window: '1h' }))
   const all = [...limiters, named, elsewhere]
-  for (const left of [1, 2, 3]) {
+  for (const remaining of [1, 2, 3]) {
     const decisions = [...all].reverse().map((limiter) => limiter.takeSync('key'))
-    expect(decisions.map(({ remaining }) => remaining)).toEqual([11, 9, 7, 5, 3].map((limit) => limit - left))
+    expect(decisions.map(({ remaining }) => remaining)).toEqual([11, 9, 7, 5, 3].map((limit) => limit - remaining))
   }
   await limiters[0]?.close()
   const reopened = new RateLimiter(fixedWindow({ limit: 4, window: '1h' }))
@@ -28,22 +31,22 @@ test('each limiter answers by its own numbers, whoever was asked before', async 
   expect(() => limiters[0]?.takeSync('key')).toThrow('the limiter has been closed')
 })
 
-test('a clock that asks another limiter gets its answer, and so does who asked for the time', () => {
+test('a clock that calls another limiter gets its result, and so does the outer call', () => {
   const inner = new RateLimiter(fixedWindow({ limit: 100, window: '1h' }))
-  const asked: number[] = []
+  const innerResults: number[] = []
   const store = new MemoryStore({
     clock: () => {
-      asked.push(inner.takeSync('ticks').remaining)
+      innerResults.push(inner.takeSync('ticks').remaining)
       return 1_000_000
     },
   })
   const outer = new RateLimiter(fixedWindow({ limit: 5, window: '1h' }), { store })
   expect([outer.takeSync('key'), outer.takeSync('key', 2)].map(({ remaining }) => remaining)).toEqual([4, 2])
-  expect(asked).toEqual([99, 98])
+  expect(innerResults).toEqual([99, 98])
   expect(inner.takeSync('ticks').remaining).toBe(97)
 })
 
-test('the place of a ledger that is forgotten is taken by the next', async () => {
+test('the slot of a garbage-collected backend is reused', async () => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc') as () => void
   const { LimiterRegistry, Policy, PolicySet } = engine

@@ -45,7 +45,7 @@ describe('several limiters on one store', () => {
     expect(limiter.takeSync('a').allowed).toBe(true)
   })
 
-  test('closing a limiter leaves its store to the others', async () => {
+  test('closing a limiter does not close a shared store', async () => {
     const store = new MemoryStore()
     const one = new RateLimiter(perHour(2), { store })
     const other = new RateLimiter(perHour(2), { store })
@@ -56,7 +56,7 @@ describe('several limiters on one store', () => {
 })
 
 describe('names', () => {
-  test('stores of one name are one store', () => {
+  test('stores with one name are the same store', () => {
     const [one, other] = [new MemoryStore({ name: 'shared' }), new MemoryStore({ name: 'shared' })]
     new RateLimiter(perHour(1), { store: one }).takeSync('a')
     expect(new RateLimiter(perHour(1), { store: other }).takeSync('a').allowed).toBe(false)
@@ -76,7 +76,7 @@ describe('names', () => {
 })
 
 describe('maxKeys', () => {
-  test('bounds the keys held, and settled keys make room', () => {
+  test('bounds the number of keys, and fresh keys make room', () => {
     const clock = new FakeClock()
     const store = new MemoryStore({ maxKeys: 10, clock: clock.read })
     const limiter = new RateLimiter(perHour(1), { store })
@@ -91,7 +91,7 @@ describe('maxKeys', () => {
     expect(store.size).toBe(10)
   })
 
-  test('a key without room shares its count, which cannot be reset for it alone', async () => {
+  test('a key without room shares a count, which cannot be reset for it alone', async () => {
     const store = new MemoryStore({ maxKeys: 1 })
     const limiter = new RateLimiter(perHour(1), { store })
     limiter.takeSync('resident')
@@ -106,7 +106,7 @@ describe('maxKeys', () => {
     expect(limiter.takeSync('resident').allowed).toBe(true)
   })
 
-  test('keys that are no longer used are dropped as others are', () => {
+  test('unused keys are dropped like others', () => {
     const clock = new FakeClock()
     const store = new MemoryStore({ clock: clock.read })
     const limiter = new RateLimiter(gcra({ limit: 10, period: '1s' }), { store })

@@ -14,7 +14,7 @@ interface Work {
   readonly frozenAt?: number
 }
 
-/** Four workers that are ready, and begin together. */
+/** Four workers that start together when all are ready. */
 async function started(work: Work): Promise<Worker[]> {
   const workers = Array.from({ length: 4 }, () => new Worker(HAMMER, { workerData: work }))
   await Promise.all(workers.map((worker) => once(worker, 'message')))
@@ -40,23 +40,24 @@ test.each([
   expect(await admittedBy(work)).toHaveLength(777)
 })
 
-test('by the system clock four threads keep the law and get what it promises', async () => {
-  // The burst outlasts a pause that a busy machine makes for all four.
+test('by the system clock four threads keep the law and get the promised units', async () => {
+  // The burst covers a pause in which a busy machine stalls all four.
   const policy = gcra({ limit: 20_000, period: '1s', burst: 4_000 })
   const admitted = await admittedBy({ policy, name: 'law', key: 'hot', calls: 400_000 })
-  // Linear: the most units before any call, less what the rate has given by then.
-  let least = Number.POSITIVE_INFINITY
+  // Linear: the maximum, before any call, of the units taken less the units that the rate has
+  // given.
+  let min = Number.POSITIVE_INFINITY
   let worst = 0
   admitted.forEach((at, index) => {
-    least = Math.min(least, index - at * 0.02)
-    worst = Math.max(worst, index + 1 - at * 0.02 - least)
+    min = Math.min(min, index - at * 0.02)
+    worst = Math.max(worst, index + 1 - at * 0.02 - min)
   })
   expect(worst).toBeLessThanOrEqual(4_000.001)
   const seconds = ((admitted.at(-1) as number) - (admitted[0] as number)) / 1e6
   expect(admitted.length).toBeGreaterThanOrEqual(0.98 * seconds * 20_000)
 })
 
-test('workers can be terminated in mid-call, and the store lives on', async () => {
+test('workers can be terminated during a call, and the store still works', async () => {
   const policy = gcra({ limit: 1_000_000, period: '1h', burst: 1_000_000 })
   const name = 'terminated'
   for (let round = 0; round < 5; round++) {

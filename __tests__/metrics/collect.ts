@@ -1,28 +1,31 @@
 import { type DataPoint, type Histogram, MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics'
 
-/** A reader that is asked, and exports to nobody. */
-class AskedReader extends MetricReader {
+/** A metric reader that is read on demand, and exports nothing. */
+class OnDemandReader extends MetricReader {
   protected async onForceFlush(): Promise<void> {}
   protected async onShutdown(): Promise<void> {}
 }
 
 /** A metric as it was collected. */
-export interface Collected {
+export interface CollectedMetric {
   readonly unit: string
-  /** A line for each series: its attributes, without the names' `tollgate.`, and its value; of a histogram the count. */
+  /**
+   * A line for each series: its attributes, without the `tollgate.` of the names, and its value,
+   * which for a histogram is the count.
+   */
   readonly series: Readonly<Record<string, number>>
   /** Of a histogram: the bounds of its buckets, in seconds. */
   readonly boundaries: readonly number[] | undefined
 }
 
-/** OpenTelemetry's SDK, as a process has it that exports metrics. */
+/** OpenTelemetry's SDK, as a process that exports metrics sets it up. */
 export class Collector {
-  readonly #reader = new AskedReader()
+  readonly #reader = new OnDemandReader()
   readonly provider = new MeterProvider({ readers: [this.#reader] })
   readonly meter = this.provider.getMeter('test')
 
   /** All metrics by name. */
-  async collect(): Promise<Readonly<Record<string, Collected>>> {
+  async collect(): Promise<Readonly<Record<string, CollectedMetric>>> {
     const { resourceMetrics, errors } = await this.#reader.collect()
     expect(errors).toEqual([])
     const metrics = resourceMetrics.scopeMetrics.flatMap((scope) => scope.metrics)

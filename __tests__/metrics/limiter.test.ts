@@ -1,4 +1,4 @@
-/** What an instrumented limiter records, and that it is otherwise the limiter. */
+/** The metrics of an instrumented limiter, which otherwise behaves like the limiter. */
 import { metrics } from '@opentelemetry/api'
 import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLogs, TollgateError } from '../../ts/index.js'
 import { instrument } from '../../ts/metrics/index.js'
@@ -56,7 +56,7 @@ test('decisions are counted by limiter, policy, status and source, and timed', a
   expect(errors).toEqual({})
 })
 
-test('the policy is the one that refused, and limits of one policy have names, too', async () => {
+test('a refusal counts for the policy that refused, and named limits of one policy count by name', async () => {
   const several = instrument(windows({ minute: 3, hour: 2 }), options('several'))
   for (let call = 0; call < 3; call++) await several.take('a')
   const limits = { second: { limit: 1, window: '1s' }, hour: { limit: 2, window: '1h' } } as const
@@ -68,7 +68,7 @@ test('the policy is the one that refused, and limits of one policy have names, t
   expect(decisions['limiter=logs policy=second status=refused source=store']).toBe(1)
 })
 
-test('each key of takeMany counts; takeUpTo, reserve and wait count, and the time of wait is not recorded', async () => {
+test('takeMany counts each key; takeUpTo, reserve and wait count, and the time of wait is not recorded', async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 2, period: '1h' })), options())
   await limiter.takeMany(['a', 'a', 'a', 'b'])
   await limiter.takeUpTo('c', 5)
@@ -85,7 +85,7 @@ test('each key of takeMany counts; takeUpTo, reserve and wait count, and the tim
   expect(durations).toEqual({ ...decisions, [line('allowed')]: 2 })
 })
 
-test('a wait that is refused counts as a decision, whether it rejects or resolves', async () => {
+test('a refused wait counts as a decision, whether it rejects or resolves', async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 1, period: '1h', burst: 1 })), options())
   await limiter.wait('a')
   expect(await rejectionOf(limiter.wait('a'))).toMatchObject({ code: 'WAIT_TOO_LONG', decision: { status: 'refused' } })
@@ -104,7 +104,7 @@ test('a wait that is refused counts as a decision, whether it rejects or resolve
   expect([errors, durations]).toEqual([{}, {}])
 })
 
-test('what takes nothing is not counted', async () => {
+test('calls that take no units are not counted', async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 10, period: '1h' })), options())
   await limiter.peek('a')
   await limiter.penalize('a', 2)
@@ -141,7 +141,7 @@ test('failures are counted by their code, and reach the caller', async () => {
   expect(durations).toEqual({ ...decisions, ...timed })
 })
 
-test('who decided while Redis is away is told', async () => {
+test('the source of decisions during an outage is recorded', async () => {
   const url = `redis://127.0.0.1:${await freePort()}`
   await using store = new RedisStore({ url, commandTimeoutMs: 50 })
   const policy = gcra({ limit: 10, period: '1h' })
@@ -163,7 +163,7 @@ test('who decided while Redis is away is told', async () => {
   expect(errors).toEqual({ 'limiter=fails error.type=STORE_UNAVAILABLE': 1 })
 })
 
-test('no key is in anything that is recorded', async () => {
+test('metrics contain no key', async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 1, period: '1h' })), options())
   await limiter.take(SECRET)
   await limiter.take(SECRET)
@@ -173,7 +173,7 @@ test('no key is in anything that is recorded', async () => {
   expect(text).not.toContain(SECRET)
 })
 
-test('units are as OpenTelemetry has them, and the buckets reach from microseconds to seconds', async () => {
+test("units follow OpenTelemetry's conventions, and the buckets reach from microseconds to seconds", async () => {
   const limiter = instrument(new RateLimiter(gcra({ limit: 1, period: '1h' })), options())
   await limiter.take('a')
   await limiter.take('').catch(() => {})
@@ -194,7 +194,7 @@ test('limiters of one name add up', async () => {
   expect((await recorded()).decisions).toEqual({ 'limiter=api policy=default status=allowed source=store': 2 })
 })
 
-test('it has all members of the limiter, of whose class it is, and they do the same', async () => {
+test('it has the class and all members of the limiter, and they do the same', async () => {
   const plain = new RateLimiter(gcra({ limit: 3, period: '1h' }))
   const limiter = instrument(plain, options())
   const members: (string | symbol)[] = []
@@ -207,7 +207,7 @@ test('it has all members of the limiter, of whose class it is, and they do the s
   expect(limiter.policies).toBe(plain.policies)
   const decision = await limiter.take('a', 2)
   expect((await plain.peek('a')).remaining).toBe(1)
-  // A decision of the one is a decision of the other.
+  // A decision of either belongs to the other, too.
   expect(await plain.refund(decision, 1)).toBe(1)
   expect(await limiter.refund(decision)).toBe(1)
   const reservation = await limiter.reserve('b', 2)
@@ -216,7 +216,7 @@ test('it has all members of the limiter, of whose class it is, and they do the s
   await expect(plain.take('a')).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
-test('calls of the limiter itself are not recorded', async () => {
+test('direct calls of the limiter are not recorded', async () => {
   const plain = new RateLimiter(gcra({ limit: 3, period: '1h' }))
   const own = Object.getOwnPropertyNames(plain)
   instrument(plain, options())
@@ -225,14 +225,14 @@ test('calls of the limiter itself are not recorded', async () => {
   expect((await recorded()).decisions).toEqual({})
 })
 
-test('the meter is by default that of the global provider', async () => {
+test('the default meter is that of the global provider', async () => {
   metrics.setGlobalMeterProvider(collector.provider)
   try {
     instrument(new RateLimiter(gcra({ limit: 3, period: '1h' })), { name: 'global' }).takeSync('a')
   } finally {
     metrics.disable()
   }
-  // Without a provider nothing is recorded, and calls are answered as ever.
+  // Without a provider nothing is recorded, and calls are decided as usual.
   const limiter = instrument(new RateLimiter(gcra({ limit: 3, period: '1h' })), { name: 'nobody' })
   expect(limiter.takeSync('a').allowed).toBe(true)
   expect((await recorded()).decisions).toEqual({ 'limiter=global policy=default status=allowed source=store': 1 })
@@ -261,9 +261,9 @@ test('the type is that of the limiter', () => {
       new RateLimiter(fixedWindow({ limit: 1, window: '1s' }), { store, prefix: 'api' }),
       options(),
     )
-    // @ts-expect-error over Redis nothing is answered at once
+    // @ts-expect-error takeSync is not available over Redis
     remote.takeSync('a')
-    // @ts-expect-error a window is no rate
+    // @ts-expect-error a window is not a rate
     remote.wait('a')
   }
   expect(never).toBeInstanceOf(Function)

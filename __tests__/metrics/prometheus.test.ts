@@ -1,4 +1,4 @@
-/** The example for Prometheus, run as its users do, against the built package. */
+/** The example for Prometheus, run as a process against the built package. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -62,7 +62,7 @@ function sum(samples: readonly Sample[], name: string, wanted: Record<string, st
 
 const DECISIONS = 'tollgate_decisions_total'
 
-/** Sends requests of a client, and tells the answers: the status, and what refused. */
+/** Sends requests of a client, and returns the statuses and the refusing policies. */
 async function send({ url }: Example, client: string, times: number): Promise<string[]> {
   const answers: string[] = []
   for (let time = 0; time < times; time++) {
@@ -73,7 +73,7 @@ async function send({ url }: Example, client: string, times: number): Promise<st
   return answers
 }
 
-/** Sends what both policies refuse some of, and what is an error. */
+/** Sends requests that each policy refuses in part, and an invalid request. */
 async function sendAll(example: Example): Promise<Readonly<Record<string, number>>> {
   const answers = [
     ...(await send(example, 'ann', 7)),
@@ -90,7 +90,7 @@ async function sendAll(example: Example): Promise<Readonly<Record<string, number
 
 const SENT = { '200': 20, '429 client': 2, '429 everyone': 3, '400 INVALID_KEY': 2 }
 
-/** Of the metrics: the same as was sent. */
+/** Expects the metrics of the requests that were sent. */
 function checkSent(samples: readonly Sample[]): void {
   const store = { tollgate_limiter: 'api', tollgate_source: 'store' }
   const refused = { ...store, tollgate_status: 'refused' }
@@ -106,7 +106,7 @@ function checkSent(samples: readonly Sample[]): void {
   expect(sum(samples, 'tollgate_decision_duration_sum', store)).toBeGreaterThan(0)
 }
 
-test('its counters equal what was sent', async () => {
+test('its counters equal the requests sent', async () => {
   const example = await start()
   try {
     expect(await sendAll(example)).toEqual(SENT)
@@ -120,7 +120,7 @@ test('its counters equal what was sent', async () => {
   }
 })
 
-test('over Redis, too, and Redis going away shows; the dashboard asks for what there is, and for all of it', async () => {
+test('over Redis, too, an outage is visible; the dashboard queries only existing metrics, and all of them', async () => {
   await using server = await RedisServer.start()
   const example = await start({ REDIS_URL: server.url })
   try {
@@ -143,7 +143,7 @@ test('over Redis, too, and Redis going away shows; the dashboard asks for what t
   }
 })
 
-/** What a PromQL query names: metrics, and the labels that it selects and sums by. */
+/** The names in a PromQL query: metrics, and the labels that it selects and sums by. */
 function namesIn(query: string): { metrics: string[]; labels: string[] } {
   const metrics: string[] = []
   const labels: string[] = []
@@ -158,7 +158,7 @@ function namesIn(query: string): { metrics: string[]; labels: string[] } {
   return { metrics, labels }
 }
 
-/** Its queries as Grafana sends them, with its variables replaced. */
+/** Its queries as Grafana sends them, with variables replaced. */
 function queriesOfDashboard(): string[] {
   const { panels, templating } = JSON.parse(readFileSync(join(EXAMPLE, 'dashboard.json'), 'utf8'))
   const values: Record<string, string> = { __rate_interval: '1m', __range: '1h', limiter: 'api' }
@@ -175,7 +175,7 @@ function queriesOfDashboard(): string[] {
 function checkDashboard(samples: readonly Sample[]): void {
   const queries = queriesOfDashboard()
   expect(queries.length).toBeGreaterThan(9)
-  const asked = new Set<string>()
+  const queried = new Set<string>()
   for (const query of queries) {
     const { metrics, labels } = namesIn(query)
     expect(metrics).not.toEqual([])
@@ -184,20 +184,20 @@ function checkDashboard(samples: readonly Sample[]): void {
       expect({ metric, isThere: own.length > 0 }).toEqual({ metric, isThere: true })
       const known = new Set(own.flatMap((sample) => Object.keys(sample.labels)))
       expect(labels.filter((label) => !known.has(label))).toEqual([])
-      asked.add(metric)
+      queried.add(metric)
     }
   }
   const ours = new Set(samples.map(({ name }) => name).filter((name) => /^tollgate_(?!.*_(count|sum)$)/.test(name)))
-  expect([...ours].filter((name) => !asked.has(name))).toEqual([])
+  expect([...ours].filter((name) => !queried.has(name))).toEqual([])
 }
 
-test('whoever does not import the metrics loads neither them nor OpenTelemetry', async () => {
+test('a program that does not import the metrics loads neither them nor OpenTelemetry', async () => {
   const loads = async (...names: string[]) => {
     const script = `${names.map((name) => `require('${name}')`).join(';')};console.log(Object.keys(require.cache).join('\\n'))`
     const { stdout } = await promisify(execFile)(process.execPath, ['--eval', script], { cwd: ROOT })
     return stdout.split('\n').filter((file) => /opentelemetry|dist.metrics/.test(file))
   }
   expect(await loads('tollgate')).toEqual([])
-  // The question finds them where they are.
+  // The same check finds them where they are loaded.
   expect(await loads('tollgate', 'tollgate/metrics')).not.toEqual([])
 })

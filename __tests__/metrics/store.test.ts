@@ -1,4 +1,4 @@
-/** What is shown of a store, by a real Redis that comes and goes. */
+/** The metrics of a store while a real Redis comes and goes. */
 import { gcra, MemoryStore, RateLimiter, RedisStore } from '../../ts/index.js'
 import { instrumentStore } from '../../ts/metrics/index.js'
 import { RedisServer } from '../servers/redis-server.js'
@@ -14,7 +14,7 @@ async function shown(collector: Collector) {
   return { up: of('tollgate.store.up'), pending: of('tollgate.store.pending'), outages: of('tollgate.store.outages') }
 }
 
-test('a store that comes, goes down, comes again and is closed', async () => {
+test('a store that comes up, goes down, comes up again and is closed', async () => {
   await using server = await RedisServer.reserve()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 1_000 })
   const collector = new Collector()
@@ -29,7 +29,7 @@ test('a store that comes, goes down, comes again and is closed', async () => {
   expect(await shown(collector)).toEqual({ up: 0, pending: 0, outages: 1 })
   await server.begin()
   await reached('up')
-  // An outage that nobody looked at is counted.
+  // An outage between two collections is counted.
   server.freeze()
   await reached('down')
   server.thaw()
@@ -40,7 +40,7 @@ test('a store that comes, goes down, comes again and is closed', async () => {
   expect(await shown(collector)).toEqual({ up: 0, pending: 0, outages: 2 })
 })
 
-test('the calls that wait are shown while they do', async () => {
+test('pending calls are shown while they wait', async () => {
   await using server = await RedisServer.start()
   await using proxy = await TcpProxy.start(server)
   await using store = new RedisStore({ url: proxy.url, commandTimeoutMs: 60_000 })
@@ -56,7 +56,7 @@ test('the calls that wait are shown while they do', async () => {
   expect(await shown(collector)).toEqual({ up: 1, pending: 0, outages: 0 })
 })
 
-test('after its end it is not asked, and shown as down', async () => {
+test('after shutdown the store is not observed, and shown as down', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
   await new RateLimiter(gcra({ limit: 10, period: '1h' }), { store, prefix: 'api' }).ready()
@@ -66,16 +66,16 @@ test('after its end it is not asked, and shown as down', async () => {
   end()
   end()
   expect(await shown(collector)).toEqual({ up: 0, pending: 0, outages: 0 })
-  const asked = jest.spyOn(store, 'status')
+  const statusSpy = jest.spyOn(store, 'status')
   await shown(collector)
-  expect(asked).not.toHaveBeenCalled()
-  asked.mockRestore()
+  expect(statusSpy).not.toHaveBeenCalled()
+  statusSpy.mockRestore()
   await server.kill()
   await until('the store is down', async () => store.status().state === 'down')
   expect(await shown(collector)).toEqual({ up: 0, pending: 0, outages: 0 })
 })
 
-test('it is for stores that can be away, with a name', () => {
+test('it accepts only stores that can be away, with a name', () => {
   expect(() => instrumentStore(new MemoryStore() as unknown as RedisStore, { name: 'main' })).toThrow(
     'store must be a RedisStore',
   )

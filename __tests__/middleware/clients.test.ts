@@ -1,19 +1,19 @@
-/** Who is counted where no key is given: the client's address, and nobody's word for it. */
+/** The default key: the client's address, never an unverified header. */
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fixedWindow, gcra, RateLimiter } from '../../ts/index.js'
-import { FRAMEWORKS, type Framework, type Served, type Setup } from './frameworks.js'
+import { FRAMEWORKS, type Framework, type ServedApp, type Setup } from './frameworks.js'
 import { warningsOf } from './warnings.js'
 
-const open: Served[] = []
+const open: ServedApp[] = []
 let sockets = 0
 
 afterEach(async () => {
   await Promise.all(open.splice(0).map((served) => served.close()))
 })
 
-async function serve(framework: Framework, setup: Partial<Setup> & { readonly options: object }): Promise<Served> {
+async function serve(framework: Framework, setup: Partial<Setup> & { readonly options: object }): Promise<ServedApp> {
   const served = await framework.serve({ route: async () => ({ status: 200, body: 'ok' }), ...setup })
   open.push(served)
   return served
@@ -21,8 +21,8 @@ async function serve(framework: Framework, setup: Partial<Setup> & { readonly op
 
 const limiterOf = (limit: number) => new RateLimiter(fixedWindow({ limit, window: '1h' }))
 
-/** The statuses of requests, one after the other, with these values of `X-Forwarded-For`. */
-async function statuses({ url }: Served, forwarded: readonly string[]): Promise<number[]> {
+/** The statuses of sequential requests with these values of `X-Forwarded-For`. */
+async function statuses({ url }: ServedApp, forwarded: readonly string[]): Promise<number[]> {
   const all: number[] = []
   for (const value of forwarded) {
     const response = await fetch(url, { headers: { 'X-Forwarded-For': value } })
@@ -37,7 +37,7 @@ const addressed = FRAMEWORKS.filter(({ hasAddress }) => hasAddress).map(
 )
 
 describe.each(addressed)('%s', (_, framework) => {
-  test('whoever writes X-Forwarded-For is still the same client, and the proxy that may be there is warned of once', async () => {
+  test('a client that writes X-Forwarded-For keeps its key, and the possible proxy causes one warning', async () => {
     const served = await serve(framework, { options: { limiter: limiterOf(2) } })
     const warnings = await warningsOf(async () => {
       expect(await statuses(served, ['192.0.2.1', '192.0.2.2', '192.0.2.3'])).toEqual([200, 200, 429])
@@ -45,7 +45,7 @@ describe.each(addressed)('%s', (_, framework) => {
     expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_UNTRUSTED_PROXY'])
   })
 
-  test('behind a proxy that the framework trusts, clients are told apart, and nobody is warned', async () => {
+  test('behind a trusted proxy clients have separate keys, and there is no warning', async () => {
     const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: true })
     const warnings = await warningsOf(async () => {
       // Koa takes the first address of the list, the others the one that their proxy saw.
@@ -54,19 +54,19 @@ describe.each(addressed)('%s', (_, framework) => {
     expect(warnings).toEqual([])
   })
 
-  test('whoever changes addresses within an IPv6 network remains the same client', async () => {
+  test('a client that changes addresses within an IPv6 network keeps its key', async () => {
     const served = await serve(framework, { options: { limiter: limiterOf(2) }, trustsProxy: true })
     const network = ['2001:db8:0:7f01::1', '2001:db8:0:7fff:1:2:3:4', '2001:db8::7f80:ffff:0:0:9']
     expect(await statuses(served, network)).toEqual([200, 200, 429])
     expect(await statuses(served, ['2001:db8:0:8000::1'])).toEqual([200])
   })
 
-  test('an IPv4 client is the same by whichever form of its address', async () => {
+  test('an IPv4 client has one key for all forms of its address', async () => {
     const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: true })
     expect(await statuses(served, ['192.0.2.1', '::ffff:192.0.2.1', '::ffff:c000:201'])).toEqual([200, 429, 429])
   })
 
-  test('what is no address is answered with 400, and is no key', async () => {
+  test('an invalid address gets status 400, and no key', async () => {
     const errors: unknown[] = []
     const options = { limiter: limiterOf(100), onInvalidInput: (error: unknown) => void errors.push(error) }
     const served = await serve(framework, { options, trustsProxy: true })
@@ -78,7 +78,7 @@ describe.each(addressed)('%s', (_, framework) => {
     }
   })
 
-  test('clients without an address are answered with 400, share no key, and are warned of', async () => {
+  test('clients without an address get status 400, share no key, and cause a warning', async () => {
     const path = join(tmpdir(), `tollgate-${process.pid}-${sockets++}.sock`)
     const limiter = new RateLimiter(gcra({ limit: 100, period: '1h' }))
     const take = jest.fn(limiter.take.bind(limiter))
@@ -98,7 +98,7 @@ describe.each(addressed)('%s', (_, framework) => {
   })
 })
 
-test('a framework that knows no address wants a key', async () => {
+test('a framework without addresses requires a key', async () => {
   for (const framework of FRAMEWORKS.filter(({ hasAddress }) => !hasAddress)) {
     await expect(serve(framework, { options: { limiter: limiterOf(1) } })).rejects.toThrow(
       expect.objectContaining({ code: 'INVALID_OPTION', message: expect.stringContaining('key must be given') }),

@@ -1,4 +1,7 @@
-/** What is made for the edge, bundled without anything of Node's, and run where nothing of it is. */
+/**
+ * The middlewares for the edge, bundled without Node's modules, and run in an environment without
+ * Node.
+ */
 import { join } from 'node:path'
 import { createContext, runInContext } from 'node:vm'
 import { build } from 'esbuild'
@@ -14,7 +17,7 @@ async function bundled(name: string): Promise<{ inputs: string[]; text: string }
     metafile: true,
     format: 'iife',
     globalName: 'middleware',
-    // Modules of Node cannot be resolved for a browser: to load one would fail here.
+    // Modules of Node cannot be resolved for a browser: loading one would fail here.
     platform: 'browser',
     target: 'es2022',
   })
@@ -31,7 +34,7 @@ test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its f
   expect(own.filter((input) => !expected(input))).toEqual([])
 })
 
-test('it limits where there is no process, no Buffer and no module', async () => {
+test('it works without process, Buffer and modules', async () => {
   const { text } = await bundled('fetch')
   const globals = { Request, Response, Headers, console, AbortController }
   const context = createContext(globals)
@@ -46,8 +49,8 @@ test('it limits where there is no process, no Buffer and no module', async () =>
           if (key !== '2001:db8:0:0:0:0:0:0/56') throw new Error(key)
           const allowed = left-- > 0
           const retryAfterMs = allowed ? 0 : 1500
-          const told = { limit: 1, remaining: 0, retryAfterMs, resetAfterMs: 1500 }
-          return { allowed, status: allowed ? 'allowed' : 'refused', ...told, policies: { default: told }, source: 'store' }
+          const numbers = { limit: 1, remaining: 0, retryAfterMs, resetAfterMs: 1500 }
+          return { allowed, status: allowed ? 'allowed' : 'refused', ...numbers, policies: { default: numbers }, source: 'store' }
         },
       }
       const { withRateLimit, ipKey } = middleware

@@ -1,11 +1,11 @@
-/** Requests on which no decision can be made, in each framework. */
+/** Requests without a decision, in each framework. */
 import type { OnStoreFailure } from '../../ts/index.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
-import { FRAMEWORKS, type Framework, passing, type Served } from './frameworks.js'
+import { FRAMEWORKS, type Framework, passing, type ServedApp } from './frameworks.js'
 import { warningsOf } from './warnings.js'
 
-const open: Served[] = []
+const open: ServedApp[] = []
 let store: RedisStore
 let prefixes = 0
 
@@ -51,13 +51,13 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(route).not.toHaveBeenCalled()
   })
 
-  test('a limiter that then allows lets them pass, without fields: nobody has counted', async () => {
+  test("a limiter in mode 'allow' admits requests, without header fields: nothing was counted", async () => {
     const { get } = await serve(framework, { limiter: limiterOf('allow') })
     const response = await get()
     expect([response.status, await response.text(), fieldsOf(response)]).toEqual([200, 'through', []])
   })
 
-  test('one that then refuses says when to look again, and no numbers', async () => {
+  test("a limiter in mode 'refuse' sends a retry time, and no numbers", async () => {
     const { get } = await serve(framework, { limiter: limiterOf('refuse') })
     const response = await get()
     expect([response.status, fieldsOf(response), response.headers.get('retry-after')]).toEqual([
@@ -67,15 +67,15 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     ])
   })
 
-  test('one with an embedded share tells of the share', async () => {
+  test('a limiter with an embedded share sends the numbers of the share', async () => {
     const { get } = await serve(framework, { limiter: limiterOf({ embedded: { share: 0.5 } }) })
     const { headers } = await get()
     expect(headers.get('ratelimit-policy')).toBe('"burst";q=5;w=1, "daily";q=25;w=86400')
-    // A window ends on a whole millisecond, up to one later than asked.
+    // A window ends on a whole millisecond, up to one later than configured.
     expect(headers.get('ratelimit')).toMatch(/^"burst";r=4;t=1, "daily";r=24;t=8640[01]$/)
   })
 
-  test('onError decides instead, and is told why', async () => {
+  test('onError replaces the response, and receives the error', async () => {
     const errors: unknown[] = []
     const onError = passing(framework, (error) => errors.push(error))
     const { get } = await serve(framework, { limiter: limiterOf(), onError })
@@ -85,7 +85,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(TollgateError.is(errors[0]) && errors[0].code).toBe('STORE_UNAVAILABLE')
   })
 
-  test('what the user throws is the user’s own failure', async () => {
+  test("errors of the user's functions reach the framework unchanged", async () => {
     const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }))
     const key = async () => Promise.reject(new Error('who are you?'))
     const { get, route } = await serve(framework, { limiter, key })
@@ -93,7 +93,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(route).not.toHaveBeenCalled()
   })
 
-  test('in shadow mode a failure refuses nobody either, and is warned of once', async () => {
+  test('in shadow mode a failure refuses nobody either, and causes one warning', async () => {
     const { get } = await serve(framework, { limiter: limiterOf(), observe: true })
     const warnings = await warningsOf(async () => {
       expect([(await get()).status, (await get()).status]).toEqual([200, 200])

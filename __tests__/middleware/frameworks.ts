@@ -1,4 +1,4 @@
-/** The same small app in each framework, over real HTTP, behind its middleware. */
+/** The same small app in each framework, over real HTTP, with its middleware. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import 'reflect-metadata'
@@ -21,14 +21,14 @@ import { RateLimitModule } from '../../ts/middleware/nest.js'
 
 const express4 = require('express4') as typeof express5
 
-/** What the app does with a request that gets through. */
+/** The app's handler for admitted requests. */
 export type Route = (path: string, decision: Decision | undefined) => Promise<{ status: number; body: string }>
 
 export interface Setup {
-  /** Options of the middleware. The functions among them take what the framework passes. */
+  /** Options of the middleware. Their functions receive the framework's arguments. */
   readonly options: object
   readonly route: Route
-  /** Where the route looks for the decision. */
+  /** Returns the decision from the framework's request, in the route. */
   readonly property?: string
   /** Whether the app trusts one proxy. */
   readonly trustsProxy?: boolean
@@ -36,7 +36,7 @@ export interface Setup {
   readonly path?: string
 }
 
-export interface Served {
+export interface ServedApp {
   readonly url: string
   close(): Promise<void>
 }
@@ -45,8 +45,8 @@ export interface Framework {
   readonly name: string
   /** Whether the client's address is the default key. */
   readonly hasAddress: boolean
-  serve(setup: Setup): Promise<Served>
-  /** A request's header, by what users' functions are called with. */
+  serve(setup: Setup): Promise<ServedApp>
+  /** A request's header, from the arguments of users' functions. */
   header(args: readonly unknown[], name: string): string | undefined
 }
 
@@ -156,12 +156,12 @@ function nestOf(
     header: (args, header) => ofNode([(args[0] as ExecutionContext).switchToHttp().getRequest()], header),
     serve: async ({ options, route, property = 'rateLimit', trustsProxy = false, path }) => {
       class Routes {
-        async all(request: { readonly url: string; readonly [name: string]: unknown }, response: Answering) {
+        async all(request: { readonly url: string; readonly [name: string]: unknown }, response: ResponseLike) {
           const { status, body } = await route(request.url, request[property] as Decision | undefined)
           response.status(status).send(body)
         }
       }
-      // As decorators do it: the tests are compiled without them.
+      // Calls the decorators as functions: the tests are compiled without decorators.
       Controller()(Routes)
       All(anyPath)(Routes.prototype, 'all', Object.getOwnPropertyDescriptor(Routes.prototype, 'all') as never)
       Req()(Routes.prototype, 'all', 0)
@@ -174,7 +174,7 @@ function nestOf(
       if (path === undefined) {
         await app.listen(0, '127.0.0.1')
       } else {
-        // Over Fastify an app of Nest cannot listen on a socket by itself.
+        // A Nest app over Fastify cannot listen on a socket by itself.
         await app.init()
         await app.getHttpAdapter().getInstance().ready?.()
         await new Promise<void>((resolve) => server.listen(path, resolve))
@@ -184,8 +184,8 @@ function nestOf(
   }
 }
 
-/** What is used of a response of Express and of a reply of Fastify. */
-interface Answering {
+/** The common members of Express's response and Fastify's reply. */
+interface ResponseLike {
   status(status: number): { send(body: string): unknown }
 }
 
@@ -221,7 +221,7 @@ export const FRAMEWORKS: readonly Framework[] = [
   web,
 ]
 
-async function listening(server: Server, path: string | undefined): Promise<Served> {
+async function listening(server: Server, path: string | undefined): Promise<ServedApp> {
   await new Promise<void>((resolve) => {
     if (path === undefined) {
       server.listen(0, '127.0.0.1', resolve)
@@ -242,17 +242,17 @@ function urlOf(server: Server): string {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-/** An `onError` that hears, and lets requests pass, as each framework has it. */
-export function passing({ name }: Framework, hear: (error: unknown) => void): unknown {
+/** An `onError` for each framework that records the error and admits the request. */
+export function passing({ name }: Framework, record: (error: unknown) => void): unknown {
   if (name.startsWith('Nest')) {
     return async (error: unknown) => {
-      hear(error)
+      record(error)
       return true
     }
   }
   // By the last argument, where there is a `next`.
   return async (error: unknown, ...rest: unknown[]) => {
-    hear(error)
+    record(error)
     const next = rest.at(-1)
     await (typeof next === 'function' ? next() : undefined)
   }

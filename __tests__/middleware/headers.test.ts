@@ -1,4 +1,4 @@
-/** The fields of all kinds of limits, and what their windows are. */
+/** The header fields for all kinds of limits, and the windows of policies. */
 import { parseList } from 'structured-headers'
 import type { Decision, Policies, Policy } from '../../ts/index.js'
 import {
@@ -32,18 +32,18 @@ describe('windowMsOf', () => {
     ['a day of 24 hours', calendarWindow({ limit: 5, every: 'day', timeZone: 'Europe/Berlin' }), 86_400_000],
     ['a week', calendarWindow({ limit: 5, every: 'week' }), 604_800_000],
     ['30 days', calendarWindow({ limit: 5, every: 'month' }), 2_592_000_000],
-    ['the time for a burst to come back', gcra({ limit: 10, period: '1s', burst: 25 }), 2_500],
+    ['the time for a burst to refill', gcra({ limit: 10, period: '1s', burst: 25 }), 2_500],
     ['the same, rounded up to a microsecond', gcra({ limit: 3, period: '1s', burst: 1 }), 333.334],
     ['the time for a bucket to drain', leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } }), 30_000],
     ['the time for a bucket to fill', tokenBucket({ capacity: 30, refill: second(10) }), 3_000],
-    ['that with its debt', tokenBucket({ capacity: 30, refill: second(10), debt: 20 }), 5_000],
+    ['the time for a bucket to fill from its debt', tokenBucket({ capacity: 30, refill: second(10), debt: 20 }), 5_000],
     ['whole intervals', tokenBucket({ capacity: 30, refill: second(20), refillMode: 'interval' }), 2_000],
     ['no rounding of large numbers', gcra({ limit: 9_007_199_254_740_991, period: '1h' }), 3_600_000],
   ])('is %s', (_, policy, millis) => {
     expect(windowMsOf(policy)).toBe(millis)
   })
 
-  test('is that of a limit of slidingLogs, or the longest', () => {
+  test('is the window of a slidingLogs limit, or the longest', () => {
     const logs = slidingLogs({ limits: { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } })
     expect([windowMsOf(logs, 'second'), windowMsOf(logs, 'hour'), windowMsOf(logs)]).toEqual([
       1_000, 3_600_000, 3_600_000,
@@ -66,7 +66,7 @@ function written(form: HeaderForm, policies: Policies, decision: Decision): Reco
 }
 
 describe('the fields', () => {
-  test('of slidingLogs have an item for each of its limits, by the names that decisions use', async () => {
+  test('for slidingLogs have an item for each limit, under the names in decisions', async () => {
     const limits = { second: { limit: 2, window: '1s' }, hour: { limit: 9, window: '1h' } } as const
     const { limiter } = limiterOf({ 'a.b': slidingLogs({ limits }), c: fixedWindow({ limit: 7, window: '1m' }) })
     const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
@@ -76,7 +76,7 @@ describe('the fields', () => {
     })
   })
 
-  test('of a key with numbers of its own tell its quota, and no window that may not be its own', async () => {
+  test('for a key with an override have its quota, and no window, which may not apply', async () => {
     const { limiter } = limiterOf({
       burst: gcra({ limit: 10, period: '1s' }),
       daily: fixedWindow({ limit: 50, window: '1d' }),
@@ -90,7 +90,7 @@ describe('the fields', () => {
     expect(older).toMatchObject({ 'RateLimit-Policy': '50;w=86400', 'RateLimit-Limit': '50' })
   })
 
-  test('of a blocked key say that nothing is left, until the block ends', async () => {
+  test('for a blocked key show 0 remaining until the block ends', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 5, window: '1m' }))
     await limiter.block('ann', '1h')
     const decision = await limiter.take('ann')
@@ -102,7 +102,7 @@ describe('the fields', () => {
     })
   })
 
-  test('of a refusal name the time for its cost at the limits that refused, and the reset of the others', async () => {
+  test('for a refusal have the time for its cost at the refusing limits, and the reset of the others', async () => {
     const { limiter, clock } = limiterOf({
       burst: fixedWindow({ limit: 5, window: 2_001 }),
       daily: fixedWindow({ limit: 50, window: '1d' }),
@@ -125,7 +125,7 @@ describe('the fields', () => {
     }
   })
 
-  test('name a window of less than a second as one second', async () => {
+  test('show a window shorter than a second as one second', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 5, window: 10 }))
     const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
     expect(fields).toEqual({ 'RateLimit-Policy': '"default";q=5;w=1', RateLimit: '"default";r=4;t=1' })

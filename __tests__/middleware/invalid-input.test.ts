@@ -1,9 +1,12 @@
-/** Requests of which no key or cost can be made, in each framework: they are answered with 400, and noticed. */
+/**
+ * Requests with an invalid key or cost, in each framework: they get status 400, and cause a
+ * warning.
+ */
 import { fixedWindow, RateLimiter, TollgateError } from '../../ts/index.js'
-import { FRAMEWORKS, type Framework, passing, type Served } from './frameworks.js'
+import { FRAMEWORKS, type Framework, passing, type ServedApp } from './frameworks.js'
 import { warningsOf } from './warnings.js'
 
-const open: Served[] = []
+const open: ServedApp[] = []
 
 afterEach(async () => {
   await Promise.all(open.splice(0).map((served) => served.close()))
@@ -19,7 +22,7 @@ async function serve(framework: Framework, options: object) {
   return { get, route, limiter }
 }
 
-/** Throws what reading a property of a missing body throws. */
+/** Throws the error of reading a property of a missing body. */
 function readBody(): string {
   const request = {} as { body: { user: string } }
   return request.body.user
@@ -31,15 +34,15 @@ function throwing(error: unknown): () => never {
   }
 }
 
-/** A status that an error asks for, as errors of `http-errors` do. */
-const asking = (status: number) => Object.assign(new TypeError('no'), { status, statusCode: status })
+/** An error with an HTTP status, like the errors of `http-errors`. */
+const errorWithStatus = (status: number) => Object.assign(new TypeError('no'), { status, statusCode: status })
 
 const SECRET = 'sk-live-123'
 
-/** What a function of the user's makes of a request, and what the warning says of it. */
+/** Results of the user's functions, and the reasons in the warnings. */
 const INVALID: readonly (readonly [string, object, RegExp])[] = [
   ['a missing key', { key: () => undefined }, /key must be a string, got undefined/],
-  ['no key by an async function', { key: async () => null }, /key must be a string, got null/],
+  ['no key from an async function', { key: async () => null }, /key must be a string, got null/],
   ['an empty key', { key: () => '' }, /key must not be empty/],
   ['a number as the key', { key: () => 42 }, /key must be a string, got number/],
   ['a list as the key', { key: () => [SECRET, SECRET] }, /key must be a string, got object/],
@@ -55,18 +58,22 @@ const INVALID: readonly (readonly [string, object, RegExp])[] = [
   ['an async one', { key: async () => readBody() }, /key threw a TypeError at /],
   ['a cost function without its body', { cost: readBody }, /cost threw a TypeError at /],
   ['a skip function without its body', { skip: async () => readBody() }, /skip threw a TypeError at /],
-  ['a key that is no JSON', { key: () => JSON.parse(SECRET) }, /key threw a SyntaxError at /],
-  ['a key that is no component of a URI', { key: () => decodeURIComponent('%') }, /key threw a URIError at /],
-  ['a cost that is no number', { cost: () => Number(BigInt(SECRET)) }, /cost threw a SyntaxError at /],
+  ['a key from invalid JSON', { key: () => JSON.parse(SECRET) }, /key threw a SyntaxError at /],
+  ['a key from an invalid URI component', { key: () => decodeURIComponent('%') }, /key threw a URIError at /],
+  ['a cost from an invalid number', { cost: () => Number(BigInt(SECRET)) }, /cost threw a SyntaxError at /],
   ['a cost out of range', { cost: () => (1).toFixed(1_000) }, /cost threw a RangeError at /],
-  ['an error of ours', { key: throwing(new TollgateError('INVALID_KEY', 'key is no address')) }, /key is no address/],
+  [
+    'an error of the package',
+    { key: throwing(new TollgateError('INVALID_KEY', 'key is no address')) },
+    /key is no address/,
+  ],
 ]
 
 describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))('%s', (name, framework) => {
   const isNest = name.startsWith('Nest')
   const module = `tollgate/${/^[a-z]+/.exec(name.toLowerCase())?.[0]}: `
 
-  test.each(INVALID)('%s is answered with 400, and warned of once', async (_, options, reason) => {
+  test.each(INVALID)('%s is answered with 400, with one warning', async (_, options, reason) => {
     const { get, route } = await serve(framework, options)
     const warnings = await warningsOf(async () => {
       for (let request = 0; request < 2; request++) {
@@ -87,7 +94,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(warnings[0]?.message).not.toContain(SECRET)
   })
 
-  test('requests with a key are limited as ever', async () => {
+  test('requests with a key are limited as usual', async () => {
     const key = (...args: unknown[]) => framework.header(args, 'x-user')
     const { get, limiter } = await serve(framework, { key })
     await warningsOf(async () => {
@@ -96,7 +103,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect((await limiter.peek('ann')).remaining).toBe(4)
   })
 
-  test('onError, which may let requests pass, is not asked', async () => {
+  test('onError, which could admit requests, is not called', async () => {
     const onError = jest.fn(passing(framework, () => {}) as () => unknown)
     const { get, route } = await serve(framework, { key: () => '', onError })
     await warningsOf(async () => expect((await get()).status).toBe(400))
@@ -104,10 +111,10 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(route).not.toHaveBeenCalled()
   })
 
-  test('onInvalidInput is told of each error and request; then nothing is warned of, and the answer is 400', async () => {
-    const told: unknown[] = []
+  test('onInvalidInput receives each error and request; then there is no warning, and the answer is 400', async () => {
+    const received: unknown[] = []
     const onInvalidInput = async (error: unknown, ...args: unknown[]) => {
-      told.push([(error as Error).name, framework.header(args, 'x-user')])
+      received.push([(error as Error).name, framework.header(args, 'x-user')])
     }
     const { get, route } = await serve(framework, { key: readBody, onInvalidInput })
     const warnings = await warningsOf(async () => {
@@ -116,7 +123,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
         expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('Bad Request')])
       }
     })
-    expect([warnings, told]).toEqual([
+    expect([warnings, received]).toEqual([
       [],
       [
         ['TypeError', 'ann'],
@@ -126,7 +133,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(route).not.toHaveBeenCalled()
   })
 
-  test('it may give a key, a cost, or both', async () => {
+  test('it may return a key, a cost, or both', async () => {
     const given: object[] = [{ key: 'nobody' }, { cost: 2 }, { key: 'nobody', cost: 3 }]
     const answers = [...given]
     const cost = (...args: unknown[]) => Number(framework.header(args, 'x-cost') ?? 1)
@@ -142,7 +149,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect((await limiter.peek('nobody')).remaining).toBe(1)
   })
 
-  test('a key that it gives and that is none either is answered with 400, and warned of', async () => {
+  test('an invalid key from it gets status 400 and a warning', async () => {
     const onInvalidInput = jest.fn(() => ({ key: '' }))
     const { get } = await serve(framework, { key: () => undefined, onInvalidInput })
     const warnings = await warningsOf(async () => expect((await get()).status).toBe(400))
@@ -150,7 +157,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(warnings.map(({ code }) => code)).toEqual(['TOLLGATE_INVALID_INPUT'])
   })
 
-  test('it may give another status and body', async () => {
+  test('it may return another status and body', async () => {
     const answers: object[] = [{ statusCode: 401, message: 'Who are you?' }, { message: { error: 'no key' } }]
     const { get } = await serve(framework, { key: () => '', onInvalidInput: () => answers.shift() })
     const first = await get()
@@ -161,47 +168,51 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect([second.status, await second.json()]).toEqual([400, { error: 'no key' }])
   })
 
-  test('it may answer by itself', async () => {
+  test('it may send the response itself', async () => {
     const { get, route } = await serve(framework, { key: () => '', onInvalidInput: answer422(framework) })
     const response = await get()
     expect([response.status, await response.text()]).toEqual([422, expect.stringContaining('no key')])
     expect(route).not.toHaveBeenCalled()
   })
 
-  test('what it throws goes to the framework', async () => {
+  test('its errors go to the framework', async () => {
     const { get } = await serve(framework, { key: () => '', onInvalidInput: throwing(new Error('the log is full')) })
     expect((await get()).status).toBe(500)
   })
 
   test.each<[string, unknown]>([
-    ['of no kind of JavaScript’s own', new Error('who are you?')],
-    ['of a mistake in the program', new ReferenceError('user is not defined')],
-    ['of what failed behind it', Object.assign(new TypeError('fetch failed'), { cause: new Error('ECONNREFUSED') })],
-    ['that is a text', 'who are you?'],
-  ])('an error %s is the user’s own failure', async (_, error) => {
+    ['of the base class', new Error('who are you?')],
+    ['from a bug in the program', new ReferenceError('user is not defined')],
+    ['caused by a failed request', Object.assign(new TypeError('fetch failed'), { cause: new Error('ECONNREFUSED') })],
+    ['that is a string', 'who are you?'],
+  ])("an error %s is the user's own failure", async (_, error) => {
     for (const key of [throwing(error), async () => throwing(error)()]) {
-      const told: unknown[] = []
-      const onError = passing(framework, (heard) => told.push(heard))
+      const received: unknown[] = []
+      const onError = passing(framework, (error) => received.push(error))
       const { get } = await serve(framework, { key, onError })
       expect(await warningsOf(async () => expect((await get()).status).toBe(200))).toEqual([])
-      expect(told).toEqual([error])
+      expect(received).toEqual([error])
     }
   })
 
   test('an error with a status is answered by the framework', async () => {
     const { HttpException } = jest.requireActual<typeof import('@nestjs/common')>('@nestjs/common')
     const { HTTPException } = jest.requireActual<typeof import('hono/http-exception')>('hono/http-exception')
-    const error = isNest ? new HttpException('no', 401) : name === 'Hono' ? new HTTPException(401) : asking(401)
+    const error = isNest
+      ? new HttpException('no', 401)
+      : name === 'Hono'
+        ? new HTTPException(401)
+        : errorWithStatus(401)
     const { get, route } = await serve(framework, { key: throwing(error) })
     const response = await warningsOf(async () => {
-      // `withRateLimit` throws it, and whoever calls the handler knows of no status.
+      // `withRateLimit` throws it, and the caller of the handler does not know its status.
       expect((await get()).status).toBe(name === 'fetch' ? 500 : 401)
     })
     expect(response).toEqual([])
     expect(route).not.toHaveBeenCalled()
   })
 
-  test('in shadow mode such requests pass, and are warned of once, or counted by what is given', async () => {
+  test('in shadow mode such requests pass with one warning, or count by the returned key and cost', async () => {
     const { get } = await serve(framework, { key: () => undefined, observe: true })
     const warnings = await warningsOf(async () => {
       expect([(await get()).status, (await get()).status]).toEqual([200, 200])
@@ -209,16 +220,16 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     const message = expect.stringMatching(/a request passed, and would be answered with 400: key must be a string/)
     expect(warnings).toEqual([{ code: 'TOLLGATE_INVALID_INPUT', message }])
     const answers = [{ key: 'nobody' }, undefined]
-    const told = await serve(framework, { key: () => '', observe: true, onInvalidInput: () => answers.shift() })
+    const counted = await serve(framework, { key: () => '', observe: true, onInvalidInput: () => answers.shift() })
     expect(
       await warningsOf(async () => {
-        expect([(await told.get()).status, (await told.get()).status]).toEqual([200, 200])
+        expect([(await counted.get()).status, (await counted.get()).status]).toEqual([200, 200])
       }),
     ).toEqual([])
-    expect((await told.limiter.peek('nobody')).remaining).toBe(4)
+    expect((await counted.limiter.peek('nobody')).remaining).toBe(4)
   })
 
-  test('keys with parts: one that is missing', async () => {
+  test('keys with parts: a missing part', async () => {
     const limiter = new RateLimiter(fixedWindow({ limit: 5, window: '1h', per: 'account' }))
     const key = (...args: unknown[]) => ({ account: framework.header(args, 'x-user') })
     const { get } = await serve(framework, { limiter, key })

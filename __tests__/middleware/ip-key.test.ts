@@ -5,7 +5,7 @@ import { ipKey } from '../../ts/middleware/shared/ip-key.js'
 const address = fc.ipV6()
 const ipv4 = fc.ipV4()
 
-test('an IPv4 address is its own key, in whichever form', () => {
+test('all forms of an IPv4 address give the same key', () => {
   fc.assert(
     fc.property(ipv4, (ip) => {
       const [a, b, c, d] = ip.split('.').map(Number) as [number, number, number, number]
@@ -16,7 +16,7 @@ test('an IPv4 address is its own key, in whichever form', () => {
   )
 })
 
-test('two IPv6 addresses have one key if and only if they are of one network, as node:net has it', () => {
+test('two IPv6 addresses have one key if and only if node:net puts them in one network', () => {
   fc.assert(
     fc.property(address, address, fc.integer({ min: 1, max: 128 }), (one, other, prefix) => {
       fc.pre(![one, other].some((ip) => /^(::|0+(:0+){4}:)ffff:/i.test(ip)))
@@ -28,7 +28,7 @@ test('two IPv6 addresses have one key if and only if they are of one network, as
   )
 })
 
-test('addresses that differ behind the prefix have one key, by default that of a /56', () => {
+test('addresses that differ only after the prefix have one key; the default prefix is /56', () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: 0, max: 0xffff }), { minLength: 8, maxLength: 8 }),
@@ -45,7 +45,7 @@ test('addresses that differ behind the prefix have one key, by default that of a
   expect(ipKey('2001:db8:0:7f01::1')).not.toBe(ipKey('2001:db8:0:7e01::1'))
 })
 
-test('what node:net takes for an address, and nothing else, has a key', () => {
+test('exactly the addresses that node:net accepts have a key', () => {
   const texts = fc.oneof(
     fc.string({ unit: fc.constantFrom(...'0123456789abcdefF:.'), maxLength: 45 }),
     address,
@@ -82,12 +82,12 @@ test('what node:net takes for an address, and nothing else, has a key', () => {
   )
 })
 
-test('a zone is no part of the key', () => {
+test('the key leaves the zone out', () => {
   expect(isIPv6('fe80::1%eth0')).toBe(true)
   expect(ipKey('fe80::1%eth0')).toBe(ipKey('fe80::1'))
 })
 
-test('no address is an error, which does not tell what was there', () => {
+test('an invalid address is an error that does not reveal the value', () => {
   for (const ip of [undefined, null, '', 'localhost', '192.0.2.1:80', '[::1]', '192.0.2.1, 192.0.2.2']) {
     let message = ''
     try {
@@ -101,6 +101,6 @@ test('no address is an error, which does not tell what was there', () => {
   }
 })
 
-test.each([0, 129, 56.5, '56'])('a prefix of %p is none', (prefix) => {
+test.each([0, 129, 56.5, '56'])('a prefix of %p is invalid', (prefix) => {
   expect(() => ipKey('::1', { prefix: prefix as number })).toThrow(expect.objectContaining({ code: 'INVALID_OPTION' }))
 })

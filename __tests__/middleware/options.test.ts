@@ -1,4 +1,4 @@
-/** Options that cannot be, and what stands together: middlewares on one route, and the routes of Nest. */
+/** Invalid options, and combinations: several middlewares on one route, and the routes of Nest. */
 import 'reflect-metadata'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -28,7 +28,7 @@ const invalid = (...words: string[]) => {
   return expect.objectContaining({ code: 'INVALID_OPTION', message: expect.stringMatching(words.join('.*')) })
 }
 
-describe('an option that cannot be is an error at once', () => {
+describe('an invalid option is an error immediately', () => {
   test.each<[string, object, string]>([
     ['unknown', { limit: 5 }, 'no option "limit"'],
     ['limiter', { limiter: { take: () => {} } }, 'must be a RateLimiter'],
@@ -56,14 +56,14 @@ describe('an option that cannot be is an error at once', () => {
     await expect(appOf(RateLimitModule.forRoot(options))).rejects.toThrow(invalid('RateLimit', rule))
   })
 
-  test('a limiter whose keys have parts wants a key', () => {
+  test('a limiter whose keys have parts requires a key function', () => {
     const parts = new RateLimiter(gcra({ limit: 1, period: '1s', per: 'account' }))
     expect(() => forExpress({ limiter: parts } as never)).toThrow(invalid('key must be given'))
     expect(() => forExpress({ limiter: parts, key: () => ({ account: 'ann' }) })).not.toThrow()
   })
 })
 
-test('a limiter of keys with parts counts each part by its own', async () => {
+test('a limiter of keys with parts counts each part separately', async () => {
   const policies = {
     ip: fixedWindow({ limit: 5, window: '1h', per: 'ip' }),
     account: fixedWindow({ limit: 1, window: '1h', per: 'account' }),
@@ -73,24 +73,24 @@ test('a limiter of keys with parts counts each part by its own', async () => {
     forExpress({ limiter: login, key: (request) => ({ ip: 'all', account: request.get('x-user') ?? '' }) }),
     (_request, response) => void response.send('ok'),
   )
-  const answers = await asked(app, [{ 'x-user': 'ann' }, { 'x-user': 'ann' }, { 'x-user': 'bob' }])
+  const answers = await responsesTo(app, [{ 'x-user': 'ann' }, { 'x-user': 'ann' }, { 'x-user': 'bob' }])
   expect(answers.map(({ status }) => status)).toEqual([200, 429, 200])
   expect(answers[2]?.headers.get('RateLimit')).toBe('"ip";r=3;t=3600, "account";r=0;t=3600')
 })
 
-test('middlewares on one route tell of all their limits', async () => {
+test('middlewares on one route send the fields of all their limits', async () => {
   const global = new RateLimiter({ all: fixedWindow({ limit: 100, window: '1h' }) }, { store: store() })
   const route = new RateLimiter({ search: fixedWindow({ limit: 1, window: '1m' }) }, { store: store() })
   const app = express()
     .use(forExpress({ limiter: global }), forExpress({ limiter: route }))
     .use((_request, response) => void response.send('ok'))
-  const [first, second] = (await asked(app, [{}, {}])) as [Response, Response]
+  const [first, second] = (await responsesTo(app, [{}, {}])) as [Response, Response]
   expect(first.headers.get('RateLimit-Policy')).toBe('"all";q=100;w=3600, "search";q=1;w=60')
   expect(second.status).toBe(429)
   expect(second.headers.get('RateLimit')).toBe('"all";r=98;t=3600, "search";r=0;t=60')
 })
 
-test('responses that cannot be changed are copied, with their status and body', async () => {
+test('immutable responses are copied, with their status and body', async () => {
   const proxied = await fetch('data:text/plain,far')
   expect(() => proxied.headers.set('a', 'b')).toThrow()
   const handler = withRateLimit(async () => proxied, { limiter: limiterOf(), key })
@@ -117,7 +117,7 @@ test('a hook of Fastify limits one route, after its body was read', async () => 
   await app.close()
 })
 
-test('in Nest a handler says what differs, and may be exempt', async () => {
+test("in Nest decorators change a handler's options, or exempt it", async () => {
   class Routes {
     plain() {}
     dear() {}
@@ -160,8 +160,8 @@ async function appOf(limits: ReturnType<typeof RateLimitModule.forRoot>): Promis
   await app.close()
 }
 
-/** Sends requests one after the other. */
-async function asked(app: express.Express, all: readonly Record<string, string>[]): Promise<Response[]> {
+/** Sends sequential requests. */
+async function responsesTo(app: express.Express, all: readonly Record<string, string>[]): Promise<Response[]> {
   const server = createServer(app).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const answers: Response[] = []

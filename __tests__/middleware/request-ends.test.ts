@@ -1,4 +1,4 @@
-/** What requests give back when they have ended, in each framework. */
+/** Refunds after a request has ended, in each framework. */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect, createServer } from 'node:http2'
@@ -9,10 +9,10 @@ import { fixedWindow, RateLimiter } from '../../ts/index.js'
 import { rateLimit } from '../../ts/middleware/koa.js'
 import type { RequestEnd } from '../../ts/middleware/shared/options.js'
 import { until } from '../servers/until.js'
-import { FRAMEWORKS, type Framework, type Served } from './frameworks.js'
+import { FRAMEWORKS, type Framework, type ServedApp } from './frameworks.js'
 import { warningsOf } from './warnings.js'
 
-const open: Served[] = []
+const open: ServedApp[] = []
 
 afterEach(async () => {
   await Promise.all(open.splice(0).map((served) => served.close()))
@@ -20,7 +20,7 @@ afterEach(async () => {
 
 const LIMIT = 10
 
-/** A limiter of 10 that counts how often it is asked to give back. */
+/** A limiter of 10 that counts its refund calls. */
 function countingLimiter() {
   const limiter = new RateLimiter(fixedWindow({ limit: LIMIT, window: '1h' }))
   const refund = jest.fn((decision: Decision<'default'>) => limiter.refund(decision))
@@ -28,7 +28,7 @@ function countingLimiter() {
   return { limiter: { policies: limiter.policies, take: limiter.take.bind(limiter), refund }, used, refund }
 }
 
-/** A promise that is kept from outside. */
+/** A promise that is resolved from outside. */
 function pending() {
   let resolve = () => {}
   const promise = new Promise<void>((kept) => {
@@ -37,9 +37,12 @@ function pending() {
   return { promise, resolve }
 }
 
-/** An app with `/ok`, `/missing`, `/thrown`, and `/slow`, which answers when it is told to. */
+/**
+ * An app with `/ok`, `/missing`, `/thrown`, and `/slow`, which waits for a promise before it
+ * answers.
+ */
 async function serve(framework: Framework, options: object) {
-  const [entered, left] = [pending(), pending()]
+  const [entered, released] = [pending(), pending()]
   const served = await framework.serve({
     options: { key: () => 'ann', ...options },
     route: async (path) => {
@@ -48,7 +51,7 @@ async function serve(framework: Framework, options: object) {
       }
       if (path === '/slow') {
         entered.resolve()
-        await left.promise
+        await released.promise
       }
       return { status: path === '/missing' ? 404 : 200, body: path }
     },
@@ -59,11 +62,11 @@ async function serve(framework: Framework, options: object) {
     await response.arrayBuffer()
     return response.status
   }
-  return { served, status, entered, left }
+  return { served, status, entered, released }
 }
 
 describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))('%s', (_, framework) => {
-  test('failed requests get back what they took, others not', async () => {
+  test('failed requests are refunded, others are not', async () => {
     const { limiter, used, refund } = countingLimiter()
     const { status } = await serve(framework, { limiter, refundWhen: 'failed', cost: 3 })
     expect(await status('/ok')).toBe(200)
@@ -75,7 +78,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     )
   })
 
-  test('successful requests get back what they took, others not', async () => {
+  test('successful requests are refunded, others are not', async () => {
     const { limiter, used, refund } = countingLimiter()
     const { status } = await serve(framework, { limiter, refundWhen: 'successful', cost: 3 })
     expect(await status('/missing')).toBe(404)
@@ -83,7 +86,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     await until('one is given back', async () => (refund.mock.calls.length === 1 && (await used()) === 3) || undefined)
   })
 
-  test('a function sees how a request ended; refused requests have nothing to give back', async () => {
+  test('a function decides by the outcome of a request; refused requests have nothing to refund', async () => {
     const { limiter, used, refund } = countingLimiter()
     const ends: RequestEnd[] = []
     const refundWhen = async (...args: unknown[]) => {
@@ -105,14 +108,14 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(await used()).toBe(6)
   })
 
-  test('a request whose client leaves has failed, and gives back once', async () => {
+  test('a request aborted by its client has failed, and is refunded once', async () => {
     const { limiter, used, refund } = countingLimiter()
     const ends: RequestEnd[] = []
     const refundWhen = (...args: unknown[]) => {
       ends.push(args.at(-1) as RequestEnd)
       return (args.at(-1) as RequestEnd).aborted
     }
-    const { served, entered, left, status } = await serve(framework, { limiter, refundWhen })
+    const { served, entered, released, status } = await serve(framework, { limiter, refundWhen })
     const client = request(`${served.url}/slow`)
     client.on('error', () => {})
     client.end()
@@ -120,8 +123,8 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(await used()).toBe(1)
     client.destroy()
     await until('it is given back', async () => (await used()) === 0 || undefined)
-    left.resolve()
-    // What the route answers afterwards changes nothing any more.
+    released.resolve()
+    // The route's later answer changes nothing.
     expect(await status('/ok')).toBe(200)
     await until('the other has ended', async () => ends.length === 2 || undefined)
     expect(ends.map(({ aborted }) => aborted)).toEqual([true, false])
@@ -129,28 +132,28 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(await used()).toBe(1)
   })
 
-  test('a client that leaves before there is a decision gets its units back, too', async () => {
+  test('a client that disconnects before the decision is refunded, too', async () => {
     const { limiter, used, refund } = countingLimiter()
-    const [asked, answered] = [pending(), pending()]
+    const [keyCalled, keyReleased] = [pending(), pending()]
     const key = async () => {
-      asked.resolve()
-      await answered.promise
+      keyCalled.resolve()
+      await keyReleased.promise
       return 'ann'
     }
     const { served } = await serve(framework, { limiter, refundWhen: 'failed', key })
     const client = request(`${served.url}/ok`)
     const gone = new Promise<void>((resolve) => client.on('error', () => resolve()))
     client.end()
-    await asked.promise
+    await keyCalled.promise
     client.destroy()
     await gone
-    // The server hears of it in its own time.
+    // The server detects the disconnect with a delay.
     await new Promise((resolve) => setTimeout(resolve, 50))
-    answered.resolve()
+    keyReleased.resolve()
     await until('it is given back', async () => (refund.mock.calls.length === 1 && (await used()) === 0) || undefined)
   })
 
-  test('what cannot be given back is warned of once, and hurts no request', async () => {
+  test('a failed refund causes one warning, and affects no request', async () => {
     const { limiter } = countingLimiter()
     const refund = jest.fn(async () => Promise.reject(new Error('the store is away')))
     const { status } = await serve(framework, { limiter: { ...limiter, refund }, refundWhen: 'successful' })
@@ -165,13 +168,13 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
   })
 })
 
-test('over HTTP/2 requests end as they do over HTTP/1.1', async () => {
+test('over HTTP/2 requests end as over HTTP/1.1', async () => {
   const { limiter, used, refund } = countingLimiter()
-  const [entered, left] = [pending(), pending()]
+  const [entered, released] = [pending(), pending()]
   const app = new Koa().use(rateLimit({ limiter, key: () => 'ann', refundWhen: 'failed' })).use(async (context) => {
     if (context.path === '/slow') {
       entered.resolve()
-      await left.promise
+      await released.promise
     }
     context.status = context.path === '/missing' ? 404 : 200
   })
@@ -196,7 +199,7 @@ test('over HTTP/2 requests end as they do over HTTP/1.1', async () => {
     expect(await used()).toBe(2)
     slow.destroy()
     await until('the aborted one is given back', async () => (await used()) === 1 || undefined)
-    left.resolve()
+    released.resolve()
     expect(refund).toHaveBeenCalledTimes(2)
   } finally {
     client.destroy()

@@ -1,11 +1,11 @@
-/** What clients see, in each framework: fields, refusals, and who is counted. */
+/** The responses in each framework: header fields, refusals, and counts. */
 import { parseItem, parseList } from 'structured-headers'
 import type { Decision, Policies, Policy } from '../../ts/index.js'
 import { calendarWindow, fixedWindow, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
-import { FRAMEWORKS, type Framework, type Served, type Setup } from './frameworks.js'
+import { FRAMEWORKS, type Framework, type ServedApp, type Setup } from './frameworks.js'
 
-const open: Served[] = []
+const open: ServedApp[] = []
 
 afterEach(async () => {
   await Promise.all(open.splice(0).map((served) => served.close()))
@@ -17,7 +17,7 @@ function limiterOf<const P extends Policy | Policies>(policies: P) {
   return { clock, limiter: new RateLimiter(policies, { store: new MemoryStore({ clock: clock.read }) }) }
 }
 
-/** Serves the app; every request counts for its `x-user`. */
+/** Serves the app. Every request counts for its `x-user`. */
 async function serve(
   framework: Framework,
   options: object,
@@ -25,13 +25,13 @@ async function serve(
 ): Promise<(headers?: Record<string, string>, path?: string) => Promise<Response>> {
   const key = (...args: unknown[]) => framework.header(args, 'x-user') ?? 'ann'
   const route =
-    setup.route ?? (async (_: string, decision: Decision | undefined) => ({ status: 200, body: told(decision) }))
+    setup.route ?? (async (_: string, decision: Decision | undefined) => ({ status: 200, body: summary(decision) }))
   const served = await framework.serve({ ...setup, route, options: { key, ...options } })
   open.push(served)
   return (headers = {}, path = '/') => fetch(served.url + path, { headers })
 }
 
-const told = (decision: Decision | undefined) => `${decision?.status} ${decision?.remaining}`
+const summary = (decision: Decision | undefined) => `${decision?.status} ${decision?.remaining}`
 
 /** A structured list as names (or numbers) with their parameters. */
 function listOf(response: Response, name: string): unknown[] {
@@ -43,13 +43,13 @@ function listOf(response: Response, name: string): unknown[] {
 
 const itemOf = (response: Response, name: string) => parseItem(response.headers.get(name) ?? '')[0]
 
-/** The names of all fields about limits. */
+/** The names of all rate limit fields. */
 function fieldsOf({ headers }: Response): string[] {
   return [...headers.keys()].filter((name) => /ratelimit|retry-after/.test(name)).sort()
 }
 
 describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))('%s', (_, framework) => {
-  test('tells of a limit by the fields of draft 8, each an item with its parameters', async () => {
+  test('sends the limit in the fields of draft 8, as an item with parameters', async () => {
     const { limiter } = limiterOf(gcra({ limit: 10, period: '1s', burst: 20 }))
     const get = await serve(framework, { limiter })
     const response = await get()
@@ -60,7 +60,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(fieldsOf(response)).toEqual(['ratelimit', 'ratelimit-policy'])
   })
 
-  test('tells of several limits in the order of declaration, and when to come again', async () => {
+  test('sends several limits in declaration order, and a retry time', async () => {
     const { limiter, clock } = limiterOf({
       burst: gcra({ limit: 2, period: '3s' }),
       daily: calendarWindow({ limit: 100, every: 'day' }),
@@ -87,7 +87,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(itemOf(refused, 'Retry-After')).toBe(2)
   })
 
-  test('refuses with a text, and lets nobody through', async () => {
+  test('refuses with a text, and admits nobody', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1m' }))
     const route = jest.fn(async () => ({ status: 200, body: 'ok' }))
     const get = await serve(framework, { limiter }, { route })
@@ -96,18 +96,18 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(refused.status).toBe(429)
     expect(itemOf(refused, 'Retry-After')).toBe(60)
     const body = await refused.text()
-    const said = 'Too many requests, please try again later.'
+    const text = 'Too many requests, please try again later.'
     if (framework.name.startsWith('Nest')) {
-      expect(JSON.parse(body)).toEqual({ statusCode: 429, message: said })
+      expect(JSON.parse(body)).toEqual({ statusCode: 429, message: text })
     } else {
-      expect(body).toBe(said)
+      expect(body).toBe(text)
       expect(refused.headers.get('content-type')).toMatch(/^text\/plain/i)
     }
     expect(route).toHaveBeenCalledTimes(1)
     expect((await get({ 'x-user': 'bob' })).status).toBe(200)
   })
 
-  test('refuses with the status and the object that it is told', async () => {
+  test('refuses with the configured status and object', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1m' }))
     const message = async (...args: unknown[]) => {
       return { sorry: framework.header(args, 'x-user'), policy: (args.at(-1) as Decision).policy }
@@ -120,7 +120,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(await refused.json()).toEqual({ sorry: 'bob', policy: 'default' })
   })
 
-  test('counts what a request costs, and not what it skips', async () => {
+  test("charges a request's cost, and nothing for skipped requests", async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 10, window: '1m' }))
     const skip = async (...args: unknown[]) => framework.header(args, 'x-role') === 'admin'
     const cost = (...args: unknown[]) => Number(framework.header(args, 'x-cost') ?? 1)
@@ -132,7 +132,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(await (await get({ 'x-cost': '3' })).text()).toBe('allowed-last 0')
   })
 
-  test('refuses for ever what can never fit, without a time to come again', async () => {
+  test('refuses a request that can never fit, without a retry time', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 2, window: '1m' }))
     const get = await serve(framework, { limiter, cost: 3 })
     const refused = await get()
@@ -141,13 +141,13 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(refused.headers.has('Retry-After')).toBe(false)
   })
 
-  test('leaves its decision where it is told', async () => {
+  test('stores its decision where configured', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 9, window: '1m' }))
     const get = await serve(framework, { limiter, requestProperty: 'quota' }, { property: 'quota' })
     expect(await (await get()).text()).toBe('allowed 8')
   })
 
-  test('draft 6 tells of the limit that the decision speaks of, and of all policies', async () => {
+  test('draft 6 has the limit that the decision reports, and all policies', async () => {
     const { limiter } = limiterOf({
       burst: fixedWindow({ limit: 2, window: 1_500 }),
       hourly: fixedWindow({ limit: 100, window: '1h' }),
@@ -164,7 +164,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(response.headers.has('RateLimit')).toBe(false)
   })
 
-  test('legacy fields name the time of the reset; and there may be none at all', async () => {
+  test('legacy fields have the reset time; fields can be turned off', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1h' }))
     const get = await serve(framework, { limiter, headers: 'legacy' })
     const before = Math.ceil(Date.now() / 1_000)
@@ -180,7 +180,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect([refused.status, fieldsOf(refused)]).toEqual([429, []])
   })
 
-  test('a handler answers in place of the middleware, with its fields', async () => {
+  test('a handler replaces the refusal response, and the fields stay', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1m' }))
     const get = await serve(framework, { limiter, handler: refuseWith402(framework) })
     await get()
@@ -190,7 +190,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(itemOf(refused, 'Retry-After')).toBe(60)
   })
 
-  test('in shadow mode all pass, are counted and marked, and see nothing of it', async () => {
+  test('in shadow mode all requests pass without fields, are counted and marked', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1m' }))
     const onRefused = jest.fn()
     const get = await serve(framework, { limiter, observe: true, onRefused })
@@ -201,7 +201,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(onRefused.mock.calls[0].at(-1)).toMatchObject({ allowed: false, policy: 'default' })
   })
 
-  test('onRefused is told of refusals, and what it throws reaches the client as a failure', async () => {
+  test('onRefused receives refusals, and its errors reach the client as failures', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1m' }))
     const onRefused = jest.fn(async (...args: unknown[]) => {
       if (framework.header(args, 'x-user') === 'bob') {
@@ -218,7 +218,7 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
   })
 })
 
-/** A handler of each framework. */
+/** A handler for each framework. */
 function refuseWith402({ name }: Framework): unknown {
   const { HttpException } = jest.requireActual<typeof import('@nestjs/common')>('@nestjs/common')
   const handlers: { readonly [name: string]: unknown } = {

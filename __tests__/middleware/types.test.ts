@@ -1,4 +1,4 @@
-/** What the types of the middlewares let through: `npm run check:types` is what runs these tests. */
+/** The types of the middlewares. These tests run through `npm run check:types`. */
 import type { Request as ExpressRequest } from 'express'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Hono } from 'hono'
@@ -44,7 +44,7 @@ declare global {
   }
 }
 
-test('the key has a default where the framework knows the address and keys are texts', () => {
+test('the key has a default where the framework knows the address and keys are strings', () => {
   const never = () => {
     forExpress({ limiter: plain })
     forKoa({ limiter: plain })
@@ -53,183 +53,183 @@ test('the key has a default where the framework knows the address and keys are t
     // @ts-expect-error its keys have parts
     forKoa({ limiter: parts })
     forExpress({ limiter: parts, key: ({ ip }) => ({ account: ip ?? '' }) })
-    // @ts-expect-error the part has another name
+    // @ts-expect-error wrong name of the part
     forExpress({ limiter: parts, key: () => ({ user: 'ann' }) })
-    // @ts-expect-error Hono knows no address
+    // @ts-expect-error Hono has no client address
     forHono({ limiter: plain })
     forHono({ limiter: plain, key: async (c) => c.req.header('x-user') ?? '' })
-    // @ts-expect-error nor does a Request
+    // @ts-expect-error a Request has no address
     withRateLimit(async () => new Response(), { limiter: plain })
-    // @ts-expect-error a key is a text
+    // @ts-expect-error a key is a string
     forExpress({ limiter: plain, key: () => 5 })
-    // @ts-expect-error a limiter that may have parts wants a key
+    // @ts-expect-error the limiter's keys may have parts
     ;(limiter: Limiter<string | { readonly [part: string]: string }>) => forExpress({ limiter })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-/** What a request may tell of its client. */
+/** The client's data in a request, which may be missing. */
 const address = (): string | undefined => undefined
 
-test('the limiter alone says what its keys are: Express', () => {
+test('only the limiter determines the key type: Express', () => {
   const never = () => {
     forExpress({ limiter: plain, key: ({ ip }) => ip ?? '' })
     forExpress({ limiter: plain, key: async () => 'ann' })
     // @ts-expect-error a request may have no address
     forExpress({ limiter: plain, key: ({ ip }) => ip })
-    // @ts-expect-error nor may a promise bring none
+    // @ts-expect-error the promise may resolve to undefined
     forExpress({ limiter: plain, key: async () => address() })
-    // @ts-expect-error it has no parts
+    // @ts-expect-error the key has no parts
     forExpress({ limiter: plain, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error it is no text
+    // @ts-expect-error the key is not a string
     forExpress({ limiter: parts, key: () => 'ann' })
-    // @ts-expect-error the part may be missing
+    // @ts-expect-error the part may be undefined
     forExpress({ limiter: parts, key: ({ ip }) => ({ account: ip }) })
     forExpress({ limiter: twoParts, key: () => ({ ip: '1', account: 'ann' }) })
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     forExpress({ limiter: twoParts, key: () => ({ ip: '1' }) })
-    // @ts-expect-error sometimes
+    // @ts-expect-error the part may be missing
     forExpress({ limiter: twoParts, key: ({ ip }) => (ip ? { ip, account: 'ann' } : { account: 'ann' }) })
     forExpress({ limiter: global, key: () => ({}) })
-    // @ts-expect-error all requests together have no key
+    // @ts-expect-error a global policy has no key
     forExpress({ limiter: global, key: () => 'ann' })
-    // @ts-expect-error nor one that says so
+    // @ts-expect-error a global policy has no key, and no `global` part
     forExpress({ limiter: global, key: () => ({ global: true }) })
     forExpress({ limiter: widened, key: () => 'ann' })
     forExpress({ limiter: widened, key: () => ({ account: 'ann' }) })
     forExpress({ limiter: widenedOne, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error whatever its policies, a key is something
+    // @ts-expect-error the key may be undefined
     forExpress({ limiter: widened, key: address })
-    // @ts-expect-error and its parts are texts
+    // @ts-expect-error the parts of a key are strings
     forExpress({ limiter: widenedOne, key: () => ({ account: 5 }) })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the limiter alone says what its keys are: a hook of Fastify', () => {
+test('only the limiter determines the key type: a hook of Fastify', () => {
   const never = () => {
     forFastify({ limiter: plain, key: ({ ip }) => ip })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     forFastify({ limiter: plain, key: address })
-    // @ts-expect-error the part may be missing
+    // @ts-expect-error the part may be undefined
     forFastify({ limiter: parts, key: () => ({ account: address() }) })
     forFastify({ limiter: twoParts, key: () => ({ ip: '1', account: 'ann' }) })
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     forFastify({ limiter: twoParts, key: () => ({ ip: '1' }) })
     forFastify({ limiter: global, key: () => ({}) })
-    // @ts-expect-error all requests together have no key
+    // @ts-expect-error a global policy has no key
     forFastify({ limiter: global, key: () => 'ann' })
     forFastify({ limiter: widened, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     forFastify({ limiter: widened, key: address })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the limiter alone says what its keys are: Koa', () => {
+test('only the limiter determines the key type: Koa', () => {
   const never = () => {
     forKoa({ limiter: plain, key: ({ ip }) => ip })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     forKoa({ limiter: plain, key: address })
-    // @ts-expect-error the part may be missing
+    // @ts-expect-error the part may be undefined
     forKoa({ limiter: parts, key: () => ({ account: address() }) })
     forKoa({ limiter: twoParts, key: () => ({ ip: '1', account: 'ann' }) })
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     forKoa({ limiter: twoParts, key: () => ({ ip: '1' }) })
     forKoa({ limiter: global, key: () => ({}) })
-    // @ts-expect-error all requests together have no key
+    // @ts-expect-error a global policy has no key
     forKoa({ limiter: global, key: () => 'ann' })
     forKoa({ limiter: widened, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     forKoa({ limiter: widened, key: address })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the limiter alone says what its keys are: Hono', () => {
+test('only the limiter determines the key type: Hono', () => {
   const never = () => {
     forHono({ limiter: plain, key: (c) => c.req.header('x-user') ?? '' })
-    // @ts-expect-error there may be no such field
+    // @ts-expect-error the header may be missing
     forHono({ limiter: plain, key: (c) => c.req.header('x-user') })
-    // @ts-expect-error the part may be missing
+    // @ts-expect-error the part may be undefined
     forHono({ limiter: parts, key: (c) => ({ account: c.req.header('x-user') }) })
     forHono({ limiter: twoParts, key: () => ({ ip: '1', account: 'ann' }) })
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     forHono({ limiter: twoParts, key: () => ({ ip: '1' }) })
     forHono({ limiter: global, key: () => ({}) })
-    // @ts-expect-error all requests together have no key
+    // @ts-expect-error a global policy has no key
     forHono({ limiter: global, key: () => 'ann' })
     forHono({ limiter: widened, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     forHono({ limiter: widened, key: address })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the limiter alone says what its keys are: Web handlers', () => {
+test('only the limiter determines the key type: Web handlers', () => {
   const never = (answer: () => Response) => {
     withRateLimit(answer, { limiter: plain, key: ({ headers }) => headers.get('x-user') ?? '' })
-    // @ts-expect-error there may be no such field
+    // @ts-expect-error the header may be missing
     withRateLimit(answer, { limiter: plain, key: ({ headers }) => headers.get('x-user') })
-    // @ts-expect-error the part may be missing
+    // @ts-expect-error the part may be undefined
     withRateLimit(answer, { limiter: parts, key: () => ({ account: address() }) })
     withRateLimit(answer, { limiter: twoParts, key: () => ({ ip: '1', account: 'ann' }) })
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     withRateLimit(answer, { limiter: twoParts, key: () => ({ ip: '1' }) })
     withRateLimit(answer, { limiter: global, key: () => ({}) })
-    // @ts-expect-error all requests together have no key
+    // @ts-expect-error a global policy has no key
     withRateLimit(answer, { limiter: global, key: () => 'ann' })
     withRateLimit(answer, { limiter: widened, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     withRateLimit(answer, { limiter: widened, key: address })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the limiter alone says what its keys are: Nest', () => {
+test('only the limiter determines the key type: Nest', () => {
   const never = () => {
     RateLimitModule.forRoot({ limiter: plain, key: () => 'ann' })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     RateLimitModule.forRoot({ limiter: plain, key: address })
-    // @ts-expect-error the part may be missing
+    // @ts-expect-error the part may be undefined
     RateLimitModule.forRoot({ limiter: parts, key: () => ({ account: address() }) })
     RateLimitModule.forRoot({ limiter: twoParts, key: () => ({ ip: '1', account: 'ann' }) })
-    // @ts-expect-error a part is missing
+    // @ts-expect-error missing part
     RateLimitModule.forRoot({ limiter: twoParts, key: () => ({ ip: '1' }) })
     RateLimitModule.forRoot({ limiter: global, key: () => ({}) })
-    // @ts-expect-error all requests together have no key
+    // @ts-expect-error a global policy has no key
     RateLimitModule.forRoot({ limiter: global, key: () => 'ann' })
     RateLimitModule.forRoot({ limiter: widened, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     RateLimitModule.forRoot({ limiter: widened, key: address })
     RateLimitModule.forRootAsync({ useFactory: async () => ({ limiter: plain, key: () => 'ann' }) })
     RateLimitModule.forRootAsync({ useFactory: () => ({ limiter: parts, key: () => ({ account: 'ann' }) }) })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     RateLimitModule.forRootAsync({ useFactory: () => ({ limiter: plain, key: address }) })
-    // @ts-expect-error nor may a promise bring none
+    // @ts-expect-error the promise may resolve to undefined
     RateLimitModule.forRootAsync({ useFactory: async () => ({ limiter: plain, key: address }) })
-    // @ts-expect-error the part has another name
+    // @ts-expect-error wrong name of the part
     RateLimitModule.forRootAsync({ useFactory: async () => ({ limiter: parts, key: () => ({ user: 'ann' }) }) })
     forHandler(false)
     forHandler({ limiter: plain, key: () => 'ann' })
     forHandler({ limiter: plain })
-    // Its key may be the module's.
+    // Its key may be that of the module.
     forHandler({ limiter: parts })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     forHandler({ limiter: plain, key: address })
-    // @ts-expect-error the part has another name
+    // @ts-expect-error wrong name of the part
     forHandler({ limiter: parts, key: () => ({ user: 'ann' }) })
-    // The limiter is the module's, so that its keys are not known.
+    // The limiter belongs to the module, so its key type is unknown.
     forHandler({ cost: 5, statusCode: 420 })
     forHandler({ key: () => 'ann' })
     forHandler({ key: () => ({ account: 'ann' }) })
-    // @ts-expect-error whatever they are, there is one
+    // @ts-expect-error the key may be undefined
     forHandler({ key: address })
   }
   expect(never).toBeInstanceOf(Function)
 })
 
-test('functions see what their framework passes, and the names of the limits', () => {
+test("option functions receive their framework's arguments, and the names of the limits", () => {
   const never = () => {
     forExpress({
       limiter: plain,
@@ -241,7 +241,7 @@ test('functions see what their framework passes, and the names of the limits', (
       refundWhen: (_request, _response, { status, aborted }) => aborted || status === 404,
       handler: (_request, response, _next, decision) => response.status(402).json({ policy: decision.policy }),
       onError: (_error, _request, _response, next) => next(),
-      // @ts-expect-error there is no such form
+      // @ts-expect-error unknown header format
       headers: 'draft-7',
     })
     forExpress({
@@ -250,7 +250,7 @@ test('functions see what their framework passes, and the names of the limits', (
     })
     forExpress({ limiter: plain, onInvalidInput: (error) => console.error(error) })
     forExpress({ limiter: parts, key: () => ({ account: 'ann' }), onInvalidInput: () => ({ key: { account: 'x' } }) })
-    // @ts-expect-error a key is a text
+    // @ts-expect-error a key is a string
     forExpress({ limiter: plain, onInvalidInput: () => ({ key: 5 }) })
     const key = () => ''
     forHono({
@@ -269,20 +269,20 @@ test('functions see what their framework passes, and the names of the limits', (
   expect(never).toBeInstanceOf(Function)
 })
 
-test('a function of another kind is neither a message nor told of refusals', () => {
-  const never = (told: { readonly error: string }) => {
+test('a function of the wrong type is neither a message nor an onRefused', () => {
+  const never = (body: { readonly error: string }) => {
     forExpress({ limiter: plain, message: { error: 'later', allowed: [1] } })
-    forExpress({ limiter: plain, message: told })
-    forExpress({ limiter: plain, message: [told] })
+    forExpress({ limiter: plain, message: body })
+    forExpress({ limiter: plain, message: [body] })
     forExpress({ limiter: plain, message: async (_request, _response, { policy }) => ({ policy }) })
-    // @ts-expect-error a number is no message
+    // @ts-expect-error a number is not a message
     forExpress({ limiter: plain, message: () => 5 })
-    // @ts-expect-error the limiter has another limit, too
+    // @ts-expect-error the decision may be about another limit
     forExpress({ limiter: plain, message: (_request, _response, { policy }: NotAllowed<'burst'>) => policy })
-    // @ts-expect-error the limiter has no such limit
+    // @ts-expect-error unknown limit
     forExpress({ limiter: plain, onRefused: (_request, _response, _decision: NotAllowed<'other'>) => {} })
     withRateLimit((request: LimitedRequest<'other'>) => new Response(request.rateLimit?.policy), {
-      // @ts-expect-error nor for a handler
+      // @ts-expect-error the handler's decision has an unknown limit
       limiter: plain,
       key: () => 'ann',
     })
@@ -290,7 +290,7 @@ test('a function of another kind is neither a message nor told of refusals', () 
   expect(never).toBeInstanceOf(Function)
 })
 
-test('requests have their decision', () => {
+test('requests have a typed decision', () => {
   const never = (express: ExpressRequest, fastify: FastifyRequest, koa: KoaContext) => {
     holds<Equal<typeof express.rateLimit, Decision | undefined>>()
     holds<Equal<typeof express.quota, Decision<'burst' | 'daily'> | undefined>>()
@@ -315,7 +315,7 @@ test('requests have their decision', () => {
   expect(never).toBeInstanceOf(Function)
 })
 
-test('the plugin of Fastify takes limiters of any keys', () => {
+test('the plugin of Fastify accepts limiters of any keys', () => {
   const never = (app: FastifyInstance) => {
     app.register(fastifyPlugin, { limiter: plain })
     app.register(fastifyPlugin, { limiter: parts, key: (request) => ({ account: request.hostname }) })
@@ -325,17 +325,17 @@ test('the plugin of Fastify takes limiters of any keys', () => {
     app.register(fastifyPlugin, { limiter: widened, key: () => ({ account: 'ann' }) })
     // @ts-expect-error its keys have parts
     app.register(fastifyPlugin, { limiter: parts })
-    // @ts-expect-error there may be none
+    // @ts-expect-error the key may be undefined
     app.register(fastifyPlugin, { limiter: plain, key: address })
-    // @ts-expect-error it has no parts
+    // @ts-expect-error the key has no parts
     app.register(fastifyPlugin, { limiter: plain, key: () => ({ account: 'ann' }) })
-    // @ts-expect-error it is no text
+    // @ts-expect-error the key is not a string
     app.register(fastifyPlugin, { limiter: parts, key: () => 'ann' })
-    // @ts-expect-error the part may be missing
+    // @ts-expect-error the part may be undefined
     app.register(fastifyPlugin, { limiter: parts, key: () => ({ account: address() }) })
-    // Fastify gives a plugin's options one type, so the names of parts are compared for a hook alone.
+    // Fastify has one type for a plugin's options, so only hooks compare the names of parts.
     app.register(fastifyPlugin, { limiter: parts, key: () => ({ user: 'ann' }) })
-    // @ts-expect-error the part has another name
+    // @ts-expect-error wrong name of the part
     app.addHook('onRequest', forFastify({ limiter: parts, key: () => ({ user: 'ann' }) }))
   }
   expect(never).toBeInstanceOf(Function)

@@ -1,7 +1,7 @@
-/** What a piece of work warns of, as codes and messages. */
+/** The warnings during a function, as codes and messages. */
 export async function warningsOf(work: () => Promise<unknown>): Promise<{ code: string; message: string }[]> {
   const given: { code: string; message: string }[] = []
-  // The process that Jest shows to tests hears no events of the real one.
+  // The process object that Jest gives to tests does not receive events of the real one.
   const spy = jest.spyOn(process, 'emitWarning').mockImplementation(((message: string, { code }: { code: string }) => {
     given.push({ code, message })
   }) as typeof process.emitWarning)

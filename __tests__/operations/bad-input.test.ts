@@ -20,17 +20,17 @@ describe('several policies', () => {
     [{ ['x'.repeat(33)]: three }, 'policies: the name of a policy must match '],
     [5, 'policy must be made by '],
     [[three], 'policy must be made by '],
-  ])('%#: %p are none', (policies, message) => {
+  ])('%#: %p are not valid policies', (policies, message) => {
     const error = failing(policies)
     expect(error).toMatchObject({ code: 'INVALID_POLICY', message: expect.stringContaining(message) })
   })
 
-  test('a policy may have any name of the rule', () => {
+  test('a policy may have any name that follows the rule', () => {
     const limiter = new RateLimiter({ algorithm: three, constructor: three, toString: three })
     expect(limiter.takeSync('a')).toMatchObject({ policy: 'algorithm', policies: { toString: { remaining: 2 } } })
   })
 
-  test('refused calls cannot be counted by one of several', () => {
+  test('no policy of a set can count refused calls', () => {
     const counting = fixedWindow({ limit: 3, window: '1h', countRefused: true })
     expect(failing({ a: three, b: counting })).toMatchObject({
       code: 'INVALID_POLICY',
@@ -38,7 +38,7 @@ describe('several policies', () => {
     })
   })
 
-  test('all have a per or none has one', () => {
+  test('all policies have a per, or none', () => {
     expect(failing({ a: gcra({ limit: 1, period: 1, per: 'ip' }), b: three })).toMatchObject({
       code: 'INVALID_POLICY',
       message: 'policies: per must be given for all policies or for none: "b" has none',
@@ -48,7 +48,7 @@ describe('several policies', () => {
     )
   })
 
-  test('at most 16 limits, each with a name of its own', () => {
+  test('at most 16 limits, each with a unique name', () => {
     const limit = (index: number) => [`l${index}`, { limit: index, window: index }] as const
     const logs = slidingLogs({ limits: Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8].map(limit)) })
     expect(new RateLimiter({ a: logs, b: logs }).takeSync('a').allowed).toBe(true)
@@ -62,7 +62,7 @@ describe('several policies', () => {
     )
   })
 
-  test('numbers that cannot be counted exactly are refused by name', () => {
+  test('errors name numbers that are too large for exact counting', () => {
     const large = gcra({ limit: 2 ** 53 - 1, period: 1 })
     expect(failing({ a: three, b: large }).message).toMatch(/^policies\.b: gcra: burst is too large to count exactly/)
   })
@@ -100,7 +100,7 @@ describe('keys of several parts', () => {
     [{ ip: '1', account: 'a\ud800' }, 'key.account must be a well-formed string, got one with a lone surrogate'],
     [{ ip: '1', account: 'a', acount: 'b' }, 'key has no part "acount"; it is { ip, account }'],
     [{ ip: '1', account: 'a', global: true }, 'key has no part "global"; it is { ip, account }'],
-  ])('%#: a wrong one is refused by part and rule', async (key, message) => {
+  ])('%#: the error for a wrong key names the part and the rule', async (key, message) => {
     const of = limiter()
     const error = failureOf(() => of.takeSync(anything(key)))
     expect(error).toMatchObject({ code: 'INVALID_KEY', charged: false, message })
@@ -113,13 +113,13 @@ describe('keys of several parts', () => {
     expect((await of.peek({ ip: '1', account: 'a' }, 0)).policies.all.remaining).toBe(3)
   })
 
-  test('the longest and strangest parts are keys', () => {
+  test('the longest and strangest parts are valid keys', () => {
     for (const ip of ['x'.repeat(1_024), '👩'.repeat(256), '\0', '__proto__', '\ufffd', 'global']) {
       expect(limiter().takeSync({ ip, account: ip }).policies.ip.remaining).toBe(2)
     }
   })
 
-  test('of some parts at least one', async () => {
+  test('at least one of the parts is required', async () => {
     const of = limiter()
     const failed = (key: unknown) => of.block(anything(key), '1h').catch(({ code, message }) => [code, message])
     expect(await failed({})).toEqual(['INVALID_KEY', 'key must name at least one of ip, account, global'])
@@ -132,7 +132,7 @@ describe('keys of several parts', () => {
     expect((await of.take({ ip: '1', account: 'a' })).allowed).toBe(true)
   })
 
-  test('with nothing but global policies', () => {
+  test('policies that are all global have an empty key', () => {
     const all = new RateLimiter({ all: gcra({ limit: 3, period: '1h', per: 'global' }) })
     expect(failureOf(() => all.takeSync(anything('a'))).message).toMatch(/^key must be an object: \{\}/)
     expect(failureOf(() => all.takeSync(anything({ ip: '1' }))).message).toMatch(/^key has no part "ip"; it is \{\}/)
@@ -153,7 +153,7 @@ describe('operations', () => {
     ['clearOverride', (of, key) => of.clearOverride(key)],
   ] as [string, (of: RateLimiter, key: string) => Promise<unknown>][]
 
-  test.each(all)('%s refuses what is no key, and a closed limiter', async (_, ask) => {
+  test.each(all)('%s refuses an invalid key, and a closed limiter', async (_, ask) => {
     const of = new RateLimiter(three)
     for (const [key, message] of [
       [undefined, 'key must be a string, got undefined'],
@@ -169,7 +169,7 @@ describe('operations', () => {
     await expect(ask(of, 'a')).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
-  test.each([null, 5, '', 'x'.repeat(1_025), '\ud800', {}])('%p is no tag', async (tag) => {
+  test.each([null, 5, '', 'x'.repeat(1_025), '\ud800', {}])('%p is not a tag', async (tag) => {
     const failed = { code: 'INVALID_OPTION', message: expect.stringMatching(/^tag must /) }
     expect(failureOf(() => new RateLimiter(three, { tag: anything(tag) }))).toMatchObject(failed)
     const of = new RateLimiter(three, { tag: 'shard 7' })
@@ -180,14 +180,14 @@ describe('operations', () => {
     })
   })
 
-  test('a tag changes nothing on the embedded store', async () => {
+  test('a tag has no effect on the embedded store', async () => {
     const of = new RateLimiter(three, { tag: 'one' })
     await of.take('a', { tag: 'two' })
     await of.takeMany(['a', 'b'], { tag: 'three' })
     expect((await of.peek('a', { cost: 0, tag: 'four' })).remaining).toBe(1)
   })
 
-  test('a full store has no room to block one more key, or for its numbers', async () => {
+  test('a full store has no room for one more block or override', async () => {
     const clock = new FakeClock()
     const of = new RateLimiter(three, { store: new MemoryStore({ maxKeys: 1, clock: clock.read }) })
     await of.take('resident', 3)
@@ -199,7 +199,7 @@ describe('operations', () => {
     expect((await of.take('newcomer')).status).toBe('blocked')
   })
 
-  test('what could not be given back can be given back again', async () => {
+  test('a refund that failed can be retried', async () => {
     let time = 1_000
     const store = new MemoryStore({ clock: () => time })
     const of = new RateLimiter(three, { store })

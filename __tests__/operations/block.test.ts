@@ -1,10 +1,10 @@
 import { fixedWindow, gcra, slidingLogs } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './stores.js'
+import { BACKENDS } from './stores.js'
 
-describe.each(PLACES)('block: $name', (place) => {
-  test('every call is refused until it ends, whatever room there is', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+describe.each(BACKENDS)('block: $name', (backend) => {
+  test('every call is refused until it ends, even with units left', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await limiter.block('a', '300ms')
     const blocked = await limiter.take('a')
     expect(blocked).toMatchObject({ allowed: false, status: 'blocked', remaining: 5 })
@@ -14,12 +14,12 @@ describe.each(PLACES)('block: $name', (place) => {
     expect((await limiter.peek('a')).status).toBe('blocked')
     expect(await limiter.takeUpTo('a', 3)).toMatchObject({ status: 'blocked', granted: 0 })
     expect((await limiter.take('b')).status).toBe('allowed')
-    await place.pass(blocked.retryAfterMs as number)
+    await backend.pass(blocked.retryAfterMs as number)
     expect(await limiter.take('a')).toMatchObject({ status: 'allowed', remaining: 4 })
   })
 
-  test('what has been charged stays, and the retry is the later one', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 2, window: '1h' }))
+  test('charged units stay, and the later retry time is reported', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 2, window: '1h' }))
     await limiter.take('a', 2)
     await limiter.block('a', '1s')
     const full = await limiter.take('a')
@@ -29,16 +29,16 @@ describe.each(PLACES)('block: $name', (place) => {
     expect((await limiter.take('a')).status).toBe('refused')
   })
 
-  test('another block takes the place of the first', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+  test('another block replaces the first', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await limiter.block('a', '1h')
     await limiter.block('a', '100ms')
-    await place.pass(100)
+    await backend.pass(100)
     expect((await limiter.take('a')).status).toBe('allowed')
   })
 
   test('unblock and reset end it, and may be called without one', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await limiter.unblock('a')
     await limiter.block('a', '1h')
     await limiter.unblock('a')
@@ -49,13 +49,13 @@ describe.each(PLACES)('block: $name', (place) => {
   })
 
   test('an impossible cost stays impossible', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await limiter.block('a', '1h')
     expect(await limiter.take('a', 6)).toMatchObject({ status: 'impossible', retryAfterMs: null })
   })
 
-  test('one blocked part of a key blocks the call, and others do not', async () => {
-    const limiter = place.limiter({
+  test('a block on one part of a key refuses the call, and other parts do not', async () => {
+    const limiter = backend.limiter({
       ip: gcra({ limit: 5, period: '1h', per: 'ip' }),
       account: gcra({ limit: 4, period: '1h', per: 'account' }),
       all: gcra({ limit: 100, period: '1h', per: 'global' }),
@@ -73,19 +73,22 @@ describe.each(PLACES)('block: $name', (place) => {
 
   test('the limits of slidingLogs are blocked together', async () => {
     const limits = { short: { limit: 1, window: '1s' }, long: { limit: 9, window: '1h' } } as const
-    const limiter = place.limiter(slidingLogs({ limits }))
+    const limiter = backend.limiter(slidingLogs({ limits }))
     await limiter.block('a', '1m')
     const { status, policies } = await limiter.take('a')
     expect(status).toBe('blocked')
     expect(policies.long.retryAfterMs).toBe(policies.short.retryAfterMs)
   })
 
-  test.each([0, -1, NaN, Infinity, '1y', '', null, undefined, {}, `${1e6}d`])('%p is no duration', async (duration) => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
-    await expect(limiter.block('a', anything(duration))).rejects.toMatchObject({
-      code: 'INVALID_OPTION',
-      message: expect.stringMatching(/^duration must be /),
-    })
-    expect((await limiter.take('a')).allowed).toBe(true)
-  })
+  test.each([0, -1, NaN, Infinity, '1y', '', null, undefined, {}, `${1e6}d`])(
+    '%p is not a duration',
+    async (duration) => {
+      const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
+      await expect(limiter.block('a', anything(duration))).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+        message: expect.stringMatching(/^duration must be /),
+      })
+      expect((await limiter.take('a')).allowed).toBe(true)
+    },
+  )
 })

@@ -1,4 +1,4 @@
-/** What becomes of promises whose conditions do not hold: docs/promises.md lists them. */
+/** The behaviour if the condition of a promise does not hold: docs/promises.md lists the cases. */
 import { fixedWindow, gcra, MemoryStore, RateLimiter, tokenBucket } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 
@@ -6,10 +6,10 @@ const HOUR_MS = 3_600_000
 
 const clock = new FakeClock()
 
-/** A store of its own, by a clock that stands still. */
+/** Options with a private store and a clock that stands still. */
 const stored = () => ({ store: new MemoryStore({ clock: clock.read }) })
 
-test('a retry is no longer than until the own numbers of a key end, and then those of the limiter decide', async () => {
+test("a retry is no longer than until the override of a key ends, and then the limiter's numbers decide", async () => {
   const limiter = new RateLimiter(fixedWindow({ limit: 3, window: '1h' }), stored())
   await limiter.override('a', { limit: 5 }, { ttl: '10m' })
   await limiter.take('a', 5)
@@ -18,7 +18,7 @@ test('a retry is no longer than until the own numbers of a key end, and then tho
   expect(await limiter.take('a')).toMatchObject({ status: 'refused', limit: 3, retryAfterMs: (HOUR_MS * 5) / 6 })
 })
 
-test('a bucket that begins low is forgotten while another policy waits for longer, and begins again', async () => {
+test('a bucket with a low initial level is forgotten while another policy waits for longer, and starts again', async () => {
   const limiter = new RateLimiter(
     {
       bucket: tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1s' }, initial: 1 }),
@@ -35,7 +35,7 @@ test('a bucket that begins low is forgotten while another policy waits for longe
   expect(await limiter.take('a', 5)).toMatchObject({ status: 'refused', policy: 'bucket', retryAfterMs: 400 })
 })
 
-test('a window that is shortened keeps its count, and ends one new window from then on', async () => {
+test('a window that is shortened keeps its count, and ends one new window later', async () => {
   const limiter = new RateLimiter(fixedWindow({ limit: 3, window: '1d' }), stored())
   const decision = await limiter.take('a', 2)
   await limiter.override('a', { window: '1h' }, { ttl: '7d' })
@@ -47,18 +47,18 @@ test('a window that is shortened keeps its count, and ends one new window from t
   expect(await limiter.take('a', 3)).toMatchObject({ status: 'allowed-last' })
 })
 
-test('of a unit that has drained in part the rest comes back, and counts as one', async () => {
+test('a refund of a partly drained unit gives back the rest, and counts as one', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1s', burst: 2 }), stored())
   const decision = await limiter.take('a')
   await limiter.take('a')
   clock.advance(500)
   expect(await limiter.refund(decision)).toBe(1)
-  // Of the two units half a second's worth has drained, and half a second's worth has come back.
+  // Half a second's worth of the two units has drained, and half a second's worth was refunded.
   expect(await limiter.peek('a')).toMatchObject({ remaining: 1, resetAfterMs: 1_000 })
   expect(await limiter.refund(decision)).toBe(0)
 })
 
-test('the rest of a unit comes back until the reset time, which is rounded up to a millisecond', async () => {
+test('the rest of a unit can be refunded until the reset time, which is rounded up to a millisecond', async () => {
   const limiter = new RateLimiter(gcra({ limit: 3, period: '1s' }), stored())
   const decisions = [await limiter.take('a'), await limiter.take('a')] as const
   // A unit drains in a third of a second.

@@ -1,9 +1,9 @@
 import { calendarWindow, fixedWindow, gcra, leakyBucket, slidingLogs, slidingWindow } from '../../ts/index.js'
-import { PLACES } from './stores.js'
+import { BACKENDS } from './stores.js'
 
-describe.each(PLACES)('several policies: $name', (place) => {
+describe.each(BACKENDS)('several policies: $name', (backend) => {
   test('all are charged or none, and the one that refuses is named', async () => {
-    const limiter = place.limiter({
+    const limiter = backend.limiter({
       burst: fixedWindow({ limit: 2, window: '1h' }),
       daily: calendarWindow({ limit: 3, every: 'month' }),
     })
@@ -25,8 +25,8 @@ describe.each(PLACES)('several policies: $name', (place) => {
     expect((await limiter.peek('a', 0)).policies.daily.remaining).toBe(1)
   })
 
-  test('an impossible cost speaks of the smallest limit that it is above', async () => {
-    const limiter = place.limiter({
+  test('an impossible cost reports the smallest limit below it', async () => {
+    const limiter = backend.limiter({
       ten: gcra({ limit: 10, period: '1h' }),
       five: leakyBucket({ capacity: 5, leak: { units: 1, every: '1h' } }),
       seven: slidingWindow({ limit: 7, window: '1h' }),
@@ -38,9 +38,9 @@ describe.each(PLACES)('several policies: $name', (place) => {
     expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 5, resetAfterMs: 0 })
   })
 
-  test('limits of slidingLogs have both names, and the order of declaration breaks ties', async () => {
+  test('limits of slidingLogs have both names, and declaration order breaks ties', async () => {
     const limits = { second: { limit: 5, window: '1s' }, hour: { limit: 50, window: '1h' } } as const
-    const limiter = place.limiter({ first: gcra({ limit: 5, period: '1h' }), logs: slidingLogs({ limits }) })
+    const limiter = backend.limiter({ first: gcra({ limit: 5, period: '1h' }), logs: slidingLogs({ limits }) })
     const decision = await limiter.take('a', 2)
     expect(Object.keys(decision.policies)).toEqual(['first', 'logs.second', 'logs.hour'])
     expect(decision).toMatchObject({ policy: 'first', remaining: 3, policies: { 'logs.hour': { remaining: 48 } } })
@@ -48,8 +48,8 @@ describe.each(PLACES)('several policies: $name', (place) => {
     expect(limiter.policies['logs.hour']).toBe(limiter.policies['logs.second'])
   })
 
-  test('a record of one policy tells its name', async () => {
-    const limiter = place.limiter({ only: gcra({ limit: 3, period: '1h' }) })
+  test('a record of one policy reports its name', async () => {
+    const limiter = backend.limiter({ only: gcra({ limit: 3, period: '1h' }) })
     const decision = await limiter.take('a')
     expect(decision).toMatchObject({ policy: 'only', remaining: 2, policies: { only: { remaining: 2 } } })
     expect(Object.keys(decision.policies)).toEqual(['only'])
@@ -57,14 +57,14 @@ describe.each(PLACES)('several policies: $name', (place) => {
     expect(Object.keys(limiter.policies)).toEqual(['only'])
   })
 
-  test('a policy that counts refused calls may be the only one, also by name', async () => {
-    const limiter = place.limiter({ only: fixedWindow({ limit: 3, window: '1h', countRefused: true }) })
+  test('a record of one policy may count refused calls', async () => {
+    const limiter = backend.limiter({ only: fixedWindow({ limit: 3, window: '1h', countRefused: true }) })
     await limiter.take('a', 2)
     expect(await limiter.take('a', 2)).toMatchObject({ status: 'refused', remaining: 0 })
   })
 
-  test('takeMany decides each key by itself', async () => {
-    const limiter = place.limiter({
+  test('takeMany decides each key independently', async () => {
+    const limiter = backend.limiter({
       one: gcra({ limit: 2, period: '1h' }),
       two: fixedWindow({ limit: 3, window: '1h' }),
     })
@@ -74,15 +74,15 @@ describe.each(PLACES)('several policies: $name', (place) => {
   })
 })
 
-describe.each(PLACES)('policies that count by keys of their own: $name', (place) => {
+describe.each(BACKENDS)('policies with different key dimensions: $name', (backend) => {
   const login = () =>
-    place.limiter({
+    backend.limiter({
       ip: gcra({ limit: 3, period: '1h', per: 'ip' }),
       account: fixedWindow({ limit: 2, window: '1h', per: 'account' }),
       all: gcra({ limit: 6, period: '1h', per: 'global' }),
     })
 
-  test('each counts its own key, and one decision is over all', async () => {
+  test('each policy counts its part of the key, and one decision covers all', async () => {
     const limiter = login()
     const first = await limiter.take({ ip: '1', account: 'ann' })
     expect(first).toMatchObject({ policy: 'account', policies: { ip: { remaining: 2 }, all: { remaining: 5 } } })
@@ -98,14 +98,14 @@ describe.each(PLACES)('policies that count by keys of their own: $name', (place)
     expect(await limiter.take({ ip: '5', account: 'eve' })).toMatchObject({ status: 'refused', policy: 'all' })
   })
 
-  test('keys of equal text do not meet', async () => {
+  test('equal texts in different parts are different keys', async () => {
     const limiter = login()
     await limiter.take({ ip: 'same', account: 'same' }, 2)
     const { policies } = await limiter.peek({ ip: 'same', account: 'same' }, 0)
     expect([policies.ip.remaining, policies.account.remaining, policies.all.remaining]).toEqual([1, 0, 4])
   })
 
-  test('takeMany takes keys of several parts, and tells which failed', async () => {
+  test('takeMany takes keys of several parts, and reports which failed', async () => {
     const limiter = login()
     const decisions = await limiter.takeMany([
       { ip: '1', account: 'ann' },
@@ -123,21 +123,21 @@ describe.each(PLACES)('policies that count by keys of their own: $name', (place)
     })
   })
 
-  test('a single policy may name its kind of key', async () => {
-    const limiter = place.limiter(gcra({ limit: 3, period: '1h', per: 'tenant' }))
+  test('a single policy may have a key dimension', async () => {
+    const limiter = backend.limiter(gcra({ limit: 3, period: '1h', per: 'tenant' }))
     expect(await limiter.take({ tenant: 'a' })).toMatchObject({ policy: 'default', remaining: 2 })
     expect(limiter.policies.default).toMatchObject({ algorithm: 'gcra', per: 'tenant' })
   })
 
   test('with nothing but global policies the key is {}', async () => {
-    const limiter = place.limiter({ all: gcra({ limit: 3, period: '1h', per: 'global' }) })
+    const limiter = backend.limiter({ all: gcra({ limit: 3, period: '1h', per: 'global' }) })
     await limiter.take({})
     expect(await limiter.take({})).toMatchObject({ remaining: 1 })
     await limiter.reset({ global: true })
     expect(await limiter.take({})).toMatchObject({ remaining: 2 })
   })
 
-  test('a part can be reset alone, and what is global only if it is named', async () => {
+  test('a part can be reset alone, and global counts only if they are named', async () => {
     const limiter = login()
     const key = { ip: '1', account: 'ann' }
     await limiter.take(key, 2)

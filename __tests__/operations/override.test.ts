@@ -11,7 +11,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './stores.js'
+import { BACKENDS } from './stores.js'
 
 const refill = { tokens: 1, every: '1h' } as const
 const logs = slidingLogs({ limits: { short: { limit: 3, window: '1h' }, long: { limit: 9, window: '1d' } } })
@@ -31,20 +31,20 @@ const SEVEN: readonly (readonly [Policy, object])[] = [
   [logs, { limits: { short: { limit: 7 } } }],
 ]
 
-describe.each(PLACES)('override: $name', (place) => {
-  test.each(SEVEN)('$algorithm: a key has numbers of its own until they end', async (policy, numbers) => {
-    const limiter = place.limiter(policy)
+describe.each(BACKENDS)('override: $name', (backend) => {
+  test.each(SEVEN)('$algorithm: a key has its override until it ends', async (policy, numbers) => {
+    const limiter = backend.limiter(policy)
     await limiter.override('a', anything(numbers), { ttl: '300ms' })
     expect((await limiter.peek('a', 8)).status).toBe('impossible')
     expect((await limiter.peek('a', 7)).status).toBe('allowed-last')
     expect((await limiter.peek('b', 4)).status).toBe('impossible')
-    await place.pass(300)
+    await backend.pass(300)
     expect((await limiter.peek('a', 4)).status).toBe('impossible')
     expect((await limiter.take('a', 3)).status).toBe('allowed-last')
   })
 
-  test('what has been used counts on, before and after', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 3, window: '1h' }))
+  test('used units still count, before and after', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 3, window: '1h' }))
     await limiter.take('a', 3)
     await limiter.override('a', { limit: 5 }, { ttl: '1h' })
     expect(await limiter.take('a')).toMatchObject({ status: 'allowed', limit: 5, remaining: 1 })
@@ -52,8 +52,8 @@ describe.each(PLACES)('override: $name', (place) => {
     expect(await limiter.peek('a')).toMatchObject({ status: 'refused', limit: 3, remaining: 0 })
   })
 
-  test('reset keeps it, another takes its place, and a key that has nothing else is as if never used', async () => {
-    const limiter = place.limiter(gcra({ limit: 3, period: '1h' }))
+  test('reset keeps it, another replaces it, and otherwise the key is fresh', async () => {
+    const limiter = backend.limiter(gcra({ limit: 3, period: '1h' }))
     await limiter.override('a', { limit: 5 }, { ttl: '1h' })
     await limiter.take('a', 5)
     await limiter.reset('a')
@@ -65,17 +65,17 @@ describe.each(PLACES)('override: $name', (place) => {
     expect((await limiter.peek('a')).limit).toBe(3)
   })
 
-  test('a burst or an initial level that is the default goes with it, and another stays', async () => {
-    const own = place.limiter(gcra({ limit: 3, period: '1h', burst: 2 }))
+  test('a default burst or initial level changes with it, and an explicit one stays', async () => {
+    const own = backend.limiter(gcra({ limit: 3, period: '1h', burst: 2 }))
     await own.override('a', { limit: 9 }, { ttl: '1h' })
     expect((await own.peek('a')).limit).toBe(2)
-    const low = place.limiter(tokenBucket({ capacity: 5, refill, initial: 1 }))
+    const low = backend.limiter(tokenBucket({ capacity: 5, refill, initial: 1 }))
     await low.override('a', { capacity: 9 }, { ttl: '1h' })
     expect(await low.peek('a')).toMatchObject({ limit: 9, remaining: 1 })
   })
 
-  test('of several policies those that are named, and no key is needed for the others', async () => {
-    const limiter = place.limiter({
+  test('a set of policies: the named ones are overridden, and the others need no key', async () => {
+    const limiter = backend.limiter({
       ip: gcra({ limit: 3, period: '1h', per: 'ip' }),
       account: fixedWindow({ limit: 4, window: '1h', per: 'account' }),
       all: gcra({ limit: 100, period: '1h', per: 'global' }),
@@ -96,8 +96,8 @@ describe.each(PLACES)('override: $name', (place) => {
     })
   })
 
-  test('of a record of one policy by its name', async () => {
-    const limiter = place.limiter({ only: gcra({ limit: 3, period: '1h' }) })
+  test('a record of one policy takes its override by name', async () => {
+    const limiter = backend.limiter({ only: gcra({ limit: 3, period: '1h' }) })
     await limiter.override('a', { only: { limit: 5 } }, { ttl: '1h' })
     expect((await limiter.peek('a')).limit).toBe(5)
   })
@@ -120,8 +120,8 @@ describe.each(PLACES)('override: $name', (place) => {
     [gcra({ limit: 3, period: '1h' }), {}, 'override takes at least one of "limit", "period", "burst"'],
     [gcra({ limit: 3, period: '1h' }), undefined, 'override takes an object with some of limit, period, burst'],
     [gcra({ limit: 3, period: '1h' }), 5, 'override takes an object of options'],
-  ] as [Policy, unknown, string][])('$algorithm: %p is nothing to override', async (policy, numbers, message) => {
-    const limiter = place.limiter(policy)
+  ] as [Policy, unknown, string][])('$algorithm: %p cannot be overridden', async (policy, numbers, message) => {
+    const limiter = backend.limiter(policy)
     await expect(limiter.override('a', anything(numbers), { ttl: '1h' })).rejects.toMatchObject({
       code: 'INVALID_OPTION',
       message: expect.stringContaining(message),
@@ -138,8 +138,8 @@ describe.each(PLACES)('override: $name', (place) => {
     ],
     [tokenBucket({ capacity: 3, refill, initial: 2 }), { capacity: 1 }, 'tokenBucket: initial must be'],
     [logs, { limits: { short: { limit: 9 } } }, 'limit must be smaller than that of "long"'],
-  ] as [Policy, object, string][])('$algorithm: %p are no numbers', async (policy, numbers, message) => {
-    const limiter = place.limiter(policy)
+  ] as [Policy, object, string][])('$algorithm: %p is not a valid override', async (policy, numbers, message) => {
+    const limiter = backend.limiter(policy)
     await expect(limiter.override('a', anything(numbers), { ttl: '1h' })).rejects.toMatchObject({
       code: 'INVALID_POLICY',
       message: expect.stringContaining(message),
@@ -147,8 +147,8 @@ describe.each(PLACES)('override: $name', (place) => {
     expect((await limiter.peek('a', 0)).remaining).toBeGreaterThan(0)
   })
 
-  test('a policy is named that is to have other numbers', async () => {
-    const limiter = place.limiter({ one: gcra({ limit: 3, period: '1h' }), two: gcra({ limit: 4, period: '1h' }) })
+  test("a set of policies requires the policy's name", async () => {
+    const limiter = backend.limiter({ one: gcra({ limit: 3, period: '1h' }), two: gcra({ limit: 4, period: '1h' }) })
     const failing = (numbers: unknown) => limiter.override('a', anything(numbers), { ttl: '1h' })
     await expect(failing({ three: { limit: 5 } })).rejects.toMatchObject({
       message: 'override has no option "three"; it takes one, two',
@@ -158,8 +158,8 @@ describe.each(PLACES)('override: $name', (place) => {
     await expect(failing({ one: {} })).rejects.toMatchObject({ message: expect.stringMatching(/^override: one takes/) })
   })
 
-  test('a ttl is needed', async () => {
-    const limiter = place.limiter(gcra({ limit: 3, period: '1h' }))
+  test('a ttl is required', async () => {
+    const limiter = backend.limiter(gcra({ limit: 3, period: '1h' }))
     const failing = (options: unknown) => limiter.override('a', { limit: 5 }, anything(options))
     for (const ttl of [undefined, 0, -1, '1y', null, NaN, `${1e6}d`]) {
       await expect(failing({ ttl })).rejects.toMatchObject({

@@ -13,7 +13,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './stores.js'
+import { BACKENDS } from './stores.js'
 
 const limits = { all: { limit: 10, window: '1h' } } as const
 const TEN: readonly Policy[] = [
@@ -29,9 +29,9 @@ const TEN: readonly Policy[] = [
   slidingLogs({ limits }),
 ]
 
-describe.each(PLACES)('refund: $name', (place) => {
-  test.each(TEN)('$algorithm: gives back what a decision took, once', async (policy) => {
-    const limiter = place.limiter(policy)
+describe.each(BACKENDS)('refund: $name', (backend) => {
+  test.each(TEN)('$algorithm: gives back the units of a decision, once', async (policy) => {
+    const limiter = backend.limiter(policy)
     const decision = await limiter.take('a', 4)
     const other = await limiter.take('a', 2)
     expect(await limiter.refund(anything(decision), 1)).toBe(1)
@@ -45,8 +45,8 @@ describe.each(PLACES)('refund: $name', (place) => {
     expect((await limiter.peek('a', 0)).remaining).toBe(10)
   })
 
-  test('decisions of takeMany and takeUpTo can be given back, too', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 10, window: '1h' }))
+  test('decisions of takeMany and takeUpTo can be refunded, too', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 10, window: '1h' }))
     const [first, second] = await limiter.takeMany(['a', 'b'], [2, 3])
     const upTo = await limiter.takeUpTo('a', 100)
     expect(upTo.granted).toBe(8)
@@ -57,8 +57,8 @@ describe.each(PLACES)('refund: $name', (place) => {
     expect((await limiter.peek('b', 0)).remaining).toBe(10)
   })
 
-  test('a refused decision has nothing to give back', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 1, window: '1h' }))
+  test('a refused decision has no units to refund', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 1, window: '1h' }))
     await limiter.take('a')
     expect(await limiter.refund(await limiter.take('a'))).toBe(0)
     expect(await limiter.refund(await limiter.take('a', 2))).toBe(0)
@@ -66,31 +66,31 @@ describe.each(PLACES)('refund: $name', (place) => {
     expect((await limiter.take('a')).status).toBe('refused')
   })
 
-  test('nothing comes back of a window that has closed', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 5, window: '500ms' }))
+  test('a window that has closed refunds nothing', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 5, window: '500ms' }))
     const old = await limiter.take('a', 3)
-    await place.pass(500)
+    await backend.pass(500)
     await limiter.take('a', 2)
     expect(await limiter.refund(old)).toBe(0)
     expect((await limiter.peek('a', 0)).remaining).toBe(3)
   })
 
-  test('nothing comes back of what has drained', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '500ms' }))
+  test('drained units are not refunded', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '500ms' }))
     const decision = await limiter.take('a', 5)
-    await place.pass(500)
+    await backend.pass(500)
     expect(await limiter.refund(decision)).toBe(0)
     expect((await limiter.peek('a', 0)).remaining).toBe(5)
   })
 
-  test('under several policies each gives back what it still has', async () => {
-    const limiter = place.limiter({
+  test('each policy of a set refunds the units that it still holds', async () => {
+    const limiter = backend.limiter({
       short: fixedWindow({ limit: 5, window: '100ms', per: 'ip' }),
       long: fixedWindow({ limit: 9, window: '1h', per: 'account' }),
     })
     const key = { ip: '1', account: 'ann' }
     const decision = await limiter.take(key, 3)
-    await place.pass(100)
+    await backend.pass(100)
     await limiter.take({ ip: '1', account: 'ben' }, 2)
     expect(await limiter.refund(decision)).toBe(3)
     const { policies } = await limiter.peek(key, 0)
@@ -98,9 +98,9 @@ describe.each(PLACES)('refund: $name', (place) => {
     expect(await limiter.refund(decision)).toBe(0)
   })
 
-  test('what is no decision of this limiter is refused', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
-    const other = place.limiter(gcra({ limit: 5, period: '1h' }))
+  test('an object that is not a decision of this limiter is refused', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
+    const other = backend.limiter(gcra({ limit: 5, period: '1h' }))
     const decision = await limiter.take('a')
     const copies = [{ ...decision }, structuredClone(decision), new Proxy(decision, {}), await limiter.peek('a')]
     for (const one of [...copies, await other.take('a'), undefined, null, 5, 'a', {}, []]) {
@@ -117,17 +117,17 @@ describe.each(PLACES)('refund: $name', (place) => {
     expect(await limiter.refund(decision)).toBe(1)
   })
 
-  test('a closed limiter gives nothing back', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+  test('a closed limiter refunds nothing', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     const decision = await limiter.take('a')
     await limiter.close()
     await expect(limiter.refund(decision)).rejects.toMatchObject({ code: 'CLOSED' })
   })
 })
 
-describe.each(PLACES)('what a decision remembers: $name', (place) => {
-  test('is seen by nothing that lists, copies or compares', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+describe.each(BACKENDS)('metadata of a decision: $name', (backend) => {
+  test('is not enumerable, copied or compared', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     const decision = await limiter.take('a')
     expect(Reflect.ownKeys(decision)).toEqual(Reflect.ownKeys(await limiter.peek('a')))
     expect(Object.getPrototypeOf(decision)).toBe(Object.prototype)
@@ -136,15 +136,15 @@ describe.each(PLACES)('what a decision remembers: $name', (place) => {
     }
   })
 
-  test('stays when the decision is frozen', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 5, window: '1h' }))
+  test('survives freezing the decision', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 5, window: '1h' }))
     const decision = Object.freeze(await limiter.take('a', 3))
     expect(await limiter.refund(decision, 2)).toBe(2)
     expect(await limiter.refund(decision)).toBe(1)
     expect(await limiter.refund(decision)).toBe(0)
   })
 
-  test('is noted once', () => {
+  test('is set once', () => {
     const decision = withMetadata({ allowed: true } as Decision, {}, 'a', 1)
     expect(() => withMetadata(decision, {}, 'a', 1)).toThrow(TypeError)
   })

@@ -1,4 +1,4 @@
-/** Reservations: a take under a hold that is settled once. */
+/** Reservations: a take whose hold is settled once. */
 import {
   calendarWindow,
   fixedWindow,
@@ -16,7 +16,7 @@ import {
   tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './stores.js'
+import { BACKENDS } from './stores.js'
 
 const TEN: readonly Exclude<Policy<never>, SlidingCounterPolicy>[] = [
   gcra({ limit: 10, period: '1h' }),
@@ -42,37 +42,40 @@ function reserved<N extends string>(reservation: Reservation<N>): Reserved<N> {
   return reservation
 }
 
-describe.each(PLACES)('reserve: $name', (place) => {
-  test.each(TEN)('$algorithm: fewer, as many and more units than were reserved', async (policy) => {
-    const limiter = place.limiter(anything(policy)) as unknown as ReturnType<typeof plain>
-    const remaining = async () => (await limiter.peek('a', 0)).remaining
-    const [first, second, third] = [
-      reserved(await limiter.reserve('a', 4)),
-      reserved(await limiter.reserve('a', 2)),
-      reserved(await limiter.reserve('a', 3)),
-    ]
-    expect(third.decision).toMatchObject({ status: 'allowed', remaining: 1 })
-    expect(first.units).toBe(4)
-    expect(await first.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0 })
-    expect(await remaining()).toBe(4)
-    expect(await second.commit()).toEqual({ settled: true, refunded: 0, charged: 0 })
-    expect(await remaining()).toBe(4)
-    expect(await third.commit(5)).toEqual({ settled: true, refunded: 0, charged: 2 })
-    expect(await remaining()).toBe(2)
-    const last = reserved(await limiter.reserve('a', 1))
-    expect(await last.commit(9)).toEqual({ settled: true, refunded: 0, charged: 1 })
-    expect(await remaining()).toBe(0)
-    for (const one of [first, second, third, last]) {
-      expect(await one.commit(0)).toEqual(BEFORE)
-      expect(await one.cancel()).toEqual(BEFORE)
-    }
-    expect(await remaining()).toBe(0)
-  })
+describe.each(BACKENDS)('reserve: $name', (backend) => {
+  test.each(TEN)(
+    '$algorithm: a commit of fewer units than reserved, of the same number and of more',
+    async (policy) => {
+      const limiter = backend.limiter(anything(policy)) as unknown as ReturnType<typeof plain>
+      const remaining = async () => (await limiter.peek('a', 0)).remaining
+      const [first, second, third] = [
+        reserved(await limiter.reserve('a', 4)),
+        reserved(await limiter.reserve('a', 2)),
+        reserved(await limiter.reserve('a', 3)),
+      ]
+      expect(third.decision).toMatchObject({ status: 'allowed', remaining: 1 })
+      expect(first.units).toBe(4)
+      expect(await first.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0 })
+      expect(await remaining()).toBe(4)
+      expect(await second.commit()).toEqual({ settled: true, refunded: 0, charged: 0 })
+      expect(await remaining()).toBe(4)
+      expect(await third.commit(5)).toEqual({ settled: true, refunded: 0, charged: 2 })
+      expect(await remaining()).toBe(2)
+      const last = reserved(await limiter.reserve('a', 1))
+      expect(await last.commit(9)).toEqual({ settled: true, refunded: 0, charged: 1 })
+      expect(await remaining()).toBe(0)
+      for (const one of [first, second, third, last]) {
+        expect(await one.commit(0)).toEqual(BEFORE)
+        expect(await one.cancel()).toEqual(BEFORE)
+      }
+      expect(await remaining()).toBe(0)
+    },
+  )
 
-  // Of which `reserve` is known to compile.
-  const plain = () => place.limiter(fixedWindow({ limit: 10, window: '1h' }))
+  // The policies for which `reserve` compiles.
+  const plain = () => backend.limiter(fixedWindow({ limit: 10, window: '1h' }))
 
-  test('a refused one has charged nothing, and there is nothing to settle', async () => {
+  test('a refused reservation has charged nothing, and cannot be settled', async () => {
     const limiter = plain()
     await limiter.take('a', 7)
     const refused = await limiter.reserve('a', 4)
@@ -85,14 +88,14 @@ describe.each(PLACES)('reserve: $name', (place) => {
     expect((await limiter.reserve('a', 3)).decision.status).toBe('allowed-last')
   })
 
-  test('a refused one is counted where refused calls are', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 10, window: '1h', countRefused: true }))
+  test('a refused reservation counts if refused calls do', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 10, window: '1h', countRefused: true }))
     await limiter.take('a', 7)
     expect((await limiter.reserve('a', 4)).allowed).toBe(false)
     expect((await limiter.peek('a', 0)).remaining).toBe(0)
   })
 
-  test('cancel gives all units back', async () => {
+  test('cancel refunds all units', async () => {
     const limiter = plain()
     const reservation = reserved(await limiter.reserve('a', 10))
     expect(await reservation.cancel()).toEqual({ settled: true, refunded: 10, charged: 0 })
@@ -100,25 +103,25 @@ describe.each(PLACES)('reserve: $name', (place) => {
     expect((await limiter.peek('a', 0)).remaining).toBe(10)
   })
 
-  test('of two calls at once the first settles', async () => {
+  test('of two concurrent calls the first settles', async () => {
     const limiter = plain()
     const reservation = reserved(await limiter.reserve('a', 10))
     const settled = [reservation.commit(7), reservation.cancel(), reservation.commit(9)]
-    // It has taken effect before what is asked after it.
+    // It takes effect before later calls.
     const { remaining } = await limiter.take('a')
     expect(await Promise.all(settled)).toEqual([{ settled: true, refunded: 3, charged: 0 }, BEFORE, BEFORE])
     expect(remaining).toBe(2)
     expect((await limiter.peek('a', 0)).remaining).toBe(2)
   })
 
-  test('once it has expired it counts as spent', async () => {
+  test('an expired reservation counts as spent', async () => {
     const limiter = plain()
     const [early, late] = [
       reserved(await limiter.reserve('a', 2, { expiresIn: '10s' })),
       reserved(await limiter.reserve('a', 3, { expiresIn: 40 })),
     ]
     expect(late.expiresAt - late.decision.at).toBeCloseTo(40, 2)
-    await place.pass(40)
+    await backend.pass(40)
     const expired = { settled: false, reason: 'expired' }
     expect(await late.cancel()).toEqual(expired)
     expect(await late.commit(9)).toEqual(expired)
@@ -126,15 +129,15 @@ describe.each(PLACES)('reserve: $name', (place) => {
     expect(await early.cancel()).toMatchObject({ refunded: 2 })
   })
 
-  test('it lasts a minute unless it is said how long', async () => {
+  test('the default hold is a minute', async () => {
     const reservation = reserved(await plain().reserve('a', 3))
     expect(reservation.expiresAt - reservation.decision.at).toBeCloseTo(60_000, 2)
   })
 
-  test('nothing comes back of a window that has closed, and what is lacking is charged now', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 10, window: '500ms' }))
+  test('a window that has closed refunds nothing, and missing units are charged now', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 10, window: '500ms' }))
     const [less, more] = [reserved(await limiter.reserve('a', 4)), reserved(await limiter.reserve('a', 4))]
-    await place.pass(500)
+    await backend.pass(500)
     expect((await limiter.take('a', 2)).remaining).toBe(8)
     expect(await less.commit(1)).toEqual({ settled: true, refunded: 0, charged: 0 })
     expect(await more.commit(7)).toEqual({ settled: true, refunded: 0, charged: 3 })
@@ -150,7 +153,7 @@ describe.each(PLACES)('reserve: $name', (place) => {
     expect((await limiter.peek('a', 0)).remaining).toBe(10)
   })
 
-  test('a blocked key settles what was reserved', async () => {
+  test('a reservation on a blocked key can be settled', async () => {
     const limiter = plain()
     const [less, more] = [reserved(await limiter.reserve('a', 4)), reserved(await limiter.reserve('a', 4))]
     await limiter.block('a', '1h')
@@ -159,8 +162,8 @@ describe.each(PLACES)('reserve: $name', (place) => {
     expect(await limiter.peek('a', 0)).toMatchObject({ status: 'blocked', remaining: 1 })
   })
 
-  test('under several policies each settles what it can', async () => {
-    const limiter = place.limiter({
+  test('each policy of a set settles what it can', async () => {
+    const limiter = backend.limiter({
       short: fixedWindow({ limit: 6, window: '500ms' }),
       long: slidingLog({ limit: 20, window: '1h' }),
       rate: gcra({ limit: 9, period: '1h' }),
@@ -168,15 +171,15 @@ describe.each(PLACES)('reserve: $name', (place) => {
     const remaining = async () => Object.values((await limiter.peek('a', 0)).policies).map((one) => one.remaining)
     const [less, more] = [reserved(await limiter.reserve('a', 3)), reserved(await limiter.reserve('a', 3))]
     expect((await limiter.reserve('a', 1)).decision.policy).toBe('short')
-    await place.pass(500)
+    await backend.pass(500)
     expect(await less.commit(1)).toEqual({ settled: true, refunded: 2, charged: 0 })
     expect(await remaining()).toEqual([6, 16, 5])
     expect(await more.commit(20)).toEqual({ settled: true, refunded: 0, charged: 16 })
     expect(await remaining()).toEqual([0, 0, 0])
   })
 
-  test('policies that count by keys of their own settle on those of the reservation', async () => {
-    const limiter = place.limiter({
+  test('policies with different key dimensions settle on the keys of the reservation', async () => {
+    const limiter = backend.limiter({
       ip: gcra({ limit: 10, period: '1h', per: 'ip' }),
       account: fixedWindow({ limit: 8, window: '1h', per: 'account' }),
       all: gcra({ limit: 12, period: '1h', per: 'global' }),
@@ -190,26 +193,26 @@ describe.each(PLACES)('reserve: $name', (place) => {
     expect(await remaining()).toEqual([4, 2, 5])
     expect(await less.commit(1)).toMatchObject({ refunded: 3 })
     expect(await remaining()).toEqual([7, 5, 8])
-    // That of the account is not what the first policy counts by.
+    // The first policy does not count by account.
     await limiter.reset({ account: 'same' })
     expect(await more.commit(5)).toMatchObject({ charged: 3 })
     expect(await remaining()).toEqual([4, 5, 5])
   })
 
-  test("a key's own numbers decide, and settle", async () => {
+  test('an override applies to the reservation and its settlement', async () => {
     const limiter = plain()
     await limiter.override('a', { limit: 20 }, { ttl: '1h' })
     const reservation = reserved(await limiter.reserve('a', 12))
     expect(await reservation.commit(30)).toMatchObject({ charged: 8 })
   })
 
-  test('its decision is not refunded, too', async () => {
+  test('its decision cannot be refunded as well', async () => {
     const limiter = plain()
     const { decision } = await limiter.reserve('a', 4)
     await expect(limiter.refund(decision)).rejects.toMatchObject({ code: 'INVALID_OPTION' })
   })
 
-  test('what makes no sense is refused', async () => {
+  test('invalid arguments are refused', async () => {
     const limiter: Reserving = plain()
     for (const units of [0, -1, 1.5, '1', null, undefined]) {
       await expect(limiter.reserve('a', anything(units))).rejects.toMatchObject({ code: 'INVALID_COST' })
@@ -226,10 +229,10 @@ describe.each(PLACES)('reserve: $name', (place) => {
     expect(await reservation.commit(0)).toMatchObject({ refunded: 10 })
   })
 
-  test('a slidingCounter takes none, also among others', async () => {
+  test('a slidingCounter cannot reserve, even within a set', async () => {
     const counter = slidingCounter({ limit: 5, window: '1h' })
     for (const policies of [counter, { one: gcra({ limit: 1, period: 1 }), counter }]) {
-      const limiter = place.limiter(anything(policies)) as unknown as Reserving
+      const limiter = backend.limiter(anything(policies)) as unknown as Reserving
       await expect(limiter.reserve('a', 1)).rejects.toMatchObject({
         code: 'INVALID_OPTION',
         message: expect.stringMatching(/^reserve cannot be used with slidingCounter/),

@@ -4,35 +4,35 @@ import { type KeyOf, type LimitNames, MemoryStore, RateLimiter } from '../../ts/
 import { FakeClock } from '../clock.js'
 import { openedRedis } from '../redis/opened.js'
 
-/** A limiter as tests of operations use it: on whichever store. */
+/** A limiter with the operations of every store. */
 export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
   ReservingFor<P> &
   WaitsOf<P>
 
-/** A place where the cases of operations run. */
-export interface Place {
+/** A store on which the operation tests run. */
+export interface Backend {
   readonly name: string
-  /** A limiter that nobody else uses. */
+  /** A limiter with a unique prefix. */
   limiter<const P extends Policy | Policies>(policies: P): AnyLimiter<P>
   /** Two limiters on the same keys. */
-  twins<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
-  /** Lets so many milliseconds pass. */
+  limiterPair<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
+  /** Lets a number of milliseconds pass. */
   pass(millis: number): Promise<void>
 }
 
-/** The embedded store, by a clock that stands still. */
-export function embedded(): Place {
+/** The embedded store, with a fake clock. */
+export function embedded(): Backend {
   const clock = new FakeClock()
   return inMemory(async (millis) => clock.advance(millis), clock.read)
 }
 
-/** The embedded store, by the system's clock unless there is another. */
-function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number): Place {
+/** The embedded store, by default with the system clock. */
+function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number): Backend {
   const newStore = () => new MemoryStore(clock === undefined ? {} : { clock })
   return {
     name: 'embedded',
     limiter: (policies) => new RateLimiter(policies, { store: newStore() }),
-    twins: (policies) => {
+    limiterPair: (policies) => {
       const store = newStore()
       return [new RateLimiter(policies, { store }), new RateLimiter(policies, { store })]
     },
@@ -41,14 +41,14 @@ function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number)
 }
 
 /** The embedded store of WebAssembly. */
-function webAssembly(): Place {
+function webAssembly(): Backend {
   const wasm: typeof import('../../ts/wasm/index.js') = require('../../ts/wasm/index.js')
   const clock = new FakeClock()
   const newStore = () => new wasm.MemoryStore({ clock: clock.read })
   return {
     name: 'WebAssembly',
     limiter: (policies) => new wasm.RateLimiter(policies, { store: newStore() }),
-    twins: (policies) => {
+    limiterPair: (policies) => {
       const store = newStore()
       return [new wasm.RateLimiter(policies, { store }), new wasm.RateLimiter(policies, { store })]
     },
@@ -57,13 +57,13 @@ function webAssembly(): Place {
 }
 
 /** A real Redis server. */
-function redis(): Place {
+function redis(): Backend {
   const opened = openedRedis()
   let limiters = 0
   return {
     name: 'Redis',
     limiter: (policies) => new RateLimiter(policies, { store: opened.store, prefix: `limiter-${limiters++}` }),
-    twins: (policies) => {
+    limiterPair: (policies) => {
       const options = { store: opened.store, prefix: `limiter-${limiters++}` }
       return [new RateLimiter(policies, options), new RateLimiter(policies, options)]
     },
@@ -72,15 +72,20 @@ function redis(): Place {
   }
 }
 
-/** `npm test` does without WebAssembly, which takes a minute to build, and says so in its last line. */
+/**
+ * `npm test` leaves WebAssembly out, which takes a minute to build, and says so in its last line.
+ */
 const { TOLLGATE_TEST_WASM } = process.env
 
-/** Every place: the cases are the same, and nothing in them takes longer than milliseconds unless it passes time. */
-export const PLACES: readonly [Place, Place, ...Place[]] = [
+/**
+ * All stores. The cases are the same, and none takes longer than milliseconds unless it lets time
+ * pass.
+ */
+export const BACKENDS: readonly [Backend, Backend, ...Backend[]] = [
   embedded(),
   redis(),
   ...(TOLLGATE_TEST_WASM === 'off' ? [] : [webAssembly()]),
 ]
 
-/** Every place, by clocks that go on by themselves. */
-export const LIVE_PLACES: readonly Place[] = [inMemory((millis) => sleep(millis)), PLACES[1]]
+/** The stores with real clocks. */
+export const LIVE_BACKENDS: readonly Backend[] = [inMemory((millis) => sleep(millis)), BACKENDS[1]]

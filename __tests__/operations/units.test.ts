@@ -1,6 +1,6 @@
 import { fixedWindow, gcra, type Policy, slidingLog, slidingWindow, tokenBucket } from '../../ts/index.js'
 import { anything } from '../failure.js'
-import { PLACES } from './stores.js'
+import { BACKENDS } from './stores.js'
 
 const FIVE: readonly Policy[] = [
   gcra({ limit: 5, period: '1h' }),
@@ -10,9 +10,9 @@ const FIVE: readonly Policy[] = [
   tokenBucket({ capacity: 5, refill: { tokens: 5, every: '1h' }, refillMode: 'interval' }),
 ]
 
-describe.each(PLACES)('takeUpTo: $name', (place) => {
-  test.each(FIVE)('$algorithm: takes what is left, at most so many', async (policy) => {
-    const limiter = place.limiter(policy)
+describe.each(BACKENDS)('takeUpTo: $name', (backend) => {
+  test.each(FIVE)('$algorithm: takes the remaining units, up to the request', async (policy) => {
+    const limiter = backend.limiter(policy)
     expect(await limiter.takeUpTo('a', 3)).toMatchObject({ granted: 3, status: 'allowed', remaining: 2 })
     expect(await limiter.takeUpTo('a', 3)).toMatchObject({ granted: 2, status: 'allowed-last', remaining: 0 })
     const none = await limiter.takeUpTo('a', 3)
@@ -21,8 +21,8 @@ describe.each(PLACES)('takeUpTo: $name', (place) => {
     expect(await limiter.takeUpTo('b', 1_000)).toMatchObject({ granted: 5, status: 'allowed-last' })
   })
 
-  test('under several policies: as much as all admit', async () => {
-    const limiter = place.limiter({
+  test('a set of policies: the largest number of units that all admit', async () => {
+    const limiter = backend.limiter({
       two: gcra({ limit: 2, period: '1h', per: 'ip' }),
       four: gcra({ limit: 4, period: '1h', per: 'user' }),
     })
@@ -34,16 +34,16 @@ describe.each(PLACES)('takeUpTo: $name', (place) => {
     expect((await limiter.peek({ ip: '3', user: 'ann' }, 0)).policies.two.remaining).toBe(2)
   })
 
-  test('is in its decision what take would be', async () => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+  test('its decision equals that of take', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     const { granted, ...decision } = await limiter.takeUpTo('a', 2)
     expect(granted).toBe(2)
     expect(Object.keys(decision)).toEqual(Object.keys(await limiter.take('b', 2)))
     expect(decision.policies.default).toMatchObject({ limit: 5, remaining: 3, retryAfterMs: 0 })
   })
 
-  test.each([0, -1, 1.5, NaN, '3', null, undefined, 2 ** 53])('%p is no number of units', async (units) => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+  test.each([0, -1, 1.5, NaN, '3', null, undefined, 2 ** 53])('%p is not a number of units', async (units) => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await expect(limiter.takeUpTo('a', anything(units))).rejects.toMatchObject({
       code: 'INVALID_COST',
       message: expect.stringMatching(/^units must be a whole number from 1 to 2\^53 - 1, got /),
@@ -52,9 +52,9 @@ describe.each(PLACES)('takeUpTo: $name', (place) => {
   })
 })
 
-describe.each(PLACES)('penalize: $name', (place) => {
-  test.each(FIVE)('$algorithm: charges what is left, whether or not it fits', async (policy) => {
-    const limiter = place.limiter(policy)
+describe.each(BACKENDS)('penalize: $name', (backend) => {
+  test.each(FIVE)('$algorithm: charges at most the remaining units', async (policy) => {
+    const limiter = backend.limiter(policy)
     expect(await limiter.penalize('a', 3)).toBe(3)
     expect((await limiter.peek('a')).remaining).toBe(2)
     expect(await limiter.penalize('a')).toBe(1)
@@ -63,8 +63,8 @@ describe.each(PLACES)('penalize: $name', (place) => {
     expect((await limiter.take('a')).status).toBe('refused')
   })
 
-  test('under several policies: each by itself, and the most is told', async () => {
-    const limiter = place.limiter({
+  test('a set of policies: each is charged separately, and the largest charge is reported', async () => {
+    const limiter = backend.limiter({
       two: gcra({ limit: 2, period: '1h' }),
       four: fixedWindow({ limit: 4, window: '1h' }),
     })
@@ -73,23 +73,23 @@ describe.each(PLACES)('penalize: $name', (place) => {
     expect((await limiter.peek('a', 0)).policies).toMatchObject({ two: { remaining: 0 }, four: { remaining: 0 } })
   })
 
-  test('goes on under a block', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 4, window: '1h' }))
+  test('works during a block', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 4, window: '1h' }))
     await limiter.block('a', '1h')
     expect(await limiter.penalize('a', 3)).toBe(3)
     await limiter.unblock('a')
     expect((await limiter.peek('a', 0)).remaining).toBe(1)
   })
 
-  test.each([0, -1, 0.5, '1', null])('%p is no number of units', async (units) => {
-    const limiter = place.limiter(gcra({ limit: 5, period: '1h' }))
+  test.each([0, -1, 0.5, '1', null])('%p is not a number of units', async (units) => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await expect(limiter.penalize('a', anything(units))).rejects.toMatchObject({ code: 'INVALID_COST' })
   })
 })
 
-describe.each(PLACES)('order: $name', (place) => {
-  test('what is asked of one key takes effect in the order in which it is asked', async () => {
-    const limiter = place.limiter(fixedWindow({ limit: 10, window: '1h' }))
+describe.each(BACKENDS)('order: $name', (backend) => {
+  test('operations on one key take effect in call order', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 10, window: '1h' }))
     const [first, charged, second, upTo, , blocked, , third, peeked] = await Promise.all([
       limiter.take('a'),
       limiter.penalize('a', 2),

@@ -1,4 +1,4 @@
-/** `wait`: slots in order, and what becomes of those who do not wait for them. */
+/** `wait`: slots in order, and calls that do not wait for their slots. */
 import { execFileSync } from 'node:child_process'
 import { getEventListeners } from 'node:events'
 import { join } from 'node:path'
@@ -17,22 +17,22 @@ import { timers } from '../../ts/platform/timers.js'
 import { FakeClock } from '../clock.js'
 import { anything, rejectionOf } from '../failure.js'
 import { until } from '../servers/until.js'
-import { LIVE_PLACES } from './stores.js'
+import { LIVE_BACKENDS } from './stores.js'
 
 /** A slot every 40 ms. */
 const PACER = gcra({ limit: 25, period: '1s', burst: 1 })
 
-/** When a slot is, in microseconds by the deciding clock. */
+/** The time of a slot, in microseconds by the deciding clock. */
 const slotOf = ({ at, waitedMs }: WaitedOrRefused) => Math.round(at * 1_000) + Math.round(waitedMs * 1_000)
 
-/** A refusal as the value of the promise. */
+/** A refusal, with `refusal: 'resolve'`. */
 const asValue = { onTooLong: 'resolve' } as const
 
 const gaps = (slots: readonly number[]) => slots.slice(1).map((slot, index) => slot - (slots[index] as number))
 
-describe.each(LIVE_PLACES)('wait: $name', (place) => {
-  test('gives slots in the order of the calls, and no call goes on before its own', async () => {
-    const limiter = place.limiter(PACER)
+describe.each(LIVE_BACKENDS)('wait: $name', (backend) => {
+  test('gives slots in call order, and no call resolves before its slot', async () => {
+    const limiter = backend.limiter(PACER)
     const start = performance.now()
     const order: number[] = []
     const calls = [0, 1, 2, 3].map(async (number) => {
@@ -48,8 +48,8 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect(gaps(decisions.map(slotOf))).toEqual([40_000, 40_000, 40_000])
   })
 
-  test('lets nobody pass those who wait, and all others when they have gone', async () => {
-    const limiter = place.limiter(tokenBucket({ capacity: 2, refill: { tokens: 1, every: 250 } }))
+  test('no other call passes the waiting ones, and all pass after them', async () => {
+    const limiter = backend.limiter(tokenBucket({ capacity: 2, refill: { tokens: 1, every: 250 } }))
     await limiter.take('a', 2)
     const calls = [limiter.wait('a'), limiter.wait('a', { cost: 2 })] as const
     const taken = await limiter.take('a')
@@ -58,13 +58,13 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect((await limiter.takeUpTo('a', 2)).granted).toBe(0)
     const [first, second] = await Promise.all(calls)
     expect(slotOf(second) - slotOf(first)).toBe(500_000)
-    await place.pass(250)
+    await backend.pass(250)
     expect((await limiter.take('a')).allowed).toBe(true)
     expect((await limiter.take('other')).allowed).toBe(true)
   })
 
-  test('of 400 jobs at 5 a second none begins out of turn', async () => {
-    const pacer = place.limiter(gcra({ limit: 5, period: '1s', burst: 1 }))
+  test('none of 400 jobs at 5 a second starts out of turn', async () => {
+    const pacer = backend.limiter(gcra({ limit: 5, period: '1s', burst: 1 }))
     const start = performance.now()
     const begun: number[] = []
     const jobs = Array.from({ length: 400 }, async (_, job) => {
@@ -73,20 +73,21 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     })
     const ended = Promise.allSettled(jobs)
     await sleep(250)
-    const most = 1 + ((performance.now() - start) * 5) / 1_000
+    const max = 1 + ((performance.now() - start) * 5) / 1_000
     expect(begun.length).toBeGreaterThanOrEqual(1)
-    expect(begun.length).toBeLessThanOrEqual(most)
+    expect(begun.length).toBeLessThanOrEqual(max)
     await pacer.close()
     const codes = (await ended).map((result) => (result.status === 'rejected' ? result.reason.code : 'begun'))
-    // 150 slots after the first are at most 30 seconds away; here and there time passes between two calls.
+    // 150 slots after the first are at most 30 seconds away, plus the time that passes between
+    // calls.
     const rejected = codes.filter((code) => code === 'WAIT_TOO_LONG').length
     expect(rejected).toBeGreaterThan(230)
     expect(rejected).toBeLessThanOrEqual(249)
     expect(codes.filter((code) => code === 'CLOSED')).toHaveLength(400 - rejected - begun.length)
   })
 
-  test('refuses at once what would wait for too long, and books nothing', async () => {
-    const limiter = place.limiter(gcra({ limit: 2, period: '1h', burst: 1 }))
+  test('refuses immediately if the wait would be too long, and schedules nothing', async () => {
+    const limiter = backend.limiter(gcra({ limit: 2, period: '1h', burst: 1 }))
     expect((await limiter.wait('a', { maxWaitMs: 0 })).status).toBe('allowed-last')
     const error = await rejectionOf(limiter.wait('a'))
     expect(error).toMatchObject({ name: 'TollgateError', code: 'WAIT_TOO_LONG', charged: false })
@@ -102,14 +103,14 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect(await limiter.refund(refused)).toBe(0)
     const abort = new AbortController()
     const waiting = limiter.wait('a', { maxWaitMs: 3_600_000, signal: abort.signal })
-    const behind = await limiter.wait('a', { maxWaitMs: 3_000_000, ...asValue })
-    expect(behind.retryAfterMs).toBeGreaterThan(3_590_000)
+    const next = await limiter.wait('a', { maxWaitMs: 3_000_000, ...asValue })
+    expect(next.retryAfterMs).toBeGreaterThan(3_590_000)
     abort.abort()
     await expect(waiting).rejects.toMatchObject({ code: 'ABORTED' })
   })
 
-  test('refuses a slot that is days away, and neither books it nor sets a timer for it', async () => {
-    const limiter = place.limiter(tokenBucket({ capacity: 100, refill: { tokens: 1, every: '1d' } }))
+  test('refuses a slot that is days away, without scheduling it or setting a timer', async () => {
+    const limiter = backend.limiter(tokenBucket({ capacity: 100, refill: { tokens: 1, every: '1d' } }))
     await limiter.take('a', 100)
     const timer = jest.spyOn(timers, 'setTimeout')
     try {
@@ -117,7 +118,7 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
         const start = performance.now()
         const refused = await limiter.wait('a', { cost, maxWaitMs: 3_600_000, ...asValue })
         expect(refused).toMatchObject({ allowed: false, status: 'refused', waitedMs: 0 })
-        // A timer of more than 24.8 days would ring at once.
+        // A timer of more than 24.8 days would fire immediately.
         expect(refused.retryAfterMs).toBeGreaterThan(cost * 86_400_000 - 60_000)
         expect(performance.now() - start).toBeLessThan(5_000)
       }
@@ -130,8 +131,8 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect((await limiter.peek('a', 1)).retryAfterMs).toBeLessThanOrEqual(86_400_000)
   })
 
-  test('answers at once what is blocked or impossible', async () => {
-    const limiter = place.limiter(PACER)
+  test('resolves immediately if blocked or impossible', async () => {
+    const limiter = backend.limiter(PACER)
     const dear = { cost: 2 }
     expect(await limiter.wait('a', { ...dear, ...asValue })).toMatchObject({ status: 'impossible', waitedMs: 0 })
     expect(await rejectionOf(limiter.wait('a', dear))).toMatchObject({
@@ -155,14 +156,14 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect((await limiter.wait('a')).waitedMs).toBe(0)
   })
 
-  test('under several policies the slot is the first time at which all admit the call', async () => {
-    const limiter = place.limiter({
+  test('the slot under a set of policies is the first time at which all admit the call', async () => {
+    const limiter = backend.limiter({
       ip: leakyBucket({ capacity: 2, leak: { units: 1, every: 30 }, per: 'ip' }),
       user: gcra({ limit: 25, period: '1s', burst: 1, per: 'user' }),
     })
     const calls = ['ann', 'ann', 'ann', 'ben', 'eve'].map((user) => limiter.wait({ ip: '1', user }))
     const slots = (await Promise.all(calls)).map(slotOf)
-    // Once somebody waits for the address, nobody passes.
+    // While a call waits for the address, no other call passes.
     expect(gaps(slots)).toEqual([40_000, 40_000, 0, 30_000])
     const { policies } = await limiter.peek({ ip: '2', user: 'ann' }, 0)
     expect(policies.ip.remaining).toBe(2)
@@ -171,8 +172,8 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
     expect(decision?.policy).toBe('user')
   })
 
-  test('what was taken can be given back when nobody waits any more', async () => {
-    const limiter = place.limiter(gcra({ limit: 1, period: '1s', burst: 1 }))
+  test('the units can be refunded when no call waits any more', async () => {
+    const limiter = backend.limiter(gcra({ limit: 1, period: '1s', burst: 1 }))
     const calls = [limiter.wait('a'), limiter.wait('a')] as const
     expect(await limiter.refund(await calls[0])).toBe(0)
     expect(await limiter.refund(await calls[1])).toBe(1)
@@ -180,24 +181,24 @@ describe.each(LIVE_PLACES)('wait: $name', (place) => {
   })
 })
 
-describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
+describe.each(LIVE_BACKENDS)('a wait that ends early: $name', (backend) => {
   const hourly = gcra({ limit: 30, period: '1h', burst: 1 })
   const patient = { maxWaitMs: 3_600_000 }
 
-  test('is not booked if the signal was aborted before', async () => {
-    const limiter = place.limiter(hourly)
+  test('schedules nothing if the signal was already aborted', async () => {
+    const limiter = backend.limiter(hourly)
     const signal = AbortSignal.abort(new Error('gone'))
     const error = await rejectionOf(limiter.wait('a', { signal }))
     expect(error).toMatchObject({ name: 'AbortError', code: 'ABORTED', charged: false, cause: signal.reason })
     expect((await limiter.take('a')).allowed).toBe(true)
   })
 
-  test('rejects at once and gives the slot back', async () => {
-    const limiter = place.limiter(hourly)
+  test('rejects immediately and gives the slot back', async () => {
+    const limiter = backend.limiter(hourly)
     const first = await limiter.wait('a')
     const abort = new AbortController()
     const waiting = limiter.wait('a', { ...patient, signal: abort.signal })
-    await place.pass(20)
+    await backend.pass(20)
     expect(getEventListeners(abort.signal, 'abort')).toHaveLength(1)
     abort.abort('enough')
     await expect(waiting).rejects.toMatchObject({ name: 'AbortError', code: 'ABORTED', cause: 'enough' })
@@ -208,7 +209,7 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
   })
 
   test('gives the slot back, too, if it ends before the store has answered', async () => {
-    const limiter = place.limiter(hourly)
+    const limiter = backend.limiter(hourly)
     await limiter.wait('a')
     const abort = new AbortController()
     const waiting = limiter.wait('a', { ...patient, signal: abort.signal })
@@ -217,8 +218,8 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
     await until('the slot is given back', async () => ((await limiter.take('a')).retryAfterMs ?? 0) <= 120_000)
   })
 
-  test('leaves the slots of those behind as they are', async () => {
-    const limiter = place.limiter(PACER)
+  test('keeps the slots of later calls', async () => {
+    const limiter = backend.limiter(PACER)
     const abort = new AbortController()
     const first = limiter.wait('a')
     const second = limiter.wait('a', { signal: abort.signal })
@@ -229,12 +230,12 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
     expect(slotOf(await third) - slotOf(await first)).toBe(80_000)
   })
 
-  test('gives back all slots that end by one signal', async () => {
-    const limiter = place.limiter(hourly)
+  test('gives back all slots aborted by one signal', async () => {
+    const limiter = backend.limiter(hourly)
     const abort = new AbortController()
     const calls = [1, 2, 3, 4].map(() => limiter.wait('a', { ...patient, signal: abort.signal }))
     await calls[0]
-    await place.pass(20)
+    await backend.pass(20)
     abort.abort()
     const results = await Promise.allSettled(calls)
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'rejected'])
@@ -242,12 +243,12 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
   })
 
   test('ends when the limiter is closed, and the slots are given back', async () => {
-    const [limiter, other] = place.twins(hourly)
+    const [limiter, other] = backend.limiterPair(hourly)
     const { signal } = new AbortController()
     const calls = [1, 2, 3].map(() => limiter.wait('a', { ...patient, signal }))
     await calls[0]
-    await place.pass(20)
-    // This one is on its way, and behind the others.
+    await backend.pass(20)
+    // This call is in flight, after the others.
     calls.push(limiter.wait('a', { ...patient, signal }))
     const closed = limiter.close()
     const results = await Promise.allSettled(calls)
@@ -260,8 +261,8 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
     await other.close()
   })
 
-  test('many calls by one signal are one listener, as of more than ten Node warns', async () => {
-    const limiter = place.limiter(hourly)
+  test('many calls with one signal add one listener, because Node warns above ten', async () => {
+    const limiter = backend.limiter(hourly)
     const abort = new AbortController()
     const calls = Array.from({ length: 12 }, () => limiter.wait('a', { ...patient, signal: abort.signal }))
     const first = await calls[0]
@@ -274,8 +275,8 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
     expect(getEventListeners(abort.signal, 'abort')).toHaveLength(0)
   })
 
-  test('leaves no listener behind when it ends in time', async () => {
-    const limiter = place.limiter(PACER)
+  test('leaves no listener after a normal end', async () => {
+    const limiter = backend.limiter(PACER)
     const { signal } = new AbortController()
     await Promise.all([limiter.wait('a', { signal }), limiter.wait('a', { signal })])
     await limiter.wait('b', { signal, cost: 2, ...asValue })
@@ -284,8 +285,8 @@ describe.each(LIVE_PLACES)('a wait that ends early: $name', (place) => {
   })
 })
 
-describe('sleeping', () => {
-  test('a timer that rings early is set again', async () => {
+describe('timers', () => {
+  test('a timer that fires early is set again', async () => {
     const limiter = new RateLimiter(gcra({ limit: 2, period: '1s', burst: 1 }))
     const real = setTimeout
     let calls = 0
@@ -301,7 +302,7 @@ describe('sleeping', () => {
     }
   })
 
-  test('takes real time by whichever clock is decided', async () => {
+  test('takes real time, whatever the deciding clock', async () => {
     const clock = new FakeClock()
     const limiter = new RateLimiter(PACER, { store: new MemoryStore({ clock: clock.read }) })
     const start = performance.now()
@@ -319,12 +320,12 @@ describe('sleeping', () => {
       await limiter.wait('a')
       limiter.wait('a').then(({ allowed }) => console.log(allowed))`
     const cwd = join(__dirname, '..', '..')
-    const said = execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd, encoding: 'utf8' })
-    expect(said).toBe('true\n')
+    const output = execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd, encoding: 'utf8' })
+    expect(output).toBe('true\n')
   })
 })
 
-describe('what cannot wait', () => {
+describe('policies that cannot wait', () => {
   const window = fixedWindow({ limit: 5, window: '1h' })
   const interval = tokenBucket({ capacity: 5, refill: { tokens: 5, every: '1h' }, refillMode: 'interval' })
   const needs = 'wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill, but '
@@ -333,7 +334,7 @@ describe('what cannot wait', () => {
     [window, 'policy is fixedWindow'],
     [interval, 'policy is tokenBucket with refillMode "interval"'],
     [{ fast: PACER, daily: window }, 'policies.daily is fixedWindow'],
-  ])('%#: names the policy that is no rate', async (policy, message) => {
+  ])('%#: the error names the policy that is not a rate', async (policy, message) => {
     const limiter: RateLimiter & Waits = anything(new RateLimiter(anything(policy)))
     await expect(limiter.wait('a')).rejects.toMatchObject({ code: 'INVALID_OPTION', message: needs + message })
     expect((await limiter.peek('a', 0)).remaining).toBe((await limiter.peek('a', 0)).limit)
@@ -355,19 +356,19 @@ describe('what cannot wait', () => {
       'wait has no option "maxWait"; did you mean "maxWaitMs"? It takes cost, maxWaitMs, onTooLong, signal, tag',
     ],
     [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, onTooLong, signal, tag), got 5'],
-  ])('%#: %p are no options', async (options, code, message) => {
+  ])('%#: %p are not valid options', async (options, code, message) => {
     const limiter = new RateLimiter(PACER)
     const failed = { code, charged: false, message: expect.stringContaining(message) }
     await expect(limiter.wait('a', anything(options))).rejects.toMatchObject(failed)
     expect((await limiter.take('a')).allowed).toBe(true)
   })
 
-  test.each([undefined, 5, ''])('%p is no key', async (key) => {
+  test.each([undefined, 5, ''])('%p is not a key', async (key) => {
     const failed = { code: 'INVALID_KEY', charged: false }
     await expect(new RateLimiter(PACER).wait(anything(key))).rejects.toMatchObject(failed)
   })
 
-  test('a full store books on the count that is shared', async () => {
+  test('a full store schedules on the shared count', async () => {
     const pacer = gcra({ limit: 1, period: '1s', burst: 1 })
     const limiter = new RateLimiter(pacer, { store: new MemoryStore({ maxKeys: 1 }) })
     await limiter.take('resident')

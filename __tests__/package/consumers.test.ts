@@ -1,9 +1,12 @@
-/** Programs in a stranger's folder that use the installed package: by `import`, by `require`, and under Jest. */
+/**
+ * Programs in an external folder that use the installed package: by `import`, by `require`, and
+ * under Jest.
+ */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { copyPrograms, entryPoints, installed, link, Release, run, told } from './release.js'
+import { copyPrograms, entryPoints, installed, jsonOutput, link, Release, run } from './release.js'
 
-/** What every consumer prints; its clock stands still. */
+/** The output of every consumer. Its clock stands still. */
 const DECISIONS = {
   smooth: { status: 'allowed', remaining: 2 },
   once: 'allowed-last',
@@ -11,7 +14,7 @@ const DECISIONS = {
   error: 'INVALID_KEY',
 }
 
-/** What those have installed who use all entry points. */
+/** The dependencies of consumers that use all entry points. */
 const PEERS = ['@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs']
 
 let release: Release
@@ -26,25 +29,25 @@ afterAll(() => release.remove())
 
 test.each(['plain.mjs', 'plain.cjs'])('%s gets its decisions', async (program) => {
   copyPrograms(consumer, program)
-  expect(await told(consumer, program)).toEqual(DECISIONS)
+  expect(await jsonOutput(consumer, program)).toEqual(DECISIONS)
 })
 
-test('a program that imports and requires gets the same class and the same names', async () => {
+test('a program that both imports and requires gets one class, and the same names', async () => {
   copyPrograms(consumer, 'both.mjs')
-  const { sameClass, imported, required } = await told(consumer, 'both.mjs')
+  const { sameClass, imported, required } = await jsonOutput(consumer, 'both.mjs')
   expect(sameClass).toBe(true)
   expect(imported).toEqual(required)
 })
 
-test('a program gets the same decisions of WebAssembly, and one class by import and require', async () => {
+test('a program gets the same decisions from WebAssembly, and one class by import and require', async () => {
   copyPrograms(consumer, 'wasm.mjs')
-  expect(await told(consumer, 'wasm.mjs')).toEqual({ ...DECISIONS, isSame: true })
+  expect(await jsonOutput(consumer, 'wasm.mjs')).toEqual({ ...DECISIONS, isSame: true })
 })
 
 test('a program without frameworks gets the middlewares, the same by import and require', async () => {
   copyPrograms(consumer, 'frameworkless.mjs')
   const expected = { names: ['ipKey', 'rateLimit'], isSame: true }
-  expect(await told(consumer, 'frameworkless.mjs')).toEqual({
+  expect(await jsonOutput(consumer, 'frameworkless.mjs')).toEqual({
     express: expected,
     fastify: { names: expect.arrayContaining(['default', 'ipKey', 'rateLimit']), isSame: true },
     fetch: { names: ['ipKey', 'withRateLimit'], isSame: true },
@@ -53,7 +56,7 @@ test('a program without frameworks gets the middlewares, the same by import and 
   })
 })
 
-test('a program without a peer that an entry point needs is told which', async () => {
+test('a program without a peer that an entry point needs gets an error that names it', async () => {
   await expect(run('node', ['--eval', "require('tollgate/metrics')"], consumer)).rejects.toThrow(
     "Cannot find module '@opentelemetry/api'",
   )
@@ -74,7 +77,7 @@ describe('under Jest', () => {
   ])('a test in %s has every entry point, with decisions and errors of its realm', async (_, program, options) => {
     copyPrograms(framed, program)
     const jest = [join(installed('jest'), 'bin', 'jest.js'), '--config', '{}', '--rootDir', framed]
-    const { success, numPassedTests } = await told(framed, ...options, ...jest, '--json', program)
+    const { success, numPassedTests } = await jsonOutput(framed, ...options, ...jest, '--json', program)
     expect({ success, numPassedTests }).toEqual({ success: true, numPassedTests: entryPoints().length + 1 })
   })
 })

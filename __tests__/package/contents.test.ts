@@ -1,8 +1,8 @@
-/** What is in the packages, and what the tools say of them that publishers ask. */
+/** The contents of the packages, and the results of the publishing tools. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PLATFORMS } from '../../ts/backends/addon.js'
-import { MAIN, npx, type Packed, Release, ROOT, run } from './release.js'
+import { MAIN, npx, type PackedPackage, Release, ROOT, run } from './release.js'
 
 let release: Release
 
@@ -13,11 +13,11 @@ beforeAll(async () => {
 afterAll(() => release.remove())
 
 describe('the main package', () => {
-  test('holds what it held before: a file more or less is meant', () => {
+  test('has the files of the snapshot: a changed list must be intended', () => {
     expect(paths(release.main)).toMatchSnapshot()
   })
 
-  test('holds what the sources compile to, the loader and the papers, and nothing else', () => {
+  test('has the compiled sources, the loader and the documents, and nothing else', () => {
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
     const engine = ['', 'redis-'].flatMap((prefix) => [`wasm/${prefix}engine.js`, `wasm/${prefix}inlined.js`])
     engine.push('wasm/tollgate.wasm', 'wasm/redis.wasm')
@@ -36,7 +36,7 @@ describe('the main package', () => {
     expect(paths(release.main)).toEqual(expected.sort())
   })
 
-  test('asks for all platform packages at its own version, and runs nothing on installation', () => {
+  test('depends on all platform packages at its own version, and runs nothing on installation', () => {
     const manifest = stagedManifest()
     const names = readdirSync(join(ROOT, 'npm')).map((platform) => `${MAIN}-${platform}`)
     expect(manifest).toHaveProperty('optionalDependencies', Object.fromEntries(names.map((n) => [n, manifest.version])))
@@ -44,14 +44,14 @@ describe('the main package', () => {
     expect(manifest).not.toHaveProperty('devDependencies')
   })
 
-  test('has each entry point once for `import` and once for `require`, with types, also where `exports` is unknown', () => {
+  test('has each entry point once for `import` and once for `require`, with types, even for tools without `exports`', () => {
     const { exports, typesVersions } = stagedManifest()
     const { '.': main, './package.json': itself, ...subpaths } = exports
     expect(itself).toBe('./package.json')
     expect(main).toEqual(conditions('./dist/index'))
     const stems = Object.entries(subpaths).map(([subpath, { require: { default: file } = { default: '' } }]) => {
       const stem = file.replace(/\.js$/, '')
-      // Some platforms have something else instead.
+      // Some platforms have a different file.
       const { import: imported, require: required } = exports[subpath] as Conditions
       expect({ import: imported, require: required }).toEqual(conditions(stem))
       return [subpath.slice('./'.length), [`${stem}.d.ts`]] as const
@@ -59,13 +59,13 @@ describe('the main package', () => {
     expect(typesVersions['*']).toEqual(Object.fromEntries(stems))
   })
 
-  test('asks for the frameworks of its entry points as peers that nobody needs to have', () => {
+  test('lists the frameworks of its entry points as optional peers', () => {
     const { peerDependencies, peerDependenciesMeta } = stagedManifest()
     const optional = Object.keys(peerDependencies).map((name) => [name, { optional: true }])
     expect(peerDependenciesMeta).toEqual(Object.fromEntries(optional))
   })
 
-  test('gives no platform of the web anything of Node, and workerd a module that is compiled already', () => {
+  test('gives web platforms no Node module, and workerd a compiled module', () => {
     const { './wasm': wasm } = stagedManifest().exports as Record<string, object>
     const web = { types: './dist/wasm/index.d.mts', default: './dist/wasm/web.mjs' }
     expect(Object.entries(wasm as object).slice(0, 3)).toEqual([
@@ -75,7 +75,7 @@ describe('the main package', () => {
     ])
   })
 
-  test('names every crate that is compiled into WebAssembly, with the text of its licence', () => {
+  test('lists every crate compiled into WebAssembly, with its licence text', () => {
     const text = readFileSync(join(release.stage, MAIN, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
     for (const name of ['hashbrown', 'rlsf', 'siphasher', 'wasm-bindgen']) {
       expect(text).toMatch(new RegExp(`^${name} [\\d.]+: `, 'm'))
@@ -83,30 +83,31 @@ describe('the main package', () => {
     expect(text).not.toMatch(/^(napi|redis|jiff) /m)
   })
 
-  test('is well formed, says publint', async () => {
-    // It answers 0 to warnings and suggestions; only this line says that there are none.
+  test('passes publint', async () => {
+    // The exit code is 0 even with warnings and suggestions. Only this line says that there are
+    // none.
     expect(await npx('publint', 'run', release.tarball(release.main), '--strict')).toContain('All good!')
   })
 
-  test('has types for every way to import it, says attw', async () => {
+  test('has types for every way to import it, according to attw', async () => {
     expect(await npx('attw', release.tarball(release.main))).toContain('No problems found')
   })
 })
 
 describe('the platform packages', () => {
-  test('are those that a loader error speaks of, and those that are built', () => {
+  test("are the built ones, and the ones in the loader's error", () => {
     expect(readdirSync(join(ROOT, 'npm')).sort()).toEqual([...PLATFORMS].sort())
     expect(readManifest(ROOT).napi.targets).toHaveLength(PLATFORMS.length)
   })
 
-  test('hold one addon each, and the licences', () => {
+  test('have one addon each, and the licences', () => {
     const { platform } = release
     const addon = `${MAIN}.${platform.name.slice(MAIN.length + 1)}.node`
     const papers = ['LICENSE', 'README.md', 'THIRD-PARTY-LICENSES.txt', 'package.json']
     expect(paths(platform)).toEqual([...papers, addon].sort())
   })
 
-  test('name every crate that is compiled into the addon, with the text of its licence', () => {
+  test('list every crate compiled into the addon, with its licence text', () => {
     const text = readFileSync(join(release.stage, release.platform.name, 'THIRD-PARTY-LICENSES.txt'), 'utf8')
     const lock = readFileSync(join(ROOT, 'Cargo.lock'), 'utf8')
     for (const name of ['jiff', 'napi', 'redis', 'ring', 'rustls', 'tokio', 'webpki-roots']) {
@@ -120,14 +121,14 @@ describe('the platform packages', () => {
 })
 
 describe('the staging', () => {
-  test('tells how large the packages are, as npm does', () => {
+  test('prints the package sizes as npm does', () => {
     for (const { name, version, size, unpackedSize } of [release.main, release.platform]) {
       const sizes = `${kilobytes(size)} kB packed, ${kilobytes(unpackedSize)} kB unpacked`
       expect(release.report).toContain(`${name} at ${version}: ${sizes}\n`)
     }
   })
 
-  test('names the repository where it is told one, in all packages, as provenance needs it, and none otherwise', async () => {
+  test('adds the given repository to all packages, as provenance needs it, and otherwise none', async () => {
     expect(stagedManifest()).not.toHaveProperty('repository')
     const out = join(release.temp, 'with-repository')
     const url = 'https://example.com/owner/name'
@@ -139,7 +140,7 @@ describe('the staging', () => {
     }
   })
 
-  test('for a release fails as long as an addon is missing, and says which', async () => {
+  test('fails for a release with a missing addon, and names it', async () => {
     const words = [join(ROOT, 'scripts', 'stage-package.mjs'), '--out', join(release.temp, 'all'), '--complete']
     await expect(run('node', words)).rejects.toThrow(/no addon in .* for: tollgate-/)
   })
@@ -181,7 +182,7 @@ function readManifest(folder: string): Manifest {
 function readSources(): string[] {
   const names = readdirSync(join(ROOT, 'ts'), { recursive: true, encoding: 'utf8' })
   const files = names.map((name) => name.replaceAll('\\', '/')).filter((name) => /\.m?ts$/.test(name))
-  // The command line is bundled into one.
+  // The command line is bundled into one file.
   return files.filter((name) => !name.startsWith('cli/'))
 }
 
@@ -191,6 +192,6 @@ function outputsOf(source: string): string[] {
   return [`dist/${stem}.${m}js`, `dist/${stem}.d.${m}ts`]
 }
 
-function paths({ files }: Packed): string[] {
+function paths({ files }: PackedPackage): string[] {
   return files.map(({ path }) => path).sort()
 }

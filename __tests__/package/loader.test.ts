@@ -1,8 +1,8 @@
-/** What a program is told where the addon is missing, or cannot be loaded, and what works without it. */
+/** Error messages for a missing or unloadable addon, and the entry points that work without it. */
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PLATFORMS } from '../../ts/backends/addon.js'
-import { copyPrograms, link, Release, run, told } from './release.js'
+import { copyPrograms, jsonOutput, link, Release, run } from './release.js'
 
 let release: Release
 /** Has the platform's package. */
@@ -22,9 +22,9 @@ beforeAll(async () => {
 afterAll(() => release.remove())
 
 describe('without the platform package', () => {
-  test('a program is told which it is, and how to get it', async () => {
+  test('the error names the package, and the fix', async () => {
     const { name, version } = release.platform
-    const { message, causes } = await told(bare, 'failing.cjs')
+    const { message, causes } = await jsonOutput(bare, 'failing.cjs')
     expect(message).toContain(`tollgate: the package of this platform, ${name}, is not installed.`)
     expect(message).toContain('`--omit=optional`')
     expect(message).toContain('package-lock.json')
@@ -32,14 +32,14 @@ describe('without the platform package', () => {
     expect(causes).toContainEqual(expect.stringContaining(`Cannot find module '${name}'`))
   })
 
-  test('a program that imports it ends with the same words', async () => {
+  test('a program that imports it ends with the same message', async () => {
     copyPrograms(bare, 'plain.mjs')
     await expect(run('node', ['plain.mjs'], bare)).rejects.toThrow(
       `Error: tollgate: the package of this platform, ${release.platform.name}, is not installed.`,
     )
   })
 
-  test('each platform is told of its own, which is the one that the loader looked for', async () => {
+  test('the error on each platform names its package, which is the one that the loader looked for', async () => {
     expect(await Promise.all(PLATFORMS.map((platform) => pretend(bare, platform)))).toEqual(
       PLATFORMS.map((platform) => ({
         name: 'Error',
@@ -49,8 +49,8 @@ describe('without the platform package', () => {
     )
   })
 
-  test('entry points that need no addon are there', async () => {
-    const answers = await told(bare, 'frameworkless.mjs')
+  test('entry points without the addon work', async () => {
+    const answers = await jsonOutput(bare, 'frameworkless.mjs')
     expect(Object.keys(answers)).toEqual(['express', 'fastify', 'fetch', 'hono', 'koa'])
     link(bare, '@nestjs/common', '@nestjs/core', '@opentelemetry/api', 'reflect-metadata', 'rxjs')
     await run('node', ['--eval', "require('tollgate/nest'), require('tollgate/metrics')"], bare)
@@ -61,12 +61,12 @@ describe('without the platform package', () => {
       const { gcra, RateLimiter } = require('tollgate/wasm')
       const { status } = new RateLimiter(gcra({ limit: 1, period: '1m' })).takeSync('user:42')
       console.log(JSON.stringify({ status }))`
-    expect(await told(bare, '--eval', program)).toEqual({ status: 'allowed-last' })
+    expect(await jsonOutput(bare, '--eval', program)).toEqual({ status: 'allowed-last' })
   })
 })
 
 test.each(['linux-riscv64-gnu', 'freebsd-x64', 'sunos-x64'])(
-  'on %s, which has no package, a program is told which have one, and that it can be built',
+  'on %s, which has no package, the error lists the supported platforms, and the build from source',
   async (platform) => {
     const { message } = await pretend(consumer, platform)
     expect(message).toContain(`there is no addon for this platform, ${platform}, only for ${PLATFORMS.join(', ')}.`)
@@ -77,36 +77,43 @@ test.each(['linux-riscv64-gnu', 'freebsd-x64', 'sunos-x64'])(
 )
 
 describe('where the addon cannot be loaded', () => {
-  test('because the file is none, a program is told what the system said', async () => {
+  test("the error for an invalid file contains the system's message", async () => {
     const folder = await release.install('damaged')
     copyPrograms(folder, 'failing.cjs')
     writeFileSync(addonIn(folder), 'no addon')
-    const { message, causes } = await told(folder, 'failing.cjs')
+    const { message, causes } = await jsonOutput(folder, 'failing.cjs')
     const [, reason] = /is installed but cannot be loaded: (.*)\. The file may be damaged/.exec(String(message)) ?? []
     expect(message).toContain(release.platform.name)
     expect(reason).toContain('.node')
     expect(causes).toContain(reason)
   })
 
-  test('because the C library is older, a program is told that', async () => {
+  test('the error for an older C library names the cause', async () => {
     const reason = "libc.so.6: version `GLIBC_2.99' not found (required by tollgate.node)"
-    const { message } = await told(consumer, '--require', './pretend.cjs', 'failing.cjs', '--dlopen', reason)
+    const { message } = await jsonOutput(consumer, '--require', './pretend.cjs', 'failing.cjs', '--dlopen', reason)
     expect(message).toContain(`is installed but cannot be loaded: ${reason}. The system's C library is older`)
   })
 
-  test('because a variable names another, the loader itself says so', async () => {
-    const { message } = await told(consumer, '--require', './pretend.cjs', 'failing.cjs', '--library', './none.node')
+  test("the error for a path from the environment is the loader's own", async () => {
+    const { message } = await jsonOutput(
+      consumer,
+      '--require',
+      './pretend.cjs',
+      'failing.cjs',
+      '--library',
+      './none.node',
+    )
     expect(message).toMatch(/^Cannot find native binding/)
   })
 })
 
-/** What a program is told on another platform than this. */
+/** The error of a program on another platform. */
 function pretend(folder: string, platform: string, ...words: string[]): Promise<Record<string, unknown>> {
-  return told(folder, '--require', './pretend.cjs', 'failing.cjs', '--platform', platform, ...words)
+  return jsonOutput(folder, '--require', './pretend.cjs', 'failing.cjs', '--platform', platform, ...words)
 }
 
 /** The addon that a consumer has installed. */
 function addonIn(folder: string): string {
-  const place = join(folder, 'node_modules', release.platform.name)
-  return join(place, readdirSync(place).find((file) => file.endsWith('.node')) as string)
+  const target = join(folder, 'node_modules', release.platform.name)
+  return join(target, readdirSync(target).find((file) => file.endsWith('.node')) as string)
 }

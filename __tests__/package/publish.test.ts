@@ -1,4 +1,4 @@
-/** The order of a release, as scripts/publish.mjs would publish it. */
+/** The publishing order of a release in scripts/publish.mjs. */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PLATFORMS } from '../../ts/backends/addon.js'
@@ -12,7 +12,7 @@ beforeAll(async () => {
   const addons = join(release.temp, 'addons')
   complete = join(release.temp, 'complete')
   mkdirSync(addons)
-  // Of other platforms there is none here; what is in them is no matter of the order.
+  // The packages of other platforms are missing here. Their content does not affect the order.
   for (const platform of PLATFORMS) {
     writeFileSync(join(addons, `${MAIN}.${platform}.node`), platform)
   }
@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => release.remove())
 
-test('publishes all platforms first, and the package that asks for them last', async () => {
+test('publishes all platforms first, and the main package last', async () => {
   const { version } = release.main
   const lines = (await node('publish.mjs', '--dry-run', '--from', complete)).trim().split('\n')
   const platforms = PLATFORMS.map((platform) => `would publish ${MAIN}-${platform}@${version} as latest`)
@@ -29,7 +29,7 @@ test('publishes all platforms first, and the package that asks for them last', a
   expect(lines.at(-1)).toBe(`would publish ${MAIN}@${version} as latest`)
 })
 
-test('gives a version for trial to nobody who does not ask for it', async () => {
+test('publishes a prerelease under its own tag only', async () => {
   const trial = copy('trial')
   for (const name of readdirSync(trial)) {
     edit(join(trial, name), (manifest) => ({ ...manifest, version: '1.0.0-rc.1' }))
@@ -39,7 +39,7 @@ test('gives a version for trial to nobody who does not ask for it', async () => 
   expect(lines).not.toContain('as latest')
 })
 
-test('publishes nothing of a release that lacks a platform, mixes versions or holds a package too many', async () => {
+test('publishes nothing if a release lacks a platform, mixes versions or has an extra package', async () => {
   const lacking = copy('lacking')
   rmSync(join(lacking, `${MAIN}-darwin-x64`), { recursive: true })
   await expect(node('publish.mjs', '--dry-run', '--from', lacking)).rejects.toThrow(`not staged: ${MAIN}-darwin-x64`)

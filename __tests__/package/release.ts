@@ -1,7 +1,6 @@
 /**
- * What npm would publish, packed, and installed in strangers' folders.
- *
- * It needs no registry: an optional dependency that cannot be had is skipped, offline too.
+ * The packages that npm would publish, packed and installed in external folders. No registry is
+ * needed: an optional dependency that cannot be found is skipped, offline too.
  */
 import { execFile } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -12,11 +11,11 @@ import { promisify } from 'node:util'
 export const ROOT = join(__dirname, '..', '..')
 export const MAIN = 'tollgate'
 
-/** The programs that consumers run. */
+/** The programs of the consumers. */
 const PROGRAMS = join(__dirname, 'programs')
 
-/** A package as `npm pack` tells of it. */
-export interface Packed {
+/** A package in the output of `npm pack`. */
+export interface PackedPackage {
   readonly name: string
   readonly version: string
   readonly filename: string
@@ -25,14 +24,14 @@ export interface Packed {
   readonly files: readonly { readonly path: string }[]
 }
 
-/** The packages of a release, of which those of other platforms are missing here. */
+/** The packages of a release. Those of other platforms are missing here. */
 export class Release {
-  /** Where everything is: the staged folders, the tarballs, the consumers. */
+  /** The folder of everything: the staged folders, the tarballs, the consumers. */
   readonly temp = mkdtempSync(join(tmpdir(), 'tollgate-package-'))
   readonly stage = join(this.temp, 'stage')
-  /** What the staging script printed. */
+  /** The output of the staging script. */
   report = ''
-  #packed: readonly Packed[] = []
+  #packed: readonly PackedPackage[] = []
 
   static async make(): Promise<Release> {
     const release = new Release()
@@ -41,27 +40,30 @@ export class Release {
     const pack = (name: string) =>
       npm(join(stage, name), 'pack', '--json', '--ignore-scripts', '--pack-destination', temp)
     const answers = await Promise.all(readdirSync(stage).map(pack))
-    release.#packed = answers.flatMap((answer) => JSON.parse(answer) as Packed[])
+    release.#packed = answers.flatMap((answer) => JSON.parse(answer) as PackedPackage[])
     return release
   }
 
-  get main(): Packed {
+  get main(): PackedPackage {
     return only(this.#packed.filter(({ name }) => name === MAIN))
   }
 
   /** The package of the platform that the tests run on. */
-  get platform(): Packed {
+  get platform(): PackedPackage {
     return only(this.#packed.filter(({ name }) => name !== MAIN))
   }
 
-  tarball({ filename }: Packed): string {
+  tarball({ filename }: PackedPackage): string {
     return join(this.temp, filename)
   }
 
-  /** A new folder in which a stranger has installed the package; npm adds the platform's, as it does from the registry. */
+  /**
+   * A new folder with the package installed. npm adds the platform's package, as it does from the
+   * registry.
+   */
   async install(name: string, ...options: string[]): Promise<string> {
     const folder = join(this.temp, name)
-    const fileOf = (packed: Packed) => [packed.name, `file:../${packed.filename}`] as const
+    const fileOf = (packed: PackedPackage) => [packed.name, `file:../${packed.filename}`] as const
     mkdirSync(folder)
     const manifest = {
       private: true,
@@ -69,7 +71,7 @@ export class Release {
       optionalDependencies: Object.fromEntries([fileOf(this.platform)]),
     }
     writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))
-    // An empty cache: what this machine once fetched must make no difference.
+    // The cache is empty, so that packages fetched earlier on this machine do not matter.
     const quiet = ['--offline', '--cache', join(this.temp, 'cache'), '--no-audit', '--no-fund']
     await npm(folder, 'install', ...quiet, ...options)
     return folder
@@ -87,12 +89,12 @@ export function copyPrograms(folder: string, ...names: readonly string[]): void 
   }
 }
 
-/** Lets a consumer have packages that are installed here, with all that these need. */
+/** Gives a consumer packages that are installed here, with their dependencies. */
 export function link(folder: string, ...names: readonly string[]): void {
   for (const name of names) {
-    const place = join(folder, 'node_modules', name)
-    mkdirSync(dirname(place), { recursive: true })
-    symlinkSync(installed(name), place, 'junction')
+    const target = join(folder, 'node_modules', name)
+    mkdirSync(dirname(target), { recursive: true })
+    symlinkSync(installed(name), target, 'junction')
   }
 }
 
@@ -103,8 +105,8 @@ export function entryPoints(): string[] {
   return subpaths.map((subpath) => subpath.replace('.', MAIN))
 }
 
-/** What a program has printed, which is JSON. */
-export async function told(folder: string, ...words: string[]): Promise<Record<string, unknown>> {
+/** A program's output, parsed as JSON. */
+export async function jsonOutput(folder: string, ...words: string[]): Promise<Record<string, unknown>> {
   return JSON.parse(await run('node', words, folder)) as Record<string, unknown>
 }
 
@@ -127,7 +129,7 @@ function npm(cwd: string, ...args: string[]): Promise<string> {
   return process.platform === 'win32' ? run('npm.cmd', args, cwd, true) : run('npm', args, cwd)
 }
 
-/** What a command printed; throws with all that it printed if it fails. */
+/** The output of a command. If the command fails, throws with its whole output. */
 export async function run(command: string, args: readonly string[], cwd = ROOT, shell = false): Promise<string> {
   try {
     return (await promisify(execFile)(command, args, { cwd, shell })).stdout

@@ -1,12 +1,15 @@
-/** Strict TypeScript programs in a stranger's folder, by compilers old and new, which check our declarations too. */
+/**
+ * Strict TypeScript programs in an external folder, compiled by old and new compilers that also
+ * check the package's declarations.
+ */
 import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { copyPrograms, installed, link, Release, run, told } from './release.js'
+import { copyPrograms, installed, jsonOutput, link, Release, run } from './release.js'
 
-/** The compilers, as the manifests beside this file and above it name them. */
+/** The compilers, as the manifests in this folder and its parent name them. */
 const COMPILERS = ['typescript-5.4', 'typescript', 'typescript-7']
 
-/** What a program has installed that uses all entry points. */
+/** The dependencies of a program that uses all entry points. */
 const PEERS = [
   '@nestjs/common',
   '@nestjs/core',
@@ -18,7 +21,7 @@ const PEERS = [
   'hono',
 ]
 
-/** Compiled together, since most of the time goes to the frameworks' own declarations. */
+/** Compiled together, because the frameworks' own declarations take most of the time. */
 const FRAMED = ['middleware.mts', 'subpaths.mts', 'hono.mts']
 
 const FLAGS = {
@@ -50,18 +53,19 @@ beforeAll(async () => {
 afterAll(() => release.remove())
 
 describe.each(COMPILERS)('%s', (compiler) => {
-  test('compiles a program that has no types of Node', async () => {
+  test('compiles a program without Node types', async () => {
     const world = { lib: ['es2022'], types: [] }
     await compile(compiler, bare, ['typed.mts', 'typed.cts'], { ...world, ...NODE16, outDir: compiler })
     await compile(compiler, bare, ['typed.mts'], { ...world, ...BUNDLER })
     const expected = { smooth: { status: 'allowed', remaining: 2 }, once: 'allowed-last', error: 'INVALID_KEY' }
     for (const program of ['typed.mjs', 'typed.cjs']) {
-      expect(await told(bare, join(compiler, program))).toMatchObject(expected)
+      expect(await jsonOutput(bare, join(compiler, program))).toMatchObject(expected)
     }
   })
 
-  test('compiles programs that use every entry point, with the peers that these are for', async () => {
-    // Hono's own declarations need TypeScript 5.7; what another program has no need of, it need not fail by.
+  test('compiles programs that use every entry point, with the required peers', async () => {
+    // Hono's own declarations need TypeScript 5.7. Programs without Hono must not fail because of
+    // it.
     const programs = FRAMED.filter((program) => compiler !== 'typescript-5.4' || program !== 'hono.mts')
     const all = [...programs, ...programs.map(commonJs)]
     await Promise.all([
@@ -70,30 +74,30 @@ describe.each(COMPILERS)('%s', (compiler) => {
     ])
     for (const program of ['middleware.mjs', 'middleware.cjs']) {
       const answers = { statuses: [200, 429], retryAfter: '60', functions: true }
-      expect(await told(framed, join(compiler, program))).toEqual(answers)
+      expect(await jsonOutput(framed, join(compiler, program))).toEqual(answers)
     }
     for (const program of ['subpaths.mjs', 'subpaths.cjs']) {
       const answers = { remaining: 2, status: 'allowed-last', totalHits: 1 }
-      expect(await told(framed, join(compiler, program))).toEqual(answers)
+      expect(await jsonOutput(framed, join(compiler, program))).toEqual(answers)
     }
   })
 })
 
-test('typescript-5.4 compiles a program that uses Hono, if it does not check what Hono declares', async () => {
+test("typescript-5.4 compiles a program that uses Hono, if it does not check Hono's declarations", async () => {
   for (const options of [{ ...NODE16, noEmit: true }, BUNDLER]) {
     await compile('typescript-5.4', framed, ['hono.mts'], { ...WORLD, ...options, skipLibCheck: true })
   }
 })
 
-/** The frameworks' declarations are of a world with Node's and a browser's. */
+/** The frameworks' declarations use both Node's and the browser's types. */
 const WORLD = {
   lib: ['es2022', 'dom'],
   types: ['node'],
-  // @types/koa means those of this version; the package itself is of a newer one, with other types.
+  // @types/koa matches this version; the package itself is newer, with other types.
   paths: { 'content-disposition': [installed('@types/content-disposition')] },
 }
 
-/** Compiles programs of a folder; throws with what the compiler says if it says anything. */
+/** Compiles programs of a folder. Throws with the compiler's output if there is any. */
 async function compile(compiler: string, folder: string, files: readonly string[], options: object): Promise<void> {
   const name = `${compiler}-${'outDir' in options ? 'node16' : 'bundler'}.json`
   writeFileSync(join(folder, name), JSON.stringify({ compilerOptions: { ...FLAGS, ...options }, files }))

@@ -1,4 +1,4 @@
-/** What the addon says of traffic: it is what the playground must show. */
+/** The addon's decisions on traffic, which the playground must show. */
 
 import { ALGORITHMS, type AlgorithmName } from '../../playground/model/algorithms.js'
 import { type FieldValues, optionsFrom } from '../../playground/model/fields.js'
@@ -7,13 +7,13 @@ import type { Traffic } from '../../playground/model/trace.js'
 import { MemoryStore, type Policy, RateLimiter } from '../../ts/index.js'
 import { policyOf } from '../../ts/policies/policy.js'
 
-/** How many calls a policy admits and refuses. */
+/** The numbers of admitted and refused calls of a policy. */
 export interface Counts {
   readonly admitted: number
   readonly refused: number
 }
 
-/** A policy with what stands in its form, made by the package's own function. */
+/** A policy with the values of its form, made by the package's own factory. */
 export function nativePolicy(algorithm: AlgorithmName, values: FieldValues = {}): Policy {
   return policyOf({ algorithm, ...optionsFrom(ALGORITHMS[algorithm].tree, typedPolicy(algorithm, values).values) })
 }

@@ -1,4 +1,4 @@
-/** What the playground computes beside the engine: traffic, bounds, worst times, addresses and code. */
+/** The playground's own computations: traffic, bounds, worst times, addresses and code. */
 import fc from 'fast-check'
 import { ALGORITHM_NAMES, ALGORITHMS, type AlgorithmName } from '../../playground/model/algorithms.js'
 import { codeOf } from '../../playground/model/code.js'
@@ -17,7 +17,7 @@ import { nativePolicy } from './addon.js'
 
 const START = Date.UTC(2026, 0, 5)
 
-/** Numbers of each algorithm beside those that its form has at first. */
+/** Numbers of each algorithm that differ from the defaults of its form. */
 const POLICIES: readonly (readonly [AlgorithmName, Record<string, string>])[] = [
   ...ALGORITHM_NAMES.map((name) => [name, {}] as const),
   ['gcra', { limit: '7', period: '1s', burst: '3' }],
@@ -33,7 +33,7 @@ async function outcomeOf(policy: Policy, traffic: Traffic): Promise<RunResult> {
 }
 
 describe('a law’s bound', () => {
-  test.each(POLICIES)('of %s is kept by whatever traffic there is: %j', async (name, values) => {
+  test.each(POLICIES)('of %s holds for any traffic: %j', async (name, values) => {
     const policy = nativePolicy(name, values)
     const gaps = fc.oneof(fc.integer({ min: 0, max: 400_000 }), fc.constantFrom(0, 1, 1_500_000, 10_000_000))
     const call = fc.record({ gap: gaps, cost: fc.integer({ min: 1, max: 3 }), key: fc.constantFrom('a', 'b') })
@@ -46,7 +46,7 @@ describe('a law’s bound', () => {
         })
         const { laws, admitted, refused } = await outcomeOf(policy, { calls, startMs: START, lengthUs: at + 1 })
         expect(admitted + refused).toBe(calls.length)
-        expect(laws.filter(({ worst, most }) => worst.units > most)).toEqual([])
+        expect(laws.filter(({ worst, most: max }) => worst.units > max)).toEqual([])
       }),
       { numRuns: 40, seed: 11 },
     )
@@ -59,16 +59,16 @@ describe('a law’s bound', () => {
     ['gcra', 40],
     ['leakyBucket', 40],
     ['tokenBucket', 40],
-  ] as const)('of %s is reached by the traffic that it is the worst for: %i', async (name, most) => {
+  ] as const)('of %s is reached by the traffic that it is the worst for: %i', async (name, max) => {
     const flood = Array.from({ length: 60_001 }, (_, at) => ({ at: at * 500, cost: 1, key: 'a' }))
     const edge = SHAPES.edge.make(trafficOf('edge').values)
     const traffic = name === 'fixedWindow' ? edge : { calls: flood, startMs: START, lengthUs: 30e6 }
     const { laws } = await outcomeOf(nativePolicy(name), traffic)
-    expect(laws.map((law) => [law.worst.units, law.most])).toEqual([[most, most]])
+    expect(laws.map((law) => [law.worst.units, law.most])).toEqual([[max, max]])
   })
 
-  test('is of the length of time that the policy speaks of', () => {
-    const spans = (policy: Policy) => lawsOf(policy).map(({ spanUs, most }) => [spanUs / 1_000, most])
+  test('has the length of time of the policy', () => {
+    const spans = (policy: Policy) => lawsOf(policy).map(({ spanUs, most: max }) => [spanUs / 1_000, max])
     expect(spans(nativePolicy('gcra', { limit: '100', period: '1m', burst: '20' }))).toEqual([[60_000, 120]])
     const every = { capacity: '10', 'refill.tokens': '4', 'refill.every': '3s', refillMode: 'interval' }
     expect(spans(nativePolicy('tokenBucket', every))).toEqual([[9_000, 10 + 4 * (3 + 1)]])
@@ -85,15 +85,15 @@ describe('the worst time', () => {
     .map((all) => all.toSorted((one, other) => one.at - other.at))
   const law = fc.record({ spanUs: fc.integer({ min: 1, max: 90 }), closed: fc.boolean(), most: fc.constant(1) })
 
-  test('is what trying all times finds', () => {
+  test('equals the result of trying all times', () => {
     fc.assert(
       fc.property(admitted, law, (all, law) => {
         const starts = Array.from({ length: 401 }, (_, at) => at)
-        const most = Math.max(...starts.map((from) => unitsFrom(all, law, from)))
+        const max = Math.max(...starts.map((from) => unitsFrom(all, law, from)))
         const worst = worstSpanOf(all, law)
-        expect(worst.units).toBe(most)
+        expect(worst.units).toBe(max)
         expect(rollingOf(all, law, 10, 40)).toHaveLength(10)
-        expect(Math.max(...rollingOf(all, law, 10, 40))).toBe(most)
+        expect(Math.max(...rollingOf(all, law, 10, 40))).toBe(max)
       }),
       { numRuns: 500, seed: 11 },
     )
@@ -107,7 +107,7 @@ describe('the worst time', () => {
 })
 
 describe('an address', () => {
-  test('tells of the whole state', () => {
+  test('encodes the whole state', () => {
     const text = fc.string({ unit: 'grapheme', maxLength: 20 })
     const policies = fc.array(
       fc.constantFrom(...ALGORITHM_NAMES).chain((name) => {
@@ -127,7 +127,7 @@ describe('an address', () => {
     )
   })
 
-  test('may be anything at all', () => {
+  test('may be any text', () => {
     const parts = fc.constantFrom('policy=', 'traffic=', 'gcra', 'limit=', '+', '&', '%', '=', '%zz', '__proto__', '#')
     const garbage = fc.array(fc.oneof(parts, fc.string({ unit: 'binary' })), { maxLength: 12 })
     fc.assert(
@@ -146,14 +146,14 @@ describe('an address', () => {
     expect(stateOf(`policy=gcra&policy=gcra&policy=gcra&policy=gcra`).policies).toHaveLength(3)
   })
 
-  test('can be read by people', () => {
+  test('is readable', () => {
     const state = { traffic: trafficOf('steady', { rate: '8' }), policies: [policyOf('gcra', { burst: '5' })] }
     expect(hashOf(state)).toBe('traffic=steady+rate=8+length=60s+cost=1+seed=1&policy=gcra+limit=20+period=10s+burst=5')
   })
 })
 
 describe('traffic', () => {
-  test.each(SHAPE_NAMES)('is the same each time, in order and within its length: %s', (name) => {
+  test.each(SHAPE_NAMES)('is deterministic, ordered and within its length: %s', (name) => {
     const { values } = trafficOf(name, { spacing: 'random' })
     const traffic = SHAPES[name].make(values)
     expect(SHAPES[name].make(values)).toEqual(traffic)
@@ -163,14 +163,14 @@ describe('traffic', () => {
     expect(times.every((at) => Number.isSafeInteger(at) && at >= 0 && at <= traffic.lengthUs)).toBe(true)
   })
 
-  test('by chance has the rate that was asked for, and depends on the seed', () => {
+  test('random traffic has the chosen rate, and depends on the seed', () => {
     const make = (seed: string) =>
       SHAPES.steady.make(trafficOf('steady', { spacing: 'random', rate: '50', length: '100s', seed }).values)
     expect(Math.abs(make('1').calls.length - 5_000)).toBeLessThan(300)
     expect(make('2').calls).not.toEqual(make('1').calls)
   })
 
-  test('is read from times of any kind, in any order', () => {
+  test('is read from times in any format, in any order', () => {
     const text = '# seconds\n10\n0.25 ann\r\n\n1 bob 5\n'
     expect(callsFromText(text).calls).toEqual([
       { at: 250_000, key: 'ann', cost: 1 },
@@ -188,11 +188,11 @@ describe('traffic', () => {
     ['1 ann 0', 'times: line 1 must have a cost from 1, a whole number, got "0"'],
     ['1 ann 2 more', 'times: line 1 must be a time, a key and a cost, got "1 ann 2 more"'],
     ['1\n1767571200', 'times must all be absolute, or all be seconds from the start'],
-  ])('that cannot be is refused: %j', (text, message) => {
+  ])('invalid traffic is refused: %j', (text, message) => {
     expect(() => callsFromText(text)).toThrow(message)
   })
 
-  test('of too many calls is refused before it is made', () => {
+  test('too many calls are refused before they are generated', () => {
     const values = { ...trafficOf('steady').values, rate: '999999', length: '400d' }
     expect(() => SHAPES.steady.make(values)).toThrow('traffic must be at most 100,000 calls')
     const bursts = { ...trafficOf('bursts').values, calls: '1000000' }
@@ -203,7 +203,7 @@ describe('traffic', () => {
   })
 })
 
-test('limits by name are kept as text, whatever is typed into them', () => {
+test('named limits stay text, whatever is typed', () => {
   const limits = [
     { name: 'second', limit: '5', window: '1s' },
     { name: '', limit: '', window: '' },
@@ -212,7 +212,7 @@ test('limits by name are kept as text, whatever is typed into them', () => {
   expect(limitsText([{ name: 'a:b', limit: '1/2', window: '1,5s' }])).toBe('ab:12/15s')
 })
 
-test('code for each policy is what a strict compiler takes, and makes that policy', () => {
+test('the code for each policy compiles strictly, and makes that policy', () => {
   const blocks = POLICIES.map(([name, values], index) => ({
     page: 'docs/playground.md',
     line: index * 100 + 1,

@@ -1,5 +1,5 @@
-// A process that takes units over Redis when it is told to, with its own time zone data (TZDIR). It tells
-// of each unit when it was taken and when its window ends.
+// A process with its own time zone data (TZDIR) that takes units over Redis on command. It prints
+// for each unit when it was taken and when its window ends.
 import { calendarWindow, RateLimiter, RedisStore } from 'tollgate'
 
 const { url, prefix, options } = JSON.parse(process.argv[2])

@@ -1,4 +1,7 @@
-/** Two processes whose time zone data differ share one limit, and neither resets the other's windows. */
+/**
+ * Two processes with different time zone data share one limit, and neither resets the other's
+ * windows.
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -7,7 +10,7 @@ import { join } from 'node:path'
 import { type CalendarWindowOptions, calendarWindow, RateLimiter, RedisStore } from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 
-interface Taken {
+interface TakenUnit {
   readonly status: string
   readonly at: number
   readonly end: number
@@ -27,7 +30,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-/** Time zone data (RFC 9636) of a zone without history, of which a rule says all. */
+/** Time zone data (RFC 9636) of a zone without history, defined by one rule. */
 function zoneFile(rule: string): Buffer {
   const block = (version: string) => {
     const head = Buffer.alloc(44)
@@ -39,18 +42,18 @@ function zoneFile(rule: string): Buffer {
   return Buffer.concat([block('2'), block('2'), Buffer.from(`\n${rule}\n`)])
 }
 
-/** Starts a process; one whose data are altered has them from a folder of its own. */
+/** Starts a process. Altered data go into a separate folder. */
 async function start(prefix: string, options: CalendarWindowOptions, isAltered: boolean): Promise<ChildProcess> {
   const work = JSON.stringify({ url: server.url, prefix, options })
   const { TZDIR: _, ...env } = process.env
   const child = fork(join(__dirname, 'calendar-child.mjs'), [work], {
     env: isAltered ? { ...env, TZDIR: folder } : env,
   })
-  expect(await told(child)).toBe('ready')
+  expect(await nextMessage(child)).toBe('ready')
   return child
 }
 
-async function told(child: ChildProcess): Promise<unknown> {
+async function nextMessage(child: ChildProcess): Promise<unknown> {
   const ended = once(child, 'exit').then(([code]) => {
     throw new Error(`the process ended with ${code}`)
   })
@@ -58,9 +61,9 @@ async function told(child: ChildProcess): Promise<unknown> {
   return Promise.race([once(child, 'message').then(([message]) => message), ended])
 }
 
-async function ask(child: ChildProcess, question: object): Promise<Taken[]> {
+async function send(child: ChildProcess, question: object): Promise<TakenUnit[]> {
   child.send(question)
-  return (await told(child)) as Taken[]
+  return (await nextMessage(child)) as TakenUnit[]
 }
 
 async function stop(...children: readonly ChildProcess[]): Promise<void> {
@@ -70,11 +73,11 @@ async function stop(...children: readonly ChildProcess[]): Promise<void> {
   }
 }
 
-/** The units of each window, in the order in which the windows were opened. */
-function windowsOf(trace: readonly Taken[]): { end: number; count: number }[] {
+/** The units of each window, in opening order. */
+function windowsOf(trace: readonly TakenUnit[]): { end: number; count: number }[] {
   const windows: { end: number; count: number }[] = []
-  for (const { at, end: told } of trace.toSorted((a, b) => a.at - b.at)) {
-    const end = Math.round(told / 1_000) * 1_000
+  for (const { at, end: reported } of trace.toSorted((a, b) => a.at - b.at)) {
+    const end = Math.round(reported / 1_000) * 1_000
     let window = windows.at(-1)
     if (window?.end !== end) {
       expect(at).toBeGreaterThanOrEqual(window?.end ?? 0)
@@ -86,8 +89,8 @@ function windowsOf(trace: readonly Taken[]): { end: number; count: number }[] {
   return windows
 }
 
-test('whoever opens a window, both keep to its end and to one count', async () => {
-  // By the altered data Berlin is where Kathmandu is.
+test("both keep to a window's end and one count, whichever process opened it", async () => {
+  // In the altered data Berlin has the time of Kathmandu.
   await writeFile(join(folder, 'Europe', 'Berlin'), zoneFile('<+0545>-5:45'))
   const options = { limit: 5, every: 'day', timeZone: 'Europe/Berlin' } as const
   using system = await start('days', options, false)
@@ -98,33 +101,34 @@ test('whoever opens a window, both keep to its end and to one count', async () =
     [altered, system],
   ] as const) {
     const key = `opened by ${opens.pid}`
-    const first = await ask(opens, { key, times: 3 })
-    const then = await ask(joins, { key, times: 3 })
-    const last = await ask(opens, { key, times: 1 })
+    const first = await send(opens, { key, times: 3 })
+    const then = await send(joins, { key, times: 3 })
+    const last = await send(opens, { key, times: 1 })
     const statuses = [first, then, last].map((taken) => taken.map(({ status }) => status))
     expect(statuses).toEqual([['allowed', 'allowed', 'allowed'], ['allowed', 'allowed-last', 'refused'], ['refused']])
     const seconds = [...first, ...then, ...last].map(({ end }) => Math.round(end / 1_000))
     expect(new Set(seconds).size).toBe(1)
     ends.add(seconds[0] as number)
   }
-  // Each opened windows of its own calendar.
+  // Each process opened windows of its own calendar.
   expect(ends.size).toBe(2)
   await stop(system, altered)
 })
 
-test('windows that are opened by turns follow on each other, and each admits the limit', async () => {
-  // By the altered data clocks are a second ahead of UTC: windows of two seconds end at odd seconds.
+test('windows opened alternately do not overlap, and each admits the limit', async () => {
+  // In the altered data clocks are a second ahead of UTC: windows of two seconds end at odd
+  // seconds.
   await writeFile(join(folder, 'Europe', 'Berlin'), zoneFile('<+000001>-0:00:01'))
   const limit = 50
   const options = { limit, every: '2s', timeZone: 'Europe/Berlin' } as const
   using system = await start('seconds', options, false)
   using altered = await start('seconds', options, true)
-  const take = (child: ChildProcess, ms: number) => ask(child, { key: 'hot', ms })
-  // Who opens a window while both try is chance; each also opens some by itself.
+  const take = (child: ChildProcess, ms: number) => send(child, { key: 'hot', ms })
+  // While both try, chance decides which process opens a window; each also opens some alone.
   const together = await Promise.all([take(system, 4_000), take(altered, 4_000)])
   const alone = [await take(system, 3_000), await take(altered, 3_000)]
   const windows = windowsOf([together, alone].flat(2))
-  // The last may have been opened when the time was up.
+  // The last window may have been opened at the end of the test.
   expect(windows.slice(0, -1).map(({ count }) => count)).toEqual(windows.slice(1).map(() => limit))
   expect(windows.length).toBeGreaterThanOrEqual(5)
   const kinds = alone.map((trace) => windowsOf(trace).map(({ end }) => (end / 1_000) % 2))
@@ -132,7 +136,7 @@ test('windows that are opened by turns follow on each other, and each admits the
   await stop(system, altered)
 })
 
-test('over Redis a limiter answers as the embedded one does', async () => {
+test('over Redis a limiter has the same results as the embedded one', async () => {
   const store = new RedisStore(server.url)
   for (const every of ['hour', 'day', 'week', 'month', '12h'] as const) {
     const policy = calendarWindow({ limit: 3, every, timeZone: 'Europe/Berlin' })

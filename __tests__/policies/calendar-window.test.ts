@@ -8,7 +8,7 @@ import {
 import { anything, failureOf } from '../failure.js'
 import { boundaryAfter } from './calendar.js'
 
-/** A limiter at a time that is given, such as `2026-03-29T00:30:00Z`. */
+/** A limiter at a given time, such as `2026-03-29T00:30:00Z`. */
 function limiterAt(options: CalendarWindowOptions, start: string) {
   let now = Date.parse(start)
   const limiter = new RateLimiter(calendarWindow(options), { store: new MemoryStore({ clock: () => now }) })
@@ -23,7 +23,7 @@ function limiterAt(options: CalendarWindowOptions, start: string) {
 describe('options', () => {
   const good = { limit: 1, every: 'day' } as const
 
-  test('a policy is plain, frozen and complete, and its own numbers make it again', () => {
+  test('a policy is plain, frozen and complete, and its values make an equal policy', () => {
     const policy = calendarWindow({ limit: 5, every: 'week', timeZone: 'Asia/Shanghai' })
     expect(policy).toEqual({ algorithm: 'calendarWindow', limit: 5, every: 'week', timeZone: 'Asia/Shanghai' })
     expect(Object.isFrozen(policy)).toBe(true)
@@ -36,7 +36,7 @@ describe('options', () => {
     })
   })
 
-  test('an hour and a day as a length are the hour and the day', () => {
+  test("the lengths of an hour and a day mean the calendar's hour and day", () => {
     for (const every of ['1h', '60m', 3_600_000] as const) {
       expect(calendarWindow({ limit: 1, every }).every).toBe('hour')
     }
@@ -66,7 +66,7 @@ describe('options', () => {
     10n,
   ]
 
-  test.each(badWindows)('every: %p is refused by name, value and rule', (every) => {
+  test.each(badWindows)('every: the error for %p has the name, the value and the rule', (every) => {
     const { code, message } = failureOf(() => calendarWindow({ ...good, every: anything(every) }))
     expect(code).toBe('INVALID_POLICY')
     expect(message).toMatch(/^calendarWindow: every must be 'hour', 'day', 'week', 'month' or whole seconds .*, got /)
@@ -74,18 +74,18 @@ describe('options', () => {
 
   const badZones = ['', 'Mars/Base', 'Europe', 'GMT+25', '+02:00', '../UTC', 'Etc/Unknown', 'UTC\0', null, 1, {}, []]
 
-  test.each(badZones)('timeZone: %p is refused by name, value and rule', (timeZone) => {
+  test.each(badZones)('timeZone: the error for %p has the name, the value and the rule', (timeZone) => {
     const { code, message } = failureOf(() => calendarWindow({ ...good, timeZone: anything(timeZone) }))
     expect(code).toBe('INVALID_POLICY')
     expect(message).toMatch(/^calendarWindow: timeZone must be the IANA name of a time zone, such as .*, got /)
   })
 
-  test('the value is named', () => {
+  test('the error has the value', () => {
     expect(failureOf(() => calendarWindow({ ...good, timeZone: 'Mars/Base' })).message).toMatch(/got "Mars\/Base"$/)
     expect(failureOf(() => calendarWindow({ ...good, every: '7h' })).message).toMatch(/got "7h"$/)
   })
 
-  test('limits and unknown options', () => {
+  test('invalid limits and unknown options', () => {
     for (const limit of [0, -1, 0.5, 2 ** 53, NaN, '1', undefined]) {
       const { message } = failureOf(() => calendarWindow({ ...good, limit: anything(limit) }))
       expect(message).toMatch('calendarWindow: limit must be a whole number from 1 to 2^53 - 1, got ')
@@ -96,7 +96,7 @@ describe('options', () => {
     expect(failureOf(() => calendarWindow(anything(undefined))).message).toMatch(/takes an object of options/)
   })
 
-  test('all zones that Node names are known', () => {
+  test("all zones of Node's Intl are known", () => {
     for (const timeZone of Intl.supportedValuesOf('timeZone')) {
       expect(calendarWindow({ ...good, timeZone }).timeZone).toBe(timeZone)
     }
@@ -104,7 +104,7 @@ describe('options', () => {
 })
 
 describe('embedded', () => {
-  test('allowed, the last of the quota, over the quota; and the whole quota after the boundary', async () => {
+  test('allowed, the last of the quota, over the quota; and the full quota after the boundary', async () => {
     const { limiter, goTo } = limiterAt({ limit: 3, every: 'day', timeZone: 'Asia/Shanghai' }, '2026-06-01T12:00:00Z')
     const taken = [1, 1, 1, 1].map((cost) => limiter.takeSync('user:42', cost))
     expect(taken.map(({ status }) => status)).toEqual(['allowed', 'allowed', 'allowed-last', 'refused'])
@@ -118,7 +118,7 @@ describe('embedded', () => {
     expect(limiter.takeSync('user:42', 4).status).toBe('impossible')
   })
 
-  test('a day is 23 or 25 hours long where the clocks change, and an hour that is repeated counts again', () => {
+  test('a day has 23 or 25 hours at clock changes, and a repeated hour counts again', () => {
     const berlin = { limit: 1, timeZone: 'Europe/Berlin' } as const
     const hours = (options: CalendarWindowOptions, time: string) =>
       limiterAt(options, time).limiter.takeSync('a').resetAfterMs / 3_600_000
@@ -141,7 +141,7 @@ describe('embedded', () => {
   })
 })
 
-describe('boundaries are those that Intl shows', () => {
+describe('boundaries equal those of Intl', () => {
   const zones = [
     'UTC',
     'America/New_York',
@@ -162,8 +162,8 @@ describe('boundaries are those that Intl shows', () => {
   ]
   const windows = ['hour', '15m', '2h', '6h', '12h', 'day', 'week', 'month'] as const
   /**
-   * Times at which clocks change somewhere, and others, from a fixed sequence. All are past: governments change what
-   * is to come, and Node's copy of it may be older or newer than the system's.
+   * Times at clock changes and other times, from a fixed sequence. All are past: governments change
+   * future rules, and Node's copy of the data may be older or newer than the system's.
    */
   const changes = ['2018-11-04', '2011-12-30', '2023-03-25', '2024-11-03', '2024-03-31', '2025-04-06', '2024-10-27']
 

@@ -1,11 +1,11 @@
-/** An oracle of calendars: it walks along the local clock as Intl shows it, a quarter of an hour at a time. */
+/** A calendar oracle: it steps through the local clock of Intl in quarters of an hour. */
 
 const STEP = 900_000
 const DAY = 86_400_000
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** What the local clock shows, as milliseconds since its own 1970. */
+/** The local time, as milliseconds since 1970 in local time. */
 function clockAt(time: number, timeZone: string): number {
   let format = formats.get(timeZone)
   if (format === undefined) {
@@ -26,7 +26,7 @@ function clockAt(time: number, timeZone: string): number {
   return Date.UTC(year, month - 1, day, hour, minute, second)
 }
 
-/** The first date of the day, week or month that a local time lies in. */
+/** The first date of the day, week or month of a local time. */
 function firstDate(clock: number, every: string): number {
   const date = new Date(clock - (clock % DAY))
   if (every === 'week') {
@@ -43,7 +43,10 @@ const PARTS: Readonly<Record<string, number>> = {
   '12h': 43_200_000,
 }
 
-/** When the window ends that a time lies in. Since 2000, clocks have changed on quarters of an hour and a minute. */
+/**
+ * The end of the window of a time. Since 2000 clocks have changed only at quarters of an hour and
+ * at one minute past.
+ */
 export function boundaryAfter(now: number, every: string, timeZone: string): number {
   const start = now - (now % STEP)
   const length = PARTS[every]

@@ -5,7 +5,7 @@ import { RedisServer } from '../servers/redis-server.js'
 
 const COUNTING = fixedWindow({ limit: 10, window: '1h', countRefused: true })
 
-test('embedded: a refused call uses up the window, a peek and an impossible one do not', async () => {
+test('embedded: a refused call uses up the window, a peek and an impossible call do not', async () => {
   const { limiter, clock } = limiterOf(COUNTING)
   limiter.takeSync('a', 7)
   expect(await limiter.peek('a', 4)).toMatchObject({ status: 'refused', remaining: 3 })
@@ -23,7 +23,7 @@ test('by default a refused call counts nothing', () => {
   expect(limiter.takeSync('a', 3).allowed).toBe(true)
 })
 
-test('over Redis, in one turn and for every process', async () => {
+test('over Redis, in one tick and for every process', async () => {
   const server = await RedisServer.start()
   const stores = [new RedisStore(server.url), new RedisStore(server.url)]
   const [one, other] = stores.map((store): RateLimiter => new RateLimiter(COUNTING, { store, prefix: 'counting' })) as [

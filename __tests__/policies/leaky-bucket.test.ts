@@ -14,23 +14,26 @@ afterAll(async () => {
 })
 
 describe('options', () => {
-  test('make a frozen policy of plain data, which its maker takes again', () => {
+  test('the policy is frozen plain data, accepted by its factory', () => {
     const policy = leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } })
     expect(policy).toEqual({ algorithm: 'leakyBucket', capacity: 15, leak: { units: 1, every: 2_000 } })
     expect(Object.isFrozen(policy) && Object.isFrozen(policy.leak)).toBe(true)
     expect(new RateLimiter(JSON.parse(JSON.stringify(policy))).takeSync('a').limit).toBe(15)
   })
 
-  test.each([0, -1, 0.5, NaN, 2 ** 53, '10', null, undefined])('a number of %p is refused by name and rule', (bad) => {
-    const rule = 'must be a whole number from 1 to 2^53 - 1, got '
-    const capacity = failureOf(() => leakyBucket({ capacity: anything(bad), leak: { units: 1, every: 1 } }))
-    expect(capacity.message).toMatch(`leakyBucket: capacity ${rule}`)
-    const units = failureOf(() => leakyBucket({ capacity: 1, leak: { units: anything(bad), every: 1 } }))
-    expect(units.message).toMatch(`leakyBucket: leak.units ${rule}`)
-    expect(units.code).toBe('INVALID_POLICY')
-  })
+  test.each([0, -1, 0.5, NaN, 2 ** 53, '10', null, undefined])(
+    'the error for a number of %p has the name and the rule',
+    (bad) => {
+      const rule = 'must be a whole number from 1 to 2^53 - 1, got '
+      const capacity = failureOf(() => leakyBucket({ capacity: anything(bad), leak: { units: 1, every: 1 } }))
+      expect(capacity.message).toMatch(`leakyBucket: capacity ${rule}`)
+      const units = failureOf(() => leakyBucket({ capacity: 1, leak: { units: anything(bad), every: 1 } }))
+      expect(units.message).toMatch(`leakyBucket: leak.units ${rule}`)
+      expect(units.code).toBe('INVALID_POLICY')
+    },
+  )
 
-  test('others are refused by name', () => {
+  test('errors name other invalid options', () => {
     const every = () => leakyBucket({ capacity: 1, leak: { units: 1, every: anything('1y') } })
     expect(failureOf(every).message).toMatch(/^leakyBucket: leak.every must be a duration/)
     const rate = { capacity: 1, leak: { rate: 1 } }
@@ -45,8 +48,8 @@ describe('options', () => {
   })
 })
 
-/** The funnel: each call has a quota, its weight; the bucket leaks evenly. */
-test('a funnel takes weights while they fit, and tells when the next one will', () => {
+/** The funnel: each call has a quota, its weight, and the bucket leaks evenly. */
+test('a funnel takes weights while they fit, and reports when the next will fit', () => {
   const clock = new FakeClock()
   const store = new MemoryStore({ clock: clock.read })
   const funnel = new RateLimiter(leakyBucket({ capacity: 15, leak: { units: 1, every: '2s' } }), { store })
@@ -59,7 +62,7 @@ test('a funnel takes weights while they fit, and tells when the next one will', 
   expect(funnel.takeSync('user:42', 3)).toMatchObject({ allowed: true, remaining: 0, resetAfterMs: 30_000 })
 })
 
-test('over Redis a funnel decides alike', async () => {
+test('over Redis a funnel has the same results', async () => {
   const policy = leakyBucket({ capacity: 15, leak: { units: 1, every: '1h' } })
   const funnel = new RateLimiter(policy, { store: server.url, prefix: 'funnel' })
   try {

@@ -4,7 +4,7 @@ import { anything, failureOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 
 describe('embedded', () => {
-  test('the window before fades, and is rounded against the caller', async () => {
+  test('the previous window fades, rounded against the caller', async () => {
     const { limiter, clock } = limiterOf(slidingCounter({ limit: 10, window: '1s' }))
     expect(limiter.takeSync('a', 10)).toMatchObject({ status: 'allowed-last', limit: 10, resetAfterMs: 2_000 })
     expect(limiter.takeSync('a')).toMatchObject({ status: 'refused', remaining: 0, retryAfterMs: 1_100 })
@@ -70,7 +70,7 @@ describe('over Redis', () => {
     }
   })
 
-  test('a changed limit or window takes the used units along', async () => {
+  test('a changed limit or window keeps the used units', async () => {
     const store = new RedisStore(server.url)
     const taken = async (limit: number, window: number, cost: number) => {
       const limiter = new RateLimiter(slidingCounter({ limit, window }), { store, prefix: 'changed' })
@@ -106,24 +106,24 @@ describe('its options', () => {
     expect(error.message).toMatch(/^slidingCounter: window must be a duration above 0 .*, got /)
   })
 
-  test('a window with a part of a millisecond', () => {
+  test('a window with a fraction of a millisecond', () => {
     const error = failureOf(() => slidingCounter({ limit: 1, window: 1.5 }))
     expect(error).toMatchObject({ code: 'INVALID_POLICY', charged: false })
     expect(error.message).toBe('slidingCounter: window must be in whole milliseconds, got 1.5')
     expect(slidingCounter({ limit: 1, window: '1.5s' }).window).toBe(1_500)
   })
 
-  test('more than can be counted exactly', () => {
-    const most = Math.floor((2 ** 53 - 1) / 1_000)
-    expect(new RateLimiter(slidingCounter({ limit: most, window: '1s' })).takeSync('a').remaining).toBe(most - 1)
-    const error = failureOf(() => new RateLimiter(slidingCounter({ limit: most + 1, window: '1s' })))
+  test('numbers too large for exact counting', () => {
+    const max = Math.floor((2 ** 53 - 1) / 1_000)
+    expect(new RateLimiter(slidingCounter({ limit: max, window: '1s' })).takeSync('a').remaining).toBe(max - 1)
+    const error = failureOf(() => new RateLimiter(slidingCounter({ limit: max + 1, window: '1s' })))
     expect(error.code).toBe('INVALID_POLICY')
     expect(error.message).toMatch(/^slidingCounter: limit is too large .* limit x window .* must be below 2\^53/)
     const long = failureOf(() => new RateLimiter(slidingCounter({ limit: 1, window: `${1e6}d` })))
     expect(long.message).toMatch(/^slidingCounter: window must be .* at most 2\^52 µs \(142 years\)/)
   })
 
-  test('unknown and missing ones, and a policy written by hand', () => {
+  test('unknown and missing options, and a hand-written policy', () => {
     expect(failureOf(() => slidingCounter(anything({ limit: 1, window: 1, buckets: 2 }))).message).toBe(
       'slidingCounter has no option "buckets"; it takes limit, window, per',
     )

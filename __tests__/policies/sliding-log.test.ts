@@ -12,7 +12,7 @@ function messageOf(run: () => unknown): string {
 const LIMITS = { perSecond: { limit: 2, window: '1s' }, perMinute: { limit: 3, window: '1m' } } as const
 
 describe('slidingLog', () => {
-  test('holds its limit in every rolling window, exactly', () => {
+  test('keeps its limit exactly in every rolling window', () => {
     const { limiter, clock } = limiterOf(slidingLog({ limit: 2, window: '1s' }))
     expect(limiter.takeSync('a').status).toBe('allowed')
     clock.advance(600)
@@ -25,7 +25,7 @@ describe('slidingLog', () => {
     expect(limiter.takeSync('a').allowed).toBe(false)
   })
 
-  test('refused attempts count only if asked for', () => {
+  test('refused attempts count only with countRefused', () => {
     for (const countRefused of [false, true]) {
       const { limiter, clock } = limiterOf(slidingLog({ limit: 1, window: 100, countRefused }))
       limiter.takeSync('a')
@@ -37,14 +37,14 @@ describe('slidingLog', () => {
     }
   })
 
-  test('is plain data that is taken again', () => {
+  test('the policy is plain data, accepted by its factory', () => {
     const policy = slidingLog({ limit: 5, window: '1m' })
     expect(policy).toEqual({ algorithm: 'slidingLog', limit: 5, window: 60_000, countRefused: false })
     expect(Object.isFrozen(policy)).toBe(true)
     expect(limiterOf(JSON.parse(JSON.stringify(policy)) as Policy).limiter.policies).toEqual({ default: policy })
   })
 
-  test('options are checked by name, value and rule', () => {
+  test("errors have the option's name, value and rule", () => {
     const of = (options: unknown) => messageOf(() => slidingLog(anything(options)))
     for (const limit of [0, -1, 1.5, 100_001, '5', NaN, undefined, null]) {
       expect(of({ limit, window: 1 })).toMatch(/^slidingLog: limit must be a whole number from 1 to 100000, got /)
@@ -60,7 +60,7 @@ describe('slidingLog', () => {
 })
 
 describe('slidingLogs', () => {
-  test('a decision names the limit that it speaks of, and tells of all', () => {
+  test('a decision names the limit that it reports, and includes all limits', () => {
     const { limiter, clock } = limiterOf(slidingLogs({ limits: LIMITS }))
     expect(limiter.takeSync('a')).toEqual({
       allowed: true,
@@ -92,7 +92,7 @@ describe('slidingLogs', () => {
     })
   })
 
-  test('equal limits speak in the order of their declaration', () => {
+  test('among equal limits the first declared is reported', () => {
     const { limiter } = limiterOf(
       slidingLogs({ limits: { a: { limit: 2, window: 1_000 }, z: { limit: 1, window: 1 } } }),
     )
@@ -104,7 +104,7 @@ describe('slidingLogs', () => {
     expect(other.takeSync('k')).toMatchObject({ policy: 'z', remaining: 0 })
   })
 
-  test('take, takeMany and peek tell the names, too', async () => {
+  test('take, takeMany and peek include the names, too', async () => {
     const { limiter } = limiterOf(slidingLogs({ limits: LIMITS, precision: '100ms' }))
     expect(await limiter.peek('a', 2)).toMatchObject({ status: 'allowed-last', policy: 'perSecond', remaining: 2 })
     expect(await limiter.take('a')).toMatchObject({ policy: 'perSecond', policies: { perMinute: { remaining: 2 } } })
@@ -124,7 +124,7 @@ describe('slidingLogs', () => {
     expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 2, resetAfterMs: 0 })
   })
 
-  test('the limiter shows the policy by the names that decisions use', () => {
+  test('the limiter exposes the policy under the names in decisions', () => {
     const policy = slidingLogs({ limits: LIMITS, precision: '100ms' })
     expect(policy).toEqual({
       algorithm: 'slidingLogs',
@@ -138,7 +138,7 @@ describe('slidingLogs', () => {
     expect(Object.isFrozen(limiter.policies)).toBe(true)
   })
 
-  test('options are checked by name, value and rule', () => {
+  test("errors have the option's name, value and rule", () => {
     const of = (options: unknown) => messageOf(() => slidingLogs(anything(options)))
     const limits = (limits: unknown, precision?: unknown) => of({ limits, precision })
     expect(limits(undefined)).toBe('slidingLogs: limits must be an object of 1 to 8 limits by name, got undefined')
@@ -171,7 +171,7 @@ describe('slidingLogs', () => {
 describe('over Redis', () => {
   const redis = openedRedis()
 
-  test('slidingLog: take, takeMany, peek and reset; calls of one turn all count', async () => {
+  test('slidingLog: take, takeMany, peek and reset; all calls of one tick count', async () => {
     const limiter = new RateLimiter(slidingLog({ limit: 3, window: '1h' }), { store: redis.store, prefix: 'log' })
     await limiter.ready()
     expect(await limiter.take('a', 2)).toMatchObject({ status: 'allowed', policy: 'default', limit: 3, remaining: 1 })
@@ -185,7 +185,7 @@ describe('over Redis', () => {
     expect(statuses.filter(({ allowed }) => allowed)).toHaveLength(3)
   })
 
-  test('countRefused: who keeps trying stays refused', async () => {
+  test('countRefused: a caller that keeps trying stays refused', async () => {
     const policy = slidingLog({ limit: 1, window: '1s', countRefused: true })
     const limiter = new RateLimiter(policy, { store: redis.store, prefix: 'counting' })
     expect((await limiter.take('a')).allowed).toBe(true)
@@ -196,7 +196,7 @@ describe('over Redis', () => {
     }
   })
 
-  test('slidingLogs: every kind of call tells each limit by name', async () => {
+  test('slidingLogs: every kind of call reports each limit by name', async () => {
     const limits = { perHour: { limit: 2, window: '1h' }, perDay: { limit: 3, window: '1d' } } as const
     const limiter = new RateLimiter(slidingLogs({ limits, precision: '1m' }), { store: redis.store, prefix: 'logs' })
     await limiter.ready()
@@ -226,7 +226,7 @@ describe('over Redis', () => {
     expect(refused.policies.perHour.resetAfterMs).toBeLessThan(3_660_001)
   })
 
-  test('limiters of one limit and of several go together in one round, each told what is its own', async () => {
+  test('limiters of one limit and of several share a flush, and each gets its own result', async () => {
     const several = new RateLimiter(slidingLogs({ limits: LIMITS }), { store: redis.store, prefix: 'mixed-logs' })
     const single = new RateLimiter(slidingLog({ limit: 9, window: '1h' }), { store: redis.store, prefix: 'mixed-log' })
     const keys = Array.from({ length: 10 }, (_, index) => `key ${index}`)
@@ -245,7 +245,7 @@ describe('over Redis', () => {
     expect(error).toMatchObject({ code: 'STORE_ERROR', results: [{ policy: 'perSecond' }, { code: 'STORE_ERROR' }] })
   })
 
-  test('two limiters that are one, in one round, count together', async () => {
+  test('two limiters of one policy and prefix count together in one flush', async () => {
     const policies = [
       slidingLog({ limit: 3, window: '1h' }),
       slidingLogs({ limits: { hourly: { limit: 3, window: '1h' } } }),

@@ -6,7 +6,7 @@ import { openedRedis } from '../redis/opened.js'
 type Options = Parameters<typeof slidingWindow>[0]
 
 describe('options', () => {
-  test('have defaults and are plain, frozen data that is taken again', () => {
+  test('the policy has defaults, and is plain, frozen data that its factory accepts', () => {
     const policy = slidingWindow({ limit: 5, window: '1m' })
     expect(policy).toEqual({ algorithm: 'slidingWindow', limit: 5, window: 60_000, buckets: 10, layout: 'list' })
     expect(Object.isFrozen(policy)).toBe(true)
@@ -30,14 +30,14 @@ describe('options', () => {
       5,
       'slidingWindow has no option "bucket"; did you mean "buckets"? It takes limit, window, buckets, layout',
     ],
-  ])('%s: %p is refused by name, value and rule', (name, value, message) => {
+  ])('%s: the error for %p has the name, the value and the rule', (name, value, message) => {
     const options = { limit: 5, window: '1m', [name]: value } as Options
     const error = failureOf(() => slidingWindow(options))
     expect(error).toMatchObject({ code: 'INVALID_POLICY', charged: false })
     expect(error.message.startsWith(message)).toBe(true)
   })
 
-  test('a window that is too long to count exactly is refused when a limiter is made', () => {
+  test('a window too long for exact counting is refused when the limiter is made', () => {
     const policy = slidingWindow({ limit: 1, window: '25000d', buckets: 1 })
     expect(failureOf(() => new RateLimiter(policy)).message).toBe(
       'slidingWindow: window and one bucket more must be at most 2^51 µs (71 years)',
@@ -63,7 +63,7 @@ describe('embedded', () => {
     expect(limiter.takeSync('a', 4)).toMatchObject({ status: 'allowed-last', remaining: 0 })
   })
 
-  test('a steady caller gets the limit each window and a bucket', () => {
+  test('a steady caller gets the limit in each window plus one bucket', () => {
     const limiter = limiterOf({ limit: 3, window: '1s', buckets: 4 })
     clock.advance(1_000 - (clock.read() % 1_000))
     for (let round = 0; round < 5; round++) {
@@ -74,7 +74,7 @@ describe('embedded', () => {
     }
   })
 
-  test('a peek tells and charges nothing; a reset forgets', async () => {
+  test('a peek reports and charges nothing; a reset forgets', async () => {
     const limiter = limiterOf({ limit: 3, window: '1h' })
     await limiter.take('a', 2)
     expect(await limiter.peek('a')).toMatchObject({ status: 'allowed-last', remaining: 1 })
@@ -104,7 +104,7 @@ describe('over Redis', () => {
       expect(await limiter.peek('a', 0)).toMatchObject({ status: 'allowed', remaining: 3, resetAfterMs: 0 })
     })
 
-    test('64 calls of one turn on one key admit the limit, and a refusal is honest', async () => {
+    test('64 calls of one tick on one key admit the limit, and a refusal is exact', async () => {
       const short = slidingWindow({ limit: 3, window: '200ms', buckets: 4, layout })
       const limiter = new RateLimiter(short, { store: redis.store, prefix: `${layout}-hot` })
       const decisions = await Promise.all(Array.from({ length: 64 }, () => limiter.take('hot')))

@@ -30,7 +30,7 @@ const REFILL = { tokens: 1, every: '1h' } as const
 const MODES = ['continuous', 'interval'] as const
 
 describe('options', () => {
-  test('have defaults that stand in the policy, which its maker takes again', () => {
+  test('the policy includes its defaults, and its factory accepts it', () => {
     const policy = tokenBucket({ capacity: 20, refill: { tokens: 5, every: '1s' } })
     expect(policy).toEqual({
       algorithm: 'tokenBucket',
@@ -46,28 +46,34 @@ describe('options', () => {
     expect(new RateLimiter(policy).takeSync('a').limit).toBe(20)
   })
 
-  test('a policy without the newer options is taken as one with their defaults', () => {
+  test('a policy without the newer options gets their defaults', () => {
     const old = { algorithm: 'tokenBucket', capacity: 2, refill: { tokens: 1, every: 1_000 } }
     expect(new RateLimiter(anything(old)).takeSync('a')).toMatchObject({ limit: 2, remaining: 1 })
   })
 
-  test.each([-1, 0.5, 21, NaN, '10', null, 1n])('an initial level of %p is refused by name and rule', (initial) => {
-    const error = failureOf(() => tokenBucket({ capacity: 20, refill: REFILL, initial: anything(initial) }))
-    expect(error.code).toBe('INVALID_POLICY')
-    expect(error.message).toMatch('tokenBucket: initial must be a whole number from 0 to 20, got ')
-  })
+  test.each([-1, 0.5, 21, NaN, '10', null, 1n])(
+    'the error for an initial level of %p has the name and the rule',
+    (initial) => {
+      const error = failureOf(() => tokenBucket({ capacity: 20, refill: REFILL, initial: anything(initial) }))
+      expect(error.code).toBe('INVALID_POLICY')
+      expect(error.message).toMatch('tokenBucket: initial must be a whole number from 0 to 20, got ')
+    },
+  )
 
-  test.each([-1, 0.5, 2 ** 53, NaN, '10', null, 1n])('a debt of %p is refused by name and rule', (debt) => {
+  test.each([-1, 0.5, 2 ** 53, NaN, '10', null, 1n])('the error for a debt of %p has the name and the rule', (debt) => {
     const error = failureOf(() => tokenBucket({ capacity: 20, refill: REFILL, debt: anything(debt) }))
     expect(error.message).toMatch('tokenBucket: debt must be a whole number from 0 to 2^53 - 1, got ')
   })
 
-  test.each(['Interval', '', null, 1, true])('a refill mode of %p is refused by name and rule', (refillMode) => {
-    const error = failureOf(() => tokenBucket({ capacity: 20, refill: REFILL, refillMode: anything(refillMode) }))
-    expect(error.message).toMatch('tokenBucket: refillMode must be "continuous" or "interval", got ')
-  })
+  test.each(['Interval', '', null, 1, true])(
+    'the error for a refill mode of %p has the name and the rule',
+    (refillMode) => {
+      const error = failureOf(() => tokenBucket({ capacity: 20, refill: REFILL, refillMode: anything(refillMode) }))
+      expect(error.message).toMatch('tokenBucket: refillMode must be "continuous" or "interval", got ')
+    },
+  )
 
-  test.each(MODES)('numbers that cannot be counted exactly are refused when a limiter is made: %s', (refillMode) => {
+  test.each(MODES)('numbers too large for exact counting are refused when the limiter is made: %s', (refillMode) => {
     const of = (options: object) => {
       const policy = tokenBucket({ capacity: 1, refill: { tokens: 1, every: '1d' }, refillMode, ...options })
       return failureOf(() => new RateLimiter(policy)).message
@@ -80,7 +86,7 @@ describe('options', () => {
 })
 
 describe('refill at intervals', () => {
-  test('tokens come at once at the end of each interval, counted from the first token of a full bucket', () => {
+  test('tokens arrive together at the end of each interval, counted from the first token of a full bucket', () => {
     const { limiter, clock } = limiterOf({
       capacity: 5,
       refill: { tokens: 2, every: '1s' },
@@ -97,8 +103,10 @@ describe('refill at intervals', () => {
     expect(limiter.takeSync('a', 2).status).toBe('allowed-last')
   })
 
-  /** Described elsewhere with clocks of whole seconds: there half a second is nothing, or a second. */
-  test('whole-second clocks: ten per 500 ms come every 500 ms, to the millisecond', () => {
+  /**
+   * Other implementations use clocks of whole seconds: there half a second is zero, or a second.
+   */
+  test('whole-second clocks: ten per 500 ms arrive every 500 ms, to the millisecond', () => {
     const { limiter, clock } = limiterOf({
       capacity: 10,
       refill: { tokens: 10, every: '500ms' },
@@ -113,7 +121,7 @@ describe('refill at intervals', () => {
     }
   })
 
-  test('over Redis it decides alike', async () => {
+  test('over Redis it has the same results', async () => {
     const options: TokenBucketOptions = { capacity: 3, refill: { tokens: 2, every: '1s' }, refillMode: 'interval' }
     await overRedis(options, 'interval', async (limiter) => {
       const many = await limiter.takeMany(['a', 'a', 'a', 'a', 'a'], [1, 4, 1, 2, 1])
@@ -131,7 +139,7 @@ describe('refill at intervals', () => {
 
 describe.each(MODES)('%s refill', (refillMode) => {
   /** Pre-consumption. */
-  test('with a debt a large call is let through, and those that follow wait for a whole token', () => {
+  test('with a debt a large call is admitted, and later calls wait for a whole token', () => {
     const refill = { tokens: 1, every: '1s' } as const
     const { limiter, clock } = limiterOf({ capacity: 2, refill, refillMode, debt: 5 })
     expect(limiter.takeSync('a')).toMatchObject({ status: 'allowed', limit: 7, remaining: 6 })
@@ -145,7 +153,7 @@ describe.each(MODES)('%s refill', (refillMode) => {
     expect(limiter.takeSync('a')).toMatchObject({ status: 'allowed-last', remaining: 0 })
   })
 
-  test('with an initial level a key begins at first sight, and anew a day after it was full', async () => {
+  test('with an initial level a key starts on first use, and again a day after it was full', async () => {
     const { limiter, clock } = limiterOf({ capacity: 3, refill: { tokens: 1, every: '1s' }, refillMode, initial: 1 })
     const day = 24 * 3_600_000
     expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 1, resetAfterMs: 0 })
@@ -162,7 +170,7 @@ describe.each(MODES)('%s refill', (refillMode) => {
     expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 1, resetAfterMs: 0 })
   })
 
-  test('an impossible call is a first sight, too, and a reset key begins anew', async () => {
+  test('an impossible call is a first use, too, and a reset key starts again', async () => {
     const { limiter, clock } = limiterOf({ capacity: 3, refill: { tokens: 1, every: '1s' }, refillMode, initial: 0 })
     expect(limiter.takeSync('a', 4)).toMatchObject({ status: 'impossible', remaining: 0 })
     clock.advance(2_000)
@@ -171,7 +179,7 @@ describe.each(MODES)('%s refill', (refillMode) => {
     expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 0, resetAfterMs: 0 })
   })
 
-  test('over Redis a key begins at first sight, is recorded with a TTL, and may be overdrawn', async () => {
+  test('over Redis a key starts on first use, is stored with a TTL, and may be overdrawn', async () => {
     const options = { capacity: 5, refill: REFILL, refillMode, initial: 2, debt: 3 }
     const tag = refillMode === 'interval' ? 'tbi' : 'tb'
     await overRedis(options, `low-${tag}`, async (limiter) => {
@@ -187,8 +195,8 @@ describe.each(MODES)('%s refill', (refillMode) => {
     })
   })
 
-  /** Described elsewhere as reading the quota left first, and taking the cost from it later. */
-  test('quota compared before cost is added: a cost above what is left is not let through', async () => {
+  /** Other implementations read the remaining quota first, and subtract the cost later. */
+  test('quota compared before cost is added: a cost above the remaining quota is refused', async () => {
     const options = { capacity: 10, refill: REFILL, refillMode }
     const { limiter } = limiterOf(options)
     const statuses = [9, 2, 1, 1].map((cost) => limiter.takeSync('a', cost).status)
@@ -199,7 +207,7 @@ describe.each(MODES)('%s refill', (refillMode) => {
     })
   })
 
-  test('state initialised, drained and charged in separate scripts: one EVALSHA for a decision, and no other', async () => {
+  test('state initialised, drained and charged in separate scripts: here one EVALSHA for each decision', async () => {
     await overRedis({ capacity: 10, refill: REFILL, refillMode, initial: 4 }, `once-${refillMode}`, async (limiter) => {
       await limiter.take('warm')
       await server.command('CONFIG', 'RESETSTAT')
@@ -210,7 +218,7 @@ describe.each(MODES)('%s refill', (refillMode) => {
       const calls = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
       expect(calls('evalsha')).toBe(10)
       expect([calls('eval'), calls('script\\|load'), calls('fcall')]).toEqual([0, 0, 0])
-      // Four were admitted and written, each once; refused calls write nothing.
+      // Four calls were admitted, each with one write; refused calls write nothing.
       expect([calls('mget'), calls('set') + calls('setrange')]).toEqual([10, 4])
     })
   })

@@ -1,18 +1,18 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { type Decision, type Policy, type RateLimiter, TollgateError } from '../../ts/index.js'
 
-/** What became of a call, and when, in milliseconds from its start. */
+/** The outcome of a call, and its time in milliseconds from the call's start. */
 export interface Outcome {
   readonly decision: Decision | undefined
   readonly error: TollgateError | undefined
   readonly ms: number
 }
 
-/** Waits for a call, whichever way it ends. */
+/** Waits until a call resolves or rejects. */
 export async function outcome(call: Promise<Decision>): Promise<Outcome> {
   const start = performance.now()
   try {
@@ -35,7 +35,7 @@ export async function recovery(limiter: RateLimiter, key: string): Promise<numbe
   return performance.now() - start
 }
 
-/** What `hammer.mjs` is to do. */
+/** The work of `hammer.mjs`. */
 export interface Work {
   readonly url: string
   readonly policy: Policy
@@ -46,24 +46,28 @@ export interface Work {
   readonly commandTimeoutMs?: number
 }
 
-/** What it tells in the end. Times are in milliseconds. */
-export interface Told {
+/** Its report. Times are in milliseconds. */
+export interface HammerReport {
   /** By key: the microseconds at which units were admitted, by the deciding clock. */
   readonly admitted: Readonly<Record<string, readonly number[]>>
   readonly calls: number
   readonly failures: readonly { code: string; charged: false | 'unknown'; ms: number; at: number }[]
-  /** What the process takes the time to be, less what it was when the test began. */
+  /** The process's time minus its time at the start of the test. */
   readonly skew: number
 }
 
-/** A process that hammers, and is ready to begin; its clock is shifted. */
+/** A hammering process that is ready to start, with a shifted clock. */
 export function hammer(work: Work, skewMs = 0): Promise<ChildProcess> {
   return skewed('hammer.mjs', work, skewMs)
 }
 
-/** A process of a program beside this file that is ready to begin; its clock is shifted. */
+/**
+ * A process that is ready to start, with a shifted clock.
+ *
+ * @param program - A file in `programs/`, or an absolute path.
+ */
 export async function skewed(program: string, work: unknown, skewMs: number): Promise<ChildProcess> {
-  const child = fork(join(__dirname, 'programs', program), [JSON.stringify(work)], {
+  const child = fork(resolve(__dirname, 'programs', program), [JSON.stringify(work)], {
     execArgv: ['--import', pathToFileURL(join(__dirname, 'programs', 'skew.mjs')).href],
     env: { ...process.env, SKEW_MS: `${skewMs}` },
   })
@@ -72,8 +76,8 @@ export async function skewed(program: string, work: unknown, skewMs: number): Pr
 }
 
 /**
- * All processes, once each is ready to begin. If one fails to be, the others end: they would wait for a word, and the
- * tests for their end.
+ * All processes, once each is ready to start. If one fails, the others are killed: they would wait
+ * for a message, and the tests for their exit.
  */
 export async function allReady(begun: readonly Promise<ChildProcess>[]): Promise<ChildProcess[]> {
   try {
@@ -84,7 +88,7 @@ export async function allReady(begun: readonly Promise<ChildProcess>[]): Promise
   }
 }
 
-/** Ends those processes that have begun, and not ended. */
+/** Kills the processes that have started and not exited. */
 export async function killAll(begun: readonly Promise<ChildProcess>[]): Promise<void> {
   for (const child of await Promise.allSettled(begun)) {
     if (child.status === 'fulfilled' && child.value.exitCode === null) {
@@ -93,25 +97,25 @@ export async function killAll(begun: readonly Promise<ChildProcess>[]): Promise<
   }
 }
 
-/** Begins, and waits for what the process tells and for its end. */
-export async function told<T = Told>(child: ChildProcess): Promise<T> {
+/** Starts a process, and waits for its report and its exit. */
+export async function reportOf<T = HammerReport>(child: ChildProcess): Promise<T> {
   child.send({ now: Date.now() })
-  const answer = (await message(child)) as T
+  const report = (await message(child)) as T
   if (child.exitCode === null) {
     await once(child, 'exit')
   }
   expect(child.exitCode).toBe(0)
-  return answer
+  return report
 }
 
 async function message(child: ChildProcess): Promise<unknown> {
   const ended = once(child, 'exit').then(async ([code]) => {
-    // What it has told may still be on its way: a long message is read in many parts.
+    // The report may be in transit: a long message is read in many parts.
     if (child.connected) {
       await once(child, 'disconnect')
     }
-    throw new Error(`the process ended with ${code} before it told anything`)
+    throw new Error(`the process ended with ${code} before it reported`)
   })
   ended.catch(() => {})
-  return Promise.race([once(child, 'message').then(([told]) => told), ended])
+  return Promise.race([once(child, 'message').then(([report]) => report), ended])
 }

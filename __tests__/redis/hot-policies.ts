@@ -1,4 +1,4 @@
-/** The policies that many processes share in processes.test.ts: a few lines each. */
+/** The policies that several processes share in processes.test.ts: a few lines each. */
 import {
   calendarWindow,
   fixedWindow,
@@ -13,21 +13,21 @@ import {
 } from '../../ts/index.js'
 import { atRate, inAnySpan, inEachGridWindow, inEachOpenedWindow, inIntervals, type Law } from './laws.js'
 
-/** One policy, and what is said of it. */
-export interface Hot {
+/** A policy with its laws and rates. */
+export interface HotPolicy {
   /** The prefix of its limiter. */
   readonly name: string
   readonly policy: Policy
-  /** What it never exceeds. */
+  /** The laws that it never exceeds. */
   readonly laws: readonly Law[]
   /** The units a second that callers who never stop get. */
   readonly perSecond: number
 }
 
-// A thousand units a second: fewer than the processes ask for, even on a slow machine.
+// A thousand units a second: fewer than the processes request, even on a slow machine.
 const [LIMIT, WINDOW] = [250, 250]
 
-export const HOT: readonly Hot[] = [
+export const HOT: readonly HotPolicy[] = [
   {
     name: 'fixedWindow',
     policy: fixedWindow({ limit: LIMIT, window: WINDOW }),
@@ -80,7 +80,7 @@ export const HOT: readonly Hot[] = [
     name: 'slidingCounter',
     policy: slidingCounter({ limit: LIMIT, window: WINDOW }),
     laws: [inEachGridWindow(LIMIT, WINDOW), inAnySpan(2 * LIMIT - 1, WINDOW), atRate(LIMIT, LIMIT, WINDOW)],
-    // In a window's last millisecond one unit of the window before still counts.
+    // In a window's last millisecond one unit of the previous window still counts.
     perSecond: (1_000 * (LIMIT - 1)) / WINDOW,
   },
   {

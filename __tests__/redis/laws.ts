@@ -1,4 +1,7 @@
-/** Admission laws as checks of a trace: each tells of an excess, or nothing. All times are whole microseconds. */
+/**
+ * Admission laws as checks of a trace: each reports an excess, or nothing. All times are whole
+ * microseconds.
+ */
 
 /** One admitted call. A trace is in order of time. */
 export interface Admitted {
@@ -6,10 +9,10 @@ export interface Admitted {
   readonly cost: number
 }
 
-/** What a law finds wrong with a trace. */
+/** A law's violation in a trace. */
 export type Law = (trace: readonly Admitted[]) => string | undefined
 
-/** At most `units` in any half-open span of so many milliseconds. */
+/** At most `units` in any half-open span of `millis` milliseconds. */
 export function inAnySpan(units: number, millis: number): Law {
   return (trace) => {
     let [tail, sum] = [0, 0]
@@ -27,19 +30,19 @@ export function inAnySpan(units: number, millis: number): Law {
   }
 }
 
-/** At most `burst`, and `units` for each so many milliseconds, in any span. */
+/** At most `burst`, and `units` for each `millis` milliseconds, in any span. */
 export function atRate(burst: number, units: number, millis: number): Law {
   const perUnit = millis * 1_000
   return (trace) => {
     const start = trace[0]?.at ?? 0
-    // In units times the period, which are whole numbers: the least of what was taken before any call, less what
-    // the rate has given by then.
-    let [taken, least] = [0, Number.POSITIVE_INFINITY]
+    // In units times the period, which are whole numbers: the minimum, before any call, of the
+    // units taken less the units that the rate has given.
+    let [taken, min] = [0, Number.POSITIVE_INFINITY]
     for (const { at, cost } of trace) {
       const given = (at - start) * units
-      least = Math.min(least, taken * perUnit - given)
+      min = Math.min(min, taken * perUnit - given)
       taken += cost
-      const excess = taken * perUnit - given - least - burst * perUnit
+      const excess = taken * perUnit - given - min - burst * perUnit
       if (excess > 0) {
         return `${excess / perUnit} units above the burst and the rate at ${at}`
       }
@@ -48,7 +51,7 @@ export function atRate(burst: number, units: number, millis: number): Law {
   }
 }
 
-/** At most `burst`, and `units` · (⌊t / so many milliseconds⌋ + 1) in any span of length t. */
+/** At most `burst`, and `units` · (⌊t / `millis`⌋ + 1) in any span of length t. */
 export function inIntervals(burst: number, units: number, millis: number): Law {
   return (trace) => {
     for (const [index, { at: start }] of trace.entries()) {
@@ -56,9 +59,9 @@ export function inIntervals(burst: number, units: number, millis: number): Law {
       for (let next = index; next < trace.length; next++) {
         const { at, cost } = trace[next] as Admitted
         sum += cost
-        const most = burst + units * (Math.floor((at - start) / (millis * 1_000)) + 1)
-        if (sum > most) {
-          return `${sum} of ${most} units between ${start} and ${at}`
+        const max = burst + units * (Math.floor((at - start) / (millis * 1_000)) + 1)
+        if (sum > max) {
+          return `${sum} of ${max} units between ${start} and ${at}`
         }
       }
     }
@@ -66,12 +69,15 @@ export function inIntervals(burst: number, units: number, millis: number): Law {
   }
 }
 
-/** At most `units` in each window of so many milliseconds on the grid of the Unix epoch. */
+/** At most `units` in each window of `millis` milliseconds on the grid of the Unix epoch. */
 export function inEachGridWindow(units: number, millis: number): Law {
   return inWindows(units, (at) => (Math.floor(at / (millis * 1_000)) + 1) * millis * 1_000)
 }
 
-/** At most `units` in each window that the first call after the one before opens; it ends on a whole millisecond. */
+/**
+ * At most `units` in each window. The first call after a window opens the next, which ends on a
+ * whole millisecond.
+ */
 export function inEachOpenedWindow(units: number, millis: number): Law {
   return inWindows(units, (at) => Math.ceil((at + millis * 1_000) / 1_000) * 1_000)
 }

@@ -1,13 +1,13 @@
 import { RedisStore } from '../../ts/index.js'
 import { RedisServer, type RedisServerOptions } from '../servers/redis-server.js'
 
-/** A real Redis server and a store on it, from before the tests of a file or block until after them. */
+/** A real Redis server and a store on it, open during the tests of a file or block. */
 export interface OpenedRedis {
   readonly server: RedisServer
   readonly store: RedisStore
 }
 
-/** Sets the hooks that open and close them: neither is there before the first test. */
+/** Registers the hooks that open and close them. Neither exists before the first test. */
 export function openedRedis(
   options: RedisServerOptions = {},
   open: (server: RedisServer) => RedisStore | Promise<RedisStore> = ({ url }) => new RedisStore(url),

@@ -47,7 +47,7 @@ describe.each(POLICIES)('$algorithm', (policy) => {
     })
   })
 
-  test('calls of one turn are decided in call order, and 64 on one key admit the limit', async () => {
+  test('calls of one tick are decided in call order, and 64 on one key admit the limit', async () => {
     await withStore(async (store) => {
       const limiter = new RateLimiter(policy, { store, prefix })
       const calls = Array.from({ length: 64 }, () => limiter.take('hot'))
@@ -58,7 +58,7 @@ describe.each(POLICIES)('$algorithm', (policy) => {
   })
 })
 
-test('processes share the counts: two stores are one', async () => {
+test('processes share the counts: two stores have one count', async () => {
   const policy = fixedWindow({ limit: 2, window: '1h' })
   await withStore(async (one) => {
     await withStore(async (other) => {
@@ -70,7 +70,7 @@ test('processes share the counts: two stores are one', async () => {
   })
 })
 
-test('the deciding clock is that of Redis, whatever the clock here says', async () => {
+test("Redis's clock decides, whatever the local clock says", async () => {
   const now = jest.spyOn(Date, 'now').mockReturnValue(0)
   try {
     await withStore(async (store) => {
@@ -82,7 +82,7 @@ test('the deciding clock is that of Redis, whatever the clock here says', async 
   }
 })
 
-test('hostile keys are keys of their own, and what is no key is told at once', async () => {
+test('hostile strings are distinct keys, and invalid keys fail immediately', async () => {
   await withStore(async (store) => {
     const limiter = new RateLimiter(fixedWindow({ limit: 1, window: '1h' }), { store, prefix: 'keys' })
     const keys = ['\0', '\r\n', '{a}', '%7Ba%7D', 'a}', '}a{', '%', '__proto__', '👩‍👩‍👧', '\ufffd', 'x'.repeat(1_024)]
@@ -100,7 +100,7 @@ test('hostile keys are keys of their own, and what is no key is told at once', a
   })
 })
 
-test('limiters with the same URL share a connection, which ends with the last of them', async () => {
+test('limiters with the same URL share a connection, which closes with the last of them', async () => {
   const [one, other] = ['one', 'other'].map(
     (prefix): RateLimiter =>
       new RateLimiter(gcra({ limit: 1, period: '1h' }), { store: server.url, prefix: `url-${prefix}` }),
@@ -129,7 +129,7 @@ test('a closed limiter and a closed store refuse calls with CLOSED', async () =>
   expect(failureOf(() => new RateLimiter(gcra({ limit: 1, period: 1 }), { store, prefix: 'late' })).code).toBe('CLOSED')
 })
 
-test('closing a store waits for every kind of call, and refuses every kind of new one', async () => {
+test('closing a store waits for every kind of pending call, and refuses every kind of new one', async () => {
   const store = new RedisStore(server.url)
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h' }), { store, prefix: 'closing' })
   await limiter.ready()
@@ -141,7 +141,7 @@ test('closing a store waits for every kind of call, and refuses every kind of ne
   expect((await underWay).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled'])
 })
 
-test('options are checked by name, value and rule, and no password is told', () => {
+test("errors have the option's name, value and rule, and no password", () => {
   const policy = gcra({ limit: 1, period: 1 })
   const of = (options: unknown) => failureOf(() => new RedisStore(options as string))
   expect(of('http://user:hunter2@localhost').message).toMatch(/^url must be a Redis URL: redis:\/\//)
@@ -171,7 +171,7 @@ test('one prefix with two policies, and takeSync over Redis, are refused', async
   })
 })
 
-test('limiters of one prefix and policy share their counts, also in one turn, and in call order', async () => {
+test('limiters of one prefix and policy share their counts, also in one tick, and in call order', async () => {
   await withStore(async (store) => {
     for (const policy of POLICIES) {
       const prefix = `shared-${policy.algorithm}`

@@ -1,48 +1,59 @@
-/** The rules of the house: those that neither compiler nor linter can hold. */
+/** Architecture rules that neither compiler nor linter can check. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import ts from 'typescript'
 
 const ROOT = dirname(dirname(__dirname))
-const ROOMS = ['src', 'ts', '__tests__', 'engine-tests', 'benches', 'chaos', 'examples', 'playground', 'scripts', 'lua']
+const SOURCE_FOLDERS = [
+  'src',
+  'ts',
+  '__tests__',
+  'engine-tests',
+  'benches',
+  'chaos',
+  'examples',
+  'playground',
+  'scripts',
+  'lua',
+]
 const SOURCE = /\.(rs|m?ts|tsx|cts|mjs|cjs|lua)$/
-const MOST_LINES = 500
+const MAX_LINES = 500
 
-/** A node of a graph, and those it knows. */
+/** The nodes of a graph, each with its dependencies. */
 type Graph = ReadonlyMap<string, ReadonlySet<string>>
 
 const sources = knownFiles('--cached', '--others', '--exclude-standard')
-  .filter((file) => ROOMS.some((room) => file.startsWith(`${room}/`)) && SOURCE.test(file))
+  .filter((file) => SOURCE_FOLDERS.some((folder) => file.startsWith(`${folder}/`)) && SOURCE.test(file))
   .filter((file) => existsSync(at(file)))
 const engine = sources.filter((file) => file.startsWith('src/'))
 
 describe('every file', () => {
-  test(`has at most ${MOST_LINES} lines`, () => {
+  test(`has at most ${MAX_LINES} lines`, () => {
     const lengths = sources.map((file) => ({ file, lines: read(file).split('\n').length - 1 }))
-    expect(lengths.filter(({ lines }) => lines > MOST_LINES)).toEqual([])
+    expect(lengths.filter(({ lines }) => lines > MAX_LINES)).toEqual([])
   })
 
-  test('is free of paths of the place where it was written', () => {
-    const place = /(?<![\w.~-])\/(?:work|home|root|Users)\/\w|\b[A-Z]:\\Users\\/
+  test("contains no path of a developer's machine", () => {
+    const localPath = /(?<![\w.~-])\/(?:work|home|root|Users)\/\w|\b[A-Z]:\\Users\\/
     const tracked = knownFiles().filter((file) => existsSync(at(file)))
-    expect(offenders(tracked, read, place)).toEqual([])
+    expect(offenders(tracked, read, localPath)).toEqual([])
   })
 })
 
 describe('the engine', () => {
-  test('touches Node only in src/node/', () => {
+  test('uses Node only in src/node/', () => {
     expect(offenders(outside('src/node/'), code, /\bnapi/)).toEqual([])
   })
 
-  test('knows wasm-bindgen only in src/wasm/', () => {
+  test('uses wasm-bindgen only in src/wasm/', () => {
     expect(offenders(outside('src/wasm/'), code, /\bwasm_bindgen/).filter((line) => line.startsWith('src/'))).toEqual(
       [],
     )
   })
 
   test('is unsafe only in src/node/', () => {
-    // `\b` lets the name of the lint, `unsafe_code`, pass.
+    // `\b` does not match the name of the lint, `unsafe_code`.
     expect(offenders(outside('src/node/'), code, /\bunsafe\b/)).toEqual([])
   })
 
@@ -53,16 +64,16 @@ describe('the engine', () => {
     expect(offenders(pure, code, impure)).toEqual([])
   })
 
-  test('has no circle between modules', () => {
-    expect(circles(moduleGraph())).toEqual([])
+  test('has no cycle between modules', () => {
+    expect(cycles(moduleGraph())).toEqual([])
   })
 
-  test('has layers, and each knows only those before it', () => {
+  test('has layers, and each depends only on earlier ones', () => {
     const layers = documentedLayers()
     const graph = moduleGraph()
     expect(layers.length).toBeGreaterThan(1)
     expect(layers.filter((layer) => !existsSync(at(`src/${layer}`)) && !existsSync(at(`src/${layer}.rs`)))).toEqual([])
-    // A module that is no layer, such as the time, serves all of them: it stands before the first.
+    // A module outside the layers, such as the time, serves all of them: it comes before the first.
     const upward = pairs(graph)
       .filter(([module]) => !module.includes('/'))
       .filter(([module, known]) => layers.indexOf(known) > layers.indexOf(module))
@@ -70,25 +81,24 @@ describe('the engine', () => {
   })
 })
 
-test('the TypeScript sources have no circle, types included', () => {
+test('the TypeScript sources have no cycle, types included', () => {
   const files = sources.filter((file) => file.startsWith('ts/'))
   const graph = new Map(files.map((file) => [file, new Set(importsOf(file))]))
-  expect(circles(graph)).toEqual([])
+  expect(cycles(graph)).toEqual([])
 })
 
-test('the playground knows the package only by its name', () => {
+test('the playground imports the package only by its name', () => {
   const files = sources.filter((file) => file.startsWith('playground/'))
   expect(files.length).toBeGreaterThan(10)
   expect(offenders(files, read, /['"](\.\.\/)+(ts|dist|wasm|native)\b/)).toEqual([])
 })
 
 /**
- * Which modules of the crate know which of their siblings.
- *
- * A folder's `mod.rs` and the files beside it are one room, in which a child may use its parent's
- * names and the parent its children's. So an arrow always joins two siblings: if one file of
- * `store` names anything in `algorithm`, then `store` knows `algorithm`. A name that a `mod.rs`
- * re-exports counts as its child's, however it is reached.
+ * The dependencies between sibling modules of the crate. A folder's `mod.rs` and the files beside
+ * it are one scope, in which a child may use its parent's names and the parent its children's. So
+ * an arrow always joins two siblings: if one file of `store` names anything in `algorithm`, then
+ * `store` depends on `algorithm`. A name that a `mod.rs` re-exports counts as its child's, however
+ * it is reached.
  */
 function moduleGraph(): Graph {
   const modules = new Map(engine.map((file) => [modulePath(file).join('/'), production(file)]))
@@ -136,7 +146,7 @@ function absolute(from: readonly string[], path: readonly string[]): string[] {
   return [...base, ...path.filter((segment) => !['crate', 'super', 'self'].includes(segment))]
 }
 
-/** The module in which the thing named by a path is written, through the re-exports on its way. */
+/** The module that defines the item of a path, after following re-exports. */
 function home(path: readonly string[], modules: ReadonlyMap<string, string>): string[] {
   const inside = path.findIndex((_, depth) => !modules.has(path.slice(0, depth + 1).join('/')))
   if (inside < 0) {
@@ -163,8 +173,8 @@ function importsOf(file: string): string[] {
   return relative.map((name) => posix.join(posix.dirname(file), name).replace(/\.(m?)js$/, '.$1ts'))
 }
 
-/** Every circle of a graph that a walk meets, as `a -> b -> a`. */
-function circles(graph: Graph): string[] {
+/** The cycles that a walk of the graph finds, as `a -> b -> a`. */
+function cycles(graph: Graph): string[] {
   const found: string[] = []
   const done = new Set<string>()
   const walk = (node: string, trail: readonly string[]) => {
@@ -188,24 +198,24 @@ function offenders(files: readonly string[], textOf: (file: string) => string, p
   return files.flatMap((file) =>
     textOf(file)
       .split('\n')
-      .map((line, index) => ({ line, place: `${file}:${index + 1}` }))
+      .map((line, index) => ({ line, location: `${file}:${index + 1}` }))
       .filter(({ line }) => pattern.test(line))
-      .map(({ line, place }) => `${place}: ${line.trim()}`),
+      .map(({ line, location }) => `${location}: ${line.trim()}`),
   )
 }
 
-function outside(room: string): string[] {
-  return sources.filter((file) => file.endsWith('.rs') && !file.startsWith(room))
+function outside(folder: string): string[] {
+  return sources.filter((file) => file.endsWith('.rs') && !file.startsWith(folder))
 }
 
-/** A Rust file without its comments, its lines in their places. */
+/** A Rust file without its comments. Lines keep their numbers. */
 function code(file: string): string {
   return read(file)
     .replace(/\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/[^\n]/g, ''))
     .replace(/\/\/.*/g, '')
 }
 
-/** A Rust file without comments and tests: what a test uses is nobody's dependency. */
+/** A Rust file without comments and tests: dependencies of tests do not count. */
 function production(file: string): string {
   return code(file).replace(/^#\[cfg\(test\)\]\s*mod \w+ \{[\s\S]*?^\}/gm, '')
 }

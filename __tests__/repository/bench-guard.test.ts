@@ -1,6 +1,6 @@
 /**
- * `npm run bench:guard`, which counts instructions: how it judges figures that are given. (That it counts, CI shows
- * whenever it runs; the machine's own time is in no figure.)
+ * `npm run bench:guard`, which counts instructions: its verdicts on given figures. CI covers the
+ * counting itself on each run. No figure contains time.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ const GUARD = join(ROOT, 'benches', 'guard', 'main.mjs')
 const COMMITTED = join(ROOT, 'benches', 'guard.json')
 const FIGURES = { 'gcra, admitted': 200, 'redis, read': 1_000.5 }
 
-interface Counted {
+interface InstructionCounts {
   readonly rustc: string
   readonly instructions: Readonly<Record<string, number>>
 }
@@ -33,64 +33,70 @@ test.each([
   ['ten per cent more', 220],
   ['nine per cent less', 182],
 ])('%s passes', (_, instructions) => {
-  expect(judged({ ...FIGURES, 'gcra, admitted': instructions })).toEqual({
+  expect(compare({ ...FIGURES, 'gcra, admitted': instructions })).toEqual({
     status: 0,
-    told: 'Nothing has grown by more than 10 %.',
+    summary: 'Nothing has grown by more than 10 %.',
   })
 })
 
-test('eleven per cent more fails, and names what has grown and nothing else', () => {
-  const { status, told } = judged({ ...FIGURES, 'redis, read': 1_111 })
+test('eleven per cent more fails, and names only the case that has grown', () => {
+  const { status, summary } = compare({ ...FIGURES, 'redis, read': 1_111 })
   expect(status).toBe(1)
-  expect(told).toMatch(/^FAILED: redis, read: grew by more than 10 %\. .* npm run bench:guard -- --update$/)
+  expect(summary).toMatch(/^FAILED: redis, read: grew by more than 10 %\. .* npm run bench:guard -- --update$/)
 })
 
-test('eleven per cent less passes, and says that the figures should be renewed', () => {
-  const { status, told } = judged({ ...FIGURES, 'gcra, admitted': 178 })
+test('eleven per cent less passes, and suggests renewing the figures', () => {
+  const { status, summary } = compare({ ...FIGURES, 'gcra, admitted': 178 })
   expect(status).toBe(0)
-  expect(told).toContain('gcra, admitted: shrank by more than 10 %. So that it stays so, renew the figures')
-  expect(told).not.toContain('redis')
+  expect(summary).toContain('gcra, admitted: shrank by more than 10 %. So that it stays so, renew the figures')
+  expect(summary).not.toContain('redis')
 })
 
-test('what was not counted fails, and so does a count of nothing', () => {
+test('a missing count fails, and so does a count of zero', () => {
   for (const counted of [{ 'gcra, admitted': 200 }, { ...FIGURES, 'redis, read': 0 }]) {
-    const { status, told } = judged(counted)
-    expect({ status, told }).toEqual({ status: 1, told: expect.stringContaining('FAILED: redis, read: has a figure') })
+    const { status, summary } = compare(counted)
+    expect({ status, summary }).toEqual({
+      status: 1,
+      summary: expect.stringContaining('FAILED: redis, read: has a figure'),
+    })
   }
 })
 
-test('what has no figure fails', () => {
-  const { status, told } = judged({ ...FIGURES, 'a newcomer': 1 })
-  expect({ status, told }).toEqual({ status: 1, told: expect.stringContaining('FAILED: a newcomer: has no figure') })
-})
-
-test('another processor has no figures here, which fails', () => {
-  const { status, told } = run({ figures: { pdp11: of(FIGURES) }, counted: of(FIGURES) })
-  expect({ status, told }).toEqual({
+test('a case without a figure fails', () => {
+  const { status, summary } = compare({ ...FIGURES, 'a newcomer': 1 })
+  expect({ status, summary }).toEqual({
     status: 1,
-    told: expect.stringContaining(`There are no figures for ${process.arch}`),
+    summary: expect.stringContaining('FAILED: a newcomer: has no figure'),
   })
 })
 
-test('another compiler is said, for it may be the reason', () => {
-  const counted = { ...of({ ...FIGURES, 'gcra, admitted': 230 }), rustc: '9.9.9' }
-  const { status, told } = run({ figures: { [process.arch]: of(FIGURES) }, counted })
-  expect(status).toBe(1)
-  expect(told).toContain('The figures are of rustc 1.2.3, and this is 9.9.9')
+test('another processor has no figures, which fails', () => {
+  const { status, summary } = run({ figures: { pdp11: of(FIGURES) }, counted: of(FIGURES) })
+  expect({ status, summary }).toEqual({
+    status: 1,
+    summary: expect.stringContaining(`There are no figures for ${process.arch}`),
+  })
 })
 
-test('renewed figures are those that were counted, and those of other processors remain', () => {
+test('another compiler version is reported as a possible reason', () => {
+  const counted = { ...of({ ...FIGURES, 'gcra, admitted': 230 }), rustc: '9.9.9' }
+  const { status, summary } = run({ figures: { [process.arch]: of(FIGURES) }, counted })
+  expect(status).toBe(1)
+  expect(summary).toContain('The figures are of rustc 1.2.3, and this is 9.9.9')
+})
+
+test('renewed figures equal the counts, and figures of other processors stay', () => {
   const [counted, other] = [of({ 'gcra, admitted': 300, 'a newcomer': 1 }), of({ 'gcra, admitted': 7 })]
   const { status, figures } = run({ figures: { pdp11: other, [process.arch]: of(FIGURES) }, counted }, '--update')
   expect({ status, figures }).toEqual({ status: 0, figures: { pdp11: other, [process.arch]: counted } })
 })
 
-test('the committed figures are of the compiler that CI has', () => {
+test("the committed figures come from CI's compiler", () => {
   const workflow = readFileSync(join(ROOT, '.github', 'workflows', 'ci.yml'), 'utf8')
   expect(committed().rustc).toBe(/RUSTUP_TOOLCHAIN: (\S+)/.exec(workflow)?.[1])
 })
 
-test('each algorithm has figures for a call that is admitted and for one that is refused', () => {
+test('each algorithm has figures for an admitted and for a refused call', () => {
   const cases = Object.keys(committed().instructions)
   const source = readFileSync(join(ROOT, 'src', 'policy', 'mod.rs'), 'utf8')
   const variants = /pub enum Policy \{(.*?)\n\}/s.exec(source)?.[1]?.match(/^ {4}\w+\(/gm)
@@ -101,7 +107,7 @@ test('each algorithm has figures for a call that is admitted and for one that is
   expect(ofAlgorithms.filter((name) => name.endsWith(', refused'))).toHaveLength(algorithms)
 })
 
-test('without valgrind it fails, and says what to install', () => {
+test('without valgrind it fails, and names the package to install', () => {
   const path = join(folder, 'empty')
   mkdirSync(path)
   const script = join(ROOT, 'scripts', 'ensure-valgrind.mjs')
@@ -117,30 +123,36 @@ test('CI runs it', () => {
 })
 
 /** The figures of CI's machine. */
-function committed(): Counted {
-  const { x64 } = JSON.parse(readFileSync(COMMITTED, 'utf8')) as { readonly x64: Counted }
+function committed(): InstructionCounts {
+  const { x64 } = JSON.parse(readFileSync(COMMITTED, 'utf8')) as { readonly x64: InstructionCounts }
   return x64
 }
 
-function of(instructions: Readonly<Record<string, number>>): Counted {
+function of(instructions: Readonly<Record<string, number>>): InstructionCounts {
   return { rustc: '1.2.3', instructions }
 }
 
-function judged(instructions: Readonly<Record<string, number>>): {
+function compare(instructions: Readonly<Record<string, number>>): {
   readonly status: number | null
-  readonly told: string
+  readonly summary: string
 } {
-  const { status, told } = run({ figures: { [process.arch]: of(FIGURES) }, counted: of(instructions) })
-  return { status, told }
+  const { status, summary } = run({ figures: { [process.arch]: of(FIGURES) }, counted: of(instructions) })
+  return { status, summary }
 }
 
-/** Judges, and tells the exit code, what is said below the table, and the figures afterwards. */
-function run({ figures, counted }: { figures: Record<string, Counted>; counted: Counted }, ...options: string[]) {
+/**
+ * Runs the comparison, and returns the exit code, the text below the table, and the figures
+ * afterwards.
+ */
+function run(
+  { figures, counted }: { figures: Record<string, InstructionCounts>; counted: InstructionCounts },
+  ...options: string[]
+) {
   const files = [join(folder, 'figures.json'), join(folder, 'counted.json')] as const
   writeFileSync(files[0], JSON.stringify(figures))
   writeFileSync(files[1], JSON.stringify(counted))
   const words = [GUARD, '--figures', files[0], '--counted', files[1], ...options]
   const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' })
-  const told = `${stdout.split('\n\n').at(-1) ?? ''}${stderr}`.trim()
-  return { status, told, figures: JSON.parse(readFileSync(files[0], 'utf8')) as unknown }
+  const summary = `${stdout.split('\n\n').at(-1) ?? ''}${stderr}`.trim()
+  return { status, summary, figures: JSON.parse(readFileSync(files[0], 'utf8')) as unknown }
 }

@@ -1,4 +1,4 @@
-/** The groups in which the tests run: together they have every test, and none twice. */
+/** The test groups: together they run every test once. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -21,7 +21,7 @@ const { GROUPS, groupOf, patternOf } = require('../../scripts/test/groups.cjs') 
 
 const TESTS = dirname(__dirname)
 
-/** The test files of the working tree, committed or not, by their paths below `__tests__/`. */
+/** The test files of the working tree, committed or not, relative to `__tests__/`. */
 const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
   cwd: TESTS,
   encoding: 'utf8',
@@ -31,12 +31,12 @@ const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--
 
 test('every test file is in one group', () => {
   expect(files.length).toBeGreaterThan(100)
-  // Throws for a file that is in none or in several.
+  // Throws for a file in no group or in several.
   const members = GROUPS.map((group) => files.filter((file) => groupOf(file) === group))
   expect(members.flat().sort()).toEqual([...files].sort())
 })
 
-test('a file that is in no group is named', () => {
+test('the error for a file in no group names it', () => {
   expect(() => groupOf('nowhere/new.test.ts')).toThrow('nowhere/new.test.ts must be in one group')
 })
 
@@ -49,7 +49,7 @@ test('every pattern of a group matches a file', () => {
   expect(idle).toEqual([])
 })
 
-test('the groups run every target of cargo that has tests', () => {
+test('the groups run every cargo target with tests', () => {
   const targets = [...readFileSync(join(ROOT, 'Cargo.toml'), 'utf8').matchAll(/^\[\[test\]\]\nname = "(.*)"/gm)]
   expect(targets.map(([, name]) => name)).toEqual(['engine'])
   const commands = GROUPS.flatMap(({ cargo = [] }) => cargo)
@@ -75,7 +75,7 @@ function alternatives(pattern: string): string[] {
 }
 
 describe('the runner', () => {
-  /** Runs steps in a process of their own, and tells how each ended. */
+  /** Runs steps in a separate process, and returns the result of each. */
   function run(steps: readonly object[]): unknown {
     const script = `
       import { runSteps } from './scripts/test/steps.mjs'
@@ -91,7 +91,7 @@ describe('the runner', () => {
 
   const none = { passed: 0, failed: 0 }
 
-  test('does not run what needs a step that failed, and runs all else', () => {
+  test('skips the steps that depend on a failed one, and runs all others', () => {
     const steps = [
       { name: 'wrong', command: 'node --eval "process.exit(3)"' },
       { name: 'needy', command: 'node --eval 1', needs: ['wrong'] },
@@ -106,7 +106,7 @@ describe('the runner', () => {
     ])
   })
 
-  test('adds up what Jest and cargo have counted', () => {
+  test('adds up the counts of Jest and cargo', () => {
     const lines = [
       'Tests:       2 failed, 3 skipped, 40 passed, 45 total',
       'test result: ok. 5 passed; 1 failed; 0 ignored',
@@ -116,7 +116,7 @@ describe('the runner', () => {
     expect(run([step])).toEqual([['counted', 'passed', { passed: 45, failed: 3 }]])
   })
 
-  test('never runs two steps of one lock at once', () => {
+  test('never runs two steps of one lock at the same time', () => {
     const busy = (name: string) => ({ name, lock: 'one', command: 'node --eval "setTimeout(() => {}, 300)"' })
     const start = performance.now()
     run([busy('a'), busy('b'), busy('c')])

@@ -1,6 +1,6 @@
 /**
- * Defects of the systems that tollgate's algorithms come from, one test for each, showing that it is not here.
- * Over a real Redis, unless time must be moved.
+ * Known defects of the systems that tollgate's algorithms come from: one test for each shows that
+ * tollgate does not have it. The tests use a real Redis, unless time must be moved.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
@@ -25,7 +25,7 @@ let prefixes = 0
 
 beforeEach(() => redis.server.command('FLUSHALL'))
 
-/** A limiter with keys of its own. */
+/** A limiter with a unique prefix. */
 function over<N extends string>(policy: Policy): RateLimiter<string, N> {
   return new RateLimiter(policy, { store: redis.store, prefix: `defects-${prefixes++}` }) as RateLimiter<string, N>
 }
@@ -48,7 +48,7 @@ const ALL: readonly (readonly [string, Policy])[] = [
   ['slidingLogs', slidingLogs({ limits: { all: { limit: 10, window: '10s' } } })],
 ]
 
-/** All keys but those that note policies. */
+/** All keys except the registered policies. */
 async function keysOfRedis(): Promise<string[]> {
   return (await redis.server.command<string[]>('KEYS', '*')).filter((name) => !name.endsWith(':~policies'))
 }
@@ -59,7 +59,7 @@ function number(...words: string[]): Promise<number> {
 
 test('deleting list entries by value can delete the running counter when values coincide', async () => {
   const limiter = over(slidingWindow({ limit: 10, window: 200, buckets: 2 }))
-  // The bucket's count is the running count; both are 5, and then 5 of each.
+  // The bucket's count equals the running count: both are 5, and then both buckets are 5.
   await limiter.take('key', 5)
   await sleep(210)
   await limiter.take('key', 5)
@@ -78,7 +78,7 @@ test('only one expired bucket is dropped per request', async () => {
     await sleep(300)
     expect((await limiter.take('key')).remaining).toBe(99)
     const [name] = await keysOfRedis()
-    // A hash also has a field that tells when it settles.
+    // A hash also has a field for its reset time.
     expect(await number(layout === 'list' ? 'LLEN' : 'HLEN', name as string)).toBe(layout === 'list' ? 1 : 2)
     await redis.server.command('FLUSHALL')
   }
@@ -130,13 +130,13 @@ test('EXPIRE with a fractional or zero time', async () => {
     }
   }
   for (const key of await keysOfRedis()) {
-    // -2: it has gone already. -1 would be a key for ever.
+    // -2: the key is gone already. -1 would be a key without expiry.
     expect(await number('PTTL', key)).not.toBe(-1)
   }
 })
 
 test('a log keyed by time loses counts', async () => {
-  // The calls of one batch have one time.
+  // The calls of one batch have the same time.
   for (const policy of [
     slidingLog({ limit: 100, window: '1m' }),
     slidingLogs({ limits: { minute: { limit: 100, window: '1m' } }, precision: '1s' }),
@@ -158,7 +158,7 @@ test.each(ALL)('%s: state initialised, drained and charged in separate scripts',
   }
   const stats = await redis.server.command<string>('INFO', 'commandstats')
   expect(stats).toContain(`cmdstat_evalsha:calls=${calls},`)
-  // The script that notes policies may have been sent, too: it alone runs this command.
+  // The script that registers policies may have been sent, too: only that script runs this command.
   const ran = (command: string) => new RegExp(`cmdstat_${command}:calls=(\\d+),`).exec(stats)?.[1] ?? '0'
   expect(ran('eval')).toBe(ran('zremrangebyrank'))
 })

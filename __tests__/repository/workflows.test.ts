@@ -1,4 +1,7 @@
-/** The workflows: what actionlint says of them, and what it cannot know: that what they run is there. */
+/**
+ * The workflows: actionlint's findings, and checks that it cannot make: the commands and files of
+ * their steps exist.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -47,11 +50,11 @@ const jobs = Object.values(workflows).flatMap((workflow) => Object.values(workfl
 const steps = jobs.flatMap((job) => job.steps ?? [])
 const commands = steps.flatMap(({ run = '' }) => run.split('\n'))
 
-test('actionlint has nothing to say', async () => {
+test('actionlint finds no problem', async () => {
   expect(await check()).toBe(`${names.length} workflows, 0 problems`)
 })
 
-test('actionlint would say so: of a runner, of a context, of text that a stranger chooses', async () => {
+test('actionlint detects a wrong runner, a wrong context and untrusted text', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-workflow-'))
   const file = join(folder, 'bad.yml')
   const step = (context: string) => `      - run: echo $${'{{'} ${context} }}\n`
@@ -62,17 +65,17 @@ test('actionlint would say so: of a runner, of a context, of text that a strange
   ].join('')
   writeFileSync(file, bad)
   try {
-    const told = await check(file)
-    expect(told).toContain('label "ubuntu-1.0" is unknown')
-    expect(told).toContain('"github.event.pull_request.title" is potentially untrusted')
-    expect(told).toContain('undefined variable "nothing"')
-    expect(told).toContain('1 workflows, 3 problems')
+    const findings = await check(file)
+    expect(findings).toContain('label "ubuntu-1.0" is unknown')
+    expect(findings).toContain('"github.event.pull_request.title" is potentially untrusted')
+    expect(findings).toContain('undefined variable "nothing"')
+    expect(findings).toContain('1 workflows, 3 problems')
   } finally {
     rmSync(folder, { recursive: true })
   }
 })
 
-test('what a step runs is there: scripts of package.json, files, subcommands', () => {
+test('the scripts, files and subcommands of the steps exist', () => {
   const scripts = commands.flatMap((command) => /^npm (?:run )?([\w:]+)/.exec(command)?.[1] ?? [])
   const own = [...new Set(scripts)].filter((script) => !['ci', 'audit'].includes(script))
   expect(own).toContain('test:full')
@@ -83,12 +86,12 @@ test('what a step runs is there: scripts of package.json, files, subcommands', (
   expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([])
 })
 
-test('no step runs text of an event, or of anything but the matrix', () => {
+test('no step interpolates text of an event, or any expression except the matrix', () => {
   const expressions = commands.flatMap((command) => command.match(/\$\{\{.*?\}\}/g) ?? [])
   expect(expressions.filter((text) => !/^\$\{\{ matrix\.\w+ \}\}$/.test(text))).toEqual([])
 })
 
-test('actions are named by their commit, with the version beside it, and leave no token behind', () => {
+test('actions are pinned to a commit, with the version beside it, and persist no token', () => {
   const lines = names.flatMap((name) => readFileSync(join(FOLDER, name), 'utf8').match(/uses: .*/g) ?? [])
   const loose = lines.filter((line) => !/^uses: (?:\.\/\S+|[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$/.test(line))
   expect(loose).toEqual([])
@@ -97,7 +100,7 @@ test('actions are named by their commit, with the version beside it, and leave n
   expect(checkouts.filter((step) => step.with?.['persist-credentials'] !== false)).toEqual([])
 })
 
-test('nobody may write, but for the job that publishes, which may say who it is', () => {
+test("no job has write permission, except the publishing job's identity token", () => {
   expect(Object.values(workflows).map(({ permissions }) => permissions)).toEqual(
     names.map(() => ({ contents: 'read' })),
   )
@@ -106,7 +109,7 @@ test('nobody may write, but for the job that publishes, which may say who it is'
   expect(jobs.filter((job) => job !== publish && job.permissions !== undefined)).toEqual([])
 })
 
-test('the addon is built for all platforms, and tried on all of them with all versions of Node', () => {
+test('the addon is built for all platforms, and tested on all of them with all versions of Node', () => {
   const { addon } = jobsOf('packages.yml')
   const targets = addon?.strategy?.matrix.include.map(({ target }) => target)
   expect(targets?.sort()).toEqual([...manifest.napi.targets].sort())
@@ -118,7 +121,7 @@ test('the addon is built for all platforms, and tried on all of them with all ve
   expect(matrices.map((matrix) => matrix?.node)).toEqual(matrices.map(() => [20, 22, 24]))
 })
 
-test('nothing is published before all of CI has passed', () => {
+test('publishing waits for all of CI', () => {
   const { ci, publish } = jobsOf('release.yml')
   expect(ci?.uses).toBe('./.github/workflows/ci.yml')
   expect(publish?.needs).toBe('ci')
@@ -134,7 +137,7 @@ function read(name: string): Workflow {
   return parse(readFileSync(join(FOLDER, name), 'utf8')) as Workflow
 }
 
-/** What the check prints, whether or not it passes. */
+/** The output of the check, whether or not it passes. */
 async function check(...files: readonly string[]): Promise<string> {
   const result = promisify(execFile)(process.execPath, [CHECK, ...files], { cwd: ROOT })
   const { stdout, stderr } = await result.catch((error: { stdout: string; stderr: string }) => error)

@@ -1,4 +1,7 @@
-/** Runtimes beside Node.js, from packages that ship their binaries: they run and serve programs of a consumer's folder. */
+/**
+ * Runtimes besides Node.js, from packages that ship their binaries. They run and serve programs of
+ * a consumer's folder.
+ */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -6,17 +9,20 @@ import { basename, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { build, type Plugin } from 'esbuild'
-import { mind, newFolder, removeFolder } from '../servers/run-folder.js'
+import { newFolder, recordServer, removeFolder } from '../servers/run-folder.js'
 
-/** What runs a program by its name. */
+/** The command that runs a program. */
 export interface Runtime {
   readonly name: string
   readonly command: string
-  /** What stands before the program. `rights` are those that Deno gives. */
+  /** The arguments before the program. `rights` are Deno's permissions. */
   words(rights: readonly string[]): readonly string[]
 }
 
-/** The binaries themselves: what runtimes have instead until their install scripts have run is a script, or nothing. */
+/**
+ * The binaries themselves: until their install scripts have run, the packages have a script or
+ * nothing in their place.
+ */
 const installed = (...path: readonly string[]) => join(__dirname, 'node_modules', ...path)
 const isArm = process.arch === 'arm64'
 const WORKERD = installed('@cloudflare', `workerd-linux-${isArm ? 'arm64' : '64'}`, 'bin', 'workerd')
@@ -38,11 +44,11 @@ export const BUN: Runtime = {
   words: () => ['run'],
 }
 
-/** What Deno lets the addon be loaded with. */
+/** The Deno permissions that the addon needs. */
 export const ADDON_RIGHTS = ['--allow-ffi', '--allow-read', '--allow-env']
 
-/** What a program has printed, which is JSON. It has half a minute. */
-export async function told(
+/** A program's output, parsed as JSON. Its time limit is half a minute. */
+export async function jsonOutput(
   { command, words }: Runtime,
   folder: string,
   program: string,
@@ -55,7 +61,9 @@ export async function told(
   return JSON.parse(stdout)
 }
 
-/** Nothing of what runtimes remember is of earlier runs, or stays behind; and they look for no news of themselves. */
+/**
+ * The environment: runtimes start without caches, leave none behind, and do not check for updates.
+ */
 function envOf(folder: string): NodeJS.ProcessEnv {
   return {
     ...process.env,
@@ -67,34 +75,34 @@ function envOf(folder: string): NodeJS.ProcessEnv {
   }
 }
 
-/** A program that serves. */
-export interface Served extends AsyncDisposable {
+/** A serving program. */
+export interface ServedProgram extends AsyncDisposable {
   readonly url: string
 }
 
-/** Serves the app of `programs/` by a program that prints where. */
-export function serve({ command, words }: Runtime, folder: string): Promise<Served> {
+/** Serves the app of `programs/` with a program that prints its URL. */
+export function serve({ command, words }: Runtime, folder: string): Promise<ServedProgram> {
   return started(command, [...words(['--allow-net=127.0.0.1']), 'serve.mjs'], folder, (line) => line)
 }
 
-/** Bundles the app of `programs/` as a Worker, and has workerd serve it. */
-export async function serveByWorkerd(folder: string): Promise<Served> {
-  const place = await bundleWorker(folder)
+/** Bundles the app of `programs/` as a Worker, and serves it with workerd. */
+export async function serveByWorkerd(folder: string): Promise<ServedProgram> {
+  const bundle = await bundleWorker(folder)
   const words = ['serve', 'config.capnp', '--control-fd=1']
-  return started(WORKERD, words, place, (line) => {
+  return started(WORKERD, words, bundle, (line) => {
     const { port } = JSON.parse(line) as { readonly port: number }
     return `http://127.0.0.1:${port}`
   })
 }
 
-/** What may be in a folder beside a Worker's program: that is, modules that workerd compiles. */
-function compiled(place: string, modules: string[]): Plugin {
+/** The modules beside a Worker's program, which workerd compiles. */
+function compiled(bundle: string, modules: string[]): Plugin {
   return {
     name: 'compiled',
     setup(build) {
       build.onResolve({ filter: /\.wasm$/ }, ({ path, resolveDir }) => {
         const name = basename(path)
-        copyFileSync(join(resolveDir, path), join(place, name))
+        copyFileSync(join(resolveDir, path), join(bundle, name))
         modules.push(name)
         return { path: `./${name}`, external: true }
       })
@@ -102,22 +110,25 @@ function compiled(place: string, modules: string[]): Plugin {
   }
 }
 
-/** Makes of the app what is deployed, as Cloudflare's own tools do: one program, and compiled modules beside it. */
+/**
+ * Builds the deployed form of the app, like Cloudflare's own tools: one program, and compiled
+ * modules beside it.
+ */
 async function bundleWorker(folder: string): Promise<string> {
-  const place = join(folder, 'worker')
-  mkdirSync(place)
+  const bundle = join(folder, 'worker')
+  mkdirSync(bundle)
   const modules: string[] = []
   await build({
     entryPoints: [join(folder, 'app.mjs')],
     bundle: true,
     format: 'esm',
     target: 'es2022',
-    // Modules of Node cannot be resolved: to need one, or the addon, fails here.
+    // Modules of Node cannot be resolved: importing one, or the addon, fails here.
     platform: 'browser',
     conditions: ['workerd', 'worker', 'browser'],
-    outfile: join(place, 'worker.mjs'),
+    outfile: join(bundle, 'worker.mjs'),
     logLevel: 'silent',
-    plugins: [compiled(place, modules)],
+    plugins: [compiled(bundle, modules)],
   })
   const embedded = modules.map((name) => `, (name = "${name}", wasm = embed "${name}")`)
   const config = `using Workerd = import "/workerd/workerd.capnp";
@@ -133,20 +144,22 @@ const config :Workerd.Config = (
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "app")],
 );
 `
-  writeFileSync(join(place, 'config.capnp'), config)
-  return place
+  writeFileSync(join(bundle, 'config.capnp'), config)
+  return bundle
 }
 
-/** Starts a server, and waits for the line by which it says where it serves. It does not outlive this process. */
+/**
+ * Starts a server, and waits for the line with its URL. The server does not outlive this process.
+ */
 async function started(
   command: string,
   words: readonly string[],
   cwd: string,
   urlOf: (line: string) => string,
-): Promise<Served> {
+): Promise<ServedProgram> {
   const folder = newFolder('runtime')
   const child = spawn(command, words, { cwd, env: envOf(cwd), stdio: ['ignore', 'pipe', 'pipe'] })
-  mind(folder, child)
+  recordServer(folder, child)
   const complaints: string[] = []
   child.stderr.on('data', (chunk) => complaints.push(`${chunk}`))
   const dispose = async () => {

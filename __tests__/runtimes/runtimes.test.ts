@@ -1,18 +1,21 @@
-/** The packed package in real runtimes beside Node.js: the same decisions, over real HTTP and a real Redis, too. */
+/**
+ * The packed package in real runtimes besides Node.js: the same decisions, over real HTTP and a
+ * real Redis, too.
+ */
 import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Answer, ask, askTimes, field, statuses } from '../examples/run.js'
+import { type Answer, field, sendRepeatedly, sendRequest, statuses } from '../examples/run.js'
 import { link, Release, ROOT } from '../package/release.js'
 import { freePort } from '../servers/ports.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
 import { Bridge } from '../wasm/redis/stores.js'
-import { ADDON_RIGHTS, BUN, DENO, NODE, type Served, serve, serveByWorkerd, told } from './runtime.js'
+import { ADDON_RIGHTS, BUN, DENO, jsonOutput, NODE, type ServedProgram, serve, serveByWorkerd } from './runtime.js'
 
 let release: Release
 let consumer: string
 
-/** What the addon answers in Node.js, to which all else is compared. */
+/** The addon's results in Node.js, with which all others are compared. */
 let expected: Readonly<Record<string, readonly { readonly status?: string }[]>>
 
 beforeAll(async () => {
@@ -20,13 +23,13 @@ beforeAll(async () => {
   consumer = await release.install('consumer')
   link(consumer, 'hono')
   cpSync(join(__dirname, 'programs'), consumer, { recursive: true })
-  expected = (await told(NODE, consumer, 'native.mjs')) as typeof expected
+  expected = (await jsonOutput(NODE, consumer, 'native.mjs')) as typeof expected
 })
 
 afterAll(() => release.remove())
 
 describe('a fixed trace', () => {
-  test('sees every algorithm allow, refuse and be blocked', () => {
+  test('has allowed, refused and blocked calls of every algorithm', () => {
     const seen = Object.entries(expected).map(([name, answers]) => {
       const counts = answers.map(({ status }) => status)
       return [name, ['allowed', 'refused', 'blocked'].map((status) => counts.includes(status))]
@@ -35,13 +38,13 @@ describe('a fixed trace', () => {
     expect(seen).toEqual(seen.map(([name]) => [name, [true, true, true]]))
   })
 
-  test.each([NODE, DENO, BUN])('WebAssembly answers on $name as the addon does in Node.js', async (runtime) => {
-    // On Deno it has no rights at all.
-    expect(await told(runtime, consumer, 'wasm.mjs')).toEqual(expected)
+  test.each([NODE, DENO, BUN])('WebAssembly on $name equals the addon in Node.js', async (runtime) => {
+    // On Deno it has no permissions.
+    expect(await jsonOutput(runtime, consumer, 'wasm.mjs')).toEqual(expected)
   })
 
-  test.each([DENO, BUN])('the addon answers on $name as in Node.js', async (runtime) => {
-    expect(await told(runtime, consumer, 'native.mjs', ADDON_RIGHTS)).toEqual(expected)
+  test.each([DENO, BUN])('the addon on $name equals the one in Node.js', async (runtime) => {
+    expect(await jsonOutput(runtime, consumer, 'native.mjs', ADDON_RIGHTS)).toEqual(expected)
   })
 })
 
@@ -63,7 +66,7 @@ describe.each([
   ['Deno', () => serve(DENO, consumer)],
   ['Bun', () => serve(BUN, consumer)],
 ])('a server on %s', (name, begin) => {
-  let server: Served
+  let server: ServedProgram
 
   beforeAll(async () => {
     server = await begin()
@@ -71,16 +74,16 @@ describe.each([
 
   afterAll(() => server?.[Symbol.asyncDispose]())
 
-  test('answers a fixed trace as the addon does in Node.js', async () => {
-    expect(JSON.parse((await ask(`${server.url}/trace`)).body)).toEqual(expected)
+  test('equals the addon in Node.js on a fixed trace', async () => {
+    expect(JSON.parse((await sendRequest(`${server.url}/trace`)).body)).toEqual(expected)
   })
 
   test.each([
     ['Hono', '/hono', 'x-address', ['2001:db8::1', '2001:db8::2', '2001:db8:0:f::', '2001:db8::1'], '192.0.2.1'],
     ['a Web handler', '/fetch', 'x-api-key', ['ann', 'ann', 'ann', 'ann'], 'bea'],
-  ])('limits %s, and tells callers how they stand', async (_, path, header, values, other) => {
+  ])('limits %s, and sends the rate limit fields', async (_, path, header, values, other) => {
     const answers: Answer[] = []
-    for (const value of values) answers.push(await ask(server.url + path, { headers: { [header]: value } }))
+    for (const value of values) answers.push(await sendRequest(server.url + path, { headers: { [header]: value } }))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429])
     expect(answers.slice(0, 3).map(({ body }) => JSON.parse(body))).toEqual(
       [2, 1, 0].map((remaining) => ({ remaining })),
@@ -95,35 +98,35 @@ describe.each([
     }
     expect(answers.slice(0, 3).map((answer) => field(answer, 'retry-after'))).toEqual([undefined, undefined, undefined])
     expectAbout(field(answers[3], 'retry-after'), 1_200)
-    const { status, body } = await ask(server.url + path, { headers: { [header]: other } })
+    const { status, body } = await sendRequest(server.url + path, { headers: { [header]: other } })
     expect([status, JSON.parse(body)]).toEqual([200, { remaining: 2 }])
   })
 
-  test('gives back what failed requests took', async () => {
-    const answers = await askTimes(5, `${server.url}/refunded`, { headers: { 'x-api-key': 'bob' } })
+  test('refunds failed requests', async () => {
+    const answers = await sendRepeatedly(5, `${server.url}/refunded`, { headers: { 'x-api-key': 'bob' } })
     expect(statuses(answers)).toEqual({ 500: 5 })
   })
 
   test.each([
     ['/hono', 'x-address'],
     ['/fetch', 'x-api-key'],
-  ])('answers 400 where no key can be made: %s', async (path, header) => {
-    expect(await ask(server.url + path, { headers: { [header]: '' } })).toMatchObject({ status: 400 })
+  ])('answers 400 to an invalid key: %s', async (path, header) => {
+    expect(await sendRequest(server.url + path, { headers: { [header]: '' } })).toMatchObject({ status: 400 })
   })
 
-  test('lets pass what is only observed, also where it can but warn', async () => {
-    const answers = await askTimes(2, `${server.url}/observed`)
+  test('admits all requests in shadow mode, even if only a warning is possible', async () => {
+    const answers = await sendRepeatedly(2, `${server.url}/observed`)
     expect(answers.map(({ status, body }) => [status, body])).toEqual([
       [200, 'ok'],
       [200, 'ok'],
     ])
   })
 
-  test('lets a caller in again when its time has come, and not before', async () => {
+  test('admits a caller again at its retry time, and not before', async () => {
     const startedAt = performance.now()
     const answers: Answer[] = []
     await until('three admitted', async () => {
-      answers.push(await ask(`${server.url}/soon`))
+      answers.push(await sendRequest(`${server.url}/soon`))
       return statuses(answers)['200'] === 3
     })
     expect(performance.now() - startedAt).toBeGreaterThan(598)
@@ -132,17 +135,19 @@ describe.each([
     expect(refused).toBeGreaterThan(1)
   })
 
-  test('keeps one limit for requests at once by a Redis behind HTTP', async () => {
+  test('keeps one limit for parallel requests through a Redis over HTTP', async () => {
     const headers = { 'x-bridge': bridge.url, 'x-api-key': name }
-    const answers = await Promise.all(Array.from({ length: 12 }, () => ask(`${server.url}/redis`, { headers })))
+    const answers = await Promise.all(Array.from({ length: 12 }, () => sendRequest(`${server.url}/redis`, { headers })))
     expect(statuses(answers)).toEqual({ 200: 5, 429: 7 })
-    // By now the script is known by its name.
-    const later = await askTimes(2, `${server.url}/redis`, { headers: { ...headers, 'x-api-key': `${name}, later` } })
+    // By now the script is loaded.
+    const later = await sendRepeatedly(2, `${server.url}/redis`, {
+      headers: { ...headers, 'x-api-key': `${name}, later` },
+    })
     expect(statuses(later)).toEqual({ 200: 2 })
   })
 
-  test('has calls wait for their turns', async () => {
-    const waited = JSON.parse((await ask(`${server.url}/wait`)).body) as number[]
+  test('makes calls wait for their slots', async () => {
+    const waited = JSON.parse((await sendRequest(`${server.url}/wait`)).body) as number[]
     expect(waited).toHaveLength(3)
     expect(waited[0]).toBeLessThan(waited[1] as number)
     expect(waited[2]).toBeGreaterThan(90)
@@ -150,9 +155,9 @@ describe.each([
 })
 
 describe('the addon', () => {
-  test('on Node.js, Deno and Bun at once keeps one limit over Redis', async () => {
+  test('keeps one limit over Redis on Node.js, Deno and Bun at once', async () => {
     const ports = [redis.port, await freePort()].map(String)
-    const runs = [NODE, DENO, BUN].map((runtime) => told(runtime, consumer, 'redis.mjs', ADDON_RIGHTS, ...ports))
+    const runs = [NODE, DENO, BUN].map((runtime) => jsonOutput(runtime, consumer, 'redis.mjs', ADDON_RIGHTS, ...ports))
     const answers = (await Promise.all(runs)) as readonly { readonly statuses: string[]; readonly admitted: number }[]
     expect(answers).toEqual(
       answers.map(({ statuses, admitted }) => ({
@@ -174,14 +179,14 @@ describe('the addon', () => {
     ['no right to load addons', ['--allow-read', '--allow-env']],
     ['no right to read', ['--allow-ffi', '--allow-env']],
     ['no right to see the environment', ['--allow-ffi', '--allow-read']],
-  ])('says on Deno which rights it needs: %s', async (_, rights) => {
-    await expect(told(DENO, consumer, 'native.mjs', rights)).rejects.toThrow(
+  ])('names the permissions that it needs on Deno: %s', async (_, rights) => {
+    await expect(jsonOutput(DENO, consumer, 'native.mjs', rights)).rejects.toThrow(
       `Error: tollgate: Deno loads addons only with ${ADDON_RIGHTS.join(' ')}`,
     )
   })
 })
 
-test('the README tells the versions that are tried here', () => {
+test('the README has the versions that are tested here', () => {
   const { devDependencies } = JSON.parse(readFileSync(join(__dirname, 'package.json'), 'utf8'))
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   const rows = readme.split('\n').filter((line) => /^\| (Deno|Bun|workerd)\b/.test(line))
@@ -192,7 +197,7 @@ test('the README tells the versions that are tried here', () => {
   ])
 })
 
-/** Of whole seconds, some may have passed. */
+/** Rounds to whole seconds, some of which may have passed. */
 function expectAbout(text: string | undefined, seconds: number): void {
   expect(Number(text)).toBeGreaterThan(seconds - 60)
   expect(Number(text)).toBeLessThanOrEqual(seconds)

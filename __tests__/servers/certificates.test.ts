@@ -1,4 +1,4 @@
-/** The certificates of tests are what they say, to a real server and by Node's own judgement. */
+/** The test certificates have their configured contents, for a real server and for Node. */
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { type ConnectionOptions, connect } from 'node:tls'
@@ -11,7 +11,7 @@ beforeAll(async () => {
   authority = await CertificateAuthority.make()
 })
 
-/** What a server that speaks TLS answers to PING, or why there is no answer. */
+/** A TLS server's answer to PING, or the connection's error. */
 async function ping(server: RedisServer, options: ConnectionOptions): Promise<string> {
   const socket = connect({ port: server.port, host: 'localhost', ...options })
   try {
@@ -35,7 +35,7 @@ test.each<[string, CertificateOptions, string]>([
   expect(await ping(server, { ca: authority.certificate })).toBe(answer)
 })
 
-test('a server shows another certificate when it is to, while it goes on', async () => {
+test('a server replaces its certificate while it runs', async () => {
   const [good, bad] = [await authority.issue(), await authority.issue({ isExpired: true })]
   await using server = await RedisServer.start({ tls: { server: good } })
   const { pid } = server
@@ -46,14 +46,14 @@ test('a server shows another certificate when it is to, while it goes on', async
   expect(server.pid).toBe(pid)
 })
 
-test('an authority that the client does not know', async () => {
+test('an authority unknown to the client', async () => {
   const other = await CertificateAuthority.make()
   await using server = await RedisServer.start({ tls: { server: await other.issue() } })
   expect(await ping(server, { ca: authority.certificate })).toMatch(/UNABLE_TO_VERIFY|SELF_SIGNED|SIGNATURE_FAILURE/)
   expect(await ping(server, { ca: other.certificate })).toBe('+PONG\r\n')
 })
 
-test('a server that wants certificates of its clients', async () => {
+test('a server that requires client certificates', async () => {
   const clients = await CertificateAuthority.make('clients')
   const tls = { server: await authority.issue(), clientAuthority: clients.certificate }
   await using server = await RedisServer.start({ tls })
@@ -61,11 +61,11 @@ test('a server that wants certificates of its clients', async () => {
   const ca = authority.certificate
   expect(await ping(server, { ca, cert, key })).toBe('+PONG\r\n')
   expect(await ping(server, { ca })).not.toMatch('PONG')
-  // Without TLS nobody is served there, but the tests' own commands are.
+  // Without TLS the port serves nobody, but the tests' own commands work.
   expect(await server.command('PING')).toBe('PONG')
 })
 
-test('certificates name their issuer, and are no authorities', async () => {
+test('certificates name their issuer, and are not authorities', async () => {
   const { certificate } = await authority.issue({ hosts: ['one.example', '::1'] })
   const [read, issuer] = [certificate, authority.certificate].map((text) => new X509Certificate(text)) as [
     X509Certificate,

@@ -8,22 +8,22 @@ export interface CertifiedKey {
   readonly authority: string
 }
 
-/** What a certificate is to say. */
+/** The contents of a certificate. */
 export interface CertificateOptions {
-  /** The names and addresses of the server that it is for. Default: this machine's. */
+  /** The names and addresses of its server. Default: this machine's. */
   readonly hosts?: readonly string[]
   /** It was valid until yesterday. */
   readonly isExpired?: boolean
-  /** It is a client's, of this name. */
+  /** A client certificate, with this name. */
   readonly client?: string
 }
 
 const DAY_MS = 86_400_000
 
-/** This machine, by the ways in which tests name it. */
+/** The names and addresses of this machine in tests. */
 const THIS_MACHINE = ['localhost', '127.0.0.1', '::1']
 
-/** A certificate authority that lives as long as a test: no key is ever written down in the repository. */
+/** A certificate authority for one test: no key is ever stored in the repository. */
 export class CertificateAuthority {
   readonly #key: string
 
@@ -35,7 +35,7 @@ export class CertificateAuthority {
     this.#key = key
   }
 
-  /** Makes one, with a new key. */
+  /** Makes an authority with a new key. */
   static async make(name = 'tollgate tests'): Promise<CertificateAuthority> {
     const made = await generate([{ name: 'commonName', value: name }], {
       ...validity(false),
@@ -49,7 +49,7 @@ export class CertificateAuthority {
     return new CertificateAuthority(made.cert, made.private)
   }
 
-  /** Issues a certificate for a new key: a server's, unless it is to be a client's. */
+  /** Issues a certificate for a new key: for a server, unless a client is named. */
   async issue(options: CertificateOptions = {}): Promise<CertifiedKey> {
     const { client, hosts = THIS_MACHINE, isExpired = false } = options
     const name = client ?? hosts[0] ?? ''

@@ -1,4 +1,4 @@
-/** The cluster that tests start is a real one: it fails over, and moves slots with their keys, step by step. */
+/** The test cluster is real: it fails over, and moves slots with their keys, step by step. */
 import { RedisCluster } from './cluster.js'
 import type { RedisServer } from './redis-server.js'
 import { until } from './until.js'
@@ -19,7 +19,7 @@ describe('three masters', () => {
     return [slot, owner, cluster.nodes.find((node) => node !== owner) as RedisServer]
   }
 
-  test('share the slots; one that does not own a key says where it is', async () => {
+  test('share the slots; a node that does not own a key names its owner', async () => {
     expect(cluster.nodes.length).toBe(3)
     const [slot, owner, other] = await ends('foo')
     expect(slot).toBe(12_182)
@@ -27,13 +27,13 @@ describe('three masters', () => {
     await expect(other.command('GET', 'foo')).rejects.toThrow(`MOVED 12182 127.0.0.1:${owner.port}`)
   })
 
-  test('move a slot with its keys, and a test may stay between the steps', async () => {
+  test('move a slot with its keys, and a test may pause between the steps', async () => {
     const [slot, from, to] = await ends('{moving}')
     for (const name of ['{moving}1', '{moving}2', '{moving}3']) {
       await from.command('SET', name, name)
     }
     const move = await cluster.startMove(slot, to)
-    // What is there is served, what is not is asked for at the other end.
+    // Existing keys are served, and missing ones are redirected to the target.
     expect(await from.command('GET', '{moving}1')).toBe('{moving}1')
     await expect(from.command('GET', '{moving}new')).rejects.toThrow(`ASK ${slot} 127.0.0.1:${to.port}`)
     await move.migrateKey('{moving}2')
@@ -59,7 +59,7 @@ describe('three masters', () => {
   })
 })
 
-test('a master that is killed is followed by its replica, and comes back as one', async () => {
+test('a replica replaces a killed master, which comes back as a replica', async () => {
   await using cluster = await RedisCluster.start({ replicas: 1 })
   const before = await cluster.owner(0)
   const [replica] = await cluster.replicas(0)
@@ -75,7 +75,7 @@ test('a master that is killed is followed by its replica, and comes back as one'
   expect(first).toBe('slave')
 })
 
-test('a master that is frozen is followed by its replica', async () => {
+test('a replica replaces a frozen master', async () => {
   await using cluster = await RedisCluster.start({ replicas: 1, nodeTimeoutMs: 500 })
   const before = await cluster.owner(16_383)
   before.freeze()
@@ -83,7 +83,7 @@ test('a master that is frozen is followed by its replica', async () => {
   expect((await after.command<[string]>('ROLE'))[0]).toBe('master')
 })
 
-test('without a replica a cluster whose master is killed is down until the master is back', async () => {
+test('without a replica a cluster with a killed master is down until the master is back', async () => {
   await using cluster = await RedisCluster.start({ nodeTimeoutMs: 500 })
   const [one, other] = [await cluster.owner(0), await cluster.owner(16_383)]
   await one.kill()

@@ -4,29 +4,29 @@ import { until } from './until.js'
 
 const SLOTS = 16_384
 
-/** How long a node may be silent while the cluster is formed. */
+/** The silence after which a node counts as failed while the cluster is formed. */
 const FORMING_MS = 15_000
 
-/** How long nodes that meet may take to agree, before they meet again. */
-const MEETING_MS = 5_000
+/** The time for nodes to agree after CLUSTER MEET, before it is repeated. */
+const AGREEMENT_TIMEOUT_MS = 5_000
 
-/** What a cluster is made of. */
+/** The composition of a cluster. */
 export interface RedisClusterOptions extends RedisServerOptions {
-  /** Default: 3, which is the fewest that can agree on a failure. */
+  /** Default: 3, the minimum that can agree on a failure. */
   readonly masters?: number
   /** For each master. Default: 0. */
   readonly replicas?: number
-  /** How long a node may be silent before it counts as failed, in milliseconds. Default: 1000. */
+  /** The silence after which a node counts as failed, in milliseconds. Default: 1000. */
   readonly nodeTimeoutMs?: number
 }
 
-/** A node, by what the cluster calls it. */
+/** A node, as the cluster lists it. */
 interface Node {
   readonly server: RedisServer
   readonly id: string
 }
 
-/** A real Redis Cluster of one's own. It does not outlive this process. */
+/** A private real Redis Cluster. It does not outlive this process. */
 export class RedisCluster {
   readonly #nodes: readonly Node[]
 
@@ -34,13 +34,13 @@ export class RedisCluster {
     this.#nodes = nodes
   }
 
-  /** Starts a cluster, and waits until all of its nodes agree that it is well. */
+  /** Starts a cluster, and waits until all of its nodes report a healthy state. */
   static async start(options: RedisClusterOptions = {}): Promise<RedisCluster> {
     const { masters = 3, replicas = 0, nodeTimeoutMs = 1_000, ...shared } = options
     const config = [
       'cluster-enabled yes',
       `cluster-node-timeout ${nodeTimeoutMs}`,
-      // A replica begins at once, and takes over however long it had no news.
+      // A replica starts immediately, and takes over even if its data are old.
       'repl-diskless-sync-delay 0',
       'cluster-replica-validity-factor 0',
       ...(shared.config ?? []),
@@ -50,7 +50,7 @@ export class RedisCluster {
     const started = await Promise.allSettled(starting)
     const servers = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
     try {
-      // The first that failed, if one did.
+      // The first failure, if any.
       await Promise.all(starting)
       const ids = await Promise.all(servers.map((server) => server.command<string>('CLUSTER', 'MYID')))
       const cluster = new RedisCluster(servers.map((server, index) => ({ server, id: ids[index] as string })))
@@ -62,18 +62,18 @@ export class RedisCluster {
     }
   }
 
-  /** All nodes, whatever has become of them. The first are those that were masters in the beginning. */
+  /** All nodes, whatever their state. The first are the original masters. */
   get nodes(): readonly RedisServer[] {
     return this.#nodes.map(({ server }) => server)
   }
 
-  /** The node that owns a slot, by what the nodes that answer say; they may disagree for a while. */
+  /** The owner of a slot, according to the nodes that answer. They may disagree for a while. */
   async owner(slot: number): Promise<RedisServer> {
     const [port] = await this.#anyView((ranges) => ranges.find(({ from, to }) => from <= slot && slot <= to)?.ports)
     return this.#at(port)
   }
 
-  /** Waits until a slot has another owner, and all that run agree. */
+  /** Waits until a slot has another owner, and all running nodes agree. */
   async newOwner(slot: number, before: RedisServer): Promise<RedisServer> {
     const after = await until('a slot has another owner', async () => {
       const owner = await this.owner(slot)
@@ -83,7 +83,7 @@ export class RedisCluster {
     return after
   }
 
-  /** The replicas that follow the owner of a slot. */
+  /** The replicas of a slot's owner. */
   async replicas(slot: number): Promise<readonly RedisServer[]> {
     const ports = await this.#anyView((ranges) => ranges.find(({ from, to }) => from <= slot && slot <= to)?.ports)
     return ports.slice(1).map((port) => this.#at(port))
@@ -91,10 +91,10 @@ export class RedisCluster {
 
   /** The slot of a key's name. */
   slotOf(name: string): Promise<number> {
-    return this.#running()[0]?.server.command<number>('CLUSTER', 'KEYSLOT', name) ?? Promise.reject(this.#nobody())
+    return this.#running()[0]?.server.command<number>('CLUSTER', 'KEYSLOT', name) ?? Promise.reject(this.#noAnswer())
   }
 
-  /** Begins to move a slot to another node; what is moved, and when it has been, is the caller's. */
+  /** Starts to move a slot to another node. The caller moves the keys and ends the move. */
   async startMove(slot: number, to: RedisServer): Promise<SlotMove> {
     const source = this.#nodeOf(await this.owner(slot))
     const others = this.#running().filter(({ server }) => server !== source.server && server !== to)
@@ -109,7 +109,7 @@ export class RedisCluster {
     await move.finish()
   }
 
-  /** Waits until all nodes that run say that the cluster is well, and agree on who owns what. */
+  /** Waits until all running nodes report a healthy cluster, and agree on the slots' owners. */
   async agreed(patienceMs?: number): Promise<void> {
     const agree = async () => {
       const views = await Promise.all(
@@ -123,7 +123,7 @@ export class RedisCluster {
     await until('the cluster agrees', agree, patienceMs)
   }
 
-  /** Ends all nodes. May be called again. */
+  /** Stops all nodes. May be called again. */
   async stop(): Promise<void> {
     await Promise.all(this.nodes.map((server) => server.stop()))
   }
@@ -134,7 +134,8 @@ export class RedisCluster {
   }
 
   async #form(masters: number, nodeTimeoutMs: number): Promise<void> {
-    // On a busy machine a node must not be taken for dead, and be replaced, before all is as it is to be.
+    // On a busy machine a node must not count as failed, and be replaced, before the cluster is
+    // complete.
     await this.#onAll('CONFIG', 'SET', 'cluster-node-timeout', FORMING_MS)
     const [owners, followers] = [this.#nodes.slice(0, masters), this.#nodes.slice(masters)]
     await Promise.all(
@@ -146,10 +147,10 @@ export class RedisCluster {
         await server.command('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
       }),
     )
-    // On a busy machine a handshake may run out of time, and is then forgotten.
+    // On a busy machine a handshake may time out, and is then forgotten.
     await until('the nodes have met', async () => {
       await this.#meet()
-      await this.agreed(MEETING_MS)
+      await this.agreed(AGREEMENT_TIMEOUT_MS)
       return true
     })
     await Promise.all(followers.map(({ server }, index) => this.#follow(server, owners[index % masters] as Node)))
@@ -161,7 +162,7 @@ export class RedisCluster {
     await Promise.all(this.nodes.map((node) => node.command(...words)))
   }
 
-  /** All meet all: hearsay takes seconds. */
+  /** Each node meets each other: gossip takes seconds. */
   async #meet(): Promise<void> {
     await Promise.all(
       this.#nodes.flatMap(({ server: one }, index) =>
@@ -171,7 +172,7 @@ export class RedisCluster {
   }
 
   async #follow(server: RedisServer, master: Node): Promise<void> {
-    // It must have heard of its master first.
+    // The replica must have learned of its master first.
     await until('a replica follows', async () => (await server.command('CLUSTER', 'REPLICATE', master.id)) === 'OK')
     await until('a replica is linked', async () => (await server.info('master_link_status')) === 'up')
     await until('a replica is known', async () => {
@@ -180,15 +181,15 @@ export class RedisCluster {
     })
   }
 
-  /** What the first node says that has an answer. */
-  async #anyView<T>(read: (ranges: readonly Range[]) => T | undefined): Promise<T> {
+  /** The result of the first node that answers. */
+  async #anyView<T>(read: (ranges: readonly SlotRange[]) => T | undefined): Promise<T> {
     for (const { server } of this.#running()) {
       const found = await view(server).then(read, () => undefined)
       if (found !== undefined) {
         return found
       }
     }
-    throw this.#nobody()
+    throw this.#noAnswer()
   }
 
   #running(): readonly Node[] {
@@ -203,13 +204,13 @@ export class RedisCluster {
     return this.#nodes.find(({ server }) => server.port === port)?.server as RedisServer
   }
 
-  #nobody(): Error {
+  #noAnswer(): Error {
     return new Error('no node of the cluster knows')
   }
 }
 
-/** Who serves a range of slots: first its master's port, then those of the replicas. */
-interface Range {
+/** The servers of a range of slots: first the master's port, then those of the replicas. */
+interface SlotRange {
   readonly from: number
   readonly to: number
   readonly ports: readonly number[]
@@ -217,12 +218,12 @@ interface Range {
 
 type Address = readonly [host: string, port: number]
 
-type Served = readonly [from: number, to: number, master: Address, ...replicas: Address[]]
+type SlotRow = readonly [from: number, to: number, master: Address, ...replicas: Address[]]
 
-/** How a node sees the cluster, in an order of its own. */
-async function view(server: RedisServer): Promise<readonly Range[]> {
-  const served = await server.command<Served[]>('CLUSTER', 'SLOTS')
-  return served
+/** A node's view of the cluster, in a canonical order. */
+async function view(server: RedisServer): Promise<readonly SlotRange[]> {
+  const rows = await server.command<SlotRow[]>('CLUSTER', 'SLOTS')
+  return rows
     .map(([from, to, [, master], ...replicas]) => {
       const ports = [master, ...replicas.map(([, port]) => port).sort((a, b) => a - b)]
       return { from, to, ports }

@@ -1,15 +1,15 @@
 import { Redis } from 'ioredis'
 
-/** Who asks. Without a name it is the user called `default`. */
+/** The credentials of a command. Without a name the user is `default`. */
 export interface Credentials {
   readonly username?: string
   readonly password?: string
 }
 
-/** How long a command may take: some tests let servers be slow. */
+/** The time limit of a command: some tests make servers slow. */
 const TIMEOUT_MS = 30_000
 
-/** Runs one command on a connection of its own; see `RedisServer.command`. */
+/** Runs one command on a new connection. See `RedisServer.command`. */
 export async function execute<T>(
   socketPath: string,
   credentials: Credentials,
@@ -23,12 +23,12 @@ export async function execute<T>(
     disableClientInfo: true,
     enableReadyCheck: false,
     commandTimeout: TIMEOUT_MS,
-    // Its timer would keep the process for as long after a connection that failed.
+    // After a failed connection, its timer would keep the process alive for that time.
     disconnectTimeout: 50,
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   })
-  // An error of the connection is told by the command.
+  // The command reports the connection's error.
   let broken: Error | undefined
   client.on('error', (error) => {
     broken ??= error
@@ -43,7 +43,7 @@ export async function execute<T>(
   }
 }
 
-/** Tells of the messages of a channel, until the function that it resolves to is called. */
+/** Passes the messages of a channel to a function, until the returned function is called. */
 export async function subscribe(
   socketPath: string,
   credentials: Credentials,

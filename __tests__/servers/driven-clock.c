@@ -1,7 +1,7 @@
 /*
- * The clock of a process that a test drives. Loaded ahead of the C library (LD_PRELOAD), it tells as the time of day
- * the microseconds since the Unix epoch that stand in a file, which the test shares and writes. The monotonic clock,
- * by which timers go, stays as it is.
+ * A process clock that a test drives. Loaded ahead of the C library (LD_PRELOAD), it returns as the
+ * time of day the microseconds since the Unix epoch from a shared file, which the test writes. The
+ * monotonic clock, which timers use, is unchanged.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -3,8 +3,8 @@ import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * A clock of a process that is begun with its environment: it stands still, and is set to the microsecond. Only on
- * Linux, with a C compiler.
+ * A process clock that stands still, and is set to the microsecond; the process starts with its
+ * environment. Requires Linux and a C compiler.
  */
 export class DrivenClock {
   readonly #library: string
@@ -12,8 +12,9 @@ export class DrivenClock {
   #handle: number | undefined
 
   /**
-   * @param folder - Where its files lie.
-   * @param micros - The time at first, in microseconds since the Unix epoch.
+   * @param folder - The folder of its files.
+   *
+   * @param micros - The initial time, in microseconds since the Unix epoch.
    */
   constructor(folder: string, micros: number) {
     this.#library = join(folder, 'driven-clock.so')
@@ -24,7 +25,7 @@ export class DrivenClock {
     this.#handle = openSync(this.#file, 'r+')
   }
 
-  /** What the process is begun with. */
+  /** The environment of the process. */
   get environment(): NodeJS.ProcessEnv {
     return { LD_PRELOAD: this.#library, TOLLGATE_CLOCK_FILE: this.#file }
   }
@@ -36,7 +37,7 @@ export class DrivenClock {
     }
   }
 
-  /** It is not set any more. */
+  /** Releases the clock's file. */
   close(): void {
     if (this.#handle !== undefined) {
       closeSync(this.#handle)

@@ -1,9 +1,9 @@
-// A process that starts a server, tells of it and forgets it; it waits for its own end.
+// A process that starts a server, prints its data and abandons it, then idles until it is killed.
 const Module = require('node:module')
 const { readFileSync } = require('node:fs')
 const ts = require('typescript')
 
-// The test bed is TypeScript, and this is no test that Jest compiles.
+// The helpers are TypeScript, and Jest does not compile this file.
 const compilerOptions = { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022 }
 Module._extensions['.ts'] = (module, file) =>
   module._compile(ts.transpileModule(readFileSync(file, 'utf8'), { compilerOptions }).outputText, file)

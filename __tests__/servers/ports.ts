@@ -2,17 +2,17 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * Below the ports that systems give to outgoing connections: there, a client that tries a server that is
- * away may now and then be connected to itself. And low enough for the bus of a cluster.
+ * Below the ephemeral ports, because a client that tries a missing server there may be connected to
+ * itself. And low enough for the bus of a cluster.
  */
 const [FIRST, LAST] = [10_000, 22_000]
 
-/** How far above a server's port its cluster bus listens. */
+/** The distance from a server's port to that of its cluster bus. */
 const BUS = 10_000
 
 const given = new Set<number>()
 
-/** A port of this machine that nobody listens on, and neither on the one of its cluster bus. */
+/** A free local port whose cluster bus port is free, too. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST + Math.floor(Math.random() * (LAST - FIRST))

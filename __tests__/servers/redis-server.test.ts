@@ -1,4 +1,4 @@
-/** The servers that tests start do what they say. */
+/** The behaviour of the test servers. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { Redis } from 'ioredis'
 import { RedisServer } from './redis-server.js'
 import { until } from './until.js'
 
-/** A port that is asked in the usual way. */
+/** The port of a server, as INFO reports it. */
 function client(server: RedisServer): Redis {
   return new Redis(server.port, '127.0.0.1', { retryStrategy: () => null, maxRetriesPerRequest: 0 })
 }
@@ -24,7 +24,7 @@ test('commands have parsed replies, and errors throw', async () => {
   expect(await server.info('tcp_port')).toBe(`${server.port}`)
 })
 
-test('a server serves on its port and on its unix socket', async () => {
+test('a server listens on its port and on its unix socket', async () => {
   await using server = await RedisServer.start()
   await server.command('SET', 'key', 'value')
   const one = client(server)
@@ -35,7 +35,7 @@ test('a server serves on its port and on its unix socket', async () => {
 test.each([
   ['keeps nothing', [], null],
   ['keeps what its append-only file has', ['appendonly yes', 'appendfsync always'], 'value'],
-])('a server that is killed and begins again %s', async (_, config, kept) => {
+])('a killed and restarted server %s', async (_, config, kept) => {
   await using server = await RedisServer.start({ config })
   await server.command('SET', 'key', 'value')
   const { pid } = server
@@ -63,7 +63,7 @@ test('a frozen server keeps its connections and does not answer until it is thaw
   one.disconnect()
 })
 
-test('a server has the memory, users and passwords that it is given', async () => {
+test('a server has the configured memory, users and passwords', async () => {
   await using server = await RedisServer.start({
     config: ['maxmemory 1', 'maxmemory-policy noeviction', 'aclfile users.acl'],
     files: { 'users.acl': 'user default on >secret ~* &* +@all\nuser reader on >other ~* +get\n' },
@@ -76,7 +76,7 @@ test('a server has the memory, users and passwords that it is given', async () =
   await expect(server.command('GET', 'key')).rejects.toThrow('WRONGPASS')
 })
 
-test('a server that cannot begin says why', async () => {
+test('a server that cannot start reports the reason', async () => {
   for (let tries = 0; tries < 5; tries++) {
     await expect(RedisServer.start({ config: ['maxmemory much'] })).rejects.toThrow(/redis-server.*ended with 1/)
   }
@@ -87,16 +87,16 @@ test('a server that cannot begin says why', async () => {
   other.close()
 })
 
-test('a clock is stepped by a year and back, both ways, while its server goes on serving', async () => {
+test('the clock of a running server is stepped by a year and back', async () => {
   await using server = await RedisServer.start({ hasOwnClock: true })
   const one = client(server)
-  /** How far its clock is ahead, in seconds; within and outside of scripts. */
+  /** The seconds by which its clock is ahead, within and outside of scripts. */
   const ahead = async () => {
     const here = Date.now() / 1_000
     const times = [await one.time(), (await one.eval("return redis.call('TIME')", 0)) as string[]]
     return times.map(([seconds, micros]) => Number(seconds) + Number(micros) / 1e6 - here)
   }
-  // Whatever the commands take on a busy machine.
+  // Allows for the commands' time on a busy machine.
   const near = (seconds: number) => Array(2).fill(expect.closeTo(seconds, -0.3))
   await one.set('key', 'value', 'PX', 60_000)
   expect(await ahead()).toEqual(near(0))
@@ -104,23 +104,23 @@ test('a clock is stepped by a year and back, both ways, while its server goes on
   for (const step of [10, -10, year, 0]) {
     await server.stepClock(step)
     expect(await ahead()).toEqual(near(step))
-    // A key lives by this clock.
+    // A key expires by this clock.
     expect(await one.get('key')).toBe(step > 60 ? null : 'value')
     await one.set('key', 'value', 'PX', 60_000)
   }
-  // And time goes on.
+  // And time advances.
   const before = await ahead()
   await sleep(300)
   expect(await ahead()).toEqual([expect.closeTo(before[0] as number, 0), expect.closeTo(before[1] as number, 0)])
   one.disconnect()
 })
 
-test('a server without a clock of its own refuses to step it', async () => {
+test('a server without its own clock refuses to step it', async () => {
   await using server = await RedisServer.start()
   await expect(server.stepClock(10)).rejects.toThrow('hasOwnClock')
 })
 
-test('when all servers have been stopped nothing is left', async () => {
+test('stopping all servers leaves no folder behind', async () => {
   const servers = await Promise.all([RedisServer.start(), RedisServer.reserve()])
   const folder = dirname(dirname(servers[0].socketPath))
   await Promise.all(servers.flatMap((server) => [server.stop(), server.stop()]))
@@ -128,7 +128,7 @@ test('when all servers have been stopped nothing is left', async () => {
 })
 
 test.each(['SIGKILL', 'SIGINT'] as const)(
-  'a process that %s ends leaves no server and no folder behind',
+  'a process ended by %s leaves no server and no folder behind',
   async (signal) => {
     const child = spawn(process.execPath, [join(__dirname, 'left-behind.cjs')], {
       stdio: ['ignore', 'pipe', 'inherit'],

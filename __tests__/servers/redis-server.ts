@@ -9,41 +9,43 @@ import { type Credentials, execute, subscribe } from './command.js'
 import { DrivenClock } from './driven-clock.js'
 import { FakeTime } from './fake-time.js'
 import { freePort } from './ports.js'
-import { mind, newFolder, removeFolder } from './run-folder.js'
+import { newFolder, recordServer, removeFolder } from './run-folder.js'
 import { HAS_NO_TLS, type ServerTls, TlsTerminator, tlsFiles, tlsLines } from './server-tls.js'
 
 const { TOLLGATE_REDIS_SERVER } = process.env
 
-/** The server's program; `npm run test:servers` names one version after another. */
+/** The server's program. `npm run test:servers` sets one version after another. */
 export const REDIS_SERVER = TOLLGATE_REDIS_SERVER || 'redis-server'
 
-/** How long a server may take to begin. */
+/** The time limit for a start. */
 const BEGIN_MS = 15_000
 
-/** What a server may be, beyond one that keeps nothing and serves whoever comes. */
+/** Options of a server. By default it persists nothing and has no password. */
 export interface RedisServerOptions {
   /**
-   * Further lines of its configuration, such as `'maxmemory 10mb'`. Of two lines that set the same, the later one
-   * counts.
+   * Additional configuration lines, such as `'maxmemory 10mb'`. The last line for a setting wins.
    */
   readonly config?: readonly string[]
-  /** Files in its folder, which is where it runs: their content by name. */
+  /** Files in the folder in which it runs: their content by name. */
   readonly files?: Readonly<Record<string, string>>
-  /** Whoever asks commands by {@link RedisServer.command}. */
+  /** The user of {@link RedisServer.command}. */
   readonly credentials?: Credentials
   /** TLS on its port, in place of plain TCP. */
   readonly tls?: ServerTls
-  /** With a clock of its own, which {@link RedisServer.stepClock} sets. */
+  /** With its own clock, which {@link RedisServer.stepClock} sets. */
   readonly hasOwnClock?: boolean
-  /** The time of a clock that stands still until {@link RedisServer.setTime}, in microseconds since the Unix epoch. */
+  /**
+   * The initial time of a clock that stands still until {@link RedisServer.setTime}, in
+   * microseconds since the Unix epoch.
+   */
   readonly timeUs?: number
-  /** A sentinel, and no server. */
+  /** Runs as a sentinel. */
   readonly isSentinel?: boolean
 }
 
-/** A real Redis server of one's own, on a free port of this machine. It does not outlive this process. */
+/** A private real Redis server, on a free local port. It does not outlive this process. */
 export class RedisServer {
-  /** Who asks commands by {@link command}: to be changed when the server's passwords are. */
+  /** The user of {@link command}. To be changed together with the server's passwords. */
   credentials: Credentials
   readonly #options: RedisServerOptions
   readonly #folder: string
@@ -77,10 +79,10 @@ export class RedisServer {
     return server
   }
 
-  /** A server that is yet to begin: its port is free, and nobody answers there. */
+  /** A server that is not started yet: its port is free, and nothing answers. */
   static async reserve(options: RedisServerOptions = {}): Promise<RedisServer> {
     const server = new RedisServer(await freePort(), newFolder('redis'), options)
-    await server.#furnish()
+    await server.#writeFiles()
     return server
   }
 
@@ -88,12 +90,12 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}`
   }
 
-  /** Where it is, if it speaks TLS; by the name that its certificate has by default. */
+  /** Its URL, if it uses TLS, with the default name of its certificate. */
   get tlsUrl(): `rediss://${string}` {
     return `rediss://localhost:${this.port}`
   }
 
-  /** The unix socket that it listens on, too, always without TLS. */
+  /** Its unix socket, always without TLS. */
   get socketPath(): string {
     return join(this.#folder, 'socket')
   }
@@ -102,16 +104,17 @@ export class RedisServer {
     return this.#isFrozen
   }
 
-  /** The number of its process, while it runs. */
+  /** Its process id, while it runs. */
   get pid(): number | undefined {
     return this.#process?.pid
   }
 
   /**
-   * Begins, or begins again: with what is in its folder if it keeps an append-only file or a dump, else empty.
+   * Starts or restarts the server: with the data in its folder if it keeps an append-only file or a
+   * dump, else empty.
    *
-   * @param until - `'ready'` to wait until it serves; `'listening'` until it answers anything, such as that it is
-   * still loading.
+   * @param until - `'ready'` to wait until it serves; `'listening'` until it answers anything, for
+   *   example that it is loading.
    */
   async begin(until: 'ready' | 'listening' = 'ready'): Promise<void> {
     if (this.#process !== undefined) {
@@ -121,7 +124,7 @@ export class RedisServer {
     const env = { ...process.env, ...this.#clock?.environment, ...this.#drivenClock?.environment }
     const server = spawn(REDIS_SERVER, words, { stdio: 'ignore', cwd: this.#folder, env })
     this.#process = server
-    mind(this.#folder, server)
+    recordServer(this.#folder, server)
     const gone = () => {
       if (this.#process === server) {
         this.#process = undefined
@@ -131,11 +134,13 @@ export class RedisServer {
     server.once('exit', gone).once('error', gone)
     const failed = Promise.race([
       once(server, 'error').then(([error]) => `cannot be run (Debian: apt-get install redis-server): ${error}`),
-      once(server, 'exit').then(async ([code, signal]) => `ended with ${code ?? signal}: ${await this.#lastWords()}`),
+      once(server, 'exit').then(
+        async ([code, signal]) => `ended with ${code ?? signal}: ${await this.#lastLogLines()}`,
+      ),
     ]).then((why) => {
       throw new Error(`${REDIS_SERVER} ${why}`)
     })
-    // That it ends later is no news.
+    // A later exit is no error.
     failed.catch(() => {})
     if (!(await Promise.race([failed, this.#answers(server, until)]))) {
       await failed
@@ -146,7 +151,7 @@ export class RedisServer {
     }
   }
 
-  /** Ends the server by a signal, by default at once, and waits for its end. */
+  /** Ends the server with a signal, by default SIGKILL, and waits for its exit. */
   async kill(signal: 'SIGKILL' | 'SIGTERM' = 'SIGKILL'): Promise<void> {
     const server = this.#process
     if (server !== undefined) {
@@ -158,7 +163,7 @@ export class RedisServer {
     this.#terminator = undefined
   }
 
-  /** Freezes the server: connections stay, the system accepts more, and nobody answers. */
+  /** Freezes the server: connections stay, the system accepts more, and nothing answers. */
   freeze(): void {
     this.#isFrozen = this.#process?.kill('SIGSTOP') ?? false
   }
@@ -169,7 +174,7 @@ export class RedisServer {
     this.#isFrozen = false
   }
 
-  /** Ends the server, and removes its folder. May be called again. */
+  /** Kills the server, and removes its folder. May be called again. */
   async stop(): Promise<void> {
     await this.kill()
     this.#drivenClock?.close()
@@ -181,19 +186,21 @@ export class RedisServer {
     await this.stop()
   }
 
-  /** Sets the server's clock to so many seconds ahead of this machine's, while it goes on serving. */
+  /** Sets the running server's clock a number of seconds ahead of this machine's. */
   async stepClock(seconds: number): Promise<void> {
     if (this.#clock === undefined) {
       throw new Error('the server has no clock of its own: see hasOwnClock')
     }
-    // No script is to run meanwhile: its keys expire by the time at which it began, and its TIME would tell another, so that
-    // what it writes would have expired at once for it.
+    // No script may run meanwhile: its keys expire by its start time, but its TIME would return the
+    // new time, and its writes would seem expired immediately.
     await this.command('CLIENT', 'PAUSE', 60_000, 'WRITE')
     await this.#clock.set(seconds)
     await this.command('CLIENT', 'UNPAUSE')
   }
 
-  /** Sets the server's clock, in microseconds since the Unix epoch. No script should run meanwhile. */
+  /**
+   * Sets the server's clock, in microseconds since the Unix epoch. No script should run meanwhile.
+   */
   setTime(micros: number): void {
     if (this.#drivenClock === undefined) {
       throw new Error('the server has no clock that is driven: see timeUs')
@@ -202,14 +209,14 @@ export class RedisServer {
   }
 
   /**
-   * Runs one command, over a connection of its own by the unix socket, and gives the reply: a string, a number,
+   * Runs one command on a new connection to the unix socket. Returns the reply: a string, a number,
    * `null` or an array of those. Throws if the reply is an error.
    */
   command<T = unknown>(...words: readonly (string | number)[]): Promise<T> {
     return execute<T>(this.socketPath, this.credentials, words)
   }
 
-  /** Tells of the messages of a channel, until the function that it resolves to is called. */
+  /** Passes the messages of a channel to a function, until the returned function is called. */
   subscribe(channel: string, onMessage: (message: string) => void): Promise<() => void> {
     return subscribe(this.socketPath, this.credentials, channel, onMessage)
   }
@@ -220,7 +227,7 @@ export class RedisServer {
     return new RegExp(`^${field}:(.*?)\r?$`, 'm').exec(text)?.[1]
   }
 
-  /** Shows another certificate to whoever connects from now on, while it goes on serving. Needs TLS. */
+  /** Replaces the certificate for new connections, while the server runs. Needs TLS. */
   async present(certified: CertifiedKey): Promise<void> {
     const files = { 'server.crt': certified.certificate, 'server.key': certified.key }
     await Promise.all(Object.entries(files).map(([name, text]) => writeFile(join(this.#folder, name), text)))
@@ -228,23 +235,23 @@ export class RedisServer {
       this.#terminator.present(certified)
       return
     }
-    // A change of any of these makes it read its files anew, in every version.
+    // A change of any of these settings makes every version read its files again.
     const [, size] = await this.command<[string, string]>('CONFIG', 'GET', 'tls-session-cache-size')
     await this.command('CONFIG', 'SET', 'tls-session-cache-size', Number(size) + 1)
   }
 
-  /** What the server has logged. */
+  /** The server's log. */
   async log(): Promise<string> {
     const file = join(this.#folder, 'log')
     return existsSync(file) ? readFile(file, 'utf8') : ''
   }
 
-  async #lastWords(): Promise<string> {
+  async #lastLogLines(): Promise<string> {
     return (await this.log()).split('\n').slice(-6).join('\n').trim()
   }
 
-  /** Writes what the server finds in its folder. */
-  async #furnish(): Promise<void> {
+  /** Writes the files that the server reads from its folder. */
+  async #writeFiles(): Promise<void> {
     const { tls, files = {}, config = [], isSentinel = false } = this.#options
     const lines = [
       ...['bind 127.0.0.1', `unixsocket ${this.socketPath}`, `dir ${this.#folder}`],
@@ -259,19 +266,19 @@ export class RedisServer {
     await Promise.all([...written, this.#clock?.set(0)])
   }
 
-  /** Waits until the server answers, and tells whether it still runs. */
+  /** Waits until the server answers, and returns whether it still runs. */
   async #answers(server: ChildProcess, until: 'ready' | 'listening'): Promise<boolean> {
     const deadline = performance.now() + BEGIN_MS
     while (this.#process === server) {
       const reply = await this.command('PING').catch((error: Error) => error)
-      // Whoever may not ask is answered.
+      // A reply that denies access is an answer, too.
       const isThere = reply === 'PONG' || (reply instanceof Error && /^(NOAUTH|NOPERM|WRONGPASS)/.test(reply.message))
       const isLoading = reply instanceof Error && reply.message.startsWith('LOADING')
       if (isThere || (isLoading && until === 'listening')) {
         return true
       }
       if (performance.now() > deadline) {
-        throw new Error(`${REDIS_SERVER} does not answer (${reply}): ${await this.#lastWords()}`)
+        throw new Error(`${REDIS_SERVER} does not answer (${reply}): ${await this.#lastLogLines()}`)
       }
       await sleep(10)
     }

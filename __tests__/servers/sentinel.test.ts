@@ -1,10 +1,10 @@
-/** The sentinels that tests start elect a new master when the old one is killed or frozen. */
+/** The test sentinels elect a new master when the old one is killed or frozen. */
 import { SentinelGroup } from './sentinel.js'
 
 test.each([
   ['frozen', { replicas: 2 }],
   ['killed, with passwords', { password: 'servers-secret', sentinelPassword: 'sentinels-secret', name: 'guarded' }],
-])('a master that is %s is followed by a replica, with its data', async (how, options) => {
+])('a replica replaces a %s master, with its data', async (how, options) => {
   await using group = await SentinelGroup.start(options)
   const [first] = group.servers
   const before = await group.master()
@@ -22,14 +22,14 @@ test.each([
   expect(await after.command('SET', 'key', 'new')).toBe('OK')
   if (how === 'frozen') {
     before.thaw()
-    // The old master comes back as a replica; sentinels take ten seconds to see that it does.
+    // The old master comes back as a replica, which sentinels notice after ten seconds.
     await group.agreed()
     expect(await group.master()).toBe(after)
     expect((await before.command<[string]>('ROLE'))[0]).toBe('slave')
   }
 })
 
-test('sentinels and servers with passwords serve nobody without', async () => {
+test('sentinels and servers with passwords refuse clients without', async () => {
   await using group = await SentinelGroup.start({ password: 'servers-secret', sentinelPassword: 'sentinels-secret' })
   for (const server of [...group.servers, ...group.sentinels]) {
     expect(await server.command('PING')).toBe('PONG')

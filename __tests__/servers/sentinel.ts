@@ -2,36 +2,38 @@ import type { Credentials } from './command.js'
 import { RedisServer } from './redis-server.js'
 import { until } from './until.js'
 
-/** What a group is made of, and how patient it is. */
+/** The composition of a group, and its time limits. */
 export interface SentinelGroupOptions {
   /** Default: 1. */
   readonly replicas?: number
   /** Default: 3, of which two must agree. */
   readonly sentinels?: number
-  /** The name that sentinels know the master by. Default: `'main'`. */
+  /** The master's name at the sentinels. Default: `'main'`. */
   readonly name?: string
-  /** How long a master may be silent, in milliseconds. Default: 500. */
+  /** The silence after which a master counts as down, in milliseconds. Default: 500. */
   readonly downAfterMs?: number
-  /** How long a failover may take before another is tried, in milliseconds. Default: 2000. */
+  /** The time limit of a failover before another is tried, in milliseconds. Default: 2000. */
   readonly failoverTimeoutMs?: number
-  /** What the servers want of their clients, of each other and of the sentinels. */
+  /** The password of the servers, for clients, replicas and sentinels. */
   readonly password?: string
-  /** What the sentinels want of their clients and of each other. */
+  /** The password of the sentinels, for clients and each other. */
   readonly sentinelPassword?: string
-  /** Further lines of the servers' configuration. */
+  /** Additional lines of the servers' configuration. */
   readonly config?: readonly string[]
 }
 
-/** A real master with replicas, and sentinels that watch over them. It does not outlive this process. */
+/**
+ * A real master with replicas, and sentinels that monitor them. It does not outlive this process.
+ */
 export class SentinelGroup {
   private constructor(
     readonly name: string,
-    /** The master of the beginning, then the replicas. */
+    /** The original master, then the replicas. */
     readonly servers: readonly RedisServer[],
     readonly sentinels: readonly RedisServer[],
   ) {}
 
-  /** Starts a group, and waits until all know of each other and the replicas follow. */
+  /** Starts a group, and waits until all nodes know each other and the replicas follow. */
   static async start(options: SentinelGroupOptions = {}): Promise<SentinelGroup> {
     const { name = 'main', replicas = 1, sentinels = 3 } = options
     const started: RedisServer[] = []
@@ -54,18 +56,18 @@ export class SentinelGroup {
     }
   }
 
-  /** Who is master, by what most of the sentinels that answer say. */
+  /** The master according to most of the sentinels that answer. */
   async master(): Promise<RedisServer> {
-    const asking = this.#watching().map((sentinel) =>
+    const answers = this.#watching().map((sentinel) =>
       sentinel.command<readonly [string, string]>('SENTINEL', 'get-master-addr-by-name', this.name),
     )
-    const ports = (await Promise.all(asking)).map(([, port]) => Number(port)).sort((a, b) => a - b)
-    // Whom a majority names stands in the middle.
+    const ports = (await Promise.all(answers)).map(([, port]) => Number(port)).sort((a, b) => a - b)
+    // The majority's answer is in the middle of the sorted list.
     const port = ports[Math.floor(ports.length / 2)]
     return this.servers.find((server) => server.port === port) as RedisServer
   }
 
-  /** Waits until the sentinels name another master, and it takes writes. */
+  /** Waits until the sentinels report another master, and it accepts writes. */
   newMaster(before: RedisServer): Promise<RedisServer> {
     return until('a new master is elected', async () => {
       const master = await this.master()
@@ -74,7 +76,10 @@ export class SentinelGroup {
     })
   }
 
-  /** Waits until all sentinels know each other, the master and its replicas, and these follow it. */
+  /**
+   * Waits until all sentinels know each other, the master and its replicas, and the replicas follow
+   * it.
+   */
   async agreed(): Promise<void> {
     const servers = this.servers.filter((server) => server.pid !== undefined)
     await until('the sentinels agree', async () => {
@@ -90,7 +95,7 @@ export class SentinelGroup {
     })
   }
 
-  /** Ends all. May be called again. */
+  /** Stops all. May be called again. */
   async stop(): Promise<void> {
     await Promise.all([...this.sentinels, ...this.servers].map((server) => server.stop()))
   }
@@ -112,7 +117,7 @@ async function role(server: RedisServer): Promise<string> {
 
 function serverOptions({ password, config = [] }: SentinelGroupOptions, master?: RedisServer) {
   const lines = [
-    // A replica begins at once.
+    // A replica starts immediately.
     'repl-diskless-sync-delay 0',
     ...(master === undefined ? [] : [`replicaof 127.0.0.1 ${master.port}`]),
     ...(password === undefined ? [] : [`requirepass ${password}`, `masterauth ${password}`]),

@@ -6,18 +6,21 @@ import type { CertifiedKey } from './certificates.js'
 
 const { TOLLGATE_REDIS_TLS } = process.env
 
-/** Whether the program was built without TLS, as some that are packed for tests are; `npm run test:servers` asks it. */
+/**
+ * Whether the program was built without TLS, as some packaged versions are. `npm run test:servers`
+ * sets it.
+ */
 export const HAS_NO_TLS = TOLLGATE_REDIS_TLS === 'none'
 
-/** What a server shows its clients, and what it wants of them. */
+/** A server's certificate, and its demands on clients. */
 export interface ServerTls {
-  /** Who it says that it is. */
+  /** Its own certificate. */
   readonly server: CertifiedKey
-  /** The certificate of the authority that its clients must have one of: without, they need none. */
+  /** The certificate of the authority for client certificates. By default clients need none. */
   readonly clientAuthority?: string
 }
 
-/** The lines of a server's configuration for it. */
+/** The configuration lines of a server. */
 export function tlsLines(folder: string, port: number, { clientAuthority }: ServerTls): string[] {
   return [
     `tls-port ${port}`,
@@ -33,31 +36,31 @@ export function tlsFiles({ server, clientAuthority = server.authority }: ServerT
   return { 'server.crt': server.certificate, 'server.key': server.key, 'ca.crt': clientAuthority }
 }
 
-/** Node's TLS in this process, before a server on a unix socket that speaks none itself. */
+/** A TLS terminator in this process, before a server without TLS on a unix socket. */
 export class TlsTerminator {
   readonly #listener: Server
   readonly #clients = new Set<TLSSocket>()
 
   private constructor(socketPath: string, { server, clientAuthority }: ServerTls) {
-    const asks = clientAuthority === undefined ? {} : { ca: clientAuthority, requestCert: true }
+    const requirements = clientAuthority === undefined ? {} : { ca: clientAuthority, requestCert: true }
     const shown = { cert: server.certificate, key: server.key }
-    this.#listener = createServer({ ...shown, ...asks, rejectUnauthorized: true }, (client) => {
-      const behind = connect(socketPath)
+    this.#listener = createServer({ ...shown, ...requirements, rejectUnauthorized: true }, (client) => {
+      const backend = connect(socketPath)
       this.#clients.add(client)
-      // Whichever end goes, the other goes with it.
+      // Closing either end closes the other.
       const end = () => {
         this.#clients.delete(client)
         client.destroy()
-        behind.destroy()
+        backend.destroy()
       }
-      for (const socket of [client, behind]) {
+      for (const socket of [client, backend]) {
         socket.on('error', end).on('close', end)
       }
-      client.pipe(behind).pipe(client)
+      client.pipe(backend).pipe(client)
     })
   }
 
-  /** Starts it at a port of this machine. */
+  /** Starts it at a local port. */
   static async start(port: number, socketPath: string, tls: ServerTls): Promise<TlsTerminator> {
     const terminator = new TlsTerminator(socketPath, tls)
     terminator.#listener.listen(port, '127.0.0.1')
@@ -65,12 +68,12 @@ export class TlsTerminator {
     return terminator
   }
 
-  /** Shows another certificate to whoever connects from now on. */
+  /** Replaces the certificate for new connections. */
   present({ certificate, key }: CertifiedKey): void {
     this.#listener.setSecureContext({ cert: certificate, key })
   }
 
-  /** Ends all connections, and frees the port. */
+  /** Closes all connections, and frees the port. */
   async close(): Promise<void> {
     const closed = once(this.#listener, 'close')
     this.#listener.close()

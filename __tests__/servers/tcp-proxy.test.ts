@@ -1,4 +1,4 @@
-/** The network of tests is slow, silent or gone when it is told to be. */
+/** The proxy delays, blocks and closes connections as configured. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,14 +26,14 @@ async function connected(): Promise<Socket> {
   return socket
 }
 
-/** A reply, or what else has come within a while. */
+/** A reply, or the event that came instead, within a short time. */
 async function reply(socket: Socket, command: string, ms = 300): Promise<string> {
   socket.write(`${command}\r\n`)
   const data = once(socket, 'data').then(([bytes]) => `${bytes}`)
   return Promise.race([data, once(socket, 'close').then(() => 'closed'), sleep(ms, 'nothing', { ref: false })])
 }
 
-test('forwards, and adds its latency both ways', async () => {
+test('forwards, and adds its latency in both directions', async () => {
   const socket = await connected()
   expect(await reply(socket, 'PING')).toBe('+PONG\r\n')
   proxy.latencyMs = 50
@@ -58,7 +58,7 @@ test('bytes keep their order when the latency ends', async () => {
   socket.destroy()
 })
 
-test('led to another server, it takes new clients there', async () => {
+test('redirected to another server, it connects new clients there', async () => {
   await using other = await RedisServer.start()
   await other.command('SET', 'other', '1')
   const before = await connected()
@@ -71,7 +71,7 @@ test('led to another server, it takes new clients there', async () => {
   after.destroy()
 })
 
-test('held, it accepts and never answers; released, it forwards what has come', async () => {
+test('held, it accepts and never answers; released, it forwards the held bytes', async () => {
   const before = await connected()
   proxy.hold()
   const after = await connected()
@@ -85,7 +85,7 @@ test('held, it accepts and never answers; released, it forwards what has come', 
   after.destroy()
 })
 
-test('held one way, commands arrive and their replies do not', async () => {
+test('held in one direction, commands arrive and their replies do not', async () => {
   const socket = await connected()
   proxy.hold('down')
   expect(await reply(socket, 'SET down 1')).toBe('nothing')
@@ -93,7 +93,7 @@ test('held one way, commands arrive and their replies do not', async () => {
   socket.destroy()
 })
 
-test('cuts all connections, and serves new ones', async () => {
+test('closes all connections, and accepts new ones', async () => {
   const socket = await connected()
   await reply(socket, 'PING')
   const closed = once(socket, 'close')
@@ -105,7 +105,7 @@ test('cuts all connections, and serves new ones', async () => {
   next.destroy()
 })
 
-test('refuses new connections, and leaves those that are there', async () => {
+test('refuses new connections, and keeps existing ones', async () => {
   const socket = await connected()
   await reply(socket, 'PING')
   await proxy.refuse()
@@ -118,7 +118,7 @@ test('refuses new connections, and leaves those that are there', async () => {
   next.destroy()
 })
 
-test('a server that goes takes its clients along', async () => {
+test("a server that exits closes its clients' connections", async () => {
   await using mortal = await RedisServer.start()
   await using before = await TcpProxy.start(mortal)
   const socket = connect(before.port, '127.0.0.1')

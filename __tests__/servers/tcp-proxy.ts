@@ -2,32 +2,32 @@ import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { freePort } from './ports.js'
 
-/** Which way bytes go: up to the server, or down to its client. */
-export type Way = 'up' | 'down'
+/** The direction of bytes: up to the server, or down to its client. */
+export type Direction = 'up' | 'down'
 
-/** What is on its way, in order. */
-interface Lane {
+/** The bytes and events in transit, in order. */
+interface ByteQueue {
   readonly steps: { readonly due: number; readonly run: () => void }[]
   timer: NodeJS.Timeout | undefined
 }
 
-/** A client's connection, with the one that the proxy has made for it. */
-interface Pair {
+/** A client's connection, and the proxy's connection for it. */
+interface ProxiedConnection {
   readonly client: Socket
   readonly server: Socket
-  readonly lanes: Readonly<Record<Way, Lane>>
+  readonly queues: Readonly<Record<Direction, ByteQueue>>
 }
 
 /**
- * A network between clients and a server that can be slow, silent or gone. It runs in this process: its delays
- * come on top of what the event loop has.
+ * A network between clients and a server that can be slow, silent or down. It runs in this process:
+ * the event loop's delays come on top of the configured ones.
  */
 export class TcpProxy {
-  /** Added to each way, in milliseconds. */
+  /** Added in each direction, in milliseconds. */
   latencyMs = 0
   #target: number
-  readonly #pairs = new Set<Pair>()
-  readonly #held = new Set<Way>()
+  readonly #pairs = new Set<ProxiedConnection>()
+  readonly #held = new Set<Direction>()
   #listener: Server | undefined
 
   private constructor(
@@ -48,26 +48,27 @@ export class TcpProxy {
     return `redis://127.0.0.1:${this.port}`
   }
 
-  /** New connections go to another server on this machine; those that are there stay where they are. */
+  /** Connects new clients to another server on this machine. Existing connections stay. */
   lead(target: { readonly port: number }): void {
     this.#target = target.port
   }
 
-  /** How many clients are connected. */
+  /** The number of connected clients. */
   get connections(): number {
     return this.#pairs.size
   }
 
   /**
-   * Forwards nothing more, or nothing more one way: connections stay, new ones are accepted, and nobody learns of it.
+   * Stops forwarding in both directions or in one: connections stay, new ones are accepted, and
+   * neither end is notified.
    */
-  hold(...ways: readonly Way[]): void {
-    for (const way of ways.length > 0 ? ways : (['up', 'down'] as const)) {
-      this.#held.add(way)
+  hold(...directions: readonly Direction[]): void {
+    for (const direction of directions.length > 0 ? directions : (['up', 'down'] as const)) {
+      this.#held.add(direction)
     }
   }
 
-  /** Forwards again, also what has come meanwhile. */
+  /** Resumes forwarding, including the held bytes. */
   release(): void {
     this.#held.clear()
     for (const pair of [...this.#pairs]) {
@@ -76,24 +77,24 @@ export class TcpProxy {
     }
   }
 
-  /** Breaks all connections. What was held on them is lost. */
+  /** Closes all connections. Held bytes are lost. */
   cut(): void {
     for (const pair of this.#pairs) {
       this.#end(pair)
     }
   }
 
-  /** Takes no new connections: they are refused. Those that are there stay. */
+  /** Refuses new connections. Existing ones stay. */
   async refuse(): Promise<void> {
     const listener = this.#listener
     this.#listener = undefined
     if (listener !== undefined) {
-      // Once it listens no more; it is closed when its connections are.
+      // Waits until it no longer listens; the listener closes after its connections.
       listener.close()
     }
   }
 
-  /** Takes connections again. */
+  /** Accepts connections again. */
   async accept(): Promise<void> {
     if (this.#listener === undefined) {
       const listener = createServer({ noDelay: true }, (client) => this.#serve(client))
@@ -102,7 +103,7 @@ export class TcpProxy {
     }
   }
 
-  /** Ends all. May be called again. */
+  /** Closes all. May be called again. */
   async stop(): Promise<void> {
     await this.refuse()
     this.cut()
@@ -115,48 +116,48 @@ export class TcpProxy {
 
   #serve(client: Socket): void {
     const server = connect({ port: this.#target, host: '127.0.0.1', noDelay: true })
-    const lane = (): Lane => ({ steps: [], timer: undefined })
-    const pair = { client, server, lanes: { up: lane(), down: lane() } }
+    const queue = (): ByteQueue => ({ steps: [], timer: undefined })
+    const pair = { client, server, queues: { up: queue(), down: queue() } }
     this.#pairs.add(pair)
     this.#forward(pair, 'up', client, server)
     this.#forward(pair, 'down', server, client)
   }
 
-  #forward(pair: Pair, way: Way, from: Socket, to: Socket): void {
+  #forward(pair: ProxiedConnection, direction: Direction, from: Socket, to: Socket): void {
     const pass = (run: () => void) => {
-      pair.lanes[way].steps.push({ due: performance.now() + this.latencyMs, run })
-      this.#advance(pair, way)
+      pair.queues[direction].steps.push({ due: performance.now() + this.latencyMs, run })
+      this.#advance(pair, direction)
     }
     from.on('data', (bytes) => pass(() => to.write(bytes)))
-    // An end is told as all else is: late, or never while its way is held.
+    // The end of a connection is delayed like bytes, or held while its direction is held.
     from.on('end', () => pass(() => to.end()))
     from.on('error', () => pass(() => this.#end(pair)))
     from.on('close', () => pass(() => this.#end(pair)))
   }
 
-  /** Does what is due, in order. */
-  #advance(pair: Pair, way: Way): void {
-    const lane = pair.lanes[way]
-    clearTimeout(lane.timer)
-    while (this.#pairs.has(pair) && !this.#held.has(way)) {
-      const [step] = lane.steps
+  /** Processes the due entries, in order. */
+  #advance(pair: ProxiedConnection, direction: Direction): void {
+    const queue = pair.queues[direction]
+    clearTimeout(queue.timer)
+    while (this.#pairs.has(pair) && !this.#held.has(direction)) {
+      const [step] = queue.steps
       if (step === undefined) {
         return
       }
       const ms = step.due - performance.now()
       if (ms > 0) {
-        lane.timer = setTimeout(() => this.#advance(pair, way), ms)
+        queue.timer = setTimeout(() => this.#advance(pair, direction), ms)
         return
       }
-      lane.steps.shift()
+      queue.steps.shift()
       step.run()
     }
   }
 
-  #end(pair: Pair): void {
+  #end(pair: ProxiedConnection): void {
     this.#pairs.delete(pair)
-    clearTimeout(pair.lanes.up.timer)
-    clearTimeout(pair.lanes.down.timer)
+    clearTimeout(pair.queues.up.timer)
+    clearTimeout(pair.queues.down.timer)
     pair.client.destroy()
     pair.server.destroy()
   }

@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** What may take long on a busy machine, and must not take for ever. */
-const PATIENCE_MS = 30_000
+/** The time limit for events that may take long on a busy machine. */
+const TIMEOUT_MS = 30_000
 
 /**
- * Asks again and again, until the answer is something; failures are answers that are nothing.
+ * Calls a function repeatedly until it returns a value. A thrown error counts as no value.
  *
- * @param what - What is waited for: an error names it.
+ * @param what - The awaited event, which the timeout error names.
  */
 export async function until<T>(
   what: string,
   ask: () => Promise<T | undefined | false>,
-  patienceMs = PATIENCE_MS,
+  timeoutMs = TIMEOUT_MS,
 ): Promise<T> {
-  const deadline = performance.now() + patienceMs
+  const deadline = performance.now() + timeoutMs
   let last: unknown
   for (;;) {
     try {
@@ -26,7 +26,7 @@ export async function until<T>(
       last = error
     }
     if (performance.now() > deadline) {
-      throw new Error(`${what}: not within ${patienceMs} ms`, { cause: last })
+      throw new Error(`${what}: not within ${timeoutMs} ms`, { cause: last })
     }
     await sleep(20)
   }

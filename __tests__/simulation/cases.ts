@@ -1,4 +1,4 @@
-/** The limiters of simulations: every policy, alone and among several, with overrides for keys. */
+/** The limiters of simulations: every policy, alone and in sets, with overrides for keys. */
 import type { Policies, Policy } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
 
@@ -8,18 +8,20 @@ const { slidingCounter, slidingLog, slidingLogs, slidingWindow } = native
 /** A limiter of a simulation. */
 export interface Case {
   readonly name: string
-  /** The versions that deploys change between: of one algorithm each, with other numbers. */
+  /** The versions between which deploys switch: of one algorithm, with different numbers. */
   readonly versions: readonly (Policy | Policies)[]
   readonly keys: readonly unknown[]
-  /** The largest cost that is asked for, and one more. */
-  readonly most: number
-  /** Numbers that a key may have of its own; of a compound by policy. */
+  /** The largest cost of a call, apart from one more. */
+  readonly maxCost: number
+  /** Overrides for a key; for a set, by policy. */
   readonly numbers: readonly object[]
   /** The approximate time until a used key is fresh again, in milliseconds. */
   readonly horizonMs: number
-  /** Whether slots can be waited for. */
+  /** Whether calls can wait for slots. */
   readonly waits?: boolean
-  /** Whether a bucket may be forgotten, and begin low again, before another policy admits a call. */
+  /**
+   * Whether a bucket may be forgotten, and start low again, before another policy admits a call.
+   */
   readonly forgets?: boolean
 }
 
@@ -28,26 +30,26 @@ const KEYS = ['a', 'b']
 function alone(
   name: string,
   versions: readonly Policy[],
-  { most, horizonMs, ...more }: { readonly most: number; readonly horizonMs: number; readonly waits?: boolean },
+  { maxCost, horizonMs, ...more }: { readonly maxCost: number; readonly horizonMs: number; readonly waits?: boolean },
   ...numbers: object[]
 ): Case {
-  return { name, versions, keys: KEYS, most, horizonMs, numbers, ...more }
+  return { name, versions, keys: KEYS, maxCost, horizonMs, numbers, ...more }
 }
 
 export const CASES: readonly Case[] = [
   alone(
     'gcra',
     [gcra({ limit: 100, period: '1m' }), gcra({ limit: 100, period: '1s' }), gcra({ limit: 6_000, period: '1m' })],
-    { most: 60, horizonMs: 60_000, waits: true },
+    { maxCost: 60, horizonMs: 60_000, waits: true },
     { limit: 6_000 },
     { limit: 6_000, burst: 100 },
     { burst: 20 },
     { period: '1h' },
   ),
   alone(
-    'gcra with parts of microseconds',
+    'gcra with fractions of microseconds',
     [gcra({ limit: 1_001, period: '1s', burst: 12 }), gcra({ limit: 7, period: '1s', burst: 12 })],
-    { most: 12, horizonMs: 12, waits: true },
+    { maxCost: 12, horizonMs: 12, waits: true },
     { limit: 77 },
     { burst: 5 },
   ),
@@ -57,7 +59,7 @@ export const CASES: readonly Case[] = [
       leakyBucket({ capacity: 20, leak: { units: 3, every: '1s' } }),
       leakyBucket({ capacity: 20, leak: { units: 30, every: '1h' } }),
     ],
-    { most: 20, horizonMs: 7_000, waits: true },
+    { maxCost: 20, horizonMs: 7_000, waits: true },
     { capacity: 4 },
     { leak: { units: 400 } },
   ),
@@ -67,7 +69,7 @@ export const CASES: readonly Case[] = [
       tokenBucket({ capacity: 20, refill: { tokens: 7, every: '1s' }, initial: 3, debt: 9 }),
       tokenBucket({ capacity: 20, refill: { tokens: 7, every: '1m' } }),
     ],
-    { most: 29, horizonMs: 3_000, waits: true },
+    { maxCost: 29, horizonMs: 3_000, waits: true },
     { refill: { tokens: 1 } },
     { capacity: 9 },
     { refill: { every: '10s' }, capacity: 30 },
@@ -78,7 +80,7 @@ export const CASES: readonly Case[] = [
       tokenBucket({ capacity: 20, refill: { tokens: 7, every: '1s' }, refillMode: 'interval', debt: 2 }),
       tokenBucket({ capacity: 20, refill: { tokens: 7, every: '1m' }, refillMode: 'interval', initial: 5 }),
     ],
-    { most: 22, horizonMs: 3_000 },
+    { maxCost: 22, horizonMs: 3_000 },
     { refill: { every: '3s' } },
     { refill: { every: '200ms' } },
     { capacity: 50 },
@@ -90,7 +92,7 @@ export const CASES: readonly Case[] = [
       fixedWindow({ limit: 25, window: '1s' }),
       fixedWindow({ limit: 5, window: '1h' }),
     ],
-    { most: 20, horizonMs: 10_000 },
+    { maxCost: 20, horizonMs: 10_000 },
     { limit: 7 },
     { window: '2s' },
     { window: '500ms' },
@@ -99,28 +101,28 @@ export const CASES: readonly Case[] = [
   alone(
     'fixedWindow of large counts',
     [fixedWindow({ limit: 100_000, window: '10s' }), fixedWindow({ limit: 8_000, window: '1s' })],
-    { most: 9_000, horizonMs: 10_000 },
+    { maxCost: 9_000, horizonMs: 10_000 },
     { limit: 90_000 },
     { window: '700ms' },
   ),
   alone(
-    'fixedWindow that refused calls use up',
+    'fixedWindow that counts refused calls',
     [
       fixedWindow({ limit: 20, window: '1s', countRefused: true }),
       fixedWindow({ limit: 20, window: '300ms', countRefused: true }),
     ],
-    { most: 20, horizonMs: 1_000 },
+    { maxCost: 20, horizonMs: 1_000 },
     { limit: 7 },
     { window: '5s' },
   ),
   alone(
     'calendarWindow',
     [calendarWindow({ limit: 20, every: '15m' }), calendarWindow({ limit: 8, every: '15m' })],
-    { most: 20, horizonMs: 900_000 },
+    { maxCost: 20, horizonMs: 900_000 },
     { limit: 9 },
     { limit: 40 },
   ),
-  // Their calendars differ. A key's own numbers stay those of the calendar that they were given under, in memory.
+  // Their calendars differ. In memory, an override keeps the calendar under which it was set.
   alone(
     'calendarWindow of changing calendars',
     [
@@ -128,7 +130,7 @@ export const CASES: readonly Case[] = [
       calendarWindow({ limit: 20, every: 'day', timeZone: 'America/New_York' }),
       calendarWindow({ limit: 30, every: 'month', timeZone: 'Asia/Kathmandu' }),
     ],
-    { most: 20, horizonMs: 900_000 },
+    { maxCost: 20, horizonMs: 900_000 },
   ),
   ...(['list', 'hash'] as const).map((layout) =>
     alone(
@@ -138,7 +140,7 @@ export const CASES: readonly Case[] = [
         slidingWindow({ limit: 20, window: '1h', buckets: 7, layout }),
         slidingWindow({ limit: 9, window: '100ms', buckets: 2, layout }),
       ],
-      { most: 20, horizonMs: 1_000 },
+      { maxCost: 20, horizonMs: 1_000 },
       { limit: 9 },
       { limit: 40, window: '200ms' },
       { window: '1m' },
@@ -147,7 +149,7 @@ export const CASES: readonly Case[] = [
   alone(
     'slidingCounter',
     [slidingCounter({ limit: 20, window: '1s' }), slidingCounter({ limit: 20, window: '30s' })],
-    { most: 20, horizonMs: 2_000 },
+    { maxCost: 20, horizonMs: 2_000 },
     { limit: 9 },
     { window: '3s' },
     { window: '100ms' },
@@ -159,7 +161,7 @@ export const CASES: readonly Case[] = [
       slidingLog({ limit: 20, window: '10s' }),
       slidingLog({ limit: 30, window: '200ms' }),
     ],
-    { most: 20, horizonMs: 1_000 },
+    { maxCost: 20, horizonMs: 1_000 },
     { limit: 9 },
     { window: '5s' },
     { window: '100ms' },
@@ -170,7 +172,7 @@ export const CASES: readonly Case[] = [
       slidingLog({ limit: 20, window: '1s', countRefused: true }),
       slidingLog({ limit: 10, window: '4s', countRefused: true }),
     ],
-    { most: 20, horizonMs: 1_000 },
+    { maxCost: 20, horizonMs: 1_000 },
     { limit: 9 },
     { window: '3s' },
   ),
@@ -183,7 +185,7 @@ export const CASES: readonly Case[] = [
       }),
       slidingLogs({ limits: { fast: { limit: 8, window: '500ms' }, slow: { limit: 20, window: '9s' } } }),
     ],
-    { most: 6, horizonMs: 1_000 },
+    { maxCost: 6, horizonMs: 1_000 },
     { limits: { slow: { limit: 30 } } },
     { limits: { slow: { window: '5s' } } },
   ),
@@ -200,13 +202,13 @@ export const CASES: readonly Case[] = [
       },
     ],
     keys: KEYS,
-    most: 4,
+    maxCost: 4,
     horizonMs: 20_000,
     numbers: [{ fast: { burst: 9 } }, { slow: { capacity: 7 }, fast: { limit: 1 } }],
     waits: true,
   },
   {
-    name: 'several windows, of which one is of the calendar',
+    name: 'several windows, one of a calendar',
     versions: [
       {
         second: fixedWindow({ limit: 10, window: '1s' }),
@@ -220,23 +222,23 @@ export const CASES: readonly Case[] = [
       },
     ],
     keys: KEYS,
-    most: 10,
+    maxCost: 10,
     horizonMs: 10_000,
     numbers: [{ second: { window: '100ms' } }, { hour: { limit: 200 }, rate: { burst: 40 } }],
   },
   {
-    name: 'several of which the calendar is not the first',
+    name: 'several policies with a calendar window last',
     versions: [
       { rate: gcra({ limit: 10, period: '1s', burst: 15 }), minute: calendarWindow({ limit: 30, every: '1m' }) },
       { rate: gcra({ limit: 90, period: '1m', burst: 15 }), minute: calendarWindow({ limit: 10, every: '1m' }) },
     ],
     keys: KEYS,
-    most: 10,
+    maxCost: 10,
     horizonMs: 60_000,
     numbers: [{ minute: { limit: 200 } }, { rate: { burst: 40 } }],
   },
   {
-    name: 'several by several keys',
+    name: 'several policies with several key dimensions',
     versions: [
       {
         ip: slidingWindow({ limit: 12, window: '1s', buckets: 4, per: 'ip' }),
@@ -249,12 +251,12 @@ export const CASES: readonly Case[] = [
       { ip, account: 'ann' },
       { ip, account: ip },
     ]),
-    most: 9,
+    maxCost: 9,
     horizonMs: 60_000,
     numbers: [{ ip: { limit: 30 } }, { account: { capacity: 30 } }],
   },
   {
-    name: 'a bucket that begins low beside longer windows',
+    name: 'a bucket with a low initial level and longer windows',
     versions: [
       {
         bucket: tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1m' }, initial: 0 }),
@@ -263,7 +265,7 @@ export const CASES: readonly Case[] = [
       },
     ],
     keys: KEYS,
-    most: 10,
+    maxCost: 10,
     horizonMs: 100_000,
     numbers: [{ bucket: { capacity: 20 } }, { days: { window: '1h' } }],
     forgets: true,

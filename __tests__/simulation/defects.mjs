@@ -1,9 +1,9 @@
 /**
- * Puts defects back that were mended once, one after the other, and tells whether the simulation finds each.
+ * Reintroduces fixed defects one by one, and checks that the simulation finds each.
  *
  *     node __tests__/simulation/defects.mjs [NAME]...
  *
- * It changes sources where they are, which must be as they were committed, and puts them back.
+ * It edits the sources in place and restores them. They must be unchanged since the last commit.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -12,13 +12,13 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 
-/** The most operations of each seed. */
+/** The maximum operations of each seed. */
 const OPERATIONS = '150000'
 
-/** The seeds, until one finds the defect. */
+/** The seeds, tried in turn until one finds the defect. */
 const SEEDS = ['7', '1000']
 
-/** By name: the files, a text in each, and what it was. */
+/** By name: the files, the current text in each, and the defective text. */
 const DEFECTS = {
   'TTLs by the numbers that write: rates': [
     [
@@ -107,8 +107,8 @@ const DEFECTS = {
 if (execFileSync('git', ['status', '--porcelain', 'src', 'lua', 'ts'], { cwd: ROOT, encoding: 'utf8' }) !== '') {
   throw new Error('src, lua or ts have changes that are not committed')
 }
-const asked = process.argv.slice(2)
-const names = asked.length > 0 ? asked : Object.keys(DEFECTS)
+const requested = process.argv.slice(2)
+const names = requested.length > 0 ? requested : Object.keys(DEFECTS)
 let missed = 0
 for (const name of names) {
   const found = findingOf(DEFECTS[name] ?? fail(`no defect is named ${JSON.stringify(name)}`))
@@ -120,7 +120,7 @@ for (const name of names) {
 console.log(`${names.length - missed} of ${names.length} found`)
 process.exitCode = missed > 0 ? 1 : 0
 
-/** What the simulation says of sources with a defect. */
+/** The simulation's error for sources with a defect. */
 function findingOf(changes) {
   const before = new Map()
   try {
@@ -132,12 +132,12 @@ function findingOf(changes) {
     }
     for (const seed of SEEDS) {
       const env = { ...process.env, TOLLGATE_SIMULATED: OPERATIONS, TOLLGATE_SEED: seed }
-      const words = ['scripts/jest.mjs', 'simulation/twins']
-      const { status, stdout, stderr } = spawnSync(process.execPath, words, { cwd: ROOT, env, encoding: 'utf8' })
-      const said = `${stdout}${stderr}`
-      const finding = /^ *scene \d+ of .*?, seed \d+: (.*)$/m.exec(said)?.[1]
+      const args = ['scripts/jest.mjs', 'simulation/twins']
+      const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: ROOT, env, encoding: 'utf8' })
+      const output = `${stdout}${stderr}`
+      const finding = /^ *scenario \d+ of .*?, seed \d+: (.*)$/m.exec(output)?.[1]
       if (status !== 0 && finding === undefined) {
-        throw new Error(said)
+        throw new Error(output)
       }
       if (finding !== undefined) {
         return finding
@@ -151,6 +151,6 @@ function findingOf(changes) {
   }
 }
 
-function fail(why) {
-  throw new Error(why)
+function fail(reason) {
+  throw new Error(reason)
 }

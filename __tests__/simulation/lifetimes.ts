@@ -1,45 +1,45 @@
 import type { Decision } from '../../ts/index.js'
-import type { Simulated } from './limiter.js'
-import type { World } from './world.js'
+import type { Environment } from './environment.js'
+import type { SimulatedLimiter } from './limiter.js'
 
-/** Tells the names of all keys, and in how many milliseconds each expires. */
+/** Returns the names of all keys, and the milliseconds after which each expires. */
 const LIFETIMES = `
-  local told = {}
+  local reply = {}
   for _, name in ipairs(redis.call('KEYS', '*')) do
-    told[#told + 1] = name
-    told[#told + 1] = redis.call('PTTL', name)
+    reply[#reply + 1] = name
+    reply[#reply + 1] = redis.call('PTTL', name)
   end
-  return told`
+  return reply`
 
 /**
- * Checks that every key in Redis lives at least until its units no longer count, by the reset time of the embedded store.
- * Redis would drop a key that expires earlier, and its units would be admitted again.
+ * Checks that every key in Redis lives at least until its units no longer count, by the reset time
+ * of the embedded store. Redis would drop a key that expires earlier, and admit its units again.
  */
-export async function checkLifetimes(world: World, limiters: readonly Simulated[]): Promise<void> {
-  const told = await world.server.command<(string | number)[]>('EVAL', LIFETIMES, 0)
+export async function checkLifetimes(environment: Environment, limiters: readonly SimulatedLimiter[]): Promise<void> {
+  const reply = await environment.server.command<(string | number)[]>('EVAL', LIFETIMES, 0)
   const lifetimes: (readonly [name: string, ttlMs: number])[] = []
-  for (let index = 0; index < told.length; index += 2) {
-    lifetimes.push([String(told[index]), Number(told[index + 1])])
+  for (let index = 0; index < reply.length; index += 2) {
+    lifetimes.push([String(reply[index]), Number(reply[index + 1])])
   }
   const endless = lifetimes.find(([, ttlMs]) => ttlMs < 0)
   if (endless !== undefined) {
     throw new Error(`the key ${endless[0]} has no TTL: ${endless[1]}`)
   }
-  const remotes = world.engines.filter(({ isRemote }) => isRemote).map((_, index) => ['n', 'w'][index] as string)
-  for (const one of limiters) {
-    for (const key of one.case.keys) {
-      const decision = (await one.limiters[0]?.peek(key, 0)) as Decision
-      for (const [policy, per] of one.policies) {
+  const remotes = environment.stores.filter(({ isRemote }) => isRemote).map((_, index) => ['n', 'w'][index] as string)
+  for (const simulated of limiters) {
+    for (const key of simulated.case.keys) {
+      const decision = (await simulated.limiters[0]?.peek(key, 0)) as Decision
+      for (const [policy, per] of simulated.policies) {
         const neededMs = neededOf(decision, policy)
         for (const remote of neededMs > 0 ? remotes : []) {
-          check(lifetimes, `${remote}${one.prefix}:${policy}:`, partOf(key, per), neededMs)
+          check(lifetimes, `${remote}${simulated.prefix}:${policy}:`, partOf(key, per), neededMs)
         }
       }
     }
   }
 }
 
-/** For how long a policy's key counts something. */
+/** The time for which a policy's key counts units. */
 function neededOf({ resetAfterMs, policies }: Decision, policy: string): number {
   const limits = Object.entries(policies).filter(([name]) => name === policy || name.startsWith(`${policy}.`))
   const ofPolicy = limits.map(([, limit]) => (limit as { readonly resetAfterMs: number }).resetAfterMs)

@@ -1,120 +1,120 @@
 /**
- * Random operations on all stores at once, by one clock that a test drives and by which keys in Redis expire: all stores
- * answer the same, to the last field, and what they tell is so.
+ * Random operations on all stores, with one driven clock that also expires keys in Redis: the
+ * results of all stores are equal in every field, and their promises hold.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type Decision, TollgateError } from '../../ts/index.js'
 import { Random } from '../wasm/trace.js'
 import { CASES } from './cases.js'
+import { Environment } from './environment.js'
 import { checkLifetimes } from './lifetimes.js'
-import { type Operation, Simulated } from './limiter.js'
-import { World } from './world.js'
+import { type Operation, SimulatedLimiter } from './limiter.js'
 
-/** The limiters that are on the stores at a time. */
+/** The number of limiters on the stores at a time. */
 const LIMITERS = 3
 
-/** The turns of a scene: then there are other limiters, on new stores. */
-const TURNS = 120
+/** The ticks of a scenario, after which there are new limiters on new stores. */
+const TICKS = 120
 
-/** The most operations of a turn, in which the clock stands still. */
-const MOST_OPERATIONS = 24
+/** The maximum operations of a tick, during which the clock stands still. */
+const MAX_OPERATIONS = 24
 
-/** In so many milliseconds the answers of one scene in eight come. */
+/** The maximum reply latency, in milliseconds, in one of eight scenarios. */
 const LATENCY_MS = 1
 
-/** What a simulation has done. */
+/** The statistics of a simulation. */
 export interface Summary {
   readonly operations: number
-  readonly scenes: number
+  readonly scenarios: number
   readonly seconds: number
-  /** How often an operation was answered in which way. */
+  /** The counts of each operation's results. */
   readonly seen: ReadonlyMap<string, number>
 }
 
-/** What is simulated. */
+/** The configuration of a simulation. */
 export interface SimulationOptions {
-  /** At least so many operations. */
+  /** The minimum number of operations. */
   readonly operations: number
   readonly seed: number
   /** Whether WebAssembly's stores take part. */
   readonly hasWasm: boolean
-  /** The number of the first scene: an error tells that of its own. */
+  /** The number of the first scenario. Errors contain the scenario's number. */
   readonly first?: number
 }
 
-/** Simulates, and throws where stores differ or tell what is not so. */
+/** Runs a simulation, and throws if results differ between stores or a promise does not hold. */
 export async function simulate({ operations, seed, hasWasm, first = 0 }: SimulationOptions): Promise<Summary> {
   const began = performance.now()
-  const simulation = new Simulation(await World.start(), hasWasm)
-  let scenes = 0
+  const simulation = new Simulation(await Environment.start(), hasWasm)
+  let scenarios = 0
   try {
     while (simulation.operations < operations) {
-      await simulation.scene(seed, first + scenes)
-      scenes++
+      await simulation.scenario(seed, first + scenarios)
+      scenarios++
     }
   } finally {
     await simulation.stop()
   }
   const seconds = (performance.now() - began) / 1_000
-  return { operations: simulation.operations, scenes, seconds, seen: simulation.seen }
+  return { operations: simulation.operations, scenarios, seconds, seen: simulation.seen }
 }
 
-/** An operation of a turn, and what its stores have answered. */
-interface Asked {
-  readonly of: Simulated
+/** An operation of a tick, and the results of its stores. */
+interface TickOperation {
+  readonly of: SimulatedLimiter
   readonly operation: Operation
-  /** Whether what is asked behind it goes in a later turn of the event loop. */
+  /** Whether later operations wait for a later tick of the event loop. */
   readonly pauses: boolean
 }
 
 class Simulation {
   operations = 0
   readonly seen = new Map<string, number>()
-  readonly #world: World
+  readonly #environment: Environment
   readonly #hasWasm: boolean
   #random = new Random(0)
-  #limiters: Simulated[] = []
-  /** Times at which something changes that was told of, in microseconds. */
+  #limiters: SimulatedLimiter[] = []
+  /** The times of announced changes, in microseconds. */
   #edges: number[] = []
-  /** What the scene has asked last, for messages. */
+  /** The last operations of the scenario, for messages. */
   #log: string[] = []
 
-  constructor(world: World, hasWasm: boolean) {
-    this.#world = world
+  constructor(environment: Environment, hasWasm: boolean) {
+    this.#environment = environment
     this.#hasWasm = hasWasm
   }
 
   stop(): Promise<void> {
-    return this.#world.stop()
+    return this.#environment.stop()
   }
 
-  async scene(seed: number, number: number): Promise<void> {
+  async scenario(seed: number, number: number): Promise<void> {
     this.#random = new Random(seed + number)
     const random = this.#random
-    await this.#world.furnish({ latencyMs: number % 8 === 7 ? LATENCY_MS : 0, hasWasm: this.#hasWasm })
+    await this.#environment.reset({ latencyMs: number % 8 === 7 ? LATENCY_MS : 0, hasWasm: this.#hasWasm })
     this.#limiters = Array.from({ length: LIMITERS }, (_, index) => {
       const limited = CASES[(number * LIMITERS + index) % CASES.length] as (typeof CASES)[number]
-      return new Simulated(this.#world, limited, `s${number}l${index}`, random)
+      return new SimulatedLimiter(this.#environment, limited, `s${number}l${index}`, random)
     })
     this.#edges = []
     this.#log = []
     try {
-      for (let turn = 0; turn < TURNS; turn++) {
-        await this.#turn()
+      for (let tick = 0; tick < TICKS; tick++) {
+        await this.#tick()
       }
     } catch (error) {
       const names = this.#limiters.map((one) => one.case.name).join(', ')
       const { message } = error as Error
-      throw new Error(`scene ${number} of ${names}, seed ${seed}: ${message}\n${this.#log.slice(-40).join('\n')}`)
+      throw new Error(`scenario ${number} of ${names}, seed ${seed}: ${message}\n${this.#log.slice(-40).join('\n')}`)
     }
     await Promise.all(this.#limiters.map((one) => one.close()))
   }
 
-  async #turn(): Promise<void> {
+  async #tick(): Promise<void> {
     const random = this.#random
     if (random.next() < 0.03) {
-      await this.#world.server.command('SCRIPT', 'FLUSH')
+      await this.#environment.server.command('SCRIPT', 'FLUSH')
     }
     if (random.next() < 0.01) {
       const one = random.one(this.#limiters)
@@ -123,45 +123,45 @@ class Simulation {
     }
     const waiting = this.#limiters.filter((one) => one.case.waits === true)
     const waits = waiting.length > 0 && random.next() < 0.05
-    const count = waits ? 1 : random.whole(1, MOST_OPERATIONS)
-    const asked = Array.from({ length: count }, (): Asked => {
+    const count = waits ? 1 : random.whole(1, MAX_OPERATIONS)
+    const operations = Array.from({ length: count }, (): TickOperation => {
       const of = random.one(waits ? waiting : this.#limiters)
-      return { of, operation: waits ? of.waitAndLeave() : of.operation(), pauses: random.next() < 0.08 }
+      return { of, operation: waits ? of.abortedWait() : of.operation(), pauses: random.next() < 0.08 }
     })
-    const byStore = await Promise.all(this.#world.engines.map((_, store) => answersOf(asked, store)))
-    for (const [index, { of, operation }] of asked.entries()) {
-      this.#judge(
+    const byStore = await Promise.all(this.#environment.stores.map((_, store) => answersOf(operations, store)))
+    for (const [index, { of, operation }] of operations.entries()) {
+      this.#compare(
         of,
         operation,
         byStore.map((answers) => answers[index]),
       )
     }
     this.operations += count
-    await this.#world.idle()
-    const last = asked.at(-1) as Asked
+    await this.#environment.idle()
+    const last = operations.at(-1) as TickOperation
     await this.#checkRetry(last.of, last.operation, byStore[0]?.at(-1))
-    await checkLifetimes(this.#world, this.#limiters)
-    this.#goOn()
+    await checkLifetimes(this.#environment, this.#limiters)
+    this.#advanceClock()
   }
 
-  /** All stores have answered the same. */
-  #judge(of: Simulated, operation: Operation, outcomes: readonly unknown[]): void {
+  /** The results of all stores are equal. */
+  #compare(of: SimulatedLimiter, operation: Operation, outcomes: readonly unknown[]): void {
     const { name, details, key } = operation
-    const { nowUs } = this.#world
+    const { nowUs } = this.#environment
     const [first] = outcomes
     this.#log.push(
       `${nowUs} ${of.case.name}: ${name} ${JSON.stringify(key)} ${JSON.stringify(details)}: ${JSON.stringify(first)}`,
     )
     for (const [store, outcome] of outcomes.entries()) {
       if (!isDeepStrictEqual(plain(outcome), plain(first))) {
-        const other = this.#world.engines[store]?.name
+        const other = this.#environment.stores[store]?.name
         throw new Error(`${other} differs: ${JSON.stringify(outcome)} is not ${JSON.stringify(first)}`)
       }
     }
-    operation.answered?.(outcomes, nowUs)
+    operation.onResults?.(outcomes, nowUs)
     const { code, status, retryAfterMs, resetAfterMs } = (first ?? {}) as Partial<Decision> & { readonly code?: string }
-    const way = `${name} ${code ?? status ?? ''}`.trim()
-    this.seen.set(way, (this.seen.get(way) ?? 0) + 1)
+    const result = `${name} ${code ?? status ?? ''}`.trim()
+    this.seen.set(result, (this.seen.get(result) ?? 0) + 1)
     for (const afterMs of [retryAfterMs, resetAfterMs]) {
       if (typeof afterMs === 'number' && afterMs > 0) {
         this.#edges = [...this.#edges.slice(-20), nowUs + afterMs * 1_000]
@@ -169,33 +169,33 @@ class Simulation {
     }
   }
 
-  /** A refused call would be admitted when it was told to come again, and not a millisecond earlier. */
-  async #checkRetry(of: Simulated, { name, key, details }: Operation, outcome: unknown): Promise<void> {
+  /** A refused call would be admitted at its retry time, and not a millisecond earlier. */
+  async #checkRetry(of: SimulatedLimiter, { name, key, details }: Operation, outcome: unknown): Promise<void> {
     const { allowed, retryAfterMs } = (outcome ?? {}) as Partial<Decision>
     const { cost } = details as { readonly cost?: number }
     if (name !== 'take' || allowed !== false || typeof retryAfterMs !== 'number' || cost === undefined) {
       return
     }
-    const { nowUs } = this.#world
+    const { nowUs } = this.#environment
     const retryUs = nowUs + retryAfterMs * 1_000
-    const memory = of.limiters[0] as Simulated['limiters'][number]
+    const memory = of.limiters[0] as SimulatedLimiter['limiters'][number]
     const peekAt = (timeUs: number) =>
-      this.#world.seenFrom(timeUs, () => memory.peek(key, cost)) as Promise<Pick<Decision, 'allowed'>>
+      this.#environment.atMemoryTime(timeUs, () => memory.peek(key, cost)) as Promise<Pick<Decision, 'allowed'>>
     const [then, before] = await Promise.all([peekAt(retryUs), peekAt(retryUs - 1_000)])
     if (before.allowed) {
       throw new Error(`retryAfterMs: ${retryAfterMs} is a millisecond or more too late: ${JSON.stringify(before)}`)
     }
-    // Once a key's own numbers have ended the limiter's decide; and a bucket may begin low again.
+    // After an override ends, the limiter's numbers apply; and a bucket may start low again.
     if (!then.allowed && of.overriddenUntilUs <= nowUs && of.case.forgets !== true) {
       throw new Error(`retryAfterMs: ${retryAfterMs} is too early: ${JSON.stringify(then)}`)
     }
   }
 
-  /** The clock goes on: a little, much, or to where something changes. */
-  #goOn(): void {
+  /** Advances the clock: a little, far, or to an announced change. */
+  #advanceClock(): void {
     const random = this.#random
     const { horizonMs } = random.one(this.#limiters).case
-    const { nowUs } = this.#world
+    const { nowUs } = this.#environment
     const kind = random.next()
     const forwardUs = () => {
       if (kind < 0.25) {
@@ -211,19 +211,19 @@ class Simulation {
         const edge = this.#edges.length > 0 ? random.one(this.#edges) : nowUs
         return edge - nowUs + random.one([-1_001, -1_000, -1, 0, 1, 999, 1_000, 1_001, 50_000])
       }
-      const most = kind < 0.98 ? horizonMs * 10_000 : kind < 0.99 ? horizonMs * 100_000 : 4 * 86_400_000_000
-      return random.whole(0, Math.min(most, 4 * 86_400_000_000))
+      const max = kind < 0.98 ? horizonMs * 10_000 : kind < 0.99 ? horizonMs * 100_000 : 4 * 86_400_000_000
+      return random.whole(0, Math.min(max, 4 * 86_400_000_000))
     }
-    this.#world.goTo(nowUs + Math.max(0, forwardUs()))
+    this.#environment.goTo(nowUs + Math.max(0, forwardUs()))
   }
 }
 
-/** What a store answers: all is asked before anything is answered, but for pauses. */
-async function answersOf(asked: readonly Asked[], store: number): Promise<unknown[]> {
+/** Calls a store: all operations are sent before any result arrives, except for pauses. */
+async function answersOf(operations: readonly TickOperation[], store: number): Promise<unknown[]> {
   const answers: Promise<unknown>[] = []
-  for (const { of, operation, pauses } of asked) {
-    const limiter = of.limiters[store] as Simulated['limiters'][number]
-    answers.push(outcomeOf(() => operation.ask(limiter, store)))
+  for (const { of, operation, pauses } of operations) {
+    const limiter = of.limiters[store] as SimulatedLimiter['limiters'][number]
+    answers.push(outcomeOf(() => operation.run(limiter, store)))
     if (pauses) {
       await sleep(0)
     }
@@ -231,7 +231,7 @@ async function answersOf(asked: readonly Asked[], store: number): Promise<unknow
   return Promise.all(answers)
 }
 
-/** What became of a call: its value, or what is told of its failure. */
+/** The outcome of a call: its value, or the description of its failure. */
 async function outcomeOf(call: () => Promise<unknown>): Promise<unknown> {
   try {
     return await call()
@@ -244,7 +244,7 @@ async function outcomeOf(call: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-/** Without the functions of reservations. */
+/** A value without a reservation's methods. */
 function plain(outcome: unknown): unknown {
   return typeof outcome === 'object' && outcome !== null && 'commit' in outcome
     ? { ...outcome, commit: undefined, cancel: undefined }

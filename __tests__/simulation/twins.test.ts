@@ -1,20 +1,27 @@
-/** The long simulation, of all stores; `quick.test.ts` has a short one. */
+/** The long simulation, of all stores. `quick.test.ts` has a short one. */
 import { simulate } from './simulation.js'
 
 const { TOLLGATE_SIMULATED = 1_000_000, TOLLGATE_SEED = 42, TOLLGATE_SCENE = 0 } = process.env
 
 jest.setTimeout(3_600_000)
 
-test('the embedded stores and those over Redis answer the same by a clock by which keys expire', async () => {
-  const { operations, scenes, seconds, seen } = await simulate({
+test('embedded stores and Redis stores return equal results under one clock that also expires keys', async () => {
+  const { operations, scenarios, seconds, seen } = await simulate({
     operations: Number(TOLLGATE_SIMULATED),
     seed: Number(TOLLGATE_SEED),
     first: Number(TOLLGATE_SCENE),
     hasWasm: true,
   })
-  console.info(`${operations} operations on four stores, in ${scenes} scenes: ${seconds.toFixed(1)} s`)
-  const ways = ['take allowed', 'take allowed-last', 'take refused', 'take blocked', 'take impossible', 'wait allowed']
+  console.info(`${operations} operations on four stores, in ${scenarios} scenarios: ${seconds.toFixed(1)} s`)
+  const results = [
+    'take allowed',
+    'take allowed-last',
+    'take refused',
+    'take blocked',
+    'take impossible',
+    'wait allowed',
+  ]
   const others = ['takeMany', 'takeUpTo allowed', 'peek refused', 'penalize', 'refund', 'reserve', 'commit', 'reset']
   const changes = ['block', 'unblock', 'override', 'clearOverride', 'wait and leave']
-  expect([...seen.keys()]).toEqual(expect.arrayContaining([...ways, ...others, ...changes]))
+  expect([...seen.keys()]).toEqual(expect.arrayContaining([...results, ...others, ...changes]))
 })

@@ -1,4 +1,4 @@
-/** Programs of users that have a bundle, run where nothing of Node's is. */
+/** Bundled programs of users, run in environments without Node. */
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type Context, createContext, runInContext } from 'node:vm'
@@ -6,7 +6,7 @@ import { build } from 'esbuild'
 
 const ROOT = join(__dirname, '..', '..')
 
-/** What all of these platforms have, of what is used. */
+/** The globals that all of these platforms have, as far as the programs need them. */
 const PLATFORM = {
   atob,
   performance,
@@ -18,10 +18,10 @@ const PLATFORM = {
   TextEncoder,
 }
 
-/** What users import who have the embedded store alone. */
+/** The exports for users of the embedded store alone. */
 const EMBEDDED = ['calendarWindow', 'gcra', 'MemoryStore', 'RateLimiter', 'TollgateError']
 
-/** The program of a user that has a bundle, as one script; what it is made of beside that is in `imported`. */
+/** A user's bundled program as one script; `imported` has its other modules. */
 async function bundled(name: string, names: readonly string[]): Promise<{ text: string; imported: readonly string[] }> {
   const { outputFiles, metafile } = await build({
     stdin: { contents: `export { ${names} } from './${name}.mjs'`, resolveDir: join(ROOT, 'dist', 'wasm') },
@@ -30,7 +30,7 @@ async function bundled(name: string, names: readonly string[]): Promise<{ text: 
     metafile: true,
     format: 'iife',
     globalName: 'tollgate',
-    // Modules of Node cannot be resolved for a browser: to load one would fail here.
+    // Modules of Node cannot be resolved for a browser: loading one would fail here.
     platform: 'browser',
     plugins: [
       {
@@ -60,7 +60,10 @@ export async function browser(
   return { context, imported }
 }
 
-/** A Worker that has loaded a program: modules are compiled before, and there are no random numbers until a request comes. */
+/**
+ * A Worker that has loaded a program: modules are compiled before, and random numbers are available
+ * only during requests.
+ */
 export async function worker(names: readonly string[] = EMBEDDED) {
   const handling = { isRequest: false }
   const getRandomValues = (array: Uint8Array<ArrayBuffer>) => {

@@ -1,9 +1,9 @@
-/** What browsers, Deno and workerd are given, run where nothing of Node's is. */
+/** The bundles for browsers, Deno and workerd, run in environments without Node. */
 import { type Context, runInContext } from 'node:vm'
 import { browser, worker } from './bundled.js'
 
-/** What a program answers that uses what has been loaded. */
-async function told(context: Context): Promise<unknown> {
+/** The result of a program that uses the loaded module. */
+async function resultOf(context: Context): Promise<unknown> {
   const answer = runInContext(
     `(async () => {
       const { calendarWindow, gcra, MemoryStore, RateLimiter, TollgateError } = tollgate
@@ -27,13 +27,13 @@ async function told(context: Context): Promise<unknown> {
 }
 
 // At that time it is 23:13:20 in Berlin.
-const TOLD = [['allowed', 'allowed-last', 'refused'], 2_800_000, true, true, 'INVALID_KEY']
+const EXPECTED = [['allowed', 'allowed-last', 'refused'], 2_800_000, true, true, 'INVALID_KEY']
 
 test('browsers and Deno need nothing but the bundle', async () => {
   const { context, imported } = await browser()
-  // What is for Redis is left out of the bundle of who has none.
+  // A bundle that does not use Redis leaves the Redis code out.
   expect(imported).toEqual([])
-  expect(await told(context)).toEqual(TOLD)
+  expect(await resultOf(context)).toEqual(EXPECTED)
 })
 
 describe('on workerd', () => {
@@ -41,10 +41,10 @@ describe('on workerd', () => {
     const { context, handling, imported } = await worker()
     expect(imported).toEqual(['compiled:../../wasm/tollgate.wasm'])
     handling.isRequest = true
-    expect(await told(context)).toEqual(TOLD)
+    expect(await resultOf(context)).toEqual(EXPECTED)
   })
 
-  test('limiters can be made while a Worker is loaded, and asked when a request comes', async () => {
+  test('limiters can be made while a Worker is loaded, and called during a request', async () => {
     const { context, handling } = await worker()
     const early = runInContext(
       `const limiter = new tollgate.RateLimiter({

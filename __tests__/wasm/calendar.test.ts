@@ -1,4 +1,7 @@
-/** Calendars by the zones of `Intl`: their windows end where those of the addon do, by the system's data. */
+/**
+ * Calendars with the zones of `Intl`: their windows end at the same times as the addon's, which
+ * uses the system's data.
+ */
 import * as native from '../../ts/index.js'
 import * as wasm from '../../ts/wasm/index.js'
 import { failureOf } from '../failure.js'
@@ -6,7 +9,9 @@ import { Random } from './trace.js'
 
 const WINDOWS = ['hour', 'day', 'week', 'month', '15m', '6h'] as const
 
-/** With changes of their clocks by hours and half hours, at midnight and at noon, in both halves of the year. */
+/**
+ * Their clocks change by hours and half hours, at midnight and at noon, in both halves of the year.
+ */
 const ZONES = [
   'UTC',
   'Europe/Berlin',
@@ -28,7 +33,7 @@ const ZONES = [
 
 const HOUR = 3_600_000
 
-/** When the window ends that a time lies in. */
+/** The end of the window of a time. */
 function endAt(time: number, module: typeof native | typeof wasm, every: (typeof WINDOWS)[number], timeZone: string) {
   const policy = module.calendarWindow({ limit: 5, every, timeZone })
   const store = new module.MemoryStore({ clock: () => time })

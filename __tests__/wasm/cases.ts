@@ -1,22 +1,22 @@
-/** What is limited in random traces, and what is asked of it. */
+/** The limiters of random traces, and the calls on them. */
 
 import type { Policies, Policy } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
-import type { Asking } from './trace.js'
+import type { TraceOptions } from './trace.js'
 
 const { calendarWindow, fixedWindow, gcra, leakyBucket, tokenBucket } = native
 const { slidingCounter, slidingLog, slidingLogs, slidingWindow } = native
 
 const KEYS = ['a', 'user:42', 'ключ', '🔑', '\0', 'x'.repeat(60)]
 
-/** What is limited, and what may be asked of it. */
-export interface Case extends Asking {
+/** A limiter, and the possible calls on it. */
+export interface Case extends TraceOptions {
   readonly name: string
   readonly policy: Policy | Policies
 }
 
-function alone(name: string, policy: Policy, most: number, horizonMs: number, ...numbers: unknown[]): Case {
-  return { name, policy, keys: KEYS, most, horizonMs, numbers }
+function alone(name: string, policy: Policy, maxCost: number, horizonMs: number, ...numbers: unknown[]): Case {
+  return { name, policy, keys: KEYS, maxCost, horizonMs, numbers }
 }
 
 export const CASES: readonly Case[] = [
@@ -62,7 +62,7 @@ export const CASES: readonly Case[] = [
       slow: leakyBucket({ capacity: 20, leak: { units: 1, every: '1s' } }),
     },
     keys: KEYS,
-    most: 4,
+    maxCost: 4,
     horizonMs: 20_000,
     numbers: [{ fast: { burst: 9 } }, { slow: { capacity: 7 }, fast: { limit: 1 } }],
   },
@@ -78,7 +78,7 @@ export const CASES: readonly Case[] = [
       { ip, account: 'ann' },
       { ip, account: ip },
     ]),
-    most: 9,
+    maxCost: 9,
     horizonMs: 60_000,
     numbers: [undefined],
   },

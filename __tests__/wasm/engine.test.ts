@@ -1,4 +1,7 @@
-/** What WebAssembly has of its own: keys by the encoder, stores by an instance, zones and a clock by the platform. */
+/**
+ * The parts that are specific to WebAssembly: keys by the encoder, stores by instance, zones and a
+ * clock by the platform.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -18,7 +21,7 @@ test('the module is smaller than 40 kB, compressed', () => {
 })
 
 describe('keys', () => {
-  /** Those that are short or long, of one byte a character or up to four, and those that are none. */
+  /** Short and long keys, with one to four bytes a character, and invalid ones. */
   const KEYS = [
     '',
     'a',
@@ -51,7 +54,7 @@ describe('keys', () => {
     {},
   ]
 
-  test('are told apart, and refused, as by the addon', () => {
+  test('are distinct, and refused, exactly as by the addon', () => {
     const policy = perHour(1)
     const limiters = [new native.RateLimiter(policy), new RateLimiter(policy)] as const
     for (const key of [...KEYS, ...KEYS]) {
@@ -67,18 +70,18 @@ describe('keys', () => {
     }
   })
 
-  test('are as the addon has them where a call names several', async () => {
+  test('with several parts are handled as by the addon', async () => {
     const policies = { a: gcra({ limit: 9, period: '1h', per: 'a' }), b: gcra({ limit: 9, period: '1h', per: 'b' }) }
     const [one, other] = [new native.RateLimiter(policies), new RateLimiter(policies)].map(async (limiter) => {
       const calls = KEYS.map((key) => limiter.take({ a: anything(key), b: 'b' }))
-      const told = (await Promise.allSettled(calls)).map(({ status }) => status)
+      const statuses = (await Promise.allSettled(calls)).map(({ status }) => status)
       const blocked = limiter.block({ b: 'b' }, '1m').then(() => limiter.peek({ a: 'new', b: 'b' }))
-      return [...told, (await blocked).status]
+      return [...statuses, (await blocked).status]
     })
     expect(await other).toEqual(await one)
   })
 
-  test('of a failing call leave nothing behind for the next', async () => {
+  test('of a failing call do not affect the next call', async () => {
     const policies = { a: gcra({ limit: 1, period: '1h', per: 'a' }), b: gcra({ limit: 1, period: '1h', per: 'b' }) }
     const limiter = new RateLimiter(policies)
     await expect(limiter.override({ a: '' }, { a: { limit: 5 } }, { ttl: '1d' })).rejects.toThrow(TollgateError)
@@ -89,7 +92,7 @@ describe('keys', () => {
 })
 
 describe('stores', () => {
-  test('grow with their keys, while others hold on to the memory', () => {
+  test('grow with their keys, while callers keep references to the memory', () => {
     const store = new MemoryStore()
     const limiter = new RateLimiter(perHour(2), { store })
     const several = new RateLimiter({ a: perHour(2), b: perHour(3) }, { store, prefix: 'several' })
@@ -103,7 +106,7 @@ describe('stores', () => {
     expect(limiter.takeSync('user:0').status).toBe('allowed-last')
   })
 
-  test('that are full turn newcomers away, and forget nobody', async () => {
+  test('that are full refuse new keys, and forget no old ones', async () => {
     const store = new MemoryStore({ maxKeys: 2_000 })
     const limiter = new RateLimiter(perHour(1), { store })
     expect(limiter.takeSync('spent').status).toBe('allowed-last')
@@ -117,17 +120,17 @@ describe('stores', () => {
     await expect(limiter.block('newcomer', '1m')).rejects.toMatchObject({ code: 'STORE_FULL' })
   })
 
-  test('have hashes of their own: who shares a count when two are full differs', () => {
+  test('have private hash seeds: two full stores share counts between different keys', () => {
     const sharing = () => {
       const limiter = new RateLimiter(perHour(1), { store: new MemoryStore({ maxKeys: 1 }) })
       limiter.takeSync('resident')
-      // Of 1,024 cells each is taken by the first that it is for.
+      // The first key of each of the 1,024 overflow buckets takes it.
       return Array.from({ length: 1_000 }, (_, number) => limiter.takeSync(`user:${number}`).allowed)
     }
     expect(sharing()).not.toEqual(sharing())
   })
 
-  test('of a name are one', () => {
+  test('with one name are the same store', () => {
     const options = { name: 'shared', maxKeys: 10 }
     const [one, other] = [new MemoryStore(options), new MemoryStore(options)]
     new RateLimiter(perHour(1), { store: one }).takeSync('a')
@@ -138,7 +141,7 @@ describe('stores', () => {
     expect(failureOf(() => new MemoryStore({ ...options, clock: Date.now }))).toMatchObject(clock)
   })
 
-  test('refuse a prefix that is open with another policy, until that is closed', async () => {
+  test('refuse a prefix that is open with another policy, until that limiter is closed', async () => {
     const store = new MemoryStore()
     const old = new RateLimiter(perHour(1), { store, prefix: 'api' })
     old.takeSync('a')
@@ -151,13 +154,13 @@ describe('stores', () => {
     expect(failureOf(() => old.takeSync('a'))).toMatchObject({ code: 'CLOSED' })
   })
 
-  test('are none of Redis', () => {
+  test('cannot be Redis URLs', () => {
     const options = { store: anything('redis://localhost'), prefix: 'api' }
     expect(failureOf(() => new RateLimiter(perHour(1), options))).toMatchObject({ code: 'INVALID_OPTION' })
   })
 })
 
-test('the clock is that of the platform, unless there is another', () => {
+test('the default clock is that of the platform', () => {
   const before = Date.now()
   const { at } = new RateLimiter(perHour(1)).takeSync('a')
   expect(at).toBeGreaterThanOrEqual(before)
@@ -167,7 +170,7 @@ test('the clock is that of the platform, unless there is another', () => {
   expect(limiter.takeSync('a').at).toBe(clock.read())
 })
 
-test('numbers that cannot be counted exactly are refused in the same words', () => {
+test('errors for numbers too large for exact counting have the same words', () => {
   const policies: readonly wasm.Policy[] = [
     gcra({ limit: 2 ** 53 - 1, period: '7d' }),
     wasm.slidingCounter({ limit: 2 ** 53 - 1, window: '7d' }),

@@ -1,8 +1,8 @@
-/** Arguments that a function of `tollgate/wasm` does not take are errors. */
+/** A surplus argument to a function of `tollgate/wasm` is an error. */
 import * as wasm from '../../ts/wasm/index.js'
-import { CORE, functionsOf, refusesSurplus, type Takes } from '../api/surplus.js'
+import { CORE, functionsOf, refusesSurplus, type Signature } from '../api/surplus.js'
 
-const TAKES: Readonly<Record<string, Takes>> = {
+const SIGNATURES: Readonly<Record<string, Signature>> = {
   ...CORE,
   'RedisStore.from': [[async () => [], {}], 'RedisStore.from takes a client and an object of options'],
   'RedisStore.on': [['warning', () => {}], 'on takes an event and a listener'],
@@ -10,14 +10,14 @@ const TAKES: Readonly<Record<string, Takes>> = {
 
 const limiter = new wasm.RateLimiter(wasm.gcra({ limit: 1_000, period: '1m' }))
 
-test('all of its functions stand here', () => {
+test('the list has all of its functions', () => {
   // `from` makes the stores: their constructor is private.
   const found = functionsOf(wasm).filter((name) => name !== 'RedisStore')
-  const methods = Object.keys(TAKES).filter((name) => name.startsWith('Reservation.'))
-  expect([...found, ...methods].sort()).toEqual(Object.keys(TAKES).sort())
+  const methods = Object.keys(SIGNATURES).filter((name) => name.startsWith('Reservation.'))
+  expect([...found, ...methods].sort()).toEqual(Object.keys(SIGNATURES).sort())
 })
 
-test.each(Object.entries(TAKES))('%s', async (name, expected) => {
+test.each(Object.entries(SIGNATURES))('%s', async (name, expected) => {
   const [owner, method] = name.split('.') as [string, string | undefined]
   if (method === undefined) {
     return refusesSurplus(wasm, name, expected, false)

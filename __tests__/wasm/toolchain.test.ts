@@ -1,4 +1,4 @@
-/** Which compiler builds the engine as WebAssembly, where Debian's packages have to be fetched. */
+/** The compiler that builds the engine as WebAssembly, on systems that need Debian's packages. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,10 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }))
 
-/** A system whose lists name one version until they are updated, and another from then on. Nothing can be downloaded. */
+/**
+ * A system whose package lists have one version before an update, and another afterwards. Nothing
+ * can be downloaded.
+ */
 function toolchainOf(before: string, after: string) {
   const commands = {
     rustc: `[ "$1" = -vV ] && echo 'host: none' || echo ${folder}`,
@@ -27,19 +30,19 @@ function toolchainOf(before: string, after: string) {
   const { PATH } = process.env
   const env = { ...process.env, PATH: `${folder}:${PATH}` }
   const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { env, encoding: 'utf8' })
-  const asked = join(folder, 'download')
-  return { stderr, download: existsSync(asked) ? readFileSync(asked, 'utf8') : undefined }
+  const requested = join(folder, 'download')
+  return { stderr, download: existsSync(requested) ? readFileSync(requested, 'utf8') : undefined }
 }
 
 /** The oldest Rust that the engine compiles with. */
 const needed = /^rust-version = "1\.(\d+)"$/m.exec(readFileSync('Cargo.toml', 'utf8'))?.[1]
 
-test('lists that are old are updated before anything is fetched', () => {
+test('old package lists are updated before anything is downloaded', () => {
   const { download } = toolchainOf('1.85.0+dfsg3-1~deb12u3', `1.${needed}.1+dfsg1-1~deb12u2`)
   expect(download).toContain(`rustc-web=1.${needed}.1+dfsg1-1~deb12u2`)
 })
 
-test('a compiler that is too old is not fetched, and the error says what is needed', () => {
+test('a compiler that is too old is not downloaded, and the error names the required version', () => {
   const { stderr, download } = toolchainOf('1.85.0+dfsg3-1~deb12u3', '1.85.0+dfsg3-1~deb12u3')
   expect(download).toBeUndefined()
   expect(stderr).toContain(`(Debian's rustc-web is 1.85.0+dfsg3-1~deb12u3, and Rust 1.${needed} is needed)`)

@@ -1,8 +1,8 @@
-/** Random traces: what callers may ask of limiters, and when. Equal seeds give equal traces. */
+/** Random traces: calls on limiters, and their times. Equal seeds give equal traces. */
 import { isDeepStrictEqual } from 'node:util'
 import { type Decision, type Reservation, TollgateError } from '../../ts/index.js'
 
-/** What a limiter of any policies can do, as programs without types call it. */
+/** The operations of a limiter of any policies, as programs without types call them. */
 export interface AnyLimiter {
   readonly take: Method
   readonly takeSync: (...args: unknown[]) => unknown
@@ -37,9 +37,9 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** A whole number from `least` to `most`. */
-  whole(least: number, most: number): number {
-    return least + Math.floor(this.next() * (most - least + 1))
+  /** A whole number from `min` to `max`. */
+  whole(min: number, max: number): number {
+    return min + Math.floor(this.next() * (max - min + 1))
   }
 
   one<T>(of: readonly T[]): T {
@@ -47,19 +47,22 @@ export class Random {
   }
 }
 
-/** What may be asked under some policies. */
-export interface Asking {
+/** The possible calls under some policies. */
+export interface TraceOptions {
   /** The keys, as calls name them. */
   readonly keys: readonly unknown[]
   /** The largest cost that ever fits. */
-  readonly most: number
-  /** Numbers that a key may have of its own. */
+  readonly maxCost: number
+  /** Overrides for a key. */
   readonly numbers: readonly unknown[]
   /** The approximate time until a used key is fresh again, in milliseconds. */
   readonly horizonMs: number
 }
 
-/** A clock for both, which goes by whole microseconds: now on a little, now far, and now and then back, if it does. */
+/**
+ * A clock for both, in whole microseconds. It advances a little or far, and goes back now and then
+ * if allowed.
+ */
 export class TracedClock {
   #us = Date.UTC(2026, 2, 28) * 1_000
   readonly #goesBack: boolean
@@ -84,7 +87,7 @@ export class TracedClock {
   }
 }
 
-/** What became of a call: its value, or what is told of its failure. */
+/** The outcome of a call: its value, or the description of its failure. */
 async function outcomeOf(call: () => unknown): Promise<unknown> {
   try {
     return await call()
@@ -97,34 +100,36 @@ async function outcomeOf(call: () => unknown): Promise<unknown> {
   }
 }
 
-/** Asks two limiters the same, step by step, and throws where their answers differ in anything. */
-export class Traced {
+/** Runs the same calls on two limiters, step by step, and throws if their results differ. */
+export class TracedPair {
   readonly #limiters: readonly [AnyLimiter, AnyLimiter]
-  readonly #asking: Asking
+  readonly #options: TraceOptions
   readonly #random: Random
   readonly #isRemote: boolean
-  /** Decisions and reservations of both that may still be given back. */
+  /** Decisions and reservations of both that may still be refunded or settled. */
   #taken: (readonly [unknown, unknown])[] = []
   #held: (readonly [Reservation, Reservation])[] = []
-  /** How often a step was answered in which way. */
+  /** The counts of each step's results. */
   readonly seen = new Map<string, number>()
 
-  /** @param isRemote - That one of them is: then nothing is answered at once. */
+  /**
+   * @param isRemote - Whether one of them is over Redis and has no synchronous calls.
+   */
   constructor(
     limiters: readonly [AnyLimiter, AnyLimiter],
-    asking: Asking,
+    options: TraceOptions,
     random: Random,
     { isRemote }: { readonly isRemote: boolean } = { isRemote: false },
   ) {
     this.#isRemote = isRemote
     this.#limiters = limiters
-    this.#asking = asking
+    this.#options = options
     this.#random = random
   }
 
   async step(): Promise<void> {
     const kind = this.#random.next()
-    const key = this.#random.one(this.#asking.keys)
+    const key = this.#random.one(this.#options.keys)
     const cost = this.#cost()
     if (kind < 0.4 && !this.#isRemote) {
       this.#keep(await this.#both('takeSync', (limiter) => limiter.takeSync(key, cost)))
@@ -141,14 +146,16 @@ export class Traced {
     }
   }
 
-  /** Mostly small; now and then all that ever fits, or more. */
+  /** Mostly small; now and then the largest cost that fits, or more. */
   #cost(): number {
-    const { most } = this.#asking
-    return this.#random.next() < 0.9 ? this.#random.whole(1, Math.max(1, most >> 2)) : this.#random.whole(1, most + 1)
+    const { maxCost } = this.#options
+    return this.#random.next() < 0.9
+      ? this.#random.whole(1, Math.max(1, maxCost >> 2))
+      : this.#random.whole(1, maxCost + 1)
   }
 
   async #other(key: unknown, cost: number): Promise<void> {
-    const { keys, numbers, horizonMs } = this.#asking
+    const { keys, numbers, horizonMs } = this.#options
     const lasting = this.#random.whole(1, horizonMs)
     switch (this.#random.whole(0, 8)) {
       case 0: {
@@ -165,7 +172,7 @@ export class Traced {
         return void (await this.#both('penalize', (limiter) => limiter.penalize(key, cost)))
       case 5:
         if (this.#isRemote) {
-          // Over Redis it forgets reservations, of which the embedded store keeps no record.
+          // Over Redis it also deletes reservations, which the embedded store does not track.
           this.#held = []
         }
         return void (await this.#both('reset', (limiter) => limiter.reset(key)))
@@ -203,20 +210,20 @@ export class Traced {
       })
       return
     }
-    const expiresIn = this.#random.whole(1, this.#asking.horizonMs)
+    const expiresIn = this.#random.whole(1, this.#options.horizonMs)
     const reservations = await this.#both('reserve', (limiter) => limiter.reserve(key, units, { expiresIn }))
     if (reservations.every((reservation) => (reservation as Reservation).allowed)) {
       this.#held.push(reservations as [Reservation, Reservation])
     }
   }
 
-  /** Asks for a slot that is now, or for one that nobody then waits for. */
+  /** Waits for a slot that is now, or aborts the wait. */
   async #wait(key: unknown, cost: number): Promise<void> {
     if (this.#random.next() < 0.5) {
       this.#keep(await this.#both('wait', (limiter) => limiter.wait(key, { cost, maxWaitMs: 0, onTooLong: 'resolve' })))
       return
     }
-    const maxWaitMs = this.#random.whole(1, this.#asking.horizonMs)
+    const maxWaitMs = this.#random.whole(1, this.#options.horizonMs)
     const isLeft = this.#random.next() < 0.5
     await this.#both('wait and leave', async (limiter) => {
       const leaving = new AbortController()
@@ -224,7 +231,7 @@ export class Traced {
       const next = isLeft ? limiter.peek(key, 1) : limiter.take(key, 1)
       leaving.abort()
       const outcomes = [await outcomeOf(() => waited), await outcomeOf(() => next)]
-      // The slot is given back when the call has been rejected.
+      // The slot is given back after the call has been rejected.
       await new Promise(setImmediate)
       return outcomes
     })
@@ -236,7 +243,7 @@ export class Traced {
     }
   }
 
-  /** What both answer. */
+  /** The result of both. */
   async #both(
     name: string,
     call: (limiter: AnyLimiter, which: 0 | 1) => unknown,
@@ -249,13 +256,13 @@ export class Traced {
       throw new Error(`${name}: ${JSON.stringify(outcomes[0])} is not ${JSON.stringify(outcomes[1])}`)
     }
     const { code, status } = (outcomes[0] ?? {}) as { code?: string; status?: string }
-    const way = `${name} ${code ?? status ?? ''}`.trim()
-    this.seen.set(way, (this.seen.get(way) ?? 0) + 1)
+    const result = `${name} ${code ?? status ?? ''}`.trim()
+    this.seen.set(result, (this.seen.get(result) ?? 0) + 1)
     return outcomes
   }
 }
 
-/** Without the functions of reservations. */
+/** A value without a reservation's methods. */
 function plain(outcome: unknown): unknown {
   return typeof outcome === 'object' && outcome !== null && 'commit' in outcome
     ? { ...outcome, commit: undefined, cancel: undefined }

@@ -1,4 +1,7 @@
-/** Commands that look into Redis find it wherever a limiter does, and tell nobody its passwords. */
+/**
+ * The Redis commands of the command line connect to every kind of endpoint that a limiter can use,
+ * and never print a password.
+ */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,11 +13,11 @@ import { CertificateAuthority } from '../../servers/certificates.js'
 import { RedisCluster } from '../../servers/cluster.js'
 import { RedisServer } from '../../servers/redis-server.js'
 import { SentinelGroup } from '../../servers/sentinel.js'
-import { type Surroundings, type Told, tollgate } from '../command.js'
+import { type CommandResult, type RunOptions, tollgate } from '../command.js'
 import { commandsOf, expectQuiet, expectReading, json } from './server.js'
 
 const POLICY = 'gcra limit=20 period=20d'
-/** Of URLs it must be percent-encoded. */
+/** In URLs it must be percent-encoded. */
 const SECRET = 'pa$$/wörd@1'
 const ENCODED = encodeURIComponent(SECRET)
 
@@ -28,17 +31,17 @@ async function taken(options: RedisStoreOptions, keys: readonly string[]): Promi
   await limiter.takeMany(keys, 3)
 }
 
-function expectSecret(told: Told, ...secrets: string[]): void {
+function expectNoSecret(result: CommandResult, ...secrets: string[]): void {
   for (const secret of [SECRET, ENCODED, ...secrets]) {
-    expect(told.stdout + told.stderr).not.toContain(secret)
+    expect(result.stdout + result.stderr).not.toContain(secret)
   }
 }
 
-/** Runs a command, and looks whether anything that it says holds a password. */
-async function told(words: readonly string[], surroundings?: Surroundings): Promise<Told> {
-  const said = await tollgate(words, surroundings)
-  expectSecret(said)
-  return said
+/** Runs a command, and checks its output for passwords. */
+async function runChecked(words: readonly string[], options?: RunOptions): Promise<CommandResult> {
+  const result = await tollgate(words, options)
+  expectNoSecret(result)
+  return result
 }
 
 describe('a cluster', () => {
@@ -57,22 +60,31 @@ describe('a cluster', () => {
 
   afterAll(() => cluster.stop())
 
-  test('is known by any of its nodes, and every key is found where it is', async () => {
+  test('can be reached through any of its nodes, and every key is found on its node', async () => {
     for (const key of keys.slice(0, 6)) {
-      const look = await json<KeyInspection>(['inspect', url, '--prefix', 'api', '--key', key, '--policy', POLICY])
-      expect(look).toMatchObject({ code: 0, states: [{ key, used: 3 }], decision: { remaining: 17 } })
-      expect(look.server).toMatch(/^cluster of 127\.0\.0\.1:\d+ and 2 more$/)
+      const inspection = await json<KeyInspection>([
+        'inspect',
+        url,
+        '--prefix',
+        'api',
+        '--key',
+        key,
+        '--policy',
+        POLICY,
+      ])
+      expect(inspection).toMatchObject({ code: 0, states: [{ key, used: 3 }], decision: { remaining: 17 } })
+      expect(inspection.server).toMatch(/^cluster of 127\.0\.0\.1:\d+ and 2 more$/)
     }
   })
 
-  test('keys that share tags are found by their number, or by going through all', async () => {
+  test('keys with shared tags are found by the number of tags or by a full scan', async () => {
     const words = ['inspect', url, '--prefix', 'api', '--key', 'tagged']
     for (const more of [['--cluster-tags', '5', '--policy', POLICY], []]) {
       expect(await json<KeyInspection>([...words, ...more])).toMatchObject({ states: [{ key: 'tagged', used: 3 }] })
     }
   })
 
-  test('the hottest are those of all nodes, and nobody has written', async () => {
+  test('top merges the keys of all nodes, and writes nothing', async () => {
     const run = cluster.nodes.reduceRight<() => Promise<void>>(
       (inner, node) => async () => {
         const commands = await commandsOf(node, inner)
@@ -89,7 +101,7 @@ describe('a cluster', () => {
     await run()
   })
 
-  test('keys are changed where they are', async () => {
+  test('keys are changed on their nodes', async () => {
     for (const key of keys.slice(0, 4)) {
       const words = [url, '--prefix', 'api', '--key', key, '--policy', POLICY]
       const { stdout } = expectQuiet(await tollgate(['block', ...words, '--for', '1h']))
@@ -120,22 +132,22 @@ describe('a server with TLS and a password', () => {
   const words = (command: string, ...more: string[]) => [command, '--prefix', 'api', '--ca', ca, ...more]
   const key = ['--key', 'user:42']
 
-  test('is reached by REDIS_URL, by --url-file and by REDIS_PASSWORD', async () => {
+  test('can be reached with REDIS_URL, --url-file and REDIS_PASSWORD', async () => {
     const file = join(folder, 'url')
     writeFileSync(file, `${env.REDIS_URL}\n`)
     const inspect = words('inspect', ...key, '--policy', POLICY)
-    for (const said of [
-      await told(inspect, { env }),
-      await told([...inspect, '--url-file', file]),
-      await told([...inspect, server.tlsUrl], { env: { REDIS_PASSWORD: SECRET } }),
-      await told([...inspect, server.tlsUrl], { env: { REDIS_PASSWORD: SECRET, REDIS_USERNAME: 'default' } }),
+    for (const result of [
+      await runChecked(inspect, { env }),
+      await runChecked([...inspect, '--url-file', file]),
+      await runChecked([...inspect, server.tlsUrl], { env: { REDIS_PASSWORD: SECRET } }),
+      await runChecked([...inspect, server.tlsUrl], { env: { REDIS_PASSWORD: SECRET, REDIS_USERNAME: 'default' } }),
     ]) {
-      expect(expectQuiet(said).code).toBe(0)
-      expect(said.stdout).toMatch(/^ {2}used: 3 of 20 \(15 %\)$/m)
+      expect(expectQuiet(result).code).toBe(0)
+      expect(result.stdout).toMatch(/^ {2}used: 3 of 20 \(15 %\)$/m)
     }
   })
 
-  test('every command works there, and none tells the password', async () => {
+  test('every command works, and none prints the password', async () => {
     const numbers = ['--numbers', 'burst=7']
     for (const [command = '', ...more] of [
       ['inspect', ...key],
@@ -146,21 +158,21 @@ describe('a server with TLS and a password', () => {
       ['clear-override', ...key, '--policy', POLICY],
       ['reset', ...key, '--policy', POLICY, '--format', 'json'],
     ]) {
-      const { code, stdout } = expectQuiet(await told(words(command, ...more), { env }))
+      const { code, stdout } = expectQuiet(await runChecked(words(command, ...more), { env }))
       expect({ command, code }).toEqual({ command, code: 0 })
       expect(stdout).toContain(`localhost:${server.port}`)
     }
   })
 
-  test('a URL on the command line that holds a password is noted, without it', async () => {
-    const { code, stderr } = await told(words('inspect', '--key', 'nobody', env.REDIS_URL))
+  test('a URL with a password on the command line causes a warning without the password', async () => {
+    const { code, stderr } = await runChecked(words('inspect', '--key', 'nobody', env.REDIS_URL))
     expect(code).toBe(1)
     expect(stderr).toMatch(/^tollgate: note: this machine's list of processes shows the URL's password; /)
   })
 
-  test('what fails is told without the password', async () => {
+  test('error messages leave the password out', async () => {
     const plain = server.tlsUrl.replace('rediss', 'redis')
-    for (const [surroundings, code, complaint] of [
+    for (const [options, code, complaint] of [
       [{ REDIS_URL: server.tlsUrl.replace('//', `//:${ENCODED}x@`) }, 3, /authentication failed/],
       [{ REDIS_URL: server.tlsUrl }, 3, /auth|login/i],
       [{ REDIS_URL: `rediss://:${ENCODED}@127.0.0.1:1` }, 3, /127\.0\.0\.1:1\b/],
@@ -170,59 +182,59 @@ describe('a server with TLS and a password', () => {
       [{ REDIS_URL: plain, REDIS_PASSWORD: SECRET }, 2, /are for TLS/],
       [{}, 2, /the URL of Redis is missing/],
     ] as const) {
-      const said = await told(words('inspect', ...key, '--timeout', '2s'), { env: surroundings })
-      expect({ code: said.code, stdout: said.stdout }).toEqual({ code, stdout: '' })
-      expect(said.stderr).toMatch(/^tollgate: .*\n$/)
-      expect(said.stderr).toMatch(complaint)
+      const result = await runChecked(words('inspect', ...key, '--timeout', '2s'), { env: options })
+      expect({ code: result.code, stdout: result.stdout }).toEqual({ code, stdout: '' })
+      expect(result.stderr).toMatch(/^tollgate: .*\n$/)
+      expect(result.stderr).toMatch(complaint)
     }
-    const stranger = await told(['inspect', '--prefix', 'api', ...key, '--timeout', '2s'], { env })
+    const stranger = await runChecked(['inspect', '--prefix', 'api', ...key, '--timeout', '2s'], { env })
     expect(stranger).toMatchObject({ code: 3, stdout: '' })
     expect(stranger.stderr).toMatch(/certificate|UnknownIssuer/i)
-    const missing = await told(words('inspect', ...key, '--url-file', join(folder, 'none')))
+    const missing = await runChecked(words('inspect', ...key, '--url-file', join(folder, 'none')))
     expect(missing).toMatchObject({ code: 3, stderr: expect.stringMatching(/^tollgate: --url-file: .*ENOENT/) })
   })
 })
 
-test('a user who may only read can look, without a policy', async () => {
-  const summary = ['get', 'lrange', 'hgetall', 'zrange', 'zcard', 'zcount', 'scan', 'time', 'dbsize', 'hello', 'auth']
-  const user = `user looker on >${SECRET} ~api:* ${summary.map((name) => `+${name}`).join(' ')}`
+test('a user with read permission alone can inspect, without a policy', async () => {
+  const reading = ['get', 'lrange', 'hgetall', 'zrange', 'zcard', 'zcount', 'scan', 'time', 'dbsize', 'hello', 'auth']
+  const user = `user looker on >${SECRET} ~api:* ${reading.map((name) => `+${name}`).join(' ')}`
   await using server = await RedisServer.start({ config: [user] })
   await taken({ url: server.url }, ['user:42'])
   const env = { REDIS_URL: server.url, REDIS_USERNAME: 'looker', REDIS_PASSWORD: SECRET }
-  const look = expectQuiet(await told(['inspect', '--prefix', 'api', '--key', 'user:42'], { env }))
-  expect(look).toMatchObject({ code: 0, stdout: expect.stringContaining('used: 3 of 20') })
-  const top = expectQuiet(await told(['top', '--prefix', 'api'], { env }))
+  const inspection = expectQuiet(await runChecked(['inspect', '--prefix', 'api', '--key', 'user:42'], { env }))
+  expect(inspection).toMatchObject({ code: 0, stdout: expect.stringContaining('used: 3 of 20') })
+  const top = expectQuiet(await runChecked(['top', '--prefix', 'api'], { env }))
   expect(top).toMatchObject({ code: 0, stdout: expect.stringContaining('user:42') })
-  const reset = await told(['reset', '--prefix', 'api', '--key', 'user:42', '--policy', POLICY], { env })
+  const reset = await runChecked(['reset', '--prefix', 'api', '--key', 'user:42', '--policy', POLICY], { env })
   expect(reset).toMatchObject({ code: 3, stdout: '', stderr: expect.stringMatching(/no permissions/i) })
-  const other = await told(['inspect', '--prefix', 'other', '--key', 'user:42'], { env })
+  const other = await runChecked(['inspect', '--prefix', 'other', '--key', 'user:42'], { env })
   expect(other).toMatchObject({ code: 3, stdout: '', stderr: expect.stringMatching(/no permissions/i) })
 })
 
-test('the master that sentinels know is looked at, and a unix socket', async () => {
+test('inspect reaches the master through sentinels, and a server through its unix socket', async () => {
   await using group = await SentinelGroup.start({ password: SECRET, sentinelPassword: 'another' })
   const [sentinel] = group.sentinels as [RedisServer]
   const master = await group.master()
   await taken({ url: master.url, password: SECRET }, ['user:42'])
   const env = { REDIS_URL: sentinel.url, REDIS_PASSWORD: SECRET, REDIS_SENTINEL_PASSWORD: 'another' }
   const words = ['inspect', '--prefix', 'api', '--key', 'user:42', '--policy', POLICY]
-  const { code, stdout } = expectQuiet(await told([...words, '--sentinel', group.name], { env }))
+  const { code, stdout } = expectQuiet(await runChecked([...words, '--sentinel', group.name], { env }))
   expect(code).toBe(0)
   expect(stdout).toContain(` at 127.0.0.1:${master.port}, `)
   expect(stdout).toContain('used: 3 of 20')
-  const unknown = await told([...words, '--sentinel', 'nobody', '--timeout', '2s'], { env })
+  const unknown = await runChecked([...words, '--sentinel', 'nobody', '--timeout', '2s'], { env })
   expect(unknown).toMatchObject({ code: 3, stdout: '' })
-  expectSecret(unknown, 'another')
+  expectNoSecret(unknown, 'another')
   const socket = { REDIS_URL: `redis+unix://${master.socketPath}`, REDIS_PASSWORD: SECRET }
-  expect(expectQuiet(await told(words, { env: socket })).stdout).toContain('used: 3 of 20')
+  expect(expectQuiet(await runChecked(words, { env: socket })).stdout).toContain('used: 3 of 20')
 })
 
-test('a server that does not answer is given up after --timeout', async () => {
+test('a server that does not answer causes an error after --timeout', async () => {
   await using server = await RedisServer.start()
   server.freeze()
   const words = ['inspect', server.url, '--prefix', 'api', '--key', 'user:42', '--timeout', '300ms']
-  const said = await told(words)
+  const result = await runChecked(words)
   server.thaw()
-  expect(said).toMatchObject({ code: 3, stdout: '' })
-  expect(said.stderr).toMatch(/^tollgate: .*in time/)
+  expect(result).toMatchObject({ code: 3, stdout: '' })
+  expect(result.stderr).toMatch(/^tollgate: .*in time/)
 })

@@ -1,4 +1,7 @@
-/** `tollgate inspect` against a real Redis: it tells of every algorithm what a limiter says, and writes nothing. */
+/**
+ * `tollgate inspect` against a real Redis: it shows the same state as a limiter, for every
+ * algorithm, and writes nothing.
+ */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -31,7 +34,7 @@ const folder = mkdtempSync(join(tmpdir(), 'tollgate-inspect-'))
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Slow, so that nothing drains while a command begins. */
+/** The rates are slow, so that nothing drains while a command starts. */
 const POLICIES = {
   gcra: gcra({ limit: 20, period: '20d' }),
   burst: gcra({ limit: 7, period: '7d', burst: 20 }),
@@ -53,7 +56,7 @@ function at(...words: string[]): string[] {
   return [...words, redis.server.url]
 }
 
-/** What a call of 0 units finds used, under the limit with the longest window. */
+/** The used units that a call of 0 units reports, under the limit with the longest window. */
 function usedBy({ policies }: Decision): number {
   const { limit, remaining } = Object.values(policies).at(-1) as { limit: number; remaining: number }
   return limit - remaining
@@ -63,7 +66,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
   const words = () => at('inspect', '--prefix', name, '--key', 'user:42')
   const limiter = () => new RateLimiter(policy, { store: redis.store, prefix: name })
 
-  test('is told as a limiter says it, with and without its policy', async () => {
+  test('is shown as a limiter reports it, with and without its policy', async () => {
     await using own = limiter()
     for (const cost of [3, 1, 5]) {
       expect(await own.take('user:42', cost)).toMatchObject({ allowed: true })
@@ -89,7 +92,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
     expect(Object.keys(policies)).toEqual(Object.keys(peeked.policies))
   })
 
-  test('a block and numbers of its own are told in words', async () => {
+  test('shows a block and an override in words', async () => {
     await using own = limiter()
     await own.take('guest')
     await own.block('guest', '5m')
@@ -107,7 +110,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
     await own.clearOverride('guest')
   })
 
-  test('looking writes nothing, not even a TTL', async () => {
+  test('inspecting writes nothing, not even a TTL', async () => {
     await using own = limiter()
     await own.take('user:42')
     const commands = await commandsOf(redis.server, async () => {
@@ -120,7 +123,7 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
   })
 })
 
-/** Numbers of a key's own, by the policy's name or algorithm. */
+/** Overrides of a key, by the policy's name or algorithm. */
 const NUMBERS: Readonly<Record<string, object>> = {
   burst: { burst: 7 },
   low: { capacity: 7, initial: 7 },
@@ -129,7 +132,7 @@ const NUMBERS: Readonly<Record<string, object>> = {
   slidingLogs: { limits: { short: { limit: 7 } } },
 }
 
-test('several policies are found whatever they are called, by their names, and by their file', async () => {
+test('the policies of a set are found with any names, by names and by file', async () => {
   const policies = { short: gcra({ limit: 10, period: '10d' }), long: fixedWindow({ limit: 50, window: '1d' }) }
   await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'several' })
   const key = 'user:42*[x]?{y}%\\'
@@ -152,7 +155,7 @@ test('several policies are found whatever they are called, by their names, and b
   expect(full.decision).toMatchObject({ policies: { short: { remaining: 6 }, long: { remaining: 46 } } })
 })
 
-test('policies with a per are told by the parts of their key', async () => {
+test('policies with a per are inspected by the parts of their key', async () => {
   const policies = {
     each: gcra({ limit: 10, period: '10d', per: 'ip' }),
     all: fixedWindow({ limit: 50, window: '1d', per: 'global' }),
@@ -177,13 +180,13 @@ test('policies with a per are told by the parts of their key', async () => {
   }
 })
 
-test('a key that was never used is told so, and ends with 1', async () => {
+test('an unused key is reported, with exit code 1', async () => {
   const { code, stdout } = expectQuiet(await tollgate(at('inspect', '--prefix', 'gcra', '--key', 'nobody')))
   expect(code).toBe(1)
   expect(stdout).toContain('The key has no state: it is fresh.')
 })
 
-test('what a key wants of a terminal it does not get', async () => {
+test('control characters of a key do not reach the terminal', async () => {
   await using limiter = new RateLimiter(POLICIES.gcra, { store: redis.store, prefix: 'hostile' })
   const key = 'a\u001b[31mred\u202e{b}%7D\u009b\n'
   await limiter.take(key, 3)
@@ -194,7 +197,7 @@ test('what a key wants of a terminal it does not get', async () => {
   expect(await json<KeyInspection>(words)).toMatchObject({ key, states: [{ key, used: 3 }] })
 })
 
-test('what no limiter has written is told, and is no failure', async () => {
+test('a foreign value is reported, and is not a failure', async () => {
   await redis.server.command('SET', 'stranger:default:gcra:{user:42}', 'hello')
   await redis.server.command('LPUSH', 'stranger:default:fw:{user:42}', 'hello')
   const { code, stdout } = expectQuiet(await tollgate(at('inspect', '--prefix', 'stranger', '--key', 'user:42')))
@@ -202,7 +205,7 @@ test('what no limiter has written is told, and is no failure', async () => {
   expect(stdout.match(/it holds a value that no limiter has written/g)).toHaveLength(2)
 })
 
-test('open reservations, and calls that wait for their slots, are told', async () => {
+test('open reservations, and calls that wait for their slots, are shown', async () => {
   await using limiter = new RateLimiter(gcra({ limit: 10, period: '5h', burst: 5 }), {
     store: redis.store,
     prefix: 'waits',
@@ -225,7 +228,7 @@ test('open reservations, and calls that wait for their slots, are told', async (
   await gone
 })
 
-test('states that other numbers have written, or that the policy given does not decide by, are noted', async () => {
+test('a note marks states that other policy numbers wrote, or that the given policy does not use', async () => {
   await using limiter = new RateLimiter(gcra({ limit: 10, period: '10d' }), { store: redis.store, prefix: 'notes' })
   await limiter.take('user:42')
   const words = [...at('inspect'), '--prefix', 'notes', '--key', 'user:42', '--policy']
@@ -237,7 +240,7 @@ test('states that other numbers have written, or that the policy given does not 
   expect(same.stdout).not.toContain('Note')
 })
 
-test('what a log has that has expired counts only without its policy, and is told so', async () => {
+test('expired entries of a log count only without its policy, and a note says so', async () => {
   await using server = await RedisServer.start({ hasOwnClock: true })
   await using store = new RedisStore(server.url)
   const policy = slidingLog({ limit: 20, window: '1h' })

@@ -1,4 +1,7 @@
-/** `reset`, `block`, `unblock`, `override` and `clear-override` do what a limiter does, and nothing without being asked. */
+/**
+ * `reset`, `block`, `unblock`, `override` and `clear-override` act like a limiter's methods, and
+ * change nothing unconfirmed.
+ */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,14 +18,14 @@ const redis = openedRedis()
 const folder = mkdtempSync(join(tmpdir(), 'tollgate-act-'))
 const POLICY = 'gcra limit=20 period=20d'
 
-/** Commands change the keys of limiters that have been used. */
+/** The commands change keys of limiters that have been used. */
 beforeAll(async () => {
   await new RateLimiter(gcra({ limit: 20, period: '20d' }), { store: redis.store, prefix: 'act' }).take('somebody')
 })
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** The words of a command on the key of a test. */
+/** The arguments of a command on the key of a test. */
 function words(command: string, ...more: string[]): string[] {
   const { currentTestName = '' } = expect.getState()
   return [command, redis.server.url, '--prefix', 'act', '--key', currentTestName, ...more]
@@ -34,7 +37,7 @@ function limited() {
   return { limiter, key: expect.getState().currentTestName as string }
 }
 
-test('reset makes a key as if never used, and leaves its override', async () => {
+test('reset makes a key fresh, and keeps its override', async () => {
   const { limiter, key } = limited()
   await limiter.take(key, 5)
   await limiter.block(key, '1d')
@@ -48,7 +51,7 @@ test('reset makes a key as if never used, and leaves its override', async () => 
   await limiter.clearOverride(key)
 })
 
-test('block refuses a key for a time, and unblock ends it', async () => {
+test('block refuses a key for a time, and unblock ends the block', async () => {
   const { limiter, key } = limited()
   const blocked = expectQuiet(await tollgate(words('block', '--for', '10m', '--policy', POLICY)))
   expect(blocked.stdout).toMatch(/ has been blocked for 10 min\n\n/)
@@ -62,7 +65,7 @@ test('block refuses a key for a time, and unblock ends it', async () => {
   expect(await limiter.take(key)).toMatchObject({ allowed: true, remaining: 19 })
 })
 
-test('override gives a key numbers of its own, and clear-override takes them away', async () => {
+test('override sets numbers for a key, and clear-override removes them', async () => {
   const { limiter, key } = limited()
   const numbers = ['--numbers', 'limit=40 burst=50', '--for', '30d']
   const own = await json<KeyInspection & { isDone: boolean }>(words('override', '--policy', POLICY, ...numbers))
@@ -74,7 +77,7 @@ test('override gives a key numbers of its own, and clear-override takes them awa
   expect((await limiter.peek(key)).limit).toBe(20)
 })
 
-test('of several policies each may have numbers of its own', async () => {
+test('each policy of a set can have its own override', async () => {
   const policies = { short: gcra({ limit: 10, period: '10d' }), long: fixedWindow({ limit: 50, window: '1d' }) }
   const file = join(folder, 'several.json')
   writeFileSync(file, JSON.stringify(policies))
@@ -82,8 +85,8 @@ test('of several policies each may have numbers of its own', async () => {
   await limiter.take('somebody')
   const { key } = limited()
   const own = ['--numbers', 'short limit=20 burst=30', '--numbers', 'long limit=60', '--for', '1d']
-  const place = [redis.server.url, '--prefix', 'several', '--key', key]
-  expectQuiet(await tollgate(['override', ...place, '--policies', file, ...own]))
+  const target = [redis.server.url, '--prefix', 'several', '--key', key]
+  expectQuiet(await tollgate(['override', ...target, '--policies', file, ...own]))
   expect((await limiter.peek(key)).policies).toMatchObject({ short: { limit: 30 }, long: { limit: 60 } })
 })
 
@@ -93,7 +96,7 @@ test.each([
   ['unblock', 'would no longer be blocked'],
   ['override --numbers limit=5 --for 1d', 'would have an override for 1 d'],
   ['clear-override', 'would no longer have an override'],
-])('%s --dry-run tells, and only reads', async (line, would) => {
+])('%s --dry-run prints the change, and only reads', async (line, would) => {
   const { limiter, key } = limited()
   await limiter.take(key, 3)
   await limiter.block(key, '2d')
@@ -115,7 +118,7 @@ test.each([
   [`block --for soon --policy=${POLICY}`, /^tollgate: option '--for <duration>' argument 'soon' is invalid/],
   [`block --policy=${POLICY}`, /^tollgate: required option '--for <duration>' not specified/],
   [`reset --policy=gcra`, /^tollgate: --policy: gcra: limit must be/],
-])('%s is wrong usage, before anything is asked', async (line, complaint) => {
+])('%s is a usage error, before any confirmation', async (line, complaint) => {
   const [command = '', ...more] = line
     .split(/ (?=--)/)
     .flatMap((word) => word.replace(/^(--\w+)[= ]/, '$1\n').split('\n'))
@@ -132,7 +135,7 @@ test.each([
   expect(stderr).toMatch(complaint)
 })
 
-/** Runs a command where somebody can be asked, and answers; `undefined` is the end of what is typed. */
+/** Runs a command on a terminal and answers its question; `undefined` closes the input. */
 async function answered(words: readonly string[], answer: string | undefined) {
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
   const code = run(words, { stdin: Object.assign(stdin, { isTTY: true }), stdout, stderr, env: {} })
@@ -140,7 +143,7 @@ async function answered(words: readonly string[], answer: string | undefined) {
   return { code: await code, stdout: `${stdout.read() ?? ''}`, stderr: `${stderr.read() ?? ''}` }
 }
 
-test('at a terminal it is asked for', async () => {
+test('on a terminal the command asks for confirmation', async () => {
   const policy = fixedWindow({ limit: 50, window: '1d', per: 'global' })
   await using limiter = new RateLimiter(policy, { store: redis.store, prefix: 'asked' })
   await limiter.take({})
@@ -158,7 +161,7 @@ test('at a terminal it is asked for', async () => {
   expect(await limiter.peek({})).toMatchObject({ status: 'blocked' })
 })
 
-test('what concerns the calls of all callers must be said', async () => {
+test('a change that affects all callers needs an explicit option', async () => {
   const policies = {
     each: gcra({ limit: 10, period: '10d', per: 'ip' }),
     all: fixedWindow({ limit: 50, window: '1d', per: 'global' }),
@@ -167,8 +170,8 @@ test('what concerns the calls of all callers must be said', async () => {
   writeFileSync(file, JSON.stringify(policies))
   await using limiter = new RateLimiter(policies, { store: redis.store, prefix: 'wide' })
   await limiter.take({ ip: '192.0.2.9' })
-  const place = [redis.server.url, '--prefix', 'wide', '--policies', file, '--key', 'global']
-  const line = ['block', ...place, '--for', '1h']
+  const target = [redis.server.url, '--prefix', 'wide', '--policies', file, '--key', 'global']
+  const line = ['block', ...target, '--for', '1h']
   const commands = await commandsOf(redis.server, async () => {
     expect(await tollgate(line, { stdin: 'y\n' })).toMatchObject({
       code: 2,
@@ -182,15 +185,15 @@ test('what concerns the calls of all callers must be said', async () => {
   const { stdout } = expectQuiet(await tollgate([...line, '--yes']))
   expect(stdout).toMatch(/^global \(all calls\) has been blocked for 1 h\n/)
   expect(await limiter.take({ ip: '192.0.2.1' })).toMatchObject({ status: 'blocked', policy: 'all' })
-  // What lets calls pass needs no such word; and one caller is not all.
-  expectQuiet(await tollgate(['unblock', ...place]))
+  // Commands that admit more calls need no such option, nor do those on one caller.
+  expectQuiet(await tollgate(['unblock', ...target]))
   const [one, other] = [{ ip: '192.0.2.1' }, { ip: '192.0.2.2' }]
-  expectQuiet(await tollgate(['block', ...place.slice(0, -1), 'ip=192.0.2.1', '--for', '1h']))
+  expectQuiet(await tollgate(['block', ...target.slice(0, -1), 'ip=192.0.2.1', '--for', '1h']))
   expect(await limiter.take(one)).toMatchObject({ status: 'blocked', policy: 'each' })
   expect(await limiter.take(other)).toMatchObject({ allowed: true })
 })
 
-test('a length that tells its unit is not warned of, and numbers without one once', async () => {
+test('a length with a unit causes no warning, and one without a unit causes one', async () => {
   expect(expectQuiet(await tollgate(words('block', '--for', '500ms', '--policy', POLICY))).code).toBe(0)
   const { key, limiter } = limited()
   await limiter.unblock(key)

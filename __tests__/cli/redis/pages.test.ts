@@ -1,4 +1,4 @@
-/** What docs/command-line.md says of the commands that look into Redis: each that it shows is run, each option is told. */
+/** docs/command-line.md, the commands on Redis: each example runs, and each option is described. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -50,7 +50,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-test('there are commands to be tried', () => {
+test('the page has commands', () => {
   expect(commands.length).toBeGreaterThan(12)
 })
 
@@ -58,17 +58,17 @@ test.each(commands)('%s', async (command) => {
   const words = command.replace('npx tollgate', '"$NODE" "$PROGRAM"').replace('redis://localhost', redis.server.url)
   const { PATH = '' } = process.env
   const env = { PATH, NODE: process.execPath, PROGRAM, REDIS_URL: redis.server.url }
-  const told = run('sh', ['-c', words], { cwd: folder, env })
-  const { code = 0, stderr } = (await told.catch((error: { code: number; stderr: string }) => error)) as {
+  const result = run('sh', ['-c', words], { cwd: folder, env })
+  const { code = 0, stderr } = (await result.catch((error: { code: number; stderr: string }) => error)) as {
     code?: number
     stderr: string
   }
-  // Nothing is kept of some of their keys.
+  // For some of their keys nothing is stored.
   expect([0, 1]).toContain(code)
   expect(stderr).toBe('')
 })
 
-test('every option is on the page, but for those that explain themselves', () => {
+test('the page describes every option, except the self-explanatory ones', () => {
   const text = pages.find(({ path }) => path === 'docs/command-line.md')?.text ?? ''
   const options = all.filter((command) => NAMES.includes(command.name())).flatMap((command) => command.options)
   const names = new Set(options.map(({ long }) => long ?? ''))

@@ -1,11 +1,11 @@
-/** What the tests of commands that look into Redis share. */
+/** Shared helpers for the tests of commands that read Redis. */
 import type { RedisServer } from '../../servers/redis-server.js'
-import { type Surroundings, type Told, tollgate } from '../command.js'
+import { type CommandResult, type RunOptions, tollgate } from '../command.js'
 
-/** Commands that change nothing. Whatever else a command runs, it may write. */
+/** Commands that change nothing. Any other command may write. */
 const READING = [
   'auth',
-  // Redis 6.2 does not tell their subcommands apart.
+  // Redis 6.2 does not list their subcommands separately.
   'client',
   'client|setinfo',
   'cluster',
@@ -26,16 +26,19 @@ const READING = [
   'zrange',
 ]
 
-/** What the scripts of a peek run, besides. */
+/** The further commands that the scripts of a peek run. */
 const PEEKING = ['eval', 'evalsha', 'lindex', 'mget', 'zrangebyscore', 'zscore']
 
-/** The commands that a server has run, and which of them may have written; without those that asked for this. */
+/**
+ * The commands that a server has run, and those of them that may have written, without the commands
+ * of this query.
+ */
 export interface Commands {
   readonly names: readonly string[]
   readonly changes: number
 }
 
-/** Forgets what a server has run, and runs something. */
+/** Clears the statistics of a server, and runs a function. */
 export async function commandsOf(server: RedisServer, run: () => Promise<void>): Promise<Commands> {
   const changes = async () => Number(await server.info('rdb_changes_since_last_save'))
   const before = await changes()
@@ -46,24 +49,21 @@ export async function commandsOf(server: RedisServer, run: () => Promise<void>):
   return { names: names.filter((name) => !name.startsWith('config')), changes: (await changes()) - before }
 }
 
-/** Expects that something only read, and asked for no KEYS. */
+/** Expects that a function only read, and ran no KEYS. */
 export function expectReading({ names, changes }: Commands, peeks = false): void {
   const allowed = [...READING, ...(peeks ? PEEKING : [])]
   expect(names.filter((name) => !allowed.includes(name))).toEqual([])
   expect(changes).toBe(0)
 }
 
-/** Runs a command, and reads the JSON that it prints. */
-export async function json<T>(
-  words: readonly string[],
-  surroundings: Surroundings = {},
-): Promise<T & { code: number }> {
-  const told = await tollgate([...words, '--format', 'json'], surroundings)
-  return { ...(JSON.parse(expectQuiet(told).stdout) as T), code: told.code as number }
+/** Runs a command, and parses the JSON that it prints. */
+export async function json<T>(words: readonly string[], options: RunOptions = {}): Promise<T & { code: number }> {
+  const result = await tollgate([...words, '--format', 'json'], options)
+  return { ...(JSON.parse(expectQuiet(result).stdout) as T), code: result.code as number }
 }
 
-/** Expects that a command has not complained. */
-export function expectQuiet(told: Told): Told {
-  expect(told.stderr).toBe('')
-  return told
+/** Expects that a command printed nothing to stderr. */
+export function expectQuiet(result: CommandResult): CommandResult {
+  expect(result.stderr).toBe('')
+  return result
 }

@@ -1,4 +1,7 @@
-/** `tollgate top` against a real Redis: the hottest keys, by SCAN, for no longer and no further than it is told. */
+/**
+ * `tollgate top` against a real Redis: it finds the hottest keys by SCAN, within its limits on time
+ * and sample.
+ */
 
 import { formatPolicyText } from '../../../ts/cli/policy-text.js'
 import { Connection } from '../../../ts/cli/redis/connect/connection.js'
@@ -9,7 +12,7 @@ import { RedisServer } from '../../servers/redis-server.js'
 import { tollgate } from '../command.js'
 import { commandsOf, expectQuiet, expectReading, json } from './server.js'
 
-interface Told {
+interface TopReport {
   readonly by: 'share' | 'used'
   readonly sample: Omit<HotKeySample, 'byShare' | 'byUsed' | 'hasShares'>
   readonly keys: readonly HotKey[]
@@ -21,12 +24,12 @@ function top(prefix: string, ...more: string[]): string[] {
   return ['top', redis.server.url, '--prefix', prefix, ...more]
 }
 
-/** The keys and what is used of them, in order. */
-function ranking({ keys }: Told) {
+/** The keys and their used units, in order. */
+function ranking({ keys }: TopReport) {
   return keys.map(({ key, used }) => [key, used])
 }
 
-test('keys are ranked by the used share of their limit, and blocks and overrides are told', async () => {
+test('keys are ranked by the used share of their limit, and blocks and overrides are shown', async () => {
   await using limiter = new RateLimiter(gcra({ limit: 100, period: '100d' }), { store: redis.store, prefix: 'api' })
   await using other = new RateLimiter(gcra({ limit: 100, period: '100d' }), { store: redis.store, prefix: 'api2' })
   for (let used = 1; used <= 40; used++) {
@@ -37,18 +40,18 @@ test('keys are ranked by the used share of their limit, and blocks and overrides
   await limiter.block('user:39', '1h')
   await limiter.block('never used', '1h')
   await redis.server.command('SET', 'api:default:gcra:{broken}', 'hello')
-  const told = await json<Told>(top('api', '--most', '3'))
-  expect(told).toMatchObject({ code: 0, by: 'share' })
-  expect(told.keys).toMatchObject([
+  const report = await json<TopReport>(top('api', '--most', '3'))
+  expect(report).toMatchObject({ code: 0, by: 'share' })
+  expect(report.keys).toMatchObject([
     { key: 'user:30', used: 30, limit: 30, share: 1, override: {} },
     { key: 'user:40', used: 40, limit: 100, share: 0.4 },
     { key: 'user:39', used: 39, limit: 100, share: 0.39, blockedForMs: expect.any(Number) },
   ])
-  expect(told.sample).toMatchObject({
+  expect(report.sample).toMatchObject({
     ...{ read: 42, inUse: 40, blocked: 2, overridden: 1 },
     ...{ isComplete: true, gone: 1 },
   })
-  const byUsed = await json<Told>(top('api', '--most', '2', '--by', 'used'))
+  const byUsed = await json<TopReport>(top('api', '--most', '2', '--by', 'used'))
   expect(ranking(byUsed)).toEqual([
     ['user:40', 40],
     ['user:39', 39],
@@ -60,16 +63,16 @@ test('keys are ranked by the used share of their limit, and blocks and overrides
   expect(stdout).toMatch(/^Scanned in .*: all keys; 42 of this limiter, 40 in use, 2 blocked, 1 with an override\.$/m)
 })
 
-test('windows tell their limit only by the policy', async () => {
+test('windows have a limit only if the policy is given', async () => {
   const policy = fixedWindow({ limit: 50, window: '1d' })
   await using limiter = new RateLimiter(policy, { store: redis.store, prefix: 'windows' })
   await limiter.take('low', 5)
   await limiter.take('high', 20)
-  const plain = await json<Told>(top('windows'))
+  const plain = await json<TopReport>(top('windows'))
   expect(plain.by).toBe('used')
   expect(plain.keys).toMatchObject([{ key: 'high', used: 20 }, { key: 'low' }])
   expect(plain.keys[0]).not.toHaveProperty('share')
-  const full = await json<Told>(top('windows', '--policy', formatPolicyText(policy)))
+  const full = await json<TopReport>(top('windows', '--policy', formatPolicyText(policy)))
   expect(full.by).toBe('share')
   expect(full.keys).toMatchObject([
     { key: 'high', share: 0.4, limit: 50 },
@@ -77,7 +80,7 @@ test('windows tell their limit only by the policy', async () => {
   ])
 })
 
-test('of logs the policy tells what has expired', async () => {
+test('with the policy the expired entries of logs are left out', async () => {
   await using server = await RedisServer.start({ hasOwnClock: true })
   await using store = new RedisStore(server.url)
   const policy = slidingLog({ limit: 20, window: '1h' })
@@ -90,26 +93,30 @@ test('of logs the policy tells what has expired', async () => {
   const words = ['top', server.url, '--prefix', 'log']
   const { stdout } = expectQuiet(await tollgate(words))
   expect(stdout).toMatch(/10 .*before {2}\(upper bound\)/)
-  const full = await json<Told>([...words, '--policy', formatPolicyText(policy)])
+  const full = await json<TopReport>([...words, '--policy', formatPolicyText(policy)])
   expect(ranking(full)).toEqual([
     ['now', 5],
     ['before', 1],
   ])
 })
 
-test('a key is shown on a line, and obeyed by no terminal', async () => {
+test('control characters of a key do not reach the terminal', async () => {
   await using limiter = new RateLimiter(gcra({ limit: 10, period: '10d' }), { store: redis.store, prefix: 'hostile' })
   const keys = ['a\u001b]0;b\u0007\nc\u202e', `${'x'.repeat(500)}`]
   await limiter.takeMany(keys)
   const { stdout } = expectQuiet(await tollgate(top('hostile')))
   expect(stdout).toContain('a\\x1b]0;b\\x07\\x0ac\\u202e\n')
   expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(130)
-  const told = await json<Told>(top('hostile'))
-  expect(told.keys.map(({ key }) => key).sort()).toEqual(keys.sort())
+  const report = await json<TopReport>(top('hostile'))
+  expect(report.keys.map(({ key }) => key).sort()).toEqual(keys.sort())
 })
 
-test('it ends with 1 where no key is in use', async () => {
-  expect(await json<Told>(top('nobody'))).toMatchObject({ code: 1, keys: [], sample: { read: 0, isComplete: true } })
+test('it exits with 1 if no key is in use', async () => {
+  expect(await json<TopReport>(top('nobody'))).toMatchObject({
+    code: 1,
+    keys: [],
+    sample: { read: 0, isComplete: true },
+  })
 })
 
 describe('of many keys', () => {
@@ -124,17 +131,17 @@ describe('of many keys', () => {
     await limiter.close()
   })
 
-  test('the hottest is found, by SCAN and plain reads alone', async () => {
+  test('finds the hottest key by SCAN and plain reads alone', async () => {
     const commands = await commandsOf(redis.server, async () => {
-      const told = await json<Told>(top('many', '--most', '2'))
-      expect(told.keys[0]).toMatchObject({ key: 'user:777', used: 9 })
-      expect(told.sample).toMatchObject({ read: KEYS, inUse: KEYS, isComplete: true })
+      const report = await json<TopReport>(top('many', '--most', '2'))
+      expect(report.keys[0]).toMatchObject({ key: 'user:777', used: 9 })
+      expect(report.sample).toMatchObject({ read: KEYS, inUse: KEYS, isComplete: true })
     })
     expect(commands.names).toContain('scan')
     expectReading(commands)
   })
 
-  test('a page is gone through, however short the time: to have read nothing would look like no keys', async () => {
+  test('reads at least one page, however short the time: reading nothing would look like no keys', async () => {
     const options = { prefix: 'many', timeout: 5_000, format: 'json' } as const
     const connection = await Connection.open(redis.server.url, options, process)
     const bounds = { prefix: 'many', most: 1, forMs: 0, sample: KEYS, count: 1_000 }
@@ -147,13 +154,13 @@ describe('of many keys', () => {
   test.each([
     ['--sample', '2000'],
     ['--for', '1ms'],
-  ])('%s ends it early, and the share that was gone through is told', async (option, bound) => {
-    const told = await json<Told>(top('many', option, bound))
-    const { read, isComplete, gone } = told.sample
+  ])('%s ends it early, and the scanned share is shown', async (option, bound) => {
+    const report = await json<TopReport>(top('many', option, bound))
+    const { read, isComplete, gone } = report.sample
     expect(isComplete).toBe(false)
     expect(read).toBeGreaterThan(900)
     expect(read).toBeLessThan(KEYS / 2)
-    // The other tests' keys are few.
+    // The other tests have few keys.
     expect(Math.abs((gone as number) - read / KEYS)).toBeLessThan(0.1)
     const { stdout } = expectQuiet(await tollgate(top('many', option, bound)))
     expect(stdout).toMatch(/: about \d+ % of all keys \(a sample: increase --for or --sample for more\);/)

@@ -1,4 +1,4 @@
-/** Commands whose words fit nothing that Redis holds say so, and change nothing. */
+/** Commands that match nothing in Redis report that, and change nothing. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), 'tollgate-unused-'))
 const FIXED = 'fixedWindow limit=20 window=20d'
 const GCRA = 'gcra limit=20 period=20d'
 
-/** Commands that change a key, as they are given behind it. */
+/** Commands that change a key, without the key. */
 const CHANGES = ['block --for 10m', 'unblock', 'reset', 'override --for 10m --numbers limit=5', 'clear-override']
 
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -25,7 +25,7 @@ function limiterOf(prefix: string) {
   return new RateLimiter(fixedWindow({ limit: 20, window: '20d' }), { store: redis.store, prefix })
 }
 
-/** The words of a command on a key. */
+/** The arguments of a command on a key. */
 function words(line: string, prefix: string, key: string, ...more: string[]): string[] {
   const [command = '', ...rest] = line.split(' ')
   return [command, redis.server.url, '--prefix', prefix, '--key', key, ...more, ...rest]
@@ -47,26 +47,29 @@ beforeAll(async () => {
   await limiterOf('login').take('ann')
 })
 
-test.each(CHANGES)('%s by another algorithm than that of the key is refused', async (line) => {
+test.each(CHANGES)("%s with another algorithm than the key's is refused", async (line) => {
   const complaint =
     /^tollgate: nothing was done: ann has state under default \(fixedWindow\), and none under default \(gcra\); give the limiter's own --policy/
   await expectRefused(words(line, 'shop', 'ann', '--policy', GCRA), complaint)
   expect(await limiterOf('shop').peek('ann')).toMatchObject({ status: 'allowed', remaining: 19 })
 })
 
-test.each(CHANGES)('%s of a new key by another algorithm than that of the prefix is refused', async (line) => {
+test.each(CHANGES)("%s of a new key with another algorithm than the prefix's is refused", async (line) => {
   const complaint =
     /^tollgate: nothing was done: the keys of shop belong to default \(fixedWindow\), and none to default \(gcra\); give the limiter's own --policy/
   await expectRefused(words(line, 'shop', 'nobody', '--policy', GCRA), complaint)
 })
 
-test.each(CHANGES)('%s under a prefix without keys is refused, and the others are named', async (line) => {
-  const complaint =
-    /^tollgate: nothing was done: no key at 127\.0\.0\.1:\d+ has the prefix shpo, the prefixes with keys are .*\blogin\b.*\bshop\b.*; correct --prefix, or --force /
-  await expectRefused(words(line, 'shpo', 'ann', '--policy', FIXED), complaint)
-})
+test.each(CHANGES)(
+  '%s under a prefix without keys is refused, and the error names the existing prefixes',
+  async (line) => {
+    const complaint =
+      /^tollgate: nothing was done: no key at 127\.0\.0\.1:\d+ has the prefix shpo, the prefixes with keys are .*\blogin\b.*\bshop\b.*; correct --prefix, or --force /
+    await expectRefused(words(line, 'shpo', 'ann', '--policy', FIXED), complaint)
+  },
+)
 
-test('other layouts and other names of policies are told, too', async () => {
+test('other layouts and policy names are reported, too', async () => {
   const policy = slidingWindow({ limit: 20, window: '20d', layout: 'hash' })
   await using limiter = new RateLimiter(policy, { store: redis.store, prefix: 'hash' })
   await limiter.take('ann')
@@ -88,12 +91,12 @@ test('--force changes a key before its limiter has been used', async () => {
   expect(await limiterOf('early').take('mallory')).toMatchObject({ status: 'blocked' })
 })
 
-test('a new key under a prefix that is used by the policy can be changed', async () => {
+test('a new key can be changed under a prefix that uses the policy', async () => {
   expect(await tollgate(words('block --for 10m', 'shop', 'carol', '--policy', FIXED))).toMatchObject({ code: 0 })
   expect(await limiterOf('shop').take('carol')).toMatchObject({ status: 'blocked' })
 })
 
-test('while an algorithm is exchanged for another, keys of both can be changed', async () => {
+test('during a migration between algorithms keys of both can be changed', async () => {
   await using old = new RateLimiter(gcra({ limit: 20, period: '20d' }), { store: redis.store, prefix: 'both' })
   await old.take('ann')
   await old.close()
@@ -105,7 +108,7 @@ test('while an algorithm is exchanged for another, keys of both can be changed',
   }
 })
 
-test('a prefix that was not found in the time is told so', async () => {
+test('a scan that ends before it finds the prefix is reported', async () => {
   await limiterOf('many').takeMany(Array.from({ length: 5_000 }, (_, at) => `user:${at}`))
   const line = words('unblock', 'shpo', 'ann', '--policy', FIXED, '--scan', '1ms')
   const complaint = /none of the scanned keys at 127\.0\.0\.1:\d+ has the prefix shpo, .*increase --scan/
@@ -116,16 +119,16 @@ test.each([
   ['unblock', 'was not blocked'],
   ['clear-override', 'had no override'],
   ['reset', 'was already fresh'],
-])('%s of a key that has nothing of the kind says so', async (line, what) => {
+])('%s reports that it changes nothing', async (line, what) => {
   for (const more of [[], ['--dry-run']]) {
     const { code, stdout } = expectQuiet(await tollgate(words(line, 'shop', 'dave', '--policy', FIXED, ...more)))
     expect({ code, first: stdout.split('\n')[0] }).toEqual({ code: 1, first: `dave ${what}` })
   }
-  const told = await json<{ isDone: boolean }>(words(line, 'shop', 'dave', '--policy', FIXED))
-  expect(told).toMatchObject({ code: 1, isDone: false })
+  const result = await json<{ isDone: boolean }>(words(line, 'shop', 'dave', '--policy', FIXED))
+  expect(result).toMatchObject({ code: 1, isDone: false })
 })
 
-test('inspect tells that a prefix has no keys, or those of another algorithm', async () => {
+test('inspect reports a prefix without keys, and one with keys of another algorithm', async () => {
   const none = /^Note: no key at 127\.0\.0\.1:\d+ has the prefix shpo, the prefixes with keys are .*\bshop\b/m
   for (const more of [[], ['--policy', FIXED]]) {
     const { code, stdout } = expectQuiet(await tollgate(words('inspect', 'shpo', 'ann', ...more)))
@@ -137,14 +140,14 @@ test('inspect tells that a prefix has no keys, or those of another algorithm', a
   expect(other.stdout).toContain('Note: the keys of shop belong to default (fixedWindow), and none to default (gcra)\n')
   const right = expectQuiet(await tollgate(words('inspect', 'shop', 'erin', '--policy', FIXED)))
   expect(right).toMatchObject({ code: 1, stdout: expect.not.stringContaining('Note') })
-  const told = await json<KeyInspection>(words('inspect', 'shpo', 'ann'))
-  expect(told.usage).toMatchObject({ policies: [], isComplete: true })
-  expect(told.usage?.prefixes).toEqual(expect.arrayContaining(['login', 'shop']))
+  const result = await json<KeyInspection>(words('inspect', 'shpo', 'ann'))
+  expect(result.usage).toMatchObject({ policies: [], isComplete: true })
+  expect(result.usage?.prefixes).toEqual(expect.arrayContaining(['login', 'shop']))
   const names = await tollgate(words('inspect', 'shop', 'ann', '--name', 'x', '--policy', FIXED))
   expect(names).toMatchObject({ code: 2, stderr: expect.stringMatching(/^tollgate: --name and --policy .*exclude/) })
 })
 
-test('top tells that a prefix has no keys, or none of the policy given', async () => {
+test('top reports a prefix without keys, and one without keys of the given policy', async () => {
   const top = (prefix: string, ...more: string[]) => tollgate(['top', redis.server.url, '--prefix', prefix, ...more])
   const none = expectQuiet(await top('shpo'))
   expect(none.code).toBe(1)
@@ -156,12 +159,12 @@ test('top tells that a prefix has no keys, or none of the policy given', async (
   expect(expectQuiet(await top('login', '--policy', FIXED)).stdout).not.toContain('Note')
 })
 
-test('--cluster-tags is refused where there is no cluster', async () => {
+test('--cluster-tags is refused outside a cluster', async () => {
   const complaint = /^tollgate: --cluster-tags is for a cluster, which 127\.0\.0\.1:\d+ is not: leave it out\n$/
   await expectRefused(words('unblock', 'shop', 'ann', '--policy', FIXED, '--cluster-tags', '5'), complaint)
 })
 
-test('a key that would lie under another hash tag than those of the limiter is refused', async () => {
+test("a key with another hash tag than the limiter's keys is refused", async () => {
   await using limiter = new RateLimiter(fixedWindow({ limit: 20, window: '20d' }), {
     store: redis.store,
     prefix: 'tagged',
@@ -177,7 +180,7 @@ test('a key that would lie under another hash tag than those of the limiter is r
   await expectRefused(words('block --for 10m', 'shop', 'ann', '--policy', FIXED, '--tag', 'tenant'), tag)
 })
 
-test('on a cluster, tags that the store shares must be given', async () => {
+test("on a cluster the store's tags must be given", async () => {
   await using cluster = await RedisCluster.start()
   const [{ url, port }] = cluster.nodes as unknown as [{ url: string; port: number }]
   await using store = new RedisStore({ cluster: { nodes: [`127.0.0.1:${port}`], tags: 5 } })

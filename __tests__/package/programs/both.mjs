@@ -1,4 +1,4 @@
-// A program whose parts reach the package in both ways, as large programs do.
+// A program that both imports and requires the package, as large programs do.
 import { createRequire } from 'node:module'
 import * as imported from 'tollgate'
 

@@ -1,4 +1,4 @@
-// A program that tells how the package failed to load.
+// A program that prints the package's loading error.
 let error = new Error('it loaded')
 try {
   require('tollgate')

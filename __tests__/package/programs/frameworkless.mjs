@@ -1,14 +1,15 @@
-// What a program gets by `import` and by `require` of the middlewares, where no framework is installed.
+// Prints the exports of the middlewares by `import` and by `require`, without any framework
+// installed.
 import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
-const told = {}
+const exported = {}
 
 for (const name of ['express', 'fastify', 'fetch', 'hono', 'koa']) {
   const imported = await import(`tollgate/${name}`)
   const required = require(`tollgate/${name}`)
   const names = Object.keys(imported).sort()
-  told[name] = { names, isSame: names.every((key) => imported[key] === required[key]) }
+  exported[name] = { names, isSame: names.every((key) => imported[key] === required[key]) }
 }
 
-console.log(JSON.stringify(told))
+console.log(JSON.stringify(exported))

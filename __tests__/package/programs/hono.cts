@@ -6,6 +6,6 @@ const limiter = new RateLimiter(gcra({ limit: 1, period: '1m' }))
 
 export const middlewares = [
   rateLimit({ limiter, key: (context) => ipKey(context.req.header('cf-connecting-ip') ?? '') }),
-  // @ts-expect-error the types are there: Hono knows no address
+  // @ts-expect-error the types are found: Hono has no client address
   rateLimit({ limiter }),
 ]

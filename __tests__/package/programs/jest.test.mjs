@@ -9,7 +9,7 @@ test.each(subpaths)('%s is there', async (subpath) => {
   expect(Object.keys(await import(subpath.replace('.', 'tollgate')))).not.toEqual([])
 })
 
-test('decisions and errors are what Jest takes for objects and errors', async () => {
+test('Jest recognizes decisions as objects and errors as errors', async () => {
   const limiter = new RateLimiter(gcra({ limit: 1, period: '1m' }))
   expect(await limiter.take('user:42')).toMatchObject({ allowed: true, status: 'allowed-last', remaining: 0 })
   expect((await limiter.take('user:42')).policies).toEqual({ default: expect.any(Object) })

@@ -18,9 +18,9 @@ const middlewares: readonly unknown[] = [
   fastifyPlugin,
   RateLimitGuard,
   RateLimitModule.forRoot({ limiter }).module,
-  // @ts-expect-error the types are there: a limiter is needed
+  // @ts-expect-error the types are found: missing limiter
   () => [forExpress({}), forFastify({}), forKoa({})],
-  // @ts-expect-error a request may have no address, and a limiter's keys are texts
+  // @ts-expect-error the address may be undefined, and the keys are strings
   () => forExpress({ limiter, key: ({ ip }) => ip }),
 ]
 

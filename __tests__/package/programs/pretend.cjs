@@ -1,5 +1,5 @@
-// Loaded before a program: lets this process look as if it were on another platform, as if the system refused to
-// load an addon, or as if another addon had been asked for.
+// Loaded before a program: simulates another platform, a system that refuses to load an addon, or
+// the choice of another addon.
 //
 //     node --require ./pretend.cjs PROGRAM [--platform linux-arm64-musl] [--dlopen WHAT_THE_SYSTEM_SAYS] [--library FILE]
 const fs = require('node:fs')
@@ -12,7 +12,7 @@ if (platform !== undefined) {
   const [system, arch, abi] = platform.split('-')
   Object.defineProperty(process, 'platform', { value: system })
   Object.defineProperty(process, 'arch', { value: arch })
-  // The loader reads a file, and asks Node's report if there is none.
+  // The loader reads a file, and falls back to Node's report.
   const { readFileSync } = fs
   fs.readFileSync = (path, ...rest) => (path === '/usr/bin/ldd' ? `${abi} libc` : readFileSync(path, ...rest))
   const header = abi === 'gnu' ? { glibcVersionRuntime: '2.36' } : {}

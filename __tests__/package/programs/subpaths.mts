@@ -1,4 +1,5 @@
-// A strict TypeScript program in ECMAScript modules that uses the subpaths whose peers it has installed.
+// A strict TypeScript program in ECMAScript modules that uses the subpaths whose peers it has
+// installed.
 import { fixedWindow, gcra, RateLimiter } from 'tollgate'
 import { type ClientHits, TollgateStore } from 'tollgate/express-rate-limit'
 import { type InstrumentOptions, instrument } from 'tollgate/metrics'

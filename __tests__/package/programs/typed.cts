@@ -1,7 +1,7 @@
 // A strict TypeScript program in CommonJS.
 import { type Decision, fixedWindow, gcra, MemoryStore, RateLimiter, TollgateError, tokenBucket } from 'tollgate'
 
-// The program has no types of Node's: the package's must not need them.
+// The program has no Node types: the package's types must not need them.
 declare const console: { log(text: string): void }
 
 async function main(): Promise<void> {

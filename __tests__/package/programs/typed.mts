@@ -12,7 +12,7 @@ import {
   tokenBucket,
 } from 'tollgate'
 
-// The program has no types of Node's: the package's must not need them.
+// The program has no Node types: the package's types must not need them.
 declare const console: { log(text: string): void }
 
 const store = new MemoryStore({ clock: () => 1_700_000_000_000 })

@@ -1,4 +1,4 @@
-/** Keys that repeat within a round: what is put apart in it comes back in the order of the calls. */
+/** Repeated keys within a flush: deduplication keeps their call order. */
 import {
   calendarWindow,
   fixedWindow,
@@ -17,7 +17,7 @@ const opened = openedRedis()
 
 const LIMIT = 5_000
 
-/** None gives anything back while a test runs. */
+/** None refills during the test. */
 const POLICIES: Record<string, Policy | Policies> = {
   gcra: gcra({ limit: LIMIT, period: '52w' }),
   leaky: tokenBucket({ capacity: LIMIT, refill: { tokens: 1, every: '1h' } }),
@@ -32,18 +32,18 @@ const POLICIES: Record<string, Policy | Policies> = {
 
 describe.each(Object.entries(POLICIES))('%s', (name, policy) => {
   it.each([1, 2, 3])(
-    'calls on one key are decided in order, and each hears of its own (cost %i at times)',
+    'calls on one key are decided in order, and each gets its own result (cost %i at times)',
     async (cost) => {
       const limiter = new RateLimiter(policy as Policy, { store: opened.store, prefix: `${name}-${cost}` })
-      const left = new Map<string, number>()
+      const remaining = new Map<string, number>()
       for (let turn = 0; turn < 20; turn++) {
-        // From two keys for all calls to many that hardly repeat.
+        // From two keys for all calls to almost no repeats.
         const keys = Array.from({ length: 200 }, (_, call) => `${(call * call + turn) % (4 ** (turn % 5) + 1)}`)
         const costs = keys.map((_, call) => (call % 50 === 49 ? cost : 1))
         const calls = keys.map((key, call) => limiter.take(key, costs[call]))
         const expected = keys.map((key, call) => {
-          left.set(key, (left.get(key) ?? LIMIT) - (costs[call] ?? 0))
-          return left.get(key)
+          remaining.set(key, (remaining.get(key) ?? LIMIT) - (costs[call] ?? 0))
+          return remaining.get(key)
         })
         expect((await Promise.all(calls)).map(({ remaining }) => remaining)).toEqual(expected)
       }

@@ -1,4 +1,4 @@
-/** A test that fakes timers, as users of this package write them: calls go on, and keep their deadlines. */
+/** Tests of users with fake timers: calls proceed, and keep their deadlines. */
 import { gcra, RateLimiter, RedisStore } from '../../../ts/index.js'
 import { timers } from '../../../ts/platform/timers.js'
 import { FRAMEWORKS } from '../../middleware/frameworks.js'
@@ -8,7 +8,7 @@ import { withFakedTimers } from '../programs/with-faked-timers.js'
 
 const opened = openedRedis()
 
-test('the timers are faked, and those of the package are not', async () => {
+test('the global timers are fake, and those of the package are not', async () => {
   await withFakedTimers(async () => {
     let rang = false
     setTimeout(() => {
@@ -46,7 +46,7 @@ test('a call that Redis does not answer fails by its deadline', async () => {
   }
 })
 
-test('a wait ends when its slot has come', async () => {
+test('a wait ends at its slot', async () => {
   const pacer = new RateLimiter(gcra({ limit: 20, period: '1s', burst: 1 }))
   const start = timers.now()
   const [, { waitedMs }] = await withFakedTimers(() => Promise.all([pacer.wait('a'), pacer.wait('a')]))
@@ -55,7 +55,7 @@ test('a wait ends when its slot has come', async () => {
 })
 
 test.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))(
-  'a middleware decides, refuses, and gives back: %s',
+  'a middleware decides, refuses, and refunds: %s',
   async (name, framework) => {
     const policy = gcra({ limit: 1, period: '1h', burst: 2 })
     const limiter = new RateLimiter(policy, { store: opened.store, prefix: 'faked-middleware' })
@@ -73,7 +73,7 @@ test.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const))(
       const remaining = async () => (await limiter.peek(`${name} ann`)).remaining
       await withFakedTimers(async () => {
         expect([await get('/missing'), await get('/')]).toEqual([404, 200])
-        // The units of the first request come back when its response has ended; no event tells that.
+        // The first request is refunded after its response has ended, which no event signals.
         for (let time = 0; time < 100 && (await remaining()) !== 1; time++) {
           await new Promise<void>((resolve) => timers.setTimeout(resolve, 20))
         }

@@ -1,4 +1,4 @@
-/** How calls are put together, as Redis sees it. */
+/** The batching of calls, as Redis sees it. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { openedRedis } from '../opened.js'
 
 const opened = openedRedis()
 
-/** Keeps so many calls under way until it is told to stop, or for so many calls. */
+/** Keeps `inFlight` calls in flight until it is stopped, or for a number of calls. */
 function keepUp(limiter: RateLimiter, inFlight: number, calls: number) {
   let made = 0
   let isOver = false
@@ -26,8 +26,8 @@ function keepUp(limiter: RateLimiter, inFlight: number, calls: number) {
   }
 }
 
-/** How many keys the scripts have that a server runs now, so many of them: by MONITOR, read as it comes. */
-async function roundsSeen(port: number, count: number): Promise<number[]> {
+/** The numbers of keys of the next scripts on a server: by MONITOR, read live. */
+async function flushSizes(port: number, count: number): Promise<number[]> {
   const socket = connect({ host: '127.0.0.1', port }).setEncoding('latin1')
   await once(socket, 'connect')
   socket.write('MONITOR\r\n')
@@ -44,47 +44,51 @@ async function roundsSeen(port: number, count: number): Promise<number[]> {
   return sizes
 }
 
-/** Whether a sample of a hundred rounds is ever as it should be: a busy machine disturbs some, but not all of twenty. */
-async function isSeen(port: number, isRight: (sizes: readonly number[]) => boolean): Promise<boolean> {
+/**
+ * Whether one of several samples of a hundred flushes passes: a busy machine disturbs some, but not
+ * all of twenty.
+ */
+async function isEverTrue(port: number, isRight: (sizes: readonly number[]) => boolean): Promise<boolean> {
   for (let samples = 0; samples < 20; samples++) {
     await sleep(200)
-    if (isRight(await roundsSeen(port, 100))) {
+    if (isRight(await flushSizes(port, 100))) {
       return true
     }
   }
   return false
 }
 
-it('rounds that went out uneven become even, so that Redis and the process work at the same time', async () => {
+it('uneven flushes become even, so that Redis and the process work at the same time', async () => {
   const { server, store } = opened
   const limiter = new RateLimiter(fixedWindow({ limit: 1_000_000, window: '1h' }), { store, prefix: 'even' })
-  // After a rush the store still expects many calls: few are then sent in one large round and a small one.
+  // After a burst the store still expects many calls: few are then sent in one large flush and a
+  // small one.
   await keepUp(limiter, 512, 10_000).over
   const load = keepUp(limiter, 64, Number.POSITIVE_INFINITY)
   const sum = (all: readonly number[]) => all.reduce((total, size) => total + size, 0)
   const areEven = (sizes: readonly number[]) => sum(sizes.filter((size) => size >= 16 && size <= 48)) > 0.8 * sum(sizes)
-  expect(await isSeen(server.port, areEven)).toBe(true)
+  expect(await isEverTrue(server.port, areEven)).toBe(true)
   await load.stop()
   await limiter.close()
 })
 
-it.each([16, 32])('%i callers who ask again and again go in two rounds at a time', async (inFlight) => {
+it.each([16, 32])('%i callers in a loop are sent in two alternating flushes', async (inFlight) => {
   const { server, store } = opened
   const policy = fixedWindow({ limit: 1_000_000, window: '1h' })
   const limiter = new RateLimiter(policy, { store, prefix: `again-${inFlight}` })
   const load = keepUp(limiter, inFlight, Number.POSITIVE_INFINITY)
   const areTwo = (sizes: readonly number[]) => sizes.filter((size) => size < inFlight).length > 80
-  expect(await isSeen(server.port, areTwo)).toBe(true)
+  expect(await isEverTrue(server.port, areTwo)).toBe(true)
   await load.stop()
   await limiter.close()
 })
 
-it('calls that come together after a rest go together', async () => {
+it('calls made together after an idle time are sent together', async () => {
   const { server, store } = opened
   const limiter = new RateLimiter(fixedWindow({ limit: 1_000_000, window: '1h' }), { store, prefix: 'rested' })
   const together = () => Promise.all(Array.from({ length: 30 }, (_, user) => limiter.take(`user:${user}`)))
   await together()
-  const seen = roundsSeen(server.port, 5)
+  const seen = flushSizes(server.port, 5)
   for (let times = 0; times < 5; times++) {
     await sleep(50)
     await together()

@@ -1,4 +1,7 @@
-/** Reservations of many processes on one Redis: nothing is charged or given back twice, and nothing is left behind. */
+/**
+ * Reservations of several processes on one Redis: nothing is charged or refunded twice, and no hold
+ * stays behind.
+ */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -12,13 +15,13 @@ import {
   slidingLog,
   slidingWindow,
 } from '../../../ts/index.js'
-import { allReady, skewed, told } from '../help.js'
+import { allReady, reportOf, skewed } from '../help.js'
 import { openedRedis } from '../opened.js'
 
 const LIMIT = 60
 const SHORT = { limit: 20, window: 200 }
 
-/** Nothing of them comes back by itself while the test lasts. */
+/** None of their units return during the test. */
 const hour = {
   window: fixedWindow({ limit: LIMIT, window: '1d' }),
   rate: gcra({ limit: LIMIT, period: '365d' }),
@@ -26,9 +29,9 @@ const hour = {
   buckets: slidingWindow({ limit: LIMIT, window: '1h' }),
 }
 
-/** What a process of `reserving.mjs` tells. */
-interface Told {
-  /** Units of the hour that it has charged and not given back. */
+/** The report of a process of `reserving.mjs`. */
+interface ReservingReport {
+  /** Units of the hour that it has charged and not refunded. */
   readonly spent: number
   /** The same of the short windows, by their end. */
   readonly windows: Readonly<Record<string, number>>
@@ -37,7 +40,7 @@ interface Told {
 
 const redis = openedRedis()
 
-/** How many keys there are whose name matches, and that have a TTL or have none. */
+/** The number of keys with a matching name that have a TTL, or have none. */
 function keys(pattern: string, hasTtl: boolean): Promise<number> {
   const script = `
     local count = 0
@@ -51,28 +54,29 @@ function keys(pattern: string, hasTtl: boolean): Promise<number> {
 }
 
 describe('three processes that reserve and settle at random', () => {
-  let reports: readonly Told[]
+  let reports: readonly ReservingReport[]
 
   beforeAll(async () => {
     const work = { url: redis.server.url, hour, short: fixedWindow(SHORT), inFlight: 6, ms: 3_000 }
     const children = await allReady([-900, 0, 60_000].map((skew) => skewed('reserving.mjs', work, skew)))
-    reports = await Promise.all(children.map((child) => told<Told>(child)))
+    reports = await Promise.all(children.map((child) => reportOf<ReservingReport>(child)))
   }, 30_000)
 
-  const count = (what: keyof Told['counts']) => reports.reduce((sum, { counts }) => sum + counts[what], 0)
+  const count = (what: keyof ReservingReport['counts']) => reports.reduce((sum, { counts }) => sum + counts[what], 0)
 
-  test('everything happened, and each was settled once', () => {
+  test('every kind of result occurred, and each reservation settled once', () => {
     for (const what of ['allowed', 'refused', 'settled', 'again', 'expired', 'forgotten'] as const) {
       expect(count(what)).toBeGreaterThan(0)
     }
-    // Three attempts at each that was not forgotten; one of them settles it unless it has expired.
+    // Each reservation that was not forgotten has three attempts; one of them settles it unless it
+    // has expired.
     const tried = count('allowed') - count('forgotten')
     expect(count('settled') + count('again') + count('expired')).toBe(3 * tried)
     expect(count('settled')).toBeLessThanOrEqual(tried)
     expect(3 * count('settled')).toBeLessThanOrEqual(3 * tried - count('expired'))
   })
 
-  test('what is on the books is what was charged and not given back, to the unit', async () => {
+  test('the stored count equals the units charged and not refunded, exactly', async () => {
     const limiter = new RateLimiter(hour, { store: redis.store, prefix: 'hour' })
     const { policies } = await limiter.peek('key', 0)
     const spent = reports.reduce((sum, report) => sum + report.spent, 0)
@@ -81,7 +85,7 @@ describe('three processes that reserve and settle at random', () => {
     expect(Object.values(policies).map(({ remaining }) => LIMIT - remaining)).toEqual([spent, spent, spent, spent])
   })
 
-  test('no window has more than its limit', () => {
+  test('no window exceeds its limit', () => {
     const windows = new Map<string, number>()
     for (const report of reports) {
       for (const [end, units] of Object.entries(report.windows)) {
@@ -98,13 +102,13 @@ describe('three processes that reserve and settle at random', () => {
     expect(await keys('hour:*', true)).toBeGreaterThanOrEqual(4)
     await sleep(900)
     expect(await keys('*~holds*', true)).toBe(0)
-    // But for what tells by which policies calls were decided.
+    // The only other key records the policies under the prefix.
     expect(await keys('short:[^~]*', true)).toBe(0)
   })
 })
 
 describe('a process that is killed', () => {
-  test('has spent what it reserved, which vanishes with its window or by draining', async () => {
+  test('a killed process has spent its reservations, which vanish with the window or by draining', async () => {
     const policies = [fixedWindow({ limit: 10, window: '2s' }), gcra({ limit: 10, period: '3s' })] as const
     const work = { url: redis.server.url, policies, units: 5, expiresIn: '500ms' }
     using child = fork(join(__dirname, '..', 'programs', 'reserve-and-wait.mjs'), [JSON.stringify(work)])
@@ -116,15 +120,15 @@ describe('a process that is killed', () => {
     const limiters = policies.map(
       (policy, index) => new RateLimiter(policy, { store: redis.store, prefix: `killed-${index}` }),
     )
-    const left = () => Promise.all(limiters.map(async (limiter) => (await limiter.peek('key', 0)).remaining))
+    const remaining = () => Promise.all(limiters.map(async (limiter) => (await limiter.peek('key', 0)).remaining))
     expect(await keys('killed-*~holds*', true)).toBe(2)
     await sleep(600 - (performance.now() - start))
     expect(await keys('killed-*~holds*', true)).toBe(0)
-    const [inWindow, draining] = await left()
+    const [inWindow, draining] = await remaining()
     expect(inWindow).toBe(5)
     expect(draining).toBeLessThan(10)
     await sleep(2_100 - (performance.now() - start))
-    expect(await left()).toEqual([10, 10])
+    expect(await remaining()).toEqual([10, 10])
     // TTLs are up to three times as long as the states matter.
     while ((await keys('killed-*', true)) > 0) {
       expect(performance.now() - start).toBeLessThan(12_100)
@@ -140,7 +144,7 @@ describe('a call whose outcome is unknown', () => {
   test.each([
     { actual: 1, remaining: 9 },
     { actual: 6, remaining: 4 },
-  ])('can be made again: $actual units are settled once', async ({ actual, remaining }) => {
+  ])('can be retried: $actual units are settled once', async ({ actual, remaining }) => {
     const impatient = new RedisStore({ url: redis.server.url, commandTimeoutMs: 300 })
     const limiter = new RateLimiter(fixedWindow({ limit: 10, window: '1h' }), { store: impatient, prefix: 'unknown' })
     try {

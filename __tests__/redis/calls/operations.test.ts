@@ -39,7 +39,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-/** How often scripts have been called since the last time. */
+/** The number of script calls since the last check. */
 async function scriptCalls(): Promise<number> {
   const info = await client.info('commandstats')
   await client.config('RESETSTAT')
@@ -47,7 +47,10 @@ async function scriptCalls(): Promise<number> {
   return [...calls].reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
-/** When a key expires. Redis 6.2 has no PEXPIRETIME: there the time and what is left must be of one millisecond. */
+/**
+ * The expiry time of a key. Redis 6.2 has no PEXPIRETIME: there the time and the TTL must be read
+ * in one millisecond.
+ */
 async function expiry(key: string): Promise<unknown> {
   const script = `
     local expiry = redis.pcall('PEXPIRETIME', KEYS[1])
@@ -83,10 +86,10 @@ const POLICIES: Record<string, Policy> = {
   interval: tokenBucket({ capacity: 9, refill: { tokens: 9, every: '1h' }, refillMode: 'interval' }),
 }
 
-/** As many as a limiter can have. */
+/** The maximum that a limiter can have. */
 const { slidingCounter: _, interval: __, ...EIGHT } = POLICIES
 
-/** Numbers that a key may have of its own, by policy. */
+/** Overrides for a key, by policy. */
 const OWN: Record<string, object> = {
   slidingLogs: { limits: { hour: { limit: 8 } } },
   low: { capacity: 90 },
@@ -95,12 +98,12 @@ const OWN: Record<string, object> = {
 
 const own = (name: string) => OWN[name] ?? { limit: 90 }
 
-/** A limiter of whatever policies, with all that some of them cannot do. */
+/** A limiter of any policies, with operations that some of them do not have. */
 function limiterOf(policies: unknown, store: RedisStore, prefix: string): RateLimiter & Reserving & Waits {
   return anything(new RateLimiter(anything(policies), { store, prefix: prefix.replaceAll(' ', '-') }))
 }
 
-/** Pacers, beside which nothing else waits. */
+/** Rates for wait, which cannot be combined with other policies. */
 const RATES = { gcra: gcra({ limit: 9, period: '1h' }), second: gcra({ limit: 90, period: '1h' }) }
 
 const LIMITERS = [
@@ -109,83 +112,83 @@ const LIMITERS = [
   ['rates', RATES, { gcra: { limit: 90 } }] as const,
 ]
 
-/** A line of MONITOR: who asks, and the command's first two words. */
+/** A line of MONITOR: the source, and the command's first two words. */
 const MONITORED = /^\S+ \[\d+ (\S+)\] "([^"]*)"(?: "([^"]*)")?/
 
-/** What the server is asked from outside of scripts during a call, but for that by which the store feels its pulse. */
-async function askedDuring(call: () => Promise<unknown>): Promise<string[]> {
-  // ioredis takes a command that is told together with MONITOR's own answer for a defect.
+/**
+ * The commands that the server receives from outside of scripts during a call, except the store's
+ * health checks.
+ */
+async function commandsDuring(call: () => Promise<unknown>): Promise<string[]> {
+  // ioredis takes a command that arrives together with MONITOR's own reply for an error.
   const monitor = await createClient({ url: server.url }).connect()
-  const asked: string[] = []
+  const commands: string[] = []
   try {
-    const { promise: fence, resolve: heard } = deferred<void>()
+    const { promise: fence, resolve: passFence } = deferred<void>()
     await monitor.monitor((line) => {
       const [, source, name = '', word] = MONITORED.exec(String(line)) ?? []
       if (word === 'the call is over') {
-        heard()
+        passFence()
       } else if (source !== 'lua' && !/^(ping|hello|client|info)$/i.test(name)) {
-        asked.push(name.toLowerCase())
+        commands.push(name.toLowerCase())
       }
     })
     await call()
     await client.echo('the call is over')
     await fence
-    return asked
+    return commands
   } finally {
     monitor.destroy()
   }
 }
 
-test.each(LIMITERS)(
-  '%s: every operation is one call of a script, and nothing else',
-  async (name, policies, numbers) => {
-    const limiter = limiterOf(policies, store, `one-call-${name}`)
-    // The server gets to know the script, and the limiter the server's time.
-    await limiter.take('a')
-    await limiter.peek('a')
-    const isRate = ['gcra', 'low', 'rates'].includes(name)
-    const holds = !['slidingCounter'].includes(name)
-    const decision = await limiter.take('a')
-    const reserved = async () => {
-      const reservation = await limiter.reserve('c', 2)
-      return reservation.allowed ? reservation : undefined
-    }
-    const [held, dropped] = holds ? [await reserved(), await reserved()] : []
-    const operations: Record<string, () => Promise<unknown>> = {
-      take: () => limiter.take('a'),
-      takeUpTo: () => limiter.takeUpTo('a', 2),
-      peek: () => limiter.peek('a'),
-      penalize: () => limiter.penalize('a', 1),
-      refund: () => limiter.refund(decision),
-      block: () => limiter.block('a', '1h'),
-      'take, blocked': () => limiter.take('a'),
-      unblock: () => limiter.unblock('a'),
-      override: () => limiter.override('a', anything(numbers), { ttl: '1h' }),
-      'take by its own numbers': () => limiter.take('a'),
-      clearOverride: () => limiter.clearOverride('a'),
-      reset: () => limiter.reset('a'),
-      takeMany: () => limiter.takeMany(['a', 'b', 'd']),
-      'take, refused': async () => expect((await limiter.take('a', 9)).allowed).toBe(false),
-      ...(holds ? { reserve: () => limiter.reserve('e', 2) } : {}),
-      ...(holds ? { commit: async () => held?.commit(1), cancel: async () => dropped?.cancel() } : {}),
-      ...(isRate ? { wait: () => limiter.wait('f') } : {}),
-    }
-    expect([held, dropped].filter((one) => one !== undefined)).toHaveLength(holds ? 2 : 0)
-    const asked: Record<string, string[]> = {}
-    const calls: Record<string, number> = {}
-    for (const [operation, call] of Object.entries(operations)) {
-      await scriptCalls()
-      asked[operation] = await askedDuring(call)
-      calls[operation] = await scriptCalls()
-    }
-    const each = <T>(what: T) => Object.fromEntries(Object.keys(operations).map((operation) => [operation, what]))
-    expect(asked).toEqual(each(['evalsha']))
-    expect(calls).toEqual(each(1))
-    await limiter.close()
-  },
-)
+test.each(LIMITERS)('%s: every operation is one script call, and no other command', async (name, policies, numbers) => {
+  const limiter = limiterOf(policies, store, `one-call-${name}`)
+  // The server loads the script, and the limiter learns the server's time.
+  await limiter.take('a')
+  await limiter.peek('a')
+  const isRate = ['gcra', 'low', 'rates'].includes(name)
+  const holds = !['slidingCounter'].includes(name)
+  const decision = await limiter.take('a')
+  const reserved = async () => {
+    const reservation = await limiter.reserve('c', 2)
+    return reservation.allowed ? reservation : undefined
+  }
+  const [held, dropped] = holds ? [await reserved(), await reserved()] : []
+  const operations: Record<string, () => Promise<unknown>> = {
+    take: () => limiter.take('a'),
+    takeUpTo: () => limiter.takeUpTo('a', 2),
+    peek: () => limiter.peek('a'),
+    penalize: () => limiter.penalize('a', 1),
+    refund: () => limiter.refund(decision),
+    block: () => limiter.block('a', '1h'),
+    'take, blocked': () => limiter.take('a'),
+    unblock: () => limiter.unblock('a'),
+    override: () => limiter.override('a', anything(numbers), { ttl: '1h' }),
+    'take by its own numbers': () => limiter.take('a'),
+    clearOverride: () => limiter.clearOverride('a'),
+    reset: () => limiter.reset('a'),
+    takeMany: () => limiter.takeMany(['a', 'b', 'd']),
+    'take, refused': async () => expect((await limiter.take('a', 9)).allowed).toBe(false),
+    ...(holds ? { reserve: () => limiter.reserve('e', 2) } : {}),
+    ...(holds ? { commit: async () => held?.commit(1), cancel: async () => dropped?.cancel() } : {}),
+    ...(isRate ? { wait: () => limiter.wait('f') } : {}),
+  }
+  expect([held, dropped].filter((one) => one !== undefined)).toHaveLength(holds ? 2 : 0)
+  const commands: Record<string, string[]> = {}
+  const calls: Record<string, number> = {}
+  for (const [operation, call] of Object.entries(operations)) {
+    await scriptCalls()
+    commands[operation] = await commandsDuring(call)
+    calls[operation] = await scriptCalls()
+  }
+  const each = <T>(what: T) => Object.fromEntries(Object.keys(operations).map((operation) => [operation, what]))
+  expect(commands).toEqual(each(['evalsha']))
+  expect(calls).toEqual(each(1))
+  await limiter.close()
+})
 
-test('a wait that is aborted is a second one, which gives the slot back', async () => {
+test('an aborted wait is a second call, which gives the slot back', async () => {
   const limiter = new RateLimiter(gcra({ limit: 9, period: '1h', burst: 1 }), { store, prefix: 'aborted' })
   await limiter.wait('a')
   const waits = async () => {
@@ -193,10 +196,10 @@ test('a wait that is aborted is a second one, which gives the slot back', async 
     await expect(call).rejects.toMatchObject({ code: 'ABORTED' })
     await limiter.close()
   }
-  expect(await askedDuring(waits)).toEqual(['evalsha', 'evalsha'])
+  expect(await commandsDuring(waits)).toEqual(['evalsha', 'evalsha'])
 })
 
-/** How many changes the server has counted; also those that leave a key as it was. */
+/** The number of changes that the server has counted, including those without effect on a key. */
 async function changes(): Promise<number> {
   return Number(/^rdb_changes_since_last_save:(\d+)/m.exec(await client.info('persistence'))?.[1])
 }
@@ -221,7 +224,7 @@ test.each(LIMITERS)('%s: a peek changes nothing, not even a TTL', async (name, p
   await limiter.close()
 })
 
-test('an override acts in another process on its next decision, and ends for it, too', async () => {
+test('an override applies in another process to its next decision, and ends there, too', async () => {
   const policy = gcra({ limit: 3, period: '1h' })
   const limiter = new RateLimiter(policy, { store, prefix: 'everywhere' })
   const elsewhere = async () => {
@@ -242,7 +245,7 @@ test('an override acts in another process on its next decision, and ends for it,
   await limiter.close()
 })
 
-test('a block by one process holds for another, and lasts as long as was asked', async () => {
+test('a block by one process applies in another, and lasts as long as requested', async () => {
   const policy = fixedWindow({ limit: 3, window: '1h' })
   const limiter = new RateLimiter(policy, { store, prefix: 'blocked' })
   await limiter.block('a', '1h')
@@ -271,18 +274,21 @@ const CHANGED: Record<string, Policy> = {
   interval: tokenBucket({ capacity: 4, refill: { tokens: 4, every: '1h' }, refillMode: 'interval' }),
 }
 
-/** The larger burst. A bucket that begins low can give it, too: what the other version used is no first sight. */
-const MOST = 9
+/**
+ * The larger burst. A bucket with a low initial level can admit it, too: units used under the other
+ * version are not a first use.
+ */
+const MAX_UNITS = 9
 
-/** Policies, what they become, and what each of both admits alone. */
+/** Policies, their other version, and the units that each version admits alone. */
 const VERSIONS = [
   ...Object.entries(POLICIES).map(([name, policy]) => {
-    return [name, [policy, CHANGED[name]], name === 'low' ? [5, 4] : [MOST, 4]] as const
+    return [name, [policy, CHANGED[name]], name === 'low' ? [5, 4] : [MAX_UNITS, 4]] as const
   }),
   ['eight policies', [EIGHT, Object.fromEntries(Object.keys(EIGHT).map((name) => [name, CHANGED[name]]))], [5, 4]],
 ] as const
 
-describe.each(VERSIONS)('%s: numbers that change under live keys', (name, versions, limits) => {
+describe.each(VERSIONS)('%s: numbers that change while keys are in use', (name, versions, limits) => {
   const stores: RedisStore[] = []
   let limiters: readonly RateLimiter[]
   beforeAll(() => {
@@ -294,17 +300,17 @@ describe.each(VERSIONS)('%s: numbers that change under live keys', (name, versio
   })
   afterAll(() => Promise.all(stores.map((one) => one.close())))
 
-  test('side by side never fail, and admit what the smaller admits and never more than the larger', async () => {
+  test('both versions at once never fail, and admit at least the smaller and at most the larger limit', async () => {
     const calls = Array.from({ length: 60 }, (_, call) => (limiters[call % 2] as RateLimiter).take('a'))
     const admitted = (await Promise.all(calls)).filter(({ allowed }) => allowed).length
     expect(admitted).toBeGreaterThanOrEqual(Math.min(...limits))
-    expect(admitted).toBeLessThanOrEqual(MOST)
+    expect(admitted).toBeLessThanOrEqual(MAX_UNITS)
   })
 
   test.each([
     [0, 1],
     [1, 0],
-  ])('from version %i to %i what was used counts on', async (from, to) => {
+  ])('from version %i to %i used units still count', async (from, to) => {
     const [before, after] = [limiters[from], limiters[to]] as [RateLimiter, RateLimiter]
     const admitted = async (limiter: RateLimiter, key: string) => {
       const decisions = await Promise.all(Array.from({ length: 20 }, () => limiter.take(key)))
@@ -314,7 +320,7 @@ describe.each(VERSIONS)('%s: numbers that change under live keys', (name, versio
     expect(first).toBe(limits[from])
     // And back again.
     const more = (await admitted(after, `from-${from}`)) + (await admitted(before, `from-${from}`))
-    expect(first + more).toBeLessThanOrEqual(MOST)
+    expect(first + more).toBeLessThanOrEqual(MAX_UNITS)
     expect((await after.peek(`from-${from}`)).allowed).toBe(false)
   })
 })

@@ -1,4 +1,7 @@
-/** Limiters that share a prefix and have other policies learn of each other, without delaying or failing a call. */
+/**
+ * Limiters with one prefix and different policies detect each other, without delaying or failing a
+ * call.
+ */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,10 +22,13 @@ import { openedRedis } from '../opened.js'
 const redis = openedRedis()
 const run = promisify(execFile)
 
-/** A little longer than after its first answered call a prefix's policies are noted. */
-const NOTED_AFTER_MS = 1_050
+/**
+ * A little longer than the delay between a prefix's first reply and the registration of its
+ * policies.
+ */
+const REGISTERED_AFTER_MS = 1_050
 
-/** A store of its own with a limiter, and what the store is warned of. */
+/** A private store with a limiter, and the store's warnings. */
 function opened(policy: Policy, prefix: string, options: string | RedisStoreOptions = redis.server.url) {
   const store = new RedisStore(options)
   const warnings: StoreWarning[] = []
@@ -30,27 +36,27 @@ function opened(policy: Policy, prefix: string, options: string | RedisStoreOpti
   return { store, warnings, limiter: new RateLimiter(policy, { store, prefix }) }
 }
 
-/** Makes the calls after which policies have been noted. */
-async function noted({ limiter }: { readonly limiter: { take(key: string): Promise<unknown> } }): Promise<void> {
+/** Makes calls, and waits until the policies are registered. */
+async function registered({ limiter }: { readonly limiter: { take(key: string): Promise<unknown> } }): Promise<void> {
   await limiter.take('key')
-  await sleep(NOTED_AFTER_MS)
+  await sleep(REGISTERED_AFTER_MS)
   await limiter.take('key')
 }
 
 const texts = (prefix: string) => redis.server.command<string[]>('ZRANGE', `${prefix}:~policies`, 0, -1)
 
-async function heard(warnings: readonly StoreWarning[], count = 1): Promise<void> {
+async function waitForWarnings(warnings: readonly StoreWarning[], count = 1): Promise<void> {
   await until('the warning is there', async () => warnings.length >= count)
 }
 
-test('other numbers under the same prefix are told to both, once, with what they share', async () => {
+test('different numbers under one prefix warn both limiters, once, with the shared part', async () => {
   const old = opened(gcra({ limit: 100, period: '1m' }), 'numbers')
   const next = opened(gcra({ limit: 50, period: '1m', burst: 20 }), 'numbers')
-  await noted(old)
-  await until('it is noted', async () => (await texts('numbers')).length === 1)
+  await registered(old)
+  await until('the policies are registered', async () => (await texts('numbers')).length === 1)
   expect(old.warnings).toEqual([])
-  await noted(next)
-  await heard(next.warnings)
+  await registered(next)
+  await waitForWarnings(next.warnings)
   const [ours, theirs] = ['default: gcra burst=20 limit=50 period=1m', 'default: gcra burst=100 limit=100 period=1m']
   expect(next.warnings).toEqual([
     {
@@ -62,11 +68,11 @@ test('other numbers under the same prefix are told to both, once, with what they
       message: `prefix numbers is used here with "${ours}", and elsewhere within 90 minutes with "${theirs}": both count on the same states (default: gcra), as after a change of numbers; expected while a change is rolled out; otherwise give one of them another prefix`,
     },
   ])
-  // Another store has the same policies. Stores that know them get no second warning; the new store gets one for the old
-  // policies.
+  // Another store has the same policies. Stores that know them get no second warning; the new store
+  // gets one for the old policies.
   const same = opened(gcra({ limit: 100, period: '1m' }), 'numbers')
-  await noted(same)
-  await heard(same.warnings)
+  await registered(same)
+  await waitForWarnings(same.warnings)
   expect(same.warnings).toMatchObject([{ ours: theirs, theirs: ours }])
   expect((await texts('numbers')).sort()).toEqual([theirs, ours].sort())
   expect([old.warnings.length, next.warnings.length]).toEqual([0, 1])
@@ -77,9 +83,9 @@ test('other numbers under the same prefix are told to both, once, with what they
 test('another algorithm, and several policies', async () => {
   const one = opened(fixedWindow({ limit: 100, window: '1h' }), 'algorithm')
   const other = opened(gcra({ limit: 100, period: '1h' }), 'algorithm')
-  await noted(one)
-  await noted(other)
-  await heard(other.warnings)
+  await registered(one)
+  await registered(other)
+  await waitForWarnings(other.warnings)
   expect(other.warnings).toMatchObject([{ code: 'POLICIES_DIFFER', sharesStates: false }])
   expect(other.warnings[0]?.message).toContain(
     'neither sees the counts of the other, as after a change of algorithm: keys start',
@@ -95,12 +101,12 @@ test('two processes', async () => {
   expect(JSON.parse(second.stdout)).toMatchObject({ prefix: 'shared', sharesStates: true })
 })
 
-test('what is no decision notes nothing, nor does what ends soon', async () => {
+test('calls without a decision register nothing, nor do limiters that close soon', async () => {
   const { store, limiter } = opened(gcra({ limit: 100, period: '1m' }), 'looking')
   await limiter.ready()
   await limiter.peek('key')
   await limiter.block('key', '1h')
-  await sleep(NOTED_AFTER_MS)
+  await sleep(REGISTERED_AFTER_MS)
   await limiter.unblock('key')
   await limiter.take('key')
   await limiter.peek('key')
@@ -110,11 +116,11 @@ test('what is no decision notes nothing, nor does what ends soon', async () => {
   expect(performance.now() - began).toBeLessThan(500)
 })
 
-test('a user who may not note it decides as before', async () => {
+test('a user without the permission to register still gets decisions', async () => {
   await redis.server.command('ACL', 'SETUSER', 'few', 'on', '>few', '~few:default:*', '+@all')
   const url = redis.server.url.replace('//', '//few:few@')
   const few = opened(gcra({ limit: 100, period: '1h' }), 'few', url)
-  await noted(few)
+  await registered(few)
   expect(await few.limiter.take('key')).toMatchObject({ allowed: true, remaining: 97 })
   expect(await texts('few')).toEqual([])
   expect(few.store.status().state).toBe('up')
@@ -122,10 +128,10 @@ test('a user who may not note it decides as before', async () => {
   await few.store.close()
 })
 
-test('a key of somebody else in its place is left alone', async () => {
+test('a foreign key in its place stays untouched', async () => {
   await redis.server.command('SET', 'foreign:~policies', 'mine')
   const foreign = opened(gcra({ limit: 100, period: '1h' }), 'foreign')
-  await noted(foreign)
+  await registered(foreign)
   expect(await foreign.limiter.take('key')).toMatchObject({ allowed: true, remaining: 97 })
   expect(await redis.server.command('GET', 'foreign:~policies')).toBe('mine')
   await foreign.store.close()
@@ -137,9 +143,9 @@ test('in a cluster', async () => {
   for (const prefix of ['a', 'b', 'c', 'd']) {
     const one = opened(gcra({ limit: 100, period: '1m' }), prefix, options)
     const other = opened(gcra({ limit: 50, period: '1m' }), prefix, options)
-    await noted(one)
-    await noted(other)
-    await heard(other.warnings)
+    await registered(one)
+    await registered(other)
+    await waitForWarnings(other.warnings)
     expect(other.warnings).toMatchObject([{ prefix, sharesStates: true }])
     await Promise.all([one, other].map(({ store }) => store.close()))
   }

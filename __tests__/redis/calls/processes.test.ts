@@ -1,6 +1,6 @@
-/** Many processes whose clocks are wrong share one limit, and Redis's clock alone decides. */
+/** Several processes with wrong clocks share one limit, and only Redis's clock decides. */
 import { RedisServer } from '../../servers/redis-server.js'
-import { allReady, skewed, told } from '../help.js'
+import { allReady, reportOf, skewed } from '../help.js'
 import { HOT } from '../hot-policies.js'
 import { type Admitted, atRate, inAnySpan, inEachGridWindow, inEachOpenedWindow, inIntervals } from '../laws.js'
 
@@ -8,18 +8,18 @@ const SKEWS_MS = [-7_000, -900, 1_700, 60_000]
 const IN_FLIGHT = 64
 const MS = 5_000
 
-/** What a process of `hot-keys.mjs` tells. */
-interface Told {
+/** The report of a process of `hot-keys.mjs`. */
+interface HotKeysReport {
   /** By policy and key: microseconds by the deciding clock, and costs. */
   readonly admitted: readonly Readonly<Record<string, readonly (readonly [number, number])[]>>[]
   /** By policy: the milliseconds in which a call on the steady key was decided. */
   readonly decided: readonly (readonly number[])[]
   readonly failures: readonly unknown[]
-  /** What the process takes the time to be, less what it was when the test began. */
+  /** The process's time minus its time at the start of the test. */
   readonly skew: number
 }
 
-let reports: readonly Told[]
+let reports: readonly HotKeysReport[]
 /** The time by this machine's clock before and after. */
 let [before, after] = [0, 0]
 
@@ -37,17 +37,17 @@ describe('four processes with 64 calls in flight under each policy, all at once'
       const work = { url: server.url, policies, inFlight: IN_FLIGHT, ms: MS }
       const children = await allReady(SKEWS_MS.map((skew) => skewed('hot-keys.mjs', work, skew)))
       before = Date.now() * 1_000
-      reports = await Promise.all(children.map((child) => told<Told>(child)))
+      reports = await Promise.all(children.map((child) => reportOf<HotKeysReport>(child)))
       after = (Date.now() + 1) * 1_000
     } finally {
       await server.stop()
     }
   }, 30_000)
 
-  test('no call failed, and the clocks were wrong indeed', () => {
+  test('no call failed, and the clocks were wrong', () => {
     expect(reports.flatMap(({ failures }) => failures)).toEqual([])
     reports.forEach(({ skew }, index) => {
-      // Whatever the message took.
+      // The delay of the message does not matter.
       expect(Math.abs(skew - (SKEWS_MS[index] as number))).toBeLessThan(500)
     })
   })
@@ -62,10 +62,10 @@ describe('four processes with 64 calls in flight under each policy, all at once'
       }
     })
 
-    test('gives callers who never stop nearly all that it promises', () => {
-      // On a busy machine they do stop; what was due in the meantime may be lost.
+    test('gives callers that never stop nearly all promised units', () => {
+      // On a busy machine they do stop, and units due in the meantime may be lost.
       const millis = new Set(reports.flatMap(({ decided }) => decided[which] ?? []))
-      // A trace that broke off early would fulfil any promise.
+      // A truncated trace would satisfy any promise.
       expect(millis.size).toBeGreaterThan(MS / 4)
       expect(merged(which, 'steady').length).toBeGreaterThanOrEqual((0.98 * perSecond * millis.size) / 1_000)
     })
@@ -73,7 +73,7 @@ describe('four processes with 64 calls in flight under each policy, all at once'
 })
 
 /** A check that cannot fail proves nothing. */
-test('the laws find an excess of one unit, and none where there is none', () => {
+test('the laws detect one excess unit, and no excess in a correct trace', () => {
   const trace = (...millis: readonly number[]) => millis.map((at) => ({ at: at * 1_000, cost: 1 }))
   expect(inAnySpan(2, 10)(trace(0, 1, 10, 11, 20))).toBeUndefined()
   expect(inAnySpan(2, 10)(trace(0, 1, 9.999))).toMatch('3 of 2 units')

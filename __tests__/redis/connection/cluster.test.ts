@@ -6,10 +6,10 @@ import { RedisCluster } from '../../servers/cluster.js'
 import type { RedisServer } from '../../servers/redis-server.js'
 import { type Outcome, outcome, recovery } from '../help.js'
 
-/** Where nothing is to fail, a busy machine may take its time. */
+/** A generous deadline for calls that must not fail on a busy machine. */
 const TIMEOUT_MS = 5_000
 const SHORT_MS = 1_500
-/** What a busy machine may add. */
+/** The tolerance for a busy machine. */
 const GRACE_MS = 1_000
 const LIMIT = 1_000_000
 const ENDLESS = fixedWindow({ limit: LIMIT, window: '1d' })
@@ -39,7 +39,7 @@ function calls(limiter: RateLimiter, keys: readonly string[]): Promise<Outcome[]
   return Promise.all(keys.map((key) => outcome(limiter.take(key))))
 }
 
-test('options are checked by name, value and rule', () => {
+test("errors have the option's name, value and rule", () => {
   const message = (options: unknown) => failureOf(() => new RedisStore(options as RedisStoreOptions)).message
   const nodes = addresses()
   expect(message({ cluster: { nodes }, url: 'redis://localhost' })).toMatch(
@@ -57,7 +57,7 @@ test('options are checked by name, value and rule', () => {
   expect(message({ cluster: { nodes }, database: 1 })).toMatch(/^database must be 0 with cluster/)
 })
 
-test('keys of all slots are decided, each in call order, and operations, too', async () => {
+test('keys of all slots are decided, each in call order, and so are operations', async () => {
   await using store = opened()
   const limiter = new RateLimiter(ENDLESS, { store, prefix: 'cluster' })
   await limiter.ready()
@@ -76,7 +76,7 @@ test('keys of all slots are decided, each in call order, and operations, too', a
   expect(many.map(({ remaining }) => LIMIT - remaining)).toEqual(numbered(50).map((_, key) => (key === 7 ? 11 : 3)))
 })
 
-test('several limits on keys of their own need a tag, and say so', async () => {
+test('policies with separate keys need a tag, and the error says so', async () => {
   await using store = opened()
   const limiter = new RateLimiter(
     { ip: gcra({ limit: 9, period: '1h', per: 'ip' }), account: gcra({ limit: 5, period: '1h', per: 'account' }) },
@@ -91,7 +91,7 @@ test('several limits on keys of their own need a tag, and say so', async () => {
   expect(await limiter.take(one, { tag: 'login' })).toMatchObject({ allowed: true, policy: 'account', remaining: 4 })
 })
 
-test('with tags keys share so many of them, and other stores with as many tags find the same counts', async () => {
+test('with `tags` keys share that number of hash tags, and stores with the same number find the same counts', async () => {
   const options = { cluster: { nodes: addresses(), tags: 4 } }
   await using store = opened(options)
   await using other = opened(options)
@@ -137,7 +137,7 @@ test('a frozen node delays only calls on its own keys', async () => {
   expect(await recovery(limiter, keys[owners.indexOf(frozen)] as string)).toBeLessThan(1_000)
 })
 
-test('close() settles what waits for a frozen node', async () => {
+test('close() settles calls that wait for a frozen node', async () => {
   const store = opened({ commandTimeoutMs: SHORT_MS })
   const limiter = new RateLimiter(ENDLESS, { store, prefix: 'closing' })
   await calls(limiter, numbered(30))

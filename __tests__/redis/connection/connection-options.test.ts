@@ -1,4 +1,7 @@
-/** Every way to one server: TCP, a unix socket, TLS, users and their passwords, databases. */
+/**
+ * Every kind of connection to one server: TCP, a unix socket, TLS, users and their passwords,
+ * databases.
+ */
 
 import { inspect } from 'node:util'
 import { gcra, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
@@ -10,7 +13,7 @@ const PASSWORD = 'pa:ss/wörd@%?#'
 const POLICY = gcra({ limit: 10, period: '1h' })
 const ENCODED = encodeURIComponent(PASSWORD)
 
-/** Takes one unit by a store of its own, and closes that. */
+/** Takes one unit with a new store, and closes the store. */
 async function take(options: string | RedisStoreOptions, key = 'key'): Promise<Outcome> {
   const timeouts = { commandTimeoutMs: 1_000 }
   const given = typeof options === 'string' ? { url: options } : options
@@ -23,16 +26,16 @@ async function served(options: RedisServerOptions, run: (server: RedisServer) =>
   await run(server)
 }
 
-/** Expects units to be taken one after the other, each by another way. */
-async function expectSameKey(ways: readonly (string | RedisStoreOptions)[]): Promise<void> {
-  for (const [index, way] of ways.entries()) {
-    const { decision, error } = await take(way)
+/** Expects sequential units of one key, each through another connection. */
+async function expectSameKey(connections: readonly (string | RedisStoreOptions)[]): Promise<void> {
+  for (const [index, connection] of connections.entries()) {
+    const { decision, error } = await take(connection)
     expect(error).toBeUndefined()
     expect(decision?.remaining).toBe(POLICY.burst - 1 - index)
   }
 }
 
-/** Expects that nobody is let in, and why; and that no password is shown. */
+/** Expects that login fails, with the reason and without a password in the error. */
 async function expectRefused(options: string | RedisStoreOptions, why: RegExp): Promise<void> {
   const { error } = await take(options)
   expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
@@ -43,7 +46,7 @@ async function expectRefused(options: string | RedisStoreOptions, why: RegExp): 
   }
 }
 
-test('TCP and unix sockets, by URL or by options, lead to the same key', async () => {
+test('TCP and unix sockets, by URL or by options, reach the same key', async () => {
   await served({}, async ({ url, port, socketPath }) => {
     await expectSameKey([
       url,
@@ -69,7 +72,7 @@ test('databases keep their keys apart', async () => {
   })
 })
 
-test('the default user and users of the ACL log in; nobody else does', async () => {
+test('the default user and ACL users log in; nobody else does', async () => {
   const users = [`user default on >${PASSWORD} ~* +@all`, `user gate on >${PASSWORD} ~ways:* +@all`]
   const options = { config: ['aclfile users.acl'], files: { 'users.acl': `${users.join('\n')}\n` } }
   await served({ ...options, credentials: { password: PASSWORD } }, async ({ url, port, socketPath }) => {
@@ -90,7 +93,7 @@ test('the default user and users of the ACL log in; nobody else does', async () 
   })
 })
 
-test('a user who may not do all that is needed is told what is missing', async () => {
+test('a user without a required permission gets an error that names it', async () => {
   const users = [
     `user default on nopass ~* +@all`,
     `user mute on >${PASSWORD} ~* +@all -evalsha -eval`,
@@ -108,14 +111,14 @@ test('a user who may not do all that is needed is told what is missing', async (
       expect(error?.message).toMatch(why)
       expect(ms).toBeLessThan(900)
     }
-    // Who may neither ping nor tell of itself takes units all the same.
+    // A user without PING and CLIENT can still take units.
     const { decision, error } = await take({ url, username: 'least', password: PASSWORD })
     expect(error).toBeUndefined()
     expect(decision?.allowed).toBe(true)
   })
 })
 
-test('credentials that fail, tell nothing or never come do not hold a call beyond its deadline', async () => {
+test('credentials that fail, return nothing or never arrive do not delay a call beyond its deadline', async () => {
   await served({ config: [`requirepass ${ENCODED}`], credentials: { password: ENCODED } }, async ({ url }) => {
     const never = () => new Promise<never>(() => {})
     const fails = () => Promise.reject(new RangeError('wrong-password'))
@@ -126,24 +129,24 @@ test('credentials that fail, tell nothing or never come do not hold a call beyon
   })
 })
 
-test('a password that changes while the process runs is asked for, and no call fails for it', async () => {
+test('a password changed at run time is requested, and no call fails because of it', async () => {
   await using server = await RedisServer.start({ config: ['requirepass first'], credentials: { password: 'first' } })
   let password = 'first'
-  let asked = 0
+  let requests = 0
   const credentials = async () => {
-    asked++
+    requests++
     return { password }
   }
   await using store = new RedisStore({ url: server.url, credentials })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'ways' })
   expect((await limiter.take('key')).remaining).toBe(9)
-  const before = asked
+  const before = requests
   password = 'second'
   await server.command('CONFIG', 'SET', 'requirepass', password)
   server.credentials = { password }
   await server.command('CLIENT', 'KILL', 'TYPE', 'normal')
-  // The link is made anew in the background; a call that is made meanwhile waits for it.
-  await until(() => asked > before)
+  // The reconnect happens in the background, and a call made meanwhile waits for it.
+  await until(() => requests > before)
   expect((await limiter.take('key')).remaining).toBe(8)
 })
 
@@ -162,7 +165,7 @@ describe('TLS', () => {
     other = await CertificateAuthority.make()
   })
 
-  test('a server whose certificate is trusted is spoken to, by its name', async () => {
+  test('a server with a trusted certificate is accepted, by its name', async () => {
     const server = await authority.issue()
     const ca = authority.certificate
     await served({ tls: { server } }, async ({ tlsUrl, port }) => {
@@ -172,16 +175,16 @@ describe('TLS', () => {
         { host: '127.0.0.1', port, tls: { ca: Buffer.from(ca) } },
         { host: 'localhost', port, tls: { ca: `${other.certificate}\n${ca}` } },
       ])
-      // Nobody else trusts it.
+      // Other clients do not trust it.
       await expectRefused(tlsUrl, /certificate|UnknownIssuer/i)
       await expectRefused({ url: tlsUrl, tls: { ca: other.certificate } }, /certificate|UnknownIssuer/i)
-      // And it speaks nothing else.
+      // Plain TCP fails.
       const { error } = await take({ host: 'localhost', port })
       expect(error?.code).toBe('STORE_UNAVAILABLE')
     })
   })
 
-  test('a certificate for another name is refused, unless that is the name that is asked for', async () => {
+  test('a certificate for another name is refused, unless that name is configured', async () => {
     const server = await authority.issue({ hosts: ['redis.example'] })
     const ca = authority.certificate
     await served({ tls: { server } }, async ({ tlsUrl }) => {
@@ -190,14 +193,14 @@ describe('TLS', () => {
     })
   })
 
-  test('a certificate that has expired is refused', async () => {
+  test('an expired certificate is refused', async () => {
     const server = await authority.issue({ isExpired: true })
     await served({ tls: { server } }, async ({ tlsUrl }) => {
       await expectRefused({ url: tlsUrl, tls: { ca: authority.certificate } }, /expired/i)
     })
   })
 
-  test('a server that wants its clients to show a certificate gets one', async () => {
+  test('a server that requires client certificates gets one', async () => {
     const server = await authority.issue()
     const { certificate: cert, key } = await authority.issue({ client: 'gate' })
     const stranger = await other.issue({ client: 'gate' })

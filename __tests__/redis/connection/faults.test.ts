@@ -1,4 +1,4 @@
-/** What becomes of calls when Redis is away, dies, freezes, forgets its scripts or holds something else. */
+/** Calls while Redis is away, dies, freezes, loses its scripts or holds foreign values. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
@@ -12,10 +12,10 @@ import {
   type SlidingLogsPolicy,
 } from '../../../ts/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { hammer, type Outcome, outcome, recovery, told } from '../help.js'
+import { hammer, type Outcome, outcome, recovery, reportOf } from '../help.js'
 
 const TIMEOUT_MS = 300
-/** What a busy machine may add to a deadline: `npm run chaos` looks closely. */
+/** The tolerance for a busy machine beyond a deadline. `npm run chaos` measures exactly. */
 const GRACE_MS = 1_000
 const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
 
@@ -27,7 +27,7 @@ beforeEach(async () => {
 
 afterEach(() => server.stop())
 
-/** Runs with a limiter on a store of its own. */
+/** Runs with a limiter on a private store. */
 async function withLimiter(
   run: (limiter: RateLimiter, store: RedisStore) => Promise<void>,
   policy: Exclude<Policy, SlidingLogsPolicy> = ENDLESS,
@@ -37,12 +37,12 @@ async function withLimiter(
   await run(new RateLimiter(policy, { store, prefix: 'faults' }), store)
 }
 
-/** Starts calls in one turn of the event loop. */
+/** Starts calls in one tick of the event loop. */
 function calls(limiter: RateLimiter, keys: readonly string[]): Promise<Outcome[]> {
   return Promise.all(keys.map((key) => outcome(limiter.take(key))))
 }
 
-/** The code of each error and what it says of charges, each kind once. */
+/** Each distinct error code with its `charged`. */
 function kinds(outcomes: readonly Pick<Outcome, 'error'>[]): string[] {
   return [...new Set(outcomes.map(({ error }) => `${error?.code} ${error?.charged}`))].sort()
 }
@@ -51,16 +51,16 @@ function slowest(outcomes: readonly { readonly ms: number }[]): number {
   return outcomes.reduce((most, { ms }) => Math.max(most, ms), 0)
 }
 
-/** How many units of a key are taken. */
+/** The taken units of a key. */
 async function used(limiter: RateLimiter, key: string): Promise<number> {
   const { limit, remaining } = await limiter.peek(key, 0)
   return limit - remaining
 }
 
-test('without a server calls fail by their deadline and charge nothing; once it is there they work', async () => {
+test('without a server calls fail by their deadline and charge nothing; after it starts they work', async () => {
   await withLimiter(async (limiter) => {
     const outcomes = await calls(limiter, Array(64).fill('key'))
-    // Also the ones that come while those wait.
+    // The same holds for calls that arrive while those wait.
     const later = [outcome(limiter.take('key'))]
     await sleep(TIMEOUT_MS / 2)
     later.push(outcome(limiter.take('key')), outcome(limiter.take('other')))
@@ -74,7 +74,7 @@ test('without a server calls fail by their deadline and charge nothing; once it 
   })
 })
 
-test('a call that waits for a server that begins before the deadline succeeds', async () => {
+test('a call succeeds if the server starts before its deadline', async () => {
   await withLimiter(
     async (limiter) => {
       const call = limiter.take('key')
@@ -90,17 +90,17 @@ test('a call that waits for a server that begins before the deadline succeeds', 
 test('a server killed under load: every call settles by its deadline, and calls work again', async () => {
   await server.begin()
   const work = { url: server.url, policy: ENDLESS, prefix: 'killed', keys: ['key'], inFlight: 64, ms: 2_500 }
-  const reported = told(await hammer({ ...work, commandTimeoutMs: TIMEOUT_MS }))
+  const reported = reportOf(await hammer({ ...work, commandTimeoutMs: TIMEOUT_MS }))
   await sleep(500)
   const killed = Date.now()
   await server.kill()
-  // Longer than the deadline, so that calls are made and fail while nobody is there.
+  // Longer than the deadline, so that calls are made and fail during the outage.
   await sleep(700)
   await server.begin()
   const begun = Date.now()
   const { failures, admitted } = await reported
   const codes = new Set(failures.map(({ code }) => code))
-  // The calls under way when it died, and those that found nobody; nothing else.
+  // Calls in flight at the kill, and calls without a server; no other errors.
   expect(failures.length).toBeGreaterThanOrEqual(64)
   expect([...codes].filter((code) => !['STORE_UNAVAILABLE', 'STORE_TIMEOUT'].includes(code))).toEqual([])
   expect(codes).toContain('STORE_UNAVAILABLE')
@@ -127,7 +127,7 @@ test('a frozen server: calls time out by their deadline, and none is charged twi
       lost.push(...(await calls(limiter, Array(64).fill('key'))))
     }
     expect(store.status()).toMatchObject({ state: 'down', reason: 'Redis does not answer', pending: 0 })
-    // From then on nobody waits.
+    // From then on no call waits.
     const refused = await calls(limiter, Array(64).fill('key'))
     expect(kinds(refused)).toEqual(['STORE_UNAVAILABLE false'])
     expect(slowest(refused)).toBeLessThan(TIMEOUT_MS)
@@ -140,19 +140,19 @@ test('a frozen server: calls time out by their deadline, and none is charged twi
     expect(await recovery(limiter, 'after')).toBeLessThan(1_000)
     const after = await calls(limiter, Array(64).fill('key'))
     expect(kinds(after)).toEqual(['undefined undefined'])
-    // Redis has run what it was sent, once; what was never sent has not run.
+    // Redis has run each received command once, and unsent ones have not run.
     const counted = await used(limiter, 'key')
     expect(counted).toBeGreaterThanOrEqual(before.length + after.length)
     expect(counted).toBeLessThanOrEqual(before.length + lost.length + after.length)
   })
 })
 
-test('a program that keeps the event loop beyond the deadline fails no call that Redis has answered', async () => {
+test('a program that blocks the event loop beyond the deadline fails no call that Redis has answered', async () => {
   await server.begin()
   await withLimiter(async (limiter) => {
     await limiter.ready()
     const waiting = calls(limiter, Array(64).fill('key'))
-    // So that they have been sent.
+    // Lets the calls be sent.
     await new Promise(setImmediate)
     const end = performance.now() + 2 * TIMEOUT_MS
     while (performance.now() < end) {}
@@ -160,7 +160,7 @@ test('a program that keeps the event loop beyond the deadline fails no call that
   })
 })
 
-test('calls are sent while earlier ones have no answer: rounds that are not full do not hold back for long', async () => {
+test('calls are sent while earlier ones are unanswered: partial flushes do not wait for long', async () => {
   await server.begin()
   const run = async (limiter: RateLimiter) => {
     await limiter.take('ready')
@@ -172,13 +172,13 @@ test('calls are sent while earlier ones have no answer: rounds that are not full
     }
     await sleep(100)
     await server.kill()
-    // Of what had not been sent it would be known that it has not run.
+    // Unsent calls would be known not to have run.
     expect(kinds(await Promise.all(sent))).toEqual(['STORE_UNAVAILABLE unknown'])
   }
   await withLimiter(run, ENDLESS, { commandTimeoutMs: 5_000 })
 })
 
-test('scripts that are flushed all the time: nothing fails, nothing is lost, nothing is counted twice', async () => {
+test('with scripts flushed continuously no call fails, is lost or counts twice', async () => {
   await server.begin()
   await withLimiter(
     async (limiter) => {
@@ -209,7 +209,7 @@ test('scripts that are flushed all the time: nothing fails, nothing is lost, not
 })
 
 describe.each([fixedWindow({ limit: 12, window: '1h' }), gcra({ limit: 12, period: '1h' })])(
-  'a key of a batch that holds something foreign fails alone: $algorithm',
+  'a foreign value in a batch fails alone: $algorithm',
   (policy) => {
     test.each([
       ['a text', ['SET', 'hello'], ['GET'], 'hello'],
@@ -217,7 +217,7 @@ describe.each([fixedWindow({ limit: 12, window: '1h' }), gcra({ limit: 12, perio
     ])('%s', async (_kind, [write, value], [read, ...range], content) => {
       await server.begin()
       await withLimiter(async (limiter) => {
-        // The key's name is the store's own affair: whatever it made is it.
+        // The key's name is internal to the store: find the key that it made.
         await limiter.take('foreign')
         const [name = ''] = await server.command<string[]>('KEYS', '*foreign*')
         await limiter.reset('foreign')
@@ -235,7 +235,7 @@ describe.each([fixedWindow({ limit: 12, window: '1h' }), gcra({ limit: 12, perio
   },
 )
 
-test('a wrong password is told, but not which', async () => {
+test('a wrong password is reported, without the password', async () => {
   await server.begin()
   await server.command('CONFIG', 'SET', 'requirepass', 'right')
   const password = 'hunter2hunter2'
@@ -249,7 +249,7 @@ test('a wrong password is told, but not which', async () => {
         expect(error?.code).toMatch(/^STORE_/)
         expect(ms).toBeLessThan(TIMEOUT_MS + GRACE_MS)
         const ready = await limiter.ready().catch((thrown: unknown) => thrown)
-        // All that a logger could print, the cause and hidden properties included.
+        // Everything that a logger could print, including the cause and hidden properties.
         const texts = [error, ready].map((one) => `${(one as Error).stack} ${inspect(one, { showHidden: true })}`)
         expect(texts.join()).not.toContain(password)
       },
@@ -259,7 +259,7 @@ test('a wrong password is told, but not which', async () => {
   }
 })
 
-test('a call more than maxPending is OVERLOADED at once; when the others are settled there is room', async () => {
+test('a call above maxPending is OVERLOADED immediately; there is room once the others settle', async () => {
   await withLimiter(
     async (limiter) => {
       const waiting = calls(limiter, Array(10).fill('key'))
@@ -276,7 +276,7 @@ test('a call more than maxPending is OVERLOADED at once; when the others are set
   )
 })
 
-test('a replica that becomes a master within the deadline answers', async () => {
+test('a replica that is promoted within the deadline answers', async () => {
   await server.begin()
   await withLimiter(
     async (limiter) => {
@@ -293,7 +293,7 @@ test('a replica that becomes a master within the deadline answers', async () => 
   )
 })
 
-test('a server that restarts, or drops its connections, while nobody calls costs no call', async () => {
+test('a server that restarts or drops idle connections fails no call', async () => {
   await server.begin()
   await withLimiter(async (limiter) => {
     await limiter.ready()

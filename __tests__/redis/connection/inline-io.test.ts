@@ -1,4 +1,4 @@
-/** Answers are read where they are waited for: in Node's event loop. */
+/** Replies are read on the thread that waits for them: in Node's event loop. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter, RedisStore } from '../../../ts/index.js'
@@ -9,19 +9,19 @@ const opened = openedRedis()
 
 const POLICY = fixedWindow({ limit: 1_000_000, window: '1h' })
 
-/** Keeps the event loop from turning. */
+/** Blocks the event loop. */
 function block(millis: number): void {
   const until = performance.now() + millis
   while (performance.now() < until);
 }
 
-/** Until a call that has just been made has been sent. */
+/** Waits until a call just made has been sent. */
 async function sent(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve))
   await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** How often the engine's thread has been woken, as Linux counts it. */
+/** The number of wake-ups of the engine's thread, from Linux's statistics. */
 function wakings(): number {
   const tasks = readdirSync('/proc/self/task').map((task) => `/proc/self/task/${task}`)
   const engine = tasks.find((task) => readFileSync(`${task}/comm`, 'utf8').trim() === 'tollgate')
@@ -29,22 +29,24 @@ function wakings(): number {
   return Number(found?.[1])
 }
 
-// Only Linux tells what a thread does. Where the engine's thread reads, it is woken for each of these calls.
+// Only Linux has statistics for a thread. If the engine's thread did the reading, each of these
+// calls would wake it.
 if (process.platform === 'linux') {
-  it('no other thread is woken for a call', async () => {
+  it('a call wakes no other thread', async () => {
     const limiter = new RateLimiter(POLICY, { store: opened.store, prefix: 'alone' })
     await limiter.take('a')
     const before = wakings()
     for (let call = 0; call < 2_000; call++) {
       await limiter.take('a')
     }
-    // It looks after its links, and after callers that do not come, some 200 times a second.
+    // It checks its connections, and whether the event loop still reads them, some 200 times a
+    // second.
     expect(wakings() - before).toBeLessThan(1_000)
     await limiter.close()
   })
 }
 
-it('what is answered while the event loop does not turn is no timeout, and the store is not down', async () => {
+it('replies that arrive while the event loop is blocked are neither a timeout nor an outage', async () => {
   const store = new RedisStore({ url: opened.server.url, commandTimeoutMs: 500 })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'blocked' })
   await limiter.ready()
@@ -61,7 +63,7 @@ it('what is answered while the event loop does not turn is no timeout, and the s
   await store.close()
 })
 
-it('a store that rests for a while answers as before', async () => {
+it('a store works after an idle time', async () => {
   const limiter = new RateLimiter(POLICY, { store: opened.store, prefix: 'rests' })
   for (const pause of [0, 20, 120, 300, 5]) {
     await sleep(pause)
@@ -71,7 +73,7 @@ it('a store that rests for a while answers as before', async () => {
   await limiter.close()
 })
 
-it('a link that has ended is listened to no more', async () => {
+it('a closed connection is not polled', async () => {
   const server = await RedisServer.start()
   const store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'ends' })
@@ -80,7 +82,7 @@ it('a link that has ended is listened to no more', async () => {
   const before = process.cpuUsage()
   await sleep(500)
   const { user, system } = process.cpuUsage(before)
-  // A socket that has ended can be read again and again, and would keep a processor busy.
+  // A closed socket stays readable, and polling it would use a whole processor.
   expect((user + system) / 1_000).toBeLessThan(250)
   await limiter.close()
   await store.close()

@@ -1,4 +1,7 @@
-/** How long a store keeps its process alive, what closing it does, and whose context calls come back in. */
+/**
+ * The time for which a store keeps its process alive, the effects of closing it, and the async
+ * context of calls.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +12,7 @@ import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '..
 import { RedisServer } from '../../servers/redis-server.js'
 import { outcome } from '../help.js'
 
-/** What a call ends with when nobody is there. */
+/** The errors of a call without a server. */
 const FAILED = /^STORE_UNAVAILABLE$/
 
 const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
@@ -22,7 +25,7 @@ beforeEach(async () => {
 
 afterEach(() => server.stop())
 
-/** A process, and what has become of it in the end. */
+/** A process, and its exit. */
 function run(file: string, ...words: string[]) {
   const child: ChildProcess = spawn(process.execPath, [join(__dirname, '..', 'programs', file), ...words])
   const start = performance.now()
@@ -37,27 +40,27 @@ function run(file: string, ...words: string[]) {
   return { child, ended }
 }
 
-/** How a process that is well ends. */
+/** The normal exit of a process. */
 function well(...lines: unknown[]) {
   return { lines, errors: '', code: 0, signal: null }
 }
 
 describe('a process that closes nothing', () => {
-  test('ends by itself when its calls have been answered', async () => {
+  test('exits when its calls have been answered', async () => {
     await server.begin()
     const { end, ms } = await run('exits.mjs', server.url, '60000', '3').ended
     expect(end).toEqual(well('started', 'allowed', 'allowed-last', 'refused'))
-    // Neither the connection nor the timer of the deadlines has kept it.
+    // Neither the connection nor the deadline timer kept it alive.
     expect(ms).toBeLessThan(5_000)
   })
 
-  test('ends by itself when it has made no call, and nobody is there', async () => {
+  test('exits without a server if it has made no call', async () => {
     const { end, ms } = await run('exits.mjs', server.url, '60000', '0').ended
     expect(end).toEqual(well('started'))
     expect(ms).toBeLessThan(5_000)
   })
 
-  test('is kept alive by its calls until they are answered', async () => {
+  test('stays alive until its calls are answered', async () => {
     const { child, ended } = run('exits.mjs', server.url, '60000', '3')
     await once(child.stdout as NodeJS.ReadableStream, 'data')
     await sleep(500)
@@ -66,18 +69,18 @@ describe('a process that closes nothing', () => {
     expect((await ended).end).toEqual(well('started', 'allowed', 'allowed-last', 'refused'))
   })
 
-  test('is kept alive by its calls until they have failed', async () => {
+  test('stays alive until its calls have failed', async () => {
     const { end } = await run('exits.mjs', server.url, '300', '3').ended
     expect(end).toEqual(well('started', ...Array(3).fill(expect.stringMatching(FAILED))))
   })
 })
 
-test('stores that are not closed, and not used any more, lose their connections', async () => {
+test('unclosed stores lose their connections when they are garbage-collected', async () => {
   await server.begin()
   expect((await run('forgotten.mjs', server.url).ended).end).toEqual(well('10', '0'))
 })
 
-test('worker threads terminated in mid-call do no harm to their process', async () => {
+test('worker threads terminated during a call do not affect their process', async () => {
   await server.begin()
   const { end } = await run('terminated.mjs', server.url).ended
   const [used] = end.lines
@@ -87,7 +90,7 @@ test('worker threads terminated in mid-call do no harm to their process', async 
 })
 
 describe('close', () => {
-  /** Starts 10,000 calls, closes at once, and tells how they ended and what is counted. */
+  /** Starts 10,000 calls, closes immediately, and returns the outcomes and the count. */
   async function closed(options: Partial<RedisStoreOptions>, what: 'limiter' | 'store') {
     const store = new RedisStore({ url: server.url, ...options })
     const limiter = new RateLimiter(ENDLESS, { store, prefix: 'closed' })
@@ -103,7 +106,7 @@ describe('close', () => {
     return { outcomes, ms }
   }
 
-  test.each(['limiter', 'store'] as const)('of a %s lets the calls under way be decided', async (what) => {
+  test.each(['limiter', 'store'] as const)('of a %s lets pending calls be decided', async (what) => {
     await server.begin()
     const { outcomes } = await closed({ commandTimeoutMs: 10_000 }, what)
     expect(outcomes.filter(({ decision }) => decision?.allowed === true).length).toBe(10_000)
@@ -121,10 +124,12 @@ describe('close', () => {
   })
 })
 
-describe('calls come back in the context they were made in', () => {
+describe('calls resolve in the async context in which they were made', () => {
   const context = new AsyncLocalStorage<string>()
 
-  /** Makes calls in so many contexts, all in one turn, and gives the contexts they came back in. */
+  /**
+   * Makes calls in `count` contexts in one tick, and returns the contexts in which they resolved.
+   */
   async function contexts(limiter: RateLimiter, count: number, call: (limiter: RateLimiter) => Promise<unknown>) {
     const names = Array.from({ length: count }, (_, index) => `caller ${index}`)
     const seen = names.map((name) =>
@@ -141,7 +146,8 @@ describe('calls come back in the context they were made in', () => {
     expect(context.getStore()).toBeUndefined()
   }
 
-  // One is a batch that waits for its turn; 300 fill batches, which are sent within a caller's own call.
+  // Two calls are a batch that waits for the end of the tick; 300 fill batches, which are sent
+  // within a caller's own call.
   test.each([2, 300])('%i callers', async (count) => {
     await server.begin()
     await using store = new RedisStore(server.url)

@@ -1,4 +1,4 @@
-/** What is wrong with the options of a Redis store is said at once, by name, and without a secret. */
+/** Invalid options of a Redis store fail immediately, by name, and without printing a secret. */
 
 import { inspect } from 'node:util'
 import { gcra, RateLimiter, RedisStore, type TollgateError } from '../../../ts/index.js'
@@ -36,10 +36,10 @@ test.each([
   expect(failure({ url }).message).toContain(rule)
 })
 
-describe('a URL with options behind it', () => {
+describe('a URL followed by options', () => {
   const made = (...args: unknown[]) => failureOf(() => (Reflect.construct(RedisStore, args) as RedisStore).close())
 
-  test('has the options', async () => {
+  test('applies the options', async () => {
     await using store = new RedisStore('redis://127.0.0.1:1', { commandTimeoutMs: 50, connectTimeoutMs: 50 })
     const limiter = new RateLimiter(gcra({ limit: 1, period: '1s' }), { store, prefix: 'second' })
     const start = performance.now()
@@ -113,14 +113,14 @@ test.each([
   expect(failure(options).message).toContain(rule)
 })
 
-test('a key that is none is refused, and not shown', async () => {
+test('an invalid private key is refused, and not printed', async () => {
   const authority = await CertificateAuthority.make()
   const { certificate } = await authority.issue({ client: 'tests' })
   const broken = `-----BEGIN PRIVATE KEY-----\n${SECRET}\n-----END PRIVATE KEY-----\n`
   expect(failure({ host: 'a', tls: { cert: certificate, key: broken } }).message).toContain('tls: ')
 })
 
-test('an event that is none, and a listener that is none, are refused', async () => {
+test('unknown events and invalid listeners are refused', async () => {
   await using store = new RedisStore({ host: '127.0.0.1', port: 1 })
   const on = (...words: unknown[]) => (store.on as (...words: unknown[]) => unknown).call(store, ...words)
   expect(() => on('error', () => {})).toThrow('event must be one of down, up, warning, got "error"')

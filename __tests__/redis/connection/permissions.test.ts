@@ -1,4 +1,7 @@
-/** A server that is there and refuses: each call is told why, at once and uncharged, and is not sent again. */
+/**
+ * A running server that refuses commands: each call gets the reason immediately, uncharged, and is
+ * not retried.
+ */
 
 import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -14,12 +17,12 @@ const POLICIES = [
   slidingLog({ limit: 100, window: '1h' }),
 ]
 
-/** What makes a server refuse, and what ends that. */
+/** The cause of the refusals, and its removal. */
 interface Refusal {
   readonly name: string
   readonly why: RegExp
   readonly config?: readonly string[]
-  /** Whether this version refuses for it; all do if it is left out. */
+  /** Whether this version refuses in this case; by default all do. */
   isKnownTo?(version: string): boolean
   begin(server: RedisServer): Promise<unknown>
   end(server: RedisServer): Promise<unknown>
@@ -35,7 +38,7 @@ const REFUSALS: readonly Refusal[] = [
   {
     name: 'NOREPLICAS: fewer replicas follow than must',
     why: /NOREPLICAS/,
-    // Redis 6.2 asks it of commands, but lets scripts write.
+    // Redis 6.2 applies it to commands, but lets scripts write.
     isKnownTo: (version) => !version.startsWith('6.'),
     begin: (server) => server.command('CONFIG', 'SET', 'min-replicas-to-write', '1'),
     end: (server) => server.command('CONFIG', 'SET', 'min-replicas-to-write', '0'),
@@ -45,7 +48,7 @@ const REFUSALS: readonly Refusal[] = [
     why: /MISCONF/,
     config: ['save 3600 1', 'dbfilename taken.rdb'],
     async begin(server) {
-      // A folder stands where the dump should go.
+      // A folder at the path of the dump file.
       await mkdir(join(dirname(server.socketPath), 'taken.rdb'))
       await server.command('BGSAVE')
       await until(
@@ -81,7 +84,7 @@ test.each(REFUSALS)('$name', async ({ why, config = [], isKnownTo, begin, end })
     expect(error?.message).toMatch(why)
     expect(ms).toBeLessThan(500)
   }
-  // It is there: so it is not down.
+  // The server answers, so it is not down.
   await sleep(1_500)
   expect(store.status().state).toBe('up')
   expect(events).toEqual([])
@@ -95,12 +98,12 @@ test.each([
   ['a rate', gcra({ limit: 100, period: '1h' })],
   ['a counter', slidingCounter({ limit: 100, window: '1h' })],
   ['two rates', { hour: gcra({ limit: 100, period: '1h' }), day: gcra({ limit: 200, period: '1d' }) }],
-])('%s: a user who may not read keys is told so, and not that they hold something else', async (_, policy) => {
+])('%s: a user without read permission gets that reason, not the one for foreign values', async (_, policy) => {
   await using server = await RedisServer.start()
   await using store = new RedisStore(server.url)
   const limiter = new RateLimiter(policy, { store, prefix: 'p' })
   const takes = () => Promise.all(['a', 'b', 'a'].map((key) => outcome(limiter.take(key))))
-  // Twice: the second time the keys are there, and decided in a quick way.
+  // Twice: the second time the keys exist, and use a fast path.
   await takes()
   await takes()
   await server.command('ACL', 'SETUSER', 'default', '-mget')

@@ -1,4 +1,4 @@
-/** A master that sentinels watch: found, lost, replaced. */
+/** A master watched by sentinels: found, lost, replaced. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter, RedisStore, type RedisStoreOptions } from '../../../ts/index.js'
@@ -9,7 +9,7 @@ import { outcome, recovery } from '../help.js'
 
 const POLICY = fixedWindow({ limit: 1_000_000, window: '1d' })
 const TIMEOUT_MS = 300
-/** What a busy machine may add to a deadline: `npm run chaos` looks closely. */
+/** The tolerance for a busy machine beyond a deadline. `npm run chaos` measures exactly. */
 const GRACE_MS = 1_000
 
 function optionsFor(group: SentinelGroup, more: Partial<RedisStoreOptions> = {}): RedisStoreOptions {
@@ -28,7 +28,7 @@ async function grouped(
   await run(group, limiter, store)
 }
 
-/** Calls all the time until it is told to stop; no call takes longer than its deadline. */
+/** Calls continuously until it is stopped; no call takes longer than its deadline. */
 async function callsUntil(limiter: RateLimiter, isOver: () => boolean): Promise<number> {
   let admitted = 0
   while (!isOver()) {
@@ -43,7 +43,7 @@ async function callsUntil(limiter: RateLimiter, isOver: () => boolean): Promise<
   return admitted
 }
 
-test('the master is found by the sentinels, and as long as one of them answers', async () => {
+test('the sentinels report the master, and one that answers is enough', async () => {
   await grouped(async (group, limiter, store) => {
     const master = await group.master()
     expect(store.status()).toMatchObject({ state: 'up', address: `127.0.0.1:${master.port}` })
@@ -58,22 +58,22 @@ test('the master is found by the sentinels, and as long as one of them answers',
   })
 })
 
-test('passwords of the sentinels and of the servers are told apart', async () => {
+test('passwords of sentinels and of servers are separate', async () => {
   await using group = await SentinelGroup.start({ password: 'of-servers', sentinelPassword: 'of-sentinels' })
   const { sentinel } = optionsFor(group)
   const nodes = sentinel?.nodes ?? []
   const name = group.name
-  const ask = async (options: RedisStoreOptions) => {
+  const takeOne = async (options: RedisStoreOptions) => {
     await using store = new RedisStore({ commandTimeoutMs: 1_000, ...options })
     return outcome(new RateLimiter(POLICY, { store, prefix: 'sentinel' }).take('key'))
   }
   const right = { sentinel: { nodes, name, password: 'of-sentinels' }, password: 'of-servers' }
-  expect((await ask(right)).error).toBeUndefined()
+  expect((await takeOne(right)).error).toBeUndefined()
   const failures = [
-    await ask({ ...right, password: 'of-sentinels' }),
-    await ask({ ...right, sentinel: { nodes, name } }),
-    await ask({ ...right, sentinel: { nodes, name, password: 'of-servers' } }),
-    await ask({ ...right, sentinel: { ...right.sentinel, name: 'other' } }),
+    await takeOne({ ...right, password: 'of-sentinels' }),
+    await takeOne({ ...right, sentinel: { nodes, name } }),
+    await takeOne({ ...right, sentinel: { nodes, name, password: 'of-servers' } }),
+    await takeOne({ ...right, sentinel: { ...right.sentinel, name: 'other' } }),
   ]
   for (const { error } of failures) {
     expect(error).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
@@ -83,7 +83,7 @@ test('passwords of the sentinels and of the servers are told apart', async () =>
 })
 
 describe.each(['kill', 'freeze'] as const)('a master that is lost by %s', (how) => {
-  test('is replaced by the one that is elected, within a second', async () => {
+  test('is replaced by the elected one within a second', async () => {
     await grouped(async (group, limiter, store) => {
       const events: string[] = []
       store.on('down', () => events.push('down'))
@@ -103,7 +103,7 @@ describe.each(['kill', 'freeze'] as const)('a master that is lost by %s', (how) 
   })
 })
 
-test('a master that is replaced while it runs is left for the new one', async () => {
+test('a running master that is demoted is left for the new one', async () => {
   await grouped(async (group, limiter, store) => {
     const before = await group.master()
     await group.sentinels[0]?.command('SENTINEL', 'FAILOVER', group.name)

@@ -1,4 +1,4 @@
-/** What a store tells of itself: its status, and events. */
+/** A store's status and events. */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,8 +18,8 @@ async function stored(
   await run(store, new RateLimiter(POLICY, { store, prefix: 'status' }))
 }
 
-/** Notes all events of a store, shortly. */
-function heard(store: RedisStore): string[] {
+/** Records all events of a store, in short form. */
+function recordEvents(store: RedisStore): string[] {
   const events: string[] = []
   store.on('up', ({ address, version }) => events.push(`up ${address} ${version}`))
   store.on('down', ({ reason }) => events.push(`down ${reason}`))
@@ -34,13 +34,13 @@ function reached(store: RedisStore, state: StoreStatus['state']): Promise<unknow
 test('from connecting to up, down and closed', async () => {
   await using server = await RedisServer.reserve()
   await stored(server, async (store, limiter) => {
-    const events = heard(store)
+    const events = recordEvents(store)
     const made = Date.now()
     expect(store.status()).toEqual({ state: 'connecting', since: expect.any(Number), pending: 0 })
     const first = outcome(limiter.take('key'))
     expect(store.status().pending).toBe(1)
     await server.begin()
-    // Valkey tells its own; what it calls `redis_version` is the Redis that it is like.
+    // Valkey has its own version field; its `redis_version` is the compatible Redis.
     const version = (await server.info('valkey_version')) ?? (await server.info('redis_version'))
     const address = `127.0.0.1:${server.port}`
     await reached(store, 'up')
@@ -63,23 +63,23 @@ test('from connecting to up, down and closed', async () => {
   })
 })
 
-test('a store that is ready is up', async () => {
+test('a store is up after ready()', async () => {
   await using server = await RedisServer.start()
   for (let time = 0; time < 50; time++) {
     await using store = new RedisStore(server.url)
-    const events = heard(store)
+    const events = recordEvents(store)
     await new RateLimiter(POLICY, { store, prefix: 'status' }).ready()
     expect(store.status().state).toBe('up')
     expect(events).toHaveLength(1)
   }
 })
 
-test('a short break is no outage: calls wait, and nothing is told', async () => {
+test('a short interruption is not an outage: calls wait, and no event is emitted', async () => {
   await using server = await RedisServer.start()
   await using store = new RedisStore({ url: server.url, commandTimeoutMs: 5_000 })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'status' })
   await limiter.ready()
-  const events = heard(store)
+  const events = recordEvents(store)
   await server.kill()
   await sleep(50)
   const call = outcome(limiter.take('key'))
@@ -89,7 +89,7 @@ test('a short break is no outage: calls wait, and nothing is told', async () => 
   expect(events).toEqual([])
 })
 
-test('while nobody calls, too, it is noticed that the store is down, and that it is back', async () => {
+test('the store detects an outage and the recovery without calls, too', async () => {
   await using server = await RedisServer.start()
   await stored(server, async (store, limiter) => {
     await limiter.ready()
@@ -110,7 +110,7 @@ test('while nobody calls, too, it is noticed that the store is down, and that it
   })
 })
 
-test('a server that may drop keys before their time is warned of, and one that may not is not', async () => {
+test('a server that may evict keys causes a warning, and others do not', async () => {
   for (const [config, codes] of [
     [['maxmemory 50mb', 'maxmemory-policy allkeys-lru'], ['EVICTING']],
     [['maxmemory 50mb', 'maxmemory-policy noeviction'], []],
@@ -126,13 +126,13 @@ test('a server that may drop keys before their time is warned of, and one that m
     })
     const limiter = new RateLimiter(POLICY, { store, prefix: 'status' })
     await limiter.ready()
-    // What is looked after is asked for before any call's answer comes.
+    // The check's requests are sent before any call's reply arrives.
     await limiter.ready()
     expect(warnings).toEqual(codes)
   }
 })
 
-test('listeners are called in nobody’s context', async () => {
+test("listeners run outside of the caller's async context", async () => {
   await using server = await RedisServer.start()
   const context = new AsyncLocalStorage<string>()
   const stores: unknown[] = []
@@ -146,7 +146,7 @@ test('listeners are called in nobody’s context', async () => {
   expect(stores).toEqual([undefined])
 })
 
-test('what is heard after the end of listening is nothing', async () => {
+test('a removed listener receives nothing', async () => {
   await using server = await RedisServer.start()
   await stored(server, async (store, limiter) => {
     const events: string[] = []
@@ -158,12 +158,12 @@ test('what is heard after the end of listening is nothing', async () => {
   })
 })
 
-test('a store that is closed tells nothing more', async () => {
+test('a closed store emits nothing', async () => {
   await using server = await RedisServer.start()
   const store = new RedisStore({ url: server.url, commandTimeoutMs: TIMEOUT_MS })
   const limiter = new RateLimiter(POLICY, { store, prefix: 'status' })
   await limiter.ready()
-  const events = heard(store)
+  const events = recordEvents(store)
   await store.close()
   const closed = store.status()
   await server.kill()

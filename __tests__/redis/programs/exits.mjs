@@ -1,4 +1,4 @@
-// A process that never closes anything, and tells what became of its calls.
+// A process that never closes anything, and reports the outcomes of its calls.
 import { fixedWindow, RateLimiter, RedisStore } from 'tollgate'
 
 const [url, commandTimeoutMs, calls] = process.argv.slice(2)

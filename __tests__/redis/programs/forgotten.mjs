@@ -1,4 +1,4 @@
-// Uses stores and forgets them, unclosed; tells how many connections that leaves.
+// Uses stores and drops them unclosed, then prints the number of remaining connections.
 import { createConnection } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -19,7 +19,7 @@ async function use() {
   await limiter.take('key')
 }
 
-/** Connections to the server, but for this one. */
+/** Connections to the server, except this one. */
 async function connections() {
   const socket = createConnection(Number(port), hostname)
   socket.write('INFO clients\r\n')

@@ -1,5 +1,5 @@
-// A process that takes units of a few hot keys over Redis, as fast as it can, for a while. An unhandled
-// rejection ends it, and so fails the test.
+// A process that takes units of a few hot keys over Redis, as fast as it can, for a while. An
+// unhandled rejection ends it, and so fails the test.
 import { RateLimiter, RedisStore } from 'tollgate'
 import { ready } from './ready.mjs'
 
@@ -25,7 +25,7 @@ process.once('message', async ({ now }) => {
       }
     } catch ({ code, charged }) {
       failures.push({ code, charged, ms: performance.now() - start, at: Date.now() })
-      // While the store is known to be down calls fail at once, by the hundred thousand.
+      // While the store is known to be down calls fail immediately, hundreds of thousands of them.
       await new Promise((resolve) => setTimeout(resolve, 1))
     }
   }

@@ -1,5 +1,5 @@
-// A process that takes units of three hot keys under several policies over Redis, as fast as it can, for a while.
-// An unhandled rejection ends it, and so fails the test.
+// A process that takes units of three hot keys under several policies over Redis, as fast as it
+// can, for a while. An unhandled rejection ends it, and so fails the test.
 import { RateLimiter, RedisStore } from 'tollgate'
 
 // `inFlight` calls are under way for each policy.
@@ -7,11 +7,14 @@ const { url, policies, inFlight, ms } = JSON.parse(process.argv[2])
 const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
 const limiters = policies.map(({ name, policy }) => new RateLimiter(policy, { store, prefix: name }))
 
-/** How callers behave, by key: what a call costs, and whether there are calls so long after the start. */
+/**
+ * The behaviour of callers, by key: a call's cost, and whether there are calls at a time after the
+ * start.
+ */
 const KEYS = [
   { key: 'steady', cost: () => 1, isHot: () => true },
   { key: 'weighted', cost: () => 1 + Math.floor(Math.random() * 5), isHot: () => true },
-  // At all phases of the windows, in time.
+  // Over time the bursts hit all phases of the windows.
   { key: 'bursts', cost: () => 1 + Math.floor(Math.random() * 2), isHot: (elapsed) => elapsed % 670 < 280 },
 ]
 

@@ -1,4 +1,5 @@
-// A process that decides calls by a gcra of so many per hour, until it is told to stop, and tells what it is warned of.
+// A process that decides calls by a gcra with a given limit per hour until it is stopped, and
+// reports its warnings.
 import { gcra, RateLimiter, RedisStore } from 'tollgate'
 
 const [url, limit, ms] = process.argv.slice(2)

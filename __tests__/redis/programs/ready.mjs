@@ -1,6 +1,6 @@
-// For programs whose deadline is short: processes that begin at once are slow to connect.
+// For programs with a short deadline: processes that start together are slow to connect.
 
-/** Asks until the store answers. */
+/** Retries until the store answers. */
 export async function ready(limiter) {
   for (;;) {
     try {

@@ -1,4 +1,4 @@
-// A process that reserves units and then does nothing, until it is killed.
+// A process that reserves units and then idles until it is killed.
 import { RateLimiter, RedisStore } from 'tollgate'
 
 const { url, policies, units, expiresIn } = JSON.parse(process.argv[2])

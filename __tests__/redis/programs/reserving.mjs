@@ -1,5 +1,5 @@
-// A process that reserves units and settles them in all ways, at random, over Redis, for a while. An unhandled rejection
-// ends it, and so fails the test.
+// A process that reserves units over Redis, and settles them in all ways, at random, for a while.
+// An unhandled rejection ends it, and so fails the test.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RateLimiter, RedisStore } from 'tollgate'
 
@@ -12,7 +12,8 @@ const limiters = {
 
 const any = (count) => Math.floor(Math.random() * count)
 
-// What the units came to in the end; of the short window never more, as only their own window is told.
+// The actual units; never more than reserved in the short window, because only its own window is
+// reported.
 function actualOf(units, isHour) {
   return [0, any(units), units, isHour ? units + 1 + any(3) : units][any(4)]
 }
@@ -20,7 +21,8 @@ function actualOf(units, isHour) {
 await Promise.all(Object.values(limiters).map((limiter) => limiter.ready()))
 process.send('ready')
 process.once('message', async () => {
-  // What is spent of the hour; of the short windows by their end, in epoch milliseconds; how often what happened.
+  // The spent units of the hour; those of the short windows by their end, in epoch milliseconds;
+  // and the counts of outcomes.
   const [windows, counts] = [{}, { allowed: 0, refused: 0, settled: 0, again: 0, expired: 0, forgotten: 0 }]
   let spent = 0
   const start = performance.now()
@@ -32,7 +34,7 @@ process.once('message', async () => {
       counts.forgotten++
     } else {
       await sleep(any(3) * 10)
-      // Some of it at once, and all of it more than once.
+      // Some are settled immediately, and all more than once.
       const actuals = [actualOf(units, isHour), actualOf(units, isHour)]
       const settlements = await Promise.all(actuals.map((actual) => reservation.commit(actual)))
       settlements.push(await reservation.cancel())

@@ -1,4 +1,4 @@
-// A process whose worker threads use Redis and are terminated in mid-call, again and again.
+// A process whose worker threads use Redis and are terminated during their calls, repeatedly.
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
@@ -18,7 +18,7 @@ if (isMainThread) {
   for (let round = 0; round < 8; round++) {
     const workers = Array.from({ length: 4 }, () => new Worker(fileURLToPath(import.meta.url), { workerData: url }))
     await Promise.all(workers.map((worker) => once(worker, 'message')))
-    // At another point of their calls each round.
+    // At a different point of their calls in each iteration.
     await new Promise((resolve) => setTimeout(resolve, 5 * round))
     await Promise.all(workers.map((worker) => worker.terminate()))
   }

@@ -1,4 +1,5 @@
-// A process whose calls wait for slots on one key over Redis. An unhandled rejection ends it, and so fails the test.
+// A process whose calls wait for slots on one key over Redis. An unhandled rejection ends it, and
+// so fails the test.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { RateLimiter, RedisStore } from 'tollgate'
 
@@ -6,14 +7,14 @@ const { url, policy, prefix, waiters } = JSON.parse(process.argv[2])
 const store = new RedisStore({ url, commandTimeoutMs: 5_000 })
 const limiter = new RateLimiter(policy, { store, prefix })
 
-/** By the machine's clock: what this process takes the time to be is wrong (`skew.mjs`). */
+/** By the machine's clock: this process's own time is wrong (`skew.mjs`). */
 const ORIGIN_MS = performance.timeOrigin - Number(process.env.SKEW_MS)
 
-/** A histogram tells the time between its ticks. */
+/** The histogram measures the time between its ticks. */
 const TICK_MS = 1
 
 await limiter.ready()
-// What the first calls compile is not to count.
+// The compilation during the first calls must not count.
 for (let round = 0; round < 5; round++) {
   await Promise.all(waiters.map((_, index) => limiter.wait(`warm-${round}-${index}`)))
 }

@@ -1,7 +1,7 @@
 /**
  * Fakes timers only while a function runs: the servers of these tests need real ones.
  *
- * @param real - Those that are not faked.
+ * @param real - The timers that stay real.
  */
 export async function withFakedTimers<T>(run: () => Promise<T>, real: readonly 'setImmediate'[] = []): Promise<T> {
   jest.useFakeTimers({ doNotFake: [...real] })

@@ -1,20 +1,20 @@
-// A Web handler, behind the middlewares: for any runtime that has `Request` and `Response`.
+// A Web handler with the middlewares, for any runtime that has `Request` and `Response`.
 import { Hono } from 'hono'
 import { withRateLimit } from 'tollgate/fetch'
 import { ipKey, rateLimit } from 'tollgate/hono'
 import * as tollgate from 'tollgate/wasm'
 import { answersOf } from './trace.mjs'
 
-// Made before any request: what a Worker may do then is little.
+// Created before any request, when a Worker has few capabilities.
 const limiterOf = (options) => new tollgate.RateLimiter(tollgate.gcra(options))
 const hourly = limiterOf({ limit: 3, period: '1h' })
 const soon = limiterOf({ limit: 10, period: '3s', burst: 1 })
 const pacer = limiterOf({ limit: 20, period: '1s', burst: 1 })
 
 const keyOf = (request) => request.headers.get('x-api-key') ?? 'nobody'
-const told = ({ rateLimit }) => Response.json({ remaining: rateLimit.remaining })
+const respond = ({ rateLimit }) => Response.json({ remaining: rateLimit.remaining })
 
-/** Behind the HTTP of whichever bridge the first request names. */
+/** A store over HTTP, through the bridge that the first request names. */
 let shared
 const limitedByRedis = (request) => {
   if (shared === undefined) {
@@ -25,7 +25,7 @@ const limitedByRedis = (request) => {
       return result
     })
     const limiter = new tollgate.RateLimiter(tollgate.gcra({ limit: 5, period: '1h' }), { store, prefix: 'web' })
-    shared = withRateLimit(told, { limiter, key: keyOf })
+    shared = withRateLimit(respond, { limiter, key: keyOf })
   }
   return shared(request)
 }
@@ -36,8 +36,8 @@ hono.get('/hono', (c) => c.json({ remaining: c.get('rateLimit').remaining }))
 
 const routes = {
   '/hono': (request) => hono.fetch(request),
-  '/fetch': withRateLimit(told, { limiter: hourly, key: keyOf }),
-  '/soon': withRateLimit(told, { limiter: soon, key: keyOf }),
+  '/fetch': withRateLimit(respond, { limiter: hourly, key: keyOf }),
+  '/soon': withRateLimit(respond, { limiter: soon, key: keyOf }),
   '/refunded': withRateLimit(() => new Response('broken', { status: 500 }), {
     limiter: hourly,
     key: keyOf,

@@ -1,4 +1,4 @@
-// Prints the answers of the addon.
+// Prints the results of the addon.
 import * as tollgate from 'tollgate'
 import { answersOf } from './trace.mjs'
 

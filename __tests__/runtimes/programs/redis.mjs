@@ -1,7 +1,7 @@
-// Uses the installed addon with a Redis that is there, and with one that is not.
+// Uses the installed addon with a running Redis, and with a missing one.
 import { fixedWindow, gcra, RateLimiter, RedisStore, TollgateError } from 'tollgate'
 
-const [port, nobody] = process.argv.slice(2).map(Number)
+const [port, freePort] = process.argv.slice(2).map(Number)
 const store = new RedisStore({ host: '127.0.0.1', port })
 const limiter = new RateLimiter(gcra({ limit: 5, period: '1h' }), { store, prefix: 'few' })
 const crowd = new RateLimiter(fixedWindow({ limit: 4_000, window: '1h' }), { store, prefix: 'crowd' })
@@ -20,10 +20,10 @@ const error = await limiter.take('').catch((reason) => reason)
 const { state } = store.status()
 await store.close()
 
-const away = new RedisStore({ host: '127.0.0.1', port: nobody, commandTimeoutMs: 200 })
+const away = new RedisStore({ host: '127.0.0.1', port: freePort, commandTimeoutMs: 200 })
 const failing = new RateLimiter(gcra({ limit: 5, period: '1h' }), { store: away, prefix: 'few' })
 const failed = await failing.take('user:42').catch(({ code, charged }) => ({ code, charged }))
-// It is not closed: an open store keeps no program from its end.
+// It is not closed: an open store does not keep a program alive.
 
 console.log(
   JSON.stringify({

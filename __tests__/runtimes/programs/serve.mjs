@@ -1,4 +1,4 @@
-// Serves the app on Deno or Bun, on a free port of this machine, and prints where.
+// Serves the app on Deno or Bun, on a free local port, and prints the URL.
 import app from './app.mjs'
 
 const where = { hostname: '127.0.0.1', port: 0 }

@@ -1,12 +1,15 @@
-// Asks limiters of every algorithm the same, at times that are given, on whichever engine and runtime.
+// Sends the same calls at given times to limiters of every algorithm, on any engine and runtime.
 
 const STEPS = 160
 const KEYS = ['a', 'ключ', '🔑\0']
 
-/** Berlin's clocks are set forward in the night that follows. */
+/** Berlin's clocks go forward in the following night. */
 const START = Date.UTC(2026, 2, 28, 12)
 
-/** What is limited, by name: the policies, how many units a call takes at most, and how far apart calls are, in milliseconds. */
+/**
+ * The cases by name: the policies, the maximum units of a call, and the time between calls in
+ * milliseconds.
+ */
 function casesOf({
   calendarWindow,
   fixedWindow,
@@ -39,7 +42,7 @@ function casesOf({
   }
 }
 
-/** Numbers from 0 up to below 1 that are always the same (mulberry32). */
+/** Deterministic numbers from 0 up to below 1 (mulberry32). */
 function randomOf(seed) {
   let state = seed
   return () => {
@@ -50,21 +53,21 @@ function randomOf(seed) {
   }
 }
 
-/** All answers, by the limiter's name: whole decisions, and of failures code and message. */
+/** All results by the limiter's name: whole decisions, and the code and message of failures. */
 export async function answersOf(tollgate) {
   const answers = {}
-  for (const [name, [policy, most, apartMs]] of Object.entries(casesOf(tollgate))) {
-    answers[name] = await traced(tollgate, policy, most, apartMs)
+  for (const [name, [policy, maxCost, apartMs]] of Object.entries(casesOf(tollgate))) {
+    answers[name] = await traced(tollgate, policy, maxCost, apartMs)
   }
   return answers
 }
 
-async function traced({ MemoryStore, RateLimiter, TollgateError }, policy, most, apartMs) {
+async function traced({ MemoryStore, RateLimiter, TollgateError }, policy, maxCost, apartMs) {
   let nowUs = START * 1_000
-  // A store of so few keys has one shard: where there are more, it is up to hashes which keys are dropped.
+  // A store with few keys has one shard. With more shards, hashes would determine the dropped keys.
   const store = new MemoryStore({ clock: () => nowUs / 1_000, maxKeys: 1_000 })
   const limiter = new RateLimiter(policy, { store })
-  const random = randomOf(most * 1_000 + apartMs)
+  const random = randomOf(maxCost * 1_000 + apartMs)
   const whole = (from, to) => from + Math.floor(random() * (to - from + 1))
   let taken
   const step = async (kind, key, cost) => {
@@ -92,7 +95,7 @@ async function traced({ MemoryStore, RateLimiter, TollgateError }, policy, most,
   const answers = []
   for (let count = 0; count < STEPS; count++) {
     nowUs += random() < 0.5 ? 0 : whole(0, apartMs * 1_000)
-    const [kind, key, cost] = [whole(0, 20), KEYS[whole(0, KEYS.length - 1)], whole(1, most)]
+    const [kind, key, cost] = [whole(0, 20), KEYS[whole(0, KEYS.length - 1)], whole(1, maxCost)]
     const answer = await step(kind, key, cost).catch((error) => {
       if (!TollgateError.is(error)) throw error
       return [error.code, error.message]

@@ -1,4 +1,4 @@
-// Prints the answers of WebAssembly.
+// Prints the results of WebAssembly.
 import * as tollgate from 'tollgate/wasm'
 import { answersOf } from './trace.mjs'
 

@@ -1,14 +1,17 @@
-/** `RedisStore.from` as browsers, Deno and workerd are given it, run where nothing of Node's is, over a real server. */
+/**
+ * `RedisStore.from` in the bundles for browsers, Deno and workerd, run in environments without
+ * Node, with a real server.
+ */
 import { type Context, runInContext } from 'node:vm'
 import { browser, worker } from '../bundled.js'
-import { aServer, ioredis } from './stores.js'
+import { ioredis, openedServer } from './stores.js'
 
-const opened = aServer()
+const opened = openedServer()
 
 const NAMES = ['calendarWindow', 'gcra', 'RateLimiter', 'RedisStore', 'TollgateError']
 
-/** What a program answers that reaches the server. */
-async function told(context: Context): Promise<unknown> {
+/** The result of a program that calls the server. */
+async function resultOf(context: Context): Promise<unknown> {
   const client = ioredis(opened.server.port)
   await client.call('FLUSHALL')
   await client.call('SCRIPT', 'FLUSH')
@@ -37,16 +40,16 @@ async function told(context: Context): Promise<unknown> {
   )
   const answer = JSON.parse(await program(run))
   client.disconnect()
-  // The first call is not known to the server; all that come together are one call.
+  // The server does not know the first call's script; all calls of one tick are one script call.
   return [...answer, sent]
 }
 
-const TOLD = [['allowed', 'allowed-last', 'refused', 'allowed'], ['STORE_TIMEOUT', 'unknown'], 3]
+const EXPECTED = [['allowed', 'allowed-last', 'refused', 'allowed'], ['STORE_TIMEOUT', 'unknown'], 3]
 
 test('browsers and Deno', async () => {
   const { context, imported } = await browser(NAMES)
   expect(imported).toEqual(['dist/wasm/web-redis.mjs'])
-  expect(await told(context)).toEqual(TOLD)
+  expect(await resultOf(context)).toEqual(EXPECTED)
 })
 
 test('workerd', async () => {
@@ -54,5 +57,5 @@ test('workerd', async () => {
   expect(imported).toEqual(['compiled:../../wasm/tollgate.wasm', 'compiled:../../wasm/redis.wasm'])
   runInContext('tollgate.RedisStore.from(() => new Promise(() => {}))', context)
   handling.isRequest = true
-  expect(await told(context)).toEqual(TOLD)
+  expect(await resultOf(context)).toEqual(EXPECTED)
 })

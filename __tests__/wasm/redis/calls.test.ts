@@ -1,34 +1,39 @@
-/** What goes to Redis by a client: one script call for calls that come together, in text, and each unit once. */
+/**
+ * Script calls through a client: one for all calls of a tick, in text, and with each unit charged
+ * once.
+ */
 import * as native from '../../../ts/index.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, type Reserved, slidingLog } from '../../../ts/wasm/index.js'
 import { rejectionOf } from '../../failure.js'
-import { aServer, ioredis, WAYS, type Way } from './stores.js'
+import { CLIENT_STORES, type ClientStore, ioredis, openedServer } from './stores.js'
 
-const opened = aServer()
+const opened = openedServer()
 
-/** How often the server has run a command. */
+/** The number of times that the server has run a command. */
 async function calls(command: string): Promise<number> {
   return Number(/calls=(\d+)/.exec((await opened.server.info(`cmdstat_${command}`)) ?? '')?.[1] ?? 0)
 }
 
-describe.each(Object.keys(WAYS))('%s', (name) => {
-  let way: Way
+describe.each(Object.keys(CLIENT_STORES))('%s', (name) => {
+  let clientStore: ClientStore
   beforeAll(async () => {
-    way = await (WAYS[name] as (typeof WAYS)[string])(opened.server.port, { commandTimeoutMs: 10_000 })
+    clientStore = await (CLIENT_STORES[name] as (typeof CLIENT_STORES)[string])(opened.server.port, {
+      commandTimeoutMs: 10_000,
+    })
   })
   afterAll(async () => {
-    await way.store.close()
-    await way.close()
+    await clientStore.store.close()
+    await clientStore.close()
   })
   const prefix = (of: string) => `${of}-${name.replaceAll(/\W/g, '')}`
 
-  test('calls of all limiters that come together are one script call', async () => {
-    const { store } = way
+  test('the calls of all limiters in one tick are one script call', async () => {
+    const { store } = clientStore
     const limiters = [
       new RateLimiter(gcra({ limit: 100, period: '1h' }), { store, prefix: prefix('rate') }),
       new RateLimiter(slidingLog({ limit: 100, window: '1h' }), { store, prefix: prefix('log') }),
     ]
-    // From here on the script is known.
+    // From here on the script is loaded.
     await Promise.all(limiters.map((limiter) => limiter.ready()))
     const before = [await calls('evalsha'), await calls('eval')]
     const keys = Array.from({ length: 15 }, (_, index) => `key ${index % 5}`)
@@ -39,9 +44,9 @@ describe.each(Object.keys(WAYS))('%s', (name) => {
     expect([await calls('evalsha'), await calls('eval')]).toEqual([(before[0] as number) + 1, before[1]])
   })
 
-  test('a server that forgets the script is sent it once, and each unit is taken once', async () => {
+  test('a server that lost the script receives it once, and each unit is charged once', async () => {
     const limiter = new RateLimiter(fixedWindow({ limit: 1_000, window: '1d' }), {
-      store: way.store,
+      store: clientStore.store,
       prefix: prefix('forgotten'),
     })
     await limiter.ready()
@@ -57,7 +62,7 @@ describe.each(Object.keys(WAYS))('%s', (name) => {
 
   test('any key is the same key to the native store', async () => {
     const policy = gcra({ limit: 10, period: '1h' })
-    const limiter = new RateLimiter(policy, { store: way.store, prefix: prefix('keys') })
+    const limiter = new RateLimiter(policy, { store: clientStore.store, prefix: prefix('keys') })
     await using store = new native.RedisStore(opened.server.url)
     const other = new native.RateLimiter(policy, { store, prefix: prefix('keys') })
     for (const key of ['a', 'ключ', '🔑', '\0', '\x7f\u0080\u00ff', '{tag}', '"\\\r\n', ' ', 'x'.repeat(1_024)]) {
@@ -73,7 +78,7 @@ describe.each(Object.keys(WAYS))('%s', (name) => {
 
   test('a thousand keys at once come back in order', async () => {
     const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), {
-      store: way.store,
+      store: clientStore.store,
       prefix: prefix('many'),
     })
     const costs = Array.from({ length: 1_500 }, (_, index) => index + 1)
@@ -82,7 +87,7 @@ describe.each(Object.keys(WAYS))('%s', (name) => {
   })
 })
 
-test('what is sent is text alone', async () => {
+test('all arguments are text', async () => {
   const client = ioredis(opened.server.port)
   const sent: string[][] = []
   const store = RedisStore.from((command) => {

@@ -1,4 +1,4 @@
-/** Which clients are taken, and with which options. */
+/** The accepted clients and options. */
 import { Redis as Upstash } from '@upstash/redis'
 import { Cluster, Redis } from 'ioredis'
 import { createClient, createCluster } from 'redis'
@@ -8,14 +8,14 @@ import { anything, failureOf } from '../../failure.js'
 const policy = gcra({ limit: 1, period: '1s' })
 const never: RedisClient = () => new Promise(() => {})
 
-test('a client that would send commands again, whose fate it does not know, is refused', () => {
+test('a client that resends commands with an unknown outcome is refused', () => {
   const lazy = { lazyConnect: true }
   const upstash = { url: 'http://127.0.0.1:9', token: 'secret' }
   const rule = 'otherwise it resends commands with an unknown outcome, which would charge twice'
   const refused = [
     [new Redis(lazy), 'autoResendUnfulfilledCommands: false'],
     [new Upstash(upstash), 'retry: { retries: 0 }'],
-    // It tries once more nevertheless.
+    // It retries once nevertheless.
     [new Upstash({ ...upstash, retry: false }), 'retry: { retries: 0 }'],
   ] as const
   for (const [client, option] of refused) {
@@ -45,7 +45,7 @@ test('clients of clusters are refused', () => {
   }
 })
 
-test.each([undefined, null, 'redis://localhost', 7, {}, { evalsha: () => {} }])('%p is no client', (client) => {
+test.each([undefined, null, 'redis://localhost', 7, {}, { evalsha: () => {} }])('%p is not a client', (client) => {
   expect(failureOf(() => RedisStore.from(anything(client)))).toMatchObject({
     code: 'INVALID_OPTION',
     message: expect.stringMatching(
@@ -60,13 +60,13 @@ test.each([
   [{ maxPending: 1.5 }, 'maxPending'],
   [{ url: 'redis://localhost' }, 'url'],
   [7, 'options'],
-])('%p are no options', (options, named) => {
+])('%p are not valid options', (options, named) => {
   const { code, message } = failureOf(() => RedisStore.from(never, anything(options)))
   expect(code).toBe('INVALID_OPTION')
   expect(message).toContain(named)
 })
 
-test('limiters need a prefix, of their own unless the policy is the same', async () => {
+test('limiters need a prefix, which is unique unless the policy is the same', async () => {
   const store = RedisStore.from(never)
   expect(failureOf(() => new RateLimiter(policy, anything({ store })))).toMatchObject({ code: 'INVALID_OPTION' })
   const first = new RateLimiter(policy, { store, prefix: 'api' })
@@ -75,7 +75,7 @@ test('limiters need a prefix, of their own unless the policy is the same', async
   const { code, message } = failureOf(other)
   expect(code).toBe('INVALID_OPTION')
   expect(message).toContain('api')
-  // Another store has other prefixes.
+  // Another store has separate prefixes.
   expect(new RateLimiter(policy, { store: RedisStore.from(never), prefix: 'api' })).toBeInstanceOf(RateLimiter)
   await first.close()
 })
@@ -84,7 +84,7 @@ interface RateLimiterLike {
   takeSync(key: string): unknown
 }
 
-test('no limiter over Redis answers at once, and no text is a store', () => {
+test('a limiter over Redis has no takeSync, and a string is not a store', () => {
   const limiter = new RateLimiter(policy, { store: RedisStore.from(never), prefix: 'sync' })
   expect(failureOf(() => (limiter as never as RateLimiterLike).takeSync('a'))).toMatchObject({ code: 'INVALID_OPTION' })
   expect(failureOf(() => new RateLimiter(policy, anything({ store: 'redis://localhost', prefix: 'a' })))).toMatchObject(

@@ -1,22 +1,24 @@
-/** A test that fakes timers, over a client of its own: calls go on, and keep their deadlines. */
+/** Tests of users with fake timers, over a client: calls proceed, and keep their deadlines. */
 import { createClient } from 'redis'
 import { timers } from '../../../ts/platform/timers.js'
 import { gcra, RateLimiter, RedisStore } from '../../../ts/wasm/index.js'
 import { withFakedTimers } from '../../redis/programs/with-faked-timers.js'
-import { aServer, WAYS } from './stores.js'
+import { CLIENT_STORES, openedServer } from './stores.js'
 
-const over = aServer()
+const over = openedServer()
 
 const REAL = ['setImmediate'] as const
 
-/** Of each way, and what its client itself needs: node-redis writes what it was asked by the global `setImmediate`. */
-const CASES = Object.entries(WAYS).map(([name, open]) => [name, open, name === 'node-redis' ? REAL : []] as const)
+/** For each client the timers that it needs: node-redis writes in the global `setImmediate`. */
+const CASES = Object.entries(CLIENT_STORES).map(
+  ([name, open]) => [name, open, name === 'node-redis' ? REAL : []] as const,
+)
 
 test.each(CASES)('calls are decided: %s', async (name, open, real) => {
   const { store, close } = await open(over.server.port)
   try {
     const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'faked' })
-    // The client has connected, and the server has the script, as in a test that fakes timers later.
+    // The client is connected, and the script loaded, as in a test that fakes timers later.
     await limiter.take(`${name} before`)
     const decisions = await withFakedTimers(
       async () => [
@@ -33,7 +35,7 @@ test.each(CASES)('calls are decided: %s', async (name, open, real) => {
   }
 })
 
-test.each(CASES)('the first call, while the client connects, is decided: %s', async (name, open, real) => {
+test.each(CASES)('the first call is decided while the client connects: %s', async (name, open, real) => {
   const { store, close } = await open(over.server.port)
   try {
     await over.server.command('SCRIPT', 'FLUSH')
@@ -46,7 +48,7 @@ test.each(CASES)('the first call, while the client connects, is decided: %s', as
   }
 })
 
-test('a client that is stopped itself, as node-redis is, stops no call for longer than its deadline', async () => {
+test('a client that fake timers stop, such as node-redis, delays no call beyond its deadline', async () => {
   const client = createClient({ socket: { port: over.server.port } })
   await client.connect()
   const store = RedisStore.from(client, { commandTimeoutMs: 50 })
@@ -73,16 +75,16 @@ test('a call that the client does not answer fails by its deadline', async () =>
   await store.close()
 })
 
-test('a server that can run nothing just now is asked again', async () => {
-  let asked = 0
+test('a server that temporarily cannot run scripts is retried', async () => {
+  let attempts = 0
   const store = RedisStore.from(async () => {
-    asked++
-    throw new Error(asked < 3 ? 'LOADING Redis is loading the dataset in memory' : 'ERR it has gone')
+    attempts++
+    throw new Error(attempts < 3 ? 'LOADING Redis is loading the dataset in memory' : 'ERR it has gone')
   })
   const limiter = new RateLimiter(gcra({ limit: 2, period: '1h' }), { store, prefix: 'loading' })
   const start = timers.now()
   const error = await withFakedTimers(() => limiter.take('a').catch((error: unknown) => error))
-  expect([asked, error]).toEqual([3, expect.objectContaining({ code: 'STORE_ERROR' })])
+  expect([attempts, error]).toEqual([3, expect.objectContaining({ code: 'STORE_ERROR' })])
   expect(timers.now() - start).toBeGreaterThan(40)
   await store.close()
 })

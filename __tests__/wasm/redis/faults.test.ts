@@ -1,28 +1,31 @@
-/** What becomes of calls whose client fails, is silent or says that the server will not: the same as in the native store. */
+/**
+ * Calls through a client that fails, hangs or reports refusals: the same outcomes as with the
+ * native store.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fixedWindow, RateLimiter, RedisStore, type RunCommand } from '../../../ts/wasm/index.js'
 import { rejectionOf } from '../../failure.js'
 import { type Outcome, outcome } from '../../redis/help.js'
 import { RedisServer } from '../../servers/redis-server.js'
-import { ioredis, WAYS } from './stores.js'
+import { CLIENT_STORES, ioredis } from './stores.js'
 
 const TIMEOUT_MS = 300
-/** What a busy machine may add to a deadline. */
+/** The tolerance for a busy machine beyond a deadline. */
 const GRACE_MS = 200
 const ENDLESS = fixedWindow({ limit: 1_000_000_000, window: '1d' })
 
-/** A limiter whose commands are run so. */
+/** A limiter whose commands run through this function. */
 function limiterBy(run: RunCommand, options = {}) {
   const store = RedisStore.from(run, { commandTimeoutMs: TIMEOUT_MS, ...options })
   return new RateLimiter(ENDLESS, { store, prefix: 'faults' })
 }
 
-/** The code of each error and what it says of charges, each kind once. */
+/** Each distinct error code with its `charged`. */
 function kinds(outcomes: readonly Pick<Outcome, 'error'>[]): string[] {
   return [...new Set(outcomes.map(({ error }) => `${error?.code} ${error?.charged}`))].sort()
 }
 
-test('a client that never answers meets the deadline, and nobody knows what was charged', async () => {
+test('a call through a hanging client fails at its deadline, with unknown charges', async () => {
   let sent = 0
   const limiter = limiterBy(() => {
     sent++
@@ -37,18 +40,18 @@ test('a client that never answers meets the deadline, and nobody knows what was 
   expect(sent).toBe(1)
 })
 
-describe('what a client says of its failure', () => {
+describe("a client's error", () => {
   const error = (message: string, more = {}) => Object.assign(new Error(message), more)
 
   test.each([
     ['a broken connection', error('Connection is closed.'), 'STORE_UNAVAILABLE', 'unknown'],
     ['an abort', error('aborted', { code: 'ECONNRESET' }), 'STORE_UNAVAILABLE', 'unknown'],
-    ['what nobody knows', error('UNHEARD of'), 'STORE_UNAVAILABLE', 'unknown'],
-    ['what is no error', 'gone', 'STORE_UNAVAILABLE', 'unknown'],
+    ['an unknown error', error('UNHEARD of'), 'STORE_UNAVAILABLE', 'unknown'],
+    ['a rejection without an error', 'gone', 'STORE_UNAVAILABLE', 'unknown'],
     ['nothing', undefined, 'STORE_UNAVAILABLE', 'unknown'],
-    ['nobody at the port', error('', { code: 'ECONNREFUSED' }), 'STORE_UNAVAILABLE', false],
+    ['no server at the port', error('', { code: 'ECONNREFUSED' }), 'STORE_UNAVAILABLE', false],
     [
-      'nobody at the port, of fetch',
+      'no server at the port, from fetch',
       error('fetch failed', { cause: { code: 'ECONNREFUSED' } }),
       'STORE_UNAVAILABLE',
       false,
@@ -64,18 +67,18 @@ describe('what a client says of its failure', () => {
       return Promise.reject(reason)
     })
     expect(await rejectionOf(limiter.take('a'))).toMatchObject({ code, charged })
-    // What may have been done, and what never will be, is not tried again.
+    // Commands that may have run, or never can, are not retried.
     expect(sent).toBe(1)
   })
 
-  test('a throw is as a rejection', async () => {
+  test('a throw counts like a rejection', async () => {
     const limiter = limiterBy(() => {
       throw new Error('not connected')
     })
     expect(await rejectionOf(limiter.take('a'))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: 'unknown' })
   })
 
-  test('no error holds a password or a key', async () => {
+  test('no error contains a password or a key', async () => {
     const texts = [
       'connect to redis://user:hunter2@host failed for ann@example.com',
       'ERR no such thing, command was: ["evalsha","…","ann@example.com"]',
@@ -86,18 +89,18 @@ describe('what a client says of its failure', () => {
     }
   })
 
-  test.each([[null], ['OK'], [17], [[]], ['~1:1;'], [new Uint8Array([255])]])('no reply: %p', async (reply) => {
+  test.each([[null], ['OK'], [17], [[]], ['~1:1;'], [new Uint8Array([255])]])('an invalid reply: %p', async (reply) => {
     const limiter = limiterBy(() => Promise.resolve(reply))
     expect(await rejectionOf(limiter.take('a'))).toMatchObject({ code: 'STORE_ERROR', charged: 'unknown' })
   })
 })
 
-test('a server that cannot run scripts yet is asked again until the deadline', async () => {
+test('a server that cannot run scripts yet is retried until the deadline', async () => {
   await using server = await RedisServer.start()
   const client = ioredis(server.port)
-  const said = ['LOADING Redis is loading the dataset in memory', 'READONLY You cannot write', 'BUSY Redis is busy']
+  const replies = ['LOADING Redis is loading the dataset in memory', 'READONLY You cannot write', 'BUSY Redis is busy']
   const limiter = limiterBy(([name = '', ...args]) => {
-    const message = said.shift()
+    const message = replies.shift()
     return message === undefined ? client.call(name, ...args) : Promise.reject(new Error(message))
   })
   expect(await limiter.take('a')).toMatchObject({ allowed: true, remaining: ENDLESS.limit - 1 })
@@ -150,11 +153,13 @@ test('while the store fails the embedded share decides', async () => {
   expect(await rejectionOf(throwing.block('a', '1h'))).toMatchObject({ code: 'STORE_UNAVAILABLE' })
 })
 
-describe.each(Object.keys(WAYS))('%s', (name) => {
+describe.each(Object.keys(CLIENT_STORES))('%s', (name) => {
   test('a server killed under load: every call settles by its deadline, none is charged twice, and calls work again', async () => {
     await using server = await RedisServer.start()
-    const way = await (WAYS[name] as (typeof WAYS)[string])(server.port, { commandTimeoutMs: TIMEOUT_MS })
-    const limiter = new RateLimiter(ENDLESS, { store: way.store, prefix: 'killed' })
+    const clientStore = await (CLIENT_STORES[name] as (typeof CLIENT_STORES)[string])(server.port, {
+      commandTimeoutMs: TIMEOUT_MS,
+    })
+    const limiter = new RateLimiter(ENDLESS, { store: clientStore.store, prefix: 'killed' })
     const outcomes: Outcome[] = []
     let isOver = false
     const callers = Array.from({ length: 16 }, async () => {
@@ -180,14 +185,16 @@ describe.each(Object.keys(WAYS))('%s', (name) => {
       [],
     )
     expect(Math.max(...outcomes.map(({ ms }) => ms))).toBeLessThan(TIMEOUT_MS + GRACE_MS)
-    await way.store.close()
-    await way.close()
+    await clientStore.store.close()
+    await clientStore.close()
   })
 
-  test('a frozen server: calls time out, and each is charged once at most', async () => {
+  test('a frozen server: calls time out, and each is charged at most once', async () => {
     await using server = await RedisServer.start()
-    const way = await (WAYS[name] as (typeof WAYS)[string])(server.port, { commandTimeoutMs: TIMEOUT_MS })
-    const limiter = new RateLimiter(ENDLESS, { store: way.store, prefix: 'frozen' })
+    const clientStore = await (CLIENT_STORES[name] as (typeof CLIENT_STORES)[string])(server.port, {
+      commandTimeoutMs: TIMEOUT_MS,
+    })
+    const limiter = new RateLimiter(ENDLESS, { store: clientStore.store, prefix: 'frozen' })
     await limiter.take('key')
     server.freeze()
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => outcome(limiter.take('key'))))
@@ -197,7 +204,7 @@ describe.each(Object.keys(WAYS))('%s', (name) => {
     const { limit, remaining } = await limiter.peek('key', 0)
     expect(limit - remaining).toBeGreaterThanOrEqual(1)
     expect(limit - remaining).toBeLessThanOrEqual(21)
-    await way.store.close()
-    await way.close()
+    await clientStore.store.close()
+    await clientStore.close()
   })
 })

@@ -1,14 +1,14 @@
-/** Calls on a key are decided in the order in which they are made, also where rounds are sent again. */
+/** Calls on a key are decided in call order, even when batches are resent. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { calendarWindow, fixedWindow, RateLimiter, RedisStore, type RunCommand } from '../../../ts/wasm/index.js'
-import { aServer, ioredis } from './stores.js'
+import { ioredis, openedServer } from './stores.js'
 
-const opened = aServer()
+const opened = openedServer()
 
-/** The time from a command to its answer: with so many rounds under way at once. */
+/** The time from a command to its reply: long enough for several flushes in flight at once. */
 const ROUND_TRIP_MS = 20
 
-/** A client far away, whose answers come in order. */
+/** A distant client whose replies arrive in order. */
 function afar(): RunCommand {
   const client = ioredis(opened.server.port)
   return async ([name = '', ...args]) => {
@@ -21,7 +21,10 @@ function afar(): RunCommand {
   }
 }
 
-/** Takes units of one key, turn by turn, and tells what remained after each, in the order of the calls. */
+/**
+ * Takes units of one key in successive ticks, and returns the remaining units after each, in call
+ * order.
+ */
 async function remainingAfterTurns(limiter: RateLimiter, key: string, turns: number): Promise<number[]> {
   const calls: Promise<{ readonly remaining: number }>[] = []
   for (let turn = 0; turn < turns; turn++) {
@@ -35,7 +38,7 @@ function descending(from: number, count: number): number[] {
   return Array.from({ length: count }, (_, index) => from - 1 - index)
 }
 
-test('when the server forgets the script', async () => {
+test('when the server loses the script', async () => {
   const store = RedisStore.from(afar(), { commandTimeoutMs: 10_000 })
   const limiter = new RateLimiter(fixedWindow({ limit: 5_000, window: '1d' }), { store, prefix: 'forgets' })
   await limiter.take('a')
@@ -54,7 +57,7 @@ test('when the client does not know the time of the server', async () => {
   for (let time = 0; time < 5; time++) {
     const store = RedisStore.from(afar(), { commandTimeoutMs: 10_000 })
     const limiter = new RateLimiter(policy, { store, prefix: `skewed${time}` })
-    // What is known of the server's clock is an hour old.
+    // The known server time is an hour old.
     const clock = jest.spyOn(Date, 'now').mockReturnValue(now - 3_600_000)
     try {
       expect(await remainingAfterTurns(limiter, 'a', 12)).toEqual(descending(5_000, 24))
@@ -87,13 +90,13 @@ test('when the server cannot run scripts for a while', async () => {
   await store.close()
 })
 
-/** Nothing new is sent then; but what is under way cannot be called back. */
-test('but a round in flight behind one that has not run may be decided before it', async () => {
+/** Nothing new is sent then, but batches in flight cannot be called back. */
+test('but a batch in flight after one that has not run may be decided before it', async () => {
   const run = afar()
   let isBusy = false
   const store = RedisStore.from(
     async (command) => {
-      // As when a script of somebody else ends between two rounds.
+      // As when a foreign script ends between two batches.
       if (isBusy) {
         isBusy = false
         await sleep(ROUND_TRIP_MS)
@@ -115,7 +118,7 @@ test('but a round in flight behind one that has not run may be decided before it
 
 test('when requests overtake each other', async () => {
   const client = ioredis(opened.server.port)
-  // As over HTTP: each request takes its own time to get there.
+  // As over HTTP: each request has its own latency.
   let sent = 0
   const script = async (name: string, text: string, keys: string[], args: string[]) => {
     await sleep(sent++ % 2 === 0 ? 15 : 0)
@@ -134,9 +137,9 @@ test('when requests overtake each other', async () => {
   await store.close()
 })
 
-test('when the time that is known of the server is old, and rounds wait for those that are sent again', async () => {
+test('when the known server time is old, and batches wait for resent ones', async () => {
   const client = ioredis(opened.server.port)
-  // The first round is not known to the server, and what is behind it waits; by then the server's time is known.
+  // The first flush finds no script, and later ones wait; by then the server's time is known.
   const store = RedisStore.from(
     async ([name = '', ...args]) => {
       const answer = await client.call(name, ...args)

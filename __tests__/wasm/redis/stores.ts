@@ -1,4 +1,4 @@
-/** A server, and the clients through which `RedisStore.from` reaches it. */
+/** A server, and the clients through which `RedisStore.from` uses it. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Redis as Upstash } from '@upstash/redis'
@@ -7,13 +7,16 @@ import { createClient } from 'redis'
 import { RedisStore, type RedisStoreFromOptions } from '../../../ts/wasm/index.js'
 import { RedisServer } from '../../servers/redis-server.js'
 
-/** A way to a server. */
-export interface Way {
+/** A client's store under test. */
+export interface ClientStore {
   readonly store: RedisStore
   close(): Promise<void>
 }
 
-/** What ends the clients that were made: one that a failed test leaves would connect for ever, and keep Jest. */
+/**
+ * Closes the clients. A client left by a failed test would reconnect for ever, and keep Jest
+ * running.
+ */
 const ends: (() => void)[] = []
 
 afterAll(() => {
@@ -22,7 +25,7 @@ afterAll(() => {
   }
 })
 
-/** The client of which a function is made that carries nothing but text. */
+/** A client from a function that carries only text. */
 export function ioredis(port: number): Redis {
   const client = new Redis({ port, autoResendUnfulfilledCommands: false, enableReadyCheck: false })
   client.on('error', () => {})
@@ -30,8 +33,8 @@ export function ioredis(port: number): Redis {
   return client
 }
 
-/** What ways there are to a server, by the clients that are made for it. */
-export const WAYS: Record<string, (port: number, options?: RedisStoreFromOptions) => Promise<Way>> = {
+/** The stores by client library. */
+export const CLIENT_STORES: Record<string, (port: number, options?: RedisStoreFromOptions) => Promise<ClientStore>> = {
   async ioredis(port, options) {
     const client = ioredis(port)
     return { store: RedisStore.from(client, options), close: async () => client.disconnect() }
@@ -55,7 +58,10 @@ export const WAYS: Record<string, (port: number, options?: RedisStoreFromOptions
   },
 }
 
-/** Redis behind HTTP, as Upstash's service speaks it: a command is an array in JSON, or several are. */
+/**
+ * Redis behind HTTP with the protocol of Upstash's service: JSON arrays for one command or for
+ * several.
+ */
 export class Bridge {
   readonly #server: Server
   readonly #client: Redis
@@ -115,8 +121,8 @@ function coded(value: unknown, isBase64: boolean): unknown {
   return Array.isArray(value) ? value.map((one) => coded(one, isBase64)) : value
 }
 
-/** A server from before the tests of a file until after them. */
-export function aServer(): { readonly server: RedisServer } {
+/** A server that runs during the tests of a file. */
+export function openedServer(): { readonly server: RedisServer } {
   let server: RedisServer
   beforeAll(async () => {
     server = await RedisServer.start()

@@ -1,17 +1,23 @@
-/** Over a client the same is decided as in memory, to the last field; and beside the native store one law holds. */
+/**
+ * A client's store has the same results as memory, in every field, and shares one law with the
+ * native store.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as native from '../../../ts/index.js'
 import * as wasm from '../../../ts/wasm/index.js'
 import { atRate, inAnySpan, inEachOpenedWindow, type Law } from '../../redis/laws.js'
 import { CASES } from '../cases.js'
-import { type AnyLimiter, Random, Traced, TracedClock } from '../trace.js'
-import { aServer, ioredis, WAYS } from './stores.js'
+import { type AnyLimiter, Random, TracedClock, TracedPair } from '../trace.js'
+import { CLIENT_STORES, ioredis, openedServer } from './stores.js'
 
-const opened = aServer()
+const opened = openedServer()
 
 const STEPS = 2_000
 
-/** A client whose script reads a clock, and whose keys live for long, as the real time is another. */
+/**
+ * A client whose script uses a given clock, and whose keys live long, because the real time
+ * differs.
+ */
 function atTimeOf(clock: () => number) {
   const client = ioredis(opened.server.port)
   let digest: string | undefined
@@ -36,10 +42,10 @@ function atTimeOf(clock: () => number) {
 }
 
 describe.each(CASES.map((one) => [one.name, one] as const))('%s', (_, { policy, ...asking }) => {
-  test('is decided as in memory', async () => {
-    // A state that has come to its end may be there or not, which matters if the clock goes back.
+  test('has the same results as memory', async () => {
+    // An expired state may exist or not, which matters if the clock goes back.
     const clock = new TracedClock({ goesBack: false })
-    const random = new Random(asking.most * 1_000 + asking.horizonMs)
+    const random = new Random(asking.maxCost * 1_000 + asking.horizonMs)
     const { run, client } = atTimeOf(clock.read)
     await client.call('FLUSHALL')
     const store = wasm.RedisStore.from(run, { commandTimeoutMs: 20_000 })
@@ -47,7 +53,7 @@ describe.each(CASES.map((one) => [one.name, one] as const))('%s', (_, { policy, 
       new native.RateLimiter(policy, { store: new native.MemoryStore({ clock: clock.read }) }),
       new wasm.RateLimiter(policy, { store, prefix: 'twin' }),
     ] as unknown as readonly AnyLimiter[]
-    const traced = new Traced(limiters as readonly [AnyLimiter, AnyLimiter], asking, random, { isRemote: true })
+    const traced = new TracedPair(limiters as readonly [AnyLimiter, AnyLimiter], asking, random, { isRemote: true })
     for (let step = 0; step < STEPS; step++) {
       clock.step(random, asking.horizonMs)
       await traced.step()
@@ -60,7 +66,7 @@ describe.each(CASES.map((one) => [one.name, one] as const))('%s', (_, { policy, 
   })
 })
 
-/** Two processes' worth of callers. */
+/** The callers of two processes. */
 const SHARED: readonly (readonly [string, native.Policy, Law])[] = [
   ['gcra', native.gcra({ limit: 250, period: 250, burst: 50 }), atRate(50, 250, 250)],
   ['fixedWindow', native.fixedWindow({ limit: 200, window: 250 }), inEachOpenedWindow(200, 250)],
@@ -68,11 +74,13 @@ const SHARED: readonly (readonly [string, native.Policy, Law])[] = [
   ['slidingWindow', native.slidingWindow({ limit: 200, window: 250, buckets: 5 }), inAnySpan(200, 250)],
 ]
 
-describe.each(Object.keys(WAYS))('%s', (way) => {
-  test.each(SHARED)('keeps one law with the native store, on the same keys: %s', async (name, policy, law) => {
+describe.each(Object.keys(CLIENT_STORES))('%s', (clientStore) => {
+  test.each(SHARED)('keeps one law together with the native store, on the same keys: %s', async (name, policy, law) => {
     const { server } = opened
-    const prefix = `${name}-${way.replaceAll(/\W/g, '')}`
-    const other = await (WAYS[way] as (typeof WAYS)[string])(server.port, { commandTimeoutMs: 10_000 })
+    const prefix = `${name}-${clientStore.replaceAll(/\W/g, '')}`
+    const other = await (CLIENT_STORES[clientStore] as (typeof CLIENT_STORES)[string])(server.port, {
+      commandTimeoutMs: 10_000,
+    })
     const store = new native.RedisStore({ url: server.url, commandTimeoutMs: 10_000 })
     const limiters = [
       new native.RateLimiter(policy, { store, prefix }),

@@ -9,30 +9,30 @@ import type { AnyLimiter } from '../wasm/trace.js'
 /** 2026-03-28, a day before the clocks go forward in Europe. */
 const START_US = Date.UTC(2026, 2, 28) * 1_000
 
-/** A store of a world, by its kind. */
-export interface Engine {
+/** A kind of store under simulation. */
+export interface SimulatedStore {
   readonly name: string
-  /** Whether it keeps its states in Redis. */
+  /** Whether its state is in Redis. */
   readonly isRemote: boolean
   open(policy: Policy | Policies, prefix: string): AnyLimiter & { close(): Promise<void> }
 }
 
-/** The way from this process to the server. */
-export interface Way {
-  /** Added to each way of the native store, in milliseconds. */
+/** The proxy between this process and the server. */
+export interface ResetOptions {
+  /** Latency of the native store in each direction, in milliseconds. */
   readonly latencyMs: number
   /** Whether WebAssembly's stores take part. */
   readonly hasWasm: boolean
 }
 
-/** A Redis server, and all stores beside it, which go by one clock: it stands still until it is set. */
-export class World {
-  /** When the memory stores are asked about another time. */
+/** A Redis server and all stores, with one clock that stands still until it is set. */
+export class Environment {
+  /** A different time for the memory stores, while set. */
   #seenUs: number | undefined
   #nowUs = START_US
-  #engines: Engine[] = []
+  #stores: SimulatedStore[] = []
   #ends: (() => Promise<unknown>)[] = []
-  /** How many calls wait for an answer, by store. */
+  /** The number of pending calls, by store. */
   #pending: (() => number)[] = []
 
   private constructor(
@@ -40,45 +40,45 @@ export class World {
     readonly proxy: TcpProxy,
   ) {}
 
-  static async start(): Promise<World> {
+  static async start(): Promise<Environment> {
     const server = await RedisServer.start({ timeUs: START_US })
-    return new World(server, await TcpProxy.start(server))
+    return new Environment(server, await TcpProxy.start(server))
   }
 
   get nowUs(): number {
     return this.#nowUs
   }
 
-  /** The stores. All states in Redis begin with the prefix `n` or, those of a client's store, `w`. */
-  get engines(): readonly Engine[] {
-    return this.#engines
+  /** The stores. States in Redis have the prefix `n`, or `w` for those of a client's store. */
+  get stores(): readonly SimulatedStore[] {
+    return this.#stores
   }
 
-  /** Goes on to a time, in microseconds. */
+  /** Advances the clock to a time, in microseconds. */
   goTo(timeUs: number): void {
     this.#nowUs = timeUs
     this.server.setTime(timeUs)
   }
 
-  /** What the memory stores answer at once at another time. */
-  seenFrom<T>(timeUs: number, ask: () => T): T {
+  /** The immediate results of the memory stores at another time. */
+  atMemoryTime<T>(timeUs: number, call: () => T): T {
     this.#seenUs = timeUs
     try {
-      return ask()
+      return call()
     } finally {
       this.#seenUs = undefined
     }
   }
 
-  /** Waits until the stores have answered all, also what nobody waits for. */
+  /** Waits until the stores have answered all calls, including abandoned ones. */
   async idle(): Promise<void> {
     while (this.#pending.some((count) => count() > 0)) {
       await sleep(0)
     }
   }
 
-  /** Begins with new stores and an empty server. */
-  async furnish({ latencyMs, hasWasm }: Way): Promise<void> {
+  /** Starts over with new stores and an empty server. */
+  async reset({ latencyMs, hasWasm }: ResetOptions): Promise<void> {
     await this.clear()
     await this.server.command('FLUSHALL')
     const clock = () => (this.#seenUs ?? this.#nowUs) / 1_000
@@ -88,7 +88,7 @@ export class World {
     const redis = new native.RedisStore(url, { commandTimeoutMs: 30_000 })
     this.#ends.push(() => redis.close())
     this.#pending.push(() => redis.status().pending)
-    this.#engines = [
+    this.#stores = [
       {
         name: 'memory',
         isRemote: false,
@@ -101,12 +101,12 @@ export class World {
       },
     ]
     if (hasWasm) {
-      this.#engines.push(...this.#wasm(clock))
+      this.#stores.push(...this.#wasm(clock))
     }
   }
 
-  #wasm(clock: () => number): Engine[] {
-    // It is not there where only the quick tests run.
+  #wasm(clock: () => number): SimulatedStore[] {
+    // The WebAssembly build does not exist if only the quick tests run.
     const wasm = require('../../ts/wasm/index.js') as typeof import('../../ts/wasm/index.js')
     const memory = new wasm.MemoryStore({ clock })
     const client = new Redis({
@@ -149,7 +149,7 @@ export class World {
   }
 }
 
-/** A limiter of any policies is asked as programs without types do. */
+/** A limiter of any policies, called as by programs without types. */
 function limiterOf(limiter: unknown): AnyLimiter & { close(): Promise<void> } {
   return limiter as AnyLimiter & { close(): Promise<void> }
 }

@@ -4,7 +4,7 @@
  *
  *     npm run jest -- [--quick] [PATTERN]... [OPTION]...
  *
- * Patterns and options are those of Jest: `npm run jest -- redis/rounds --verbose`. With --quick,
+ * Patterns and options are those of Jest: `npm run jest -- calls/flushes --verbose`. With --quick,
  * or without a pattern, it runs only the matching tests of `npm test`. Like `npm test`, it runs
  * those without WebAssembly, unless other tests match, too.
  */

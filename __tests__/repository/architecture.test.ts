@@ -87,6 +87,19 @@ test('the TypeScript sources have no cycle, types included', () => {
   expect(cycles(graph)).toEqual([])
 })
 
+test('every source file that a page or a comment names exists', () => {
+  const pages = knownFiles().filter((file) => file.endsWith('.md') && existsSync(at(file)))
+  const path = /(?<![\w./-])(?:src|ts|lua|__tests__|engine-tests|benches)\/[\w/-]+\.(?:rs|ts|lua|mjs|cjs|md)\b/g
+  const named = [...sources, ...pages].flatMap((file) => {
+    const names = read(file).match(path) ?? []
+    return names.map((name) => ({ file, name }))
+  })
+  expect(named.length).toBeGreaterThan(150)
+  // NAME stands for the name of what a reader adds.
+  const missing = named.filter(({ name }) => !name.includes('NAME') && !existsSync(at(name)))
+  expect(missing.map(({ file, name }) => `${file}: ${name}`)).toEqual([])
+})
+
 test('the playground imports the package only by its name', () => {
   const files = sources.filter((file) => file.startsWith('playground/'))
   expect(files.length).toBeGreaterThan(10)

@@ -122,7 +122,7 @@ proptest! {
         exactness::retry_after_is_exact(&[counting(specs.0), counting(specs.1)], &trace)?;
     }
 
-    /// As `honesty::is_exact`, except for the effect of a refused call.
+    /// As `exactness::is_exact`, except for the effect of a refused call.
     #[test]
     fn it_is_exact(spec in any_window(), trace in any_trace(exactness::STEPS)) {
         let policy = counting(spec);

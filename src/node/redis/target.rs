@@ -81,7 +81,12 @@ impl RedisTarget {
         let health_timeouts = self.health_timeouts();
         if !self.cluster {
             let route = self.route(logins)?;
-            return Ok(RedisDeployment::Server(Connection::open(route, health_timeouts, runtime, warn)));
+            return Ok(RedisDeployment::Server(Connection::open(
+                route,
+                health_timeouts,
+                runtime,
+                warn,
+            )));
         }
         let (seeds, access) = self.seeds(logins)?;
         Ok(RedisDeployment::Cluster(Cluster::open(seeds, access, health_timeouts, runtime, warn)))

@@ -1,4 +1,4 @@
-/** One name for one concept: type names are unique, and the names that ARCHITECTURE.md retires stay out. */
+/** Type names are unique, and no name or text has a term that ARCHITECTURE.md retires. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'

@@ -1,5 +1,5 @@
-//! ScheduledReservation: slots obey the law of the rate, are granted at exactly the promised time, and leave no
-//! trace when they are cancelled.
+//! Scheduled reservations obey the law of the rate, are granted at exactly the promised time, and
+//! leave no trace when they are cancelled.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;

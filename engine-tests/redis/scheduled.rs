@@ -1,5 +1,5 @@
-//! ScheduledReservation: under rates of all kinds, in several versions, among all other operations and with
-//! clock steps, the Lua script equals [`tollgate::execute`] in every field.
+//! Scheduled reservations: under rates of all kinds, in several versions, among all other
+//! operations and with clock steps, the Lua script equals `execute` in every field.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 /**
  * Common mistakes of users. The error or the warning of each must name the fix.
- * `node scripts/mistakes.mjs` prints them; `__tests__/api/mistakes.test.ts` checks that each fails or
- * emits a warning, and that the message names the fix.
+ * `node scripts/mistakes.mjs` prints them; `__tests__/api/mistakes.test.ts` checks that each fails
+ * or emits a warning, and that the message names the fix.
  */
 
 /** The request and the response of a user who is not logged in. */

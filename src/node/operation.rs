@@ -131,8 +131,8 @@ unsafe extern "C" fn call(env: sys::napi_env, info: sys::napi_callback_info) -> 
     }
     let [code, amount, time, keys @ ..] = arguments;
     // SAFETY: `data` is the `BoundOperation` that `bind` gave to this function, and lives as long
-    // as the function. A callback runs on its isolate's thread, and `execute_operation` calls no JavaScript,
-    // so nothing else reads or writes the response meanwhile.
+    // as the function. A callback runs on its isolate's thread, and `execute_operation` calls no
+    // JavaScript, so nothing else reads or writes the response meanwhile.
     unsafe {
         let bound = data.cast::<BoundOperation>().as_mut().unwrap_unchecked();
         let operation = operation(whole(number(env, code)), whole(number(env, amount)));

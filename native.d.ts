@@ -155,7 +155,7 @@ export declare class NativeRedisLimiter {
    */
   bindEnqueue(answer: Float64Array): (key: string, cost: number) => void
   /**
-   * Enqueues an operation with its number in `ts/backends/operation.ts`. `keys` has one key per
+   * Enqueues an operation by its code. `keys` has one key per
    * key dimension, or undefined. Returns 0 or a failure's code, as do the functions below.
    */
   enqueueOperation(keys: readonly (string | undefined)[], tag: string | undefined, operation: number, amount: number): number

@@ -19,8 +19,6 @@
 
 local function sliding_log(context, source, at)
   local LIMIT, MAX_DROPPED, DROP_EVERY, MAX_SPAN = 9007199254740992, 100, 16, 200
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
-    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local call, pack, unpack_struct, format = redis.pcall, struct.pack, struct.unpack, string.format
   local max, min = math.max, math.min
   local refused_flag, precision, limit_count, after = unpack_struct('>ddd', source, at)
@@ -223,17 +221,17 @@ local function sliding_log(context, source, at)
   local function outcome_of(key, cost)
     local log = logs[key]
     if not log then
-      return UNREADABLE
+      return OUTCOME_UNREADABLE
     end
     if cost > min_limit then
-      return IMPOSSIBLE
+      return OUTCOME_IMPOSSIBLE
     end
     for index = 1, #limits do
       if cost > 0 and log.after - log.before[index] + cost > limits[index] then
-        return REFUSED
+        return OUTCOME_REFUSED
       end
     end
-    return ADMITTED
+    return OUTCOME_ADMITTED
   end
 
   local function charge(key, cost)
@@ -280,7 +278,7 @@ local function sliding_log(context, source, at)
     for index, limit in ipairs(limits) do
       if log then
         local used, retry_at = log.after - log.before[index], 0
-        if outcome == REFUSED and used + cost > limit then
+        if outcome == OUTCOME_REFUSED and used + cost > limit then
           retry_at = retry_time_of(key, log, index, cost)
         end
         local limit_reset_at = newest_time(log) and min(newest_time(log) + windows[index], reset_at(log)) or 0

@@ -13,7 +13,7 @@
 //! 8. `node` (feature `node`): the Node addon.
 //! 9. `wasm` (features `wasm` and `wasm-redis`): the WebAssembly modules.
 //!
-//! [`clock`], [`key`], [`time`] and [`short_list`] depend on none of these.
+//! [`clock`], [`key`], [`time`], [`short_list`] and `protocol` depend on none of these.
 //!
 //! `ARCHITECTURE.md` beside `Cargo.toml` describes the design.
 
@@ -24,6 +24,8 @@ pub mod key;
 pub mod memory;
 pub mod policy;
 pub mod prefixes;
+#[allow(dead_code, reason = "each binding uses some of the numbers")]
+mod protocol;
 pub mod redis;
 pub mod short_list;
 pub mod time;

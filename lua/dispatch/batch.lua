@@ -5,18 +5,20 @@
 -- ARGV[1]  the request: groups of calls, each group of one limiter
 -- ARGV[2]  'peek' if the script must write nothing
 --
--- A group begins with its form (one byte):
+-- A group begins with its form (one byte). `node scripts/protocol.mjs` generates the numbers of
+-- forms, algorithms, operations and outcomes; script.rs replaces their names in all Lua files.
 --
--- 0    any calls (see executor/general.lua)
--- 9    any calls, some of them about holds
--- 1-5  one take on each key of one policy; the form is the number of the algorithm
--- 8    the same for fixed windows, optimistic: one unit, incremented before the window is read
--- 7    one take on each key of several policies (see multi_policy.lua)
--- 10   the same, with optimistic fixed windows
+-- FORM_GENERAL                   any calls (see executor/general.lua)
+-- FORM_WITH_HOLDS                any calls, some of them about holds
+-- FORM_SINGLE_POLICY + algorithm one take on each key of one policy
+-- FORM_WINDOW_OPTIMISTIC         the same for fixed windows: one unit, incremented before the window
+--                                is read
+-- FORM_MULTI_POLICY              one take on each key of several policies (see multi_policy.lua)
+-- FORM_MULTI_POLICY_OPTIMISTIC   the same, with optimistic fixed windows
 --
--- Forms other than 0 and 9 continue with the number of keys (two bytes) and the policy's numbers.
--- Each call takes one unit. If the form is 32 higher, calls have costs, and one double for each
--- call precedes the policy's numbers.
+-- Forms other than the first two continue with the number of keys (two bytes) and the policy's
+-- numbers. Each call takes one unit. If FORM_WITH_COSTS is added, calls have costs, and one double
+-- for each call precedes the policy's numbers.
 --
 -- The reply is a list:
 --
@@ -29,7 +31,7 @@
 --       OTHER_NUMBERS; the end of the block, if the code has BLOCKED
 -- 5...  one error text for each UNWRITTEN outcome
 --
--- A call has one outcome for each of its policies. The result of BOOK is 1 plus the microseconds
+-- A call has one outcome for each of its policies. The result of SCHEDULE is 1 plus the microseconds
 -- until the slot, or 0 if nothing was booked. After a booking the result continues with the states
 -- before it: seven doubles for each policy (see rate/general.lua).
 --

@@ -6,30 +6,34 @@ while at <= #context.request do
   -- A fast-path form is followed by the number of keys and, if the form says so, by the costs.
   local form, high, low = string.byte(context.request, at, at + 2)
   local group, costs
-  if form == 0 or form == 9 then
-    at, key_offset = load_general_path(context).decide_group(context, at + 1, key_offset, form == 9)
+  if form == FORM_GENERAL or form == FORM_WITH_HOLDS then
+    local has_holds = form == FORM_WITH_HOLDS
+    at, key_offset = load_general_path(context).decide_group(context, at + 1, key_offset, has_holds)
   else
     local first, count = key_offset + 1, high * 256 + low
     at, key_offset = at + 3, key_offset + count
-    if form > 32 then
-      form, costs = form - 32, { struct.unpack('>' .. string.rep('d', count), context.request, at) }
+    if form > FORM_WITH_COSTS then
+      form, costs = form - FORM_WITH_COSTS, { struct.unpack('>' .. string.rep('d', count), context.request, at) }
       at = at + 8 * count
     end
-    if form == 7 or form == 10 then
+    local algorithm = form - FORM_SINGLE_POLICY
+    if form == FORM_MULTI_POLICY or form == FORM_MULTI_POLICY_OPTIMISTIC then
+      -- By the number of the algorithm.
       local fast_paths = { rate_fast_path, window_fast_path, counter_fast_path, interval_fast_path }
+      local is_optimistic = form == FORM_MULTI_POLICY_OPTIMISTIC
       at, key_offset, group = multi_policy(
-        context, at, first - 1, count, costs, form == 10, fast_paths, window_optimistic
+        context, at, first - 1, count, costs, is_optimistic, fast_paths, window_optimistic
       )
-    elseif form == 1 then
-      at, group = single_policy(context, 1, rate_fast_path(), at, first, key_offset, costs)
-    elseif form == 2 then
+    elseif algorithm == ALGORITHM_RATE then
+      at, group = single_policy(context, algorithm, rate_fast_path(), at, first, key_offset, costs)
+    elseif algorithm == ALGORITHM_FIXED_WINDOW then
       local _, fixed_window_take = window_fast_path()
       at, group = fixed_window_take(context, at, first, key_offset, costs)
-    elseif form == 3 then
-      at, group = single_policy(context, 3, counter_fast_path(), at, first, key_offset, costs)
-    elseif form == 4 then
-      at, group = single_policy(context, 4, interval_fast_path(), at, first, key_offset, costs)
-    elseif form == 5 then
+    elseif algorithm == ALGORITHM_SLIDING_COUNTER then
+      at, group = single_policy(context, algorithm, counter_fast_path(), at, first, key_offset, costs)
+    elseif algorithm == ALGORITHM_TOKEN_BUCKET_INTERVAL then
+      at, group = single_policy(context, algorithm, interval_fast_path(), at, first, key_offset, costs)
+    elseif algorithm == ALGORITHM_SLIDING_WINDOW_LIST then
       at, group = list_fast_path()(context, at, first, key_offset, costs)
     else
       at, group = window_optimistic()(context, at, first, key_offset)
@@ -47,11 +51,11 @@ local reply = { context.now, table.concat(context.states), '', '' }
 if context.general_path and (next(context.outcome_codes) or next(context.operation_results)) then
   local codes, details = {}, {}
   for number = 1, context.outcome_count do
-    local outcome = context.outcome_codes[number] or context.ADMITTED
+    local outcome = context.outcome_codes[number] or OUTCOME_ADMITTED
     codes[number] = string.char(outcome)
     details[#details + 1] = context.operation_results[number]
     details[#details + 1] = context.details[number]
-    if outcome == context.UNWRITTEN then
+    if outcome == OUTCOME_UNWRITTEN then
       reply[#reply + 1] = context.errors[number]
     end
   end

@@ -23,7 +23,7 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
     algorithm, at = unpack_struct('>I1', context.request, at)
     algorithms[index] = algorithm
     key_offsets[index], policy_starts[index] = key_offset, at
-    if is_optimistic and algorithm == 2 then
+    if is_optimistic and algorithm == ALGORITHM_FIXED_WINDOW then
       local bound = {}
       at, bound.min, bound.past_end, bound.max_count = window_bounds(context, at)
       bounds[index], values[index] = bound, {}

@@ -93,16 +93,16 @@ local function record_outcome(context, group, executor, key, cost, outcome)
   context.states[#context.states + 1] = state
   local code, details = outcome, other
   if other then
-    code = code + context.OTHER_NUMBERS
+    code = code + OUTCOME_OTHER_NUMBERS
   end
   if executor.override_numbers then
-    code, details = code + context.OVERRIDDEN,
+    code, details = code + OUTCOME_OVERRIDDEN,
       executor.override_numbers .. struct.pack('>d', metadata.override_until) .. (other or '')
   end
   if metadata and metadata.blocked_until > context.now then
-    code, details = code + context.BLOCKED, (details or '') .. struct.pack('>d', metadata.blocked_until)
+    code, details = code + OUTCOME_BLOCKED, (details or '') .. struct.pack('>d', metadata.blocked_until)
   end
-  if code ~= context.ADMITTED then
+  if code ~= OUTCOME_ADMITTED then
     context.outcome_codes[count], context.details[count] = code, details
   end
 end
@@ -116,14 +116,14 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
     local key = keys[index]
     executor = executor_of[key] or executor
     -- The client computes the outcome of a peek from the state, unless the reply has only limits.
-    outcomes[index] = group.is_stale and context.STALE
+    outcomes[index] = group.is_stale and OUTCOME_STALE
       or executor.outcome_of(key, context.is_peek and not executor.reports_limits and 0 or cost)
     local metadata = context.key_metadata[key]
     if metadata and metadata.blocked_until > context.now then
       -- A call that a block refuses is not counted.
       admitted, skip_refused = false, true
     end
-    admitted = admitted and outcomes[index] == context.ADMITTED
+    admitted = admitted and outcomes[index] == OUTCOME_ADMITTED
   end
   local first, failure = context.outcome_count + 1
   if write_hold and admitted then
@@ -136,7 +136,7 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
     if not context.is_peek then
       if admitted and cost > 0 then
         executor.charge(key, cost)
-      elseif executor.record_refused and outcomes[index] == context.REFUSED and not skip_refused then
+      elseif executor.record_refused and outcomes[index] == OUTCOME_REFUSED and not skip_refused then
         executor.record_refused(key, cost)
       end
     end
@@ -185,7 +185,7 @@ local function write_group(context, group)
   end
   for outcome, undo in pairs(group.undo_hold) do
     local code = context.outcome_codes[outcome]
-    if code == context.UNWRITTEN or code == context.UNREADABLE then
+    if code == OUTCOME_UNWRITTEN or code == OUTCOME_UNREADABLE then
       undo()
     end
   end

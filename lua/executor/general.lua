@@ -2,7 +2,13 @@
 
 -- The algorithms, by their number in the request.
 local algorithms = {
-  rate, fixed_window, sliding_counter, token_bucket_interval, sliding_window_list, sliding_window_hash, sliding_log,
+  [ALGORITHM_RATE] = rate,
+  [ALGORITHM_FIXED_WINDOW] = fixed_window,
+  [ALGORITHM_SLIDING_COUNTER] = sliding_counter,
+  [ALGORITHM_TOKEN_BUCKET_INTERVAL] = token_bucket_interval,
+  [ALGORITHM_SLIDING_WINDOW_LIST] = sliding_window_list,
+  [ALGORITHM_SLIDING_WINDOW_HASH] = sliding_window_hash,
+  [ALGORITHM_SLIDING_LOG] = sliding_log,
 }
 
 -- Decides a group with calls of any kind. Returns the position after the group and the group's last
@@ -19,7 +25,7 @@ local algorithms = {
 --            bytes, 0 if the call has no key there), the arguments of the operation (of a take its
 --            cost, a double)
 local function decide_group(context, at, key_offset, has_holds)
-  local TAKE, unpack_struct = 1, struct.unpack
+  local unpack_struct = struct.unpack
   local group, dimension_of, key_offsets = new_group(), {}, {}
   local call_count, dimension_count, policy_count, key_count
   local hold_count = 0
@@ -62,7 +68,7 @@ local function decide_group(context, at, key_offset, has_holds)
       local number = numbers[dimension_of[index] + 1]
       keys[index] = number > 0 and key_offsets[index] + number or 0
     end
-    if operation == TAKE then
+    if operation == OPERATION_TAKE then
       local cost
       cost, at = unpack_struct('>d', context.request, at)
       take(context, group, keys, cost)

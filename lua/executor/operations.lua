@@ -6,8 +6,6 @@
 -- arguments, its units, and further doubles as text.
 
 local function new_operations(context)
-  local TAKE_UP_TO, PENALIZE, REFUND, RESET, BLOCK, UNBLOCK, OVERRIDE, CLEAR_OVERRIDE = 2, 3, 4, 5, 6, 7, 8, 9
-  local RESERVE, SETTLE, BOOK, UNBOOK = 12, 13, 20, 21
   local holds
   local unpack_struct = struct.unpack
 
@@ -44,7 +42,7 @@ local function new_operations(context)
       local key = keys[index]
       if key > 0 and not group.is_stale then
         local executor = executor_of(group, index, key)
-        if executor.outcome_of(key, 0) == context.ADMITTED then
+        if executor.outcome_of(key, 0) == OUTCOME_ADMITTED then
           call(executor, key, index)
         end
       end
@@ -58,7 +56,7 @@ local function new_operations(context)
       if key > 0 then
         local executor = executor_of(group, index, key)
         record_outcome(context, group, executor, key, 0,
-          group.is_stale and context.STALE or executor.outcome_of(key, 0))
+          group.is_stale and OUTCOME_STALE or executor.outcome_of(key, 0))
       end
     end
   end
@@ -105,12 +103,12 @@ local function new_operations(context)
 
   local operations = {}
 
-  operations[TAKE_UP_TO] = function(group, keys, at)
+  operations[OPERATION_TAKE_UP_TO] = function(group, keys, at)
     local units, after = unpack_struct('>d', context.request, at)
     local granted = largest_cost(units, function(cost)
       for index, executor in ipairs(group.executors) do
         executor = executor_of(group, index, keys[index])
-        if group.is_stale or is_blocked(keys[index]) or executor.outcome_of(keys[index], cost) ~= context.ADMITTED then
+        if group.is_stale or is_blocked(keys[index]) or executor.outcome_of(keys[index], cost) ~= OUTCOME_ADMITTED then
           return false
         end
       end
@@ -126,7 +124,7 @@ local function new_operations(context)
     local max_charged = 0
     for_each_executor(group, keys, function(executor, key)
       local cost = largest_cost(units, function(cost)
-        return executor.outcome_of(key, cost) == context.ADMITTED
+        return executor.outcome_of(key, cost) == OUTCOME_ADMITTED
       end)
       if cost > 0 then
         executor.outcome_of(key, cost)
@@ -137,7 +135,7 @@ local function new_operations(context)
     return max_charged
   end
 
-  operations[PENALIZE] = function(group, keys, at)
+  operations[OPERATION_PENALIZE] = function(group, keys, at)
     local units, after = unpack_struct('>d', context.request, at)
     local max_charged = charge_remaining(group, keys, units)
     report_status(group, keys)
@@ -156,7 +154,7 @@ local function new_operations(context)
         local executor = executor_of(group, index, key)
         -- A cost of 1 normalizes the key as a take does. After its reset time a call has nothing
         -- left to refund, even if a longer window would count its units again.
-        if executor.outcome_of(key, 1) ~= context.UNREADABLE and reset_at > context.now then
+        if executor.outcome_of(key, 1) ~= OUTCOME_UNREADABLE and reset_at > context.now then
           if executor.refunds_immediately then
             flush_and_reload(group, index, key)
             executor = executor_of(group, index, key)
@@ -174,18 +172,18 @@ local function new_operations(context)
     return max_refunded
   end
 
-  operations[BOOK] = function(group, keys, at)
+  operations[OPERATION_SCHEDULE] = function(group, keys, at)
     local cost, max_wait, after = unpack_struct('>dd', context.request, at)
     local outcomes, slot, is_possible = {}, context.now, not group.is_stale
     for index, key in ipairs(keys) do
       if key > 0 then
         local executor = executor_of(group, index, key)
-        outcomes[index] = group.is_stale and context.STALE or executor.outcome_of(key, cost)
-        if not executor.booking_functions and not group.is_stale and outcomes[index] ~= context.UNREADABLE then
-          outcomes[index] = context.IMPOSSIBLE
+        outcomes[index] = group.is_stale and OUTCOME_STALE or executor.outcome_of(key, cost)
+        if not executor.booking_functions and not group.is_stale and outcomes[index] ~= OUTCOME_UNREADABLE then
+          outcomes[index] = OUTCOME_IMPOSSIBLE
         end
-        is_possible = is_possible and outcomes[index] <= context.REFUSED and not is_blocked(key)
-        if is_possible and outcomes[index] == context.REFUSED then
+        is_possible = is_possible and outcomes[index] <= OUTCOME_REFUSED and not is_blocked(key)
+        if is_possible and outcomes[index] == OUTCOME_REFUSED then
           slot = math.max(slot, executor.booking_functions().slot(key, cost))
         end
       end
@@ -200,13 +198,13 @@ local function new_operations(context)
           states_before[#states_before + 1] = bookings.encode_full_state(key)
           bookings.book(key, cost, slot)
         end
-        record_outcome(context, group, executor, key, cost, is_possible and context.ADMITTED or outcomes[index])
+        record_outcome(context, group, executor, key, cost, is_possible and OUTCOME_ADMITTED or outcomes[index])
       end
     end
     return after, is_possible and slot - context.now + 1 or 0, table.concat(states_before)
   end
 
-  operations[UNBOOK] = function(group, keys, at)
+  operations[OPERATION_CANCEL_SCHEDULED] = function(group, keys, at)
     local STATE_SIZE, count, requested, latest_count, states_before = 56, 0, 0, 0, {}
     for index, key in ipairs(keys) do
       count, at = unpack_struct('>I1', context.request, at)
@@ -214,7 +212,7 @@ local function new_operations(context)
       local executor = executor_of(group, index, math.max(key, 1))
       if key > 0 then
         -- A cost of 1 normalizes the key as a take does.
-        local is_normalized = not group.is_stale and executor.outcome_of(key, 1) ~= context.UNREADABLE
+        local is_normalized = not group.is_stale and executor.outcome_of(key, 1) ~= OUTCOME_UNREADABLE
         local state_after = string.sub(context.request, at + STATE_SIZE, at + 2 * STATE_SIZE - 1)
         if
           is_normalized and count > 0 and executor.booking_functions
@@ -235,14 +233,14 @@ local function new_operations(context)
     return at, is_last and 1 or 0
   end
 
-  operations[REFUND] = function(group, keys, at)
+  operations[OPERATION_REFUND] = function(group, keys, at)
     local units, after = unpack_struct('>d', context.request, at)
     local max_refunded = refund_charges(group, keys, units, after)
     report_status(group, keys)
     return after + 16 * #group.executors, max_refunded
   end
 
-  operations[RESERVE] = function(group, keys, at, key_offset)
+  operations[OPERATION_RESERVE] = function(group, keys, at, key_offset)
     holds = holds or new_holds(context)
     local hold_number, id, cost, duration, after = unpack_struct('>I2c16dd', context.request, at)
     local hold_key, first = key_offset + hold_number, context.outcome_count + 1
@@ -257,7 +255,7 @@ local function new_operations(context)
     return after, admitted and cost or 0
   end
 
-  operations[SETTLE] = function(group, keys, at, key_offset)
+  operations[OPERATION_SETTLE] = function(group, keys, at, key_offset)
     holds = holds or new_holds(context)
     local hold_number, id, units, actual, after = unpack_struct('>I2c16dd', context.request, at)
     local hold_key, first, moved = key_offset + hold_number, context.outcome_count + 1, 0
@@ -265,7 +263,7 @@ local function new_operations(context)
     for index = 1, #group.executors do
       local key = keys[index]
       is_readable = is_readable
-        and (key == 0 or executor_of(group, index, key).outcome_of(key, 0) == context.ADMITTED)
+        and (key == 0 or executor_of(group, index, key).outcome_of(key, 0) == OUTCOME_ADMITTED)
     end
     local expires_at, failure
     if is_readable then
@@ -293,7 +291,7 @@ local function new_operations(context)
     return after + 16 * #group.executors, is_settled and math.min(1 + moved, 9007199254740991) or 0
   end
 
-  operations[RESET] = function(group, keys, at, key_offset)
+  operations[OPERATION_RESET] = function(group, keys, at, key_offset)
     local hold_number, after = unpack_struct('>I2', context.request, at)
     if hold_number > 0 and not group.is_stale then
       redis.pcall('UNLINK', KEYS[key_offset + hold_number])
@@ -312,7 +310,7 @@ local function new_operations(context)
     return after, 0
   end
 
-  operations[BLOCK] = function(group, keys, at)
+  operations[OPERATION_BLOCK] = function(group, keys, at)
     local duration, after = unpack_struct('>d', context.request, at)
     for_each_executor(group, keys, function(executor, key)
       context.key_metadata[key] = context.key_metadata[key] or empty_metadata()
@@ -323,7 +321,7 @@ local function new_operations(context)
     return after, 0
   end
 
-  operations[UNBLOCK] = function(group, keys, at)
+  operations[OPERATION_UNBLOCK] = function(group, keys, at)
     for_each_executor(group, keys, function(executor, key)
       if context.key_metadata[key] then
         context.key_metadata[key].blocked_until = 0
@@ -334,7 +332,7 @@ local function new_operations(context)
     return at, 0
   end
 
-  operations[OVERRIDE] = function(group, keys, at)
+  operations[OPERATION_OVERRIDE] = function(group, keys, at)
     local duration, after = unpack_struct('>d', context.request, at)
     for index = 1, #group.executors do
       local count
@@ -343,7 +341,7 @@ local function new_operations(context)
       after = after + count * 8
       local key = keys[index]
       local executor = executor_of(group, index, math.max(key, 1))
-      if key > 0 and count > 0 and not group.is_stale and executor.outcome_of(key, 0) == context.ADMITTED then
+      if key > 0 and count > 0 and not group.is_stale and executor.outcome_of(key, 0) == OUTCOME_ADMITTED then
         local metadata = context.key_metadata[key] or empty_metadata()
         metadata.override_until, metadata.override_numbers = context.now + duration, numbers
         context.key_metadata[key] = metadata
@@ -355,7 +353,7 @@ local function new_operations(context)
     return after, 0
   end
 
-  operations[CLEAR_OVERRIDE] = function(group, keys, at)
+  operations[OPERATION_CLEAR_OVERRIDE] = function(group, keys, at)
     for_each_executor(group, keys, function(executor, key, index)
       if context.key_metadata[key] then
         context.key_metadata[key].override_until = 0

@@ -14,8 +14,6 @@
 
 local function fixed_window(context, source, at)
   local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
-    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local now = context.now
   local limit, counts_refused, new_end, latest_end, after = window_numbers(now, source, at)
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
@@ -62,15 +60,15 @@ local function fixed_window(context, source, at)
   local function outcome_of(key, cost)
     local window_end = ends[key]
     if not window_end then
-      return UNREADABLE
+      return OUTCOME_UNREADABLE
     end
     if cost > limit then
-      return IMPOSSIBLE
+      return OUTCOME_IMPOSSIBLE
     end
     if cost > 0 and window_end * 1000 > now and counts[key] + cost > limit then
-      return REFUSED
+      return OUTCOME_REFUSED
     end
-    return ADMITTED
+    return OUTCOME_ADMITTED
   end
 
   local function add(key, cost)

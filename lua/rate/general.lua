@@ -17,8 +17,6 @@
 
 local function rate(context, source, at)
   local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
-    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local now, pack, unpack_struct = context.now, struct.pack, struct.unpack
   local period, units, burst, capacity, initial, unit_micros, unit_part, full_micros, horizon_part, ttl_step, after =
     unpack_struct('>dddddddddd', source, at)
@@ -154,25 +152,25 @@ local function rate(context, source, at)
   local function outcome_of(key, cost, slot)
     local as_of = slot or now
     if not micros[key] then
-      return UNREADABLE
+      return OUTCOME_UNREADABLE
     end
     if cost == 0 then
-      return ADMITTED
+      return OUTCOME_ADMITTED
     end
     if lingers and not slot then
       normalize(key)
     end
     if cost > burst then
-      return IMPOSSIBLE
+      return OUTCOME_IMPOSSIBLE
     end
     local other, m, part = other_numbers[key], micros[key], parts[key]
     if other and other.booked_until > as_of then
-      return REFUSED
+      return OUTCOME_REFUSED
     end
     if other and (other.numbers ~= numbers or other.lingers ~= lingers) then
       local used = units_used(m, part, other, as_of)
       if used >= capacity or used + cost > burst then
-        return REFUSED
+        return OUTCOME_REFUSED
       end
       m, part = time_of(used, unit_micros, unit_part, units)
       m = m + as_of
@@ -189,7 +187,7 @@ local function rate(context, source, at)
         local max_m, max_p = time_of(capacity, unit_micros, unit_part, units)
         max_m = as_of + max_m
         if unit_m > max_m or (unit_m == max_m and unit_p > max_p) then
-          return REFUSED
+          return OUTCOME_REFUSED
         end
       end
     end
@@ -200,10 +198,10 @@ local function rate(context, source, at)
     end
     local horizon_m = as_of + full_micros
     if m > horizon_m or (m == horizon_m and part > horizon_part) then
-      return REFUSED
+      return OUTCOME_REFUSED
     end
     next_micros, next_part = m, part
-    return ADMITTED
+    return OUTCOME_ADMITTED
   end
 
   local function charge(key)

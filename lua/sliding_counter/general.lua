@@ -10,8 +10,6 @@
 
 local function sliding_counter(context, source, at)
   local LIMIT, MAX_LENGTH = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds in milliseconds
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
-    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local pack, unpack_struct = struct.pack, struct.unpack
   -- States change only at whole milliseconds.
   local now_ms = (context.now - context.now % 1000) / 1000
@@ -55,13 +53,13 @@ local function sliding_counter(context, source, at)
   local function outcome_of(key, cost)
     local window_end = ends[key]
     if not window_end then
-      return UNREADABLE
+      return OUTCOME_UNREADABLE
     end
     if cost == 0 then
-      return ADMITTED
+      return OUTCOME_ADMITTED
     end
     if cost > limit then
-      return IMPOSSIBLE
+      return OUTCOME_IMPOSSIBLE
     end
     local current, previous, length = current_units[key], previous_units[key], lengths[key]
     local rolls = now_ms >= window_end
@@ -77,7 +75,7 @@ local function sliding_counter(context, source, at)
       used = used + 1
     end
     if used + cost > limit then
-      return REFUSED
+      return OUTCOME_REFUSED
     end
     if length ~= window then
       next_end, next_current, next_previous, next_write_mode = end_of_window(now_ms, window), used + cost, 0, 2
@@ -85,7 +83,7 @@ local function sliding_counter(context, source, at)
       next_end, next_current, next_previous = window_end, current + cost, previous
       next_write_mode = not stored[key] and 3 or rolls and 2 or 1
     end
-    return ADMITTED
+    return OUTCOME_ADMITTED
   end
 
   local function charge(key)

@@ -18,8 +18,6 @@
 --                   removes units from an entry that has been written, and returns their number
 
 local function sliding_window(context, source, at, layout)
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
-    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local limit, width, span, after = struct.unpack('>ddd', source, at)
   local current_end, horizon, max_end = bucket_of(context.now, width, span)
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
@@ -64,15 +62,15 @@ local function sliding_window(context, source, at, layout)
   local function outcome_of(key, cost)
     local units = used[key]
     if not units then
-      return UNREADABLE
+      return OUTCOME_UNREADABLE
     end
     if cost > limit then
-      return IMPOSSIBLE
+      return OUTCOME_IMPOSSIBLE
     end
     if cost > 0 and cost > limit - units then
-      return REFUSED
+      return OUTCOME_REFUSED
     end
-    return ADMITTED
+    return OUTCOME_ADMITTED
   end
 
   local function charge(key, cost)
@@ -98,7 +96,7 @@ local function sliding_window(context, source, at, layout)
 
   local function encode_state(key, cost, outcome)
     local remaining = used[key] and math.max(limit - used[key], 0) or 0
-    local retry = outcome == REFUSED and retry_at(key, cost) or 0
+    local retry = outcome == OUTCOME_REFUSED and retry_at(key, cost) or 0
     return struct.pack('>dddd', limit, remaining, retry, reset_times[key] or 0)
   end
 

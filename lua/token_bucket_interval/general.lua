@@ -13,8 +13,6 @@
 
 local function token_bucket_interval(context, source, at)
   local LIMIT, DAY, MIN_TTL_STEP = 9007199254740992, 86400000000, 1000000
-  local ADMITTED, REFUSED, IMPOSSIBLE, UNREADABLE =
-    context.ADMITTED, context.REFUSED, context.IMPOSSIBLE, context.UNREADABLE
   local now, pack, unpack_struct = context.now, struct.pack, struct.unpack
   local every, tokens, most, capacity, initial, ttl_step, after = unpack_struct('>dddddd', source, at)
   -- The policy's numbers as a value has them, and the length of a value.
@@ -93,16 +91,16 @@ local function token_bucket_interval(context, source, at)
 
   local function outcome_of(key, cost)
     if not anchors[key] then
-      return UNREADABLE
+      return OUTCOME_UNREADABLE
     end
     if cost == 0 then
-      return ADMITTED
+      return OUTCOME_ADMITTED
     end
     if initial < capacity then
       normalize(key)
     end
     if cost > most then
-      return IMPOSSIBLE
+      return OUTCOME_IMPOSSIBLE
     end
     local other, anchor, used = other_numbers[key], anchors[key], used_units[key]
     if other then
@@ -111,14 +109,14 @@ local function token_bucket_interval(context, source, at)
       anchor, used = refill(now, anchor, used, every, tokens)
     end
     if used >= capacity or used + cost > most then
-      return REFUSED
+      return OUTCOME_REFUSED
     end
     -- The current interval continues, or a new one begins.
     if used == 0 or anchor > now or now - anchor >= every then
       anchor = now
     end
     next_anchor, next_used = anchor, used + cost
-    return ADMITTED
+    return OUTCOME_ADMITTED
   end
 
   local function charge(key)

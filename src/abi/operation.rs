@@ -3,19 +3,19 @@
 use super::whole;
 use crate::algorithm::ChargeRecord;
 use crate::policy::operation::Operation;
+use crate::protocol::operation;
 
-/// The operation of a number, if it needs only an amount. `ts/backends/operation.ts` has the same
-/// numbers.
+/// The operation of a code, if it needs only an amount.
 pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
-    Some(match code {
-        0 => Operation::Take { cost: amount },
-        1 => Operation::TakeUpTo { units: amount },
-        2 => Operation::Peek { cost: amount },
-        3 => Operation::Penalize { units: amount },
-        4 => Operation::Reset,
-        5 => Operation::Block { lasting: amount },
-        6 => Operation::Unblock,
-        7 => Operation::ClearOverride,
+    Some(match u8::try_from(code).ok()? {
+        operation::TAKE => Operation::Take { cost: amount },
+        operation::TAKE_UP_TO => Operation::TakeUpTo { units: amount },
+        operation::PEEK => Operation::Peek { cost: amount },
+        operation::PENALIZE => Operation::Penalize { units: amount },
+        operation::RESET => Operation::Reset,
+        operation::BLOCK => Operation::Block { lasting: amount },
+        operation::UNBLOCK => Operation::Unblock,
+        operation::CLEAR_OVERRIDE => Operation::ClearOverride,
         _ => return None,
     })
 }

@@ -10,6 +10,7 @@ use crate::policy::decision::{Decision, Status};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{LimitReport, LimitReports, Response};
 use crate::policy::operation::ScheduledReservations;
+use crate::protocol::{failure, status};
 use crate::time::Micros;
 
 /// The doubles of a decision: code, time, limit, remaining, retry after, reset after.
@@ -89,38 +90,40 @@ impl From<OperationError> for FailureCode {
 
 impl FailureCode {
     pub(crate) fn code(self) -> f64 {
-        match self {
-            Self::NotAString => -1.0,
-            Self::EmptyKey => -2.0,
-            Self::KeyTooLong => -3.0,
-            Self::IllFormedKey => -4.0,
-            Self::Panicked => -5.0,
-            Self::SharedBucket => -12.0,
-            Self::NoCapacity => -13.0,
+        let code = match self {
+            Self::NotAString => failure::NOT_A_STRING,
+            Self::EmptyKey => failure::EMPTY_KEY,
+            Self::KeyTooLong => failure::KEY_TOO_LONG,
+            Self::IllFormedKey => failure::ILL_FORMED_KEY,
+            Self::Panicked => failure::PANICKED,
+            Self::SharedBucket => failure::SHARED_BUCKET,
+            Self::NoCapacity => failure::NO_CAPACITY,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Unavailable => -6.0,
+            Self::Unavailable => failure::UNAVAILABLE,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Broken => -7.0,
+            Self::Broken => failure::BROKEN,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::TimedOut => -8.0,
+            Self::TimedOut => failure::TIMED_OUT,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Refused => -9.0,
+            Self::Refused => failure::REFUSED,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Closed => -10.0,
+            Self::Closed => failure::CLOSED,
             #[cfg(any(feature = "redis", feature = "wasm-redis"))]
-            Self::Malformed => -11.0,
-        }
+            Self::Malformed => failure::MALFORMED,
+        };
+        f64::from(code)
     }
 }
 
-fn status_code(status: Status) -> f64 {
-    match status {
-        Status::Allowed => 0.0,
-        Status::AllowedLast => 1.0,
-        Status::Refused => 2.0,
-        Status::Impossible => 3.0,
-        Status::Blocked => 4.0,
-    }
+fn status_code(decided: Status) -> f64 {
+    let code = match decided {
+        Status::Allowed => status::ALLOWED,
+        Status::AllowedLast => status::ALLOWED_LAST,
+        Status::Refused => status::REFUSED,
+        Status::Impossible => status::IMPOSSIBLE,
+        Status::Blocked => status::BLOCKED,
+    };
+    f64::from(code)
 }
 
 /// The array into which a decision is written.

@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use crate::protocol::LUA_NAMES;
+
 /// The Lua code that reads the time. Tests replace it.
 pub const CLOCK: &str = include_str!("../../lua/clock.lua");
 
@@ -105,7 +107,25 @@ fn sections_source() -> String {
 }
 
 fn limiter_source() -> String {
-    [CLOCK, &sections_source(), &DISPATCH_FILES.concat()].concat()
+    with_numbers(&[CLOCK, &sections_source(), &DISPATCH_FILES.concat()].concat())
+}
+
+/// The source with the protocol's numbers in place of their names, which so cost nothing at run
+/// time.
+fn with_numbers(source: &str) -> String {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut result = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find(is_word) {
+        let (before, word) = rest.split_at(start);
+        let (word, after) =
+            word.split_at(word.find(|letter| !is_word(letter)).unwrap_or(word.len()));
+        let number = LUA_NAMES.iter().find(|(name, _)| *name == word);
+        result.push_str(before);
+        result.push_str(number.map_or(word, |(_, number)| number));
+        rest = after;
+    }
+    result + rest
 }
 
 /// The code around the limiter script for clients that carry only text.
@@ -163,7 +183,7 @@ impl Script {
         Self { source, sha1, is_rare: false }
     }
 
-    /// The script that registers the policies of a prefix: see [`noted_name`](super::noted_name).
+    /// The script that registers the policies of a prefix: see [`policy_registry_key`](super::policy_registry_key).
     #[must_use]
     pub fn policy_registry() -> &'static Self {
         &POLICY_REGISTRY
@@ -192,6 +212,19 @@ impl Script {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[test]
+    fn every_name_of_the_protocol_is_replaced_by_its_number() {
+        assert_eq!(with_numbers("if form == FORM_WITH_COSTS then"), "if form == 64 then");
+        assert_eq!(with_numbers("OUTCOME_STALE_X + x.OUTCOME_STALE"), "OUTCOME_STALE_X + x.5");
+        for script in [Script::limiter(), Script::limiter_as_text()] {
+            let words =
+                script.source().split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            let tables = ["ALGORITHM_", "FORM_", "OPERATION_", "OUTCOME_"];
+            let left = words.filter(|word| tables.iter().any(|table| word.starts_with(table)));
+            assert_eq!(left.collect::<Vec<_>>(), Vec::<&str>::new());
+        }
+    }
+
     #[test]
     fn the_shipped_scripts_read_the_servers_clock_and_no_other() {
         for script in [Script::limiter(), Script::limiter_as_text()] {

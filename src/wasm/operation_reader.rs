@@ -2,28 +2,28 @@
 
 use super::{builder, operation, reservation, whole};
 use crate::policy::operation::{HoldId, Operation};
+use crate::protocol::operation as codes;
 use crate::wasm::scratch::Scratch;
 
-/// The operation of this number, with `count` arguments in the scratch memory.
-/// `ts/wasm/engine/operation-codes.ts` has the same numbers.
-pub(crate) fn read_operation(scratch: &Scratch, code: u32, count: usize) -> Option<Operation> {
+/// The operation of this code, with `count` arguments in the scratch memory.
+pub(crate) fn read_operation(scratch: &Scratch, code: u8, count: usize) -> Option<Operation> {
     match (code, scratch.arguments(count)) {
-        (8, [units, taken @ ..]) => Some(operation::refund(*units, taken)),
+        (codes::REFUND, [units, taken @ ..]) => Some(operation::refund(*units, taken)),
         // The embedded store keeps no holds.
-        (9, numbers) => operation::settle(&HoldId::default(), numbers),
-        (10, &[lasting]) => {
+        (codes::SETTLE, numbers) => operation::settle(&HoldId::default(), numbers),
+        (codes::OVERRIDE, &[lasting]) => {
             let lasting = whole(lasting);
             Some(Operation::Override { policies: builder::take_overrides(), lasting })
         }
-        (11, &[cost, max_wait]) => Some(reservation::schedule(cost, max_wait)),
-        (12, booked) => Some(reservation::cancel_scheduled(booked)),
+        (codes::SCHEDULE, &[cost, max_wait]) => Some(reservation::schedule(cost, max_wait)),
+        (codes::CANCEL_SCHEDULED, booked) => Some(reservation::cancel_scheduled(booked)),
         #[cfg(feature = "wasm-redis")]
-        (13, numbers) => match numbers.split_first_chunk()? {
+        (codes::RESERVE, numbers) => match numbers.split_first_chunk()? {
             (hold, &[cost, lasting]) => operation::reserve(cost, &hold_of(hold), lasting),
             _ => None,
         },
         #[cfg(feature = "wasm-redis")]
-        (14, numbers) => {
+        (codes::SETTLE_HOLD, numbers) => {
             let (hold, numbers) = numbers.split_first_chunk()?;
             operation::settle(&hold_of(hold), numbers)
         }

@@ -8,6 +8,7 @@ use crate::abi::policy::{self, PolicyResult, levels};
 use crate::algorithm::{CalendarWindow, InvalidNumber};
 use crate::calendar::Calendar;
 use crate::policy::Policy;
+use crate::protocol::policy_kind;
 use crate::wasm::scratch::{Scratch, with_scratch};
 
 /// Whether the policy in the scratch memory is valid: see [`read_policy`]. If not, the reason is
@@ -20,26 +21,33 @@ pub fn check(kind: u32, count: usize) -> bool {
     })
 }
 
-/// The policy of `count` numbers in the scratch memory. `ts/wasm/engine/policies.ts` has the same
-/// kinds.
+/// The policy of a kind, with `count` numbers in the scratch memory.
 pub(crate) fn read_policy(scratch: &Scratch, kind: u32, count: usize) -> PolicyResult {
     match (kind, scratch.arguments(count)) {
-        (0, &[limit, window, refused]) => policy::fixed_window(limit, window, refused > 0.0),
-        (1, &[limit, window]) => policy::sliding_counter(limit, window),
-        (2, &[capacity, tokens, every, initial, debt]) => {
+        (policy_kind::FIXED_WINDOW, &[limit, window, refused]) => {
+            policy::fixed_window(limit, window, refused > 0.0)
+        }
+        (policy_kind::SLIDING_COUNTER, &[limit, window]) => policy::sliding_counter(limit, window),
+        (policy_kind::TOKEN_BUCKET, &[capacity, tokens, every, initial, debt]) => {
             policy::token_bucket(levels(capacity, initial, debt), tokens, every)
         }
-        (3, &[capacity, tokens, every, initial, debt]) => {
+        (policy_kind::TOKEN_BUCKET_INTERVAL, &[capacity, tokens, every, initial, debt]) => {
             policy::token_bucket_interval(levels(capacity, initial, debt), tokens, every)
         }
-        (4, &[capacity, units, every]) => policy::leaky_bucket(capacity, units, every),
-        (5, &[limit, period, burst]) => policy::gcra(limit, period, burst),
-        (6, &[limit, window, buckets, hash]) => {
+        (policy_kind::LEAKY_BUCKET, &[capacity, units, every]) => {
+            policy::leaky_bucket(capacity, units, every)
+        }
+        (policy_kind::GCRA, &[limit, period, burst]) => policy::gcra(limit, period, burst),
+        (policy_kind::SLIDING_WINDOW, &[limit, window, buckets, hash]) => {
             policy::sliding_window(limit, window, buckets, hash > 0.0)
         }
-        (7, &[limit, every, zone]) => calendar_window(limit, every, zone, scratch.text(1)),
-        (8, &[limit, window, refused]) => policy::sliding_log(limit, window, refused > 0.0),
-        (9, [precision, numbers @ ..]) => {
+        (policy_kind::CALENDAR_WINDOW, &[limit, every, zone]) => {
+            calendar_window(limit, every, zone, scratch.text(1))
+        }
+        (policy_kind::SLIDING_LOG, &[limit, window, refused]) => {
+            policy::sliding_log(limit, window, refused > 0.0)
+        }
+        (policy_kind::SLIDING_LOGS, [precision, numbers @ ..]) => {
             let (limits, windows) = numbers.split_at(numbers.len() / 2);
             policy::sliding_logs(limits, windows, (*precision >= 0.0).then_some(*precision))
         }

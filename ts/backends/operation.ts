@@ -57,18 +57,6 @@ export function settleNumbersOf(operation: SettleOperation): Float64Array {
   return Float64Array.of(units, actual, expiresAtUs, atUs, ...resetAtUs)
 }
 
-/** The operation codes of `src/abi/operation.rs`. */
-export const OPERATION_CODES = {
-  take: 0,
-  takeUpTo: 1,
-  peek: 2,
-  penalize: 3,
-  reset: 4,
-  block: 5,
-  unblock: 6,
-  clearOverride: 7,
-} as const
-
 /** The result of an operation. */
 export interface OperationResult {
   /** The state of the key after the operation. For operations that take units, the decision. */

@@ -2,6 +2,7 @@ import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { notAStringError } from '../input/keys.js'
 import { utf8Length } from '../input/utf8.js'
+import { FAILURE_CODES, STATUS_CODES } from './protocol.js'
 
 /**
  * The doubles of one response: code, time, limit, remaining, retry after, reset after.
@@ -21,8 +22,7 @@ export function smallInteger(number: number): number {
   return small === number ? small : number
 }
 
-const ALLOWED = 0
-const IMPOSSIBLE = 3
+const { allowed: ALLOWED, impossible: IMPOSSIBLE } = STATUS_CODES
 
 /**
  * The decision at `start` of `responses`; `undefined` for a failure.
@@ -78,21 +78,21 @@ export function errorAt(responses: Float64Array, start: number, key: unknown): T
 /** The error for a failure's code. It reports the key's type or length, never its text. */
 export function errorOfCode(code: number, key: unknown): TollgateError {
   switch (code) {
-    case -1:
+    case FAILURE_CODES.notAString:
       return notAStringError(key)
-    case -2:
+    case FAILURE_CODES.emptyKey:
       return new TollgateError('INVALID_KEY', 'key must not be empty')
-    case -3: {
+    case FAILURE_CODES.keyTooLong: {
       const length = utf8Length(key as string)
       return new TollgateError('INVALID_KEY', `key must be at most 1024 bytes of UTF-8, got ${length}`)
     }
-    case -4:
+    case FAILURE_CODES.illFormedKey:
       return new TollgateError('INVALID_KEY', 'key must be a well-formed string, got one with a lone surrogate')
-    case -12: {
+    case FAILURE_CODES.sharedBucket: {
       const rule = 'the store holds maxKeys keys and this one shares its count with others, so it cannot be reset alone'
       return new TollgateError('STORE_FULL', rule)
     }
-    case -13: {
+    case FAILURE_CODES.noCapacity: {
       const rule = 'the store holds maxKeys keys and has no room to block or override one more'
       return new TollgateError('STORE_FULL', rule)
     }

@@ -119,7 +119,7 @@ impl NativeRedisLimiter {
         hot::function::<EnqueueTake>(env, Arc::clone(&self.queue), answer)
     }
 
-    /// Enqueues an operation with its number in `ts/backends/operation.ts`. `keys` has one key per
+    /// Enqueues an operation by its code. `keys` has one key per
     /// key dimension, or undefined. Returns 0 or a failure's code, as do the functions below.
     #[napi(
         catch_unwind,

@@ -286,6 +286,7 @@ mod tests {
     use crate::calendar::Every;
     use crate::key::Key;
     use crate::policy::Policy;
+    use crate::protocol::{algorithm, form};
     use crate::redis::{KeyNames, ReplyValue, slot_of};
 
     fn window() -> PolicySet {
@@ -425,7 +426,8 @@ mod tests {
             flush.complete(&[reply(900, &[1., count], &[])], |result| assert!(result.is_ok()));
         }
         // A newly opened window is a miss.
-        assert_eq!(forms, [2, 2, 8, 2]);
+        let window = form::SINGLE_POLICY + algorithm::FIXED_WINDOW;
+        assert_eq!(forms, [window, window, form::WINDOW_OPTIMISTIC, window]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(crate) use fixed_window::{COUNTS, EPOCH_MS};
 
 use crate::algorithm::LimitStatus;
 use crate::policy::{Layout, Policy, State};
+use crate::protocol::algorithm;
 use crate::time::{MAX_SAFE, Micros};
 
 /// The state of a key after a call, as a script reports it.
@@ -31,13 +32,13 @@ pub enum ReplyState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum ScriptAlgorithm {
-    Rate = 1,
-    FixedWindow = 2,
-    SlidingCounter = 3,
-    TokenBucketInterval = 4,
-    SlidingWindowList = 5,
-    SlidingWindowHash = 6,
-    SlidingLog = 7,
+    Rate = algorithm::RATE,
+    FixedWindow = algorithm::FIXED_WINDOW,
+    SlidingCounter = algorithm::SLIDING_COUNTER,
+    TokenBucketInterval = algorithm::TOKEN_BUCKET_INTERVAL,
+    SlidingWindowList = algorithm::SLIDING_WINDOW_LIST,
+    SlidingWindowHash = algorithm::SLIDING_WINDOW_HASH,
+    SlidingLog = algorithm::SLIDING_LOG,
 }
 
 /// Encodes a policy for the script and decodes the script's replies.

@@ -5,6 +5,7 @@ use std::slice;
 
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
+use crate::protocol::outcome;
 use crate::redis::codec::{Codec, ReplyState, codec, doubles, with_override};
 use crate::time::Micros;
 
@@ -49,15 +50,6 @@ const MAX_STATE_DOUBLES: usize = 64;
 /// Most states have at most this many doubles. A larger buffer would take time to clear.
 const COMMON_STATE_DOUBLES: usize = 4;
 
-/// Added to an outcome's code if the state has parameters that differ from the policy's.
-const OTHER_PARAMETERS: u8 = 8;
-
-/// Added to an outcome's code if an override decided.
-const OVERRIDDEN: u8 = 16;
-
-/// Added to an outcome's code while the key is blocked.
-const BLOCKED: u8 = 32;
-
 /// The reply to a call under one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyReply {
@@ -70,9 +62,6 @@ pub struct PolicyReply {
     /// The end of the key's block, in epoch microseconds; 0 if the key is not blocked.
     pub blocked_until: Micros,
 }
-
-/// The outcome code of a call that the script could not decide at the server's time.
-const STALE: u8 = 5;
 
 /// Reads a script's reply, call by call.
 #[derive(Debug)]
@@ -116,10 +105,10 @@ impl<'a> ReplyReader<'a> {
     #[must_use]
     pub fn is_stale(&self, index: usize) -> bool {
         let outcomes = self.outcomes.as_ref().map(slice::Iter::as_slice);
-        // The script may have added OTHER_PARAMETERS, OVERRIDDEN or BLOCKED.
+        // The script may have added outcome::OTHER_NUMBERS, outcome::OVERRIDDEN or outcome::BLOCKED.
         outcomes
             .and_then(|outcomes| outcomes.get(index))
-            .is_some_and(|code| code % OTHER_PARAMETERS == STALE)
+            .is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)
     }
 
     /// Reads the units that the next call, an operation, moved.
@@ -149,7 +138,7 @@ impl<'a> ReplyReader<'a> {
             Some(outcomes) => *outcomes.next().ok_or(CallError::Malformed)?,
             None => 0,
         };
-        let policy_override = match code & OVERRIDDEN {
+        let policy_override = match code & outcome::OVERRIDDEN {
             0 => None,
             _ => {
                 let mut buffer = [0; MAX_STATE_DOUBLES];
@@ -159,22 +148,22 @@ impl<'a> ReplyReader<'a> {
             }
         };
         let codec = codec(policy_override.as_ref().map_or(policy, |(own, _)| own));
-        let is_other = code & OTHER_PARAMETERS > 0;
+        let is_other = code & outcome::OTHER_NUMBERS > 0;
         let state = match codec.state_len() {
             ..=COMMON_STATE_DOUBLES => self.state::<COMMON_STATE_DOUBLES>(codec, is_other)?,
             _ => self.state::<MAX_STATE_DOUBLES>(codec, is_other)?,
         };
-        let blocked_until = match code & BLOCKED {
+        let blocked_until = match code & outcome::BLOCKED {
             0 => 0,
             _ => self.extra(&mut [0], 1)?[0],
         };
-        let outcome = match code % OTHER_PARAMETERS {
+        let outcome = match code % outcome::OTHER_NUMBERS {
             0 => Outcome::Admitted,
             1 => Outcome::Refused,
             2 => Outcome::Impossible,
             3 => return Err(CallError::Unreadable),
             4 => return Err(self.unwritten()),
-            STALE => return Err(CallError::Stale),
+            outcome::STALE => return Err(CallError::Stale),
             _ => return Err(CallError::Malformed),
         };
         let state = state.ok_or(CallError::Malformed)?;
@@ -293,7 +282,7 @@ mod tests {
     fn overrides_and_blocks_follow_an_operations_units() {
         let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000.];
         let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99.]).collect();
-        let values = reply(&[9., 1.], &[1 + OVERRIDDEN + BLOCKED], &more);
+        let values = reply(&[9., 1.], &[1 + outcome::OVERRIDDEN + outcome::BLOCKED], &more);
         let mut reply = ReplyReader::new(&values);
         assert_eq!(reply.units(), Ok(3));
         let entry = reply.next(&gcra()).unwrap();
@@ -319,8 +308,8 @@ mod tests {
             reply(&[9., 0.], &[8], &[]),
             reply(&[9., 0.], &[8], &[0., 1., 1., 0., 0.]),
             reply(&[9., 0.], &[4], &[]),
-            reply(&[9., 0.], &[BLOCKED], &[]),
-            reply(&[9., 0.], &[OVERRIDDEN], &[0.; 10]),
+            reply(&[9., 0.], &[outcome::BLOCKED], &[]),
+            reply(&[9., 0.], &[outcome::OVERRIDDEN], &[0.; 10]),
         ] {
             assert_eq!(
                 ReplyReader::new(&values).next(&gcra()),

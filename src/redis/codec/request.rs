@@ -5,26 +5,9 @@ use crate::algorithm::{ChargeRecord, MAX_WAIT, ScheduledReservation};
 use crate::policy::Policy;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
+use crate::protocol::{form, operation};
 use crate::redis::codec::{ScriptAlgorithm, codec, push_double};
 use crate::time::Micros;
-
-/// The call form of any calls. The other forms are fast paths for one take on each key; under a
-/// single policy the form is the number of its algorithm.
-const GENERAL: u8 = 0;
-
-/// The call form of one take on each key, under several policies that all have a fast path.
-const MULTI_POLICY: u8 = 7;
-/// As [`MULTI_POLICY`], for calls of one unit that should mostly be hits.
-const MULTI_POLICY_OPTIMISTIC: u8 = 10;
-/// The call form of any calls, some of which use holds.
-const WITH_HOLDS: u8 = 9;
-
-/// The call form of one unit on each key under a window policy, for calls that should be hits: most
-/// windows are open and admit the call.
-const OPTIMISTIC: u8 = 8;
-
-/// Added to a fast path's call form if some calls do not take exactly one unit.
-const WITH_COSTS: u8 = 32;
 
 /// A call in a batch.
 #[derive(Debug, Clone)]
@@ -67,9 +50,9 @@ pub(crate) fn push_general(
     (calls, holds): (u16, u16),
 ) {
     if holds == 0 {
-        request.push(GENERAL);
+        request.push(form::GENERAL);
     } else {
-        request.push(WITH_HOLDS);
+        request.push(form::WITH_HOLDS);
         request.extend_from_slice(&holds.to_be_bytes());
     }
     request.extend_from_slice(&calls.to_be_bytes());
@@ -103,22 +86,22 @@ pub(crate) fn push_call(
 /// The script's code of an operation.
 fn operation_code(call: &CallRequest) -> u8 {
     match call {
-        CallRequest::Take(_) => 1,
-        CallRequest::Other(operation) => match **operation {
+        CallRequest::Take(_) => operation::TAKE,
+        CallRequest::Other(other) => match **other {
             // A peek is a take in a script call that writes nothing.
-            Operation::Take { .. } | Operation::Peek { .. } => 1,
-            Operation::TakeUpTo { .. } => 2,
-            Operation::Penalize { .. } => 3,
-            Operation::Refund { .. } => 4,
-            Operation::Reset => 5,
-            Operation::Block { .. } => 6,
-            Operation::Unblock => 7,
-            Operation::Override { .. } => 8,
-            Operation::ClearOverride => 9,
-            Operation::Schedule { .. } => 20,
-            Operation::CancelScheduled { .. } => 21,
-            Operation::Reserve { .. } => 12,
-            Operation::Settle { .. } => 13,
+            Operation::Take { .. } | Operation::Peek { .. } => operation::TAKE,
+            Operation::TakeUpTo { .. } => operation::TAKE_UP_TO,
+            Operation::Penalize { .. } => operation::PENALIZE,
+            Operation::Refund { .. } => operation::REFUND,
+            Operation::Reset => operation::RESET,
+            Operation::Block { .. } => operation::BLOCK,
+            Operation::Unblock => operation::UNBLOCK,
+            Operation::Override { .. } => operation::OVERRIDE,
+            Operation::ClearOverride => operation::CLEAR_OVERRIDE,
+            Operation::Schedule { .. } => operation::SCHEDULE,
+            Operation::CancelScheduled { .. } => operation::CANCEL_SCHEDULED,
+            Operation::Reserve { .. } => operation::RESERVE,
+            Operation::Settle { .. } => operation::SETTLE,
         },
     }
 }
@@ -230,12 +213,14 @@ pub(crate) fn push_takes(
     if !are_takes || !has_fast_path(policies) {
         return None;
     }
-    let (optimistic, costs) = if are_units { (optimistic, 0) } else { (false, WITH_COSTS) };
+    let (optimistic, costs) = if are_units { (optimistic, 0) } else { (false, form::WITH_COSTS) };
     match policies.alone().map(|policy| codec(policy).algorithm()) {
-        Some(ScriptAlgorithm::FixedWindow) if optimistic => request.push(OPTIMISTIC),
-        Some(algorithm) => request.push(algorithm as u8 + costs),
+        Some(ScriptAlgorithm::FixedWindow) if optimistic => request.push(form::WINDOW_OPTIMISTIC),
+        Some(algorithm) => request.push(form::SINGLE_POLICY + algorithm as u8 + costs),
         None => {
-            request.push(costs + if optimistic { MULTI_POLICY_OPTIMISTIC } else { MULTI_POLICY });
+            let several =
+                if optimistic { form::MULTI_POLICY_OPTIMISTIC } else { form::MULTI_POLICY };
+            request.push(several + costs);
         }
     }
     request.extend_from_slice(&keys.to_be_bytes());

@@ -10,13 +10,13 @@ import type { Engine, EngineLimiterState, EnginePolicy } from '../engine.js'
 import type { LimiterBackend, TakeManyResults } from '../limiter-backend.js'
 import { multiLimitDecisionAt, operationResultAt, responseLengthOf, scheduledReservationAt } from '../multi-policy.js'
 import {
-  OPERATION_CODES,
   type Operation,
   type OperationResult,
   SCHEDULED_CHARGE_LENGTH,
   type ScheduledReservation,
   settleNumbersOf,
 } from '../operation.js'
+import { OPERATION_CODES } from '../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH } from '../response.js'
 import { type TakeCall, takeCallOf } from './take-call.js'
 

@@ -1,10 +1,10 @@
 import * as glue from '../../../wasm/engine.js'
 import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
+import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
 import { buildOverride, buildPolicySet } from './builder.js'
-import { ENGINE_OPERATION_CODES } from './operation-codes.js'
 import { Policy, PolicySet } from './policies.js'
 import { checkRandom } from './random.js'
-import { type KeyParts, PANICKED } from './scratch.js'
+import type { KeyParts } from './scratch.js'
 import { scratch } from './start.js'
 
 /** A negative time selects the platform's clock: the engine has none. */
@@ -42,11 +42,11 @@ class WasmLimiterState implements EngineLimiterState {
   }
 
   refund(keys: KeyParts, units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#execute(ENGINE_OPERATION_CODES.refund, [units, ...taken], keys, epochMs, answer)
+    this.#execute(OPERATION_CODES.refund, [units, ...taken], keys, epochMs, answer)
   }
 
   settle(keys: KeyParts, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#execute(ENGINE_OPERATION_CODES.settle, numbers, keys, epochMs, answer)
+    this.#execute(OPERATION_CODES.settle, numbers, keys, epochMs, answer)
   }
 
   overrideNumbers(
@@ -57,15 +57,15 @@ class WasmLimiterState implements EngineLimiterState {
     answer: Float64Array,
   ): void {
     buildOverride(glue, scratch, policies)
-    this.#execute(ENGINE_OPERATION_CODES.override, [durationUs], keys, epochMs, answer)
+    this.#execute(OPERATION_CODES.override, [durationUs], keys, epochMs, answer)
   }
 
   schedule(keys: KeyParts, cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void {
-    this.#execute(ENGINE_OPERATION_CODES.schedule, [cost, maxWaitUs], keys, epochMs, answer)
+    this.#execute(OPERATION_CODES.schedule, [cost, maxWaitUs], keys, epochMs, answer)
   }
 
   cancelScheduled(keys: KeyParts, booked: Float64Array, epochMs: number, answer: Float64Array): void {
-    this.#execute(ENGINE_OPERATION_CODES.cancelScheduled, booked, keys, epochMs, answer)
+    this.#execute(OPERATION_CODES.cancelScheduled, booked, keys, epochMs, answer)
   }
 
   close(): void {
@@ -83,7 +83,7 @@ class WasmLimiterState implements EngineLimiterState {
       this.#glue.execute(operation, scratch.writeNumbers(numbers), timeOf(epochMs))
       scratch.copyResponse(answer, 0, answer.length)
     } catch {
-      answer[0] = PANICKED
+      answer[0] = FAILURE_CODES.panicked
     }
   }
 }
@@ -109,7 +109,7 @@ function take(
     scratch.copyResponse(answers, start, length)
   } catch {
     // A panic of the engine is a WebAssembly trap, which throws.
-    answers[start] = PANICKED
+    answers[start] = FAILURE_CODES.panicked
   }
 }
 

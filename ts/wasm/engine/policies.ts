@@ -1,28 +1,15 @@
 import * as glue from '../../../wasm/engine.js'
 import type { Engine, EnginePolicy } from '../../backends/engine.js'
+import { POLICY_KINDS } from '../../backends/protocol.js'
 import { buildPolicySet, EncodedPolicy, EncodedPolicySet } from './builder.js'
 import { isTimeZone, zoneOf } from './host.js'
 import { scratch } from './start.js'
 
-/** The policy kinds of `src/wasm/policy.rs`. */
-const KINDS = {
-  fixedWindow: 0,
-  slidingCounter: 1,
-  tokenBucket: 2,
-  tokenBucketInterval: 3,
-  leakyBucket: 4,
-  gcra: 5,
-  slidingWindow: 6,
-  calendarWindow: 7,
-  slidingLog: 8,
-  slidingLogs: 9,
-} as const
-
 /** The named calendar windows, in the order of their numbers. */
 const UNITS: readonly (string | number)[] = ['hour', 'day', 'week', 'month']
 
-function encodedPolicy(kind: keyof typeof KINDS, numbers: readonly number[], timeZone = ''): EnginePolicy {
-  const policy = new EncodedPolicy(KINDS[kind], numbers, timeZone)
+function encodedPolicy(kind: keyof typeof POLICY_KINDS, numbers: readonly number[], timeZone = ''): EnginePolicy {
+  const policy = new EncodedPolicy(POLICY_KINDS[kind], numbers, timeZone)
   if (!glue.checkPolicy(policy.kind, policy.writeTo(scratch))) {
     throw scratch.engineError()
   }

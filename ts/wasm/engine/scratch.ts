@@ -1,14 +1,11 @@
+import { FAILURE_CODES } from '../../backends/protocol.js'
 import { isWellFormed } from '../../input/utf8.js'
 
 /** The number of text slots and the bytes of each, as in `src/wasm/scratch.rs`. */
 const TEXT_SLOTS = 8
 const TEXT_BYTES = 1_024
 
-/** The failure codes of `src/abi/response.rs` that are used here. */
-const NOT_A_STRING = -1
-const TOO_LONG = -3
-const ILL_FORMED = -4
-export const PANICKED = -5
+const { notAString: NOT_A_STRING, keyTooLong: TOO_LONG, illFormedKey: ILL_FORMED } = FAILURE_CODES
 
 /** The length of a key that a call omits. */
 const ABSENT_KEY = -1

@@ -1,9 +1,9 @@
 import type { WasmRedisLimiter } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
 import type { EnginePolicy } from '../../backends/engine.js'
+import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
 import { buildOverride } from '../engine/builder.js'
-import { ENGINE_OPERATION_CODES } from '../engine/operation-codes.js'
-import { type KeyParts, PANICKED, type Scratch } from '../engine/scratch.js'
+import type { KeyParts, Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
 
 /**
@@ -33,7 +33,7 @@ export class CallBuffer {
   }
 
   enqueueRefund(keys: KeyParts, tag: string | undefined, units: number, taken: Float64Array): number {
-    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.refund, [units, ...taken])
+    return this.#enqueue(keys, tag, OPERATION_CODES.refund, [units, ...taken])
   }
 
   enqueueOverride(
@@ -43,23 +43,23 @@ export class CallBuffer {
     durationUs: number,
   ): number {
     buildOverride(glue, this.#scratch, policies)
-    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.override, [durationUs])
+    return this.#enqueue(keys, tag, OPERATION_CODES.override, [durationUs])
   }
 
   enqueueSchedule(keys: KeyParts, tag: string | undefined, cost: number, maxWaitUs: number): number {
-    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.schedule, [cost, maxWaitUs])
+    return this.#enqueue(keys, tag, OPERATION_CODES.schedule, [cost, maxWaitUs])
   }
 
   enqueueCancelScheduled(keys: KeyParts, tag: string | undefined, booked: Float64Array): number {
-    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.cancelScheduled, booked)
+    return this.#enqueue(keys, tag, OPERATION_CODES.cancelScheduled, booked)
   }
 
   enqueueReserve(keys: KeyParts, tag: string | undefined, hold: Uint8Array, cost: number, durationUs: number): number {
-    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.reserve, [...hold, cost, durationUs])
+    return this.#enqueue(keys, tag, OPERATION_CODES.reserve, [...hold, cost, durationUs])
   }
 
   enqueueSettle(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
-    return this.#enqueue(keys, tag, ENGINE_OPERATION_CODES.settleHold, [...hold, ...numbers])
+    return this.#enqueue(keys, tag, OPERATION_CODES.settleHold, [...hold, ...numbers])
   }
 
   close(): void {
@@ -80,6 +80,6 @@ function codeOrTrap(enqueue: () => number): number {
   try {
     return enqueue()
   } catch {
-    return PANICKED
+    return FAILURE_CODES.panicked
   }
 }

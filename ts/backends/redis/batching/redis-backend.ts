@@ -5,13 +5,8 @@ import type { PolicySet } from '../../../policies/policy-set.js'
 import { compilePolicy } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
 import { type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../../limiter-backend.js'
-import {
-  OPERATION_CODES,
-  type Operation,
-  type OperationResult,
-  type ScheduledReservation,
-  settleNumbersOf,
-} from '../../operation.js'
+import { type Operation, type OperationResult, type ScheduledReservation, settleNumbersOf } from '../../operation.js'
+import { OPERATION_CODES } from '../../protocol.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
 import type { Batcher, CallQueue } from './batcher.js'
 import { InFlightCounter } from './in-flight.js'

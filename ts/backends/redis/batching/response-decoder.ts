@@ -4,6 +4,7 @@ import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
 import { multiLimitDecisionAt, operationResultAt, scheduledReservationAt } from '../../multi-policy.js'
 import type { OperationResult, ScheduledReservation } from '../../operation.js'
+import { FAILURE_CODES } from '../../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH } from '../../response.js'
 import type { InFlightCounter } from './in-flight.js'
 
@@ -104,17 +105,17 @@ export function errorIn({ numbers, texts }: FlushResponses, index: number): Toll
   const start = index * RESPONSE_LENGTH
   const text = texts[numbers[start + 1] as number] ?? ''
   switch (numbers[start]) {
-    case -6:
+    case FAILURE_CODES.unavailable:
       return new TollgateError('STORE_UNAVAILABLE', text)
-    case -7:
+    case FAILURE_CODES.broken:
       return new TollgateError('STORE_UNAVAILABLE', text, { charged: 'unknown' })
-    case -8:
+    case FAILURE_CODES.timedOut:
       return new TollgateError('STORE_TIMEOUT', text, { charged: 'unknown' })
-    case -9:
+    case FAILURE_CODES.refused:
       return new TollgateError('STORE_ERROR', text)
-    case -10:
+    case FAILURE_CODES.closed:
       return new TollgateError('CLOSED', text)
-    case -11:
+    case FAILURE_CODES.malformed:
       return new TollgateError('STORE_ERROR', text, { charged: 'unknown' })
     default:
       return errorAt(numbers, start, undefined)

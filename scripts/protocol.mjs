@@ -1,0 +1,194 @@
+/**
+ * The numbers that Rust, Lua and TypeScript share, and the generator of their constants.
+ *
+ *     node scripts/protocol.mjs [--check]
+ *
+ * Writes `src/protocol.rs` and `ts/backends/protocol.ts`. Lua files name a number by its table and
+ * its name, such as `FORM_GENERAL`; `src/redis/script.rs` replaces these names when it composes the
+ * scripts, so a name costs nothing at run time. With `--check` nothing is written: a file that
+ * differs is an error.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+
+/** The first form of a fast path for one policy; the form is this plus the algorithm's number. */
+const SINGLE_POLICY = 16
+
+/**
+ * The tables. `type` is the type in Rust; `ts` is the name in TypeScript, if it needs the table;
+ * `lua` tells whether Lua needs it.
+ */
+const TABLES = [
+  {
+    name: 'operation',
+    comment: 'Operations, in calls from JavaScript and in requests to the script.',
+    type: 'u8',
+    ts: 'OPERATION_CODES',
+    lua: true,
+    numbers: [
+      'TAKE',
+      'TAKE_UP_TO',
+      'PENALIZE',
+      'REFUND',
+      'RESET',
+      'BLOCK',
+      'UNBLOCK',
+      'OVERRIDE',
+      'CLEAR_OVERRIDE',
+      'RESERVE',
+      'SETTLE',
+      'SCHEDULE',
+      'CANCEL_SCHEDULED',
+      // The script has no code for a peek: it is a take in a script call that writes nothing.
+      'PEEK',
+      // SETTLE with the id of a hold, in calls to the WebAssembly module for Redis.
+      'SETTLE_HOLD',
+    ].map((name, index) => [name, index + 1]),
+  },
+  {
+    name: 'status',
+    comment: 'The statuses of decisions, in responses to JavaScript. Failures have negative codes.',
+    type: 'i32',
+    ts: 'STATUS_CODES',
+    numbers: ['ALLOWED', 'ALLOWED_LAST', 'REFUSED', 'IMPOSSIBLE', 'BLOCKED'].map((name, index) => [name, index]),
+  },
+  {
+    name: 'failure',
+    comment: 'The reasons for which there is no decision, in responses to JavaScript.',
+    type: 'i32',
+    ts: 'FAILURE_CODES',
+    numbers: [
+      'NOT_A_STRING',
+      'EMPTY_KEY',
+      'KEY_TOO_LONG',
+      'ILL_FORMED_KEY',
+      'PANICKED',
+      'UNAVAILABLE',
+      'BROKEN',
+      'TIMED_OUT',
+      'REFUSED',
+      'CLOSED',
+      'MALFORMED',
+      'SHARED_BUCKET',
+      'NO_CAPACITY',
+    ].map((name, index) => [name, -(index + 1)]),
+  },
+  {
+    name: 'policy_kind',
+    comment: 'The kinds of policies, in calls to the WebAssembly modules.',
+    type: 'u32',
+    ts: 'POLICY_KINDS',
+    numbers: [
+      'FIXED_WINDOW',
+      'SLIDING_COUNTER',
+      'TOKEN_BUCKET',
+      'TOKEN_BUCKET_INTERVAL',
+      'LEAKY_BUCKET',
+      'GCRA',
+      'SLIDING_WINDOW',
+      'CALENDAR_WINDOW',
+      'SLIDING_LOG',
+      'SLIDING_LOGS',
+    ].map((name, index) => [name, index]),
+  },
+  {
+    name: 'algorithm',
+    comment: 'The algorithms of the script, in requests.',
+    type: 'u8',
+    lua: true,
+    numbers: [
+      'RATE',
+      'FIXED_WINDOW',
+      'SLIDING_COUNTER',
+      'TOKEN_BUCKET_INTERVAL',
+      'SLIDING_WINDOW_LIST',
+      'SLIDING_WINDOW_HASH',
+      'SLIDING_LOG',
+    ].map((name, index) => [name, index + 1]),
+  },
+  {
+    name: 'form',
+    comment: 'The forms of a group of calls, in requests to the script.',
+    type: 'u8',
+    lua: true,
+    numbers: [
+      // Any calls.
+      ['GENERAL', 0],
+      // Any calls, some of them about holds.
+      ['WITH_HOLDS', 1],
+      // One take on each key of several policies that all have a fast path.
+      ['MULTI_POLICY', 2],
+      // The same for calls of one unit that should mostly be hits.
+      ['MULTI_POLICY_OPTIMISTIC', 3],
+      // One unit on each key of a fixed window, for calls that should mostly be hits.
+      ['WINDOW_OPTIMISTIC', 4],
+      // Plus the number of an algorithm: one take on each key of one policy.
+      ['SINGLE_POLICY', SINGLE_POLICY],
+      // Added to a fast path's form if some calls do not take exactly one unit.
+      ['WITH_COSTS', 64],
+    ],
+  },
+  {
+    name: 'outcome',
+    comment: 'The outcomes of calls, in replies of the script.',
+    type: 'u8',
+    lua: true,
+    numbers: [
+      ['ADMITTED', 0],
+      ['REFUSED', 1],
+      ['IMPOSSIBLE', 2],
+      // The key has a value that no limiter wrote.
+      ['UNREADABLE', 3],
+      // Redis refused to write the key; the reply has its error.
+      ['UNWRITTEN', 4],
+      // The request is for another time; the client sends it again for the server's time.
+      ['STALE', 5],
+      // Added if the numbers of the state differ from the policy's.
+      ['OTHER_NUMBERS', 8],
+      // Added if an override decided the call.
+      ['OVERRIDDEN', 16],
+      // Added while the key is blocked.
+      ['BLOCKED', 32],
+    ],
+  },
+]
+
+for (const { name, numbers } of TABLES) {
+  if (new Set(numbers.map(([, number]) => number)).size < numbers.length) {
+    throw new Error(`two names of ${name} have the same number`)
+  }
+}
+
+const HEAD = 'Generated by `node scripts/protocol.mjs`: the numbers that Rust, Lua and TypeScript share.'
+
+function rust() {
+  const modules = TABLES.map(({ name, comment, type, numbers }) => {
+    const constants = numbers.map(([constant, number]) => `    pub(crate) const ${constant}: ${type} = ${number};\n`)
+    return `/// ${comment}\npub(crate) mod ${name} {\n${constants.join('')}}\n`
+  })
+  const names = TABLES.filter(({ lua }) => lua).flatMap(({ name, numbers }) =>
+    numbers.map(([constant, number]) => `    ("${name.toUpperCase()}_${constant}", "${number}"),\n`),
+  )
+  const lua = `/// The names that Lua files use, and their numbers.\npub(crate) const LUA_NAMES: &[(&str, &str)] = &[\n${names.join('')}];\n`
+  return `//! ${HEAD}\n\n${[...modules, lua].join('\n')}`
+}
+
+function typescript() {
+  const camel = (name) => name.toLowerCase().replace(/_(\w)/g, (_, letter) => letter.toUpperCase())
+  const tables = TABLES.filter(({ ts }) => ts).map(({ ts, comment, numbers }) => {
+    const entries = numbers.map(([constant, number]) => `  ${camel(constant)}: ${number},\n`)
+    return `/** ${comment} */\nexport const ${ts} = {\n${entries.join('')}} as const\n`
+  })
+  return `// ${HEAD}\n\n${tables.join('\n')}`
+}
+
+for (const [file, text] of Object.entries({ 'src/protocol.rs': rust(), 'ts/backends/protocol.ts': typescript() })) {
+  if (!process.argv.includes('--check')) {
+    writeFileSync(join(ROOT, file), text)
+  } else if (readFileSync(join(ROOT, file), 'utf8') !== text) {
+    throw new Error(`${file} is not current: run node scripts/protocol.mjs`)
+  }
+}

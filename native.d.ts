@@ -51,7 +51,7 @@ export declare class NativeMemoryLimiter {
   bindTake(answer: Float64Array): (key: string, cost?: number, epochMs?: number) => void
   /**
    * Returns a function that executes operations on keys, by the numbers of
-   * `ts/backends/operation.ts`, and writes the response into `answer`. The keys are in the order
+   * `ts/backends/protocol.ts`, and writes the response into `answer`. The keys are in the order
    * of the limiter's key dimensions; an undefined key is skipped.
    */
   bindExecute(answer: Float64Array): (operation: number, amount: number, epochMs: number, ...keys: (string | undefined)[]) => void

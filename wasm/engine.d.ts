@@ -13,7 +13,7 @@ export class WasmMemoryLimiter {
      */
     close(): void;
     /**
-     * Executes an operation: its number is one of `ts/backends/operation.ts` or of
+     * Executes an operation: its number is one of `ts/backends/protocol.ts` or of
      * [`read_operation`], and its `count` arguments are in the scratch memory.
      */
     execute(code: number, count: number, epoch_ms: number): void;

@@ -80,7 +80,7 @@ export class WasmRedisLimiter {
     enqueueTake(length: number, cost: number): number;
     /**
      * Enqueues an operation on the keys in the scratch buffer. `code` is its number in
-     * `ts/backends/operation.ts`, or one that [`asked`] decodes; the buffer has `count` numbers
+     * `ts/backends/protocol.ts`, or one that [`read_operation`] decodes; the buffer has `count` numbers
      * for it. Returns 0 or a failure's code.
      */
     enqueue(tag: string | null | undefined, code: number, count: number): number;

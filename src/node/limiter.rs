@@ -86,7 +86,7 @@ impl NativeMemoryLimiter {
     }
 
     /// Returns a function that executes operations on keys, by the numbers of
-    /// `ts/backends/operation.ts`, and writes the response into `answer`. The keys are in the order
+    /// `ts/backends/protocol.ts`, and writes the response into `answer`. The keys are in the order
     /// of the limiter's key dimensions; an undefined key is skipped.
     #[napi(
         catch_unwind,

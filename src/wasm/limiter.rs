@@ -57,7 +57,7 @@ impl WasmMemoryLimiter {
         });
     }
 
-    /// Executes an operation: its number is one of `ts/backends/operation.ts` or of
+    /// Executes an operation: its number is one of `ts/backends/protocol.ts` or of
     /// [`read_operation`], and its `count` arguments are in the scratch memory.
     pub fn execute(&self, code: u8, count: usize, epoch_ms: f64) {
         with_scratch(|scratch| {

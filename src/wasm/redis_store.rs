@@ -149,7 +149,7 @@ impl WasmRedisLimiter {
     }
 
     /// Enqueues an operation on the keys in the scratch buffer. `code` is its number in
-    /// `ts/backends/operation.ts`, or one that [`asked`] decodes; the buffer has `count` numbers
+    /// `ts/backends/protocol.ts`, or one that [`read_operation`] decodes; the buffer has `count` numbers
     /// for it. Returns 0 or a failure's code.
     pub fn enqueue(&self, tag: Option<String>, code: u8, count: usize) -> f64 {
         let enqueued = with_scratch(|scratch| {

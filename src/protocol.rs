@@ -72,12 +72,19 @@ pub(crate) mod algorithm {
 
 /// The forms of a group of calls, in requests to the script.
 pub(crate) mod form {
+    /// Any calls.
     pub(crate) const GENERAL: u8 = 0;
+    /// Any calls, some of them about holds.
     pub(crate) const WITH_HOLDS: u8 = 1;
+    /// One take on each key of several policies that all have a fast path.
     pub(crate) const MULTI_POLICY: u8 = 2;
+    /// The same for calls of one unit that should mostly be hits.
     pub(crate) const MULTI_POLICY_OPTIMISTIC: u8 = 3;
+    /// One unit on each key of a fixed window, for calls that should mostly be hits.
     pub(crate) const WINDOW_OPTIMISTIC: u8 = 4;
+    /// Plus the number of an algorithm: one take on each key of one policy.
     pub(crate) const SINGLE_POLICY: u8 = 16;
+    /// Added to a fast path's form if some calls do not take exactly one unit.
     pub(crate) const WITH_COSTS: u8 = 64;
 }
 
@@ -86,11 +93,17 @@ pub(crate) mod outcome {
     pub(crate) const ADMITTED: u8 = 0;
     pub(crate) const REFUSED: u8 = 1;
     pub(crate) const IMPOSSIBLE: u8 = 2;
+    /// The key has a value that no limiter wrote.
     pub(crate) const UNREADABLE: u8 = 3;
+    /// Redis refused to write the key; the reply has its error.
     pub(crate) const UNWRITTEN: u8 = 4;
+    /// The request is for another time; the client sends it again for the server's time.
     pub(crate) const STALE: u8 = 5;
+    /// Added if the numbers of the state differ from the policy's.
     pub(crate) const OTHER_NUMBERS: u8 = 8;
+    /// Added if an override decided the call.
     pub(crate) const OVERRIDDEN: u8 = 16;
+    /// Added while the key is blocked.
     pub(crate) const BLOCKED: u8 = 32;
 }
 

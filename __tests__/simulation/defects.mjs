@@ -37,8 +37,8 @@ const DEFECTS = {
   'a stale calendar is not recognised beside flags': [
     [
       'src/redis/codec/reply.rs',
-      'is_some_and(|code| code % OTHER_PARAMETERS == STALE)',
-      'is_some_and(|code| *code == STALE)',
+      'is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)',
+      'is_some_and(|code| *code == outcome::STALE)',
     ],
   ],
   'rounds of a client are sent again in any order': [

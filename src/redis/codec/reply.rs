@@ -105,7 +105,7 @@ impl<'a> ReplyReader<'a> {
     #[must_use]
     pub fn is_stale(&self, index: usize) -> bool {
         let outcomes = self.outcomes.as_ref().map(slice::Iter::as_slice);
-        // The script may have added outcome::OTHER_NUMBERS, outcome::OVERRIDDEN or outcome::BLOCKED.
+        // The script may have added OTHER_NUMBERS, OVERRIDDEN or BLOCKED.
         outcomes
             .and_then(|outcomes| outcomes.get(index))
             .is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)
@@ -136,7 +136,7 @@ impl<'a> ReplyReader<'a> {
     pub fn next(&mut self, policy: &Policy) -> Result<PolicyReply, CallError> {
         let code = match &mut self.outcomes {
             Some(outcomes) => *outcomes.next().ok_or(CallError::Malformed)?,
-            None => 0,
+            None => outcome::ADMITTED,
         };
         let policy_override = match code & outcome::OVERRIDDEN {
             0 => None,
@@ -158,11 +158,11 @@ impl<'a> ReplyReader<'a> {
             _ => self.extra(&mut [0], 1)?[0],
         };
         let outcome = match code % outcome::OTHER_NUMBERS {
-            0 => Outcome::Admitted,
-            1 => Outcome::Refused,
-            2 => Outcome::Impossible,
-            3 => return Err(CallError::Unreadable),
-            4 => return Err(self.unwritten()),
+            outcome::ADMITTED => Outcome::Admitted,
+            outcome::REFUSED => Outcome::Refused,
+            outcome::IMPOSSIBLE => Outcome::Impossible,
+            outcome::UNREADABLE => return Err(CallError::Unreadable),
+            outcome::UNWRITTEN => return Err(self.unwritten()),
             outcome::STALE => return Err(CallError::Stale),
             _ => return Err(CallError::Malformed),
         };

@@ -5,7 +5,7 @@ import { type Options, rateLimit } from 'express-rate-limit'
 import { rateLimit as rateLimit7 } from 'express-rate-limit-7'
 import type { TollgateStore } from '../../ts/middleware/express-rate-limit.js'
 
-/** The supported versions of express-rate-limit. Tests use only what they have in common. */
+/** The supported versions of express-rate-limit. Tests use only their common features. */
 export const VERSIONS = { 8: rateLimit, 7: rateLimit7 as unknown as typeof rateLimit }
 
 /** An answer: its status, and its header fields. */

@@ -262,7 +262,7 @@ proptest! {
         }
     }
 
-    /// A caller who comes at any time gets the units again that it took a window and a bucket ago.
+    /// Units become available again at most a window and a bucket after the call that took them.
     #[test]
     fn a_unit_counts_for_no_longer_than_a_window_and_a_bucket(
         spec in any_close(),

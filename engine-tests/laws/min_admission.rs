@@ -47,8 +47,8 @@ proptest! {
         }
     }
 
-    /// If more than a unit is due each microsecond, a caller who comes each microsecond gets the
-    /// units that are due, as far as the burst can hold them.
+    /// A rate may gain more than one unit per microsecond. A caller that calls every microsecond then
+    /// gets all gained units, up to the burst.
     #[test]
     fn a_lone_caller_of_a_fast_rate_gets_what_is_due_each_microsecond(
         units in 1_000..1_000_000_u64,

@@ -83,7 +83,7 @@ fn three_subjects() -> MemoryLimiter {
         key_dimension,
     };
     let policies = PolicySet::multi(LIMITS.iter().enumerate().map(named).collect()).unwrap();
-    // With so many keys a store has all of its shards.
+    // A store for 100,000 keys has the maximum number of shards.
     MemoryStore::new(100_000, (5, 6)).open("hot", policies).unwrap()
 }
 

@@ -37,7 +37,7 @@ fn perform_as(
     server.execute(Script::limiter(), policies, &batch, &[]).remove(0)
 }
 
-/// The TTL of the only key, in milliseconds; nothing if there is none.
+/// The TTL of the only key, in milliseconds; `None` if Redis has no key.
 fn ttl(server: &mut Server) -> Option<i64> {
     let keys: Vec<Vec<u8>> = server.run(&[b"KEYS", b"*"]);
     assert!(keys.len() <= 1, "{keys:?}");

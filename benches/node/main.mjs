@@ -25,18 +25,18 @@ const PARTS = {
   'scale-in-flight': () => import('./scale-in-flight.mjs'),
   'scale-policies': () => import('./scale-policies.mjs'),
   'scale-limiters': () => import('./scale-limiters.mjs'),
-  'scale-latency': () => import('./scale-latency.mjs'),
+  distance: () => import('./distance.mjs'),
   'scale-cluster': () => import('./scale-cluster.mjs'),
 }
 
 /** These parts run only if they are named: they take minutes, or compare nothing. */
-const ASIDE = ['memory', 'simulate', ...Object.keys(PARTS).filter((name) => name.startsWith('scale-'))]
+const ASIDE = ['memory', 'simulate', 'distance', ...Object.keys(PARTS).filter((name) => name.startsWith('scale-'))]
 
 const PART_NAMES = Object.keys(PARTS).join(', ')
 
 const USAGE = `Usage: npm run bench -- [part...] [options]
 
-Parts (all but memory, simulate and scale-…, if none is named): ${PART_NAMES}
+Parts (all but memory, simulate, distance and scale-…, if none is named): ${PART_NAMES}
 
 Options:
   --rounds N    rounds in each part (default: each part's own)

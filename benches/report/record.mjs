@@ -26,7 +26,7 @@ export const PARTS = [
   'scale-in-flight',
   'scale-policies',
   'scale-limiters',
-  'scale-latency',
+  'distance',
   'scale-cluster',
   'middleware',
   'simulate',

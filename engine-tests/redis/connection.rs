@@ -116,7 +116,7 @@ fn a_script_that_the_server_forgets_is_sent_again_and_charges_once() {
 
 #[test]
 fn requests_take_effect_in_order() {
-    let server = Server::start();
+    let mut server = Server::start();
     let (runtime, policy) = (runtime(), RateSpec { units: 500, period: HOUR, burst: 500 }.gcra());
     let connection = server.opened(&runtime);
     let decisions = runtime.block_on(async {
@@ -132,6 +132,9 @@ fn requests_take_effect_in_order() {
     let expected: Vec<_> = (0..500).rev().chain(std::iter::repeat_n(0, 100)).collect();
     assert_eq!(remaining, expected);
     assert_eq!(decisions[599].status, Status::Refused);
+    // All of them found the script unknown. Only the first brought its source.
+    let stats: String = server.run(&[b"INFO", b"commandstats"]);
+    assert!(stats.contains("cmdstat_eval:calls=1,"), "{stats}");
 }
 
 #[test]

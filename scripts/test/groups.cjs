@@ -56,7 +56,7 @@ const GROUPS = [
       'operations/{block,many,override,refund,reserve,units,wait}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',
-      'redis/calls/{duplicates,faked-timers,flushes,operations}',
+      'redis/calls/{distance,duplicates,faked-timers,flushes,operations}',
       'redis/connection/{faults,inline-io,options}',
       'repository/*',
       'simulation/quick',

@@ -21,6 +21,10 @@ use crate::redis::inline_io::read_ownership::ReadOwnership;
 #[cfg(unix)]
 use crate::redis::inline_io::socket::InlineSocket;
 
+/// The maximum number of requests in flight on a session. A distant server has many: one for each
+/// turn of the event loop in a round trip.
+pub(crate) const MAX_IN_FLIGHT: usize = 1_000;
+
 /// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
@@ -197,6 +201,8 @@ impl Session {
         // The sender enforces deadlines. A response timeout of the client would break healthy
         // sessions.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        // A request that found the client's queue full would lose its place in the order.
+        let config = config.set_pipeline_buffer_size(MAX_IN_FLIGHT + 10);
         let made = MultiplexedConnection::new_with_config(settings, stream, config).await;
         let (connection, driver) = made.map_err(text)?;
         let (inline_task, driver) = InlineTask::spawn(&Handle::current(), driver);

@@ -13,10 +13,11 @@ use std::time::Duration;
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use redis::{Cmd, Value as Reply};
 use tokio::sync::mpsc;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
-use crate::redis::connection::connector::SessionHandle;
+use crate::redis::connection::connector::{MAX_IN_FLIGHT, SessionHandle};
 use crate::redis::connection::request_handler::RequestHandler;
 use crate::redis::connection::retry_method::{RetryMethod, refusal, retry_method};
 use crate::redis::connection::state::StateSubscriber;
@@ -26,10 +27,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
 /// The time that it takes to read an answer that is in the socket already.
 const READ_GRACE: Duration = Duration::from_millis(1);
-
-/// The maximum number of requests in flight. The client's queue has room for a few more; a request
-/// that found it full would lose its place in the order.
-const MAX_IN_FLIGHT: usize = 40;
 
 /// Script calls that are sent as one pipeline.
 #[derive(Debug)]
@@ -109,6 +106,19 @@ impl PendingRequest {
             self.request.script_calls = calls;
         }
         self
+    }
+
+    /// Sends the source of the limiter script at most once: it is large, and the server then finds
+    /// the script by its digest.
+    fn send_source_once(&mut self, is_sent: &mut bool) {
+        for (call, state) in self.request.script_calls.iter().zip(&mut self.calls) {
+            if matches!(state, ScriptCallState::Source)
+                && !call.script.is_rare()
+                && std::mem::replace(is_sent, true)
+            {
+                *state = ScriptCallState::Digest;
+            }
+        }
     }
 
     /// Fails all script calls without an answer, and completes the request.
@@ -205,6 +215,8 @@ pub(crate) async fn run(
     mut requests: mpsc::UnboundedReceiver<PipelineRequest>,
     mut state: StateSubscriber,
 ) {
+    // Unconstrained: a task's budget of 128 operations could stop the first poll of a future, so
+    // that the request after it would be sent first.
     let mut in_flight = FuturesOrdered::new();
     let mut next: Option<PendingRequest> = None;
     let mut retries: VecDeque<PendingRequest> = VecDeque::new();
@@ -215,9 +227,13 @@ pub(crate) async fn run(
             }) {
                 sleep(RETRY_PAUSE).await;
             }
-            for pending in std::mem::take(&mut retries) {
+            let mut is_source_sent = false;
+            for mut pending in std::mem::take(&mut retries) {
+                pending.send_source_once(&mut is_source_sent);
                 match state.wait_until_up(pending.request.deadline).await {
-                    Ok((session, id)) => in_flight.push_back(send(pending, session, id)),
+                    Ok((session, id)) => {
+                        in_flight.push_back(unconstrained(send(pending, session, id)));
+                    }
                     Err(failure) => retries.extend(pending.fail(&failure)),
                 }
             }
@@ -240,7 +256,7 @@ pub(crate) async fn run(
                         retries.extend(pending.fail(&queue_timeout()));
                     }
                     Ok((session, id)) => {
-                        in_flight.push_back(send(pending.refreshed(), session, id));
+                        in_flight.push_back(unconstrained(send(pending.refreshed(), session, id)));
                     }
                     Err(failure) => retries.extend(pending.fail(&failure)),
                 }

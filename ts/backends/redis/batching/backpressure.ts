@@ -1,12 +1,7 @@
 import { timers } from '../../../platform/timers.js'
 import type { PendingCall } from './deadlines.js'
 import { inRootContext } from './root-context.js'
-
-/**
- * The most partial flushes in flight. While Redis works on two, the calls that arrive meanwhile
- * form a larger third one.
- */
-const MAX_PARTIAL_FLUSHES = 2
+import { RttEstimator } from './rtt-estimator.js'
 
 /**
  * The longest time that a partial flush holds others back. Waiting longer for a slow server, or for
@@ -22,6 +17,12 @@ interface ActiveFlush {
   /** Whether it holds other flushes back. */
   holdsOthers: boolean
   readonly age: number
+  /** The time at which it was sent. */
+  readonly sentMs: number
+  /** Whether no other flush was in flight then. */
+  readonly wasAlone: boolean
+  /** Whether its round trip has been measured. */
+  isMeasured: boolean
 }
 
 /**
@@ -35,6 +36,7 @@ export class Backpressure {
   readonly #release: () => void
   readonly #flushes: (ActiveFlush | undefined)[] = []
   readonly #freeNumbers: number[] = []
+  readonly #rtt = new RttEstimator()
   #holdingCount = 0
   /**
    * The number of timers so far. A flush with a lower age began before the latest timer was set.
@@ -49,7 +51,7 @@ export class Backpressure {
 
   /** Whether another partial flush may be sent. */
   get hasCapacity(): boolean {
-    return this.#holdingCount < MAX_PARTIAL_FLUSHES
+    return this.#holdingCount < this.#rtt.maxInFlight
   }
 
   /**
@@ -70,8 +72,17 @@ export class Backpressure {
 
   /** Registers a flush, and returns its number. */
   begin(calls: readonly PendingCall[], holdsOthers: boolean): number {
+    const wasAlone = this.#freeNumbers.length === this.#flushes.length
     const number = this.#freeNumbers.pop() ?? this.#flushes.length
-    this.#flushes[number] = { calls, unanswered: calls.length, holdsOthers, age: this.#age }
+    this.#flushes[number] = {
+      calls,
+      unanswered: calls.length,
+      holdsOthers,
+      age: this.#age,
+      sentMs: timers.now(),
+      wasAlone,
+      isMeasured: false,
+    }
     this.#holdingCount += holdsOthers ? 1 : 0
     return number
   }
@@ -89,6 +100,10 @@ export class Backpressure {
     flush.unanswered -= indices?.length ?? flush.unanswered
     if (flush.unanswered * 2 <= flush.calls.length) {
       this.#stopHolding(flush)
+      if (!flush.isMeasured) {
+        flush.isMeasured = true
+        this.#rtt.add(timers.now() - flush.sentMs, flush.wasAlone)
+      }
     }
     if (flush.unanswered === 0) {
       this.#flushes[number] = undefined

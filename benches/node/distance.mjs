@@ -1,0 +1,95 @@
+/** Over a Redis at growing distance: round trips of 0.5 to 50 ms. */
+import { load, steady, visitAll } from './load.mjs'
+import { startNetwork } from './network.mjs'
+import { CONTENDERS, FIXED_WINDOW, GCRA, LIMIT, PEER } from './redis-contenders.mjs'
+import { startRedis } from './redis-server.mjs'
+import { numbered, printSweeps, sweep } from './sweep.mjs'
+
+export const title = 'Distance: the round trip to Redis'
+
+export const peers = ['rate-limiter-flexible', 'ioredis', 'redis']
+
+export const paces = {
+  full: { rounds: 5, turnMs: 600, warmUpMs: 200 },
+  quick: { rounds: 3, turnMs: 250, warmUpMs: 100 },
+}
+
+/** The round trips that the network adds, in milliseconds. */
+const ROUND_TRIPS = [0.5, 1, 2, 5, 20, 50]
+const RATES = [200, 2_000, 10_000]
+const IN_FLIGHT = [1, 8, 64, 512]
+
+const SERIES = [GCRA, FIXED_WINDOW, PEER, 'rate-limiter-flexible + node-redis']
+const KEYS = numbered(10_000)
+const VISITORS = 64
+const LEAD_IN_MS = 20
+
+/**
+ * A load is a constant rate, or a constant number of calls in flight. At 200 calls a second a turn
+ * is longer, so that a 99th percentile is not the slowest call.
+ */
+const LOADS = [
+  ...RATES.map((perSecond) => ({
+    axis: `ms, ${perSecond} calls a second`,
+    turn: (contender, millis) => atRate(contender, perSecond, perSecond < 1_000 ? 2 * millis : millis),
+  })),
+  ...IN_FLIGHT.map((inFlight) => ({
+    axis: `ms, ${inFlight} in flight`,
+    inFlight,
+    turn: (contender, millis) => withInFlight(contender, inFlight, millis),
+  })),
+]
+
+async function withInFlight(contender, inFlight, millis) {
+  const measures = await load(contender, { keys: KEYS, inFlight, millis, isTimed: true })
+  const { callsPerSecond, p50Micros, p99Micros } = measures
+  return { callsPerSecond, p50Ms: p50Micros / 1_000, p99Ms: p99Micros / 1_000 }
+}
+
+async function atRate(contender, perSecond, millis) {
+  const { p50Micros, p99Micros } = await steady(contender, { keys: KEYS, perSecond, millis })
+  return { p50Ms: p50Micros / 1_000, p99Ms: p99Micros / 1_000 }
+}
+
+export const print = printSweeps
+
+/** @param {import('./rounds.mjs').Pace} pace */
+export async function run(pace) {
+  const redis = await startRedis()
+  const network = await startNetwork(redis.port)
+  const contenders = []
+  try {
+    for (const series of SERIES) {
+      contenders.push({ series, name: series, ...(await CONTENDERS[series](network.url, 1)) })
+    }
+    for (const contender of contenders) {
+      await visitAll(contender, KEYS, VISITORS)
+    }
+    const roundTrips = []
+    for (const x of ROUND_TRIPS) {
+      await network.set(x)
+      roundTrips.push({ x, rttMs: await network.roundTripMs() })
+    }
+    const sweeps = []
+    for (const { turn, ...axis } of LOADS) {
+      const places = ROUND_TRIPS.flatMap((x) => contenders.map((contender) => ({ ...contender, x })))
+      const series = await sweep(places, pace, async ({ x, ...contender }, millis) => {
+        await network.set(x)
+        // Measured from the first answers on, because a turn's first calls are all sent at once.
+        await load(contender, { keys: KEYS, inFlight: VISITORS, millis: 2 * x + LEAD_IN_MS })
+        return turn(contender, millis)
+      })
+      sweeps.push({ ...axis, series })
+    }
+    const conditions = [
+      `redis-server ${await redis.version()} on this machine, behind a proxy in a process of its own, which adds half of the round trip in each direction`,
+      `10,000 keys; ${LIMIT} units per key and hour: every decision is allowed (this is checked)`,
+    ]
+    return { conditions, sweeps: [{ axis: 'ms', series: [{ name: 'a lone PING', points: roundTrips }] }, ...sweeps] }
+  } finally {
+    await network.set(0)
+    await Promise.all(contenders.map(({ close }) => close()))
+    await network.stop()
+    await redis.stop()
+  }
+}

@@ -1,9 +1,9 @@
--- Creates the context that all functions of the script share. This comment describes the script's
--- request and reply.
+-- Creates the context that all functions of `decide` share. This comment describes the request and
+-- the reply.
 --
 -- KEYS     the keys of all groups, group by group
--- ARGV[1]  the request: groups of calls, each group of one limiter
--- ARGV[2]  'peek' if the script must write nothing
+-- request  groups of calls, each group of one limiter
+-- is_peek  whether the script must write nothing
 --
 -- A group begins with its form (one byte). `node scripts/protocol.mjs` generates the numbers of
 -- forms, algorithms, operations and outcomes; script.rs replaces their names in all Lua files.
@@ -34,14 +34,10 @@
 -- A call has one outcome for each of its policies. The result of SCHEDULE is 1 plus the microseconds
 -- until the slot, or 0 if nothing was booked. After a booking the result continues with the states
 -- before it: seven doubles for each policy (see rate/general.lua).
---
--- Redis creates the functions that a script defines on every run, and each upvalue adds to the
--- cost. So each path is a function that creates its own functions when it is called, and that
--- receives the context.
 local context = {
   now = now,
-  request = ARGV[1],
-  is_peek = ARGV[2] == 'peek',
+  request = request,
+  is_peek = is_peek,
   -- The number of outcomes so far.
   outcome_count = 0,
   -- The states after the calls, encoded.

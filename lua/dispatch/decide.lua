@@ -16,27 +16,19 @@ while at <= #context.request do
       form, costs = form - FORM_WITH_COSTS, { struct.unpack('>' .. string.rep('d', count), context.request, at) }
       at = at + 8 * count
     end
-    local algorithm = form - FORM_SINGLE_POLICY
     if form == FORM_MULTI_POLICY or form == FORM_MULTI_POLICY_OPTIMISTIC then
-      -- By the number of the algorithm.
-      local fast_paths = { rate_fast_path, window_fast_path, counter_fast_path, interval_fast_path }
       local is_optimistic = form == FORM_MULTI_POLICY_OPTIMISTIC
-      at, key_offset, group = multi_policy(
-        context, at, first - 1, count, costs, is_optimistic, fast_paths, window_optimistic
-      )
-    elseif algorithm == ALGORITHM_RATE then
-      at, group = single_policy(context, algorithm, rate_fast_path(), at, first, key_offset, costs)
-    elseif algorithm == ALGORITHM_FIXED_WINDOW then
-      local _, fixed_window_take = window_fast_path()
-      at, group = fixed_window_take(context, at, first, key_offset, costs)
-    elseif algorithm == ALGORITHM_SLIDING_COUNTER then
-      at, group = single_policy(context, algorithm, counter_fast_path(), at, first, key_offset, costs)
-    elseif algorithm == ALGORITHM_TOKEN_BUCKET_INTERVAL then
-      at, group = single_policy(context, algorithm, interval_fast_path(), at, first, key_offset, costs)
-    elseif algorithm == ALGORITHM_SLIDING_WINDOW_LIST then
-      at, group = list_fast_path()(context, at, first, key_offset, costs)
-    else
+      at, key_offset, group = multi_policy(context, at, first - 1, count, costs, is_optimistic, window_optimistic)
+    elseif form == FORM_WINDOW_OPTIMISTIC then
       at, group = window_optimistic()(context, at, first, key_offset)
+    else
+      local algorithm = form - FORM_SINGLE_POLICY
+      local next_states_of, take = fast_paths[algorithm]()
+      if take then
+        at, group = take(context, at, first, key_offset, costs)
+      else
+        at, group = single_policy(context, algorithm, next_states_of, at, first, key_offset, costs)
+      end
     end
   end
   if group then

@@ -2,13 +2,12 @@
 -- n-th key of each policy.
 --
 -- The request has the number of policies (one byte) and, for each, its algorithm (one byte) and its
--- numbers. All policies have the same number of keys. `fast_paths` are the sections of the
--- algorithms, by the number of the algorithm.
+-- numbers. All policies have the same number of keys.
 --
 -- With `is_optimistic`, fixed windows are not read. Once the other policies admit the call, INCR
 -- charges the windows, and the general path undoes the increment of a window that was closed or
 -- full.
-local function multi_policy(context, at, key_offset, key_count, costs, is_optimistic, fast_paths, window_optimistic)
+local function multi_policy(context, at, key_offset, key_count, costs, is_optimistic, window_optimistic)
   local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policy_count

@@ -3,8 +3,8 @@
 
 -- The value after a charge of a window that is not packed; nil if the window is closed or lacks
 -- room.
-local function charge_unpacked(now, value, cost, limit, latest_end)
-  if not value or #value ~= 16 then
+local function charge_unpacked(now, value, cost, limit, new_end, latest_end)
+  if not value or #value ~= 16 or not new_end then
     return
   end
   local window_end, count = struct.unpack('>dd', value)
@@ -20,13 +20,13 @@ end
 -- For multi_policy.lua: the packed windows after the calls as numbers, and the other windows as
 -- values; nil if the general path must decide.
 local function fixed_window_next_states(context, at, values, count, costs)
-  local COUNTS = 8192
-  local tonumber, windows = tonumber, {}
-  local after, min_window, past_window, max_count, limit, latest_end = window_bounds(context, at)
+  local now, request, tonumber, windows = context.now, context.request, tonumber, {}
+  --@include fixed_window/policy.lua
+  --@include fixed_window/bounds.lua
   for index = 1, count do
     local window, cost = tonumber(values[index]), costs and costs[index] or 1
     if not window then
-      windows[index] = charge_unpacked(context.now, values[index], cost, limit, latest_end)
+      windows[index] = charge_unpacked(now, values[index], cost, limit, new_end, latest_end)
     elseif window >= min_window and window < past_window then
       local used = window % COUNTS + cost
       if used > cost and used <= max_count and used % 1 == 0 then
@@ -40,9 +40,9 @@ end
 -- One take on each key of one policy. Decides as the twin does, without its function calls and
 -- tables, for keys whose window is open and has room. The general path decides the others.
 local function fixed_window_take(context, at, first, last, costs)
-  local COUNTS = 8192
-  local names, call, tonumber = KEYS, redis.pcall, tonumber
-  local after, min_window, past_window, max_count, limit, latest_end = window_bounds(context, at)
+  local now, request, names, call, tonumber = context.now, context.request, KEYS, redis.pcall, tonumber
+  --@include fixed_window/policy.lua
+  --@include fixed_window/bounds.lua
   local values = redis.call('MGET', unpack(names, first, last))
   -- The windows that are not in the reply yet.
   local windows, count, group = {}, 0
@@ -68,7 +68,7 @@ local function fixed_window_take(context, at, first, last, costs)
         count = 0
       end
       local value = values[key - first + 1]
-      local unpacked = key <= last and not window and charge_unpacked(context.now, value, cost, limit, latest_end)
+      local unpacked = key <= last and not window and charge_unpacked(now, value, cost, limit, new_end, latest_end)
       if unpacked then
         context.outcome_count = context.outcome_count + 1
         context.states[#context.states + 1] = unpacked

@@ -14,8 +14,8 @@
 
 local function fixed_window(context, source, at)
   local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
-  local now = context.now
-  local limit, counts_refused, new_end, latest_end, after = window_numbers(now, source, at)
+  local now, request = context.now, source
+  --@include fixed_window/policy.lua
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
 
   -- By key: the window; nil if the value cannot be read.

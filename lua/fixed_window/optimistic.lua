@@ -21,6 +21,14 @@ local function increment_all(first, last, windows, min_window, past_window, max_
   end
 end
 
+-- The bounds of windows that are charged now: the position after the policy, and those of bounds.lua.
+local function window_bounds(context, at)
+  local now, request = context.now, context.request
+  --@include fixed_window/policy.lua
+  --@include fixed_window/bounds.lua
+  return after, min_window, past_window, max_count
+end
+
 -- One take of one unit on each key. The general path decides the keys whose increment it undoes.
 local function fixed_window_take_optimistic(context, at, first, last)
   local after, min_window, past_window, max_count = window_bounds(context, at)

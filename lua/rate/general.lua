@@ -15,6 +15,13 @@
 -- All numbers are whole and below 2^53. Times are added with a carry. Division rounds down exactly,
 -- because both operands are whole and below 2^53.
 
+-- The time in which `count` units drain, at P' = q*N' + r. `count`*r + N' must be below 2^53.
+-- Returns whole microseconds and N'-ths of one.
+local function time_of(count, q, r, n)
+  local product = count * r
+  return count * q + math.floor(product / n), product % n
+end
+
 local function rate(context, source, at)
   local LIMIT, DAY, MAX_WAIT, MIN_TTL_STEP = 9007199254740992, 86400000000, 3600000000, 1000000
   local now, pack, unpack_struct = context.now, struct.pack, struct.unpack

@@ -8,6 +8,11 @@
 -- A policy is the limit and the window's length. A state in the reply is the first three numbers of
 -- the value; the length follows in the further doubles if it differs from the policy's.
 
+-- The end of the grid's open window.
+local function end_of_window(now_ms, length)
+  return now_ms - now_ms % length + length
+end
+
 local function sliding_counter(context, source, at)
   local LIMIT, MAX_LENGTH = 9007199254740992, 4503599627370 -- 2^53; 2^52 microseconds in milliseconds
   local pack, unpack_struct = struct.pack, struct.unpack

@@ -1,5 +1,7 @@
 -- Fast path for sliding windows in lists. list.lua describes the value, general.lua the policy.
 
+--@include sliding_window/shared.lua
+
 -- One take on each key. Decides as the twin does if there is room for the cost and the call only
 -- changes or adds the newest element. Reads one old element. If the call opens a bucket, it reads
 -- four, because old elements have usually expired then.
@@ -86,4 +88,4 @@ local function sliding_window_list_take(context, at, first, last, costs)
   return after_policy, group
 end
 
-return sliding_window_list_take
+return nil, sliding_window_list_take

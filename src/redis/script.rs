@@ -7,107 +7,74 @@ use crate::protocol::LUA_NAMES;
 /// The Lua code that reads the time. Tests replace it.
 pub const CLOCK: &str = include_str!("../../lua/clock.lua");
 
-/// A function of the limiter script: its body is the concatenation of files.
-struct ScriptSection {
-    name: &'static str,
-    files: &'static [&'static str],
+macro_rules! lua_files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../lua/", $name)))),*]
+    };
 }
 
-/// The general path and the fast paths of the limiter script.
-///
-/// Redis creates the functions that a script defines on every run, and a run needs few of them. So
-/// each section creates its own functions when it is called. Files that a fast path shares with the
-/// general path are in both sections.
-const SECTIONS: [ScriptSection; 7] = [
-    ScriptSection {
-        name: "load_general_path",
-        files: &[
-            include_str!("../../lua/executor/outcomes.lua"),
-            include_str!("../../lua/executor/dirty_keys.lua"),
-            include_str!("../../lua/executor/key_metadata.lua"),
-            include_str!("../../lua/executor/executor.lua"),
-            include_str!("../../lua/rate/shared.lua"),
-            include_str!("../../lua/rate/general.lua"),
-            include_str!("../../lua/fixed_window/shared.lua"),
-            include_str!("../../lua/fixed_window/general.lua"),
-            include_str!("../../lua/sliding_counter/shared.lua"),
-            include_str!("../../lua/sliding_counter/general.lua"),
-            include_str!("../../lua/token_bucket_interval/shared.lua"),
-            include_str!("../../lua/token_bucket_interval/general.lua"),
-            include_str!("../../lua/sliding_window/shared.lua"),
-            include_str!("../../lua/sliding_window/general.lua"),
-            include_str!("../../lua/sliding_window/list.lua"),
-            include_str!("../../lua/sliding_window/hash.lua"),
-            include_str!("../../lua/sliding_log.lua"),
-            include_str!("../../lua/executor/holds.lua"),
-            include_str!("../../lua/executor/operations.lua"),
-            include_str!("../../lua/executor/general.lua"),
-        ],
-    },
-    ScriptSection {
-        name: "rate_fast_path",
-        files: &[
-            include_str!("../../lua/rate/shared.lua"),
-            include_str!("../../lua/rate/fast_path.lua"),
-        ],
-    },
-    ScriptSection {
-        name: "window_fast_path",
-        files: &[
-            include_str!("../../lua/fixed_window/shared.lua"),
-            include_str!("../../lua/fixed_window/fast_path.lua"),
-        ],
-    },
-    ScriptSection {
-        name: "window_optimistic",
-        files: &[
-            include_str!("../../lua/fixed_window/shared.lua"),
-            include_str!("../../lua/fixed_window/optimistic.lua"),
-        ],
-    },
-    ScriptSection {
-        name: "counter_fast_path",
-        files: &[
-            include_str!("../../lua/sliding_counter/shared.lua"),
-            include_str!("../../lua/sliding_counter/fast_path.lua"),
-        ],
-    },
-    ScriptSection {
-        name: "interval_fast_path",
-        files: &[
-            include_str!("../../lua/token_bucket_interval/shared.lua"),
-            include_str!("../../lua/token_bucket_interval/fast_path.lua"),
-        ],
-    },
-    ScriptSection {
-        name: "list_fast_path",
-        files: &[
-            include_str!("../../lua/sliding_window/shared.lua"),
-            include_str!("../../lua/sliding_window/list_fast_path.lua"),
-        ],
-    },
+/// The files of the limiter script, by name.
+const FILES: &[(&str, &str)] = lua_files![
+    "clock.lua",
+    "dispatch/batch.lua",
+    "dispatch/decide.lua",
+    "dispatch/fast_paths.lua",
+    "dispatch/lone_call.lua",
+    "dispatch/multi_policy.lua",
+    "dispatch/single_policy.lua",
+    "executor/dirty_keys.lua",
+    "executor/executor.lua",
+    "executor/general.lua",
+    "executor/holds.lua",
+    "executor/key_metadata.lua",
+    "executor/load.lua",
+    "executor/operations.lua",
+    "executor/outcomes.lua",
+    "fixed_window/bounds.lua",
+    "fixed_window/fast_path.lua",
+    "fixed_window/general.lua",
+    "fixed_window/optimistic.lua",
+    "fixed_window/policy.lua",
+    "limiter.lua",
+    "rate/fast_path.lua",
+    "rate/general.lua",
+    "rate/policy.lua",
+    "rate/take.lua",
+    "sliding_counter/fast_path.lua",
+    "sliding_counter/general.lua",
+    "sliding_counter/policy.lua",
+    "sliding_counter/take.lua",
+    "sliding_log.lua",
+    "sliding_window/general.lua",
+    "sliding_window/hash.lua",
+    "sliding_window/list.lua",
+    "sliding_window/list_fast_path.lua",
+    "sliding_window/shared.lua",
+    "token_bucket_interval/fast_path.lua",
+    "token_bucket_interval/general.lua",
+    "token_bucket_interval/policy.lua",
+    "token_bucket_interval/shared.lua",
+    "token_bucket_interval/take.lua",
 ];
 
-/// The files that decide each group of calls with one of the sections.
-const DISPATCH_FILES: [&str; 4] = [
-    include_str!("../../lua/dispatch/single_policy.lua"),
-    include_str!("../../lua/dispatch/multi_policy.lua"),
-    include_str!("../../lua/dispatch/batch.lua"),
-    include_str!("../../lua/dispatch/decide.lua"),
-];
+/// A line with this prefix stands for the file that it names.
+const INCLUDE: &str = "--@include ";
 
 static LIMITER: LazyLock<Script> = LazyLock::new(|| Script::new(limiter_source()));
 
-fn section_source(ScriptSection { name, files }: &ScriptSection) -> String {
-    format!("local function {name}(context)\n{}end\n", files.concat())
-}
-
-fn sections_source() -> String {
-    SECTIONS.iter().map(section_source).collect()
+/// A file with the files that it includes.
+fn composed(name: &str) -> String {
+    let (_, text) =
+        FILES.iter().find(|(file, _)| *file == name).expect("every file is in the list");
+    let line = |line: &str| match line.trim_start().strip_prefix(INCLUDE) {
+        Some(included) => composed(included),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 fn limiter_source() -> String {
-    with_numbers(&[CLOCK, &sections_source(), &DISPATCH_FILES.concat()].concat())
+    with_numbers(&composed("limiter.lua"))
 }
 
 /// The source with the protocol's numbers in place of their names, which so cost nothing at run
@@ -132,8 +99,8 @@ fn with_numbers(source: &str) -> String {
 const TEXT_DECODE: &str = include_str!("../../lua/dispatch/text_decode.lua");
 const TEXT_ENCODE: &str = include_str!("../../lua/dispatch/text_encode.lua");
 
-const BEGIN_LIMITER: &str = "local function decide()\n";
-const END_LIMITER: &str = "end\nlocal reply = decide()\n";
+const BEGIN_LIMITER: &str = "local function run()\n";
+const END_LIMITER: &str = "end\nlocal reply = run()\n";
 
 static TEXT_LIMITER: LazyLock<Script> = LazyLock::new(|| {
     let source = [TEXT_DECODE, BEGIN_LIMITER, &limiter_source(), END_LIMITER, TEXT_ENCODE];
@@ -233,14 +200,28 @@ mod tests {
         }
     }
 
-    /// Every run pays for each top-level function. Only the sections and two dispatch functions may
-    /// be top-level.
     #[test]
-    fn only_sections_and_dispatch_functions_are_top_level() {
-        let functions = |source: &str| {
-            source.lines().filter(|line| line.starts_with("local function ")).count()
-        };
-        let outside_sections = functions(&limiter_source()) - functions(&sections_source());
-        assert_eq!(outside_sections, 2, "single_policy and multi_policy");
+    fn every_file_is_included() {
+        let source = composed("limiter.lua");
+        for (name, text) in FILES {
+            let first = text.lines().find(|line| !line.starts_with("--") && !line.is_empty());
+            assert!(source.contains(first.expect("a line of code")), "{name}");
+        }
+    }
+
+    /// Every run pays for each function that it creates.
+    #[test]
+    fn a_lone_call_creates_no_function_but_those_of_its_algorithm() {
+        let source = composed("limiter.lua");
+        let (lone, _) = source.split_once("decide = decide or function").expect("the other path");
+        let functions: Vec<_> = lone
+            .lines()
+            .filter(|line| line.contains("function") && !line.starts_with("--"))
+            .collect();
+        let of_interval_buckets = [
+            "local function refills_for(used, tokens)",
+            "local function refill(now, anchor, used, interval, tokens)",
+        ];
+        assert_eq!(functions, of_interval_buckets);
     }
 }

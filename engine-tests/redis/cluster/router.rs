@@ -161,6 +161,49 @@ fn a_script_that_a_node_does_not_know_is_sent_to_it_once_not_with_each_part() {
 }
 
 #[test]
+fn the_calls_for_a_node_share_one_script() {
+    let (mut nodes, runtime) = (Nodes::start(false), runtime());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let rate = RateSpec { units: LIMIT, period: HOUR, burst: LIMIT }.gcra();
+    for limiter in [Limiter::window(), Limiter::new(rate.into())] {
+        assert_eq!(limiter.take(&cluster, &numbered(128), None), vec![left(1); 128]);
+        for node in &mut nodes.masters {
+            let _: () = node.run("CONFIG RESETSTAT");
+        }
+        // Keys in use, and keys that the general path decides because they are fresh.
+        let expected: Vec<_> = (0..160).map(|key| left(if key < 128 { 2 } else { 1 })).collect();
+        assert_eq!(limiter.take(&cluster, &numbered(160), None), expected);
+        for node in &mut nodes.masters {
+            let told: String = node.run("INFO commandstats");
+            assert!(told.contains("cmdstat_evalsha:calls=1,"), "{told}");
+            let _: () = node.run("FLUSHALL");
+        }
+    }
+}
+
+#[test]
+fn calls_that_share_a_script_follow_their_slots() {
+    let (mut nodes, runtime, limiter) = (Nodes::start(false), runtime(), Limiter::window());
+    let cluster = nodes.opened(&runtime, TIMEOUT);
+    let keys = Nodes::keys_by_owner(10).remove(&0).expect("ten keys of the first master");
+    let slot = |key: &str| slot_of(format!("{{{key}}}").as_bytes());
+    assert_eq!(limiter.take(&cluster, &keys[..9], None), vec![left(1); 9]);
+    // A slot that has moved; slots that move, with the key at either end, and without a value.
+    nodes.move_slot(slot(&keys[0]), 0, 1);
+    for key in [&keys[1], &keys[2], &keys[9]] {
+        nodes.begin_move(slot(key), 0, 2);
+    }
+    let stored: Vec<String> =
+        nodes.masters[0].run(&format!("CLUSTER GETKEYSINSLOT {} 9", slot(&keys[1])));
+    nodes.move_keys(0, 2, &stored);
+    for taken in 1..=3 {
+        let mut expected = vec![left(taken + 1); 10];
+        expected[9] = left(taken);
+        assert_eq!(limiter.take(&cluster, &keys, None), expected);
+    }
+}
+
+#[test]
 fn a_call_whose_keys_share_no_slot_fails_alone() {
     let (nodes, runtime) = (Nodes::start(false), runtime());
     let cluster = nodes.opened(&runtime, TIMEOUT);

@@ -4,6 +4,7 @@
 //! as the nodes answer. So a slow node delays only the keys of its own slots.
 
 mod node;
+mod node_batch;
 mod node_request;
 mod router;
 mod slot_map;

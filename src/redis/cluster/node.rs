@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::node_batch::SharingPermission;
 use crate::redis::connection::{
     Address, ConnectionState, Connector, Endpoint, Health, HealthTimeouts, ServerInfo, ServerTime,
     StateSubscriber, StoreWarning, reconnector,
@@ -63,6 +64,7 @@ pub(crate) struct ClusterNode {
     waiting_since: Option<Instant>,
     pub(crate) in_flight: usize,
     pub(crate) used_at: Instant,
+    pub(crate) sharing: SharingPermission,
     /// Closes when the node is dropped, which ends the wait of its requests.
     removed: watch::Sender<()>,
 }
@@ -82,6 +84,7 @@ impl ClusterNode {
             waiting_since: None,
             in_flight: 0,
             used_at: Instant::now(),
+            sharing: SharingPermission::default(),
             removed: watch::Sender::new(()),
         }
     }

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use crate::redis::batch::script_call::ScriptResult;
+use crate::redis::cluster::node_batch;
 use crate::redis::cluster::slot_map::parse_address;
 use crate::redis::cluster::slot_request::SlotRequest;
 use crate::redis::connection::{Address, RetryMethod, ServerTime, command, refusal, retry_method};
@@ -17,6 +18,8 @@ pub(crate) struct NodeRequest {
     pub(crate) node: Address,
     pub(crate) deadline: Instant,
     pub(crate) slot_requests: Vec<SlotRequest>,
+    /// How many slot requests share commands; they come first.
+    pub(crate) sharing: usize,
 }
 
 /// A request that was sent, the id of its session, and the replies.
@@ -52,6 +55,8 @@ pub(crate) enum NodeReply {
     Unavailable(Arc<str>),
     /// The script has not run: another one in its transaction was rejected.
     TransactionAborted,
+    /// The script has changed nothing: the node does not let it use keys that it does not declare.
+    MustDeclareKeys,
 }
 
 impl NodeRequest {
@@ -63,11 +68,20 @@ impl NodeRequest {
         session_id: u64,
         mut removed: watch::Receiver<()>,
         server_time: &ServerTime,
+        may_share: bool,
     ) -> impl Future<Output = NodeRequestOutcome> + Send + use<> {
         let mut pipeline = redis::pipe();
+        if may_share {
+            self.find_sharing(server_time);
+        }
+        let (sharing, others) = self.slot_requests.split_at_mut(self.sharing);
+        for requests in sharing.chunks_mut(node_batch::MAX_CALLS) {
+            let calls = requests.iter_mut().map(|request| request.script_call(server_time));
+            pipeline.add_command(node_batch::command(calls));
+        }
         // The source is large: it is sent once, and the later script calls find the script.
         let mut is_source_sent = false;
-        for group in self.slot_requests.chunk_by_mut(is_same_transaction) {
+        for group in others.chunk_by_mut(is_same_transaction) {
             let is_transaction = group.len() > 1;
             if is_transaction {
                 pipeline.add_command(redis::cmd("MULTI"));
@@ -104,21 +118,55 @@ impl NodeRequest {
         }
     }
 
+    /// Moves the slot requests that share commands to the front.
+    fn find_sharing(&mut self, server_time: &ServerTime) {
+        let mut can_share = Vec::with_capacity(self.slot_requests.len());
+        for group in self.slot_requests.chunk_by_mut(is_same_transaction) {
+            let may_share = match &mut *group {
+                [request] => {
+                    !request.with_source
+                        && !request.declares_keys
+                        && request.ask.is_none()
+                        && node_batch::may_share(request.script_call(server_time))
+                }
+                _ => false,
+            };
+            can_share.resize(can_share.len() + group.len(), may_share);
+        }
+        let sharing = can_share.iter().filter(|can| **can).count();
+        // A lone request declares its keys, so that its reply can name the node that owns them.
+        if sharing > 1 {
+            let mut can_share = can_share.into_iter();
+            let (mut requests, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.slot_requests)
+                .into_iter()
+                .partition(|_| can_share.next().unwrap_or(false));
+            requests.extend(others);
+            (self.slot_requests, self.sharing) = (requests, sharing);
+        }
+    }
+
     /// The replies to the script calls, without those to MULTI, EXEC and ASKING.
     fn script_replies(&self, replies: Vec<Reply>) -> Vec<Reply> {
         let mut replies = replies.into_iter();
         let mut own = Vec::with_capacity(self.slot_requests.len());
-        for group in self.slot_requests.chunk_by(is_same_transaction) {
+        // There is a reply to each command. Without one, the call fails as malformed.
+        let none = || Reply::Array(Vec::new());
+        let (sharing, others) = self.slot_requests.split_at(self.sharing);
+        for requests in sharing.chunks(node_batch::MAX_CALLS) {
+            let reply = replies.next().unwrap_or_else(none);
+            own.extend(node_batch::replies(reply, requests.len()));
+        }
+        for group in others.chunk_by(is_same_transaction) {
             if group.len() == 1 && group[0].ask.is_some() {
                 let _asking = replies.next();
             }
             if group.len() == 1 {
-                own.push(replies.next().unwrap_or(Reply::Nil));
+                own.push(replies.next().unwrap_or_else(none));
                 continue;
             }
             let _multi = replies.next();
             let queued: Vec<_> = replies.by_ref().take(group.len()).collect();
-            own.extend(transaction_replies(queued, replies.next().unwrap_or(Reply::Nil)));
+            own.extend(transaction_replies(queued, replies.next().unwrap_or_else(none)));
         }
         own
     }
@@ -148,6 +196,9 @@ fn transaction_replies(queued: Vec<Reply>, exec: Reply) -> Vec<Reply> {
 
 /// Classifies the reply of a node to a slot request.
 pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
+    if reply == Reply::Nil {
+        return NodeReply::MustDeclareKeys;
+    }
     let error = match retry_method(reply) {
         RetryMethod::NoRetry(answer) => return NodeReply::Answer(answer),
         RetryMethod::SendSource => return NodeReply::UnknownScript,

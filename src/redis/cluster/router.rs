@@ -171,7 +171,7 @@ impl Router {
             |request: &&mut NodeRequest| request.deadline == deadline && request.node == node;
         match self.requests.iter_mut().find(same) {
             Some(request) => request.slot_requests.extend(slot_requests),
-            None => self.requests.push(NodeRequest { node, deadline, slot_requests }),
+            None => self.requests.push(NodeRequest { node, deadline, slot_requests, sharing: 0 }),
         }
     }
 
@@ -184,7 +184,9 @@ impl Router {
                 Some((connection, session_id)) => {
                     node.on_request_sent(now);
                     let removed = node.removed();
-                    let sending = request.send(connection, session_id, removed, &node.server_time);
+                    let may_share = node.sharing.is_granted(now);
+                    let sending =
+                        request.send(connection, session_id, removed, &node.server_time, may_share);
                     self.events.push(sending.map(RouterEvent::RequestDone).boxed());
                 }
                 // The session has broken since the destination was selected.
@@ -214,11 +216,14 @@ impl Router {
 
     fn on_request_done(&mut self, outcome: NodeRequestOutcome) {
         let NodeRequestOutcome { request, session_id, replies } = outcome;
-        let NodeRequest { node: address, slot_requests, .. } = request;
+        let NodeRequest { node: address, slot_requests, sharing, .. } = request;
         if let Some(node) = self.topology.nodes.get_mut(&address) {
             node.on_request_done(replies.is_ok());
             if let Err(NodeError::Broken(_)) = &replies {
                 node.report_broken(session_id);
+            }
+            if let Ok(replies) = &replies {
+                node.sharing.on_replies(&replies[..sharing], Instant::now());
             }
         }
         let replies = match replies {
@@ -287,6 +292,7 @@ impl Router {
                 return;
             }
             NodeReply::TransactionAborted => request.redirects += 1,
+            NodeReply::MustDeclareKeys => request.declares_keys = true,
             NodeReply::Unavailable(why) => {
                 self.topology.mark_stale();
                 request.reset();

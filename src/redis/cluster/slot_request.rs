@@ -43,6 +43,8 @@ pub(crate) struct SlotRequest {
     script_call: Option<ScriptCall>,
     /// Whether the node needs the script's source.
     pub(crate) with_source: bool,
+    /// Whether the script call must declare its keys, so it shares no command.
+    pub(crate) declares_keys: bool,
     /// The node of an ASK redirect, to be used once in the place of the slot's owner.
     pub(crate) ask: Option<Address>,
     /// The number of redirects and aborted transactions since the last pause.
@@ -75,6 +77,7 @@ impl SlotRequest {
             answers: Vec::new(),
             script_call: None,
             with_source: false,
+            declares_keys: false,
             ask: None,
             redirects: 0,
             is_deadline_tracked: false,

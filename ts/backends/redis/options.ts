@@ -48,8 +48,8 @@ export interface RedisClusterOptions {
   readonly nodes: readonly (string | RedisNode)[]
   /**
    * The number of hash tags that all keys share, 1 to 16,384. By default each key has its own tag:
-   * keys are spread evenly, and only calls on equal keys are batched together. With a few hundred
-   * tags many calls are batched together, which costs Redis less. Different keys that are decided
+   * keys are spread evenly. A few hundred tags save work of this process, and of servers that refuse
+   * scripts with keys of several slots. Different keys that are decided
    * together need a `tag` of the limiter or of the call, with or without this option. A change of
    * this number renames all keys, so they start in their initial state.
    */

@@ -2,15 +2,11 @@
 /* eslint-disable */
 
 /**
- * A flush. JavaScript sends its script calls one after the other and passes the replies back.
+ * A flush. JavaScript sends its unanswered script calls and passes the replies back.
  */
 export class WasmFlush {
     free(): void;
     [Symbol.dispose](): void;
-    /**
-     * Adds the reply to the next script call. If it is invalid, each of the calls is malformed.
-     */
-    answer(reply: string): void;
     /**
      * A script call's arguments.
      */
@@ -21,10 +17,17 @@ export class WasmFlush {
      */
     complete(): Float64Array;
     /**
-     * Adds the failure of the next script call. `ts/wasm/redis/retry-method.ts` has the same
-     * numbers.
+     * Fails the script calls that have not run: the deadline has passed.
      */
-    fail(kind: number, why: string): void;
+    failUnsent(): void;
+    /**
+     * Whether all script calls have an answer.
+     */
+    isAnswered(): boolean;
+    /**
+     * Whether some script calls must wait before they are sent again.
+     */
+    isPaused(): boolean;
     /**
      * The names of a script call's keys.
      */
@@ -33,6 +36,20 @@ export class WasmFlush {
      * A flush without calls. If it `peeks`, its calls change nothing.
      */
     constructor(peeks: boolean);
+    /**
+     * Handles a client's error: its message, and the code of a failed system call. Only an error
+     * that is certainly the server's own, or that nothing was sent, means that the script has not
+     * run.
+     */
+    onError(index: number, message: string, system_code: string): void;
+    /**
+     * Handles the reply to a script call. If it is invalid, each of the calls is malformed.
+     */
+    onReply(index: number, reply: string): void;
+    /**
+     * The deadline has passed while a script call was in flight.
+     */
+    onTimeout(index: number): void;
     /**
      * Adds a peek of `cost` units from the keys in the scratch buffer. Returns 0 or a failure's
      * code.
@@ -43,23 +60,26 @@ export class WasmFlush {
      */
     push(limiter: WasmRedisLimiter): void;
     /**
-     * Prepares script calls that retry stale calls. Returns the server's time in epoch
-     * microseconds, or -1 if there is nothing to retry.
+     * Ends an attempt, and prepares script calls that retry stale calls. Returns the server's time
+     * in epoch microseconds, or -1 if there is nothing to retry.
      */
     retryStale(): number;
     /**
-     * The number of script calls of the current attempt.
+     * Whether a script call must be sent as the script's source, not as its digest.
      */
-    scriptCallCount(): number;
+    sendsSource(index: number): boolean;
     /**
-     * Builds the script calls for the server's estimated time, in epoch microseconds. Returns
-     * their number.
+     * Builds the script calls for the server's estimated time, in epoch microseconds.
      */
-    start(epoch_us: number): number;
+    start(epoch_us: number): void;
     /**
      * The texts of failures.
      */
     texts(): string[];
+    /**
+     * The indexes of the script calls that have no answer.
+     */
+    unanswered(): Uint32Array;
 }
 
 /**
@@ -199,18 +219,23 @@ export interface InitOutput {
     readonly scriptSource: () => [number, number];
     readonly startPolicySet: () => void;
     readonly texts: () => number;
-    readonly wasmflush_answer: (a: number, b: number, c: number) => void;
     readonly wasmflush_arguments: (a: number, b: number) => [number, number];
     readonly wasmflush_complete: (a: number) => [number, number];
-    readonly wasmflush_fail: (a: number, b: number, c: number, d: number) => void;
+    readonly wasmflush_failUnsent: (a: number) => void;
+    readonly wasmflush_isAnswered: (a: number) => number;
+    readonly wasmflush_isPaused: (a: number) => number;
     readonly wasmflush_keys: (a: number, b: number) => [number, number];
     readonly wasmflush_new: (a: number) => number;
+    readonly wasmflush_onError: (a: number, b: number, c: number, d: number, e: number, f: number) => void;
+    readonly wasmflush_onReply: (a: number, b: number, c: number, d: number) => void;
+    readonly wasmflush_onTimeout: (a: number, b: number) => void;
     readonly wasmflush_push: (a: number, b: number) => void;
     readonly wasmflush_pushPeek: (a: number, b: number, c: number, d: number, e: number) => number;
     readonly wasmflush_retryStale: (a: number) => number;
-    readonly wasmflush_scriptCallCount: (a: number) => number;
-    readonly wasmflush_start: (a: number, b: number) => number;
+    readonly wasmflush_sendsSource: (a: number, b: number) => number;
+    readonly wasmflush_start: (a: number, b: number) => void;
     readonly wasmflush_texts: (a: number) => [number, number];
+    readonly wasmflush_unanswered: (a: number) => [number, number];
     readonly wasmredislimiter_close: (a: number) => void;
     readonly wasmredislimiter_enqueue: (a: number, b: number, c: number, d: number, e: number) => number;
     readonly wasmredislimiter_enqueueTake: (a: number, b: number, c: number) => number;

@@ -6,7 +6,7 @@ use crc16::{State, XMODEM};
 pub const SLOTS: u16 = 16_384;
 
 /// The error of a call whose keys are in several slots.
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "wasm-redis"))]
 pub(crate) const CROSS_SLOT: &str = "the keys that are decided together do not share a slot of the Redis Cluster; \
                                      set a tag on the limiter or on the call";
 

@@ -7,16 +7,28 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::whole;
 use crate::abi::responses::FlushResponses;
 use crate::redis::text::{text_of, values_of};
-use crate::redis::{Flush, ScriptCall, ScriptFailure, ScriptResult};
+use crate::redis::{Flush, PendingCalls, RetryMethod, ScriptFailure, ScriptResult};
 use crate::wasm::redis_store::WasmRedisLimiter;
 
-/// A flush. JavaScript sends its script calls one after the other and passes the replies back.
+/// The prefixes that clients put before a server's error.
+const ERROR_PREFIXES: [&str; 2] = ["Command failed: ", "ReplyError: "];
+
+/// The codes of failed attempts to connect: nothing was sent.
+const NOT_SENT: [&str; 3] = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"];
+
+/// The code of a server's error: its first word, in capitals.
+fn code_of(text: &str) -> &str {
+    let code = text.split(' ').next().unwrap_or_default();
+    if code.bytes().all(|byte| byte.is_ascii_uppercase()) { code } else { "" }
+}
+
+/// A flush. JavaScript sends its unanswered script calls and passes the replies back.
 #[wasm_bindgen]
 #[derive(Debug, Default)]
 pub struct WasmFlush {
     flush: Flush,
     /// The script calls of the current attempt.
-    script_calls: Vec<ScriptCall>,
+    pending: PendingCalls,
     /// The results of the script calls of all attempts.
     results: Vec<ScriptResult>,
     answers: FlushResponses,
@@ -48,57 +60,98 @@ impl WasmFlush {
         0.0
     }
 
-    /// Builds the script calls for the server's estimated time, in epoch microseconds. Returns
-    /// their number.
-    pub fn start(&mut self, epoch_us: f64) -> usize {
+    /// Builds the script calls for the server's estimated time, in epoch microseconds.
+    pub fn start(&mut self, epoch_us: f64) {
         let mut flush = std::mem::take(&mut self.flush);
         flush.set_time(whole(epoch_us));
         self.flush = flush.deduplicate();
-        self.script_calls = self.flush.script_calls();
-        self.script_calls.len()
+        self.pending = PendingCalls::new(self.flush.script_calls());
+    }
+
+    /// The indexes of the script calls that have no answer.
+    pub fn unanswered(&self) -> Vec<u32> {
+        self.pending.unanswered().into_iter().filter_map(|index| index.try_into().ok()).collect()
+    }
+
+    /// Whether a script call must be sent as the script's source, not as its digest.
+    #[wasm_bindgen(js_name = sendsSource)]
+    pub fn sends_source(&self, index: usize) -> bool {
+        self.pending.sends_source(index)
     }
 
     /// The names of a script call's keys.
     pub fn keys(&self, index: usize) -> Vec<String> {
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        self.script_calls[index].keys.iter().map(text).collect()
+        self.pending.call(index).keys.iter().map(text).collect()
     }
 
     /// A script call's arguments.
     pub fn arguments(&self, index: usize) -> Vec<String> {
-        self.script_calls[index].arguments.iter().map(|argument| text_of(argument)).collect()
+        self.pending.call(index).arguments.iter().map(|argument| text_of(argument)).collect()
     }
 
-    /// Adds the reply to the next script call. If it is invalid, each of the calls is malformed.
-    pub fn answer(&mut self, reply: &str) {
-        self.results.push(Ok(values_of(reply).unwrap_or_default()));
+    /// Handles the reply to a script call. If it is invalid, each of the calls is malformed.
+    #[wasm_bindgen(js_name = onReply)]
+    pub fn on_reply(&mut self, index: usize, reply: &str) {
+        self.pending.on_answer(index, Ok(values_of(reply).unwrap_or_default()));
     }
 
-    /// Adds the failure of the next script call. `ts/wasm/redis/retry-method.ts` has the same
-    /// numbers.
-    pub fn fail(&mut self, kind: u32, why: &str) {
-        self.results.push(Err(match kind {
-            0 => ScriptFailure::Unavailable(why.into()),
-            1 => ScriptFailure::Broken(why.into()),
-            2 => ScriptFailure::TimedOut,
-            _ => ScriptFailure::Refused(why.into()),
-        }));
+    /// Handles a client's error: its message, and the code of a failed system call. Only an error
+    /// that is certainly the server's own, or that nothing was sent, means that the script has not
+    /// run.
+    #[wasm_bindgen(js_name = onError)]
+    pub fn on_error(&mut self, index: usize, message: &str, system_code: &str) {
+        let text = ERROR_PREFIXES.iter().find_map(|prefix| message.strip_prefix(prefix));
+        let text = text.unwrap_or(message);
+        let code = code_of(text);
+        if RetryMethod::of_code(code).is_some() {
+            self.pending.on_error(index, code, message);
+            return;
+        }
+        // Other messages of clients may contain a URL with a password.
+        let why = if system_code.is_empty() { "the client failed" } else { system_code };
+        let failure = match NOT_SENT.contains(&system_code) {
+            true => ScriptFailure::Unavailable(why.into()),
+            false => ScriptFailure::Broken(why.into()),
+        };
+        self.pending.on_answer(index, Err(failure));
     }
 
-    /// Prepares script calls that retry stale calls. Returns the server's time in epoch
-    /// microseconds, or -1 if there is nothing to retry.
+    /// The deadline has passed while a script call was in flight.
+    #[wasm_bindgen(js_name = onTimeout)]
+    pub fn on_timeout(&mut self, index: usize) {
+        self.pending.on_answer(index, Err(ScriptFailure::TimedOut));
+    }
+
+    /// Fails the script calls that have not run: the deadline has passed.
+    #[wasm_bindgen(js_name = failUnsent)]
+    pub fn fail_unsent(&mut self) {
+        self.pending.fail_paused();
+        let why = "the deadline passed before it was sent";
+        self.pending.fail(&ScriptFailure::Unavailable(why.into()));
+    }
+
+    /// Whether all script calls have an answer.
+    #[wasm_bindgen(js_name = isAnswered)]
+    pub fn is_answered(&self) -> bool {
+        self.pending.is_answered()
+    }
+
+    /// Whether some script calls must wait before they are sent again.
+    #[wasm_bindgen(js_name = isPaused)]
+    pub fn is_paused(&self) -> bool {
+        self.pending.is_paused()
+    }
+
+    /// Ends an attempt, and prepares script calls that retry stale calls. Returns the server's time
+    /// in epoch microseconds, or -1 if there is nothing to retry.
     #[expect(clippy::cast_precision_loss, reason = "the engine's times are below 2^53")]
     #[wasm_bindgen(js_name = retryStale)]
     pub fn retry_stale(&mut self) -> f64 {
+        self.results.extend(std::mem::take(&mut self.pending).into_answers());
         let Some(now) = self.flush.retry_stale(&self.results) else { return -1.0 };
-        self.script_calls = self.flush.script_calls();
+        self.pending = PendingCalls::new(self.flush.script_calls());
         now as f64
-    }
-
-    /// The number of script calls of the current attempt.
-    #[wasm_bindgen(js_name = scriptCallCount)]
-    pub fn script_call_count(&self) -> usize {
-        self.script_calls.len()
     }
 
     /// Returns the answers to all calls, after all script calls have a result.

@@ -5,6 +5,8 @@ pub(crate) mod deduplicate;
 pub(crate) mod flush;
 pub(crate) mod hit_predictor;
 pub(crate) mod partition;
+#[cfg(any(feature = "redis", feature = "wasm-redis"))]
+pub(crate) mod pending_calls;
 pub(crate) mod policy_registry;
 pub(crate) mod response_decoder;
 pub(crate) mod script_call;

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use redis::Value as Reply;
 use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, ServerErrorKind, Value as Reply};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use crate::redis::batch::pending_calls::{RetryMethod, refusal};
 use crate::redis::batch::script_call::ScriptResult;
 use crate::redis::cluster::node_batch;
 use crate::redis::cluster::slot_map::parse_address;
 use crate::redis::cluster::slot_request::SlotRequest;
-use crate::redis::connection::{Address, RetryMethod, ServerTime, command, refusal, retry_method};
+use crate::redis::connection::{Address, ServerTime, command, script_reply};
 
 /// Slot requests that are sent to a node as one pipeline.
 pub(crate) struct NodeRequest {
@@ -93,11 +94,7 @@ impl NodeRequest {
                 let with_source =
                     request.with_source && !std::mem::replace(&mut is_source_sent, true);
                 let call = request.script_call(server_time);
-                let with_source = with_source || call.script.is_rare();
-                pipeline.add_command(match with_source {
-                    true => command("EVAL", call.script.source(), call),
-                    false => command("EVALSHA", call.script.sha1(), call),
-                });
+                pipeline.add_command(command(call, with_source || call.script.is_rare()));
             }
             if is_transaction {
                 pipeline.add_command(redis::cmd("EXEC"));
@@ -199,19 +196,26 @@ pub(crate) fn node_reply(reply: Reply, node: &Address) -> NodeReply {
     if reply == Reply::Nil {
         return NodeReply::MustDeclareKeys;
     }
-    let error = match retry_method(reply) {
-        RetryMethod::NoRetry(answer) => return NodeReply::Answer(answer),
-        RetryMethod::SendSource => return NodeReply::UnknownScript,
-        RetryMethod::WaitAndRetry(why) => return NodeReply::Unavailable(why),
-        RetryMethod::SlotMigrating(why) => return NodeReply::SlotMigrating(why),
-        RetryMethod::Redirect(error) => error,
+    let error = match script_reply(reply) {
+        Ok(values) => return NodeReply::Answer(Ok(values)),
+        Err(error) => error,
     };
-    let target = error.redirect_node().and_then(|(text, _)| parse_address(text, node));
-    match (error.kind(), target) {
-        (ErrorKind::Server(ServerErrorKind::ExecAbort), _) => NodeReply::TransactionAborted,
-        (ErrorKind::Server(ServerErrorKind::Moved), Some(address)) => NodeReply::Moved(address),
-        (ErrorKind::Server(ServerErrorKind::Ask), Some(address)) => NodeReply::Ask(address),
-        _ => NodeReply::Answer(refusal(&error)),
+    let (code, text) = (error.code().unwrap_or_default(), error.to_string());
+    let refused = || NodeReply::Answer(Err(refusal(code, &text)));
+    match RetryMethod::of_code(code).unwrap_or(RetryMethod::NoRetry) {
+        RetryMethod::NoRetry => refused(),
+        RetryMethod::SendSource => NodeReply::UnknownScript,
+        RetryMethod::WaitAndRetry => NodeReply::Unavailable(text.into()),
+        RetryMethod::SlotMigrating => NodeReply::SlotMigrating(text.into()),
+        RetryMethod::Redirect => {
+            let address = error.redirect_node().and_then(|(target, _)| parse_address(target, node));
+            match (code, address) {
+                ("EXECABORT", _) => NodeReply::TransactionAborted,
+                ("MOVED", Some(address)) => NodeReply::Moved(address),
+                ("ASK", Some(address)) => NodeReply::Ask(address),
+                _ => refused(),
+            }
+        }
     }
 }
 

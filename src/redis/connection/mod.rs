@@ -44,7 +44,7 @@ mod connector;
 mod endpoint;
 mod health;
 mod request_handler;
-mod retry_method;
+mod script_reply;
 mod sender;
 mod sentinel;
 mod server_time;
@@ -68,7 +68,7 @@ use crate::time::Micros;
 pub(crate) use self::sender::command;
 pub(crate) use self::server_time::ServerTime;
 pub(crate) use crate::redis::connection::connector::Session;
-pub(crate) use crate::redis::connection::retry_method::{RetryMethod, refusal, retry_method};
+pub(crate) use crate::redis::connection::script_reply::script_reply;
 pub(crate) use crate::redis::connection::state::{ConnectionState, StateSubscriber, reconnector};
 
 pub use self::endpoint::Endpoint;

@@ -16,10 +16,11 @@ use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::redis::batch::pending_calls::PendingCalls;
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 use crate::redis::connection::connector::{MAX_IN_FLIGHT, SessionHandle};
 use crate::redis::connection::request_handler::RequestHandler;
-use crate::redis::connection::retry_method::{RetryMethod, refusal, retry_method};
+use crate::redis::connection::script_reply::script_reply;
 use crate::redis::connection::state::StateSubscriber;
 
 /// The pause before a retry of script calls that the server could not run.
@@ -72,106 +73,67 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// A request with the state of each of its script calls.
+/// A request that has unanswered script calls.
 struct PendingRequest {
-    request: PipelineRequest,
-    calls: Vec<ScriptCallState>,
-}
-
-enum ScriptCallState {
-    Answered(ScriptResult),
-    /// To be sent as the script's digest.
-    Digest,
-    /// To be sent as the script's source, because the server does not know the script.
-    Source,
-    /// To be sent as the digest after a pause: the server could not run scripts, for this reason.
-    Paused(Arc<str>),
+    calls: PendingCalls,
+    deadline: Instant,
+    completion: Completion,
 }
 
 impl PendingRequest {
-    fn new(request: PipelineRequest) -> Self {
-        let initial = |call: &ScriptCall| match call.script.is_rare() {
-            true => ScriptCallState::Source,
-            false => ScriptCallState::Digest,
-        };
-        let calls = request.script_calls.iter().map(initial).collect();
-        Self { request, calls }
+    fn new(PipelineRequest { script_calls, deadline, completion }: PipelineRequest) -> Self {
+        Self { calls: PendingCalls::new(script_calls), deadline, completion }
     }
 
     /// Refreshes the request before it is sent for the first time.
     fn refreshed(mut self) -> Self {
-        let handler = self.request.completion.handler.as_mut();
+        let handler = self.completion.handler.as_mut();
         if let Some(calls) = handler.and_then(|handler| handler.refresh()) {
-            debug_assert_eq!(calls.len(), self.request.script_calls.len());
-            self.request.script_calls = calls;
+            self.calls.refresh(calls);
         }
         self
     }
 
-    /// Sends the source of the limiter script at most once: it is large, and the server then finds
-    /// the script by its digest.
-    fn send_source_once(&mut self, is_sent: &mut bool) {
-        for (call, state) in self.request.script_calls.iter().zip(&mut self.calls) {
-            if matches!(state, ScriptCallState::Source)
-                && !call.script.is_rare()
-                && std::mem::replace(is_sent, true)
-            {
-                *state = ScriptCallState::Digest;
-            }
-        }
-    }
-
     /// Fails all script calls without an answer, and completes the request.
     fn fail(mut self, failure: &ScriptFailure) -> Option<Self> {
-        for call in &mut self.calls {
-            if !matches!(call, ScriptCallState::Answered(_)) {
-                *call = ScriptCallState::Answered(Err(failure.clone()));
-            }
-        }
+        self.calls.fail(failure);
         self.complete()
     }
 
     /// Completes the request if all script calls are answered. Returns it if some of them must be
     /// sent again, or if its handler returns new script calls.
     fn complete(mut self) -> Option<Self> {
-        if self.calls.iter().any(|call| !matches!(call, ScriptCallState::Answered(_))) {
+        if !self.calls.is_answered() {
             return Some(self);
         }
-        let answers = self.calls.into_iter().filter_map(|call| match call {
-            ScriptCallState::Answered(answer) => Some(answer),
-            _ => None,
-        });
-        let next = self.request.completion.resolve(answers.collect());
+        let next = self.completion.resolve(std::mem::take(&mut self.calls).into_answers());
         if next.is_empty() {
             return None;
         }
-        let PipelineRequest { deadline, completion, .. } = self.request;
-        self = Self::new(PipelineRequest { script_calls: next, deadline, completion });
-        if Instant::now() < deadline {
+        self.calls = PendingCalls::new(next);
+        if Instant::now() < self.deadline {
             return Some(self);
         }
         self.fail(&ScriptFailure::Unavailable("there was no time left to send it again".into()))
     }
 
+    /// The commands of the unanswered script calls.
     fn commands(&self) -> redis::Pipeline {
         let mut pipeline = redis::pipe();
-        for (call, state) in self.request.script_calls.iter().zip(&self.calls) {
-            let command = match state {
-                ScriptCallState::Answered(_) => continue,
-                ScriptCallState::Source => command("EVAL", call.script.source(), call),
-                ScriptCallState::Digest | ScriptCallState::Paused(_) => {
-                    command("EVALSHA", call.script.sha1(), call)
-                }
-            };
-            pipeline.add_command(command);
+        for index in self.calls.unanswered() {
+            pipeline.add_command(command(self.calls.call(index), self.calls.sends_source(index)));
         }
         pipeline
     }
 }
 
-pub(crate) fn command(name: &'static str, script: &str, call: &ScriptCall) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(script).arg(call.keys.len());
+/// The command of a script call, with the script's source or its digest.
+pub(crate) fn command(call: &ScriptCall, sends_source: bool) -> Cmd {
+    let mut command = match sends_source {
+        true => redis::cmd("EVAL").arg(call.script.source()).take(),
+        false => redis::cmd("EVALSHA").arg(call.script.sha1()).take(),
+    };
+    command.arg(call.keys.len());
     for word in call.keys.iter().chain(call.arguments.iter().map(Vec::as_slice)) {
         command.arg(word);
     }
@@ -196,7 +158,7 @@ async fn send(pending: PendingRequest, session: SessionHandle, session_id: u64) 
     let mut connection = session.connection.clone();
     let sending = connection.send_packed_commands(&commands, 0, commands.len());
     tokio::pin!(sending);
-    let mut sent = timeout_at(pending.request.deadline, &mut sending).await;
+    let mut sent = timeout_at(pending.deadline, &mut sending).await;
     if sent.is_err() {
         // The answer may be in the socket: the event loop may have been too busy to read it.
         session.read_available();
@@ -222,15 +184,13 @@ pub(crate) async fn run(
     let mut retries: VecDeque<PendingRequest> = VecDeque::new();
     loop {
         if in_flight.is_empty() && !retries.is_empty() {
-            if retries.iter().any(|pending| {
-                pending.calls.iter().any(|call| matches!(call, ScriptCallState::Paused(_)))
-            }) {
+            if retries.iter().any(|pending| pending.calls.is_paused()) {
                 sleep(RETRY_PAUSE).await;
             }
             let mut is_source_sent = false;
             for mut pending in std::mem::take(&mut retries) {
-                pending.send_source_once(&mut is_source_sent);
-                match state.wait_until_up(pending.request.deadline).await {
+                pending.calls.send_source_once(&mut is_source_sent);
+                match state.wait_until_up(pending.deadline).await {
                     Ok((session, id)) => {
                         in_flight.push_back(unconstrained(send(pending, session, id)));
                     }
@@ -239,7 +199,7 @@ pub(crate) async fn run(
             }
         }
         let may_start = retries.is_empty() && in_flight.len() < MAX_IN_FLIGHT;
-        let deadline = next.as_ref().map_or_else(Instant::now, |pending| pending.request.deadline);
+        let deadline = next.as_ref().map_or_else(Instant::now, |pending| pending.deadline);
         tokio::select! {
             biased;
             Some(outcome) = in_flight.next(), if !in_flight.is_empty() => {
@@ -297,30 +257,20 @@ fn process(outcome: RequestOutcome, state: &mut StateSubscriber) -> Option<Pendi
             return pending.fail(&ScriptFailure::Broken(why));
         }
     };
-    let late = Instant::now() + RETRY_PAUSE >= pending.request.deadline;
-    let unanswered =
-        pending.calls.iter_mut().filter(|call| !matches!(call, ScriptCallState::Answered(_)));
-    for (call, reply) in unanswered.zip(replies) {
-        *call = match state_after(reply) {
-            ScriptCallState::Paused(why) if late => {
-                ScriptCallState::Answered(Err(ScriptFailure::Unavailable(why)))
+    for (index, reply) in pending.calls.unanswered().into_iter().zip(replies) {
+        match script_reply(reply) {
+            Ok(values) => pending.calls.on_answer(index, Ok(values)),
+            Err(error) => {
+                let code = error.code().unwrap_or_default();
+                pending.calls.on_error(index, code, &error.to_string());
             }
-            next => next,
-        };
+        }
     }
-    if pending.calls.iter().any(|call| matches!(call, ScriptCallState::Paused(_))) {
+    if pending.calls.is_paused() {
         state.request_health_check();
     }
-    pending.complete()
-}
-
-fn state_after(reply: Reply) -> ScriptCallState {
-    match retry_method(reply) {
-        RetryMethod::NoRetry(answer) => ScriptCallState::Answered(answer),
-        RetryMethod::SendSource => ScriptCallState::Source,
-        RetryMethod::WaitAndRetry(why) | RetryMethod::SlotMigrating(why) => {
-            ScriptCallState::Paused(why)
-        }
-        RetryMethod::Redirect(error) => ScriptCallState::Answered(refusal(&error)),
+    if Instant::now() + RETRY_PAUSE >= pending.deadline {
+        pending.calls.fail_paused();
     }
+    pending.complete()
 }

@@ -1,25 +1,18 @@
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
 import { CLIENT_ADVICE, isClient } from '../../api/limiter-options.js'
-import { checkCount, invalid, optionsOf, translated, wholeNumber } from '../../input/options.js'
+import { checkCount, optionsOf, translated } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import * as addon from '../addon.js'
 import { compilePolicySet } from '../compile-policies.js'
-import { Store } from '../limiter-backend.js'
-import { Batcher, CallQueue } from './batching/batcher.js'
-import { callWeightOf } from './batching/call-weight.js'
-import { RedisBackend } from './batching/redis-backend.js'
+import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from './batched-store.js'
+import { Batcher } from './batching/batcher.js'
 import { inRootContext } from './batching/root-context.js'
 import { requestCredentials } from './credentials.js'
 import { Health, type StoreEvents, type StoreStatus } from './health.js'
 import type { RedisStoreOptions } from './options.js'
 import { PolicyRegistry, REGISTRY_TTL_MS } from './policy-registry.js'
 import { addressOf, targetOf } from './target.js'
-
-/** A day: longer than any sensible deadline. */
-const MAX_TIMEOUT_MS = 86_400_000
-
-const MAX_PENDING = 1_000_000
 
 const OPTIONS = [
   'url',
@@ -61,17 +54,15 @@ const HAS_LIBUV = process.versions.uv !== undefined && !('bun' in process.versio
  * const store = new RedisStore('redis://localhost:6379')
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
  */
-export class RedisStore extends Store {
+export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, Health>> {
   /** @internal */
   override readonly address: string
   /** @internal */
   override readonly engine = addon.engine
+  /** @internal */
+  override readonly batcher: Batcher<native.NativeRedisStore, Health>
   readonly #native: native.NativeRedisStore
-  readonly #batcher: Batcher<native.NativeRedisStore, Health>
-  /** The open prefixes, with the number of limiters of each. */
-  readonly #prefixes = new Map<string, { readonly queue: CallQueue; users: number }>()
   readonly #health = new Health()
-  #closed = false
 
   /**
    * @param url - The URL of Redis.
@@ -84,10 +75,10 @@ export class RedisStore extends Store {
   constructor(...args: readonly [string | RedisStoreOptions, Omit<RedisStoreOptions, 'url'>?]) {
     super()
     const options = optionsOfArguments(args)
-    const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending = 10_000, credentials } = options
-    const connectMs = wholeNumber('INVALID_OPTION', 'connectTimeoutMs', connectTimeoutMs, 1, MAX_TIMEOUT_MS)
-    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, MAX_TIMEOUT_MS)
-    const max = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MAX_PENDING)
+    const { connectTimeoutMs = 2_000, commandTimeoutMs = 1_000, maxPending, credentials } = options
+    const connectMs = checkedTimeout('connectTimeoutMs', connectTimeoutMs)
+    const timeoutMs = checkedTimeout('commandTimeoutMs', commandTimeoutMs)
+    const max = checkedMaxPending(maxPending)
     const target = targetOf(options, connectMs, timeoutMs)
     // The native store references its callbacks, so they must not reference the store: otherwise an
     // unused store that was not closed would never be collected. While calls are pending, their
@@ -109,8 +100,8 @@ export class RedisStore extends Store {
     const make = () => new addon.NativeRedisStore(target, onFlushDone, onEvent, HAS_LIBUV)
     this.#native = translated('INVALID_OPTION', 'RedisStore', () => inRootContext(make))
     const registry = createPolicyRegistry(this.#native, this.#health, timeoutMs)
-    this.#batcher = new Batcher(this.#native, this.#health, timeoutMs, max, registry)
-    own = new WeakRef(this.#batcher)
+    this.batcher = new Batcher(this.#native, this.#health, timeoutMs, max, registry)
+    own = new WeakRef(this.batcher)
     this.address = addressOf(target)
   }
 
@@ -126,7 +117,7 @@ export class RedisStore extends Store {
   /** The current status of the store. */
   status(): StoreStatus {
     checkCount(arguments.length, 0, 'status takes no arguments')
-    return { ...this.#health.status, pending: this.#batcher.pending }
+    return { ...this.#health.status, pending: this.batcher.pending }
   }
 
   /**
@@ -136,13 +127,7 @@ export class RedisStore extends Store {
    * @returns A function that removes the listener.
    */
   on<Name extends keyof StoreEvents>(event: Name, listener: (event: StoreEvents[Name]) => void): () => void {
-    checkCount(arguments.length, 2, 'on takes an event and a listener')
-    if (!EVENTS.includes(event)) {
-      throw invalid('INVALID_OPTION', 'event', `must be one of ${EVENTS.join(', ')}`, event)
-    }
-    if (typeof listener !== 'function') {
-      throw invalid('INVALID_OPTION', 'listener', 'must be a function', listener)
-    }
+    checkListener([...arguments], EVENTS)
     return this.#health.events.on(event, listener)
   }
 
@@ -150,53 +135,17 @@ export class RedisStore extends Store {
    * Rejects further calls with `CLOSED`, waits for pending calls, and closes the connection. May be
    * called again.
    */
-  async close(): Promise<void> {
-    this.#closed = true
+  override async close(): Promise<void> {
     this.#health.close()
-    await this.#batcher.close()
+    await super.close()
     this.#native.close()
   }
 
-  /** {@link close}, for `await using`. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
-  }
-
   /** @internal */
-  get batcher(): Batcher<native.NativeRedisStore, Health> {
-    return this.#batcher
-  }
-
-  /** @internal */
-  override open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): RedisBackend {
-    if (prefix === undefined) {
-      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it separates the keys of limiters')
-    }
-    if (this.#closed) {
-      throw new TollgateError('CLOSED', 'the store has been closed')
-    }
+  protected override openCallBuffer(prefix: string, policySet: PolicySet): native.NativeRedisLimiter {
     const policies = compilePolicySet(addon.engine, policySet)
-    const callBuffer = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () =>
-      this.#native.open(prefix, policies),
-    )
-    const shared = this.#prefixes.get(prefix) ?? { queue: new CallQueue(callBuffer, callWeightOf(policySet)), users: 0 }
-    const registry = this.#batcher.policyRegistry
-    if (shared.users === 0) {
-      this.#prefixes.set(prefix, shared)
-      registry?.add(prefix, policySet)
-    }
-    shared.users++
-    const release = () => {
-      callBuffer.close()
-      shared.users--
-      if (shared.users === 0) {
-        this.#prefixes.delete(prefix)
-        registry?.remove(prefix)
-      }
-    }
-    const onFirstUse = () => registry?.markUsed(prefix)
-    const context = { native: this.#native, batcher: this.#batcher, engine: this.engine, onFirstUse }
-    return new RedisBackend(context, shared.queue, policySet, tag, release)
+    const rule = `prefix ${JSON.stringify(prefix)}`
+    return translated('INVALID_OPTION', rule, () => this.#native.open(prefix, policies))
   }
 }
 

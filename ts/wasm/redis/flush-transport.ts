@@ -86,8 +86,8 @@ export class ClientFlushTransport {
   }
 
   /** Makes the script calls of a flush, with the best known server time. */
-  #start({ flush, sent }: PendingFlush): void {
-    sent.loadCalls(flush.start(Date.now() * 1_000 + this.#aheadUs))
+  #start({ flush }: PendingFlush): void {
+    flush.start(Date.now() * 1_000 + this.#aheadUs)
   }
 
   /** Sends all flushes that may be sent. */
@@ -137,7 +137,6 @@ export class ClientFlushTransport {
   #onAnswered(pending: PendingFlush): void {
     const { flush, sent } = pending
     try {
-      sent.reportOutcomes()
       const nowUs = flush.retryStale()
       if (nowUs < 0) {
         const responses = { numbers: flush.complete(), texts: flush.texts() }
@@ -146,7 +145,6 @@ export class ClientFlushTransport {
         return
       }
       this.#aheadUs = nowUs - Date.now() * 1_000
-      sent.loadCalls(flush.scriptCallCount())
       sent.state = 'retry'
     } catch {
       this.#finish(pending, undefined)

@@ -1,14 +1,11 @@
-/// <reference lib="esnext.disposable" preserve="true" />
+import type * as native from '../../../native.js'
 import * as glue from '../../../wasm/redis-engine.js'
-import { TollgateError } from '../../api/error.js'
 import { compilePolicySet } from '../../backends/compile-policies.js'
-import { Store } from '../../backends/limiter-backend.js'
-import { Batcher, CallQueue } from '../../backends/redis/batching/batcher.js'
-import { callWeightOf } from '../../backends/redis/batching/call-weight.js'
-import { RedisBackend } from '../../backends/redis/batching/redis-backend.js'
+import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from '../../backends/redis/batched-store.js'
+import { Batcher } from '../../backends/redis/batching/batcher.js'
 import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
 import { PolicyRegistry, REGISTRY_TTL_MS } from '../../backends/redis/policy-registry.js'
-import { checkCount, invalid, optionsOf, translated, wholeNumber } from '../../input/options.js'
+import { checkCount, optionsOf, translated } from '../../input/options.js'
 import { Events } from '../../platform/events.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { buildPolicySet } from '../engine/builder.js'
@@ -28,11 +25,6 @@ export interface RedisStoreFromOptions {
   /** The most calls without an answer; one more fails with `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
 }
-
-/** A day: longer than any sensible deadline. */
-const MAX_TIMEOUT_MS = 86_400_000
-
-const MAX_PENDING = 1_000_000
 
 /** A client is not known to be down before a call. */
 const HEALTH = { down: undefined, whenKnown: async () => {} }
@@ -60,19 +52,16 @@ let stores = 0
  * const store = RedisStore.from(new Redis({ autoResendUnfulfilledCommands: false }))
  * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }), { store, prefix: 'api' })
  */
-export class RedisStore extends Store {
+export class RedisStore extends BatchedStore<Batcher<ClientFlushTransport>> {
   /** @internal */
   override readonly address: string
   /** @internal */
   override readonly engine = engine
+  /** @internal */
+  override readonly batcher: Batcher<ClientFlushTransport>
   readonly #redisEngine: RedisEngine
   readonly #prefixes: glue.WasmRedisStore
-  readonly #transport: ClientFlushTransport
-  readonly #batcher: Batcher
   readonly #events = new Events<Pick<StoreEvents, 'warning'>>()
-  /** The open prefixes, with the number of limiters of each. */
-  readonly #queues = new Map<string, { readonly queue: CallQueue; users: number }>()
-  #closed = false
 
   /**
    * Makes a store over a client of `ioredis`, node-redis or `@upstash/redis`, or over a function
@@ -84,10 +73,9 @@ export class RedisStore extends Store {
   static from(client: RedisClient, options: RedisStoreFromOptions = {}): RedisStore {
     checkCount(arguments.length, 2, 'RedisStore.from takes a client and an object of options')
     const names = ['commandTimeoutMs', 'maxPending'] as const
-    const checked = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
-    const { commandTimeoutMs = 1_000, maxPending = 10_000 } = checked
-    const timeoutMs = wholeNumber('INVALID_OPTION', 'commandTimeoutMs', commandTimeoutMs, 1, MAX_TIMEOUT_MS)
-    const max = wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MAX_PENDING)
+    const { commandTimeoutMs = 1_000, maxPending } = optionsOf('INVALID_OPTION', 'RedisStore.from', options, names)
+    const timeoutMs = checkedTimeout('commandTimeoutMs', commandTimeoutMs)
+    const max = checkedMaxPending(maxPending)
     return new RedisStore(scriptRunnerOf(client), timeoutMs, max)
   }
 
@@ -97,14 +85,14 @@ export class RedisStore extends Store {
     this.address = `client:${stores}`
     this.#redisEngine = startRedisEngine()
     this.#prefixes = new glue.WasmRedisStore()
-    this.#transport = new ClientFlushTransport(this.#redisEngine, runner, (flush, responses) => {
-      this.#batcher.complete(flush, responses, undefined)
+    const transport = new ClientFlushTransport(this.#redisEngine, runner, (flush, responses) => {
+      this.batcher.complete(flush, responses, undefined)
     })
     const registry = new PolicyRegistry(
       (prefix, text) => void this.#publishPolicies(runner, prefix, text),
       (warning) => this.#events.emit('warning', warning),
     )
-    this.#batcher = new Batcher(this.#transport, HEALTH, timeoutMs, maxPending, registry)
+    this.batcher = new Batcher(transport, HEALTH, timeoutMs, maxPending, registry)
   }
 
   /**
@@ -113,33 +101,21 @@ export class RedisStore extends Store {
    * @returns A function that removes the listener.
    */
   on(event: 'warning', listener: (event: PoliciesWarning) => void): () => void {
-    checkCount(arguments.length, 2, 'on takes an event and a listener')
-    if (event !== 'warning') {
-      throw invalid('INVALID_OPTION', 'event', 'must be warning', event)
-    }
-    if (typeof listener !== 'function') {
-      throw invalid('INVALID_OPTION', 'listener', 'must be a function', listener)
-    }
+    checkListener([...arguments], ['warning'])
     return this.#events.on(event, (warning) => listener(warning as PoliciesWarning))
   }
 
   /** The number of calls without an answer. */
   get pending(): number {
-    return this.#batcher.pending
+    return this.batcher.pending
   }
 
   /**
    * Rejects further calls with `CLOSED`, and waits for pending calls. The client stays open. May be
    * called again.
    */
-  async close(): Promise<void> {
-    this.#closed = true
-    await this.#batcher.close()
-  }
-
-  /** {@link close}, for `await using`. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
+  override close(): Promise<void> {
+    return super.close()
   }
 
   /** Publishes the text of a prefix's policies. No call waits for it, and it may fail. */
@@ -152,23 +128,17 @@ export class RedisStore extends Store {
       )
       const decoder = new TextDecoder()
       const textOf = (reply: unknown) => (reply instanceof Uint8Array ? decoder.decode(reply) : String(reply))
-      this.#batcher.policyRegistry?.compare(prefix, Array.isArray(texts) ? texts.map(textOf) : [])
+      this.batcher.policyRegistry?.compare(prefix, Array.isArray(texts) ? texts.map(textOf) : [])
     } catch {
       // Decisions do not depend on it.
     }
   }
 
   /** @internal */
-  override open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): RedisBackend {
-    if (prefix === undefined) {
-      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it separates the keys of limiters')
-    }
-    if (this.#closed) {
-      throw new TollgateError('CLOSED', 'the store has been closed')
-    }
+  protected override openCallBuffer(prefix: string, policySet: PolicySet): native.NativeRedisLimiter {
     const policies = compilePolicySet(engine, policySet)
     const { scratch } = this.#redisEngine
-    const callBuffer = translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
+    return translated('INVALID_OPTION', `prefix ${JSON.stringify(prefix)}`, () => {
       const isSingle = buildPolicySet(glue, scratch, policies)
       scratch.writeText(prefix, 0)
       const opened = this.#prefixes.open(isSingle)
@@ -177,23 +147,5 @@ export class RedisStore extends Store {
       }
       return new CallBuffer(opened, scratch)
     })
-    const shared = this.#queues.get(prefix) ?? { queue: new CallQueue(callBuffer, callWeightOf(policySet)), users: 0 }
-    const { policyRegistry: registry } = this.#batcher
-    if (shared.users === 0) {
-      this.#queues.set(prefix, shared)
-      registry?.add(prefix, policySet)
-    }
-    shared.users++
-    const release = () => {
-      callBuffer.close()
-      shared.users--
-      if (shared.users === 0) {
-        this.#queues.delete(prefix)
-        registry?.remove(prefix)
-      }
-    }
-    const onFirstUse = () => registry?.markUsed(prefix)
-    const context = { native: this.#transport, batcher: this.#batcher, engine, onFirstUse }
-    return new RedisBackend(context, shared.queue, policySet, tag, release)
   }
 }

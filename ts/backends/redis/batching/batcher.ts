@@ -33,7 +33,7 @@ const MIN_PARTIAL_REPEATED = 8
 const PEAK_DECAY = 0.95
 
 /** Sends flushes: the native store, or a transport over a user's client. */
-type FlushTransport = Pick<native.NativeRedisStore, 'submit' | 'isUp'>
+export type FlushTransport = Pick<native.NativeRedisStore, 'submit' | 'isUp'>
 
 /** The batcher's view of the store's health. */
 type StoreHealth = Pick<Health, 'down' | 'whenKnown'>

@@ -1,0 +1,104 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import type * as native from '../../../native.js'
+import { TollgateError } from '../../api/error.js'
+import { checkCount, invalid, wholeNumber } from '../../input/options.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+import { Store } from '../limiter-backend.js'
+import { type Batcher, CallQueue, type FlushTransport } from './batching/batcher.js'
+import { callWeightOf } from './batching/call-weight.js'
+import { RedisBackend } from './batching/redis-backend.js'
+
+/** The longest timeout: a day, longer than any sensible deadline. */
+const MAX_TIMEOUT_MS = 86_400_000
+
+const MAX_PENDING = 1_000_000
+
+/** Sends flushes and peeks. */
+type Transport = FlushTransport & Pick<native.NativeRedisStore, 'peek'>
+
+/**
+ * A store over Redis, on any transport: opens limiters by prefix, and batches their calls. The
+ * native store connects by itself; that of `tollgate/wasm` uses a client.
+ */
+export abstract class BatchedStore<B extends Batcher<Transport>> extends Store {
+  /** @internal */
+  abstract readonly batcher: B
+  /** The open prefixes, with the number of limiters of each. */
+  readonly #prefixes = new Map<string, { readonly queue: CallQueue; users: number }>()
+  #closed = false
+
+  /**
+   * Opens a limiter's call buffer.
+   *
+   * @throws {TollgateError} `INVALID_OPTION` if the prefix is open with other policies.
+   * @internal
+   */
+  protected abstract openCallBuffer(prefix: string, policySet: PolicySet): native.NativeRedisLimiter
+
+  /** Rejects further calls with `CLOSED`, and waits for pending calls. May be called again. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.batcher.close()
+  }
+
+  /** {@link close}, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  /** @internal */
+  override open(prefix: string | undefined, policySet: PolicySet, tag: string | undefined): RedisBackend {
+    if (prefix === undefined) {
+      throw new TollgateError('INVALID_OPTION', 'prefix is required with Redis: it separates the keys of limiters')
+    }
+    if (this.#closed) {
+      throw new TollgateError('CLOSED', 'the store has been closed')
+    }
+    const callBuffer = this.openCallBuffer(prefix, policySet)
+    const shared = this.#prefixes.get(prefix) ?? { queue: new CallQueue(callBuffer, callWeightOf(policySet)), users: 0 }
+    const { batcher, engine } = this
+    const { policyRegistry: registry } = batcher
+    if (shared.users === 0) {
+      this.#prefixes.set(prefix, shared)
+      registry?.add(prefix, policySet)
+    }
+    shared.users++
+    const release = () => {
+      callBuffer.close()
+      shared.users--
+      if (shared.users === 0) {
+        this.#prefixes.delete(prefix)
+        registry?.remove(prefix)
+      }
+    }
+    const onFirstUse = () => registry?.markUsed(prefix)
+    const context = { native: batcher.native, batcher, engine, onFirstUse }
+    return new RedisBackend(context, shared.queue, policySet, tag, release)
+  }
+}
+
+/** A timeout in milliseconds. @throws {TollgateError} `INVALID_OPTION` */
+export function checkedTimeout(name: string, milliseconds: unknown): number {
+  return wholeNumber('INVALID_OPTION', name, milliseconds, 1, MAX_TIMEOUT_MS)
+}
+
+/** The bound on pending calls. @throws {TollgateError} `INVALID_OPTION` */
+export function checkedMaxPending(maxPending: unknown = 10_000): number {
+  return wholeNumber('INVALID_OPTION', 'maxPending', maxPending, 1, MAX_PENDING)
+}
+
+/**
+ * Checks the arguments of a store's `on`.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ */
+export function checkListener(args: readonly unknown[], events: readonly string[]): void {
+  const [event, listener] = args
+  checkCount(args.length, 2, 'on takes an event and a listener')
+  if (!events.includes(event as string)) {
+    throw invalid('INVALID_OPTION', 'event', `must be ${events.length > 1 ? 'one of ' : ''}${events.join(', ')}`, event)
+  }
+  if (typeof listener !== 'function') {
+    throw invalid('INVALID_OPTION', 'listener', 'must be a function', listener)
+  }
+}

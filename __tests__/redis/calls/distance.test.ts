@@ -15,34 +15,34 @@ describe('the flushes that keep a server busy', () => {
     return rtt.maxInFlight
   }
 
-  it('are two before the first measurement', () => {
-    expect(new RttEstimator().maxInFlight).toBe(2)
+  it('are four before the first measurement', () => {
+    expect(new RttEstimator().maxInFlight).toBe(4)
   })
 
-  it.each([0.05, 0.1, 0.2])('are two on one machine: %d ms', (alone) => {
-    expect(afterRttEstimator(alone, 0.5, 0.4, 0.6)).toBe(2)
+  it.each([0.05, 0.1, 0.2])('are four on one machine: %d ms', (alone) => {
+    expect(afterRttEstimator(alone, 0.5, 0.4, 0.6)).toBe(4)
   })
 
   it('are many at a distance', () => {
-    expect(afterRttEstimator(20, 20.1, 20.3)).toBeCloseTo(200)
+    expect(afterRttEstimator(20, 20.1, 20.3)).toBeCloseTo(400)
   })
 
   it('are still many if some round trips are late', () => {
-    expect(afterRttEstimator(20, 20.2, 90, 25, 30)).toBeCloseTo(200)
+    expect(afterRttEstimator(20, 20.2, 90, 25, 30)).toBeCloseTo(400)
   })
 
   it('become few when all round trips are late, because flushes wait for each other', () => {
     const late = Array.from({ length: 32 }, () => 60)
-    expect(afterRttEstimator(20, ...late)).toBeCloseTo((2 * 60) / 40.2)
+    expect(afterRttEstimator(20, ...late)).toBeCloseTo((4 * 60) / 40.2)
   })
 
   it('follow the distance once a flush is alone', () => {
     const rtt = new RttEstimator()
     rtt.add(1, true)
     rtt.add(20, false)
-    expect(rtt.maxInFlight).toBeCloseTo(10)
+    expect(rtt.maxInFlight).toBeCloseTo(20)
     rtt.add(20, true)
-    expect(rtt.maxInFlight).toBeCloseTo(200)
+    expect(rtt.maxInFlight).toBeCloseTo(400)
   })
 })
 

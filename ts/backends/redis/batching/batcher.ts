@@ -18,16 +18,14 @@ import { type DeadlineTracker, scheduler } from './scheduler.js'
  */
 const FULL_WEIGHT = 256
 
-/** The fewest calls of a partial flush: fewer calls are not worth a separate flush. */
-const MIN_PARTIAL = 32
-
 /**
- * The fewest calls of a partial flush if at least as many calls were just answered, because their
- * callers usually call again. Otherwise Redis and this process would alternate instead of working
- * in parallel. With 16 to 32 calls in flight, two flushes at a time make 1.4 to 1.5 times the
- * calls, and each call costs either side 0 to 20 % more.
+ * The fewest calls of a flush that is sent before the tick ends, unless calls were just answered:
+ * their callers usually call again, and Redis should not wait for the last of them.
  */
-const MIN_PARTIAL_REPEATED = 8
+const MIN_EARLY = 32
+
+/** The part of the pending calls that forms a flush: see {@link RttEstimator}. */
+const PART = 1 / 4
 
 /** The decay of an earlier peak, per flush. */
 const PEAK_DECAY = 0.95
@@ -78,12 +76,13 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   #scheduled = false
   readonly #backpressure = new Backpressure(() => this.#sendQueued())
   /**
-   * Half of the recent peak of pending calls; a partial flush of this size is sent immediately.
-   * Redis then works on one half while this process works on the other; a single flush would make
-   * them alternate. Calls return, and are usually repeated, in the flushes in which they were sent.
-   * Without this cut, flushes of 60 and 4 calls would keep these sizes.
+   * A quarter of the recent peak of pending calls; a flush of this size is sent immediately, while
+   * fewer than four are at the server. Redis then works on one part while this process works on
+   * another; a single flush would make them alternate. Calls return, and are usually repeated, in the
+   * flushes in which they were sent. Without this cut, flushes of 60 and 4 calls would keep these
+   * sizes.
    */
-  #halfOfPeak = 0
+  #partOfPeak = 0
   /** The calls answered in this tick of the event loop. */
   #answeredThisTick = 0
 
@@ -217,12 +216,9 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     }
   }
 
-  /** The size from which a partial flush is sent. */
+  /** The size from which a partial flush is sent before the tick ends. */
   get #partialSize(): number {
-    return Math.max(
-      this.#halfOfPeak,
-      this.#answeredThisTick < MIN_PARTIAL_REPEATED ? MIN_PARTIAL : MIN_PARTIAL_REPEATED,
-    )
+    return Math.max(this.#partOfPeak, this.#answeredThisTick === 0 ? MIN_EARLY : 1)
   }
 
   #scheduleFlush(): void {
@@ -272,7 +268,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   }
 
   #beginFlush(calls: readonly PendingCall[], isPartial: boolean): number {
-    this.#halfOfPeak = Math.max(this.#pending.count / 2, this.#halfOfPeak * PEAK_DECAY)
+    this.#partOfPeak = Math.max(this.#pending.count * PART, this.#partOfPeak * PEAK_DECAY)
     return this.#backpressure.begin(calls, isPartial)
   }
 

@@ -50,8 +50,8 @@ const LENIENT = [
   /\.(close|shutdown|ready|Symbol\(\w+\.asyncDispose\))$/,
   // As predicates they are passed to `filter` and `find`.
   /^TollgateError(\.is)?$/,
-  // Internal: only limiters call them.
-  /Store\.open$/,
+  // Internal: only limiters and stores call them.
+  /Store\.open(CallBuffer)?$/,
 ]
 
 /** The names of a module's functions, except those that accept any arguments. */

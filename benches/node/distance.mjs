@@ -3,6 +3,7 @@ import { load, steady, visitAll } from './load.mjs'
 import { startNetwork } from './network.mjs'
 import { CONTENDERS, FIXED_WINDOW, GCRA, LIMIT, PEER } from './redis-contenders.mjs'
 import { startRedis } from './redis-server.mjs'
+import { printTargets } from './report.mjs'
 import { numbered, printSweeps, sweep } from './sweep.mjs'
 
 export const title = 'Distance: the round trip to Redis'
@@ -51,7 +52,40 @@ async function atRate(contender, perSecond, millis) {
   return { p50Ms: p50Micros / 1_000, p99Ms: p99Micros / 1_000 }
 }
 
-export const print = printSweeps
+/** The bounds at every distance, on the ratio to the best peer's figure. */
+const BOUNDS = [
+  { figure: 'p50Ms', atMost: 1.03 },
+  { figure: 'p99Ms', atMost: 1.1 },
+]
+
+/** The worst ratios of a sweep, for each of our series and each bound. */
+function targetsIn({ axis, series }) {
+  const at = ({ points }, x, figure) => points.find((point) => point.x === x)[figure]
+  const isOurs = ({ name }) => name === GCRA || name === FIXED_WINDOW
+  const theirs = series.filter((one) => !isOurs(one))
+  return series.filter(isOurs).flatMap((own) =>
+    BOUNDS.map(({ figure, atMost }) => {
+      const ratios = ROUND_TRIPS.map((x) => {
+        return at(own, x, figure) / Math.min(...theirs.map((other) => at(other, x, figure)))
+      })
+      const ratio = Math.max(...ratios)
+      const where = `${axis.slice('ms, '.length)}, round trip of ${ROUND_TRIPS[ratios.indexOf(ratio)]} ms`
+      return {
+        of: own.name,
+        to: 'the best peer',
+        figure: `${figure === 'p50Ms' ? 'p50' : 'p99'}, ${where}`,
+        atMost,
+        ratio,
+        met: ratio <= atMost,
+      }
+    }),
+  )
+}
+
+export function print(result) {
+  printSweeps(result)
+  printTargets(result.targets)
+}
 
 /** @param {import('./rounds.mjs').Pace} pace */
 export async function run(pace) {
@@ -85,7 +119,11 @@ export async function run(pace) {
       `redis-server ${await redis.version()} on this machine, behind a proxy in a process of its own, which adds half of the round trip in each direction`,
       `10,000 keys; ${LIMIT} units per key and hour: every decision is allowed (this is checked)`,
     ]
-    return { conditions, sweeps: [{ axis: 'ms', series: [{ name: 'a lone PING', points: roundTrips }] }, ...sweeps] }
+    return {
+      conditions,
+      sweeps: [{ axis: 'ms', series: [{ name: 'a lone PING', points: roundTrips }] }, ...sweeps],
+      targets: sweeps.flatMap(targetsIn),
+    }
   } finally {
     await network.set(0)
     await Promise.all(contenders.map(({ close }) => close()))

@@ -35,7 +35,9 @@ pub use batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 #[cfg(feature = "redis")]
 pub use cluster::{AnsweredCalls, Cluster};
 pub use codec::reply::{CallError, PolicyReply, ReplyReader, ReplyValue};
-pub use codec::{ReplyState, text};
+pub use codec::{
+    KeySummary, RawValue, ReplyState, StoredMetadata, TAGS, ValueLayout, layout_of, text,
+};
 #[cfg(feature = "redis")]
 pub use connection::{
     Address, Connection, Connector, Credentials, CredentialsProvider, CredentialsSource, Endpoint,
@@ -43,9 +45,9 @@ pub use connection::{
 };
 #[cfg(feature = "redis")]
 pub use inline_io::socket_handle::SocketHandle;
+pub use inspect::StoredName;
 #[cfg(feature = "redis")]
 pub use inspect::{HoldSummary, Inspector, KeyPage};
-pub use inspect::{KeySummary, RawValue, StoredMetadata, StoredName, TAGS, ValueLayout, layout_of};
 #[cfg(feature = "wasm-redis")]
 pub use key_hash::seed;
 pub use key_name::KeyNames;

@@ -105,3 +105,21 @@ test('all arguments are text', async () => {
   await store.close()
   client.disconnect()
 })
+
+test('callers that call again share a request through a client that makes a request for each script', async () => {
+  const open = CLIENT_STORES['@upstash/redis'] as (typeof CLIENT_STORES)[string]
+  const { store, close } = await open(opened.server.port, { commandTimeoutMs: 10_000 })
+  const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1h' }), { store, prefix: 'again' })
+  await limiter.ready()
+  const before = await calls('evalsha')
+  const caller = async (name: string) => {
+    for (let call = 0; call < 20; call++) {
+      await limiter.take(name)
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, (_, number) => caller(`caller ${number}`)))
+  expect((await calls('evalsha')) - before).toBe(20)
+  await limiter.close()
+  await store.close()
+  await close()
+})

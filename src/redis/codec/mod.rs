@@ -1,18 +1,23 @@
-//! Encodes policies in requests to the script and decodes states in its replies: one file per
-//! algorithm.
+//! Encodes policies in requests to the script, and decodes states in its replies and in stored
+//! values: one file per algorithm.
 
 mod calendar_window;
-mod fixed_window;
+pub(crate) mod fixed_window;
+pub(crate) mod metadata;
 mod rate;
 pub(crate) mod reply;
 pub(crate) mod request;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
+mod stored_value;
+mod summary;
 pub mod text;
 mod token_bucket_interval;
 
-pub(crate) use fixed_window::{COUNTS, EPOCH_MS};
+pub use metadata::StoredMetadata;
+pub use stored_value::{RawValue, TAGS, ValueLayout, layout_of};
+pub use summary::KeySummary;
 
 use crate::algorithm::LimitStatus;
 use crate::policy::{Layout, Policy, State};
@@ -128,4 +133,25 @@ pub(crate) fn doubles<'n>(bytes: &mut &[u8], numbers: &'n mut [u64]) -> Option<&
 pub(crate) fn push_double(request: &mut Vec<u8>, number: u64) {
     debug_assert!(number <= MAX_SAFE + 1, "{number} has no exact double");
     request.extend_from_slice(&(number as f64).to_be_bytes());
+}
+
+/// Takes `N` numbers from the front.
+fn numbers<const N: usize>(bytes: &mut &[u8]) -> Option<[u64; N]> {
+    let mut numbers = [0; N];
+    doubles(bytes, &mut numbers)?;
+    Some(numbers)
+}
+
+/// A whole number in a reply.
+fn decimal(text: &[u8]) -> Option<u64> {
+    let text = str::from_utf8(text).ok()?;
+    // A score above 10^15 may have an exponent.
+    let number = text.parse().ok().or_else(|| whole(text.parse().ok()?));
+    number.filter(|number| *number <= MAX_SAFE)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+fn whole(number: f64) -> Option<u64> {
+    let cut = number as u64;
+    (cut as f64 == number).then_some(cut)
 }

@@ -2,7 +2,8 @@
 
 use redis::{ErrorKind, Pipeline, ServerErrorKind, Value};
 
-use crate::redis::inspect::{RawValue, StoredName, ValueLayout, layout_of};
+use crate::redis::codec::{RawValue, ValueLayout, layout_of};
+use crate::redis::inspect::StoredName;
 
 /// The result of reading a key.
 pub(crate) enum KeyReport {

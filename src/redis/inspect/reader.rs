@@ -11,9 +11,10 @@ use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
 use crate::redis::cluster::SlotMap;
+use crate::redis::codec::KeySummary;
 use crate::redis::connection::{Address, Connector, Endpoint, Session};
+use crate::redis::inspect::StoredName;
 use crate::redis::inspect::key_query::{KeyQuery, KeyReport, bytes};
-use crate::redis::inspect::{KeySummary, StoredName};
 use crate::redis::slot::slot_of;
 use crate::time::Micros;
 

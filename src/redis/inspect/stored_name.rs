@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use super::layout_of;
+use crate::redis::codec::layout_of;
 use crate::redis::key_name::{holds_head, push_name};
 
 /// The parts of a key's name, which [`KeyNames`](crate::redis::KeyNames) writes.

@@ -31,7 +31,13 @@ const PART = 1 / 4
 const PEAK_DECAY = 0.95
 
 /** Sends flushes: the native store, or a transport over a user's client. */
-export type FlushTransport = Pick<native.NativeRedisStore, 'submit' | 'isUp'>
+export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' | 'isUp'> {
+  /**
+   * Whether each flush is a request of its own, such as one over HTTP. Calls are then not sent before
+   * the tick ends: a request costs more than the wait for a few other calls.
+   */
+  readonly isCostly?: boolean
+}
 
 /** The batcher's view of the store's health. */
 type StoreHealth = Pick<Health, 'down' | 'whenKnown'>
@@ -209,7 +215,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#queuedWeight += queue.weight
     if (this.#queuedWeight >= FULL_WEIGHT) {
       this.#send(false)
-    } else if (this.#queuedCount >= this.#partialSize && this.#backpressure.hasCapacity) {
+    } else if (!this.native.isCostly && this.#queuedCount >= this.#partialSize && this.#backpressure.hasCapacity) {
       this.#send(true)
     } else {
       this.#scheduleFlush()

@@ -1,7 +1,7 @@
 //! Decodes the metadata after a state in the same value. `lua/executor/key_metadata.lua` encodes
 //! it.
 
-use crate::redis::codec::doubles;
+use super::doubles;
 use crate::time::Micros;
 
 const MARK: u8 = b'X';

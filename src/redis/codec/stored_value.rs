@@ -1,0 +1,267 @@
+//! Stored values: their layouts, and what a value shows without its policy.
+
+use super::{
+    KeySummary, fixed_window, metadata, rate, sliding_counter, sliding_log, sliding_window,
+    token_bucket_interval,
+};
+use crate::time::Micros;
+
+/// The layout of a state in Redis, named by the file that writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueLayout {
+    /// `lua/rate/general.lua`
+    Rate,
+    /// `lua/fixed_window/general.lua`
+    Window,
+    /// `lua/token_bucket_interval/general.lua`
+    Interval,
+    /// `lua/sliding_counter/general.lua`
+    Counter,
+    /// `lua/sliding_window/list.lua`
+    List,
+    /// `lua/sliding_window/hash.lua`
+    Hash,
+    /// `lua/sliding_log.lua`
+    Log,
+}
+
+/// The tags of all algorithms and layouts (see [`Policy::tag`](crate::policy::Policy::tag)), and
+/// the layouts of their states.
+pub const TAGS: [(&str, ValueLayout); 11] = [
+    ("gcra", ValueLayout::Rate),
+    ("tb", ValueLayout::Rate),
+    ("lb", ValueLayout::Rate),
+    ("tbi", ValueLayout::Interval),
+    ("fw", ValueLayout::Window),
+    ("cw", ValueLayout::Window),
+    ("sc", ValueLayout::Counter),
+    ("swl", ValueLayout::List),
+    ("swh", ValueLayout::Hash),
+    ("sl", ValueLayout::Log),
+    ("sls", ValueLayout::Log),
+];
+
+/// The layout of a tag's states; `None` if the tag is unknown.
+#[must_use]
+pub fn layout_of(tag: &str) -> Option<ValueLayout> {
+    TAGS.iter().find_map(|(name, layout)| (*name == tag).then_some(*layout))
+}
+
+/// The raw value of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawValue {
+    /// A string.
+    Text(Vec<u8>),
+    /// The elements of a list; the fields of a hash, each with its value; or, for a log, the oldest
+    /// and the newest entry, each with its score, and the number of entries.
+    Items(Vec<Vec<u8>>),
+}
+
+/// Reads the summary of a string's state at a time.
+type ReadSummary = fn(&[u8], Micros) -> Option<KeySummary>;
+
+impl RawValue {
+    /// The summary of a state of this layout at the time `now`, in epoch microseconds; `None` if
+    /// the value is not such a state.
+    #[must_use]
+    pub fn summary(&self, layout: ValueLayout, now: Micros) -> Option<KeySummary> {
+        let (value, read): (_, ReadSummary) = match (self, layout) {
+            (Self::Items(elements), ValueLayout::List) => {
+                return sliding_window::list_summary(elements, now);
+            }
+            (Self::Items(fields), ValueLayout::Hash) => {
+                return sliding_window::hash_summary(fields, now);
+            }
+            (Self::Items(words), ValueLayout::Log) => return sliding_log::summary(words),
+            (Self::Text(value), ValueLayout::Rate) => (value, rate::summary),
+            (Self::Text(value), ValueLayout::Window) => (value, fixed_window::summary),
+            (Self::Text(value), ValueLayout::Interval) => (value, token_bucket_interval::summary),
+            (Self::Text(value), ValueLayout::Counter) => (value, sliding_counter::summary),
+            _ => return None,
+        };
+        let (state, metadata) = metadata::split(value);
+        Some(KeySummary { metadata, ..read(state, now)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::algorithm::{
+        BucketLayout, CalendarWindow, FixedWindow, Gcra, IntervalBucket, LeakyBucket, Levels,
+        LogLimit, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    };
+    use crate::calendar::Every;
+    use crate::policy::Policy;
+    use crate::redis::codec::fixed_window::{COUNTS, EPOCH_MS};
+    use crate::redis::codec::metadata::StoredMetadata;
+    use crate::redis::codec::metadata::tests::text;
+    use crate::time::MAX_SAFE;
+
+    /// 2026-11-21, in the middle of a second.
+    const NOW: Micros = 1_795_219_200_500_000;
+    const SECOND: Micros = 1_000_000;
+
+    fn packed(numbers: &[u64]) -> Vec<u8> {
+        #[expect(clippy::cast_precision_loss)]
+        numbers.iter().flat_map(|number| (*number as f64).to_be_bytes()).collect()
+    }
+
+    fn summary(layout: ValueLayout, value: &[u8]) -> Option<KeySummary> {
+        RawValue::Text(value.to_vec()).summary(layout, NOW)
+    }
+
+    #[test]
+    fn every_algorithm_has_a_tag_and_a_layout() {
+        let sliding = |layout| Policy::SlidingWindow(SlidingWindow::new(3, 4, 4, layout).unwrap());
+        let limits = [LogLimit { limit: 3, window: 1 }, LogLimit { limit: 4, window: 2 }];
+        let policies = [
+            Policy::Gcra(Gcra::new(3, 1, 3).unwrap()),
+            Policy::TokenBucket(TokenBucket::new(3, 3, 1).unwrap()),
+            Policy::LeakyBucket(LeakyBucket::new(3, 3, 1).unwrap()),
+            Policy::IntervalBucket(IntervalBucket::new(Levels::full(3), 3, 1).unwrap()),
+            Policy::FixedWindow(FixedWindow::new(3, 1_000).unwrap()),
+            Policy::CalendarWindow(CalendarWindow::new(3, Every::Day, "UTC").unwrap()),
+            Policy::SlidingCounter(SlidingCounter::new(3, 1_000).unwrap()),
+            sliding(BucketLayout::List),
+            sliding(BucketLayout::Hash),
+            Policy::SlidingLog(SlidingLog::new(3, 1, false).unwrap()),
+            Policy::SlidingLog(SlidingLog::with_limits(&limits, None).unwrap()),
+        ];
+        assert_eq!(policies.map(|policy| policy.tag()), TAGS.map(|(tag, _)| tag));
+        assert_eq!(layout_of("swh"), Some(ValueLayout::Hash));
+        assert_eq!(layout_of("~holds"), None);
+    }
+
+    #[test]
+    fn a_rate_shows_charged_units_and_its_parameters() {
+        let state = packed(&[NOW + 3 * SECOND, 0, SECOND, 2, 10]);
+        let found = summary(ValueLayout::Rate, &state).unwrap();
+        assert_eq!((found.used, found.max_used, found.rate), (6, Some(10), Some((2, SECOND))));
+        assert_eq!((found.reset_at, found.scheduled_until), (Some(NOW + 3 * SECOND), None));
+        let booked = [&state[..], &packed(&[NOW + SECOND]), b"b"].concat();
+        assert_eq!(
+            summary(ValueLayout::Rate, &booked).unwrap().scheduled_until,
+            Some(NOW + SECOND)
+        );
+        let lingering = [&state[..], b"l"].concat();
+        let reset_at = summary(ValueLayout::Rate, &lingering).unwrap().reset_at.unwrap();
+        assert!(reset_at > NOW + 3 * SECOND);
+    }
+
+    #[test]
+    fn a_state_far_ahead_of_the_clock_is_fully_used() {
+        let far = NOW + 1_000 * SECOND;
+        assert_eq!(summary(ValueLayout::Rate, &packed(&[far, 0, SECOND, 2, 10])).unwrap().used, 10);
+        assert_eq!(
+            summary(ValueLayout::Interval, &packed(&[far, 3, SECOND, 2, 10])).unwrap().used,
+            10
+        );
+    }
+
+    #[test]
+    fn windows_are_packed_or_two_numbers() {
+        let ends_ms = NOW / 1_000 + 5_000;
+        let integer = ((ends_ms - EPOCH_MS) * COUNTS + 17).to_string().into_bytes();
+        for value in [integer, packed(&[ends_ms, 17])] {
+            let found = summary(ValueLayout::Window, &value).unwrap();
+            assert_eq!((found.used, found.ends_at), (17, Some(ends_ms * 1_000)), "{value:?}");
+        }
+        let over = summary(ValueLayout::Window, &packed(&[NOW / 1_000, 17])).unwrap();
+        assert_eq!((over.used, over.ends_at), (0, None));
+    }
+
+    #[test]
+    fn metadata_is_decoded_with_its_state() {
+        let value = [packed(&[0, 0]), text(7, 8, &[5, 60])].concat();
+        let found = summary(ValueLayout::Window, &value).unwrap();
+        let override_numbers = vec![5, 60];
+        assert_eq!(
+            found.metadata,
+            StoredMetadata { blocked_until: 7, override_until: 8, override_numbers }
+        );
+        let counter = [packed(&[NOW / 1_000 + 500, 4, 8, 1_000]), text(7, 0, &[])].concat();
+        let found = summary(ValueLayout::Counter, &counter).unwrap();
+        assert_eq!((found.used, found.window, found.metadata.blocked_until), (8, Some(SECOND), 7));
+    }
+
+    #[test]
+    fn buckets_count_by_their_ends() {
+        let element = |end: Micros, before, after, expired: u16| {
+            [packed(&[end, before, after, NOW + 2 * SECOND]), expired.to_be_bytes().to_vec()]
+                .concat()
+        };
+        let list = [
+            element(NOW - 4 * SECOND, 0, 100, 0),
+            element(NOW - 2 * SECOND, 100, 103, 0),
+            element(NOW, 103, 107, 0),
+            element(NOW + SECOND, 107, 112, 1),
+        ];
+        // The window is one second long: the key resets one second after the newest end.
+        let found = RawValue::Items(list.to_vec()).summary(ValueLayout::List, NOW).unwrap();
+        assert_eq!((found.used, found.window, found.entries), (9, Some(SECOND), Some(2)));
+        let words = [
+            "settles".to_owned(),
+            (NOW + 2 * SECOND).to_string(),
+            (NOW + SECOND).to_string(),
+            "5".to_owned(),
+            NOW.to_string(),
+            "4".to_owned(),
+            (NOW - SECOND).to_string(),
+            "9".to_owned(),
+        ];
+        let hash = words.map(String::into_bytes).to_vec();
+        let found = RawValue::Items(hash).summary(ValueLayout::Hash, NOW).unwrap();
+        assert_eq!((found.used, found.window), (9, Some(SECOND)));
+    }
+
+    #[test]
+    fn invalid_states_have_no_summary() {
+        let zeros = packed(&[0; 5]);
+        for (layout, value) in [
+            (ValueLayout::Rate, &b"hello"[..]),
+            (ValueLayout::Rate, &zeros),
+            (ValueLayout::Rate, &packed(&[NOW, 0, 1 << 52, 1, 1 << 52])),
+            (ValueLayout::Interval, &zeros),
+            (ValueLayout::Interval, &packed(&[NOW, 1, 1 << 52, 1, 1 << 52])),
+            (ValueLayout::Counter, &zeros),
+            (ValueLayout::Window, b"one:two"),
+            (ValueLayout::List, b"a string"),
+        ] {
+            assert_eq!(summary(layout, value), None, "{layout:?}");
+        }
+        assert_eq!(RawValue::Items(vec![b"x".to_vec()]).summary(ValueLayout::List, NOW), None);
+        assert_eq!(RawValue::Items(vec![b"x".to_vec()]).summary(ValueLayout::Log, NOW), None);
+        let hash = vec![b"settles".to_vec(), b"often".to_vec()];
+        assert_eq!(RawValue::Items(hash).summary(ValueLayout::Hash, NOW), None);
+    }
+
+    /// Other programs may write any value, including numbers of any size.
+    #[test]
+    fn no_stored_value_causes_a_panic() {
+        let number = prop_oneof![0_u64..20, NOW - 20..NOW + 20, Just(1 << 52), Just(MAX_SAFE)];
+        let numbers = prop::collection::vec(number, 4..7).prop_map(|numbers| packed(&numbers));
+        let word = prop_oneof![
+            numbers,
+            (0_u64..=u64::MAX).prop_map(|number| number.to_string().into_bytes()),
+            prop::collection::vec(any::<u8>(), 0..60),
+            Just(b"settles".to_vec()),
+        ];
+        let tail = prop_oneof![
+            Just(vec![]),
+            Just(b"l".to_vec()),
+            Just(vec![0, 0]),
+            Just(text(7, 8, &[9]))
+        ];
+        let value = (word, tail).prop_map(|(word, tail)| [word, tail].concat());
+        let values = prop::collection::vec(value, 1..7);
+        proptest!(|(values in values, now in prop_oneof![Just(NOW), Just(0), Just(MAX_SAFE)])| {
+            for (_, layout) in TAGS {
+                let _read = RawValue::Text(values[0].clone()).summary(layout, now);
+                let _read = RawValue::Items(values.clone()).summary(layout, now);
+            }
+        });
+    }
+}

@@ -107,6 +107,33 @@ pub(crate) mod outcome {
     pub(crate) const BLOCKED: u8 = 32;
 }
 
+/// The layouts of stored values.
+pub(crate) mod value {
+    /// 2020. A packed window is `(end - EPOCH_MS) * COUNTS + count`, in milliseconds.
+    pub(crate) const EPOCH_MS: u64 = 1_577_836_800_000;
+    /// The number of counts that a packed window can have.
+    pub(crate) const COUNTS: u64 = 8_192;
+    /// The bytes of a sliding window's list element: four doubles and a short.
+    pub(crate) const ELEMENT_SIZE: u64 = 34;
+    /// The least bytes of key metadata: more than a state has after its first 40.
+    pub(crate) const METADATA_MIN_SIZE: u64 = 48;
+}
+
+/// The tags of algorithms and layouts, in the names of keys.
+pub(crate) mod tag {
+    pub(crate) const GCRA: &str = "gcra";
+    pub(crate) const TOKEN_BUCKET: &str = "tb";
+    pub(crate) const TOKEN_BUCKET_INTERVAL: &str = "tbi";
+    pub(crate) const LEAKY_BUCKET: &str = "lb";
+    pub(crate) const FIXED_WINDOW: &str = "fw";
+    pub(crate) const CALENDAR_WINDOW: &str = "cw";
+    pub(crate) const SLIDING_COUNTER: &str = "sc";
+    pub(crate) const SLIDING_WINDOW_LIST: &str = "swl";
+    pub(crate) const SLIDING_WINDOW_HASH: &str = "swh";
+    pub(crate) const SLIDING_LOG: &str = "sl";
+    pub(crate) const SLIDING_LOGS: &str = "sls";
+}
+
 /// The names that Lua files use, and their numbers.
 pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OPERATION_TAKE", "1"),
@@ -147,4 +174,55 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OUTCOME_OTHER_NUMBERS", "8"),
     ("OUTCOME_OVERRIDDEN", "16"),
     ("OUTCOME_BLOCKED", "32"),
+    ("VALUE_EPOCH_MS", "1577836800000"),
+    ("VALUE_COUNTS", "8192"),
+    ("VALUE_ELEMENT_SIZE", "34"),
+    ("VALUE_METADATA_MIN_SIZE", "48"),
+];
+
+/// The files of the limiter script, by name.
+pub(crate) const LUA_FILES: &[(&str, &str)] = &[
+    ("clock.lua", include_str!("../lua/clock.lua")),
+    ("dispatch/batch.lua", include_str!("../lua/dispatch/batch.lua")),
+    ("dispatch/decide.lua", include_str!("../lua/dispatch/decide.lua")),
+    ("dispatch/fast_paths.lua", include_str!("../lua/dispatch/fast_paths.lua")),
+    ("dispatch/lone_call.lua", include_str!("../lua/dispatch/lone_call.lua")),
+    ("dispatch/multi_policy.lua", include_str!("../lua/dispatch/multi_policy.lua")),
+    ("dispatch/single_policy.lua", include_str!("../lua/dispatch/single_policy.lua")),
+    ("executor/dirty_keys.lua", include_str!("../lua/executor/dirty_keys.lua")),
+    ("executor/executor.lua", include_str!("../lua/executor/executor.lua")),
+    ("executor/general.lua", include_str!("../lua/executor/general.lua")),
+    ("executor/holds.lua", include_str!("../lua/executor/holds.lua")),
+    ("executor/key_metadata.lua", include_str!("../lua/executor/key_metadata.lua")),
+    ("executor/load.lua", include_str!("../lua/executor/load.lua")),
+    ("executor/operations.lua", include_str!("../lua/executor/operations.lua")),
+    ("executor/outcomes.lua", include_str!("../lua/executor/outcomes.lua")),
+    ("fixed_window/bounds.lua", include_str!("../lua/fixed_window/bounds.lua")),
+    ("fixed_window/fast_path.lua", include_str!("../lua/fixed_window/fast_path.lua")),
+    ("fixed_window/general.lua", include_str!("../lua/fixed_window/general.lua")),
+    ("fixed_window/optimistic.lua", include_str!("../lua/fixed_window/optimistic.lua")),
+    ("fixed_window/policy.lua", include_str!("../lua/fixed_window/policy.lua")),
+    ("limiter.lua", include_str!("../lua/limiter.lua")),
+    ("rate/fast_path.lua", include_str!("../lua/rate/fast_path.lua")),
+    ("rate/general.lua", include_str!("../lua/rate/general.lua")),
+    ("rate/policy.lua", include_str!("../lua/rate/policy.lua")),
+    ("rate/take.lua", include_str!("../lua/rate/take.lua")),
+    ("sliding_counter/fast_path.lua", include_str!("../lua/sliding_counter/fast_path.lua")),
+    ("sliding_counter/general.lua", include_str!("../lua/sliding_counter/general.lua")),
+    ("sliding_counter/policy.lua", include_str!("../lua/sliding_counter/policy.lua")),
+    ("sliding_counter/take.lua", include_str!("../lua/sliding_counter/take.lua")),
+    ("sliding_log.lua", include_str!("../lua/sliding_log.lua")),
+    ("sliding_window/general.lua", include_str!("../lua/sliding_window/general.lua")),
+    ("sliding_window/hash.lua", include_str!("../lua/sliding_window/hash.lua")),
+    ("sliding_window/list.lua", include_str!("../lua/sliding_window/list.lua")),
+    ("sliding_window/list_fast_path.lua", include_str!("../lua/sliding_window/list_fast_path.lua")),
+    ("sliding_window/shared.lua", include_str!("../lua/sliding_window/shared.lua")),
+    (
+        "token_bucket_interval/fast_path.lua",
+        include_str!("../lua/token_bucket_interval/fast_path.lua"),
+    ),
+    ("token_bucket_interval/general.lua", include_str!("../lua/token_bucket_interval/general.lua")),
+    ("token_bucket_interval/policy.lua", include_str!("../lua/token_bucket_interval/policy.lua")),
+    ("token_bucket_interval/shared.lua", include_str!("../lua/token_bucket_interval/shared.lua")),
+    ("token_bucket_interval/take.lua", include_str!("../lua/token_bucket_interval/take.lua")),
 ];

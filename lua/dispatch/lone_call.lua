@@ -17,7 +17,7 @@ elseif form == FORM_SINGLE_POLICY + ALGORITHM_FIXED_WINDOW or form == FORM_WINDO
   --@include fixed_window/policy.lua
   --@include fixed_window/bounds.lua
   local window = tonumber(redis.pcall('GET', name))
-  local used = window and window % COUNTS + cost
+  local used = window and window % VALUE_COUNTS + cost
   if
     window and after > #request and window >= min_window and window < past_window
     and used > cost and used <= max_count and used % 1 == 0

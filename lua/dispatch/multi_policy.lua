@@ -8,7 +8,6 @@
 -- charges the windows, and the general path undoes the increment of a window that was closed or
 -- full.
 local function multi_policy(context, at, key_offset, key_count, costs, is_optimistic, window_optimistic)
-  local COUNTS = 8192
   local names, call, pack, unpack_struct, tonumber = KEYS, redis.pcall, struct.pack, struct.unpack, tonumber
   local policy_count
   policy_count, at = unpack_struct('>I1', context.request, at)
@@ -48,7 +47,7 @@ local function multi_policy(context, at, key_offset, key_count, costs, is_optimi
       local bound = bounds[incremented]
       if bound then
         local window = tonumber(call('INCR', names[key_offsets[incremented] + number]))
-        local used = window and window % COUNTS
+        local used = window and window % VALUE_COUNTS
         counters[incremented] = window
         is_fast = window and window >= bound.min and window < bound.past_end and used > 1 and used <= bound.max_count
       end

@@ -11,7 +11,7 @@
 -- two bytes    the length of the metadata
 -- one byte     MARK
 --
--- The metadata is at least MIN_LENGTH bytes long, so that a state with metadata is longer than any
+-- The metadata is at least VALUE_METADATA_MIN_SIZE bytes long, so that a state with metadata is longer than any
 -- state alone. MARK is 'X', so that neither `tonumber` nor Redis reads a value with metadata as a
 -- number.
 
@@ -53,7 +53,7 @@ local function encode_metadata(context, key)
   end
   local text = 'X' .. struct.pack('>ddI1', metadata.blocked_until, override_until, #override_numbers / 8)
     .. override_numbers
-  text = text .. string.rep('\0', math.max(0, 45 - #text))
+  text = text .. string.rep('\0', math.max(0, VALUE_METADATA_MIN_SIZE - 3 - #text))
   return text .. struct.pack('>I2', #text + 3) .. 'X'
 end
 

@@ -28,7 +28,7 @@ local function fixed_window_next_states(context, at, values, count, costs)
     if not window then
       windows[index] = charge_unpacked(now, values[index], cost, limit, new_end, latest_end)
     elseif window >= min_window and window < past_window then
-      local used = window % COUNTS + cost
+      local used = window % VALUE_COUNTS + cost
       if used > cost and used <= max_count and used % 1 == 0 then
         windows[index] = window + cost
       end
@@ -48,7 +48,7 @@ local function fixed_window_take(context, at, first, last, costs)
   local windows, count, group = {}, 0
   for key = first, last + 1 do
     local window, cost = tonumber(values[key - first + 1]), costs and costs[key - first + 1] or 1
-    local used = window and window % COUNTS + cost
+    local used = window and window % VALUE_COUNTS + cost
     if
       window and window >= min_window and window < past_window
       and used > cost and used <= max_count and used % 1 == 0

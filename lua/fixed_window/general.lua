@@ -1,8 +1,8 @@
 -- The twin of src/algorithm/fixed_window.rs and src/algorithm/calendar_window.rs.
 --
 -- A value is the window's end, in milliseconds, and its count. If both fit, the value is packed
--- into one integer, (end - EPOCH) * 8192 + count, so that INCR can charge it. Otherwise it is two
--- doubles. EPOCH is 2020, so that packed values fit until 2054; from the Unix epoch, end * 8192
+-- into one integer, (end - VALUE_EPOCH_MS) * VALUE_COUNTS + count, so that INCR can charge it. Otherwise it is two
+-- doubles. The epoch is 2020, so that packed values fit until 2054; from the Unix epoch, end * VALUE_COUNTS
 -- would pass 2^53 and lose the last bit of the count.
 --
 -- A policy is the limit, the window in microseconds, and 1 if a refused call uses up the window. A
@@ -13,7 +13,7 @@
 -- number, negated.
 
 local function fixed_window(context, source, at)
-  local EPOCH, COUNTS, SPAN = 1577836800000, 8192, 1099511627776
+  local SPAN = 1099511627776 -- 2^53 / VALUE_COUNTS
   local now, request = context.now, source
   --@include fixed_window/policy.lua
   local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
@@ -46,9 +46,9 @@ local function fixed_window(context, source, at)
     -- A packed end after the first day of 2020 has 12 digits or more.
     local number = #value >= 12 and #value <= 16 and tonumber(value)
     if number and number >= 0 and number % 1 == 0 then
-      local count = number % COUNTS
+      local count = number % VALUE_COUNTS
       packed[key] = true
-      set_window(key, (number - count) / COUNTS + EPOCH, count)
+      set_window(key, (number - count) / VALUE_COUNTS + VALUE_EPOCH_MS, count)
     elseif #value == 16 then
       local window_end, count = struct.unpack('>dd', value)
       if is_integer(window_end) and is_integer(count) then
@@ -118,16 +118,16 @@ local function fixed_window(context, source, at)
 
   local function write_window(key)
     local window_end, count = ends[key], counts[key]
-    if write_modes[key] == 1 and packed[key] and count < COUNTS and added[key] and not context.key_metadata[key] then
+    if write_modes[key] == 1 and packed[key] and count < VALUE_COUNTS and added[key] and not context.key_metadata[key] then
       local reply = redis.pcall('INCRBY', KEYS[key], added[key])
       if type(reply) ~= 'number' then
         return reply
       end
       return
     end
-    local end_since_epoch = window_end - EPOCH
-    local is_packable = count < COUNTS and end_since_epoch > 86400000 and end_since_epoch < SPAN
-    local value = is_packable and string.format('%.0f', end_since_epoch * COUNTS + count)
+    local end_since_epoch = window_end - VALUE_EPOCH_MS
+    local is_packable = count < VALUE_COUNTS and end_since_epoch > 86400000 and end_since_epoch < SPAN
+    local value = is_packable and string.format('%.0f', end_since_epoch * VALUE_COUNTS + count)
       or struct.pack('>dd', window_end, count)
     -- One more millisecond, because Redis's clock for expiry may be behind the script's.
     local ttl = window_end - math.floor(now / 1000) + 1

@@ -8,11 +8,10 @@
 -- For a key that INCR cannot increment, Redis returns a table, and the arithmetic on it raises an
 -- error. A type check of each reply instead would cost 5 % of Redis's work.
 local function increment_all(first, last, windows, min_window, past_window, max_count)
-  local COUNTS = 8192
   local names, call, count = KEYS, redis.pcall, 0
   for key = first, last do
     local window = call('INCR', names[key])
-    local used = window % COUNTS
+    local used = window % VALUE_COUNTS
     if window < min_window or window >= past_window or used <= 1 or used > max_count then
       return window
     end

@@ -18,7 +18,7 @@
 -- whose expiry enough units no longer count, are found by binary search.
 
 local function sliding_window_list(context, source, at)
-  local ELEMENT, ELEMENT_SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
+  local ELEMENT, DROP_EVERY, LIMIT = '>ddddI2', 32, 9007199254740992
   local call, pack, unpack_struct = redis.pcall, struct.pack, struct.unpack
   return sliding_window(context, source, at, function(window)
     -- By key: the positions and numbers of the elements that were read. `expired_counts` elements
@@ -30,11 +30,11 @@ local function sliding_window_list(context, source, at)
     -- The element at a position; nil if there is none or it cannot be read.
     local function decode_element(key, position)
       local value = call('LINDEX', KEYS[key], tostring(position))
-      if type(value) ~= 'string' or #value < ELEMENT_SIZE then
+      if type(value) ~= 'string' or #value < VALUE_ELEMENT_SIZE then
         return nil, value
       end
       local entry_end, before, after, reset_at, expired = unpack_struct(ELEMENT, value)
-      local suffix = #value > ELEMENT_SIZE and string.sub(value, ELEMENT_SIZE + 1)
+      local suffix = #value > VALUE_ELEMENT_SIZE and string.sub(value, VALUE_ELEMENT_SIZE + 1)
       if suffix and split_metadata(suffix) ~= '' then
         return
       end
@@ -188,7 +188,7 @@ local function sliding_window_list(context, source, at)
       for index, value in ipairs(call('LRANGE', KEYS[key], tostring(position), '-1')) do
         local e, b, a, s, l = unpack_struct(ELEMENT, value)
         local changed = pack(ELEMENT, e, index > 1 and b - refunded or b, a - refunded, s, l)
-        call('LSET', KEYS[key], tostring(position + index - 1), changed .. string.sub(value, ELEMENT_SIZE + 1))
+        call('LSET', KEYS[key], tostring(position + index - 1), changed .. string.sub(value, VALUE_ELEMENT_SIZE + 1))
       end
       return refunded
     end

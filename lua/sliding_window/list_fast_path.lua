@@ -6,7 +6,7 @@
 -- changes or adds the newest element. Reads one old element. If the call opens a bucket, it reads
 -- four, because old elements have usually expired then.
 local function sliding_window_list_take(context, at, first, last, costs)
-  local ELEMENT, ELEMENT_SIZE, DROP_EVERY, LIMIT = '>ddddI2', 34, 32, 9007199254740992
+  local ELEMENT, DROP_EVERY, LIMIT = '>ddddI2', 32, 9007199254740992
   local call, pack, unpack_struct, retain_until = redis.pcall, struct.pack, struct.unpack, retain_until
   local limit, width, span, after_policy = unpack_struct('>ddd', context.request, at)
   local current_end, horizon, max_end = bucket_of(context.now, width, span)
@@ -22,7 +22,7 @@ local function sliding_window_list_take(context, at, first, last, costs)
   -- The state after the call; nil if the general path must decide.
   local function take_from(name, cost)
     local value = call('LINDEX', name, '-1')
-    if not value or #value ~= ELEMENT_SIZE then
+    if not value or #value ~= VALUE_ELEMENT_SIZE then
       return
     end
     local newest_end, before, after, reset_at, expired = unpack_struct(ELEMENT, value)
@@ -38,14 +38,14 @@ local function sliding_window_list_take(context, at, first, last, costs)
     local position, oldest_end, oldest_before = expired
     if new_end == newest_end then
       value = call('LINDEX', name, text_of(expired))
-      if not value or #value ~= ELEMENT_SIZE then
+      if not value or #value ~= VALUE_ELEMENT_SIZE then
         return
       end
       oldest_end, oldest_before = unpack_struct('>dd', value)
     else
       local oldest = call('LRANGE', name, text_of(expired), text_of(expired + 3))
       for index = 1, #oldest do
-        if #oldest[index] ~= ELEMENT_SIZE then
+        if #oldest[index] ~= VALUE_ELEMENT_SIZE then
           return
         end
         oldest_end, oldest_before = unpack_struct('>dd', oldest[index])

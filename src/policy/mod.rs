@@ -12,6 +12,7 @@ use crate::algorithm::{
     RateBased as _, RateState, SlidingCounter, SlidingLog, SlidingState, SlidingWindow,
     TokenBucket, WindowState, preview_of_copy, single_limit_status,
 };
+use crate::protocol::tag;
 use crate::time::Micros;
 
 /// One algorithm with its numbers.
@@ -107,19 +108,19 @@ impl Policy {
     #[must_use]
     pub fn tag(&self) -> &'static str {
         match self {
-            Self::FixedWindow(_) => "fw",
-            Self::TokenBucket(_) => "tb",
-            Self::Gcra(_) => "gcra",
-            Self::LeakyBucket(_) => "lb",
-            Self::IntervalBucket(_) => "tbi",
-            Self::SlidingCounter(_) => "sc",
+            Self::FixedWindow(_) => tag::FIXED_WINDOW,
+            Self::TokenBucket(_) => tag::TOKEN_BUCKET,
+            Self::Gcra(_) => tag::GCRA,
+            Self::LeakyBucket(_) => tag::LEAKY_BUCKET,
+            Self::IntervalBucket(_) => tag::TOKEN_BUCKET_INTERVAL,
+            Self::SlidingCounter(_) => tag::SLIDING_COUNTER,
             Self::SlidingWindow(window) => match window.layout() {
-                BucketLayout::List => "swl",
-                BucketLayout::Hash => "swh",
+                BucketLayout::List => tag::SLIDING_WINDOW_LIST,
+                BucketLayout::Hash => tag::SLIDING_WINDOW_HASH,
             },
-            Self::CalendarWindow(_) => "cw",
-            Self::SlidingLog(log) if log.named_limits() == 0 => "sl",
-            Self::SlidingLog(_) => "sls",
+            Self::CalendarWindow(_) => tag::CALENDAR_WINDOW,
+            Self::SlidingLog(log) if log.named_limits() == 0 => tag::SLIDING_LOG,
+            Self::SlidingLog(_) => tag::SLIDING_LOGS,
         }
     }
 }

@@ -2,60 +2,10 @@
 
 use std::sync::LazyLock;
 
-use crate::protocol::LUA_NAMES;
+use crate::protocol::{LUA_FILES, LUA_NAMES};
 
 /// The Lua code that reads the time. Tests replace it.
 pub const CLOCK: &str = include_str!("../../lua/clock.lua");
-
-macro_rules! lua_files {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../lua/", $name)))),*]
-    };
-}
-
-/// The files of the limiter script, by name.
-const FILES: &[(&str, &str)] = lua_files![
-    "clock.lua",
-    "dispatch/batch.lua",
-    "dispatch/decide.lua",
-    "dispatch/fast_paths.lua",
-    "dispatch/lone_call.lua",
-    "dispatch/multi_policy.lua",
-    "dispatch/single_policy.lua",
-    "executor/dirty_keys.lua",
-    "executor/executor.lua",
-    "executor/general.lua",
-    "executor/holds.lua",
-    "executor/key_metadata.lua",
-    "executor/load.lua",
-    "executor/operations.lua",
-    "executor/outcomes.lua",
-    "fixed_window/bounds.lua",
-    "fixed_window/fast_path.lua",
-    "fixed_window/general.lua",
-    "fixed_window/optimistic.lua",
-    "fixed_window/policy.lua",
-    "limiter.lua",
-    "rate/fast_path.lua",
-    "rate/general.lua",
-    "rate/policy.lua",
-    "rate/take.lua",
-    "sliding_counter/fast_path.lua",
-    "sliding_counter/general.lua",
-    "sliding_counter/policy.lua",
-    "sliding_counter/take.lua",
-    "sliding_log.lua",
-    "sliding_window/general.lua",
-    "sliding_window/hash.lua",
-    "sliding_window/list.lua",
-    "sliding_window/list_fast_path.lua",
-    "sliding_window/shared.lua",
-    "token_bucket_interval/fast_path.lua",
-    "token_bucket_interval/general.lua",
-    "token_bucket_interval/policy.lua",
-    "token_bucket_interval/shared.lua",
-    "token_bucket_interval/take.lua",
-];
 
 /// A line with this prefix stands for the file that it names.
 const INCLUDE: &str = "--@include ";
@@ -65,7 +15,7 @@ static LIMITER: LazyLock<Script> = LazyLock::new(|| Script::new(limiter_source()
 /// A file with the files that it includes.
 fn composed(name: &str) -> String {
     let (_, text) =
-        FILES.iter().find(|(file, _)| *file == name).expect("every file is in the list");
+        LUA_FILES.iter().find(|(file, _)| *file == name).expect("every file is in the list");
     let line = |line: &str| match line.trim_start().strip_prefix(INCLUDE) {
         Some(included) => composed(included),
         None => format!("{line}\n"),
@@ -186,7 +136,7 @@ mod tests {
         for script in [Script::limiter(), Script::limiter_as_text()] {
             let words =
                 script.source().split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-            let tables = ["ALGORITHM_", "FORM_", "OPERATION_", "OUTCOME_"];
+            let tables = ["ALGORITHM_", "FORM_", "OPERATION_", "OUTCOME_", "VALUE_"];
             let left = words.filter(|word| tables.iter().any(|table| word.starts_with(table)));
             assert_eq!(left.collect::<Vec<_>>(), Vec::<&str>::new());
         }
@@ -203,7 +153,7 @@ mod tests {
     #[test]
     fn every_file_is_included() {
         let source = composed("limiter.lua");
-        for (name, text) in FILES {
+        for (name, text) in LUA_FILES {
             let first = text.lines().find(|line| !line.starts_with("--") && !line.is_empty());
             assert!(source.contains(first.expect("a line of code")), "{name}");
         }

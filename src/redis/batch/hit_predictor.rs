@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::policy::decision::{Decision, Status};
 use crate::policy::multi_policy::Response;
 use crate::policy::policy_set::PolicySet;
-use crate::redis::codec::fixed_window::COUNTS;
+use crate::protocol::value::COUNTS;
 
 /// Predicts hits if most of the calls completed last were hits. A hit is a call that is admitted by
 /// windows that were already open. The optimistic path makes the same decisions, but only hits are

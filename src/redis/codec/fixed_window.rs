@@ -3,11 +3,9 @@
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, doubles, numbers, push_double};
 use crate::algorithm::{Algorithm as _, FixedWindow, WindowState};
 use crate::policy::{Policy, State};
+use crate::protocol::value::{COUNTS, EPOCH_MS};
 use crate::time::{MAX_SAFE, MICROS_PER_MILLI, Micros};
-/// The epoch of packed windows, 2020-01-01, in epoch milliseconds.
-pub(crate) const EPOCH_MS: u64 = 1_577_836_800_000;
-/// A packed window is `(end - EPOCH_MS) * COUNTS + count`, with the end in epoch milliseconds.
-pub(crate) const COUNTS: u64 = 8_192;
+
 /// Takes the end and count of a window from the front: two doubles, or one negative double for a
 /// packed window.
 pub(crate) fn take_window<'p>(states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
@@ -23,37 +21,46 @@ pub(crate) fn take_window<'p>(states: &mut &[u8], buffer: &'p mut [u64]) -> Opti
     buffer.copy_from_slice(&[packed[0] / COUNTS + EPOCH_MS, packed[0] % COUNTS]);
     Some(buffer)
 }
+
 impl Codec for FixedWindow {
     fn algorithm(&self) -> ScriptAlgorithm {
         ScriptAlgorithm::FixedWindow
     }
+
     fn push_policy(&self, request: &mut Vec<u8>) {
         push_double(request, self.limit());
         push_double(request, self.window());
         push_double(request, u64::from(self.counts_refused()));
     }
+
     fn override_len(&self) -> usize {
         2
     }
+
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[limit, window] = numbers else { return None };
         let own = Self::new(limit, window).ok()?.counting_refused(self.counts_refused());
         Some(Policy::FixedWindow(own))
     }
+
     fn state_len(&self) -> usize {
         2
     }
+
     fn take_state<'p>(&self, states: &mut &[u8], buffer: &'p mut [u64]) -> Option<&'p [u64]> {
         take_window(states, buffer)
     }
+
     fn other_parameters_len(&self) -> usize {
         0
     }
+
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[ends_ms, count] = state else { return None };
         Some(ReplyState::State(State::Window(WindowState { ends_ms, count })))
     }
 }
+
 /// The summary of a stored state at the time `now`; `None` if it is none.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let packed = str::from_utf8(state).ok().and_then(|text| text.parse::<u64>().ok());
@@ -71,15 +78,18 @@ pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
         ..KeySummary::default()
     })
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
     fn taken(numbers: &[f64]) -> (Option<Vec<u64>>, usize) {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
         let mut rest = &bytes[..];
         let mut buffer = [7; 4];
         (take_window(&mut rest, &mut buffer).map(<[u64]>::to_vec), rest.len())
     }
+
     #[test]
     fn a_window_is_two_doubles_or_a_packed_one() {
         let ends_ms = EPOCH_MS + 200_000_000_000;
@@ -88,6 +98,7 @@ mod tests {
         let packed = 200_000_000_000.0 * 8_192.0 + 8_191.0;
         assert_eq!(taken(&[-packed, 9.0]), (Some(vec![ends_ms, 8_191]), 8));
     }
+
     #[test]
     fn other_doubles_are_no_window() {
         for numbers in [&[f64::NAN, 1.0][..], &[-1.5, 1.0], &[-1e300, 1.0], &[1.0]] {

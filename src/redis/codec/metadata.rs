@@ -2,10 +2,10 @@
 //! it.
 
 use super::doubles;
+use crate::protocol::value::METADATA_MIN_SIZE;
 use crate::time::Micros;
 
 const MARK: u8 = b'X';
-const MIN_SIZE: usize = 48;
 
 /// A block and an override.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) fn split(value: &[u8]) -> (&[u8], StoredMetadata) {
 fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
     let (rest, [high, low, MARK]) = value.split_last_chunk()? else { return None };
     let size = usize::from(u16::from_be_bytes([*high, *low]));
-    if size < MIN_SIZE {
+    if (size as u64) < METADATA_MIN_SIZE {
         return None;
     }
     let state = value.len().checked_sub(size)?;

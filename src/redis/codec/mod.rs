@@ -2,7 +2,7 @@
 //! values: one file per algorithm.
 
 mod calendar_window;
-pub(crate) mod fixed_window;
+mod fixed_window;
 pub(crate) mod metadata;
 mod rate;
 pub(crate) mod reply;

@@ -6,14 +6,17 @@ use crate::algorithm::{
 };
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, Micros};
+
 /// The script renews a key's TTL when the arrival passes a multiple of the TTL step, which is the
 /// time to full, but at least this long: a key that lives a little longer costs less than a
 /// renewal.
 const MIN_TTL_STEP: Micros = 1_000_000;
+
 impl Codec for Rate {
     fn algorithm(&self) -> ScriptAlgorithm {
         ScriptAlgorithm::Rate
     }
+
     fn push_policy(&self, request: &mut Vec<u8>) {
         let RateNumbers { period, units, burst, .. } = self.numbers();
         let Levels { capacity, initial, .. } = self.levels();
@@ -26,21 +29,26 @@ impl Codec for Rate {
             push_double(request, number);
         }
     }
+
     fn override_len(&self) -> usize {
         10
     }
+
     /// A token bucket, because it can express any rate.
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[period, units, burst, capacity, initial, ..] = numbers else { return None };
         let levels = Levels { capacity, initial, debt: burst.checked_sub(capacity)? };
         Some(Policy::TokenBucket(TokenBucket::with_levels(levels, units, period).ok()?))
     }
+
     fn state_len(&self) -> usize {
         2
     }
+
     fn other_parameters_len(&self) -> usize {
         5
     }
+
     fn decode(&self, state: &[u64], others: Option<&[u64]>) -> Option<ReplyState> {
         let &[micros, part] = state else { return None };
         let numbers = match others {
@@ -57,16 +65,19 @@ impl Codec for Rate {
         })))
     }
 }
+
 /// GCRA with the parameters of an override.
 pub(crate) fn gcra(numbers: &[u64]) -> Option<Policy> {
     let &[period, units, burst, ..] = numbers else { return None };
     Some(Policy::Gcra(Gcra::new(units, period, burst).ok()?))
 }
+
 /// The leaky bucket with the parameters of an override.
 pub(crate) fn leaky_bucket(numbers: &[u64]) -> Option<Policy> {
     let &[period, units, capacity, ..] = numbers else { return None };
     Some(Policy::LeakyBucket(LeakyBucket::new(capacity, units, period).ok()?))
 }
+
 /// The summary of a stored state at the time `now`; `None` if it is none.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [micros, part, period, units, burst] = numbers(&mut state)?;

@@ -4,28 +4,35 @@ use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, numbers, push_double
 use crate::algorithm::{Algorithm as _, CounterState, KeyState as _, SlidingCounter};
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, MAX_TIME, MICROS_PER_MILLI, Micros};
+
 impl Codec for SlidingCounter {
     fn algorithm(&self) -> ScriptAlgorithm {
         ScriptAlgorithm::SlidingCounter
     }
+
     fn push_policy(&self, request: &mut Vec<u8>) {
         push_double(request, self.limit());
         push_double(request, self.window_ms());
     }
+
     fn override_len(&self) -> usize {
         2
     }
+
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[limit, window_ms] = numbers else { return None };
         let own = Self::new(limit, window_ms.checked_mul(MICROS_PER_MILLI)?).ok()?;
         Some(Policy::SlidingCounter(own))
     }
+
     fn state_len(&self) -> usize {
         3
     }
+
     fn other_parameters_len(&self) -> usize {
         1
     }
+
     fn decode(&self, state: &[u64], others: Option<&[u64]>) -> Option<ReplyState> {
         let &[ends_ms, current, previous] = state else { return None };
         let window_ms = match others {
@@ -42,6 +49,7 @@ impl Codec for SlidingCounter {
         Some(ReplyState::State(State::Counter(Box::new(state))))
     }
 }
+
 /// The summary of a stored state at the time `now`; `None` if it is none.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [ends_ms, current, previous, window_ms] = numbers(&mut state)?;

@@ -4,12 +4,15 @@ use super::metadata::split;
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, StoredMetadata, decimal, push_double};
 use crate::algorithm::{Algorithm as _, LimitStatus, LogLimit, SlidingLog};
 use crate::policy::Policy;
+
 /// The number of doubles of a limit's status.
 const STATUS_LEN: usize = 4;
+
 impl Codec for SlidingLog {
     fn algorithm(&self) -> ScriptAlgorithm {
         ScriptAlgorithm::SlidingLog
     }
+
     fn push_policy(&self, request: &mut Vec<u8>) {
         push_double(request, u64::from(self.counts_refused()));
         push_double(request, self.precision());
@@ -19,9 +22,11 @@ impl Codec for SlidingLog {
             push_double(request, window);
         }
     }
+
     fn override_len(&self) -> usize {
         3 + 2 * self.limits().len()
     }
+
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let (limits, rest) = numbers.get(3..)?.as_chunks();
         let limit = |&[limit, window]: &[u64; 2]| LogLimit { limit, window };
@@ -36,12 +41,15 @@ impl Codec for SlidingLog {
         };
         Some(Policy::SlidingLog(policy.ok()?))
     }
+
     fn state_len(&self) -> usize {
         STATUS_LEN * self.limits().len()
     }
+
     fn other_parameters_len(&self) -> usize {
         0
     }
+
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let (statuses, rest) = state.as_chunks::<STATUS_LEN>();
         let status = |&[limit, remaining, retry_at, reset_at]: &[u64; STATUS_LEN]| LimitStatus {
@@ -53,6 +61,7 @@ impl Codec for SlidingLog {
         rest.is_empty().then(|| ReplyState::Statuses(statuses.iter().map(status).collect()))
     }
 }
+
 /// Decodes a log entry: the units up to and including it, its own units, and the metadata, which
 /// only the newest entry has.
 fn entry(member: &[u8]) -> Option<(u64, u64, StoredMetadata)> {
@@ -66,6 +75,7 @@ fn entry(member: &[u8]) -> Option<(u64, u64, StoredMetadata)> {
     let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     state.is_empty().then(|| (number(after), number(units), metadata))
 }
+
 /// The summary of a log: the oldest and the newest entry, each with its score, and the number of
 /// entries. `None` if they are no state.
 pub(crate) fn summary(words: &[Vec<u8>]) -> Option<KeySummary> {

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::algorithm::{Algorithm as _, BucketLayout, LimitStatus, SlidingWindow};
 use crate::policy::Policy;
+use crate::protocol::value::ELEMENT_SIZE;
 use crate::time::Micros;
+
 impl Codec for SlidingWindow {
     fn algorithm(&self) -> ScriptAlgorithm {
         match self.layout() {
@@ -14,30 +16,37 @@ impl Codec for SlidingWindow {
             BucketLayout::Hash => ScriptAlgorithm::SlidingWindowHash,
         }
     }
+
     fn push_policy(&self, request: &mut Vec<u8>) {
         push_double(request, self.limit());
         push_double(request, self.width());
         push_double(request, self.span());
     }
+
     fn override_len(&self) -> usize {
         3
     }
+
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[limit, width, span] = numbers else { return None };
         let buckets = span.checked_div(width)?;
         Some(Policy::SlidingWindow(Self::new(limit, span, buckets, self.layout()).ok()?))
     }
+
     fn state_len(&self) -> usize {
         4
     }
+
     fn other_parameters_len(&self) -> usize {
         0
     }
+
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[limit, remaining, retry_at, reset_at] = state else { return None };
         Some(ReplyState::Statuses(vec![LimitStatus { limit, remaining, retry_at, reset_at }]))
     }
 }
+
 /// Summarizes buckets, each with its end, in increasing order. A bucket counts if it ends later
 /// than one window ago. The window's length is the time from the newest end to the key's reset.
 fn buckets(ends: &[(Micros, u64)], reset_at: Micros, now: Micros) -> Option<KeySummary> {
@@ -53,14 +62,14 @@ fn buckets(ends: &[(Micros, u64)], reset_at: Micros, now: Micros) -> Option<KeyS
         ..KeySummary::default()
     })
 }
+
 /// The summary of the elements of a list at the time `now`; `None` if they are no state.
 pub(crate) fn list_summary(elements: &[Vec<u8>], now: Micros) -> Option<KeySummary> {
-    const SIZE: usize = 34;
     let mut ends = Vec::with_capacity(elements.len());
     let (mut reset_at, mut expired) = (0, 0);
     let mut metadata = StoredMetadata::default();
     for element in elements {
-        let (mut state, trailer) = element.split_at_checked(SIZE)?;
+        let (mut state, trailer) = element.split_at_checked(usize::try_from(ELEMENT_SIZE).ok()?)?;
         let [end, before, after, resets_at] = numbers(&mut state)?;
         expired = usize::from(u16::from_be_bytes(*state.first_chunk()?));
         ends.push((end, after.checked_sub(before)?));
@@ -73,6 +82,7 @@ pub(crate) fn list_summary(elements: &[Vec<u8>], now: Micros) -> Option<KeySumma
     // The newest element has the number of expired elements at the head.
     Some(KeySummary { metadata, ..buckets(ends.get(expired..)?, reset_at, now)? })
 }
+
 /// The summary of the fields of a hash at the time `now`; `None` if they are no state.
 pub(crate) fn hash_summary(fields: &[Vec<u8>], now: Micros) -> Option<KeySummary> {
     let mut metadata = StoredMetadata::default();

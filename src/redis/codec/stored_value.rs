@@ -4,6 +4,7 @@ use super::{
     KeySummary, fixed_window, metadata, rate, sliding_counter, sliding_log, sliding_window,
     token_bucket_interval,
 };
+use crate::protocol::tag;
 use crate::time::Micros;
 
 /// The layout of a state in Redis, named by the file that writes it.
@@ -28,17 +29,17 @@ pub enum ValueLayout {
 /// The tags of all algorithms and layouts (see [`Policy::tag`](crate::policy::Policy::tag)), and
 /// the layouts of their states.
 pub const TAGS: [(&str, ValueLayout); 11] = [
-    ("gcra", ValueLayout::Rate),
-    ("tb", ValueLayout::Rate),
-    ("lb", ValueLayout::Rate),
-    ("tbi", ValueLayout::Interval),
-    ("fw", ValueLayout::Window),
-    ("cw", ValueLayout::Window),
-    ("sc", ValueLayout::Counter),
-    ("swl", ValueLayout::List),
-    ("swh", ValueLayout::Hash),
-    ("sl", ValueLayout::Log),
-    ("sls", ValueLayout::Log),
+    (tag::GCRA, ValueLayout::Rate),
+    (tag::TOKEN_BUCKET, ValueLayout::Rate),
+    (tag::LEAKY_BUCKET, ValueLayout::Rate),
+    (tag::TOKEN_BUCKET_INTERVAL, ValueLayout::Interval),
+    (tag::FIXED_WINDOW, ValueLayout::Window),
+    (tag::CALENDAR_WINDOW, ValueLayout::Window),
+    (tag::SLIDING_COUNTER, ValueLayout::Counter),
+    (tag::SLIDING_WINDOW_LIST, ValueLayout::List),
+    (tag::SLIDING_WINDOW_HASH, ValueLayout::Hash),
+    (tag::SLIDING_LOG, ValueLayout::Log),
+    (tag::SLIDING_LOGS, ValueLayout::Log),
 ];
 
 /// The layout of a tag's states; `None` if the tag is unknown.
@@ -95,7 +96,7 @@ mod tests {
     };
     use crate::calendar::Every;
     use crate::policy::Policy;
-    use crate::redis::codec::fixed_window::{COUNTS, EPOCH_MS};
+    use crate::protocol::value::{COUNTS, EPOCH_MS};
     use crate::redis::codec::metadata::StoredMetadata;
     use crate::redis::codec::metadata::tests::text;
     use crate::time::MAX_SAFE;

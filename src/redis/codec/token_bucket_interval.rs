@@ -1,18 +1,22 @@
 //! The codec of `lua/token_bucket_interval/general.lua`.
 
+use std::sync::Arc;
+
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, numbers, push_double};
 use crate::algorithm::{IntervalBucket, IntervalNumbers, IntervalState, KeyState as _, Levels};
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, Micros};
-use std::sync::Arc;
+
 /// The script renews a key's TTL when the time of the full bucket passes a multiple of the TTL
 /// step, which is the horizon, but at least this long: a key that lives a little longer costs less
 /// than a renewal.
 const MIN_TTL_STEP: Micros = 1_000_000;
+
 impl Codec for IntervalBucket {
     fn algorithm(&self) -> ScriptAlgorithm {
         ScriptAlgorithm::TokenBucketInterval
     }
+
     fn push_policy(&self, request: &mut Vec<u8>) {
         let IntervalNumbers { every, tokens, max_used, .. } = *self.numbers();
         let Levels { capacity, initial, .. } = self.levels();
@@ -21,20 +25,25 @@ impl Codec for IntervalBucket {
             push_double(request, number);
         }
     }
+
     fn override_len(&self) -> usize {
         6
     }
+
     fn with_override(&self, numbers: &[u64]) -> Option<Policy> {
         let &[every, tokens, max_used, capacity, initial, _] = numbers else { return None };
         let levels = Levels { capacity, initial, debt: max_used.checked_sub(capacity)? };
         Some(Policy::IntervalBucket(Self::new(levels, tokens, every).ok()?))
     }
+
     fn state_len(&self) -> usize {
         2
     }
+
     fn other_parameters_len(&self) -> usize {
         4
     }
+
     fn decode(&self, state: &[u64], others: Option<&[u64]>) -> Option<ReplyState> {
         let &[anchor, used] = state else { return None };
         let numbers = match others {
@@ -49,6 +58,7 @@ impl Codec for IntervalBucket {
         Some(ReplyState::State(State::Interval(IntervalState { anchor, used, numbers })))
     }
 }
+
 /// The summary of a stored state at the time `now`; `None` if it is none.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [anchor, used, every, tokens, max_used] = numbers(&mut state)?;

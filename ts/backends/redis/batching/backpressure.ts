@@ -1,7 +1,7 @@
 import { timers } from '../../../platform/timers.js'
 import type { PendingCall } from './deadlines.js'
 import { inRootContext } from './root-context.js'
-import { RttEstimator } from './rtt-estimator.js'
+import { FLUSHES_AT_SERVER, RttEstimator } from './rtt-estimator.js'
 
 /**
  * The longest time that a partial flush holds others back. Waiting longer for a slow server, or for
@@ -49,16 +49,19 @@ export class Backpressure {
     this.#release = release
   }
 
-  /** Whether another partial flush may be sent. */
-  get hasCapacity(): boolean {
-    return this.#holdingCount < this.#rtt.maxInFlight
+  /**
+   * Whether the server may run out of work before the tick ends. At a distance it cannot be kept
+   * busy by a few calls, so more than these few flushes are sent only at the end of ticks.
+   */
+  get mayIdle(): boolean {
+    return this.#holdingCount < FLUSHES_AT_SERVER
   }
 
   /**
    * Whether further calls should be sent a little later, together. Sets a timer that ends the wait.
    */
   shouldWait(): boolean {
-    if (this.hasCapacity) {
+    if (this.#holdingCount < this.#rtt.maxInFlight) {
       return false
     }
     if (this.#timer === undefined) {

@@ -215,7 +215,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#queuedWeight += queue.weight
     if (this.#queuedWeight >= FULL_WEIGHT) {
       this.#send(false)
-    } else if (!this.native.isCostly && this.#queuedCount >= this.#partialSize && this.#backpressure.hasCapacity) {
+    } else if (!this.native.isCostly && this.#queuedCount >= this.#partialSize && this.#backpressure.mayIdle) {
       this.#send(true)
     } else {
       this.#scheduleFlush()

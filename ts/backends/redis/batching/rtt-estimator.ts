@@ -6,7 +6,7 @@
  * With two, a server and a process that answer each other's few calls fall asleep and wake in turns:
  * with 4 to 8 calls in flight they make two thirds of the calls.
  */
-const FLUSHES_AT_SERVER = 4
+export const FLUSHES_AT_SERVER = 4
 
 /**
  * Two processes of one machine need up to this long to wake each other. A longer round trip of an

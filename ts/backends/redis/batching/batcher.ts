@@ -24,8 +24,11 @@ const FULL_WEIGHT = 256
  */
 const MIN_EARLY = 32
 
-/** The part of the pending calls that forms a flush: see {@link RttEstimator}. */
-const PART = 1 / 4
+/**
+ * The part of the pending calls that forms a flush: a quarter, so that neither side falls asleep (see
+ * {@link RttEstimator}); of many calls half, which costs less and keeps both sides busy for long.
+ */
+const partOf = (pending: number) => pending / (pending < 128 ? 4 : 2)
 
 /** The decay of an earlier peak, per flush. */
 const PEAK_DECAY = 0.95
@@ -82,7 +85,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   #scheduled = false
   readonly #backpressure = new Backpressure(() => this.#sendQueued())
   /**
-   * A quarter of the recent peak of pending calls; a flush of this size is sent immediately, while
+   * A part of the recent peak of pending calls; a flush of this size is sent immediately, while
    * fewer than four are at the server. Redis then works on one part while this process works on
    * another; a single flush would make them alternate. Calls return, and are usually repeated, in the
    * flushes in which they were sent. Without this cut, flushes of 60 and 4 calls would keep these
@@ -274,7 +277,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
   }
 
   #beginFlush(calls: readonly PendingCall[], isPartial: boolean): number {
-    this.#partOfPeak = Math.max(this.#pending.count * PART, this.#partOfPeak * PEAK_DECAY)
+    this.#partOfPeak = Math.max(partOf(this.#pending.count), this.#partOfPeak * PEAK_DECAY)
     return this.#backpressure.begin(calls, isPartial)
   }
 

@@ -19,11 +19,12 @@ use crate::redis::script::Script;
 /// holds the number of a request.
 pub(crate) const MAX_CALLS: usize = 255;
 
-/// After so many refusals in a row, calls share no command with a node for a while: it may be a server
-/// that allows no undeclared keys.
+/// The number of consecutive refusals after which each call gets a command of its own. The server
+/// may forbid undeclared keys.
 const MAX_REFUSALS: u32 = 8;
 
-/// The length of that while. A cluster that moves slots may refuse as often, but not for long.
+/// The time after which calls share commands again. A cluster that moves slots may refuse as often,
+/// but not for long.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 
 /// The algorithms whose fast paths read all keys before they write. If a key cannot be read, such a

@@ -78,7 +78,7 @@ pub(crate) fn leaky_bucket(numbers: &[u64]) -> Option<Policy> {
     Some(Policy::LeakyBucket(LeakyBucket::new(capacity, units, period).ok()?))
 }
 
-/// The summary of a stored state at the time `now`; `None` if it is none.
+/// Summarizes a stored state at the time `now`. Returns `None` for other bytes.
 pub(crate) fn summary(mut state: &[u8], now: Micros) -> Option<KeySummary> {
     let [micros, part, period, units, burst] = numbers(&mut state)?;
     let (scheduled_until, lingers) = match state {

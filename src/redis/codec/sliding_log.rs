@@ -76,8 +76,8 @@ fn entry(member: &[u8]) -> Option<(u64, u64, StoredMetadata)> {
     state.is_empty().then(|| (number(after), number(units), metadata))
 }
 
-/// The summary of a log: the oldest and the newest entry, each with its score, and the number of
-/// entries. `None` if they are no state.
+/// Summarizes a log by its oldest and newest entries, each with its score, and the number of
+/// entries. Returns `None` for other values.
 pub(crate) fn summary(words: &[Vec<u8>]) -> Option<KeySummary> {
     let [oldest, oldest_at, newest, newest_at, size] = words else { return None };
     let ((first, units, _), (after, own, metadata)) = (entry(oldest)?, entry(newest)?);

@@ -63,7 +63,7 @@ fn buckets(ends: &[(Micros, u64)], reset_at: Micros, now: Micros) -> Option<KeyS
     })
 }
 
-/// The summary of the elements of a list at the time `now`; `None` if they are no state.
+/// Summarizes the elements of a list at the time `now`. Returns `None` for other elements.
 pub(crate) fn list_summary(elements: &[Vec<u8>], now: Micros) -> Option<KeySummary> {
     let mut ends = Vec::with_capacity(elements.len());
     let (mut reset_at, mut expired) = (0, 0);
@@ -83,7 +83,7 @@ pub(crate) fn list_summary(elements: &[Vec<u8>], now: Micros) -> Option<KeySumma
     Some(KeySummary { metadata, ..buckets(ends.get(expired..)?, reset_at, now)? })
 }
 
-/// The summary of the fields of a hash at the time `now`; `None` if they are no state.
+/// Summarizes the fields of a hash at the time `now`. Returns `None` for other fields.
 pub(crate) fn hash_summary(fields: &[Vec<u8>], now: Micros) -> Option<KeySummary> {
     let mut metadata = StoredMetadata::default();
     let (mut ends, mut reset_at) = (Vec::new(), None);

@@ -98,42 +98,16 @@ export declare class NativeMemoryStore {
   get heldKeys(): number
 }
 
-/**
- * An algorithm with its numbers. A factory throws if a number cannot be counted exactly; the error
- * names the option and the rule. Lengths of time are in whole microseconds.
- */
+/** An algorithm with its numbers. */
 export declare class NativePolicy {
-  /** `limit` units per window; a refused call uses up the window if `count_refused`. */
-  static fixedWindow(limit: number, windowUs: number, countRefused: boolean): NativePolicy
   /**
-   * About `limit` units in any rolling window, by two counters. The window is in whole
-   * milliseconds.
+   * A policy from its kind and numbers, as `ts/policies/` encodes them; a calendar window with
+   * its time zone. Throws if a number cannot be counted exactly; the error names the option and
+   * the rule.
    */
-  static slidingCounter(limit: number, windowUs: number): NativePolicy
-  /** A bucket of `capacity` tokens that gains `tokens` per `every_us`, evenly. */
-  static tokenBucket(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): NativePolicy
-  /** A bucket of `capacity` tokens that gains `tokens` at the end of each `every_us`. */
-  static tokenBucketInterval(capacity: number, tokens: number, everyUs: number, initial: number, debt: number): NativePolicy
-  /** A bucket that holds `capacity` units and leaks `units` per `every_us`. */
-  static leakyBucket(capacity: number, units: number, everyUs: number): NativePolicy
-  /** `limit` units per `period_us`, and up to `burst` at once. */
-  static gcra(limit: number, periodUs: number, burst: number): NativePolicy
-  /**
-   * `limit` units in any rolling window, counted in buckets. In Redis the buckets are in a hash
-   * or in a list.
-   */
-  static slidingWindow(limit: number, windowUs: number, buckets: number, hash: boolean): NativePolicy
-  /**
-   * `limit` units per calendar window in a time zone. `every` is `'hour'`, `'day'`, `'week'`,
-   * `'month'` or a length in microseconds that divides a day.
-   */
-  static calendarWindow(limit: number, every: string | number, timeZone: string): NativePolicy
+  static fromNumbers(kind: number, numbers: readonly number[], timeZone?: string): NativePolicy
   /** Whether a time zone has this name. */
   static isTimeZone(name: string): boolean
-  /** `limit` units in any rolling window. */
-  static slidingLog(limit: number, windowUs: number, countRefused: boolean): NativePolicy
-  /** `limits[i]` units in any rolling window of `windows_us[i]`, over one log. */
-  static slidingLogs(limits: Array<number>, windowsUs: Array<number>, precisionUs?: number | undefined | null): NativePolicy
 }
 
 /** A policy, or several that decide together. */

@@ -18,8 +18,39 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const SINGLE_POLICY = 16
 
 /**
- * The tables. A number may have a comment for Rust. `type` is the type in Rust; `ts` is the name in TypeScript, if it needs the table;
- * `lua` tells whether Lua needs it.
+ * The algorithms of the script, in requests. Each has one layout of stored values.
+ */
+const SCRIPT_ALGORITHMS = [
+  ['RATE', 'lua/rate/'],
+  ['FIXED_WINDOW', 'lua/fixed_window/'],
+  ['SLIDING_COUNTER', 'lua/sliding_counter/'],
+  ['TOKEN_BUCKET_INTERVAL', 'lua/token_bucket_interval/'],
+  ['SLIDING_WINDOW_LIST', 'lua/sliding_window/list.lua'],
+  ['SLIDING_WINDOW_HASH', 'lua/sliding_window/hash.lua'],
+  ['SLIDING_LOG', 'lua/sliding_log.lua'],
+]
+
+/**
+ * The kinds of policies: an algorithm with a layout of its states. Each has its tag in the names of
+ * keys, the algorithm of the script, and its function and layout in TypeScript.
+ */
+const POLICY_KINDS = [
+  ['GCRA', 'gcra', 'RATE', 'gcra'],
+  ['TOKEN_BUCKET', 'tb', 'RATE', 'tokenBucket'],
+  ['LEAKY_BUCKET', 'lb', 'RATE', 'leakyBucket'],
+  ['TOKEN_BUCKET_INTERVAL', 'tbi', 'TOKEN_BUCKET_INTERVAL', 'tokenBucket', 'interval'],
+  ['FIXED_WINDOW', 'fw', 'FIXED_WINDOW', 'fixedWindow'],
+  ['CALENDAR_WINDOW', 'cw', 'FIXED_WINDOW', 'calendarWindow'],
+  ['SLIDING_COUNTER', 'sc', 'SLIDING_COUNTER', 'slidingCounter'],
+  ['SLIDING_WINDOW_LIST', 'swl', 'SLIDING_WINDOW_LIST', 'slidingWindow', 'list'],
+  ['SLIDING_WINDOW_HASH', 'swh', 'SLIDING_WINDOW_HASH', 'slidingWindow', 'hash'],
+  ['SLIDING_LOG', 'sl', 'SLIDING_LOG', 'slidingLog'],
+  ['SLIDING_LOGS', 'sls', 'SLIDING_LOG', 'slidingLogs'],
+]
+
+/**
+ * The tables of numbers. A number may have a comment for Rust. `type` is the type in Rust; `ts` is the
+ * name in TypeScript, if it needs the table; `lua` tells whether Lua needs it.
  */
 const TABLES = [
   {
@@ -78,36 +109,9 @@ const TABLES = [
   },
   {
     name: 'policy_kind',
-    comment: 'The kinds of policies, in calls to the WebAssembly modules.',
+    comment: 'The kinds of policies, in calls from JavaScript.',
     type: 'u32',
-    ts: 'POLICY_KINDS',
-    numbers: [
-      'FIXED_WINDOW',
-      'SLIDING_COUNTER',
-      'TOKEN_BUCKET',
-      'TOKEN_BUCKET_INTERVAL',
-      'LEAKY_BUCKET',
-      'GCRA',
-      'SLIDING_WINDOW',
-      'CALENDAR_WINDOW',
-      'SLIDING_LOG',
-      'SLIDING_LOGS',
-    ].map((name, index) => [name, index]),
-  },
-  {
-    name: 'algorithm',
-    comment: 'The algorithms of the script, in requests.',
-    type: 'u8',
-    lua: true,
-    numbers: [
-      'RATE',
-      'FIXED_WINDOW',
-      'SLIDING_COUNTER',
-      'TOKEN_BUCKET_INTERVAL',
-      'SLIDING_WINDOW_LIST',
-      'SLIDING_WINDOW_HASH',
-      'SLIDING_LOG',
-    ].map((name, index) => [name, index + 1]),
+    numbers: POLICY_KINDS.map(([name], index) => [name, index]),
   },
   {
     name: 'form',
@@ -153,24 +157,6 @@ const TABLES = [
       ['METADATA_MIN_SIZE', 48, 'The least bytes of key metadata: more than a state has after its first 40.'],
     ],
   },
-  {
-    name: 'tag',
-    comment: 'The tags of algorithms and layouts, in the names of keys.',
-    type: '&str',
-    numbers: [
-      ['GCRA', 'gcra'],
-      ['TOKEN_BUCKET', 'tb'],
-      ['TOKEN_BUCKET_INTERVAL', 'tbi'],
-      ['LEAKY_BUCKET', 'lb'],
-      ['FIXED_WINDOW', 'fw'],
-      ['CALENDAR_WINDOW', 'cw'],
-      ['SLIDING_COUNTER', 'sc'],
-      ['SLIDING_WINDOW_LIST', 'swl'],
-      ['SLIDING_WINDOW_HASH', 'swh'],
-      ['SLIDING_LOG', 'sl'],
-      ['SLIDING_LOGS', 'sls'],
-    ],
-  },
 ]
 
 for (const { name, numbers } of TABLES) {
@@ -188,22 +174,40 @@ function limiterFiles() {
   return files.filter((file) => file.endsWith('.lua') && !others.includes(file)).sort()
 }
 
-/** A number or a text in Rust. */
-function literal(value) {
-  return typeof value === 'string' ? JSON.stringify(value) : value.toLocaleString('en').replaceAll(',', '_')
+/** A name such as `SLIDING_LOG` as `SlidingLog`. */
+function pascal(name) {
+  return name.toLowerCase().replace(/(?:^|_)(\w)/g, (_, letter) => letter.toUpperCase())
+}
+
+/** The algorithms of the script, and the kinds of policies, in Rust. */
+function rustKinds() {
+  const variants = SCRIPT_ALGORITHMS.map(
+    ([name, place], index) => `    /// \`${place}\`\n    ${pascal(name)} = ${index + 1},\n`,
+  )
+  const kinds = POLICY_KINDS.map(([, tag, algorithm]) => `    ("${tag}", ScriptAlgorithm::${pascal(algorithm)}),\n`)
+  return [
+    `/// The algorithms of the script, in requests. Each has one layout of stored values.\n`,
+    `#[derive(Debug, Clone, Copy, PartialEq, Eq)]\n#[repr(u8)]\npub enum ScriptAlgorithm {\n${variants.join('')}}\n\n`,
+    `/// The tags of the kinds of policies in the names of keys, and the algorithms of the script.\n`,
+    `pub const POLICY_KINDS: [(&str, ScriptAlgorithm); ${kinds.length}] = [\n${kinds.join('')}];\n`,
+  ].join('')
 }
 
 function rust() {
   const modules = TABLES.map(({ name, comment, type, numbers }) => {
     const constants = numbers.map(([constant, number, meaning]) => {
       const doc = meaning === undefined ? '' : `    /// ${meaning}\n`
-      return `${doc}    pub(crate) const ${constant}: ${type} = ${literal(number)};\n`
+      return `${doc}    pub(crate) const ${constant}: ${type} = ${number.toLocaleString('en').replaceAll(',', '_')};\n`
     })
     return `/// ${comment}\npub(crate) mod ${name} {\n${constants.join('')}}\n`
   })
-  const names = TABLES.filter(({ lua }) => lua).flatMap(({ name, numbers }) =>
-    numbers.map(([constant, number]) => `    ("${name.toUpperCase()}_${constant}", "${number}"),\n`),
-  )
+  const algorithms = SCRIPT_ALGORITHMS.map(([name], index) => [name, index + 1])
+  const tables = [{ name: 'algorithm', lua: true, numbers: algorithms }, ...TABLES]
+  const names = tables
+    .filter(({ lua }) => lua)
+    .flatMap(({ name, numbers }) =>
+      numbers.map(([constant, number]) => `    ("${name.toUpperCase()}_${constant}", "${number}"),\n`),
+    )
   const lua = `/// The names that Lua files use, and their numbers.\npub(crate) const LUA_NAMES: &[(&str, &str)] = &[\n${names.join('')}];\n`
   const file = (name) => {
     const line = `    ("${name}", include_str!("../lua/${name}")),\n`
@@ -211,7 +215,7 @@ function rust() {
     return line.length <= 101 ? line : `    (\n        "${name}",\n        include_str!("../lua/${name}"),\n    ),\n`
   }
   const files = `/// The files of the limiter script, by name.\npub(crate) const LUA_FILES: &[(&str, &str)] = &[\n${limiterFiles().map(file).join('')}];\n`
-  return `//! ${HEAD}\n\n${[...modules, lua, files].join('\n')}`
+  return `//! ${HEAD}\n\n${[...modules, rustKinds(), lua, files].join('\n')}`
 }
 
 function typescript() {
@@ -220,7 +224,12 @@ function typescript() {
     const entries = numbers.map(([constant, number]) => `  ${camel(constant)}: ${number},\n`)
     return `/** ${comment} */\nexport const ${ts} = {\n${entries.join('')}} as const\n`
   })
-  return `// ${HEAD}\n\n${tables.join('\n')}`
+  const kinds = POLICY_KINDS.map(([name, tag, , algorithm, layout], kind) => {
+    const own = layout === undefined ? '' : `, layout: '${layout}'`
+    return `  ${camel(name)}: { kind: ${kind}, tag: '${tag}', algorithm: '${algorithm}'${own} },\n`
+  })
+  const kindTable = `/** The kinds of policies: an algorithm with a layout of its states, and its tag in the names of keys. */\nexport const POLICY_KINDS = {\n${kinds.join('')}} as const\n`
+  return `// ${HEAD}\n\n${[...tables, kindTable].join('\n')}`
 }
 
 for (const [file, text] of Object.entries({ 'src/protocol.rs': rust(), 'ts/backends/protocol.ts': typescript() })) {

@@ -45,29 +45,19 @@ pub(crate) mod failure {
     pub(crate) const NO_CAPACITY: i32 = -13;
 }
 
-/// The kinds of policies, in calls to the WebAssembly modules.
+/// The kinds of policies, in calls from JavaScript.
 pub(crate) mod policy_kind {
-    pub(crate) const FIXED_WINDOW: u32 = 0;
-    pub(crate) const SLIDING_COUNTER: u32 = 1;
-    pub(crate) const TOKEN_BUCKET: u32 = 2;
+    pub(crate) const GCRA: u32 = 0;
+    pub(crate) const TOKEN_BUCKET: u32 = 1;
+    pub(crate) const LEAKY_BUCKET: u32 = 2;
     pub(crate) const TOKEN_BUCKET_INTERVAL: u32 = 3;
-    pub(crate) const LEAKY_BUCKET: u32 = 4;
-    pub(crate) const GCRA: u32 = 5;
-    pub(crate) const SLIDING_WINDOW: u32 = 6;
-    pub(crate) const CALENDAR_WINDOW: u32 = 7;
-    pub(crate) const SLIDING_LOG: u32 = 8;
-    pub(crate) const SLIDING_LOGS: u32 = 9;
-}
-
-/// The algorithms of the script, in requests.
-pub(crate) mod algorithm {
-    pub(crate) const RATE: u8 = 1;
-    pub(crate) const FIXED_WINDOW: u8 = 2;
-    pub(crate) const SLIDING_COUNTER: u8 = 3;
-    pub(crate) const TOKEN_BUCKET_INTERVAL: u8 = 4;
-    pub(crate) const SLIDING_WINDOW_LIST: u8 = 5;
-    pub(crate) const SLIDING_WINDOW_HASH: u8 = 6;
-    pub(crate) const SLIDING_LOG: u8 = 7;
+    pub(crate) const FIXED_WINDOW: u32 = 4;
+    pub(crate) const CALENDAR_WINDOW: u32 = 5;
+    pub(crate) const SLIDING_COUNTER: u32 = 6;
+    pub(crate) const SLIDING_WINDOW_LIST: u32 = 7;
+    pub(crate) const SLIDING_WINDOW_HASH: u32 = 8;
+    pub(crate) const SLIDING_LOG: u32 = 9;
+    pub(crate) const SLIDING_LOGS: u32 = 10;
 }
 
 /// The forms of a group of calls, in requests to the script.
@@ -119,23 +109,50 @@ pub(crate) mod value {
     pub(crate) const METADATA_MIN_SIZE: u64 = 48;
 }
 
-/// The tags of algorithms and layouts, in the names of keys.
-pub(crate) mod tag {
-    pub(crate) const GCRA: &str = "gcra";
-    pub(crate) const TOKEN_BUCKET: &str = "tb";
-    pub(crate) const TOKEN_BUCKET_INTERVAL: &str = "tbi";
-    pub(crate) const LEAKY_BUCKET: &str = "lb";
-    pub(crate) const FIXED_WINDOW: &str = "fw";
-    pub(crate) const CALENDAR_WINDOW: &str = "cw";
-    pub(crate) const SLIDING_COUNTER: &str = "sc";
-    pub(crate) const SLIDING_WINDOW_LIST: &str = "swl";
-    pub(crate) const SLIDING_WINDOW_HASH: &str = "swh";
-    pub(crate) const SLIDING_LOG: &str = "sl";
-    pub(crate) const SLIDING_LOGS: &str = "sls";
+/// The algorithms of the script, in requests. Each has one layout of stored values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ScriptAlgorithm {
+    /// `lua/rate/`
+    Rate = 1,
+    /// `lua/fixed_window/`
+    FixedWindow = 2,
+    /// `lua/sliding_counter/`
+    SlidingCounter = 3,
+    /// `lua/token_bucket_interval/`
+    TokenBucketInterval = 4,
+    /// `lua/sliding_window/list.lua`
+    SlidingWindowList = 5,
+    /// `lua/sliding_window/hash.lua`
+    SlidingWindowHash = 6,
+    /// `lua/sliding_log.lua`
+    SlidingLog = 7,
 }
+
+/// The tags of the kinds of policies in the names of keys, and the algorithms of the script.
+pub const POLICY_KINDS: [(&str, ScriptAlgorithm); 11] = [
+    ("gcra", ScriptAlgorithm::Rate),
+    ("tb", ScriptAlgorithm::Rate),
+    ("lb", ScriptAlgorithm::Rate),
+    ("tbi", ScriptAlgorithm::TokenBucketInterval),
+    ("fw", ScriptAlgorithm::FixedWindow),
+    ("cw", ScriptAlgorithm::FixedWindow),
+    ("sc", ScriptAlgorithm::SlidingCounter),
+    ("swl", ScriptAlgorithm::SlidingWindowList),
+    ("swh", ScriptAlgorithm::SlidingWindowHash),
+    ("sl", ScriptAlgorithm::SlidingLog),
+    ("sls", ScriptAlgorithm::SlidingLog),
+];
 
 /// The names that Lua files use, and their numbers.
 pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
+    ("ALGORITHM_RATE", "1"),
+    ("ALGORITHM_FIXED_WINDOW", "2"),
+    ("ALGORITHM_SLIDING_COUNTER", "3"),
+    ("ALGORITHM_TOKEN_BUCKET_INTERVAL", "4"),
+    ("ALGORITHM_SLIDING_WINDOW_LIST", "5"),
+    ("ALGORITHM_SLIDING_WINDOW_HASH", "6"),
+    ("ALGORITHM_SLIDING_LOG", "7"),
     ("OPERATION_TAKE", "1"),
     ("OPERATION_TAKE_UP_TO", "2"),
     ("OPERATION_PENALIZE", "3"),
@@ -151,13 +168,6 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OPERATION_CANCEL_SCHEDULED", "13"),
     ("OPERATION_PEEK", "14"),
     ("OPERATION_SETTLE_HOLD", "15"),
-    ("ALGORITHM_RATE", "1"),
-    ("ALGORITHM_FIXED_WINDOW", "2"),
-    ("ALGORITHM_SLIDING_COUNTER", "3"),
-    ("ALGORITHM_TOKEN_BUCKET_INTERVAL", "4"),
-    ("ALGORITHM_SLIDING_WINDOW_LIST", "5"),
-    ("ALGORITHM_SLIDING_WINDOW_HASH", "6"),
-    ("ALGORITHM_SLIDING_LOG", "7"),
     ("FORM_GENERAL", "0"),
     ("FORM_WITH_HOLDS", "1"),
     ("FORM_MULTI_POLICY", "2"),
@@ -182,6 +192,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
 
 /// The files of the limiter script, by name.
 pub(crate) const LUA_FILES: &[(&str, &str)] = &[
+    ("algorithms.lua", include_str!("../lua/algorithms.lua")),
     ("clock.lua", include_str!("../lua/clock.lua")),
     ("dispatch/batch.lua", include_str!("../lua/dispatch/batch.lua")),
     ("dispatch/decide.lua", include_str!("../lua/dispatch/decide.lua")),

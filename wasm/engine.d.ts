@@ -52,19 +52,19 @@ export class WasmMemoryStore {
 /**
  * Adds an override for the next policy: the policy in the scratch memory, or none.
  */
-export function addOverride(kind: number, count: number): void;
+export function addOverride(kind: number, count: number, zone: number): void;
 
 /**
  * Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
  * the numbers.
  */
-export function addPolicy(kind: number, count: number, key_dimension: number): void;
+export function addPolicy(kind: number, count: number, zone: number, key_dimension: number): void;
 
 /**
  * Whether the policy in the scratch memory is valid: see [`read_policy`]. If not, the reason is
  * written there.
  */
-export function checkPolicy(kind: number, count: number): boolean;
+export function checkPolicy(kind: number, count: number, zone: number): boolean;
 
 /**
  * Takes the added policies, and returns whether they can decide together. If not, the reason is
@@ -103,9 +103,9 @@ export interface InitOutput {
     readonly memory: WebAssembly.Memory;
     readonly __wbg_wasmmemorylimiter_free: (a: number, b: number) => void;
     readonly __wbg_wasmmemorystore_free: (a: number, b: number) => void;
-    readonly addOverride: (a: number, b: number) => void;
-    readonly addPolicy: (a: number, b: number, c: number) => void;
-    readonly checkPolicy: (a: number, b: number) => number;
+    readonly addOverride: (a: number, b: number, c: number) => void;
+    readonly addPolicy: (a: number, b: number, c: number, d: number) => void;
+    readonly checkPolicy: (a: number, b: number, c: number) => number;
     readonly checkPolicySet: () => number;
     readonly lengths: () => number;
     readonly operands: () => number;

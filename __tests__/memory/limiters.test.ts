@@ -6,6 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { engine } from '../../ts/backends/addon.js'
+import { POLICY_KINDS } from '../../ts/backends/protocol.js'
 import { fixedWindow, MemoryStore, RateLimiter, slidingLogs } from '../../ts/index.js'
 
 test('each limiter returns its own numbers, whichever limiter was called before', async () => {
@@ -55,7 +56,7 @@ test('the slot of a garbage-collected backend is reused', async () => {
   }
   const registry = new LimiterRegistry()
   const add = () => {
-    const policies = PolicySet.single(Policy.fixedWindow(5, 1_000_000, false))
+    const policies = PolicySet.single(Policy.fromNumbers(POLICY_KINDS.fixedWindow.kind, [5, 1_000_000, 0]))
     return registry.add(new engine.MemoryStore(10, undefined, false).open('prefix', policies))
   }
   expect([add(), add(), add()]).toEqual([0, 1, 2])

@@ -28,9 +28,10 @@ test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its f
   const { inputs } = await bundled(name)
   const own = inputs.filter((input) => input !== '<stdin>')
   expect(own.length).toBeGreaterThan(4)
-  const small = ['api/error', 'input/options', 'input/suggestion', 'platform/warning', 'policies/window']
+  const small = ['api/error', 'input/duration', 'input/options', 'input/suggestion', 'platform/warning']
   const expected = (input: string) =>
-    /^ts\/middleware\/(shared\/)?[a-z-]+\.ts$/.test(input) || small.some((name) => input === `ts/${name}.ts`)
+    /^ts\/(middleware\/|middleware\/shared\/|policies\/)[a-z-]+\.ts$/.test(input) ||
+    small.some((name) => input === `ts/${name}.ts`)
   expect(own.filter((input) => !expected(input))).toEqual([])
 })
 

@@ -1,16 +1,5 @@
 -- General path: decides groups with calls of any kind, and calls that fast paths leave to it.
 
--- The algorithms, by their number in the request.
-local algorithms = {
-  [ALGORITHM_RATE] = rate,
-  [ALGORITHM_FIXED_WINDOW] = fixed_window,
-  [ALGORITHM_SLIDING_COUNTER] = sliding_counter,
-  [ALGORITHM_TOKEN_BUCKET_INTERVAL] = token_bucket_interval,
-  [ALGORITHM_SLIDING_WINDOW_LIST] = sliding_window_list,
-  [ALGORITHM_SLIDING_WINDOW_HASH] = sliding_window_hash,
-  [ALGORITHM_SLIDING_LOG] = sliding_log,
-}
-
 -- Decides a group with calls of any kind. Returns the position after the group and the group's last
 -- key.
 --

@@ -66,6 +66,19 @@ impl Every {
         }
     }
 
+    /// The windows of a number from JavaScript: 0 to 3 for an hour, a day, a week and a month, or
+    /// the length of a part of a day in microseconds. `None` unless the length divides a day.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        match number {
+            0 => Some(Self::HOUR),
+            1 => Some(Self::Day),
+            2 => Some(Self::Week),
+            3 => Some(Self::Month),
+            length => Self::part(length),
+        }
+    }
+
     /// The usual longest window in seconds: a part of a day its own length, a day 25 hours, a week
     /// 7 days and an hour, a month 31 days and an hour. No zone has had a window that lasted twice
     /// as long.

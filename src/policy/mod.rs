@@ -8,11 +8,12 @@ pub mod policy_set;
 
 use crate::algorithm::{
     self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, CounterState, FixedWindow, Gcra,
-    IntervalBucket, IntervalState, LeakyBucket, LimitStatuses, LogState, Outcome, Preview, Rate,
-    RateBased as _, RateState, SlidingCounter, SlidingLog, SlidingState, SlidingWindow,
-    TokenBucket, WindowState, preview_of_copy, single_limit_status,
+    IntervalBucket, IntervalState, InvalidNumber, LeakyBucket, Levels, LimitStatuses, LogLimit,
+    LogState, Outcome, Preview, Rate, RateBased as _, RateState, SlidingCounter, SlidingLog,
+    SlidingState, SlidingWindow, TokenBucket, WindowState, preview_of_copy, single_limit_status,
 };
-use crate::protocol::tag;
+use crate::calendar::{Calendar, Every};
+use crate::protocol::{POLICY_KINDS, policy_kind};
 use crate::time::Micros;
 
 /// One algorithm with its numbers.
@@ -38,25 +39,6 @@ pub enum Policy {
     SlidingLog(SlidingLog),
 }
 
-/// The algorithms by the layout of their states.
-#[derive(Debug, Clone, Copy)]
-pub enum Layout<'a> {
-    /// The rate algorithms.
-    Rate(&'a Rate),
-    /// The window algorithms.
-    Window(&'a FixedWindow),
-    /// The token bucket refilled at intervals.
-    Interval(&'a IntervalBucket),
-    /// The sliding counter.
-    Counter(&'a SlidingCounter),
-    /// The sliding window.
-    Sliding(&'a SlidingWindow),
-    /// The calendar's windows.
-    Calendar(&'a CalendarWindow),
-    /// The sliding logs.
-    Log(&'a SlidingLog),
-}
-
 /// The state of one key under one policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
@@ -75,19 +57,102 @@ pub enum State {
 }
 
 impl Policy {
-    /// The algorithm, by the layout of its state.
-    #[must_use]
-    pub fn layout(&self) -> Layout<'_> {
+    /// A policy from its kind (see `scripts/protocol.mjs`) and its numbers, in the order in which
+    /// `ts/policies/` encodes them. Lengths of time are in microseconds. `calendar_of` makes the
+    /// calendar of a calendar window.
+    ///
+    /// # Errors
+    /// [`InvalidNumber`] for a number that cannot be counted exactly.
+    pub fn from_numbers(
+        kind: u32,
+        numbers: &[u64],
+        calendar_of: impl FnOnce(Every) -> Result<Calendar, InvalidNumber>,
+    ) -> Result<Self, InvalidNumber> {
+        Ok(match (kind, numbers) {
+            (policy_kind::GCRA, &[limit, period, burst]) => {
+                Self::Gcra(Gcra::new(limit, period, burst)?)
+            }
+            (policy_kind::TOKEN_BUCKET, &[capacity, tokens, every, initial, debt]) => {
+                let levels = Levels { capacity, initial, debt };
+                Self::TokenBucket(TokenBucket::with_levels(levels, tokens, every)?)
+            }
+            (policy_kind::TOKEN_BUCKET_INTERVAL, &[capacity, tokens, every, initial, debt]) => {
+                let levels = Levels { capacity, initial, debt };
+                Self::IntervalBucket(IntervalBucket::new(levels, tokens, every)?)
+            }
+            (policy_kind::LEAKY_BUCKET, &[capacity, units, every]) => {
+                Self::LeakyBucket(LeakyBucket::new(capacity, units, every)?)
+            }
+            (policy_kind::FIXED_WINDOW, &[limit, window, counts_refused]) => Self::FixedWindow(
+                FixedWindow::new(limit, window)?.counting_refused(counts_refused > 0),
+            ),
+            (policy_kind::CALENDAR_WINDOW, &[limit, every]) => {
+                let rule = "must be whole seconds that divide a day evenly";
+                let not_a_part = InvalidNumber { option: "every", rule };
+                let calendar = calendar_of(Every::from_number(every).ok_or(not_a_part)?)?;
+                Self::CalendarWindow(CalendarWindow::by(limit, calendar)?)
+            }
+            (policy_kind::SLIDING_COUNTER, &[limit, window]) => {
+                Self::SlidingCounter(SlidingCounter::new(limit, window)?)
+            }
+            (policy_kind::SLIDING_WINDOW_LIST, &[limit, window, buckets]) => {
+                Self::SlidingWindow(SlidingWindow::new(limit, window, buckets, BucketLayout::List)?)
+            }
+            (policy_kind::SLIDING_WINDOW_HASH, &[limit, window, buckets]) => {
+                Self::SlidingWindow(SlidingWindow::new(limit, window, buckets, BucketLayout::Hash)?)
+            }
+            (policy_kind::SLIDING_LOG, &[limit, window, counts_refused]) => {
+                Self::SlidingLog(SlidingLog::new(limit, window, counts_refused > 0)?)
+            }
+            (policy_kind::SLIDING_LOGS, [precision, limits @ ..]) => {
+                let limits = limits.as_chunks().0.iter();
+                let limits: Vec<_> =
+                    limits.map(|&[limit, window]| LogLimit { limit, window }).collect();
+                Self::SlidingLog(SlidingLog::with_limits(&limits, Some(*precision))?)
+            }
+            _ => {
+                let rule = "must be one that the engine knows";
+                return Err(InvalidNumber { option: "algorithm", rule });
+            }
+        })
+    }
+
+    fn kind(&self) -> u32 {
         match self {
-            Self::FixedWindow(window) => Layout::Window(window),
-            Self::TokenBucket(bucket) => Layout::Rate(bucket.rate()),
-            Self::Gcra(gcra) => Layout::Rate(gcra.rate()),
-            Self::LeakyBucket(bucket) => Layout::Rate(bucket.rate()),
-            Self::IntervalBucket(bucket) => Layout::Interval(bucket),
-            Self::SlidingCounter(counter) => Layout::Counter(counter),
-            Self::SlidingWindow(window) => Layout::Sliding(window),
-            Self::CalendarWindow(window) => Layout::Calendar(window),
-            Self::SlidingLog(log) => Layout::Log(log),
+            Self::Gcra(_) => policy_kind::GCRA,
+            Self::TokenBucket(_) => policy_kind::TOKEN_BUCKET,
+            Self::LeakyBucket(_) => policy_kind::LEAKY_BUCKET,
+            Self::IntervalBucket(_) => policy_kind::TOKEN_BUCKET_INTERVAL,
+            Self::FixedWindow(_) => policy_kind::FIXED_WINDOW,
+            Self::CalendarWindow(_) => policy_kind::CALENDAR_WINDOW,
+            Self::SlidingCounter(_) => policy_kind::SLIDING_COUNTER,
+            Self::SlidingWindow(window) => match window.layout() {
+                BucketLayout::List => policy_kind::SLIDING_WINDOW_LIST,
+                BucketLayout::Hash => policy_kind::SLIDING_WINDOW_HASH,
+            },
+            Self::SlidingLog(log) if log.named_limits() == 0 => policy_kind::SLIDING_LOG,
+            Self::SlidingLog(_) => policy_kind::SLIDING_LOGS,
+        }
+    }
+
+    /// The name of the algorithm and the layout of its state.
+    ///
+    /// It is part of every stored key, so a policy whose algorithm changes never reads a state of
+    /// the old one.
+    #[must_use]
+    pub fn tag(&self) -> &'static str {
+        POLICY_KINDS[self.kind() as usize].0
+    }
+
+    /// The rate that decides, if the policy is one.
+    #[inline]
+    #[must_use]
+    pub fn rate(&self) -> Option<&Rate> {
+        match self {
+            Self::Gcra(gcra) => Some(gcra.rate()),
+            Self::TokenBucket(bucket) => Some(bucket.rate()),
+            Self::LeakyBucket(bucket) => Some(bucket.rate()),
+            _ => None,
         }
     }
 
@@ -100,30 +165,25 @@ impl Policy {
             _ => false,
         }
     }
-
-    /// The name of the algorithm and the layout of its state.
-    ///
-    /// It is part of every stored key, so a policy whose algorithm changes never reads a state of
-    /// the old one.
-    #[must_use]
-    pub fn tag(&self) -> &'static str {
-        match self {
-            Self::FixedWindow(_) => tag::FIXED_WINDOW,
-            Self::TokenBucket(_) => tag::TOKEN_BUCKET,
-            Self::Gcra(_) => tag::GCRA,
-            Self::LeakyBucket(_) => tag::LEAKY_BUCKET,
-            Self::IntervalBucket(_) => tag::TOKEN_BUCKET_INTERVAL,
-            Self::SlidingCounter(_) => tag::SLIDING_COUNTER,
-            Self::SlidingWindow(window) => match window.layout() {
-                BucketLayout::List => tag::SLIDING_WINDOW_LIST,
-                BucketLayout::Hash => tag::SLIDING_WINDOW_HASH,
-            },
-            Self::CalendarWindow(_) => tag::CALENDAR_WINDOW,
-            Self::SlidingLog(log) if log.named_limits() == 0 => tag::SLIDING_LOG,
-            Self::SlidingLog(_) => tag::SLIDING_LOGS,
-        }
-    }
 }
+
+/// Evaluates an expression on any algorithm.
+macro_rules! with_policy {
+    ($policy:expr, $algorithm:ident => $result:expr) => {
+        match $policy {
+            $crate::policy::Policy::FixedWindow($algorithm) => $result,
+            $crate::policy::Policy::CalendarWindow($algorithm) => $result,
+            $crate::policy::Policy::Gcra($algorithm) => $result,
+            $crate::policy::Policy::TokenBucket($algorithm) => $result,
+            $crate::policy::Policy::LeakyBucket($algorithm) => $result,
+            $crate::policy::Policy::IntervalBucket($algorithm) => $result,
+            $crate::policy::Policy::SlidingCounter($algorithm) => $result,
+            $crate::policy::Policy::SlidingWindow($algorithm) => $result,
+            $crate::policy::Policy::SlidingLog($algorithm) => $result,
+        }
+    };
+}
+pub(crate) use with_policy;
 
 /// Evaluates an expression on the state of any algorithm.
 macro_rules! with_state {
@@ -192,17 +252,7 @@ impl Algorithm for Policy {
 
     #[inline]
     fn limit(&self) -> u64 {
-        match self {
-            Self::FixedWindow(algorithm) => algorithm.limit(),
-            Self::CalendarWindow(algorithm) => algorithm.limit(),
-            Self::Gcra(algorithm) => algorithm.limit(),
-            Self::TokenBucket(algorithm) => algorithm.limit(),
-            Self::LeakyBucket(algorithm) => algorithm.limit(),
-            Self::IntervalBucket(algorithm) => algorithm.limit(),
-            Self::SlidingCounter(algorithm) => algorithm.limit(),
-            Self::SlidingWindow(algorithm) => algorithm.limit(),
-            Self::SlidingLog(algorithm) => algorithm.limit(),
-        }
+        with_policy!(self, algorithm => algorithm.limit())
     }
 
     #[inline]

@@ -36,7 +36,8 @@ pub use batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
 pub use cluster::{AnsweredCalls, Cluster};
 pub use codec::reply::{CallError, PolicyReply, ReplyReader, ReplyValue};
 pub use codec::{
-    KeySummary, RawValue, ReplyState, StoredMetadata, TAGS, ValueLayout, layout_of, text,
+    KeySummary, POLICY_KINDS, RawValue, ReplyState, ScriptAlgorithm, StoredMetadata, layout_of,
+    text,
 };
 #[cfg(feature = "redis")]
 pub use connection::{

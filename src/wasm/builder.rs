@@ -37,9 +37,9 @@ pub fn start() {
 /// Adds the policy in the scratch memory. Its name is the first text there. JavaScript has checked
 /// the numbers.
 #[wasm_bindgen(js_name = addPolicy)]
-pub fn add_policy(kind: u32, count: usize, key_dimension: usize) {
+pub fn add_policy(kind: u32, count: usize, zone: u32, key_dimension: usize) {
     with_scratch(|scratch| {
-        if let Ok(policy) = read_policy(scratch, kind, count) {
+        if let Ok(policy) = read_policy(scratch, kind, count, zone) {
             let named = NamedPolicy { name: scratch.text(0).into(), policy, key_dimension };
             BUILDER.with_borrow_mut(|builder| builder.policies.push(named));
         }
@@ -48,8 +48,8 @@ pub fn add_policy(kind: u32, count: usize, key_dimension: usize) {
 
 /// Adds an override for the next policy: the policy in the scratch memory, or none.
 #[wasm_bindgen(js_name = addOverride)]
-pub fn add_override(kind: u32, count: usize) {
-    let policy = with_scratch(|scratch| read_policy(scratch, kind, count).ok().map(Arc::new));
+pub fn add_override(kind: u32, count: usize, zone: u32) {
+    let policy = with_scratch(|scratch| read_policy(scratch, kind, count, zone).ok().map(Arc::new));
     BUILDER.with_borrow_mut(|builder| builder.overrides.push(policy));
 }
 

@@ -1,21 +1,22 @@
-import { warnIfAnyShort } from '../input/duration.js'
+import { type Duration, warnIfAnyShort } from '../input/duration.js'
 import { invalid, optionsOf, shown } from '../input/options.js'
-import type { CalendarWindowOptions, CalendarWindowPolicy } from '../policies/calendar-window.js'
-import type { FixedWindowOptions, FixedWindowPolicy } from '../policies/fixed-window.js'
-import type { GcraOptions, GcraPolicy } from '../policies/gcra.js'
-import type { LeakyBucketOptions, LeakyBucketPolicy } from '../policies/leaky-bucket.js'
 import { type Policy, policyOf } from '../policies/policy.js'
 import type { Policies, PolicySet } from '../policies/policy-set.js'
-import type { SlidingCounterOptions, SlidingCounterPolicy } from '../policies/sliding-counter.js'
-import type {
-  SlidingLogOptions,
-  SlidingLogPolicy,
-  SlidingLogsOptions,
-  SlidingLogsPolicy,
-} from '../policies/sliding-log.js'
-import type { SlidingWindowOptions, SlidingWindowPolicy } from '../policies/sliding-window.js'
-import type { TokenBucketOptions, TokenBucketPolicy } from '../policies/token-bucket.js'
 import { TollgateError } from './error.js'
+
+/** The options that an override can replace, of the policies that have them. */
+const OVERRIDABLE_OPTIONS = [
+  'limit',
+  'period',
+  'burst',
+  'window',
+  'limits',
+  'capacity',
+  'refill',
+  'leak',
+  'initial',
+  'debt',
+] as const
 
 /**
  * The numbers of a policy that an override can replace for one key: the numeric options of the
@@ -25,54 +26,30 @@ import { TollgateError } from './error.js'
  * If only `limit` is given, a `burst` equal to the old `limit` becomes the new `limit`. Likewise an
  * `initial` equal to the old `capacity` becomes the new `capacity`.
  */
-export type PolicyOverride<P extends Policy = Policy> = P extends GcraPolicy
-  ? Partial<Pick<GcraOptions, 'limit' | 'period' | 'burst'>>
-  : P extends TokenBucketPolicy
-    ? Partial<Pick<TokenBucketOptions, 'capacity' | 'initial' | 'debt'>> & {
-        readonly refill?: Partial<TokenBucketOptions['refill']>
-      }
-    : P extends LeakyBucketPolicy
-      ? Partial<Pick<LeakyBucketOptions, 'capacity'>> & { readonly leak?: Partial<LeakyBucketOptions['leak']> }
-      : P extends FixedWindowPolicy
-        ? Partial<Pick<FixedWindowOptions, 'limit' | 'window'>>
-        : P extends CalendarWindowPolicy
-          ? Partial<Pick<CalendarWindowOptions, 'limit'>>
-          : P extends SlidingWindowPolicy
-            ? Partial<Pick<SlidingWindowOptions, 'limit' | 'window'>>
-            : P extends SlidingCounterPolicy
-              ? Partial<Pick<SlidingCounterOptions, 'limit' | 'window'>>
-              : P extends SlidingLogPolicy
-                ? Partial<Pick<SlidingLogOptions, 'limit' | 'window'>>
-                : P extends SlidingLogsPolicy<infer N>
-                  ? { readonly limits?: { readonly [Name in N]?: Partial<SlidingLogsOptions['limits'][string]> } }
-                  : never
+export type PolicyOverride<P extends Policy = Policy> = P extends Policy
+  ? OverrideValues<P, Extract<keyof P, (typeof OVERRIDABLE_OPTIONS)[number]>>
+  : never
+
+/** Values for some of a policy's numbers, or of a group of its numbers. */
+type OverrideValues<T, Option extends keyof T = keyof T> = {
+  readonly [O in Option]?: T[O] extends number
+    ? O extends 'period' | 'window' | 'every'
+      ? Duration
+      : number
+    : OverrideValues<T[O]>
+}
 
 /** The {@link PolicyOverride} of a single policy, or of some of several policies by name. */
 export type Override<P extends Policy | Policies> = P extends Policy
   ? PolicyOverride<P>
   : { readonly [Name in keyof P]?: P[Name] extends Policy ? PolicyOverride<P[Name]> : never }
 
-/** The options that can be overridden, by algorithm. */
-const OVERRIDABLE_OPTIONS = {
-  fixedWindow: ['limit', 'window'],
-  calendarWindow: ['limit'],
-  slidingWindow: ['limit', 'window'],
-  slidingCounter: ['limit', 'window'],
-  slidingLog: ['limit', 'window'],
-  slidingLogs: ['limits'],
-  tokenBucket: ['capacity', 'refill', 'initial', 'debt'],
-  leakyBucket: ['capacity', 'leak'],
-  gcra: ['limit', 'period', 'burst'],
-} as const satisfies { readonly [Algorithm in Policy['algorithm']]: readonly string[] }
+/** An option that is equal to another by default changes together with it. */
+const DEFAULTS = { burst: 'limit', initial: 'capacity' } as const
 
-/** Option values by option name. */
-interface OverrideValues {
-  readonly limit?: unknown
-  readonly capacity?: unknown
-  readonly refill?: unknown
-  readonly leak?: unknown
-  readonly limits?: unknown
-  readonly [name: string]: unknown
+/** Numbers, or groups of numbers, by the name of their option. */
+interface Numbers {
+  readonly [option: string]: unknown
 }
 
 /**
@@ -100,51 +77,34 @@ function policiesWithChanges({ policies, isSingle }: PolicySet, numbers: unknown
 
 /** A copy of a policy with some of its numbers replaced. */
 function policyWithChanges(where: string, policy: Policy, numbers: unknown): Policy {
-  const values = valuesOf(where, numbers, OVERRIDABLE_OPTIONS[policy.algorithm])
-  return policyOf({ ...policy, ...impliedValues(policy, values), ...withNestedDefaults(where, policy, values) })
+  const own: Numbers = { ...policy }
+  const values = valuesOf(
+    where,
+    numbers,
+    OVERRIDABLE_OPTIONS.filter((option) => option in own),
+  )
+  const implied = Object.entries(DEFAULTS).flatMap(([option, other]) =>
+    own[option] === own[other] && other in values ? [[option, values[other]]] : [],
+  )
+  return policyOf({ ...own, ...Object.fromEntries(implied), ...completed(where, own, values) })
 }
 
-/** The given values. Nested numbers (refill, leak, `limits`) are completed from the policy. */
-function withNestedDefaults(where: string, policy: Policy, values: OverrideValues): OverrideValues {
-  switch (policy.algorithm) {
-    case 'tokenBucket':
-      return 'refill' in values
-        ? { ...values, refill: withDefaults(`${where}: refill`, policy.refill, values.refill, ['tokens', 'every']) }
-        : values
-    case 'leakyBucket':
-      return 'leak' in values
-        ? { ...values, leak: withDefaults(`${where}: leak`, policy.leak, values.leak, ['units', 'every']) }
-        : values
-    case 'slidingLogs': {
-      const limits = valuesOf(`${where}: limits`, values.limits, Object.keys(policy.limits))
-      const changes = Object.entries(limits).map(([name, limit]) => {
-        const own = policy.limits[name] as object
-        return [name, withDefaults(`${where}: limits.${name}`, own, limit, ['limit', 'window'])]
-      })
-      return { limits: { ...policy.limits, ...Object.fromEntries(changes) } }
+/** The given values. Groups of numbers (refill, leak, `limits`) are completed from the policy. */
+function completed(where: string, own: Numbers, values: Numbers, separator = ': '): Numbers {
+  const all = Object.entries(values).map(([option, value]) => {
+    const group = own[option]
+    if (typeof group !== 'object' || group === null) {
+      return [option, value]
     }
-    default:
-      return values
-  }
-}
-
-function withDefaults(where: string, own: object, value: unknown, names: readonly string[]): object {
-  return { ...own, ...valuesOf(where, value, names) }
-}
-
-/** Values that default to another option change together with it. */
-function impliedValues(policy: Policy, values: OverrideValues): OverrideValues {
-  if (policy.algorithm === 'gcra' && policy.burst === policy.limit && 'limit' in values) {
-    return { burst: values.limit }
-  }
-  if (policy.algorithm === 'tokenBucket' && policy.initial === policy.capacity && 'capacity' in values) {
-    return { initial: values.capacity }
-  }
-  return {}
+    const inner = `${where}${separator}${option}`
+    const given = valuesOf(inner, value, Object.keys(group))
+    return [option, { ...group, ...completed(inner, group as Numbers, given, '.') }]
+  })
+  return Object.fromEntries(all)
 }
 
 /** Checks an object of at least one of these options. Values that are `undefined` are omitted. */
-function valuesOf(where: string, value: unknown, names: readonly string[]): OverrideValues {
+function valuesOf(where: string, value: unknown, names: readonly string[]): Numbers {
   if (value === undefined) {
     throw invalid('INVALID_OPTION', where, `takes an object with some of ${names.join(', ')}`, value)
   }

@@ -2,7 +2,7 @@ import { tagOf } from '../input/keys.js'
 import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
 import type { GcraPolicy } from '../policies/gcra.js'
 import type { LeakyBucketPolicy } from '../policies/leaky-bucket.js'
-import type { Policy } from '../policies/policy.js'
+import { algorithmOf, type Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
 import type { TokenBucketPolicy } from '../policies/token-bucket.js'
 import type { TakeOptions } from './call-options.js'
@@ -183,13 +183,6 @@ export function checkRates({ policies, isSingle }: PolicySet): void {
 }
 
 function isRate(policy: Policy): boolean {
-  switch (policy.algorithm) {
-    case 'gcra':
-    case 'leakyBucket':
-      return true
-    case 'tokenBucket':
-      return policy.refillMode === 'continuous'
-    default:
-      return false
-  }
+  const isContinuous = policy.algorithm !== 'tokenBucket' || policy.refillMode === 'continuous'
+  return algorithmOf(policy).rate !== undefined && isContinuous
 }

@@ -1,8 +1,8 @@
-import { microsOf } from '../input/duration.js'
 import { translated } from '../input/options.js'
-import type { Policy } from '../policies/policy.js'
+import { algorithmOf, type Policy } from '../policies/policy.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Engine, EnginePolicy, EnginePolicySet } from './engine.js'
+import { POLICY_KINDS } from './protocol.js'
 
 /**
  * Compiles a policy set for the engine.
@@ -30,40 +30,7 @@ export function compilePolicy(engine: Engine, policy: Policy, where = ''): Engin
 }
 
 function toEnginePolicy(engine: Engine, policy: Policy): EnginePolicy {
-  switch (policy.algorithm) {
-    case 'fixedWindow':
-      return engine.Policy.fixedWindow(policy.limit, microsOf(policy.window), policy.countRefused)
-    case 'calendarWindow': {
-      const { limit, every, timeZone } = policy
-      return engine.Policy.calendarWindow(limit, typeof every === 'number' ? microsOf(every) : every, timeZone)
-    }
-    case 'slidingWindow': {
-      const { limit, window, buckets, layout } = policy
-      return engine.Policy.slidingWindow(limit, microsOf(window), buckets, layout === 'hash')
-    }
-    case 'slidingCounter':
-      return engine.Policy.slidingCounter(policy.limit, microsOf(policy.window))
-    case 'slidingLog':
-      return engine.Policy.slidingLog(policy.limit, microsOf(policy.window), policy.countRefused)
-    case 'slidingLogs': {
-      const limits = Object.values(policy.limits)
-      const precision = policy.precision === undefined ? undefined : microsOf(policy.precision)
-      return engine.Policy.slidingLogs(
-        limits.map(({ limit }) => limit),
-        limits.map(({ window }) => microsOf(window)),
-        precision,
-      )
-    }
-    case 'tokenBucket': {
-      const { capacity, refill, initial, debt } = policy
-      const numbers = [capacity, refill.tokens, microsOf(refill.every), initial, debt] as const
-      return policy.refillMode === 'interval'
-        ? engine.Policy.tokenBucketInterval(...numbers)
-        : engine.Policy.tokenBucket(...numbers)
-    }
-    case 'leakyBucket':
-      return engine.Policy.leakyBucket(policy.capacity, policy.leak.units, microsOf(policy.leak.every))
-    case 'gcra':
-      return engine.Policy.gcra(policy.limit, microsOf(policy.period), policy.burst)
-  }
+  const [kind, numbers] = algorithmOf(policy).encode(policy)
+  const timeZone = 'timeZone' in policy ? policy.timeZone : undefined
+  return engine.Policy.fromNumbers(POLICY_KINDS[kind].kind, numbers, timeZone)
 }

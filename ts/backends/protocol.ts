@@ -45,16 +45,17 @@ export const FAILURE_CODES = {
   noCapacity: -13,
 } as const
 
-/** The kinds of policies, in calls to the WebAssembly modules. */
+/** The kinds of policies: an algorithm with a layout of its states, and its tag in the names of keys. */
 export const POLICY_KINDS = {
-  fixedWindow: 0,
-  slidingCounter: 1,
-  tokenBucket: 2,
-  tokenBucketInterval: 3,
-  leakyBucket: 4,
-  gcra: 5,
-  slidingWindow: 6,
-  calendarWindow: 7,
-  slidingLog: 8,
-  slidingLogs: 9,
+  gcra: { kind: 0, tag: 'gcra', algorithm: 'gcra' },
+  tokenBucket: { kind: 1, tag: 'tb', algorithm: 'tokenBucket' },
+  leakyBucket: { kind: 2, tag: 'lb', algorithm: 'leakyBucket' },
+  tokenBucketInterval: { kind: 3, tag: 'tbi', algorithm: 'tokenBucket', layout: 'interval' },
+  fixedWindow: { kind: 4, tag: 'fw', algorithm: 'fixedWindow' },
+  calendarWindow: { kind: 5, tag: 'cw', algorithm: 'calendarWindow' },
+  slidingCounter: { kind: 6, tag: 'sc', algorithm: 'slidingCounter' },
+  slidingWindowList: { kind: 7, tag: 'swl', algorithm: 'slidingWindow', layout: 'list' },
+  slidingWindowHash: { kind: 8, tag: 'swh', algorithm: 'slidingWindow', layout: 'hash' },
+  slidingLog: { kind: 9, tag: 'sl', algorithm: 'slidingLog' },
+  slidingLogs: { kind: 10, tag: 'sls', algorithm: 'slidingLogs' },
 } as const

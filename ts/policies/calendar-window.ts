@@ -1,5 +1,6 @@
-import { type Duration, millisOf } from '../input/duration.js'
+import { type Duration, microsOf, millisOf } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /** The named calendar windows. A week begins on Monday (ISO 8601). */
@@ -96,4 +97,25 @@ function timeZoneOf(value: unknown, isTimeZone: (name: string) => boolean): stri
   }
   const rule = "must be the IANA name of a time zone, such as 'Europe/Berlin'"
   throw invalid('INVALID_POLICY', 'calendarWindow: timeZone', rule, value)
+}
+
+/** The length of calendar windows when no clock changes; a month counts as 30 days. */
+const NOMINAL_MS: { readonly [Unit in CalendarUnit]: number } = {
+  hour: HOUR_MS,
+  day: DAY_MS,
+  week: 7 * DAY_MS,
+  month: 30 * DAY_MS,
+}
+
+export const CALENDAR_WINDOW: AlgorithmDefinition<CalendarWindowPolicy> = {
+  ...WINDOW_DEFINITION,
+  // The engine checks the time zone.
+  create: createCalendarWindow(),
+  // The numbers of the named windows are their positions in `UNITS`.
+  encode: ({ limit, every }) => [
+    'calendarWindow',
+    [limit, typeof every === 'number' ? microsOf(every) : UNITS.indexOf(every)],
+  ],
+  windowMs: ({ every }) => (typeof every === 'number' ? every : NOMINAL_MS[every]),
+  decodeOverride: ([limit = 0]) => ({ limit }),
 }

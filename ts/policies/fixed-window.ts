@@ -1,5 +1,6 @@
-import { type Duration, millisOfOption } from '../input/duration.js'
+import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { checkCount, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /** A fixed window policy; made by {@link fixedWindow}. Durations are in milliseconds. */
@@ -63,4 +64,10 @@ export function fixedWindow<const S extends string = never>(
     countRefused: trueOrFalse('INVALID_POLICY', 'fixedWindow: countRefused', countRefused),
     ...perOf<S>('fixedWindow', per),
   })
+}
+
+export const FIXED_WINDOW: AlgorithmDefinition<FixedWindowPolicy> = {
+  ...WINDOW_DEFINITION,
+  create: fixedWindow,
+  encode: ({ limit, window, countRefused }) => ['fixedWindow', [limit, microsOf(window), Number(countRefused)]],
 }

@@ -1,5 +1,6 @@
-import { type Duration, millisOfOption } from '../input/duration.js'
+import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, refillMs } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /**
@@ -52,4 +53,18 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
     burst: burst === undefined ? units : wholeNumber('INVALID_POLICY', 'gcra: burst', burst),
     ...perOf<S>('gcra', per),
   })
+}
+
+export const GCRA: AlgorithmDefinition<GcraPolicy> = {
+  create: gcra,
+  mainOption: 'limit',
+  encode: ({ limit, period, burst }) => ['gcra', [limit, microsOf(period), burst]],
+  windowMs: ({ limit, period, burst }) => refillMs(burst, limit, period),
+  largestCost: ({ burst }) => burst,
+  share({ limit, period, burst }, scale) {
+    const { units, every } = scale.rateOf(limit, period)
+    return { limit: units, period: every, burst: scale.nonZeroUnitsOf('burst', burst) }
+  },
+  rate: ({ limit, period, burst }) => ({ units: limit, periodMs: period, most: burst }),
+  decodeOverride: ([period = 0, units = 0, burst = 0]) => ({ limit: units, periodMs: period / 1_000, burst }),
 }

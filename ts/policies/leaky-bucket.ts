@@ -1,5 +1,6 @@
-import { type Duration, millisOfOption } from '../input/duration.js'
+import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { checkCount, optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, refillMs } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /** A leaky bucket policy; made by {@link leakyBucket}. Durations are in milliseconds. */
@@ -57,4 +58,18 @@ export function leakyBucket<const S extends string = never>(
     }),
     ...perOf<S>('leakyBucket', per),
   })
+}
+
+export const LEAKY_BUCKET: AlgorithmDefinition<LeakyBucketPolicy> = {
+  create: leakyBucket,
+  mainOption: 'capacity',
+  encode: ({ capacity, leak }) => ['leakyBucket', [capacity, leak.units, microsOf(leak.every)]],
+  windowMs: ({ capacity, leak }) => refillMs(capacity, leak.units, leak.every),
+  largestCost: ({ capacity }) => capacity,
+  share: ({ capacity, leak }, scale) => ({
+    capacity: scale.nonZeroUnitsOf('capacity', capacity),
+    leak: scale.rateOf(leak.units, leak.every),
+  }),
+  rate: ({ capacity, leak }) => ({ units: leak.units, periodMs: leak.every, most: capacity }),
+  decodeOverride: ([period = 0, units = 0, capacity = 0]) => ({ capacity, units, everyMs: period / 1_000 }),
 }

@@ -1,13 +1,14 @@
 import { withoutWarnings } from '../input/duration.js'
 import { invalid, shown } from '../input/options.js'
-import { type CalendarWindowPolicy, createCalendarWindow } from './calendar-window.js'
-import { type FixedWindowPolicy, fixedWindow } from './fixed-window.js'
-import { type GcraPolicy, gcra } from './gcra.js'
-import { type LeakyBucketPolicy, leakyBucket } from './leaky-bucket.js'
-import { type SlidingCounterPolicy, slidingCounter } from './sliding-counter.js'
-import { type SlidingLogPolicy, type SlidingLogsPolicy, slidingLog, slidingLogs } from './sliding-log.js'
-import { type SlidingWindowPolicy, slidingWindow } from './sliding-window.js'
-import { type TokenBucketPolicy, tokenBucket } from './token-bucket.js'
+import { CALENDAR_WINDOW, type CalendarWindowPolicy } from './calendar-window.js'
+import type { AlgorithmDefinition } from './definition.js'
+import { FIXED_WINDOW, type FixedWindowPolicy } from './fixed-window.js'
+import { GCRA, type GcraPolicy } from './gcra.js'
+import { LEAKY_BUCKET, type LeakyBucketPolicy } from './leaky-bucket.js'
+import { SLIDING_COUNTER, type SlidingCounterPolicy } from './sliding-counter.js'
+import { SLIDING_LOG, SLIDING_LOGS, type SlidingLogPolicy, type SlidingLogsPolicy } from './sliding-log.js'
+import { SLIDING_WINDOW, type SlidingWindowPolicy } from './sliding-window.js'
+import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
 
 /**
  * One limit: an algorithm with its numbers.
@@ -28,17 +29,24 @@ export type Policy<S extends string = string> =
   | SlidingWindowPolicy<S>
   | TokenBucketPolicy<S>
 
-const FACTORIES = {
-  fixedWindow,
-  // The engine checks the time zone.
-  calendarWindow: createCalendarWindow(),
-  slidingWindow,
-  slidingCounter,
-  slidingLog,
-  slidingLogs,
-  tokenBucket,
-  leakyBucket,
-  gcra,
+/** The algorithms. */
+export const ALGORITHMS: {
+  readonly [Algorithm in Policy['algorithm']]: AlgorithmDefinition<Extract<Policy, { algorithm: Algorithm }>>
+} = {
+  fixedWindow: FIXED_WINDOW,
+  calendarWindow: CALENDAR_WINDOW,
+  slidingWindow: SLIDING_WINDOW,
+  slidingCounter: SLIDING_COUNTER,
+  slidingLog: SLIDING_LOG,
+  slidingLogs: SLIDING_LOGS,
+  tokenBucket: TOKEN_BUCKET,
+  leakyBucket: LEAKY_BUCKET,
+  gcra: GCRA,
+}
+
+/** The definition of a policy's algorithm. */
+export function algorithmOf<P extends Policy>({ algorithm }: P): AlgorithmDefinition<P> {
+  return ALGORITHMS[algorithm] as unknown as AlgorithmDefinition<P>
 }
 
 /** The rule for a policy, for messages. */
@@ -68,14 +76,14 @@ export function policyOf(value: unknown, where = 'policy'): Policy {
     throw invalid('INVALID_POLICY', where, POLICY_RULE, value)
   }
   const { algorithm, ...options } = value
-  if (Object.hasOwn(FACTORIES, algorithm)) {
-    const make: (options: never) => Policy = FACTORIES[algorithm as keyof typeof FACTORIES]
-    return withoutWarnings(() => make(options as never))
+  if (Object.hasOwn(ALGORITHMS, algorithm)) {
+    const { create } = ALGORITHMS[algorithm as Policy['algorithm']]
+    return withoutWarnings(() => create(options as never))
   }
   throw invalid(
     'INVALID_POLICY',
     'algorithm',
-    `must be one of ${Object.keys(FACTORIES).map(shown).join(', ')}`,
+    `must be one of ${Object.keys(ALGORITHMS).map(shown).join(', ')}`,
     algorithm,
   )
 }

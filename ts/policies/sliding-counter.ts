@@ -1,5 +1,6 @@
-import { type Duration, millisOfOption } from '../input/duration.js'
+import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /** A sliding counter policy; made by {@link slidingCounter}. Durations are in milliseconds. */
@@ -69,4 +70,11 @@ export function slidingCounter<const S extends string = never>(
     window: millis,
     ...perOf<S>('slidingCounter', per),
   })
+}
+
+export const SLIDING_COUNTER: AlgorithmDefinition<SlidingCounterPolicy> = {
+  ...WINDOW_DEFINITION,
+  create: slidingCounter,
+  encode: ({ limit, window }) => ['slidingCounter', [limit, microsOf(window)]],
+  decodeOverride: ([limit = 0, windowMs = 0]) => ({ limit, windowMs }),
 }

@@ -1,6 +1,7 @@
 import { TollgateError } from '../api/error.js'
 import { type Duration, microsOf, millisOf, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, nameOf, optionsOf, shown, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, type OverrideLimit, type OverrideNumbers, WINDOW_DEFINITION } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /** A sliding log policy; made by {@link slidingLog}. Durations are in milliseconds. */
@@ -182,4 +183,44 @@ function checkPair([name, one]: NamedLogLimit, [otherName, other]: NamedLogLimit
     const rule = `window must differ from that of ${shown(otherName)}`
     throw new TollgateError('INVALID_POLICY', `slidingLogs: limits.${name}: ${rule}, got ${one.window} ms for both`)
   }
+}
+
+/** The stored numbers of an override begin with three that it does not change. */
+function decodeOverride([, , , ...numbers]: readonly number[]): OverrideNumbers {
+  const limits: OverrideLimit[] = []
+  for (let at = 0; at + 1 < numbers.length; at += 2) {
+    limits.push({ limit: numbers[at] as number, windowMs: (numbers[at + 1] as number) / 1_000 })
+  }
+  return limits.length === 1 ? { ...(limits[0] as OverrideLimit) } : { limits }
+}
+
+export const SLIDING_LOG: AlgorithmDefinition<SlidingLogPolicy> = {
+  ...WINDOW_DEFINITION,
+  create: slidingLog,
+  encode: ({ limit, window, countRefused }) => ['slidingLog', [limit, microsOf(window), Number(countRefused)]],
+  decodeOverride,
+}
+
+export const SLIDING_LOGS: AlgorithmDefinition<SlidingLogsPolicy> = {
+  create: slidingLogs as AlgorithmDefinition<SlidingLogsPolicy>['create'],
+  encode({ limits, precision }) {
+    const numbers = Object.values(limits).flatMap(({ limit, window }) => [limit, microsOf(window)])
+    // Without a precision, times are exact: to the microsecond.
+    return ['slidingLogs', [precision === undefined ? 1 : microsOf(precision), ...numbers]]
+  },
+  windowMs({ limits }, limit) {
+    const own = limit === undefined ? undefined : limits[limit]
+    return own?.window ?? Math.max(...Object.values(limits).map(({ window }) => window))
+  },
+  largestCost({ limits }, limit) {
+    const own = limit === undefined ? undefined : limits[limit]
+    return own?.limit ?? Math.min(...Object.values(limits).map((one) => one.limit))
+  },
+  share({ limits }, scale) {
+    const shares = Object.entries(limits).map(([name, { limit, window }]) => {
+      return [name, { limit: scale.nonZeroUnitsOf(`limits.${name}.limit`, limit), window }]
+    })
+    return { limits: Object.fromEntries(shares) }
+  },
+  decodeOverride,
 }

@@ -1,5 +1,6 @@
-import { type Duration, millisOfOption } from '../input/duration.js'
+import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, WINDOW_DEFINITION } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /** A sliding window policy; made by {@link slidingWindow}. Durations are in milliseconds. */
@@ -82,4 +83,14 @@ function layoutOf(value: unknown): SlidingWindowLayout {
     return value as SlidingWindowLayout
   }
   throw invalid('INVALID_POLICY', 'slidingWindow: layout', "must be 'list' or 'hash'", value)
+}
+
+export const SLIDING_WINDOW: AlgorithmDefinition<SlidingWindowPolicy> = {
+  ...WINDOW_DEFINITION,
+  create: slidingWindow,
+  encode({ limit, window, buckets, layout }) {
+    const kind = layout === 'hash' ? 'slidingWindowHash' : 'slidingWindowList'
+    return [kind, [limit, microsOf(window), buckets]]
+  },
+  decodeOverride: ([limit = 0, , windowUs = 0]) => ({ limit, windowMs: windowUs / 1_000 }),
 }

@@ -1,5 +1,6 @@
-import { type Duration, millisOfOption } from '../input/duration.js'
+import { type Duration, microsOf, millisOfOption } from '../input/duration.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { type AlgorithmDefinition, overrideLevels, refillMs } from './definition.js'
 import { perOf } from './key-dimension.js'
 
 /** A token bucket policy; made by {@link tokenBucket}. Durations are in milliseconds. */
@@ -103,4 +104,39 @@ function refillModeOf(value: unknown): RefillMode {
     return value
   }
   throw invalid('INVALID_POLICY', 'tokenBucket: refillMode', 'must be "continuous" or "interval"', value)
+}
+
+export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
+  create: tokenBucket,
+  mainOption: 'capacity',
+  encode({ capacity, refill, refillMode, initial, debt }) {
+    const kind = refillMode === 'interval' ? 'tokenBucketInterval' : 'tokenBucket'
+    return [kind, [capacity, refill.tokens, microsOf(refill.every), initial, debt]]
+  },
+  windowMs({ capacity, refill, refillMode, debt }) {
+    const { tokens, every } = refill
+    const units = capacity + debt
+    return refillMode === 'interval' ? Math.ceil(units / tokens) * every : refillMs(units, tokens, every)
+  },
+  largestCost: ({ capacity, debt }) => capacity + debt,
+  share({ capacity, refill, refillMode, initial, debt }, scale) {
+    const { units, every } = scale.rateOf(refill.tokens, refill.every)
+    return {
+      capacity: scale.nonZeroUnitsOf('capacity', capacity),
+      // Interval refills add to the bucket's content at once: fewer refills of the full size would
+      // exceed the share.
+      refill:
+        refillMode === 'interval'
+          ? { tokens: scale.nonZeroUnitsOf('refill.tokens', refill.tokens), every: refill.every }
+          : { tokens: units, every },
+      initial: scale.unitsOf(initial),
+      debt: scale.unitsOf(debt),
+    }
+  },
+  rate: ({ capacity, refill, debt }) => ({ units: refill.tokens, periodMs: refill.every, most: capacity + debt }),
+  decodeOverride: ([period = 0, units = 0, most = 0, capacity = 0, initial = 0]) => ({
+    ...overrideLevels(capacity, most, initial),
+    tokens: units,
+    everyMs: period / 1_000,
+  }),
 }

@@ -16,7 +16,7 @@ use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{self, Response, States};
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{PerPolicy, PolicySet};
-use crate::policy::{Layout, Policy, State};
+use crate::policy::{Policy, State};
 use crate::time::Micros;
 
 /// One limiter on the embedded store: its policies, and the states of its keys under a prefix.
@@ -254,9 +254,11 @@ impl States for OccupiedStates<'_> {
 /// selected once, instead of in each step of a decision.
 #[inline]
 fn take_alone(policy: &Policy, state: &mut State, now: Micros, cost: u64) -> Decision {
-    match (policy.layout(), &mut *state) {
-        (Layout::Rate(rate), State::Rate(own)) => decision::take(rate, own, now, cost),
-        (Layout::Window(window), State::Window(own)) => decision::take(window, own, now, cost),
+    match (policy.rate(), policy, &mut *state) {
+        (Some(rate), _, State::Rate(own)) => decision::take(rate, own, now, cost),
+        (_, Policy::FixedWindow(window), State::Window(own)) => {
+            decision::take(window, own, now, cost)
+        }
         _ => take_any_algorithm(policy, state, now, cost),
     }
 }

@@ -18,7 +18,8 @@ use tokio::sync::Mutex;
 use crate::node::redis::store::runtime;
 use crate::node::redis::target::RedisTarget;
 use crate::redis::{
-    Address, Credentials, CredentialsProvider, Inspector, KeyPage, KeySummary, StoredName, TAGS,
+    Address, Credentials, CredentialsProvider, Inspector, KeyPage, KeySummary, POLICY_KINDS,
+    StoredName,
 };
 
 type InspectorArguments = FnArgs<(u32, NativeInspectorReply)>;
@@ -180,8 +181,9 @@ impl NativeInspector {
                     own_tag: own_tag.clone(),
                     shares_tag: tags.is_some() && own_tag.is_none(),
                 };
-                let all =
-                    policies.iter().flat_map(|policy| TAGS.map(|(tag, _)| named(policy, tag)));
+                let all = policies
+                    .iter()
+                    .flat_map(|policy| POLICY_KINDS.map(|(tag, _)| named(policy, tag)));
                 let names = all.map(|name| name.write(&prefix, tags)).collect();
                 let found = inspector.find(&prefix, names).await.map_err(text)?;
                 let holds = named(&String::new(), "").write_holds(&prefix, tags);

@@ -11,18 +11,15 @@ use crate::algorithm::{
     Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Schedulable as _,
     ScheduledReservation,
 };
+use crate::policy::State;
 use crate::policy::policy_set::PolicySet;
-use crate::policy::{Layout, State};
 use crate::time::Micros;
 
 impl PolicyEntry<'_, '_> {
     /// The rate in force and its state; `None` if the policy is not a rate.
     fn rate(&mut self, now: Micros) -> Option<(&Rate, &mut RateState)> {
         match self.policy_and_state(now) {
-            (policy, State::Rate(state)) => match policy.layout() {
-                Layout::Rate(rate) => Some((rate, state)),
-                _ => None,
-            },
+            (policy, State::Rate(state)) => policy.rate().map(|rate| (rate, state)),
             _ => None,
         }
     }

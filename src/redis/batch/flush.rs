@@ -286,7 +286,7 @@ mod tests {
     use crate::calendar::Every;
     use crate::key::Key;
     use crate::policy::Policy;
-    use crate::protocol::{algorithm, form};
+    use crate::protocol::{ScriptAlgorithm, form};
     use crate::redis::{KeyNames, ReplyValue, slot_of};
 
     fn window() -> PolicySet {
@@ -426,7 +426,7 @@ mod tests {
             flush.complete(&[reply(900, &[1., count], &[])], |result| assert!(result.is_ok()));
         }
         // A newly opened window is a miss.
-        let window = form::SINGLE_POLICY + algorithm::FIXED_WINDOW;
+        let window = form::SINGLE_POLICY + ScriptAlgorithm::FixedWindow as u8;
         assert_eq!(forms, [window, window, form::WINDOW_OPTIMISTIC, window]);
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use redis::{Cmd, Value as Reply};
 use tokio::time::Instant;
 
-use crate::protocol::{algorithm, form};
+use crate::protocol::{ScriptAlgorithm, form};
 use crate::redis::batch::script_call::ScriptCall;
 use crate::redis::script::Script;
 
@@ -30,10 +30,10 @@ const REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 /// The algorithms whose fast paths read all keys before they write. If a key cannot be read, such a
 /// call has charged nothing.
 const ALGORITHMS: [u8; 4] = [
-    algorithm::RATE,
-    algorithm::FIXED_WINDOW,
-    algorithm::SLIDING_COUNTER,
-    algorithm::TOKEN_BUCKET_INTERVAL,
+    ScriptAlgorithm::Rate as u8,
+    ScriptAlgorithm::FixedWindow as u8,
+    ScriptAlgorithm::SlidingCounter as u8,
+    ScriptAlgorithm::TokenBucketInterval as u8,
 ];
 
 /// Whether calls may share commands to a node.
@@ -72,7 +72,7 @@ fn shared_form(call: &ScriptCall) -> Option<u8> {
     }
     // The optimistic path writes before it reads.
     let read_first = match form {
-        form::WINDOW_OPTIMISTIC => form::SINGLE_POLICY + algorithm::FIXED_WINDOW,
+        form::WINDOW_OPTIMISTIC => form::SINGLE_POLICY + ScriptAlgorithm::FixedWindow as u8,
         form => form,
     };
     let algorithm = (read_first & !form::WITH_COSTS).checked_sub(form::SINGLE_POLICY)?;
@@ -167,12 +167,12 @@ mod tests {
         command.args_iter().map(word).collect()
     }
 
-    const RATE: u8 = form::SINGLE_POLICY + algorithm::RATE;
-    const WINDOW: u8 = form::SINGLE_POLICY + algorithm::FIXED_WINDOW;
+    const RATE: u8 = form::SINGLE_POLICY + ScriptAlgorithm::Rate as u8;
+    const WINDOW: u8 = form::SINGLE_POLICY + ScriptAlgorithm::FixedWindow as u8;
 
     #[test]
     fn only_requests_that_read_all_keys_first_share_a_command() {
-        let list = form::SINGLE_POLICY + algorithm::SLIDING_WINDOW_LIST;
+        let list = form::SINGLE_POLICY + ScriptAlgorithm::SlidingWindowList as u8;
         for (form, may) in [
             (RATE, true),
             (RATE + form::WITH_COSTS, true),

@@ -16,12 +16,12 @@ pub mod text;
 mod token_bucket_interval;
 
 pub use metadata::StoredMetadata;
-pub use stored_value::{RawValue, TAGS, ValueLayout, layout_of};
+pub use stored_value::{RawValue, layout_of};
 pub use summary::KeySummary;
 
 use crate::algorithm::LimitStatus;
-use crate::policy::{Layout, Policy, State};
-use crate::protocol::algorithm;
+use crate::policy::{Policy, State, with_policy};
+pub use crate::protocol::{POLICY_KINDS, ScriptAlgorithm};
 use crate::time::{MAX_SAFE, Micros};
 
 /// The state of a key after a call, as a script reports it.
@@ -31,19 +31,6 @@ pub enum ReplyState {
     State(State),
     /// The status of each limit of the policy, if the state is too large to send.
     Statuses(Vec<LimitStatus>),
-}
-
-/// The Lua implementation of an algorithm, by its number in requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum ScriptAlgorithm {
-    Rate = algorithm::RATE,
-    FixedWindow = algorithm::FIXED_WINDOW,
-    SlidingCounter = algorithm::SLIDING_COUNTER,
-    TokenBucketInterval = algorithm::TOKEN_BUCKET_INTERVAL,
-    SlidingWindowList = algorithm::SLIDING_WINDOW_LIST,
-    SlidingWindowHash = algorithm::SLIDING_WINDOW_HASH,
-    SlidingLog = algorithm::SLIDING_LOG,
 }
 
 /// Encodes a policy for the script and decodes the script's replies.
@@ -87,24 +74,7 @@ pub(crate) trait Codec {
 
 /// The codec of a policy.
 pub(crate) fn codec(policy: &Policy) -> &dyn Codec {
-    match policy.layout() {
-        Layout::Rate(rate) => rate,
-        Layout::Window(window) => window,
-        Layout::Interval(bucket) => bucket,
-        Layout::Counter(counter) => counter,
-        Layout::Sliding(window) => window,
-        Layout::Calendar(window) => window,
-        Layout::Log(log) => log,
-    }
-}
-
-/// A policy with the parameters of an override.
-pub(crate) fn with_override(policy: &Policy, numbers: &[u64]) -> Option<Policy> {
-    match policy {
-        Policy::Gcra(_) => rate::gcra(numbers),
-        Policy::LeakyBucket(_) => rate::leaky_bucket(numbers),
-        policy => codec(policy).with_override(numbers),
-    }
+    with_policy!(policy, algorithm => algorithm)
 }
 
 /// Takes whole numbers below 2^53 from the front, as Lua's `struct` packs them with `>d`.

@@ -2,7 +2,7 @@
 
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, numbers, push_double};
 use crate::algorithm::{
-    Arrival, Gcra, KeyState as _, LeakyBucket, Levels, Rate, RateNumbers, RateState, TokenBucket,
+    Arrival, KeyState as _, Levels, RateBased, RateNumbers, RateState, TokenBucket,
 };
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, Micros};
@@ -12,15 +12,16 @@ use crate::time::{MAX_SAFE, Micros};
 /// renewal.
 const MIN_TTL_STEP: Micros = 1_000_000;
 
-impl Codec for Rate {
+impl<T: RateBased> Codec for T {
     fn algorithm(&self) -> ScriptAlgorithm {
         ScriptAlgorithm::Rate
     }
 
     fn push_policy(&self, request: &mut Vec<u8>) {
-        let RateNumbers { period, units, burst, .. } = self.numbers();
-        let Levels { capacity, initial, .. } = self.levels();
-        let (unit, full) = (self.time_of(1), self.full());
+        let rate = self.rate();
+        let RateNumbers { period, units, burst, .. } = rate.numbers();
+        let Levels { capacity, initial, .. } = rate.levels();
+        let (unit, full) = (rate.time_of(1), rate.full());
         let ttl_step = full.micros.max(MIN_TTL_STEP);
         for number in [period, units, burst, capacity, initial, unit.micros, unit.part] {
             push_double(request, number);
@@ -52,7 +53,7 @@ impl Codec for Rate {
     fn decode(&self, state: &[u64], others: Option<&[u64]>) -> Option<ReplyState> {
         let &[micros, part] = state else { return None };
         let numbers = match others {
-            None => self.shared_numbers(),
+            None => self.rate().shared_numbers(),
             Some(&[period, units, burst, lingers, scheduled_until]) => {
                 let numbers = [micros, part, period, units, burst, lingers, scheduled_until];
                 return RateState::from_numbers(&numbers).map(State::Rate).map(ReplyState::State);
@@ -64,18 +65,6 @@ impl Codec for Rate {
             numbers,
         })))
     }
-}
-
-/// GCRA with the parameters of an override.
-pub(crate) fn gcra(numbers: &[u64]) -> Option<Policy> {
-    let &[period, units, burst, ..] = numbers else { return None };
-    Some(Policy::Gcra(Gcra::new(units, period, burst).ok()?))
-}
-
-/// The leaky bucket with the parameters of an override.
-pub(crate) fn leaky_bucket(numbers: &[u64]) -> Option<Policy> {
-    let &[period, units, capacity, ..] = numbers else { return None };
-    Some(Policy::LeakyBucket(LeakyBucket::new(capacity, units, period).ok()?))
 }
 
 /// Summarizes a stored state at the time `now`. Returns `None` for other bytes.

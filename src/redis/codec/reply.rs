@@ -6,7 +6,7 @@ use std::slice;
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
 use crate::protocol::outcome;
-use crate::redis::codec::{Codec, ReplyState, codec, doubles, with_override};
+use crate::redis::codec::{Codec, ReplyState, codec, doubles};
 use crate::time::Micros;
 
 /// A value in a script's reply.
@@ -143,7 +143,7 @@ impl<'a> ReplyReader<'a> {
             _ => {
                 let mut buffer = [0; MAX_STATE_DOUBLES];
                 let own = self.extra(&mut buffer, codec(policy).override_len())?;
-                let own = with_override(policy, own).ok_or(CallError::Malformed)?;
+                let own = codec(policy).with_override(own).ok_or(CallError::Malformed)?;
                 Some((Box::new(own), self.extra(&mut [0], 1)?[0]))
             }
         };
@@ -207,7 +207,7 @@ impl<'a> ReplyReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{Arrival, Gcra, RateNumbers};
+    use crate::algorithm::{Arrival, Gcra, Levels, RateNumbers, TokenBucket};
     use crate::policy::State;
 
     fn gcra() -> Policy {
@@ -286,7 +286,8 @@ mod tests {
         let mut reply = ReplyReader::new(&values);
         assert_eq!(reply.units(), Ok(3));
         let entry = reply.next(&gcra()).unwrap();
-        let own = Box::new(Policy::Gcra(Gcra::new(5, 1_000_000, 7).unwrap()));
+        let own = TokenBucket::with_levels(Levels::full(7), 5, 1_000_000).unwrap();
+        let own = Box::new(Policy::TokenBucket(own));
         assert_eq!(entry.policy_override, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
         assert_eq!(reply.units(), Err(CallError::Malformed));

@@ -4,48 +4,13 @@ use super::{
     KeySummary, fixed_window, metadata, rate, sliding_counter, sliding_log, sliding_window,
     token_bucket_interval,
 };
-use crate::protocol::tag;
+use crate::protocol::{POLICY_KINDS, ScriptAlgorithm};
 use crate::time::Micros;
-
-/// The layout of a state in Redis, named by the file that writes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ValueLayout {
-    /// `lua/rate/general.lua`
-    Rate,
-    /// `lua/fixed_window/general.lua`
-    Window,
-    /// `lua/token_bucket_interval/general.lua`
-    Interval,
-    /// `lua/sliding_counter/general.lua`
-    Counter,
-    /// `lua/sliding_window/list.lua`
-    List,
-    /// `lua/sliding_window/hash.lua`
-    Hash,
-    /// `lua/sliding_log.lua`
-    Log,
-}
-
-/// The tags of all algorithms and layouts (see [`Policy::tag`](crate::policy::Policy::tag)), and
-/// the layouts of their states.
-pub const TAGS: [(&str, ValueLayout); 11] = [
-    (tag::GCRA, ValueLayout::Rate),
-    (tag::TOKEN_BUCKET, ValueLayout::Rate),
-    (tag::LEAKY_BUCKET, ValueLayout::Rate),
-    (tag::TOKEN_BUCKET_INTERVAL, ValueLayout::Interval),
-    (tag::FIXED_WINDOW, ValueLayout::Window),
-    (tag::CALENDAR_WINDOW, ValueLayout::Window),
-    (tag::SLIDING_COUNTER, ValueLayout::Counter),
-    (tag::SLIDING_WINDOW_LIST, ValueLayout::List),
-    (tag::SLIDING_WINDOW_HASH, ValueLayout::Hash),
-    (tag::SLIDING_LOG, ValueLayout::Log),
-    (tag::SLIDING_LOGS, ValueLayout::Log),
-];
 
 /// The layout of a tag's states; `None` if the tag is unknown.
 #[must_use]
-pub fn layout_of(tag: &str) -> Option<ValueLayout> {
-    TAGS.iter().find_map(|(name, layout)| (*name == tag).then_some(*layout))
+pub fn layout_of(tag: &str) -> Option<ScriptAlgorithm> {
+    POLICY_KINDS.iter().find_map(|(name, layout)| (*name == tag).then_some(*layout))
 }
 
 /// The raw value of a key.
@@ -65,19 +30,25 @@ impl RawValue {
     /// The summary of a state of this layout at the time `now`, in epoch microseconds; `None` if
     /// the value is not such a state.
     #[must_use]
-    pub fn summary(&self, layout: ValueLayout, now: Micros) -> Option<KeySummary> {
+    pub fn summary(&self, layout: ScriptAlgorithm, now: Micros) -> Option<KeySummary> {
         let (value, read): (_, ReadSummary) = match (self, layout) {
-            (Self::Items(elements), ValueLayout::List) => {
+            (Self::Items(elements), ScriptAlgorithm::SlidingWindowList) => {
                 return sliding_window::list_summary(elements, now);
             }
-            (Self::Items(fields), ValueLayout::Hash) => {
+            (Self::Items(fields), ScriptAlgorithm::SlidingWindowHash) => {
                 return sliding_window::hash_summary(fields, now);
             }
-            (Self::Items(words), ValueLayout::Log) => return sliding_log::summary(words),
-            (Self::Text(value), ValueLayout::Rate) => (value, rate::summary),
-            (Self::Text(value), ValueLayout::Window) => (value, fixed_window::summary),
-            (Self::Text(value), ValueLayout::Interval) => (value, token_bucket_interval::summary),
-            (Self::Text(value), ValueLayout::Counter) => (value, sliding_counter::summary),
+            (Self::Items(words), ScriptAlgorithm::SlidingLog) => {
+                return sliding_log::summary(words);
+            }
+            (Self::Text(value), ScriptAlgorithm::Rate) => (value, rate::summary),
+            (Self::Text(value), ScriptAlgorithm::FixedWindow) => (value, fixed_window::summary),
+            (Self::Text(value), ScriptAlgorithm::TokenBucketInterval) => {
+                (value, token_bucket_interval::summary)
+            }
+            (Self::Text(value), ScriptAlgorithm::SlidingCounter) => {
+                (value, sliding_counter::summary)
+            }
             _ => return None,
         };
         let (state, metadata) = metadata::split(value);
@@ -110,7 +81,7 @@ mod tests {
         numbers.iter().flat_map(|number| (*number as f64).to_be_bytes()).collect()
     }
 
-    fn summary(layout: ValueLayout, value: &[u8]) -> Option<KeySummary> {
+    fn summary(layout: ScriptAlgorithm, value: &[u8]) -> Option<KeySummary> {
         RawValue::Text(value.to_vec()).summary(layout, NOW)
     }
 
@@ -131,33 +102,38 @@ mod tests {
             Policy::SlidingLog(SlidingLog::new(3, 1, false).unwrap()),
             Policy::SlidingLog(SlidingLog::with_limits(&limits, None).unwrap()),
         ];
-        assert_eq!(policies.map(|policy| policy.tag()), TAGS.map(|(tag, _)| tag));
-        assert_eq!(layout_of("swh"), Some(ValueLayout::Hash));
+        assert_eq!(policies.map(|policy| policy.tag()), POLICY_KINDS.map(|(tag, _)| tag));
+        assert_eq!(layout_of("swh"), Some(ScriptAlgorithm::SlidingWindowHash));
         assert_eq!(layout_of("~holds"), None);
     }
 
     #[test]
     fn a_rate_shows_charged_units_and_its_parameters() {
         let state = packed(&[NOW + 3 * SECOND, 0, SECOND, 2, 10]);
-        let found = summary(ValueLayout::Rate, &state).unwrap();
+        let found = summary(ScriptAlgorithm::Rate, &state).unwrap();
         assert_eq!((found.used, found.max_used, found.rate), (6, Some(10), Some((2, SECOND))));
         assert_eq!((found.reset_at, found.scheduled_until), (Some(NOW + 3 * SECOND), None));
         let booked = [&state[..], &packed(&[NOW + SECOND]), b"b"].concat();
         assert_eq!(
-            summary(ValueLayout::Rate, &booked).unwrap().scheduled_until,
+            summary(ScriptAlgorithm::Rate, &booked).unwrap().scheduled_until,
             Some(NOW + SECOND)
         );
         let lingering = [&state[..], b"l"].concat();
-        let reset_at = summary(ValueLayout::Rate, &lingering).unwrap().reset_at.unwrap();
+        let reset_at = summary(ScriptAlgorithm::Rate, &lingering).unwrap().reset_at.unwrap();
         assert!(reset_at > NOW + 3 * SECOND);
     }
 
     #[test]
     fn a_state_far_ahead_of_the_clock_is_fully_used() {
         let far = NOW + 1_000 * SECOND;
-        assert_eq!(summary(ValueLayout::Rate, &packed(&[far, 0, SECOND, 2, 10])).unwrap().used, 10);
         assert_eq!(
-            summary(ValueLayout::Interval, &packed(&[far, 3, SECOND, 2, 10])).unwrap().used,
+            summary(ScriptAlgorithm::Rate, &packed(&[far, 0, SECOND, 2, 10])).unwrap().used,
+            10
+        );
+        assert_eq!(
+            summary(ScriptAlgorithm::TokenBucketInterval, &packed(&[far, 3, SECOND, 2, 10]))
+                .unwrap()
+                .used,
             10
         );
     }
@@ -167,24 +143,24 @@ mod tests {
         let ends_ms = NOW / 1_000 + 5_000;
         let integer = ((ends_ms - EPOCH_MS) * COUNTS + 17).to_string().into_bytes();
         for value in [integer, packed(&[ends_ms, 17])] {
-            let found = summary(ValueLayout::Window, &value).unwrap();
+            let found = summary(ScriptAlgorithm::FixedWindow, &value).unwrap();
             assert_eq!((found.used, found.ends_at), (17, Some(ends_ms * 1_000)), "{value:?}");
         }
-        let over = summary(ValueLayout::Window, &packed(&[NOW / 1_000, 17])).unwrap();
+        let over = summary(ScriptAlgorithm::FixedWindow, &packed(&[NOW / 1_000, 17])).unwrap();
         assert_eq!((over.used, over.ends_at), (0, None));
     }
 
     #[test]
     fn metadata_is_decoded_with_its_state() {
         let value = [packed(&[0, 0]), text(7, 8, &[5, 60])].concat();
-        let found = summary(ValueLayout::Window, &value).unwrap();
+        let found = summary(ScriptAlgorithm::FixedWindow, &value).unwrap();
         let override_numbers = vec![5, 60];
         assert_eq!(
             found.metadata,
             StoredMetadata { blocked_until: 7, override_until: 8, override_numbers }
         );
         let counter = [packed(&[NOW / 1_000 + 500, 4, 8, 1_000]), text(7, 0, &[])].concat();
-        let found = summary(ValueLayout::Counter, &counter).unwrap();
+        let found = summary(ScriptAlgorithm::SlidingCounter, &counter).unwrap();
         assert_eq!((found.used, found.window, found.metadata.blocked_until), (8, Some(SECOND), 7));
     }
 
@@ -201,7 +177,9 @@ mod tests {
             element(NOW + SECOND, 107, 112, 1),
         ];
         // The window is one second long: the key resets one second after the newest end.
-        let found = RawValue::Items(list.to_vec()).summary(ValueLayout::List, NOW).unwrap();
+        let found = RawValue::Items(list.to_vec())
+            .summary(ScriptAlgorithm::SlidingWindowList, NOW)
+            .unwrap();
         assert_eq!((found.used, found.window, found.entries), (9, Some(SECOND), Some(2)));
         let words = [
             "settles".to_owned(),
@@ -214,7 +192,7 @@ mod tests {
             "9".to_owned(),
         ];
         let hash = words.map(String::into_bytes).to_vec();
-        let found = RawValue::Items(hash).summary(ValueLayout::Hash, NOW).unwrap();
+        let found = RawValue::Items(hash).summary(ScriptAlgorithm::SlidingWindowHash, NOW).unwrap();
         assert_eq!((found.used, found.window), (9, Some(SECOND)));
     }
 
@@ -222,21 +200,27 @@ mod tests {
     fn invalid_states_have_no_summary() {
         let zeros = packed(&[0; 5]);
         for (layout, value) in [
-            (ValueLayout::Rate, &b"hello"[..]),
-            (ValueLayout::Rate, &zeros),
-            (ValueLayout::Rate, &packed(&[NOW, 0, 1 << 52, 1, 1 << 52])),
-            (ValueLayout::Interval, &zeros),
-            (ValueLayout::Interval, &packed(&[NOW, 1, 1 << 52, 1, 1 << 52])),
-            (ValueLayout::Counter, &zeros),
-            (ValueLayout::Window, b"one:two"),
-            (ValueLayout::List, b"a string"),
+            (ScriptAlgorithm::Rate, &b"hello"[..]),
+            (ScriptAlgorithm::Rate, &zeros),
+            (ScriptAlgorithm::Rate, &packed(&[NOW, 0, 1 << 52, 1, 1 << 52])),
+            (ScriptAlgorithm::TokenBucketInterval, &zeros),
+            (ScriptAlgorithm::TokenBucketInterval, &packed(&[NOW, 1, 1 << 52, 1, 1 << 52])),
+            (ScriptAlgorithm::SlidingCounter, &zeros),
+            (ScriptAlgorithm::FixedWindow, b"one:two"),
+            (ScriptAlgorithm::SlidingWindowList, b"a string"),
         ] {
             assert_eq!(summary(layout, value), None, "{layout:?}");
         }
-        assert_eq!(RawValue::Items(vec![b"x".to_vec()]).summary(ValueLayout::List, NOW), None);
-        assert_eq!(RawValue::Items(vec![b"x".to_vec()]).summary(ValueLayout::Log, NOW), None);
+        assert_eq!(
+            RawValue::Items(vec![b"x".to_vec()]).summary(ScriptAlgorithm::SlidingWindowList, NOW),
+            None
+        );
+        assert_eq!(
+            RawValue::Items(vec![b"x".to_vec()]).summary(ScriptAlgorithm::SlidingLog, NOW),
+            None
+        );
         let hash = vec![b"settles".to_vec(), b"often".to_vec()];
-        assert_eq!(RawValue::Items(hash).summary(ValueLayout::Hash, NOW), None);
+        assert_eq!(RawValue::Items(hash).summary(ScriptAlgorithm::SlidingWindowHash, NOW), None);
     }
 
     /// Other programs may write any value, including numbers of any size.
@@ -259,7 +243,7 @@ mod tests {
         let value = (word, tail).prop_map(|(word, tail)| [word, tail].concat());
         let values = prop::collection::vec(value, 1..7);
         proptest!(|(values in values, now in prop_oneof![Just(NOW), Just(0), Just(MAX_SAFE)])| {
-            for (_, layout) in TAGS {
+            for (_, layout) in POLICY_KINDS {
                 let _read = RawValue::Text(values[0].clone()).summary(layout, now);
                 let _read = RawValue::Items(values.clone()).summary(layout, now);
             }

@@ -2,7 +2,7 @@
 
 use redis::{ErrorKind, Pipeline, ServerErrorKind, Value};
 
-use crate::redis::codec::{RawValue, ValueLayout, layout_of};
+use crate::redis::codec::{RawValue, ScriptAlgorithm, layout_of};
 use crate::redis::inspect::StoredName;
 
 /// The result of reading a key.
@@ -23,7 +23,7 @@ pub(crate) struct KeyQuery {
     pub(crate) name: StoredName,
     /// The name as it is in Redis.
     pub(crate) encoded: Vec<u8>,
-    pub(crate) layout: ValueLayout,
+    pub(crate) layout: ScriptAlgorithm,
 }
 
 impl KeyQuery {
@@ -35,28 +35,25 @@ impl KeyQuery {
 
     /// The number of commands, and so of replies.
     pub(crate) fn reply_count(&self) -> usize {
-        if self.layout == ValueLayout::Log { 3 } else { 1 }
+        if self.layout == ScriptAlgorithm::SlidingLog { 3 } else { 1 }
     }
 
     pub(crate) fn push_commands(&self, pipeline: &mut Pipeline) {
         let name = &self.encoded[..];
         match self.layout {
-            ValueLayout::Rate
-            | ValueLayout::Window
-            | ValueLayout::Interval
-            | ValueLayout::Counter => {
-                pipeline.cmd("GET").arg(name);
-            }
-            ValueLayout::List => {
+            ScriptAlgorithm::SlidingWindowList => {
                 pipeline.cmd("LRANGE").arg(name).arg(0).arg(-1);
             }
-            ValueLayout::Hash => {
+            ScriptAlgorithm::SlidingWindowHash => {
                 pipeline.cmd("HGETALL").arg(name);
             }
-            ValueLayout::Log => {
+            ScriptAlgorithm::SlidingLog => {
                 pipeline.cmd("ZRANGE").arg(name).arg(0).arg(0).arg("WITHSCORES");
                 pipeline.cmd("ZRANGE").arg(name).arg(-1).arg(-1).arg("WITHSCORES");
                 pipeline.cmd("ZCARD").arg(name);
+            }
+            _ => {
+                pipeline.cmd("GET").arg(name);
             }
         }
     }

@@ -1,6 +1,7 @@
 import { TollgateError } from '../../api/error.js'
 import { microsOf } from '../../input/duration.js'
-import { type Policy, policyOf } from '../../policies/policy.js'
+import type { ShareScale } from '../../policies/definition.js'
+import { algorithmOf, type Policy, policyOf } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicy } from '../compile-policies.js'
 import type { Engine } from '../engine.js'
@@ -48,7 +49,7 @@ export function shareOfNumbers(
 }
 
 /** The share of one policy. */
-class PolicyShare {
+class PolicyShare implements ShareScale {
   readonly policy: Policy
   readonly #where: string
   readonly #share: number
@@ -58,7 +59,7 @@ class PolicyShare {
     this.#where = `${where}${policy.algorithm}`
     this.#share = share
     this.#fraction = fractionOf(share)
-    const shared = { ...policy, ...this.#numbersOf(policy) }
+    const shared = { ...policy, ...algorithmOf(policy).share(policy, this) }
     try {
       this.policy = policyOf(shared)
       compilePolicy(engine, this.policy)
@@ -68,51 +69,13 @@ class PolicyShare {
     }
   }
 
-  #numbersOf(policy: Policy): Partial<Policy> {
-    switch (policy.algorithm) {
-      case 'gcra': {
-        const { units, every } = this.#rateOf(policy.limit, policy.period)
-        return { limit: units, period: every, burst: this.#nonZeroShareOf('burst', policy.burst) }
-      }
-      case 'leakyBucket': {
-        const leak = this.#rateOf(policy.leak.units, policy.leak.every)
-        return { capacity: this.#nonZeroShareOf('capacity', policy.capacity), leak }
-      }
-      case 'tokenBucket': {
-        const { tokens, every } = policy.refill
-        const { units, every: longer } = this.#rateOf(tokens, every)
-        // Interval refills add to the bucket's content at once: fewer refills of the full size
-        // would exceed the share.
-        const isInterval = policy.refillMode === 'interval'
-        return {
-          capacity: this.#nonZeroShareOf('capacity', policy.capacity),
-          refill: isInterval
-            ? { tokens: this.#nonZeroShareOf('refill.tokens', tokens), every }
-            : { tokens: units, every: longer },
-          initial: this.#shareOf(policy.initial),
-          debt: this.#shareOf(policy.debt),
-        }
-      }
-      case 'slidingLogs': {
-        const limits = Object.entries(policy.limits).map(([name, { limit, window }]) => {
-          return [name, { limit: this.#nonZeroShareOf(`limits.${name}.limit`, limit), window }]
-        })
-        return { limits: Object.fromEntries(limits) }
-      }
-      default:
-        return { limit: this.#nonZeroShareOf('limit', policy.limit) }
-    }
-  }
-
-  /** The share of a number, rounded down. */
-  #shareOf(number: number): number {
+  unitsOf(number: number): number {
     const { numerator, denominator } = this.#fraction
     return Number((BigInt(number) * numerator) / denominator)
   }
 
-  /** The share of a number that must not become 0. */
-  #nonZeroShareOf(option: string, number: number): number {
-    const part = this.#shareOf(number)
+  nonZeroUnitsOf(option: string, number: number): number {
+    const part = this.unitsOf(number)
     if (part === 0) {
       const rule = `must leave at least 1 of ${this.#where}: ${option}, which is ${number}`
       throw new TollgateError('INVALID_OPTION', `onStoreFailure: embedded.share ${rule}, got ${this.#share}`)
@@ -124,7 +87,7 @@ class PolicyShare {
    * The share of a rate: fewer units in the same time, or the same units in a longer time,
    * whichever is nearer. Rounding never increases the rate. Times are in milliseconds.
    */
-  #rateOf(units: number, every: number): { readonly units: number; readonly every: number } {
+  rateOf(units: number, every: number): { readonly units: number; readonly every: number } {
     const { numerator, denominator } = this.#fraction
     const micros = BigInt(microsOf(every))
     const fewer = (BigInt(units) * numerator) / denominator

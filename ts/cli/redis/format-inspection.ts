@@ -1,9 +1,9 @@
 import type { Decision } from '../../api/decision.js'
+import type { OverrideLimit } from '../../policies/definition.js'
 import { escapeControls } from '../terminal.js'
 import { formatDuration, formatNumber, formatRate, formatShare, formatTime } from './format.js'
 import type { KeyInspection } from './inspect.js'
-import { limitOf, type OverrideLimit, type OverrideNumbers } from './override-numbers.js'
-import type { KeyState } from './state.js'
+import { type KeyOverride, type KeyState, limitOfOverride } from './state.js'
 
 /** The text of an inspection. */
 export function formatInspection(inspection: KeyInspection): string {
@@ -70,7 +70,7 @@ function formatState(state: KeyState, at: number): string[] {
     const numbers = formatOverride(state.algorithm, state.override)
     lines.push(`override: ${numbers}; for ${formatDuration(forMs)}, until ${formatTime(at + forMs)}`)
   }
-  const limit = (state.override === undefined ? undefined : limitOf(state.override)) ?? most
+  const limit = (state.override === undefined ? undefined : limitOfOverride(state.override)) ?? most
   const of = limit === undefined ? '' : ` of ${formatNumber(limit)} (${formatShare(used, limit)})`
   const within = windowMs === undefined ? '' : ` within ${formatDuration(windowMs)}`
   const upTo = isUsedExact ? '' : 'at most '
@@ -96,7 +96,7 @@ function formatState(state: KeyState, at: number): string[] {
 }
 
 /** The numbers of an override: `gcra 5 per minute, burst 10`. */
-function formatOverride(algorithm: string, { numbers }: OverrideNumbers): string {
+function formatOverride(algorithm: string, { numbers }: KeyOverride): string {
   const { limit, limits, periodMs, burst, capacity, initial, debt, tokens, units, everyMs, windowMs } =
     numbers as Partial<Record<string, number>> & { limits?: readonly OverrideLimit[] }
   if (limits !== undefined) {

@@ -1,7 +1,7 @@
+import { largestCostOf } from '../../policies/window.js'
 import type { Connection } from './connect/connection.js'
-import { limitOf } from './override-numbers.js'
 import type { LimiterConfig } from './policies.js'
-import { type KeyState, keyStateOf, layoutOf } from './state.js'
+import { type KeyState, keyStateOf, layoutOf, limitOfOverride } from './state.js'
 
 /** The bounds of a sample. */
 export interface SampleBounds {
@@ -145,7 +145,7 @@ function scannedShare(
 }
 
 function hotKeyOf(state: KeyState, limits: LimitLookup): HotKey {
-  const own = state.override === undefined ? undefined : limitOf(state.override)
+  const own = state.override === undefined ? undefined : limitOfOverride(state.override)
   const limit = own ?? limits(state) ?? state.most
   return limit === undefined ? state : { ...state, limit, share: state.used / limit }
 }
@@ -156,22 +156,7 @@ type LimitLookup = (state: KeyState) => number | undefined
 function limitsOf(config: LimiterConfig | undefined): LimitLookup {
   const limits = new Map<string, number>()
   for (const { name, policy } of config?.policySet.policies ?? []) {
-    limits.set(`${name}:${policy.algorithm}:${layoutOf(policy)}`, limitOfPolicy(policy))
+    limits.set(`${name}:${policy.algorithm}:${layoutOf(policy)}`, largestCostOf(policy))
   }
   return ({ policy, algorithm, layout }) => limits.get(`${policy}:${algorithm}:${layout}`)
-}
-
-function limitOfPolicy(policy: LimiterConfig['policySet']['policies'][number]['policy']): number {
-  switch (policy.algorithm) {
-    case 'gcra':
-      return policy.burst
-    case 'tokenBucket':
-      return policy.capacity + policy.debt
-    case 'leakyBucket':
-      return policy.capacity
-    case 'slidingLogs':
-      return Math.min(...Object.values(policy.limits).map(({ limit }) => limit))
-    default:
-      return policy.limit
-  }
 }

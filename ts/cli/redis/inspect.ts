@@ -1,7 +1,7 @@
 import type * as native from '../../../native.js'
 import type { Decision } from '../../api/decision.js'
 import { GLOBAL } from '../../policies/key-dimension.js'
-import type { Policy } from '../../policies/policy.js'
+import { algorithmOf } from '../../policies/policy.js'
 import { asUsageError } from '../failure.js'
 import type { Connection } from './connect/connection.js'
 import { keyOf, type LimiterConfig } from './policies.js'
@@ -180,7 +180,7 @@ export function mismatches({ states }: KeyInspection, { policySet: { policies } 
     if (named === undefined || named.algorithm !== state.algorithm || layoutOf(named) !== state.layout) {
       return [`it also has state under ${state.policy} (${state.algorithm}), which is not the given policy`]
     }
-    const numbers = state.override === undefined ? ratesOf(named) : undefined
+    const numbers = state.override === undefined ? algorithmOf(named).rate?.(named) : undefined
     const { rate, most } = state
     const isSame =
       numbers === undefined ||
@@ -188,22 +188,4 @@ export function mismatches({ states }: KeyInspection, { policySet: { policies } 
       (most === numbers.most && rate.units * numbers.periodMs === numbers.units * rate.periodMs)
     return isSame ? [] : [`its state under ${state.policy} was written with other numbers than those given`]
   })
-}
-
-/** The numbers that a policy's states contain. */
-function ratesOf(policy: Policy): { units: number; periodMs: number; most: number } | undefined {
-  switch (policy.algorithm) {
-    case 'gcra':
-      return { units: policy.limit, periodMs: policy.period as number, most: policy.burst }
-    case 'leakyBucket':
-      return { units: policy.leak.units, periodMs: policy.leak.every as number, most: policy.capacity }
-    case 'tokenBucket':
-      return {
-        units: policy.refill.tokens,
-        periodMs: policy.refill.every as number,
-        most: policy.capacity + policy.debt,
-      }
-    default:
-      return undefined
-  }
 }

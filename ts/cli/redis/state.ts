@@ -1,6 +1,22 @@
 import type * as native from '../../../native.js'
-import type { Policy } from '../../policies/policy.js'
-import { type OverrideNumbers, overrideNumbers } from './override-numbers.js'
+import { POLICY_KINDS } from '../../backends/protocol.js'
+import type { OverrideNumbers } from '../../policies/definition.js'
+import { ALGORITHMS, algorithmOf, type Policy } from '../../policies/policy.js'
+
+/** The override of a key. */
+export interface KeyOverride {
+  readonly numbers: OverrideNumbers
+  readonly forMs: number
+}
+
+/** The maximum units of a call under an override, if it is one number. */
+export function limitOfOverride({ numbers }: KeyOverride): number | undefined {
+  const { burst, capacity, debt = 0, limit } = numbers
+  if (typeof burst === 'number') {
+    return burst
+  }
+  return typeof capacity === 'number' ? capacity + (debt as number) : (limit as number | undefined)
+}
 
 /** The state of a key, as `--format json` prints it. Times are in milliseconds. */
 export interface KeyState {
@@ -32,41 +48,30 @@ export interface KeyState {
   /** The time until the last scheduled reservation. Later calls wait behind it. */
   readonly bookedForMs?: number
   readonly blockedForMs?: number
-  readonly override?: OverrideNumbers & { readonly forMs: number }
+  readonly override?: KeyOverride
 }
 
-/** The tags of algorithms and layouts in key names. */
-const TAGS: { readonly [tag: string]: readonly [Policy['algorithm'], NonNullable<KeyState['layout']>?] } = {
-  gcra: ['gcra'],
-  tb: ['tokenBucket'],
-  tbi: ['tokenBucket', 'interval'],
-  lb: ['leakyBucket'],
-  fw: ['fixedWindow'],
-  cw: ['calendarWindow'],
-  sc: ['slidingCounter'],
-  swl: ['slidingWindow', 'list'],
-  swh: ['slidingWindow', 'hash'],
-  sl: ['slidingLog'],
-  sls: ['slidingLogs'],
-}
+type PolicyKindNumbers = { readonly algorithm: Policy['algorithm']; readonly layout?: KeyState['layout'] }
+
+/** The kinds of policies by their tag in the names of keys. */
+const KINDS = new Map<string, PolicyKindNumbers>(Object.values(POLICY_KINDS).map((kind) => [kind.tag, kind]))
 
 /** The layout of a policy's states. */
 export function layoutOf(policy: Policy): KeyState['layout'] {
-  if (policy.algorithm === 'slidingWindow') {
-    return policy.layout
-  }
-  return policy.algorithm === 'tokenBucket' && policy.refillMode === 'interval' ? 'interval' : undefined
+  const [kind] = algorithmOf(policy).encode(policy)
+  return (POLICY_KINDS[kind] as PolicyKindNumbers).layout
 }
 
 /** Decodes a stored key, at the server's time. */
 export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeyState {
-  const [algorithm, layout] = TAGS[stored.tag] as (typeof TAGS)[string]
+  const { algorithm, layout } = KINDS.get(stored.tag) as PolicyKindNumbers
   const { used, most, units, perUs, windowUs, entries, ownTag } = stored
   const until = (name: string, us: number | undefined) =>
     us === undefined || us <= nowUs ? {} : { [name]: Math.ceil((us - nowUs) / 1_000) }
   const ago = (name: string, us: number | undefined) =>
     us === undefined ? {} : { [name]: Math.max(0, Math.floor((nowUs - us) / 1_000)) }
-  const own = stored.overrideUntilUs > nowUs ? overrideNumbers(stored.tag, stored.overrideNumbers) : undefined
+  const isOverridden = stored.overrideUntilUs > nowUs
+  const numbers = isOverridden ? ALGORITHMS[algorithm].decodeOverride(stored.overrideNumbers) : undefined
   return {
     policy: stored.policy,
     algorithm,
@@ -86,7 +91,9 @@ export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeySt
     ...ago('newestAgoMs', stored.newestAtUs),
     ...until('bookedForMs', stored.scheduledUntilUs),
     ...until('blockedForMs', stored.blockedUntilUs),
-    ...(own === undefined ? {} : { override: { ...own, forMs: Math.ceil((stored.overrideUntilUs - nowUs) / 1_000) } }),
+    ...(numbers === undefined
+      ? {}
+      : { override: { numbers, forMs: Math.ceil((stored.overrideUntilUs - nowUs) / 1_000) } }),
   }
 }
 

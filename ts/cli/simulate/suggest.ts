@@ -1,7 +1,7 @@
 import { TollgateError } from '../../api/error.js'
 import { engine } from '../../backends/addon.js'
 import { compilePolicy } from '../../backends/compile-policies.js'
-import { type Policy, policyOf } from '../../policies/policy.js'
+import { ALGORITHMS, type Policy, policyOf } from '../../policies/policy.js'
 import type { Policies } from '../../policies/policy-set.js'
 import { asUsageError, usageError } from '../failure.js'
 import type { LimiterPolicies, PolicyFactory } from '../policies.js'
@@ -50,27 +50,23 @@ export function goalOf(text: string): RefusalGoal {
 /** The policies to search for by default: steady rates per second, minute and hour. */
 export const DEFAULT_SHAPES = ['gcra period=1s', 'gcra period=1m', 'gcra period=1h']
 
-/** The option to search for, by algorithm, and the options that keep their ratio to it. */
-const SCALED: Readonly<Record<string, readonly [string, ...(readonly string[])]>> = {
-  fixedWindow: ['limit'],
-  calendarWindow: ['limit'],
-  slidingWindow: ['limit'],
-  slidingCounter: ['limit'],
-  slidingLog: ['limit'],
-  gcra: ['limit', 'burst'],
-  tokenBucket: ['capacity', 'refill.tokens', 'initial', 'debt'],
-  leakyBucket: ['capacity', 'leak.units'],
+/** The options that keep their ratio to a policy's main number, if it has them. */
+const SCALED = ['burst', 'refill.tokens', 'initial', 'debt', 'leak.units']
+
+/** The option to search for. */
+function mainOptionOf(algorithm: string): string | undefined {
+  return Object.hasOwn(ALGORITHMS, algorithm) ? ALGORITHMS[algorithm as Policy['algorithm']].mainOption : undefined
 }
 
 /** Whether a policy's options lack the number to search for. */
 export function lacksNumber(options: { readonly algorithm: string }): boolean {
-  const [main] = SCALED[options.algorithm] ?? []
+  const main = mainOptionOf(options.algorithm)
   return main !== undefined && !(main in options)
 }
 
 /** Creates a policy. If it lacks the number to search for, that number is 1. */
 export const withoutNumber: PolicyFactory = (options, where) => {
-  const [main] = SCALED[options.algorithm] ?? []
+  const main = mainOptionOf(options.algorithm)
   const shape = main === undefined || !lacksNumber(options) ? options : { ...options, [main]: 1 }
   return asUsageError(where, () => policyOf(shape, 'the policy'))
 }
@@ -79,11 +75,11 @@ export const withoutNumber: PolicyFactory = (options, where) => {
  * Scales a policy's numbers so that the main one has the given value. Each number is at least 1.
  */
 export function scaled(policy: Policy, main: number): Policy {
-  const [name, ...others] = scaledOptions(policy)
+  const name = searchedOption(policy)
   const { algorithm, ...options } = structuredClone(policy) as Policy & Record<string, unknown>
   const ratio = main / (read(options, name) as number)
   write(options, name, main)
-  for (const other of others) {
+  for (const other of SCALED) {
     const value = read(options, other)
     if (typeof value === 'number' && value > 0) {
       write(options, other, Math.max(1, Math.round(value * ratio)))
@@ -92,16 +88,18 @@ export function scaled(policy: Policy, main: number): Policy {
   return policyOf({ algorithm, ...options })
 }
 
-function scaledOptions(policy: Policy): readonly [string, ...(readonly string[])] {
-  const names = SCALED[policy.algorithm]
-  if (names === undefined) {
-    throw usageError(`--suggest cannot search for several numbers at once, as ${policy.algorithm} has them`)
+function searchedOption({ algorithm }: Policy): string {
+  const name = mainOptionOf(algorithm)
+  if (name === undefined) {
+    throw usageError(`--suggest cannot search for several numbers at once, as ${algorithm} has them`)
   }
-  return names
+  return name
 }
 
 function read(options: Record<string, unknown>, path: string): unknown {
-  return path.split('.').reduce((target: unknown, name) => (target as Record<string, unknown>)[name], options)
+  return path
+    .split('.')
+    .reduce((target: unknown, name) => (target as Record<string, unknown> | undefined)?.[name], options)
 }
 
 function write(options: Record<string, unknown>, path: string, value: number): void {
@@ -255,7 +253,7 @@ function singleOf({ name, policy }: LimiterPolicies): Policy {
   if (!('algorithm' in policy) || typeof policy.algorithm !== 'string') {
     throw usageError(`--suggest searches for the number of a single policy, and ${name} is several (${names(policy)})`)
   }
-  scaledOptions(policy as Policy)
+  searchedOption(policy as Policy)
   return policy as Policy
 }
 

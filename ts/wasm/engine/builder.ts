@@ -1,24 +1,30 @@
 import type { EnginePolicy, EnginePolicySet } from '../../backends/engine.js'
+import { zoneOf } from './host.js'
 import type { Scratch } from './scratch.js'
 
 /** The exports of a module that build a policy set, one policy at a time. */
 export interface BuilderExports {
   startPolicySet(): void
-  addPolicy(kind: number, count: number, dimension: number): void
-  addOverride(kind: number, count: number): void
+  addPolicy(kind: number, count: number, zone: number, dimension: number): void
+  addOverride(kind: number, count: number, zone: number): void
 }
 
 /** A policy as numbers. The engine has a policy only as part of a limiter. */
 export class EncodedPolicy {
+  /** The number of the time zone; 0 for a policy without one. */
+  readonly zone: number
+
   constructor(
     readonly kind: number,
     readonly numbers: readonly number[],
-    readonly timeZone: string,
-  ) {}
+    readonly timeZone: string | undefined,
+  ) {
+    this.zone = timeZone === undefined ? 0 : zoneOf(timeZone)
+  }
 
   /** Writes its numbers and time zone to the scratch memory, and returns the count of numbers. */
   writeTo(scratch: Scratch): number {
-    scratch.writeText(this.timeZone, 1)
+    scratch.writeText(this.timeZone ?? '', 1)
     return scratch.writeNumbers(this.numbers)
   }
 }
@@ -43,7 +49,7 @@ export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies:
   policySet.policies.forEach((policy, index) => {
     const encoded = policy as EncodedPolicy
     scratch.writeText(policySet.names[index] as string, 0)
-    glue.addPolicy(encoded.kind, encoded.writeTo(scratch), policySet.dimensions[index] as number)
+    glue.addPolicy(encoded.kind, encoded.writeTo(scratch), encoded.zone, policySet.dimensions[index] as number)
   })
   return policySet.isSingle
 }
@@ -58,6 +64,6 @@ export function buildOverride(
   for (const policy of policies) {
     const encoded = policy as EncodedPolicy | undefined
     // A policy without an override has no numbers.
-    glue.addOverride(encoded?.kind ?? 0, encoded?.writeTo(scratch) ?? 0)
+    glue.addOverride(encoded?.kind ?? 0, encoded?.writeTo(scratch) ?? 0, encoded?.zone ?? 0)
   }
 }

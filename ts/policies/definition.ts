@@ -1,0 +1,87 @@
+import type { POLICY_KINDS } from '../backends/protocol.js'
+
+/** An algorithm with a layout of its states. */
+export type PolicyKind = keyof typeof POLICY_KINDS
+
+/** The numbers of a rate. */
+export interface RateNumbers {
+  readonly units: number
+  readonly periodMs: number
+  /** The maximum of charged units. */
+  readonly most: number
+}
+
+/** The numbers of an override, by the names of their options. Durations are in milliseconds. */
+export type OverrideNumbers = Readonly<Record<string, number | readonly OverrideLimit[]>>
+
+/** One limit of a log. */
+export interface OverrideLimit {
+  readonly limit: number
+  readonly windowMs: number
+}
+
+/** Takes a share of numbers. */
+export interface ShareScale {
+  /** The share of a number of units, rounded down. */
+  unitsOf(units: number): number
+  /** The share of a number of units that must not become 0. */
+  nonZeroUnitsOf(option: string, units: number): number
+  /** The share of a rate. Times are in milliseconds. */
+  rateOf(units: number, every: number): { readonly units: number; readonly every: number }
+}
+
+/**
+ * An algorithm as the rest of the package uses it.
+ *
+ * @typeParam P - Its policies.
+ */
+export interface AlgorithmDefinition<P> {
+  /** Checks the options of a policy. */
+  readonly create: (options: never) => P
+  /** The option with the policy's number of units; absent if it has several such numbers. */
+  readonly mainOption?: 'limit' | 'capacity'
+  /**
+   * The kind of a policy and its numbers, in the order that `Policy::from_numbers` in
+   * src/policy/mod.rs reads. Durations are in microseconds.
+   */
+  encode(policy: P): readonly [kind: PolicyKind, numbers: readonly number[]]
+  /** See `windowMsOf`. */
+  windowMs(policy: P, limit?: string): number
+  /** See `largestCostOf`. */
+  largestCost(policy: P, limit?: string): number
+  /** The numbers of a share of a policy that differ from the policy's. */
+  share(policy: P, scale: ShareScale): Partial<P>
+  /** The numbers of the rate that a policy's states contain; absent if they contain none. */
+  rate?(policy: P): RateNumbers
+  /** Decodes the stored numbers of an override: those of `push_policy` in src/redis/codec/. */
+  decodeOverride(numbers: readonly number[]): OverrideNumbers
+}
+
+/** The parts of a definition that all algorithms with one limit and one window share. */
+export const WINDOW_DEFINITION = {
+  mainOption: 'limit',
+  windowMs: ({ window }: { readonly window: number }) => window,
+  largestCost: ({ limit }: { readonly limit: number }) => limit,
+  share: ({ limit }: { readonly limit: number }, scale: ShareScale) => ({
+    limit: scale.nonZeroUnitsOf('limit', limit),
+  }),
+  decodeOverride: ([limit = 0, windowUs = 0]: readonly number[]) => ({ limit, windowMs: windowUs / 1_000 }),
+} as const
+
+/**
+ * The time until `units` units have come back. Exact arithmetic: rounding must not turn a whole
+ * second into the next one.
+ */
+export function refillMs(units: number, each: number, everyMs: number): number {
+  const everyUs = BigInt(Math.round(everyMs * 1_000))
+  return Number((BigInt(units) * everyUs + BigInt(each) - 1n) / BigInt(each)) / 1_000
+}
+
+/** The levels of a bucket under an override, without those that have their default. */
+export function overrideLevels(capacity: number, most: number, initial: number): OverrideNumbers {
+  return {
+    capacity,
+    ...(initial === capacity ? {} : { initial }),
+    ...(most === capacity ? {} : { debt: most - capacity }),
+  }
+}

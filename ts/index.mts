@@ -8,17 +8,9 @@
 export type * from './index.js'
 export {
   calendarWindow,
-  fixedWindow,
-  gcra,
-  leakyBucket,
   MemoryStore,
   RateLimiter,
   RedisStore,
-  slidingCounter,
-  slidingLog,
-  slidingLogs,
-  slidingWindow,
   TollgateError,
-  tokenBucket,
-  windowMsOf,
 } from './index.js'
+export * from './policies/index.mjs'

@@ -17,7 +17,7 @@ export type {
   Refused,
 } from './api/decision.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from './api/error.js'
-export type { Override, PolicyOverride } from './api/override.js'
+export type { OverridableOption, Override, OverrideValues, PolicyOverride } from './api/override.js'
 export {
   type AnyRateLimiterOptions,
   type EmbeddedRateLimiter,
@@ -61,31 +61,4 @@ export type {
 } from './backends/redis/options.js'
 export { RedisStore } from './backends/redis/redis-store.js'
 export type { Duration, DurationUnit } from './input/duration.js'
-export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from './policies/calendar-window.js'
-export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from './policies/fixed-window.js'
-export { type GcraOptions, type GcraPolicy, gcra } from './policies/gcra.js'
-export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from './policies/leaky-bucket.js'
-export type { Policy } from './policies/policy.js'
-export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './policies/policy-set.js'
-export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from './policies/sliding-counter.js'
-export {
-  type SlidingLogOptions,
-  type SlidingLogPolicy,
-  type SlidingLogsOptions,
-  type SlidingLogsPolicy,
-  slidingLog,
-  slidingLogs,
-} from './policies/sliding-log.js'
-export {
-  type SlidingWindowLayout,
-  type SlidingWindowOptions,
-  type SlidingWindowPolicy,
-  slidingWindow,
-} from './policies/sliding-window.js'
-export {
-  type RefillMode,
-  type TokenBucketOptions,
-  type TokenBucketPolicy,
-  tokenBucket,
-} from './policies/token-bucket.js'
-export { windowMsOf } from './policies/window.js'
+export * from './policies/index.js'

@@ -1,49 +1,27 @@
 import { withMetadata } from '../../ts/api/decision-metadata.js'
-import {
-  calendarWindow,
-  type Decision,
-  fixedWindow,
-  gcra,
-  leakyBucket,
-  type Policy,
-  slidingCounter,
-  slidingLog,
-  slidingLogs,
-  slidingWindow,
-  tokenBucket,
-} from '../../ts/index.js'
+import { type Decision, fixedWindow, gcra, type Policy } from '../../ts/index.js'
 import { anything } from '../failure.js'
+import { SAMPLES } from '../policies/samples.js'
 import { BACKENDS } from './stores.js'
 
-const limits = { all: { limit: 10, window: '1h' } } as const
-const TEN: readonly Policy[] = [
-  gcra({ limit: 10, period: '1h' }),
-  leakyBucket({ capacity: 10, leak: { units: 10, every: '1h' } }),
-  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' } }),
-  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' }, refillMode: 'interval' }),
-  fixedWindow({ limit: 10, window: '1h' }),
-  calendarWindow({ limit: 10, every: 'month' }),
-  slidingWindow({ limit: 10, window: '1h' }),
-  slidingCounter({ limit: 10, window: '1d' }),
-  slidingLog({ limit: 10, window: '1h' }),
-  slidingLogs({ limits }),
-]
-
 describe.each(BACKENDS)('refund: $name', (backend) => {
-  test.each(TEN)('$algorithm: gives back the units of a decision, once', async (policy) => {
-    const limiter = backend.limiter(policy)
-    const decision = await limiter.take('a', 4)
-    const other = await limiter.take('a', 2)
-    expect(await limiter.refund(anything(decision), 1)).toBe(1)
-    expect((await limiter.peek('a', 0)).remaining).toBe(5)
-    expect(await limiter.refund(anything(decision))).toBe(3)
-    expect((await limiter.peek('a', 0)).remaining).toBe(8)
-    expect(await limiter.refund(anything(decision))).toBe(0)
-    expect(await limiter.refund(anything(decision), 5)).toBe(0)
-    expect((await limiter.peek('a', 0)).remaining).toBe(8)
-    expect(await limiter.refund(anything(other), 100)).toBe(2)
-    expect((await limiter.peek('a', 0)).remaining).toBe(10)
-  })
+  test.each(Object.entries<Policy<never>>(SAMPLES))(
+    '%s: gives back the units of a decision, once',
+    async (_, policy) => {
+      const limiter = backend.limiter(policy)
+      const decision = await limiter.take('a', 4)
+      const other = await limiter.take('a', 2)
+      expect(await limiter.refund(anything(decision), 1)).toBe(1)
+      expect((await limiter.peek('a', 0)).remaining).toBe(5)
+      expect(await limiter.refund(anything(decision))).toBe(3)
+      expect((await limiter.peek('a', 0)).remaining).toBe(8)
+      expect(await limiter.refund(anything(decision))).toBe(0)
+      expect(await limiter.refund(anything(decision), 5)).toBe(0)
+      expect((await limiter.peek('a', 0)).remaining).toBe(8)
+      expect(await limiter.refund(anything(other), 100)).toBe(2)
+      expect((await limiter.peek('a', 0)).remaining).toBe(10)
+    },
+  )
 
   test('decisions of takeMany and takeUpTo can be refunded, too', async () => {
     const limiter = backend.limiter(fixedWindow({ limit: 10, window: '1h' }))

@@ -1,36 +1,23 @@
 /** Reservations: a take whose hold is settled once. */
 import {
-  calendarWindow,
   fixedWindow,
   gcra,
-  leakyBucket,
   type Policy,
   type Reservation,
   type Reserved,
   type Reserving,
-  type SlidingCounterPolicy,
   slidingCounter,
   slidingLog,
-  slidingLogs,
-  slidingWindow,
-  tokenBucket,
 } from '../../ts/index.js'
 import { anything } from '../failure.js'
+import { SAMPLES } from '../policies/samples.js'
 import { BACKENDS } from './stores.js'
 
-const TEN: readonly Exclude<Policy<never>, SlidingCounterPolicy>[] = [
-  gcra({ limit: 10, period: '1h' }),
-  leakyBucket({ capacity: 10, leak: { units: 10, every: '1h' } }),
-  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' } }),
-  tokenBucket({ capacity: 10, refill: { tokens: 10, every: '1h' }, refillMode: 'interval' }),
-  fixedWindow({ limit: 10, window: '1h' }),
-  fixedWindow({ limit: 10, window: '1h', countRefused: true }),
-  calendarWindow({ limit: 10, every: 'month' }),
-  slidingWindow({ limit: 10, window: '1h' }),
-  slidingWindow({ limit: 10, window: '1h', layout: 'hash' }),
-  slidingLog({ limit: 10, window: '1h' }),
-  slidingLogs({ limits: { all: { limit: 10, window: '1h' } } }),
-]
+const { slidingCounter: _, ...RESERVABLE } = SAMPLES
+const TEN = Object.entries<Policy<never>>({
+  ...RESERVABLE,
+  'fixedWindow, countRefused': fixedWindow({ limit: 10, window: '1h', countRefused: true }),
+})
 
 const BEFORE = { settled: false, reason: 'settled-before' }
 
@@ -43,34 +30,31 @@ function reserved<N extends string>(reservation: Reservation<N>): Reserved<N> {
 }
 
 describe.each(BACKENDS)('reserve: $name', (backend) => {
-  test.each(TEN)(
-    '$algorithm: a commit of fewer units than reserved, of the same number and of more',
-    async (policy) => {
-      const limiter = backend.limiter(anything(policy)) as unknown as ReturnType<typeof plain>
-      const remaining = async () => (await limiter.peek('a', 0)).remaining
-      const [first, second, third] = [
-        reserved(await limiter.reserve('a', 4)),
-        reserved(await limiter.reserve('a', 2)),
-        reserved(await limiter.reserve('a', 3)),
-      ]
-      expect(third.decision).toMatchObject({ status: 'allowed', remaining: 1 })
-      expect(first.units).toBe(4)
-      expect(await first.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0 })
-      expect(await remaining()).toBe(4)
-      expect(await second.commit()).toEqual({ settled: true, refunded: 0, charged: 0 })
-      expect(await remaining()).toBe(4)
-      expect(await third.commit(5)).toEqual({ settled: true, refunded: 0, charged: 2 })
-      expect(await remaining()).toBe(2)
-      const last = reserved(await limiter.reserve('a', 1))
-      expect(await last.commit(9)).toEqual({ settled: true, refunded: 0, charged: 1 })
-      expect(await remaining()).toBe(0)
-      for (const one of [first, second, third, last]) {
-        expect(await one.commit(0)).toEqual(BEFORE)
-        expect(await one.cancel()).toEqual(BEFORE)
-      }
-      expect(await remaining()).toBe(0)
-    },
-  )
+  test.each(TEN)('%s: a commit of fewer units than reserved, of the same number and of more', async (_, policy) => {
+    const limiter = backend.limiter(anything(policy)) as unknown as ReturnType<typeof plain>
+    const remaining = async () => (await limiter.peek('a', 0)).remaining
+    const [first, second, third] = [
+      reserved(await limiter.reserve('a', 4)),
+      reserved(await limiter.reserve('a', 2)),
+      reserved(await limiter.reserve('a', 3)),
+    ]
+    expect(third.decision).toMatchObject({ status: 'allowed', remaining: 1 })
+    expect(first.units).toBe(4)
+    expect(await first.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0 })
+    expect(await remaining()).toBe(4)
+    expect(await second.commit()).toEqual({ settled: true, refunded: 0, charged: 0 })
+    expect(await remaining()).toBe(4)
+    expect(await third.commit(5)).toEqual({ settled: true, refunded: 0, charged: 2 })
+    expect(await remaining()).toBe(2)
+    const last = reserved(await limiter.reserve('a', 1))
+    expect(await last.commit(9)).toEqual({ settled: true, refunded: 0, charged: 1 })
+    expect(await remaining()).toBe(0)
+    for (const one of [first, second, third, last]) {
+      expect(await one.commit(0)).toEqual(BEFORE)
+      expect(await one.cancel()).toEqual(BEFORE)
+    }
+    expect(await remaining()).toBe(0)
+  })
 
   // The policies for which `reserve` compiles.
   const plain = () => backend.limiter(fixedWindow({ limit: 10, window: '1h' }))

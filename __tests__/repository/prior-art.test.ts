@@ -7,17 +7,16 @@ import {
   calendarWindow,
   fixedWindow,
   gcra,
-  leakyBucket,
   MemoryStore,
   type Policy,
   RateLimiter,
-  slidingCounter,
   slidingLog,
   slidingLogs,
   slidingWindow,
   tokenBucket,
 } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
+import { SAMPLES } from '../policies/samples.js'
 import { openedRedis } from '../redis/opened.js'
 
 const redis = openedRedis()
@@ -30,23 +29,8 @@ function over<N extends string>(policy: Policy): RateLimiter<string, N> {
   return new RateLimiter(policy, { store: redis.store, prefix: `defects-${prefixes++}` }) as RateLimiter<string, N>
 }
 
-/** Every algorithm and layout, ten units per ten seconds. */
-const ALL: readonly (readonly [string, Policy])[] = [
-  ['gcra', gcra({ limit: 10, period: '10s' })],
-  ['tokenBucket', tokenBucket({ capacity: 10, refill: { tokens: 1, every: '1s' } })],
-  [
-    'tokenBucket, interval',
-    tokenBucket({ capacity: 10, refill: { tokens: 10, every: '10s' }, refillMode: 'interval' }),
-  ],
-  ['leakyBucket', leakyBucket({ capacity: 10, leak: { units: 1, every: '1s' } })],
-  ['fixedWindow', fixedWindow({ limit: 10, window: '10s' })],
-  ['calendarWindow', calendarWindow({ limit: 10, every: 'day' })],
-  ['slidingWindow, list', slidingWindow({ limit: 10, window: '10s' })],
-  ['slidingWindow, hash', slidingWindow({ limit: 10, window: '10s', layout: 'hash' })],
-  ['slidingCounter', slidingCounter({ limit: 10, window: '10s' })],
-  ['slidingLog', slidingLog({ limit: 10, window: '10s' })],
-  ['slidingLogs', slidingLogs({ limits: { all: { limit: 10, window: '10s' } } })],
-]
+/** Every algorithm and layout, ten units. */
+const ALL = Object.entries<Policy<never>>(SAMPLES)
 
 /** All keys except the registered policies. */
 async function keysOfRedis(): Promise<string[]> {

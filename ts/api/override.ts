@@ -5,18 +5,31 @@ import type { Policies, PolicySet } from '../policies/policy-set.js'
 import { TollgateError } from './error.js'
 
 /** The options that an override can replace, of the policies that have them. */
-const OVERRIDABLE_OPTIONS = [
-  'limit',
-  'period',
-  'burst',
-  'window',
-  'limits',
-  'capacity',
-  'refill',
-  'leak',
-  'initial',
-  'debt',
-] as const
+export type OverridableOption =
+  | 'limit'
+  | 'period'
+  | 'burst'
+  | 'window'
+  | 'limits'
+  | 'capacity'
+  | 'refill'
+  | 'leak'
+  | 'initial'
+  | 'debt'
+
+/** The same options as values. */
+const OVERRIDABLE = {
+  limit: true,
+  period: true,
+  burst: true,
+  window: true,
+  limits: true,
+  capacity: true,
+  refill: true,
+  leak: true,
+  initial: true,
+  debt: true,
+} satisfies { readonly [Option in OverridableOption]: true }
 
 /**
  * The numbers of a policy that an override can replace for one key: the numeric options of the
@@ -27,11 +40,11 @@ const OVERRIDABLE_OPTIONS = [
  * `initial` equal to the old `capacity` becomes the new `capacity`.
  */
 export type PolicyOverride<P extends Policy = Policy> = P extends Policy
-  ? OverrideValues<P, Extract<keyof P, (typeof OVERRIDABLE_OPTIONS)[number]>>
+  ? OverrideValues<P, Extract<keyof P, OverridableOption>>
   : never
 
-/** Values for some of a policy's numbers, or of a group of its numbers. */
-type OverrideValues<T, Option extends keyof T = keyof T> = {
+/** Values for some of a policy's numbers, or for some of a group of its numbers such as `refill`. */
+export type OverrideValues<T, Option extends keyof T = keyof T> = {
   readonly [O in Option]?: T[O] extends number
     ? O extends 'period' | 'window' | 'every'
       ? Duration
@@ -81,7 +94,7 @@ function policyWithChanges(where: string, policy: Policy, numbers: unknown): Pol
   const values = valuesOf(
     where,
     numbers,
-    OVERRIDABLE_OPTIONS.filter((option) => option in own),
+    Object.keys(own).filter((option) => option in OVERRIDABLE),
   )
   const implied = Object.entries(DEFAULTS).flatMap(([option, other]) =>
     own[option] === own[other] && other in values ? [[option, values[other]]] : [],

@@ -4,20 +4,12 @@
  * @packageDocumentation
  */
 
+export * from '../policies/index.mjs'
 export type * from './index.js'
 export {
   calendarWindow,
-  fixedWindow,
-  gcra,
-  leakyBucket,
   MemoryStore,
   RateLimiter,
   RedisStore,
-  slidingCounter,
-  slidingLog,
-  slidingLogs,
-  slidingWindow,
   TollgateError,
-  tokenBucket,
-  windowMsOf,
 } from './index.js'

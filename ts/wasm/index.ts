@@ -25,7 +25,7 @@ export type {
   Refused,
 } from '../api/decision.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from '../api/error.js'
-export type { Override, PolicyOverride } from '../api/override.js'
+export type { OverridableOption, Override, OverrideValues, PolicyOverride } from '../api/override.js'
 export type { EmbeddedRateLimiter, Enforcing, RateLimiterOptions, SomeOf } from '../api/rate-limiter.js'
 export type {
   NotReserved,
@@ -41,34 +41,7 @@ export type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
 export type { MemoryStoreOptions } from '../backends/memory/embedded-store.js'
 export type { PoliciesWarning } from '../backends/redis/health.js'
 export type { Duration, DurationUnit } from '../input/duration.js'
-export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from '../policies/calendar-window.js'
-export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from '../policies/fixed-window.js'
-export { type GcraOptions, type GcraPolicy, gcra } from '../policies/gcra.js'
-export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from '../policies/leaky-bucket.js'
-export type { Policy } from '../policies/policy.js'
-export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from '../policies/policy-set.js'
-export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from '../policies/sliding-counter.js'
-export {
-  type SlidingLogOptions,
-  type SlidingLogPolicy,
-  type SlidingLogsOptions,
-  type SlidingLogsPolicy,
-  slidingLog,
-  slidingLogs,
-} from '../policies/sliding-log.js'
-export {
-  type SlidingWindowLayout,
-  type SlidingWindowOptions,
-  type SlidingWindowPolicy,
-  slidingWindow,
-} from '../policies/sliding-window.js'
-export {
-  type RefillMode,
-  type TokenBucketOptions,
-  type TokenBucketPolicy,
-  tokenBucket,
-} from '../policies/token-bucket.js'
-export { windowMsOf } from '../policies/window.js'
+export * from '../policies/index.js'
 export { calendarWindow } from './calendar-window.js'
 export { MemoryStore } from './memory-store.js'
 export { RateLimiter, type RateLimiterConstructor, type RedisRateLimiterOptions } from './rate-limiter.js'

@@ -1,0 +1,12 @@
+/** The names of the module for `import`. */
+export {
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  slidingCounter,
+  slidingLog,
+  slidingLogs,
+  slidingWindow,
+  tokenBucket,
+  windowMsOf,
+} from './index.js'

@@ -1,0 +1,29 @@
+/** The policies of the public API; `calendarWindow` is with its engine. */
+export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from './calendar-window.js'
+export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from './fixed-window.js'
+export { type GcraOptions, type GcraPolicy, gcra } from './gcra.js'
+export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from './leaky-bucket.js'
+export type { Policy } from './policy.js'
+export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './policy-set.js'
+export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from './sliding-counter.js'
+export {
+  type SlidingLogOptions,
+  type SlidingLogPolicy,
+  type SlidingLogsOptions,
+  type SlidingLogsPolicy,
+  slidingLog,
+  slidingLogs,
+} from './sliding-log.js'
+export {
+  type SlidingWindowLayout,
+  type SlidingWindowOptions,
+  type SlidingWindowPolicy,
+  slidingWindow,
+} from './sliding-window.js'
+export {
+  type RefillMode,
+  type TokenBucketOptions,
+  type TokenBucketPolicy,
+  tokenBucket,
+} from './token-bucket.js'
+export { windowMsOf } from './window.js'

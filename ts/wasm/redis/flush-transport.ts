@@ -28,7 +28,7 @@ interface PendingFlush {
 export class ClientFlushTransport {
   /** Only the client knows whether it is connected. */
   readonly isUp = true
-  readonly isCostly: boolean
+  readonly isRequestPerFlush: boolean
   readonly #engine: RedisEngine
   readonly #runner: ScriptRunner
   readonly #complete: CompleteFlush
@@ -40,7 +40,7 @@ export class ClientFlushTransport {
   constructor(engine: RedisEngine, runner: ScriptRunner, complete: CompleteFlush) {
     this.#engine = engine
     this.#runner = runner
-    this.isCostly = !runner.keepsOrder
+    this.isRequestPerFlush = !runner.keepsOrder
     this.#complete = complete
   }
 

@@ -39,7 +39,7 @@ export interface FlushTransport extends Pick<native.NativeRedisStore, 'submit' |
    * Whether each flush is a request of its own, such as one over HTTP. Calls are then not sent before
    * the tick ends: a request costs more than the wait for a few other calls.
    */
-  readonly isCostly?: boolean
+  readonly isRequestPerFlush?: boolean
 }
 
 /** The batcher's view of the store's health. */
@@ -218,7 +218,7 @@ export class Batcher<S extends FlushTransport = FlushTransport, H extends StoreH
     this.#queuedWeight += queue.weight
     if (this.#queuedWeight >= FULL_WEIGHT) {
       this.#send(false)
-    } else if (!this.native.isCostly && this.#queuedCount >= this.#partialSize && this.#backpressure.mayIdle) {
+    } else if (!this.native.isRequestPerFlush && this.#queuedCount >= this.#partialSize && this.#backpressure.mayIdle) {
       this.#send(true)
     } else {
       this.#scheduleFlush()

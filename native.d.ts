@@ -200,6 +200,12 @@ export declare class NativeRedisStore {
   close(): void
 }
 
+/**
+ * Milliseconds since any start, by a clock that never steps and that counts the suspension of the
+ * machine.
+ */
+export declare function elapsedMs(): number
+
 /** The reply to a request. */
 export interface NativeInspectorReply {
   /** The reason why the request failed. */

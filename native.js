@@ -843,3 +843,4 @@ module.exports.NativePolicy = nativeBinding.NativePolicy
 module.exports.NativePolicySet = nativeBinding.NativePolicySet
 module.exports.NativeRedisLimiter = nativeBinding.NativeRedisLimiter
 module.exports.NativeRedisStore = nativeBinding.NativeRedisStore
+module.exports.elapsedMs = nativeBinding.elapsedMs

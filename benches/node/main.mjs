@@ -13,6 +13,7 @@ const PARTS = {
   workers: () => import('./workers.mjs'),
   redis: () => import('./redis.mjs'),
   away: () => import('./away.mjs'),
+  refused: () => import('./refused.mjs'),
   express: () => import('./express.mjs'),
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),

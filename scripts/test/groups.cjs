@@ -51,6 +51,7 @@ const GROUPS = [
       'api/short-durations',
       'express-rate-limit/contract',
       'fallback/modes',
+      'local/{refusal-law,refusals}',
       'metrics/{prometheus,store}',
       'middleware/failures',
       'operations/{block,many,override,refund,reserve,units,wait}',
@@ -93,7 +94,7 @@ const GROUPS = [
     name: 'cluster',
     title: 'Redis Cluster and Sentinel, TLS, and the servers that the tests start',
     system: ['ensure-redis'],
-    tests: ['redis/connection/{cluster,sentinel}', 'servers/*'],
+    tests: ['local/cluster', 'redis/connection/{cluster,sentinel}', 'servers/*'],
   },
   {
     name: 'chaos',

@@ -5,8 +5,8 @@ import { isPolicyLike } from '../policies/policy.js'
 import { TollgateError } from './error.js'
 
 /**
- * The checked options of a limiter. `onStoreFailure` is unchecked: its validity depends on the
- * policies.
+ * The checked options of a limiter. `onStoreFailure` and `local` are unchecked: their validity
+ * depends on the policies.
  */
 export interface LimiterOptions {
   /** A store, or its URL. */
@@ -14,6 +14,7 @@ export interface LimiterOptions {
   readonly prefix: string | undefined
   readonly tag: string | undefined
   readonly onStoreFailure: unknown
+  readonly local: unknown
 }
 
 /** Throws if the constructor has more arguments than a policy and options. */
@@ -33,8 +34,8 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     const rule = 'takes an object of options after its policy; several policies are one object by name'
     throw new TollgateError('INVALID_OPTION', `RateLimiter ${rule}`)
   }
-  const names = ['store', 'prefix', 'tag', 'onStoreFailure'] as const
-  const { store, prefix, tag, onStoreFailure } = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names)
+  const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local'] as const
+  const { store, prefix, tag, onStoreFailure, local } = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names)
   if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
     const rule = 'must be a MemoryStore, a RedisStore or a Redis URL'
     throw invalid('INVALID_OPTION', 'store', rule, store, adviceOnStore(store))
@@ -44,6 +45,7 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     prefix: prefix === undefined ? undefined : nameOf('prefix', prefix),
     tag: tagOf(tag),
     onStoreFailure,
+    local,
   }
 }
 

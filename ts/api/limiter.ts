@@ -1,5 +1,6 @@
 import { openBackend } from '../backends/fallback/on-store-failure.js'
 import { type LimiterBackend, Store, type TakeManyResults, takeManyResultsOf } from '../backends/limiter-backend.js'
+import { openLocalBackend } from '../backends/local/open.js'
 import { appliedBy, type Operation, type RefundOperation } from '../backends/operation.js'
 import { microsOf } from '../input/duration.js'
 import { KeyReader, Keys, tagOf } from '../input/keys.js'
@@ -58,7 +59,7 @@ export class Limiter {
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
     const policySet = policySetOf(policy)
-    const { store, prefix, tag, onStoreFailure } = limiterOptionsOf(options)
+    const { store, prefix, tag, onStoreFailure, local } = limiterOptionsOf(options)
     this.#policySet = policySet
     this.#keyReader = new KeyReader(policySet.dimensions)
     this.#hasStringKeys = this.#keyReader.usesStrings
@@ -66,7 +67,9 @@ export class Limiter {
     this.#ownedStore = store instanceof Store ? undefined : ownStore(store)
     try {
       const opened = this.#ownedStore?.store ?? (store as Store)
-      this.#backend = openBackend(opened, { prefix, policySet, tag }, onStoreFailure)
+      this.#backend = openLocalBackend(opened, policySet, local, () =>
+        openBackend(opened, { prefix, policySet, tag }, onStoreFailure),
+      )
     } catch (error) {
       void this.#ownedStore?.release()
       throw error

@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
+import type { LocalDecisions } from '../backends/local/local-options.js'
 import { MemoryStore } from '../backends/memory/memory-store.js'
 import type { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
@@ -35,6 +36,8 @@ export interface RedisRateLimiterOptions extends KeyOptions {
    * `STORE_ERROR`, `OVERLOADED`). Default: `'throw'`. See {@link OnStoreFailure}.
    */
   readonly onStoreFailure?: OnStoreFailure
+  /** The calls that this process decides itself. Default: none. See {@link LocalDecisions}. */
+  readonly local?: LocalDecisions
 }
 
 /** The options of a {@link RateLimiter} on the embedded store. A `tag` has no effect there. */
@@ -53,6 +56,8 @@ export interface RateLimiterOptions extends KeyOptions {
    * checked and has no effect, so that a test can use a {@link MemoryStore} instead of Redis.
    */
   readonly onStoreFailure?: OnStoreFailure
+  /** As for Redis. The embedded store needs no calls: the option is checked and has no effect. */
+  readonly local?: LocalDecisions
 }
 
 /** The options of a {@link RateLimiter} whose store is chosen at run time. */
@@ -63,6 +68,8 @@ export interface AnyRateLimiterOptions extends KeyOptions {
   readonly prefix: string
   /** As for Redis. On the embedded store it is checked and has no effect. */
   readonly onStoreFailure?: OnStoreFailure
+  /** As for Redis. On the embedded store it is checked and has no effect. */
+  readonly local?: LocalDecisions
 }
 
 /**

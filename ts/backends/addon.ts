@@ -33,6 +33,7 @@ export const engine: Engine = {
   MemoryStore: addon.NativeMemoryStore,
   PolicySet: addon.NativePolicySet,
   Policy: addon.NativePolicy,
+  elapsedMs: addon.elapsedMs,
   LimiterRegistry: addon.LimiterRegistry,
 }
 

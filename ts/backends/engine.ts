@@ -8,6 +8,11 @@ export interface Engine {
   readonly MemoryStore: typeof native.NativeMemoryStore
   readonly PolicySet: Omit<typeof native.NativePolicySet, 'prototype'>
   readonly Policy: Omit<typeof native.NativePolicy, 'prototype'>
+  /**
+   * Milliseconds since any start, by a clock that never steps and that counts the suspension of the
+   * machine.
+   */
+  readonly elapsedMs: () => number
   /** Absent if a bound function per limiter costs no more than a shared one. */
   readonly LimiterRegistry?: typeof native.LimiterRegistry
 }

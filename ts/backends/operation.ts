@@ -68,9 +68,9 @@ export interface OperationResult {
   readonly units: number
 }
 
-/** The place where a change was applied: the source of the decision. */
+/** The place where a change was applied, from the source of the decision after it. */
 export function appliedBy({ decision: { source } }: OperationResult): Applied {
-  return source === 'none' ? false : source
+  return source === 'store' || source === 'fallback' ? source : false
 }
 
 /** A scheduled reservation: units that were taken as of a future slot. */

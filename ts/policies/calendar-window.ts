@@ -107,6 +107,7 @@ const NOMINAL_MS: { readonly [Unit in CalendarUnit]: number } = {
   month: 30 * DAY_MS,
 }
 
+/** The definition of `calendarWindow`. */
 export const CALENDAR_WINDOW: AlgorithmDefinition<CalendarWindowPolicy> = {
   ...WINDOW_DEFINITION,
   // The engine checks the time zone.

@@ -66,6 +66,7 @@ export function fixedWindow<const S extends string = never>(
   })
 }
 
+/** The definition of `fixedWindow`. */
 export const FIXED_WINDOW: AlgorithmDefinition<FixedWindowPolicy> = {
   ...WINDOW_DEFINITION,
   create: fixedWindow,

@@ -55,6 +55,7 @@ export function gcra<const S extends string = never>(options: GcraOptions<S>): G
   })
 }
 
+/** The definition of `gcra`. */
 export const GCRA: AlgorithmDefinition<GcraPolicy> = {
   create: gcra,
   mainOption: 'limit',

@@ -60,6 +60,7 @@ export function leakyBucket<const S extends string = never>(
   })
 }
 
+/** The definition of `leakyBucket`. */
 export const LEAKY_BUCKET: AlgorithmDefinition<LeakyBucketPolicy> = {
   create: leakyBucket,
   mainOption: 'capacity',

@@ -72,6 +72,7 @@ export function slidingCounter<const S extends string = never>(
   })
 }
 
+/** The definition of `slidingCounter`. */
 export const SLIDING_COUNTER: AlgorithmDefinition<SlidingCounterPolicy> = {
   ...WINDOW_DEFINITION,
   create: slidingCounter,

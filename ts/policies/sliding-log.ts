@@ -194,6 +194,7 @@ function decodeOverride([, , , ...numbers]: readonly number[]): OverrideNumbers 
   return limits.length === 1 ? { ...(limits[0] as OverrideLimit) } : { limits }
 }
 
+/** The definition of `slidingLog`. */
 export const SLIDING_LOG: AlgorithmDefinition<SlidingLogPolicy> = {
   ...WINDOW_DEFINITION,
   create: slidingLog,
@@ -201,6 +202,7 @@ export const SLIDING_LOG: AlgorithmDefinition<SlidingLogPolicy> = {
   decodeOverride,
 }
 
+/** The definition of `slidingLogs`. */
 export const SLIDING_LOGS: AlgorithmDefinition<SlidingLogsPolicy> = {
   create: slidingLogs as AlgorithmDefinition<SlidingLogsPolicy>['create'],
   encode({ limits, precision }) {

@@ -85,6 +85,7 @@ function layoutOf(value: unknown): SlidingWindowLayout {
   throw invalid('INVALID_POLICY', 'slidingWindow: layout', "must be 'list' or 'hash'", value)
 }
 
+/** The definition of `slidingWindow`. */
 export const SLIDING_WINDOW: AlgorithmDefinition<SlidingWindowPolicy> = {
   ...WINDOW_DEFINITION,
   create: slidingWindow,

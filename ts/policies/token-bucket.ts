@@ -106,6 +106,7 @@ function refillModeOf(value: unknown): RefillMode {
   throw invalid('INVALID_POLICY', 'tokenBucket: refillMode', 'must be "continuous" or "interval"', value)
 }
 
+/** The definition of `tokenBucket`. */
 export const TOKEN_BUCKET: AlgorithmDefinition<TokenBucketPolicy> = {
   create: tokenBucket,
   mainOption: 'capacity',

@@ -38,6 +38,7 @@ export type {
 } from '../api/reservation.js'
 export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from '../api/wait.js'
 export type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
+export type { LocalDecisions } from '../backends/local/local-options.js'
 export type { MemoryStoreOptions } from '../backends/memory/embedded-store.js'
 export type { PoliciesWarning } from '../backends/redis/health.js'
 export type { Duration, DurationUnit } from '../input/duration.js'

@@ -7,6 +7,7 @@ import type * as face from '../api/rate-limiter.js'
 import type { ReservingFor } from '../api/reservation.js'
 import type { WaitsOf } from '../api/wait.js'
 import type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
+import type { LocalDecisions } from '../backends/local/local-options.js'
 import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies } from '../policies/policy-set.js'
 import { MemoryStore } from './memory-store.js'
@@ -33,6 +34,8 @@ export interface RedisRateLimiterOptions extends KeyOptions {
    * `STORE_ERROR`, `OVERLOADED`). Default: `'throw'`. See {@link OnStoreFailure}.
    */
   readonly onStoreFailure?: OnStoreFailure
+  /** The calls that this process decides itself. Default: none. See {@link LocalDecisions}. */
+  readonly local?: LocalDecisions
 }
 
 /** The constructor of limiters. */

@@ -2,6 +2,7 @@ import * as glue from '../../../wasm/engine.js'
 import type { Engine, EngineLimiterState, EnginePolicy, EnginePolicySet, EngineStore } from '../../backends/engine.js'
 import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
 import { buildOverride, buildPolicySet } from './builder.js'
+import { elapsedMs } from './elapsed.js'
 import { Policy, PolicySet } from './policies.js'
 import { checkRandom } from './random.js'
 import type { KeyParts } from './scratch.js'
@@ -156,4 +157,4 @@ function namedStoreOf(name: string, maxKeys: number, ownClock: boolean): glue.Wa
 }
 
 /** The WebAssembly engine, with the same interface as the addon. */
-export const engine: Engine = { MemoryStore: WasmMemoryStore, Policy, PolicySet }
+export const engine: Engine = { MemoryStore: WasmMemoryStore, Policy, PolicySet, elapsedMs }

@@ -1,0 +1,301 @@
+/** `local: { refusals }` over Redis. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type Decision,
+  fixedWindow,
+  gcra,
+  type LocalDecisions,
+  MemoryStore,
+  type Policies,
+  type Policy,
+  RateLimiter,
+  RedisStore,
+  slidingLog,
+  tokenBucket,
+} from '../../ts/index.js'
+import { anything, failureOf } from '../failure.js'
+import { openedRedis } from '../redis/opened.js'
+import { RedisServer } from '../servers/redis-server.js'
+
+const redis = openedRedis()
+let prefixes = 0
+
+function limiterOf<const P extends Policy | Policies>(policies: P, local: LocalDecisions = { refusals: '10s' }) {
+  return new RateLimiter(policies, { store: redis.store, prefix: `local-${prefixes++}`, local })
+}
+
+/** The script calls that the server has run. */
+async function scriptCalls(): Promise<number> {
+  const stats = await redis.server.command<string>('INFO', 'commandstats')
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
+}
+
+const hourly = (limit: number) => fixedWindow({ limit, window: '1h' })
+
+test('a refused key is refused without a call to Redis, with the time that is left', async () => {
+  const limiter = limiterOf(hourly(2))
+  await limiter.take('a', 2)
+  const first = await limiter.take('a')
+  expect(first).toMatchObject({ status: 'refused', source: 'store' })
+  const before = await scriptCalls()
+  await sleep(20)
+  const later = await limiter.take('a')
+  expect(later).toMatchObject({ allowed: false, status: 'refused', source: 'cache', limit: 2, remaining: 0 })
+  const passed = later.at - first.at
+  expect(passed).toBeGreaterThanOrEqual(19)
+  expect(passed).toBeLessThan(1_000)
+  for (const name of ['retryAfterMs', 'resetAfterMs'] as const) {
+    const gone = (first[name] as number) - (later[name] as number)
+    expect(Math.abs(gone - passed)).toBeLessThanOrEqual(1)
+  }
+  expect(later.policies.default).toEqual({
+    limit: 2,
+    remaining: 0,
+    retryAfterMs: later.retryAfterMs,
+    resetAfterMs: later.resetAfterMs,
+  })
+  // Another key is another matter.
+  expect((await limiter.take('b')).source).toBe('store')
+  expect(await scriptCalls()).toBe(before + 1)
+})
+
+test('the call is admitted at retryAfterMs, and not refused after it', async () => {
+  const limiter = limiterOf(gcra({ limit: 20, period: '1s', burst: 1 }))
+  for (let turn = 0; turn < 10; turn++) {
+    expect((await limiter.take('a')).allowed).toBe(true)
+    let refused: Decision = await limiter.take('a')
+    expect(refused.source).toBe('store')
+    const end = performance.now() + (refused.retryAfterMs as number)
+    while (performance.now() < end) {
+      refused = await limiter.take('a')
+      if (refused.allowed) {
+        break
+      }
+    }
+    if (!refused.allowed) {
+      await sleep(Math.max(0, end - performance.now()))
+      expect((await limiter.take('a')).allowed).toBe(true)
+    }
+    await sleep(50)
+  }
+})
+
+test('smaller costs ask Redis; larger ones do not, unless they are impossible', async () => {
+  const limiter = limiterOf(hourly(10))
+  await limiter.take('a', 7)
+  expect(await limiter.take('a', 5)).toMatchObject({ status: 'refused', source: 'store' })
+  expect(await limiter.take('a', 6)).toMatchObject({ status: 'refused', source: 'cache', remaining: 3 })
+  expect(await limiter.take('a', 3)).toMatchObject({ status: 'allowed-last', source: 'store' })
+  expect(await limiter.take('a', 11)).toMatchObject({ status: 'impossible', source: 'store' })
+  expect(await limiter.take('b', 11)).toMatchObject({ status: 'impossible', source: 'store', retryAfterMs: null })
+  expect(await limiter.take('b', 12)).toMatchObject({ status: 'impossible', source: 'cache', retryAfterMs: null })
+  expect(await limiter.take('b', 10)).toMatchObject({ status: 'allowed-last', source: 'store' })
+})
+
+test("the limiter's own changes take effect at once", async () => {
+  const limiter = limiterOf(hourly(2))
+  const taken = await limiter.take('a', 2)
+  const refuse = async () => {
+    expect((await limiter.take('a', 2)).allowed).toBe(false)
+    expect((await limiter.take('a', 2)).source).toBe('cache')
+  }
+  await refuse()
+  expect(await limiter.refund(taken)).toBe(2)
+  expect(await limiter.take('a', 2)).toMatchObject({ allowed: true, source: 'store' })
+  await refuse()
+  await limiter.reset('a')
+  expect((await limiter.take('a', 2)).allowed).toBe(true)
+  await refuse()
+  await limiter.override('a', { limit: 4 }, { ttl: '1h' })
+  expect((await limiter.take('a', 2)).allowed).toBe(true)
+  await limiter.clearOverride('a')
+  await limiter.reset('a')
+  await limiter.block('a', '1h')
+  expect(await limiter.take('a')).toMatchObject({ status: 'blocked', source: 'store' })
+  expect(await limiter.take('a')).toMatchObject({ status: 'blocked', source: 'cache' })
+  await limiter.unblock('a')
+  expect((await limiter.take('a', 2)).allowed).toBe(true)
+})
+
+test('an answer to a call from before a change is out of date', async () => {
+  const limiter = limiterOf(hourly(1))
+  await limiter.take('a')
+  const [refused, reset] = await Promise.all([limiter.take('a'), limiter.reset('a')])
+  expect([refused.status, reset]).toEqual(['refused', 'store'])
+  expect((await limiter.take('a')).allowed).toBe(true)
+})
+
+test('a change by another limiter takes effect after the refusals end', async () => {
+  const prefix = `local-${prefixes++}`
+  const local = { refusals: '300ms' } as const
+  const limiter = new RateLimiter(hourly(1), { store: redis.store, prefix, local })
+  const other = new RateLimiter(hourly(1), { store: redis.store, prefix })
+  await limiter.take('a')
+  const refusedAt = performance.now()
+  await limiter.take('a')
+  await other.reset('a')
+  expect((await limiter.take('a')).source).toBe('cache')
+  await sleep(refusedAt + 310 - performance.now())
+  expect((await limiter.take('a')).allowed).toBe(true)
+})
+
+test('under several policies the key that refused is refused for all calls with it', async () => {
+  const limiter = limiterOf({
+    ip: fixedWindow({ limit: 2, window: '1h', per: 'ip' }),
+    account: fixedWindow({ limit: 5, window: '1h', per: 'account' }),
+  })
+  await limiter.take({ ip: 'x', account: 'a' }, 2)
+  expect((await limiter.take({ ip: 'x', account: 'a' })).source).toBe('store')
+  const refused = await limiter.take({ ip: 'x', account: 'b' })
+  expect(refused).toMatchObject({ status: 'refused', policy: 'ip', source: 'cache', limit: 2, remaining: 0 })
+  // The numbers of account a are not for the caller b.
+  expect(refused.policies.account).toEqual({ limit: 5, remaining: 5, retryAfterMs: 0, resetAfterMs: 0 })
+  expect((await limiter.take({ ip: 'y', account: 'a' })).allowed).toBe(true)
+  await limiter.reset({ ip: 'x' })
+  expect((await limiter.take({ ip: 'x', account: 'b' })).allowed).toBe(true)
+})
+
+test('a key that was refused beside another one reports its own policy', async () => {
+  const limiter = limiterOf({
+    ip: fixedWindow({ limit: 1, window: '1h', per: 'ip' }),
+    account: fixedWindow({ limit: 1, window: '1d', per: 'account' }),
+  })
+  await limiter.take({ ip: 'x', account: 'a' })
+  expect(await limiter.take({ ip: 'x', account: 'a' })).toMatchObject({ policy: 'account', source: 'store' })
+  const byIp = await limiter.take({ ip: 'x', account: 'b' })
+  expect(byIp).toMatchObject({
+    policy: 'ip',
+    remaining: 0,
+    retryAfterMs: byIp.policies.ip.retryAfterMs,
+    source: 'cache',
+  })
+  expect(byIp.retryAfterMs).toBeGreaterThan(3_500_000)
+  expect(byIp.retryAfterMs).toBeLessThanOrEqual(3_600_001)
+})
+
+test('policies on one key refuse it together', async () => {
+  const limiter = limiterOf({ minute: hourly(2), day: fixedWindow({ limit: 3, window: '1d' }) })
+  await limiter.take('a', 2)
+  const first = await limiter.take('a')
+  const second = await limiter.take('a')
+  expect(second).toMatchObject({ policy: 'minute', source: 'cache' })
+  expect(second.policies.day).toMatchObject({ limit: 3, remaining: 1, retryAfterMs: 0 })
+  expect(Object.keys(second).sort()).toEqual(Object.keys(first).sort())
+})
+
+test('keys with a tag of their own are other keys', async () => {
+  const limiter = limiterOf(hourly(1))
+  await limiter.take('a')
+  await limiter.take('a')
+  expect(await limiter.take('a', { tag: 'x' })).toMatchObject({ allowed: true })
+  await limiter.take('a', { tag: 'x' })
+  expect(await limiter.take('a', { tag: 'x' })).toMatchObject({ allowed: false, source: 'cache' })
+})
+
+test('takeMany, takeUpTo and reserve use what is known; peek and penalize ask', async () => {
+  const limiter = limiterOf(slidingLog({ limit: 3, window: '1h' }))
+  await limiter.take('a', 3)
+  await limiter.take('a')
+  const sources = (decisions: readonly Decision[]) => decisions.map(({ source }) => source)
+  expect(sources(await limiter.takeMany(['a', 'b', 'a']))).toEqual(['cache', 'store', 'cache'])
+  expect(await limiter.takeUpTo('a', 2)).toMatchObject({ granted: 0, status: 'refused', source: 'cache' })
+  const reservation = await limiter.reserve('a', 2)
+  expect(reservation).toMatchObject({ allowed: false, decision: { source: 'cache' } })
+  expect((await limiter.peek('a')).source).toBe('store')
+  expect(await limiter.penalize('a')).toBe(0)
+  expect(await limiter.refund(await limiter.take('a'))).toBe(0)
+})
+
+test('a wait books at Redis, after a refusal, too', async () => {
+  const limiter = limiterOf(gcra({ limit: 20, period: '1s', burst: 1 }))
+  await limiter.take('a')
+  await limiter.take('a')
+  expect(await limiter.wait('a')).toMatchObject({ allowed: true, source: 'store' })
+})
+
+test('a flood on a refused key asks Redis at most twice for each time of the refusals', async () => {
+  const limiter = limiterOf(hourly(1), { refusals: '100ms' })
+  await limiter.take('a')
+  await limiter.take('a')
+  const before = await scriptCalls()
+  const start = performance.now()
+  let calls = 0
+  while (performance.now() - start < 1_000) {
+    const decisions = await Promise.all(Array.from({ length: 200 }, () => limiter.take('a')))
+    expect(decisions.every(({ allowed }) => !allowed)).toBe(true)
+    calls += decisions.length
+  }
+  const ends = (performance.now() - start) / 100
+  expect((await scriptCalls()) - before).toBeLessThanOrEqual(2 * ends)
+  expect(calls).toBeGreaterThan(1_000)
+})
+
+test('calls on one key are decided in call order when a refusal ends', async () => {
+  const limiter = limiterOf(tokenBucket({ capacity: 3, refill: { tokens: 3, every: '200ms' }, refillMode: 'interval' }))
+  await limiter.take('a', 3)
+  const { retryAfterMs } = await limiter.take('a')
+  await sleep((retryAfterMs as number) + 2)
+  const decisions = await Promise.all(Array.from({ length: 8 }, () => limiter.take('a')))
+  expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, ...Array(5).fill(false)])
+})
+
+test('while the store is down, what is known still refuses; other calls get the fallback', async () => {
+  const server = openServer()
+  const { store, stop } = await server
+  const options = { store, prefix: 'down', local: { refusals: '10s' }, onStoreFailure: 'allow' } as const
+  const limiter = new RateLimiter(hourly(1), options)
+  await limiter.take('a')
+  await limiter.take('a')
+  await stop()
+  expect(await limiter.take('a')).toMatchObject({ allowed: false, source: 'cache' })
+  expect(await limiter.take('b')).toMatchObject({ allowed: true, source: 'none' })
+  await limiter.close()
+  await store.close()
+})
+
+test('at most maxKeys keys are kept', async () => {
+  const limiter = limiterOf(hourly(1), { refusals: '10s', maxKeys: 10 })
+  const keys = Array.from({ length: 50 }, (_, number) => `key-${number}`)
+  await limiter.takeMany(keys)
+  await limiter.takeMany(keys)
+  const sources = (await limiter.takeMany(keys)).map(({ source }) => source)
+  expect(sources.filter((source) => source === 'cache').length).toBeLessThanOrEqual(10)
+  expect(sources.filter((source) => source === 'cache').length).toBeGreaterThan(0)
+})
+
+test('wrong options name the option, the value and the rule', () => {
+  const message = (local: unknown, policy: Policy | Policies = hourly(1)) => {
+    const failure = failureOf(() => new RateLimiter(anything(policy), anything({ local })))
+    expect(failure.code).toBe('INVALID_OPTION')
+    return failure.message
+  }
+  expect(message({})).toBe("local takes refusals, as in local: { refusals: '1s' }")
+  expect(message('1s')).toMatch(/^local takes an object of options \(refusals, maxKeys\)/)
+  expect(message({ refusal: '1s' })).toMatch(/^local has no option "refusal".*refusals/)
+  expect(message({ refusals: 0 })).toMatch(/^local\.refusals must be a duration above 0/)
+  expect(message({ refusals: '2h' })).toMatch(/^local\.refusals must be at most 1 hour, got "2h"/)
+  expect(message({ refusals: '1s', maxKeys: 0 })).toMatch(/^local\.maxKeys must be a whole number from 1 to 10000000/)
+  const counting = fixedWindow({ limit: 1, window: '1h', countRefused: true })
+  expect(message({ refusals: '1s' }, counting)).toMatch(/^local\.refusals cannot be used with countRefused \(policy\)/)
+})
+
+test('it has no effect on the embedded store', () => {
+  const limiter = new RateLimiter(hourly(1), { store: new MemoryStore(), local: { refusals: '1s' } })
+  limiter.takeSync('a')
+  limiter.takeSync('a')
+  expect(limiter.takeSync('a')).toMatchObject({ allowed: false, source: 'store' })
+})
+
+async function openServer() {
+  const server = await RedisServer.start()
+  const store = new RedisStore(server.url)
+  return {
+    store,
+    async stop() {
+      await server.stop()
+      while (store.status().state !== 'down') {
+        await sleep(10)
+      }
+    },
+  }
+}

@@ -1,0 +1,127 @@
+import type { Decision, PolicyNumbers } from '../../api/decision.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+
+/** A refusal of calls on a stored key. Times are in milliseconds of the local clock. */
+export interface Refusal {
+  /** The decision of the store. */
+  readonly decision: Decision
+  /** The time at which it arrived. */
+  readonly receivedAt: number
+  /** The cost from which calls are refused. */
+  readonly minCost: number
+  /** The largest cost that is not impossible; unlimited if the refusal is that of an impossible call. */
+  readonly maxCost: number
+}
+
+/** A call that waits for the answer to another call. */
+export interface WaitingCall {
+  run(): void
+}
+
+/** A stored key whose calls were refused lately. */
+export class RefusedKey {
+  /** `undefined` if the last answer was not a refusal. */
+  refusal: Refusal | undefined
+  /** The end of the refusal, or of what is known. */
+  until = 0
+  /** Whether the refusal lasts much longer than a call. */
+  isLong = false
+  /** The units that calls may take without waiting for another call's answer. */
+  credit = 0
+  /** The calls that wait for the answer to another one; `undefined` if none is being asked for. */
+  waiting: WaitingCall[] | undefined
+
+  /** The refusal of a call of this cost now. */
+  refusalOf(cost: number, now: number): Refusal | undefined {
+    const { refusal } = this
+    const isRefused =
+      refusal !== undefined &&
+      this.waiting === undefined &&
+      now < this.until &&
+      cost >= refusal.minCost &&
+      cost <= refusal.maxCost
+    return isRefused ? refusal : undefined
+  }
+}
+
+/** {@link cachedDecision} of a policy set with one limit. */
+export function cachedSingleDecision({ decision, receivedAt }: Refusal, now: number): Decision {
+  const { status, policy, limit, remaining, at } = decision
+  const ms = now - receivedAt
+  const retryAfterMs = decision.retryAfterMs === null ? null : later(decision.retryAfterMs, ms)
+  const resetAfterMs = later(decision.resetAfterMs, ms)
+  return {
+    allowed: false,
+    status,
+    policy,
+    limit,
+    remaining,
+    retryAfterMs,
+    resetAfterMs,
+    policies: { [policy]: { limit, remaining, retryAfterMs, resetAfterMs } },
+    at: timeAfter(at, ms),
+    source: 'cache',
+  } as Decision
+}
+
+/**
+ * The decision on a call that some stored keys refuse. It reports the limit with the longest retry.
+ *
+ * Limits of other keys are shown as unused: nothing is known of them here, and a caller must not see
+ * the numbers of another.
+ *
+ * @param refusals - The refusals by key dimension, at least one.
+ */
+export function cachedDecision(
+  { limits, policies }: PolicySet,
+  refusals: readonly (Refusal | undefined)[],
+  now: number,
+): Decision {
+  const known = refusals.find((refusal) => refusal !== undefined) as Refusal
+  const numbers: Record<string, PolicyNumbers> = {}
+  let [reported, reportedBy, longest] = ['', known, 0]
+  for (const { name, policy } of limits) {
+    const { dimension } = policies[policy] as (typeof policies)[number]
+    const refusal = refusals[dimension]
+    if (refusal === undefined) {
+      const { limit } = known.decision.policies[name] as PolicyNumbers
+      numbers[name] = { limit, remaining: limit, retryAfterMs: 0, resetAfterMs: 0 }
+      continue
+    }
+    const own = numbersLater(refusal.decision.policies[name] as PolicyNumbers, now - refusal.receivedAt)
+    numbers[name] = own
+    const retry = own.retryAfterMs ?? Number.POSITIVE_INFINITY
+    if (retry > longest) {
+      ;[reported, reportedBy, longest] = [name, refusal, retry]
+    }
+  }
+  const { decision, receivedAt } = reportedBy
+  const { limit, remaining, retryAfterMs } = numbers[reported] as PolicyNumbers
+  return {
+    allowed: false,
+    status: decision.status,
+    policy: reported,
+    limit,
+    remaining,
+    retryAfterMs,
+    resetAfterMs: Math.max(...Object.values(numbers).map(({ resetAfterMs }) => resetAfterMs)),
+    policies: numbers,
+    at: timeAfter(decision.at, now - receivedAt),
+    source: 'cache',
+  } as Decision
+}
+
+function numbersLater({ limit, remaining, retryAfterMs, resetAfterMs }: PolicyNumbers, ms: number): PolicyNumbers {
+  const retry = retryAfterMs === null ? null : later(retryAfterMs, ms)
+  return { limit, remaining, retryAfterMs: retry, resetAfterMs: later(resetAfterMs, ms) }
+}
+
+/** What is left of a duration after some time, in whole milliseconds, rounded up. */
+function later(durationMs: number, ms: number): number {
+  return durationMs === 0 ? 0 : Math.max(1, Math.ceil(durationMs - ms))
+}
+
+/** A time some milliseconds later, with microsecond precision. */
+function timeAfter(at: number, ms: number): number {
+  return Math.round((at + ms) * 1_000) / 1_000
+}

@@ -86,6 +86,9 @@ describe('the fields', () => {
     const policies = decisions.map((decision) => written('draft-8', limiter.policies, decision)['RateLimit-Policy'])
     const usual = '"burst";q=10;w=1, "daily";q=50;w=86400'
     expect(policies).toEqual([usual, '"burst";q=99, "daily";q=50;w=86400', usual])
+    // A refusal from this process's memory is under the same override.
+    const cached = { ...(decisions[1] as Decision), source: 'cache' } as Decision
+    expect(written('draft-8', limiter.policies, cached)['RateLimit-Policy']).toBe(policies[1])
     const older = written('draft-6', limiter.policies, decisions[1] as Decision)
     expect(older).toMatchObject({ 'RateLimit-Policy': '50;w=86400', 'RateLimit-Limit': '50' })
   })

@@ -78,7 +78,7 @@ class PolicyHeader {
     }
     const items = this.#limits.map((limit) => {
       const quota = policies[limit.name]?.limit ?? limit.quota
-      const isOverride = quota !== limit.quota && source === 'store'
+      const isOverride = quota !== limit.quota && source !== 'fallback'
       return this.#format(limit, quota, isOverride ? undefined : limit.windowSeconds)
     })
     return items.filter((item) => item !== '').join(', ')

@@ -147,7 +147,7 @@ export class RefusalCache {
     )
   }
 
-  /** Forgets what is known of keys, before they are changed. */
+  /** Forgets the refusals of keys, before the keys are changed. */
   forget(keys: Keys): void {
     this.#forEachId(keys, (id) => {
       const key = this.#keys.get(id)

@@ -22,7 +22,7 @@ export interface WaitingCall {
 export class RefusedKey {
   /** `undefined` if the last answer was not a refusal. */
   refusal: Refusal | undefined
-  /** The end of the refusal, or of what is known. */
+  /** The end of the refusal, or of the credit. */
   until = 0
   /** Whether the refusal lasts much longer than a call. */
   isLong = false
@@ -116,7 +116,7 @@ function numbersLater({ limit, remaining, retryAfterMs, resetAfterMs }: PolicyNu
   return { limit, remaining, retryAfterMs: retry, resetAfterMs: later(resetAfterMs, ms) }
 }
 
-/** What is left of a duration after some time, in whole milliseconds, rounded up. */
+/** The rest of a duration after some time, in whole milliseconds, rounded up. */
 function later(durationMs: number, ms: number): number {
   return durationMs === 0 ? 0 : Math.max(1, Math.ceil(durationMs - ms))
 }

@@ -192,7 +192,7 @@ test('keys with a tag of their own are other keys', async () => {
   expect(await limiter.take('a', { tag: 'x' })).toMatchObject({ allowed: false, source: 'cache' })
 })
 
-test('takeMany, takeUpTo and reserve use what is known; peek and penalize ask', async () => {
+test('takeMany, takeUpTo and reserve use cached refusals; peek and penalize ask', async () => {
   const limiter = limiterOf(slidingLog({ limit: 3, window: '1h' }))
   await limiter.take('a', 3)
   await limiter.take('a')
@@ -239,7 +239,7 @@ test('calls on one key are decided in call order when a refusal ends', async () 
   expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, ...Array(5).fill(false)])
 })
 
-test('while the store is down, what is known still refuses; other calls get the fallback', async () => {
+test('while the store is down, a cached refusal holds; other calls get the fallback', async () => {
   const server = openServer()
   const { store, stop } = await server
   const options = { store, prefix: 'down', local: { refusals: '10s' }, onStoreFailure: 'allow' } as const

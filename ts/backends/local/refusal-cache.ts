@@ -94,7 +94,7 @@ export class RefusalCache {
   /**
    * Calls the store, unless calls on the same keys wait: then makes the call anew after them.
    *
-   * @param again - Makes the call anew, with all that is known by then.
+   * @param again - Makes the call anew; it may be refused from the cache by then.
    */
   inTurn<T extends object>(
     keys: Keys,

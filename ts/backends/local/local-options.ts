@@ -11,11 +11,10 @@ import type { PolicySet } from '../../policies/policy-set.js'
 export interface LocalDecisions {
   /**
    * Caches refusals for at most this long; up to 1 hour. A call on a refused key is refused in this
-   * process, without a call to the store, if it costs at least as much as the refused call. It is
-   * never refused at a time at which the store would have admitted it, unless units came back or the
-   * key's numbers changed after the refusal. A change by this limiter (`refund`, `reset`, `unblock`,
-   * `override` and so on) takes effect at once. A change by another limiter or process takes effect
-   * after this time.
+   * process, without a call to the store, if it costs at least as much as the refused call. The
+   * store would not have admitted it either, unless units came back or the key's numbers changed
+   * after the refusal. A change by this limiter (`refund`, `reset`, `unblock`, `override` and so on)
+   * takes effect at once. A change by another limiter or process takes effect after this time.
    *
    * Such a decision has `source: 'cache'`. `INVALID_OPTION` for a policy with `countRefused`: the
    * store has to count every attempt.

@@ -20,16 +20,15 @@ const MAX_CHANGED = 1_000
  * Refusals of the store, for as long as the store would refuse the same call again.
  *
  * The store decided a call that was sent at the local time `a` at `a` or later. With `retryAfterMs` r
- * it refuses the same cost for at least r − 1 ms from then on. So no call is refused here until a +
- * r − 1 that the store would have admitted, unless the key changed by more than calls. The decision
- * tells the rest of r from the time at which the answer arrived: a caller who waits that long is not
- * early.
+ * it refuses the same cost for at least r − 1 ms from then on. So until a + r − 1 the store would
+ * refuse each call that is refused here, unless something other than calls changes the key. The decision counts r from the arrival of the answer: a caller who waits that long
+ * is not early.
  *
  * When a long refusal ends, one call asks the store, and other calls on that key wait for its answer.
  * If it is admitted and leaves r units, calls that take r units together ask without waiting, and
  * then again one. So a flood on a refused key costs the store one call for each refusal, and at most
- * two for each admitted call.
- * Where no call may depend on another one's connection, calls ask without waiting.
+ * two for each admitted call. Where no call may depend on the connection of another, calls ask
+ * without waiting.
  */
 export class RefusalCache {
   readonly #policySet: PolicySet
@@ -55,7 +54,7 @@ export class RefusalCache {
     this.#keys = new BoundedMap(maxKeys)
   }
 
-  /** The time at which a call is sent that is sent now. */
+  /** The local time, for a call that is sent now. */
   get sentAt(): number {
     return this.#now()
   }

@@ -169,12 +169,13 @@ export declare class NativeRedisLimiter {
 export declare class NativeRedisStore {
   /**
    * Connects in the background. `complete` receives the results of submitted flushes: of all
-   * calls of a flush, or of the calls with the given numbers. `event` receives `'up'` (the
+   * calls of a flush, or of the calls with the given numbers. Without a number there is no result.
+   * `event` receives `'up'` (the
    * address, the version), `'down'` (the reason), `'evicting'` (the eviction policy),
    * `'policies'` (see `note_policies`) and `'login'` (a number: see `login`). `polls` says that
    * the event loop is Node's own and may read replies. Throws if the certificates are invalid.
    */
-  constructor(target: RedisTarget, complete: (flush: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, event: (kind: string, words: string[]) => void, polls: boolean)
+  constructor(target: RedisTarget, complete: (flush: number | null | undefined, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void, event: (kind: string, words: string[]) => void, polls: boolean)
   /** Opens the keys of a limiter. Throws while the prefix is open with other policies. */
   open(prefix: string, policies: NativePolicySet): NativeRedisLimiter
   /**

@@ -96,3 +96,33 @@ it('calls made together after an idle time are sent together', async () => {
   expect(await seen).toEqual([30, 30, 30, 30, 30])
   await limiter.close()
 })
+
+test('calls are answered in call order, whichever thread reads the answers', async () => {
+  const limiter = new RateLimiter(fixedWindow({ limit: 1_000_000, window: '1h' }), {
+    store: opened.store,
+    prefix: 'in-order',
+  })
+  await limiter.take('a')
+  for (let trial = 0; trial < 20; trial++) {
+    const answered: string[] = []
+    const call = (name: string) => {
+      // A preview is sent at once, after the calls before it.
+      return [limiter.take(name), limiter.peek(name)].map((answer) => answer.then(() => answered.push(name)))
+    }
+    // While the event loop is busy, the engine's thread reads the first answers. The others arrive
+    // shortly before the event loop reads again.
+    const first = call('first')
+    blockFor(20)
+    const second = call('second')
+    blockFor(1)
+    await Promise.all([...first, ...second])
+    expect(answered).toEqual(['first', 'first', 'second', 'second'])
+  }
+  await limiter.close()
+})
+
+/** Keeps the event loop busy. */
+function blockFor(ms: number): void {
+  const end = performance.now() + ms
+  while (performance.now() < end) {}
+}

@@ -16,33 +16,26 @@ use napi::bindgen_prelude::{Env, Float64Array, Function, Result, ToNapiValue as 
 use napi::{JsValue as _, check_status, sys};
 
 use crate::node::redis::limiter::locked;
-use crate::node::redis::responses::{FlushArguments, FlushResult};
+use crate::node::redis::responses::{FlushArguments, FlushResult, FlushResults};
 #[cfg(unix)]
 use crate::node::uv::UvPoll as SocketPoll;
 use crate::redis::{RedisDeployment, SocketHandle};
 
 thread_local! {
-    /// The results collected while this thread reads.
-    static RESULTS: RefCell<Option<Vec<FlushResult>>> = const { RefCell::new(None) };
+    static IS_READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Collects the result of a flush if this thread is reading; returns it otherwise.
-pub(crate) fn collect(result: FlushResult) -> Option<FlushResult> {
-    RESULTS.with_borrow_mut(|collected| match collected {
-        Some(collected) => {
-            collected.push(result);
-            None
-        }
-        None => Some(result),
-    })
+/// Whether this thread is reading replies. It then passes the results on itself.
+pub(crate) fn is_reading() -> bool {
+    IS_READING.get()
 }
 
-/// Runs `read` and returns the results that it completes on this thread.
-fn collect_results(read: impl FnOnce()) -> Vec<FlushResult> {
-    RESULTS.set(Some(Vec::new()));
-    // Results from before a panic are passed on.
+/// Runs `read`, which may complete flushes on this thread.
+fn reading(read: impl FnOnce()) {
+    IS_READING.set(true);
+    // The results from before a panic are passed on.
     let _read = catch_unwind(AssertUnwindSafe(read));
-    RESULTS.take().unwrap_or_default()
+    IS_READING.set(false);
 }
 
 /// Without Unix no socket can be polled.
@@ -65,6 +58,7 @@ pub(crate) struct EventLoopReader {
     env: sys::napi_env,
     complete: sys::napi_ref,
     deployment: Arc<Mutex<Option<RedisDeployment>>>,
+    results: Arc<FlushResults>,
     polled: RefCell<Option<PolledSocket>>,
 }
 
@@ -76,11 +70,12 @@ struct PolledSocket {
 }
 
 impl EventLoopReader {
-    /// Calls `complete` with the result of each flush.
+    /// Calls `complete` with each of the results.
     pub(crate) fn new(
         env: Env,
         complete: &Function<'_, FlushArguments, ()>,
         deployment: Arc<Mutex<Option<RedisDeployment>>>,
+        results: Arc<FlushResults>,
     ) -> Result<Rc<Self>> {
         let mut reference = ptr::null_mut();
         // SAFETY: the environment and the function are the running callback's.
@@ -88,7 +83,7 @@ impl EventLoopReader {
             sys::napi_create_reference(env.raw(), complete.raw(), 1, &raw mut reference)
         })?;
         let (env, polled) = (env.raw(), RefCell::default());
-        Ok(Rc::new(Self { env, complete: reference, deployment, polled }))
+        Ok(Rc::new(Self { env, complete: reference, deployment, results, polled }))
     }
 
     /// Starts to read replies in this event loop, if it can poll the connection's socket.
@@ -154,12 +149,12 @@ impl EventLoopReader {
             }
             None => return,
         };
-        let results = collect_results(|| {
+        reading(|| {
             if let Some(deployment) = &*locked(&self.deployment) {
                 deployment.read_inline(&socket);
             }
         });
-        for result in results {
+        while let Some(result) = self.results.pop() {
             // The call fails only if the isolate is ending.
             let _called = self.pass_on(result);
         }
@@ -196,7 +191,7 @@ impl EventLoopReader {
             check_status!(sys::napi_get_global(env, &raw mut this))?;
             let (flush, answers, texts, calls) = result.into_arguments().data;
             let arguments = [
-                u32::to_napi_value(env, flush)?,
+                Option::to_napi_value(env, flush)?,
                 Float64Array::to_napi_value(env, answers)?,
                 Vec::to_napi_value(env, texts)?,
                 Option::to_napi_value(env, calls)?,

@@ -1,13 +1,18 @@
-//! The result of a flush, as arguments of JavaScript's callback.
+//! The results of flushes, as arguments of JavaScript's callback.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
 
 use napi::bindgen_prelude::{Float64Array, FnArgs, Uint32Array};
 
 use crate::abi::responses::FlushResponses;
+use crate::node::redis::limiter::locked;
 use crate::redis::AnsweredCalls;
 
 /// The flush's number, the answers, the texts of failures, and the numbers of the calls if these
-/// are not all calls of the flush.
-pub(crate) type FlushArguments = FnArgs<(u32, Float64Array, Vec<String>, Option<Uint32Array>)>;
+/// are not all calls of the flush. Without a number there is no result.
+pub(crate) type FlushArguments =
+    FnArgs<(Option<u32>, Float64Array, Vec<String>, Option<Uint32Array>)>;
 
 /// The result of a flush, or of some of its calls.
 pub(crate) struct FlushResult {
@@ -21,7 +26,33 @@ impl FlushResult {
     pub(crate) fn into_arguments(self) -> FlushArguments {
         let FlushResponses { doubles, texts } = self.answers;
         let (doubles, calls) = (Float64Array::new(doubles), self.calls.map(Uint32Array::new));
-        FnArgs::from((self.flush, doubles, texts, calls))
+        FnArgs::from((Some(self.flush), doubles, texts, calls))
+    }
+}
+
+/// The results that JavaScript has not received, in the order in which the flushes were completed.
+///
+/// The runtime's thread and the event loop's thread complete flushes. JavaScript receives all
+/// results from here, so the results of one thread do not overtake those of the other.
+#[derive(Default)]
+pub(crate) struct FlushResults(Mutex<VecDeque<FlushResult>>);
+
+impl FlushResults {
+    pub(crate) fn push(&self, result: FlushResult) {
+        locked(&self.0).push_back(result);
+    }
+
+    pub(crate) fn pop(&self) -> Option<FlushResult> {
+        locked(&self.0).pop_front()
+    }
+
+    /// The arguments for the next result. There is none if the event loop's thread has passed it on
+    /// in the meantime.
+    pub(crate) fn next_arguments(&self) -> FlushArguments {
+        self.pop().map_or_else(
+            || FnArgs::from((None, Float64Array::new(Vec::new()), Vec::new(), None)),
+            FlushResult::into_arguments,
+        )
     }
 }
 

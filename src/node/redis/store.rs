@@ -24,7 +24,7 @@ use crate::node::policy_set::NativePolicySet;
 use crate::node::redis::events::{EventArguments, StoreEvents};
 use crate::node::redis::limiter::{NativeRedisLimiter, locked};
 use crate::node::redis::listener::{self, EventLoopReader};
-use crate::node::redis::responses::{self, FlushArguments, FlushResult};
+use crate::node::redis::responses::{self, FlushArguments, FlushResult, FlushResults};
 use crate::node::redis::target::RedisTarget;
 use crate::node::whole;
 use crate::prefixes::Prefixes;
@@ -56,18 +56,21 @@ pub struct NativeRedisStore {
     deployment: Arc<Mutex<Option<RedisDeployment>>>,
     reader: Option<Rc<EventLoopReader>>,
     tags: Option<NonZeroU16>,
+    results: Arc<FlushResults>,
     complete: Arc<FlushCallback>,
     events: StoreEvents,
     prefixes: Arc<Mutex<Prefixes>>,
 }
 
-/// Passes flush results to JavaScript. It does not keep the process alive; waiting callers do.
-type FlushCallback = ThreadsafeFunction<FlushResult, (), FlushArguments, Status, false, true>;
+/// Passes the next flush result to JavaScript. It does not keep the process alive; waiting callers
+/// do.
+type FlushCallback = ThreadsafeFunction<(), (), FlushArguments, Status, false, true>;
 
 #[napi]
 impl NativeRedisStore {
     /// Connects in the background. `complete` receives the results of submitted flushes: of all
-    /// calls of a flush, or of the calls with the given numbers. `event` receives `'up'` (the
+    /// calls of a flush, or of the calls with the given numbers. Without a number there is no result.
+    /// `event` receives `'up'` (the
     /// address, the version), `'down'` (the reason), `'evicting'` (the eviction policy),
     /// `'policies'` (see `note_policies`) and `'login'` (a number: see `login`). `polls` says that
     /// the event loop is Node's own and may read replies. Throws if the certificates are invalid.
@@ -76,7 +79,7 @@ impl NativeRedisStore {
         env: Env,
         target: RedisTarget,
         #[napi(
-            ts_arg_type = "(flush: number, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void"
+            ts_arg_type = "(flush: number | null | undefined, answers: Float64Array, texts: string[], calls: Uint32Array | null | undefined) => void"
         )]
         complete: Function<'_, FlushArguments, ()>,
         #[napi(ts_arg_type = "(kind: string, words: string[]) => void")] event: Function<
@@ -88,10 +91,14 @@ impl NativeRedisStore {
     ) -> Result<Self> {
         let runtime = &runtime()?;
         let deployment = Arc::default();
-        let reader = polls.then(|| EventLoopReader::new(env, &complete, Arc::clone(&deployment)));
+        let results = Arc::<FlushResults>::default();
+        let reader = polls.then(|| {
+            EventLoopReader::new(env, &complete, Arc::clone(&deployment), Arc::clone(&results))
+        });
         let reader = reader.transpose()?;
-        let complete = complete.build_threadsafe_function::<FlushResult>().weak::<true>();
-        let complete = complete.build_callback(|context| Ok(context.value.into_arguments()))?;
+        let complete = complete.build_threadsafe_function::<()>().weak::<true>();
+        let next = Arc::clone(&results);
+        let complete = complete.build_callback(move |_| Ok(next.next_arguments()))?;
         let events = StoreEvents::new(&event)?;
         let (tags, warn) = (target.tags(), events.clone());
         let opened = target.open(events.clone(), runtime, move |found| warn.warn(found))?;
@@ -101,6 +108,7 @@ impl NativeRedisStore {
             deployment,
             reader,
             tags,
+            results,
             complete: Arc::new(complete),
             events,
             prefixes: Arc::default(),
@@ -214,16 +222,17 @@ impl NativeRedisStore {
     }
 
     fn send(&self, flush: u32, calls: Flush, timeout_ms: f64) {
-        let callback = Arc::clone(&self.complete);
+        let (results, callback) = (Arc::clone(&self.results), Arc::clone(&self.complete));
         let complete = move |partitions: &[AnsweredCalls<'_>]| {
             let decode = AssertUnwindSafe(|| responses::of_partitions(partitions));
             // JavaScript treats missing answers as a defect of the engine.
             let answers = catch_unwind(decode).unwrap_or_default();
             let all: Option<Vec<_>> = partitions.iter().map(|partition| partition.calls).collect();
             let calls = all.map(|calls| calls.concat());
-            // The call fails only if the isolate has ended.
-            if let Some(result) = listener::collect(FlushResult { flush, answers, calls }) {
-                callback.call(result, ThreadsafeFunctionCallMode::NonBlocking);
+            results.push(FlushResult { flush, answers, calls });
+            if !listener::is_reading() {
+                // The call fails only if the isolate has ended.
+                callback.call((), ThreadsafeFunctionCallMode::NonBlocking);
             }
         };
         if let Some(reader) = &self.reader {

@@ -84,8 +84,11 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
     // unused store that was not closed would never be collected. While calls are pending, their
     // timer references it.
     let own: WeakRef<Batcher<native.NativeRedisStore, Health>> | undefined
-    const onFlushDone: NativeCallbacks[0] = (flush, numbers, texts, calls) =>
-      own?.deref()?.complete(flush, { numbers, texts }, calls ?? undefined)
+    const onFlushDone: NativeCallbacks[0] = (flush, numbers, texts, calls) => {
+      if (typeof flush === 'number') {
+        own?.deref()?.complete(flush, { numbers, texts }, calls ?? undefined)
+      }
+    }
     const onEvent: NativeCallbacks[1] = (kind, values) => {
       const batcher = own?.deref()
       if (kind === 'login' && credentials !== undefined) {

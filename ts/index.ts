@@ -40,6 +40,7 @@ export type {
 } from './api/reservation.js'
 export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from './api/wait.js'
 export type { OnStoreFailure } from './backends/fallback/on-store-failure.js'
+export type { LeasesHeld } from './backends/limiter-backend.js'
 export type { LocalDecisions } from './backends/local/local-options.js'
 export type { MemoryStoreOptions } from './backends/memory/embedded-store.js'
 export { MemoryStore } from './backends/memory/memory-store.js'

@@ -176,7 +176,7 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
     async (all, delays) => {
       const clock = new FakeClock()
       const store = new DelayedStore(policySet, clock, () => Math.round(delays.next().value * 1_000) / 1_000)
-      const local = new LocalBackend(store, policySet, options, clock.read)
+      const local = new LocalBackend(store, policySet, options, clock.read, new Set())
       const pending: Promise<unknown>[] = []
       const check = (keys: Keys, cost: number, { source, status, retryAfterMs }: Decision) => {
         if (source === 'cache') {

@@ -55,7 +55,7 @@ async function main(): Promise<void> {
   await once(process, 'message')
   const delay = new LoopDelay()
   const admitted = { window: [] as Admitted[], rate: [] as Admitted[] }
-  const sources = { store: 0, cache: 0, fallback: 0, none: 0 }
+  const sources = { store: 0, cache: 0, lease: 0, fallback: 0, none: 0 }
   const errors: Record<string, number> = {}
   const late: Late[] = []
   const without = new Set<number>()

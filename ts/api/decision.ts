@@ -31,15 +31,19 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
   readonly at: number
   /**
    * The origin of the decision: `'store'`; `'cache'` for a refusal that this process knew already
-   * (see `LocalDecisions`); or after a failure of the store the choice of `onStoreFailure`.
+   * or `'lease'` for a call that used units which this process had charged in advance (see
+   * `LocalDecisions`); or after a failure of the store the choice of `onStoreFailure`.
    * `'fallback'` is the embedded store with a share of the numbers. `'none'` is a
    * fixed answer.
+   *
+   * With `'lease'` the numbers and `at` are those of the store's answer to the process, moved on by
+   * the units and the time that this process has used since.
    *
    * With `'none'` nothing was counted. `policy` is the first limit, `remaining` and `resetAfterMs`
    * are 0 for all limits, and `at` is by this process's clock. `retryAfterMs` of a refused call is
    * 1000: a time to try again, not a prediction.
    */
-  readonly source: 'store' | 'cache' | 'fallback' | 'none'
+  readonly source: 'store' | 'cache' | 'lease' | 'fallback' | 'none'
 }
 
 /** The call may proceed. Its cost has been charged. */

@@ -50,6 +50,8 @@ export interface OwnedStore {
 export class Limiter {
   readonly policies: { readonly [name: string]: Policy }
   readonly #policySet: PolicySet
+  /** The policies that the user wrote. With leases the store charges under others. */
+  readonly #writtenPolicySet: PolicySet
   readonly #keyReader: KeyReader
   /** Whether keys are strings. */
   readonly #hasStringKeys: boolean
@@ -58,18 +60,20 @@ export class Limiter {
   readonly #ownedStore: OwnedStore | undefined
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
-    const policySet = policySetOf(policy)
+    const written = policySetOf(policy)
     const { store, prefix, tag, onStoreFailure, local } = limiterOptionsOf(options)
-    this.#policySet = policySet
-    this.#keyReader = new KeyReader(policySet.dimensions)
+    this.#writtenPolicySet = written
+    this.#keyReader = new KeyReader(written.dimensions)
     this.#hasStringKeys = this.#keyReader.usesStrings
-    this.policies = policiesByLimit(policySet)
     this.#ownedStore = store instanceof Store ? undefined : ownStore(store)
     try {
       const opened = this.#ownedStore?.store ?? (store as Store)
-      this.#backend = openLocalBackend(opened, policySet, local, () =>
+      const { backend, policySet } = openLocalBackend(opened, written, local, (policySet) =>
         openBackend(opened, { prefix, policySet, tag }, onStoreFailure),
       )
+      this.#backend = backend
+      this.#policySet = policySet
+      this.policies = policiesByLimit(policySet)
     } catch (error) {
       void this.#ownedStore?.release()
       throw error
@@ -120,9 +124,10 @@ export class Limiter {
     checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
     const backend = this.#openBackend()
     const keys = this.#keyReader.read(key, tagOfOptions('takeUpTo', options))
-    const { decision, units: granted } = await backend.execute(keys, { kind: 'takeUpTo', units: unitsOf(units) })
+    const result = await backend.execute(keys, { kind: 'takeUpTo', units: unitsOf(units) })
+    const { decision, units: granted } = result
     const answer = { ...decision, granted }
-    withMetadata(answer, backend.origin, keys, granted)
+    withMetadata(answer, backend.origin, result.keys ?? keys, granted)
     return answer
   }
 
@@ -200,7 +205,7 @@ export class Limiter {
   async override(key: unknown, numbers: unknown, options: unknown): Promise<Applied> {
     checkCount(arguments.length, 3, 'override takes a key, numbers and options')
     const backend = this.#openBackend()
-    const policies = overriddenPolicies(this.#policySet, numbers)
+    const policies = overriddenPolicies(this.#writtenPolicySet, numbers)
     const { ttl, tag } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag'])
     const durationUs = durationUsOf('override', 'ttl', ttl)
     const overridden = this.#policySet.policies.filter((_, index) => policies[index] !== undefined)

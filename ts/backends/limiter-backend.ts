@@ -41,6 +41,18 @@ export interface LimiterBackend {
   close(): Promise<void>
 }
 
+/** The units that are charged in the store, held by this process, and not used yet. */
+export interface LeasesHeld {
+  /** The number of keys. */
+  readonly keys: number
+  readonly units: number
+}
+
+/** The leases of a limiter. */
+export interface LeaseHolder {
+  readonly held: LeasesHeld
+}
+
 /** The decision or error of each key. */
 export type TakeManyResults = readonly (Decision | TollgateError)[]
 
@@ -65,6 +77,23 @@ export abstract class Store {
    * @internal
    */
   abstract readonly engine: Engine
+
+  /**
+   * The leases of limiters on this store.
+   *
+   * @internal
+   */
+  readonly leases = new Set<LeaseHolder>()
+
+  /** @internal */
+  protected get leasesHeld(): LeasesHeld {
+    let [keys, units] = [0, 0]
+    for (const { held } of this.leases) {
+      keys += held.keys
+      units += held.units
+    }
+    return { keys, units }
+  }
 
   /**
    * Opens a limiter's backend.

@@ -1,4 +1,5 @@
 import type { Applied, Decision } from '../api/decision.js'
+import type { Keys } from '../input/keys.js'
 import type { Policy } from '../policies/policy.js'
 
 /**
@@ -66,6 +67,8 @@ export interface OperationResult {
    * one more; 0 if nothing was settled.
    */
   readonly units: number
+  /** The keys with which units are refunded, if they are not those of the call. */
+  readonly keys?: Keys
 }
 
 /** The place where a change was applied, from the source of the decision after it. */

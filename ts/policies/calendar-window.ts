@@ -117,6 +117,7 @@ export const CALENDAR_WINDOW: AlgorithmDefinition<CalendarWindowPolicy> = {
     'calendarWindow',
     [limit, typeof every === 'number' ? microsOf(every) : UNITS.indexOf(every)],
   ],
+  lease: () => ({}),
   windowMs: ({ every }) => (typeof every === 'number' ? every : NOMINAL_MS[every]),
   decodeOverride: ([limit = 0]) => ({ limit }),
 }

@@ -53,6 +53,13 @@ export interface AlgorithmDefinition<P> {
   share(policy: P, scale: ShareScale): Partial<P>
   /** The numbers of the rate that a policy's states contain; absent if they contain none. */
   rate?(policy: P): RateNumbers
+  /**
+   * The numbers of a policy with a burst that is `units` less, so that units may be used some time
+   * after they were charged; `undefined` if no burst would be left. Windows have no such burst: a
+   * unit is used before the end of the window that counts it. Absent if the algorithm cannot be
+   * leased.
+   */
+  lease?(policy: P, units: number): Partial<P> | undefined
   /** Decodes the stored numbers of an override: those of `push_policy` in src/redis/codec/. */
   decodeOverride(numbers: readonly number[]): OverrideNumbers
 }

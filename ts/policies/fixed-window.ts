@@ -70,5 +70,6 @@ export function fixedWindow<const S extends string = never>(
 export const FIXED_WINDOW: AlgorithmDefinition<FixedWindowPolicy> = {
   ...WINDOW_DEFINITION,
   create: fixedWindow,
+  lease: () => ({}),
   encode: ({ limit, window, countRefused }) => ['fixedWindow', [limit, microsOf(window), Number(countRefused)]],
 }

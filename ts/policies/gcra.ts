@@ -67,5 +67,6 @@ export const GCRA: AlgorithmDefinition<GcraPolicy> = {
     return { limit: units, period: every, burst: scale.nonZeroUnitsOf('burst', burst) }
   },
   rate: ({ limit, period, burst }) => ({ units: limit, periodMs: period, most: burst }),
+  lease: ({ burst }, units) => (units < burst ? { burst: burst - units } : undefined),
   decodeOverride: ([period = 0, units = 0, burst = 0]) => ({ limit: units, periodMs: period / 1_000, burst }),
 }

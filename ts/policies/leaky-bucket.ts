@@ -72,5 +72,6 @@ export const LEAKY_BUCKET: AlgorithmDefinition<LeakyBucketPolicy> = {
     leak: scale.rateOf(leak.units, leak.every),
   }),
   rate: ({ capacity, leak }) => ({ units: leak.units, periodMs: leak.every, most: capacity }),
+  lease: ({ capacity }, units) => (units < capacity ? { capacity: capacity - units } : undefined),
   decodeOverride: ([period = 0, units = 0, capacity = 0]) => ({ capacity, units, everyMs: period / 1_000 }),
 }

@@ -78,6 +78,8 @@ export interface PolicySet {
   readonly dimensions: readonly string[] | undefined
   /** The limits that decisions report, in order. */
   readonly limits: readonly LimitEntry[]
+  /** How much later than they are charged units may be used, in milliseconds; absent if never. */
+  readonly leaseMs?: number
 }
 
 const MAX_POLICIES = 8

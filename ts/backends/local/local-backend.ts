@@ -2,9 +2,14 @@ import type { Decision } from '../../api/decision.js'
 import { withMetadata } from '../../api/decision-metadata.js'
 import { Keys } from '../../input/keys.js'
 import { YieldTicks } from '../../platform/yield-tick.js'
+import type { Policy } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
-import { type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../limiter-backend.js'
+import { type LeaseHolder, type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
+import type { KeyLeases } from './key-leases.js'
+import { LeasedKeys } from './lease.js'
+import { leasedOverride } from './leased-policies.js'
+import { Leases } from './leases.js'
 import type { LocalOptions } from './local-options.js'
 import { RefusalCache } from './refusal-cache.js'
 
@@ -17,15 +22,29 @@ import { RefusalCache } from './refusal-cache.js'
 export class LocalBackend implements LimiterBackend {
   readonly isSync = false
   readonly origin: object
+  readonly leases: Leases | undefined
   readonly #store: LimiterBackend
+  readonly #policySet: PolicySet
   readonly #refusals: RefusalCache
   readonly #yieldTicks = new YieldTicks()
 
-  /** @param now - Milliseconds of a clock that never steps and that counts suspension. */
-  constructor(store: LimiterBackend, policySet: PolicySet, options: LocalOptions, now: () => number) {
+  /**
+   * @param now - Milliseconds of a clock that never steps and that counts suspension.
+   * @param holders - The leases of the store's limiters.
+   */
+  constructor(
+    store: LimiterBackend,
+    policySet: PolicySet,
+    options: LocalOptions,
+    now: () => number,
+    holders: Set<LeaseHolder>,
+  ) {
+    const { leaseMs, maxKeys } = options
     this.origin = store.origin
     this.#store = store
+    this.#policySet = policySet
     this.#refusals = new RefusalCache(policySet, options, now)
+    this.leases = leaseMs === undefined ? undefined : new Leases(store, policySet, leaseMs, maxKeys, now, holders)
   }
 
   get isDown(): boolean {
@@ -33,7 +52,11 @@ export class LocalBackend implements LimiterBackend {
   }
 
   take(key: string, cost: number): Decision | Promise<Decision> {
-    // A value that is not a valid key is not among the refused keys. The store reports it.
+    // A value that is not a valid key is neither hot nor among the refused keys. The store reports it.
+    const hotKey = typeof key === 'string' ? this.leases?.find(key) : undefined
+    if (hotKey !== undefined) {
+      return this.#takeHot(hotKey, key, cost)
+    }
     if (!this.#refusals.has(key)) {
       return this.#ask(key, cost)
     }
@@ -44,6 +67,10 @@ export class LocalBackend implements LimiterBackend {
   }
 
   takeBy(keys: Keys, cost: number): Decision | Promise<Decision> {
+    const hotKey = this.leases?.findBy(keys)
+    if (hotKey !== undefined) {
+      return this.#takeHot(hotKey, keys, cost)
+    }
     const refused = this.#refusals.decisionOn(keys, cost)
     return refused === undefined
       ? this.#refusals.inTurn(
@@ -61,24 +88,37 @@ export class LocalBackend implements LimiterBackend {
   }
 
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
-    const callStore = () => this.#store.execute(keys, operation)
     switch (operation.kind) {
       case 'peek':
-        return callStore()
+        this.leases?.sendGroupsOf(keys)
+        return this.#store.execute(keys, operation)
       case 'takeUpTo':
-        // It is refused if not even one unit is left.
-        return this.#executeTake(keys, operation, 1)
+        return this.#takeUpTo(keys, operation.units) ?? this.#executeTake(keys, operation, 1)
       case 'reserve':
         return this.#executeTake(keys, operation, operation.units)
-      case 'penalize':
+      case 'penalize': {
+        this.leases?.end(keys, false)
+        const callStore = () => this.#store.execute(keys, operation)
         return this.#refusals.inTurn(keys, 0, callStore, () => this.execute(keys, operation))
-      default:
+      }
+      case 'refund':
         this.#refusals.forget(keys)
-        return callStore()
+        return this.leases !== undefined && keys instanceof LeasedKeys
+          ? this.leases.refund(keys, operation.units)
+          : this.#store.execute(keys, operation)
+      case 'settle':
+      case 'cancelSchedule':
+        this.#refusals.forget(keys)
+        return this.#store.execute(keys, operation)
+      case 'override':
+        return this.#change(keys, { ...operation, policies: this.#leasedOverride(operation.policies) })
+      default:
+        return this.#change(keys, operation)
     }
   }
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation> {
+    this.leases?.sendGroupsOf(keys)
     return this.#refusals.inTurn(
       keys,
       0,
@@ -91,15 +131,53 @@ export class LocalBackend implements LimiterBackend {
     return this.#store.ready()
   }
 
-  close(): Promise<void> {
-    return this.#store.close()
+  async close(): Promise<void> {
+    await this.leases?.close()
+    await this.#store.close()
   }
 
-  /** Takes units from the store. */
-  #ask(keys: string | Keys, cost: number): Decision | Promise<Decision> {
+  /** Decides a call on a hot key. */
+  #takeHot(hotKey: KeyLeases, key: string | Keys, cost: number): Decision | Promise<Decision> {
+    const leases = this.leases as Leases
+    const leased = leases.use(hotKey, cost)
+    if (leased !== undefined) {
+      return this.#yieldTicks.resolve(leased)
+    }
+    const refused = this.#refusals.decisionOn(hotKey.keys, cost)
+    if (refused !== undefined) {
+      return this.#yieldTicks.resolve(withMetadata(refused, this.origin, key, cost))
+    }
+    const ask = () => this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
+    const retry = () => (typeof key === 'string' ? this.take(key, cost) : this.takeBy(key, cost))
+    return leases.ask(hotKey, cost, ask, retry)
+  }
+
+  /** Takes units from the store, for a key that is not hot. */
+  #ask(key: string | Keys, cost: number): Decision | Promise<Decision> {
+    const answer = this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
+    this.leases?.sample(key, answer)
+    return answer
+  }
+
+  #takeFromStore(key: string | Keys, cost: number): Decision | Promise<Decision> {
+    return typeof key === 'string' ? this.#store.take(key, cost) : this.#store.takeBy(key, cost)
+  }
+
+  /** Asks the store, and remembers a refusal. */
+  #learnFrom(ask: () => Decision | Promise<Decision>, key: string | Keys, cost: number): Decision | Promise<Decision> {
+    if (!this.#refusals.isOn) {
+      return ask()
+    }
     const { sentAt } = this.#refusals
-    const answer = typeof keys === 'string' ? this.#store.take(keys, cost) : this.#store.takeBy(keys, cost)
-    return answer instanceof Promise ? this.#refusals.learn(answer, keys, cost, sentAt, (decision) => decision) : answer
+    const answer = ask()
+    return answer instanceof Promise ? this.#refusals.learn(answer, key, cost, sentAt, (decision) => decision) : answer
+  }
+
+  /** The answer of a lease that has all the units; otherwise `undefined`. */
+  #takeUpTo(keys: Keys, units: number): OperationResult | Promise<OperationResult> | undefined {
+    const hotKey = this.leases?.findBy(keys)
+    const leased = hotKey && this.leases?.useUpTo(hotKey, units)
+    return leased && this.#yieldTicks.resolve(leased)
   }
 
   /** An operation that takes units from the store, and that is refused if `cost` does not fit. */
@@ -108,7 +186,11 @@ export class LocalBackend implements LimiterBackend {
     if (refused !== undefined) {
       return this.#yieldTicks.resolve({ decision: refused, units: 0 })
     }
+    this.leases?.sendGroupsOf(keys)
     const callStore = () => {
+      if (!this.#refusals.isOn) {
+        return this.#store.execute(keys, operation)
+      }
       const { sentAt } = this.#refusals
       const answer = this.#store.execute(keys, operation)
       return answer instanceof Promise
@@ -116,5 +198,17 @@ export class LocalBackend implements LimiterBackend {
         : answer
     }
     return this.#refusals.inTurn(keys, cost, callStore, () => this.#executeTake(keys, operation, cost))
+  }
+
+  /** Changes keys in the store, after everything that is known of them here has ended. */
+  #change(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
+    this.leases?.end(keys, operation.kind === 'reset')
+    this.#refusals.forget(keys)
+    return this.#store.execute(keys, operation)
+  }
+
+  #leasedOverride(policies: readonly (Policy | undefined)[]): readonly (Policy | undefined)[] {
+    const { leaseMs } = this.#policySet
+    return leaseMs === undefined ? policies : leasedOverride(this.#policySet, policies, leaseMs)
   }
 }

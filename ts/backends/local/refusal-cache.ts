@@ -54,6 +54,11 @@ export class RefusalCache {
     this.#keys = new BoundedMap(maxKeys)
   }
 
+  /** Whether refusals are cached. */
+  get isOn(): boolean {
+    return this.#maxMs > 0
+  }
+
   /** The local time, for a call that is sent now. */
   get sentAt(): number {
     return this.#now()

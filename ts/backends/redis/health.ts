@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Events } from '../../platform/events.js'
+import type { LeasesHeld } from '../limiter-backend.js'
 
 /**
  * The store has been unreachable or silent for `commandTimeoutMs`. Calls fail immediately until it
@@ -74,7 +75,12 @@ export interface StoreStatus {
   readonly version?: string
   /** The number of calls without an answer. */
   readonly pending: number
+  /** The units that the leases of this store's limiters hold (see `LocalDecisions`). */
+  readonly leases: LeasesHeld
 }
+
+/** The part of a status that the engine reports. */
+type StoreState = Omit<StoreStatus, 'pending' | 'leases'>
 
 /** The longest wait for the engine's report. */
 const MAX_STATUS_WAIT_MS = 100
@@ -82,9 +88,9 @@ const MAX_STATUS_WAIT_MS = 100
 /** The health of a store, as reported by the engine. */
 export class Health {
   readonly events = new Events<StoreEvents>()
-  #status: Omit<StoreStatus, 'pending'> = { state: 'connecting', since: Date.now() }
+  #status: StoreState = { state: 'connecting', since: Date.now() }
 
-  get status(): Omit<StoreStatus, 'pending'> {
+  get status(): StoreState {
     return this.#status
   }
 
@@ -137,7 +143,7 @@ export class Health {
     this.#setStatus({ state: 'closed' }, this.#status.state === 'closed')
   }
 
-  #setStatus(status: Omit<StoreStatus, 'pending' | 'since'>, isSame = false): void {
+  #setStatus(status: Omit<StoreState, 'since'>, isSame = false): void {
     this.#status = { ...status, since: isSame ? this.#status.since : Date.now() }
   }
 }

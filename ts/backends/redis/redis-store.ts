@@ -120,7 +120,7 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
   /** The current status of the store. */
   status(): StoreStatus {
     checkCount(arguments.length, 0, 'status takes no arguments')
-    return { ...this.#health.status, pending: this.batcher.pending }
+    return { ...this.#health.status, pending: this.batcher.pending, leases: this.leasesHeld }
   }
 
   /**

@@ -1,0 +1,149 @@
+import type { Decision, PolicyNumbers } from '../../api/decision.js'
+import { Keys } from '../../input/keys.js'
+import { algorithmOf } from '../../policies/policy.js'
+import type { PolicyEntry, PolicySet } from '../../policies/policy-set.js'
+import type { RefundOperation } from '../operation.js'
+
+/**
+ * The part of a time by which it ends early here. The store's clock may run up to this much faster
+ * than the clock of this process: twice as much as NTP corrects (500 ppm).
+ */
+const CLOCK_MARGIN = 0.001
+
+/** The keys of a call that was decided by a lease. */
+export class LeasedKeys extends Keys {
+  constructor(
+    { keys, tag }: Keys,
+    readonly lease: Lease,
+  ) {
+    super(keys, tag)
+  }
+}
+
+/**
+ * Units that the store has charged, and that this process may use until a time. Times are in
+ * milliseconds of the local clock.
+ */
+export class Lease {
+  /** The units that are not used. */
+  left: number
+  /** From then on no unit is used. */
+  readonly until: number
+  readonly keys: LeasedKeys
+  /** The store's answer. */
+  readonly #decision: Decision
+  readonly #receivedAt: number
+  readonly #policySet: PolicySet
+  /** The units that have gone back to the store, or that may have. */
+  #returned = 0
+
+  /**
+   * @param decision - The store's answer to a call that took `units` units.
+   * @param sentAt - The local time before that call was sent.
+   */
+  constructor(
+    policySet: PolicySet,
+    keys: Keys,
+    decision: Decision,
+    units: number,
+    sentAt: number,
+    receivedAt: number,
+    leaseMs: number,
+    /** The version of the hot key when the units were requested. */
+    readonly version: number,
+  ) {
+    this.#policySet = policySet
+    this.#decision = decision
+    this.#receivedAt = receivedAt
+    this.left = units
+    this.keys = new LeasedKeys(keys, this)
+    let lastsMs = leaseMs
+    for (const { name, policy } of policySet.limits) {
+      // The store decided after `sentAt`, and rounds durations up.
+      if (isWindow(policySet.policies[policy])) {
+        lastsMs = Math.min(lastsMs, (decision.policies[name] as PolicyNumbers).resetAfterMs - 1)
+      }
+    }
+    this.until = sentAt + lastsMs * (1 - CLOCK_MARGIN)
+  }
+
+  /** Uses units, if there are enough. */
+  use(units: number, now: number): boolean {
+    if (this.left < units || now >= this.until) {
+      return false
+    }
+    this.left -= units
+    return true
+  }
+
+  /** The decision on a call that has just used units. */
+  decisionAt(now: number): Decision {
+    const { at, policy, policies, limit, remaining, resetAfterMs } = this.#decision
+    const [ms, { left }] = [now - this.#receivedAt, this]
+    const numbersNow = (numbers: PolicyNumbers): PolicyNumbers => ({
+      limit: numbers.limit,
+      remaining: numbers.remaining + left,
+      retryAfterMs: 0,
+      resetAfterMs: laterMs(numbers.resetAfterMs, ms),
+    })
+    let all: Record<string, PolicyNumbers>
+    if (this.#policySet.isSingle) {
+      all = { [policy]: numbersNow(this.#decision) }
+    } else {
+      all = {}
+      for (const name in policies) {
+        all[name] = numbersNow(policies[name] as PolicyNumbers)
+      }
+    }
+    return {
+      allowed: true,
+      status: remaining + left > 0 ? 'allowed' : 'allowed-last',
+      policy,
+      limit,
+      remaining: remaining + left,
+      retryAfterMs: 0,
+      resetAfterMs: laterMs(resetAfterMs, ms),
+      policies: all,
+      at: Math.round((at + ms) * 1_000) / 1_000,
+      source: 'lease',
+    } as Decision
+  }
+
+  /**
+   * The operation that gives units back to the store. Units drain in the order in which they were
+   * charged, and the store gives back only what has not drained. So all units that go back count as
+   * the last ones of the charge that have not gone back yet.
+   */
+  refundOf(units: number): RefundOperation {
+    const { at, policies } = this.#decision
+    const atUs = Math.round(at * 1_000)
+    const resetAtUs = this.#policySet.policies.map(() => atUs)
+    for (const { name, policy } of this.#policySet.limits) {
+      const numbers = policies[name] as PolicyNumbers
+      const unitMs = isWindow(this.#policySet.policies[policy]) ? 0 : longestUnitMs(numbers)
+      const resetAfterMs = this.#returned === 0 ? numbers.resetAfterMs : numbers.resetAfterMs - unitMs * this.#returned
+      resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + Math.floor(resetAfterMs * 1_000))
+    }
+    this.#returned += units
+    return { kind: 'refund', source: 'store', units, atUs, resetAtUs }
+  }
+}
+
+/** Whether the units of a policy all come back at the end of a window. */
+function isWindow(entry: PolicyEntry | undefined): boolean {
+  return entry !== undefined && algorithmOf(entry.policy).rate === undefined
+}
+
+/**
+ * The most time in which one unit drains, by a decision of a rate. It is not computed from the
+ * policy, because the key may have other numbers. The charged units are rounded up in a decision.
+ * With nothing remaining a bucket with debt does not show how many they are.
+ */
+function longestUnitMs({ limit, remaining, resetAfterMs }: PolicyNumbers): number {
+  return remaining === 0 ? Number.POSITIVE_INFINITY : resetAfterMs / (limit - remaining - 1)
+}
+
+/** The rest of a duration after some time, in whole milliseconds, rounded up. */
+function laterMs(durationMs: number, ms: number): number {
+  return Math.max(1, Math.ceil(durationMs - ms))
+}

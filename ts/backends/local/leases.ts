@@ -1,0 +1,484 @@
+import type { Decision, PolicyNumbers } from '../../api/decision.js'
+import { withMetadata } from '../../api/decision-metadata.js'
+import { Keys } from '../../input/keys.js'
+import { timers } from '../../platform/timers.js'
+import type { PolicySet } from '../../policies/policy-set.js'
+import type { LeaseHolder, LeasesHeld, LimiterBackend } from '../limiter-backend.js'
+import type { OperationResult, RefundOperation } from '../operation.js'
+import { scheduler } from '../redis/batching/scheduler.js'
+import { idOf as idOfKey } from './bounded-map.js'
+import { CallGroup, type GroupedCall, KeyLeases } from './key-leases.js'
+import { Lease, type LeasedKeys } from './lease.js'
+
+/** One of this many calls that ask the store is sampled, on average. */
+const SAMPLING = 8
+
+/** The samples of a key within a lease that make it hot. */
+const HOT_SAMPLES = 2
+
+/**
+ * The time in which calls join a group after it was sent. The answer is as old for them as a
+ * duration in milliseconds is inexact.
+ */
+const JOIN_MS = 1
+
+/**
+ * Leases: units of hot keys that the store has charged, for calls of this process.
+ *
+ * A key becomes hot when a few calls within the time of a lease have asked the store. Its calls then
+ * use leases. When half of a lease is used, the next one is requested. If nothing is left, calls of
+ * cost 1 form a group: the first asks the store as usual, behind one request for the units of all
+ * others. When that call is refused, those for which there are no units are refused with it: the
+ * store decided at a time at which nothing was left. So near the limit a process asks the store with
+ * two calls for each group.
+ *
+ * Units that are not used in time go back. If that fails, they stay charged: fewer calls are
+ * admitted, never more.
+ */
+export class Leases implements LeaseHolder {
+  readonly #store: LimiterBackend
+  readonly #policySet: PolicySet
+  readonly #leaseMs: number
+  readonly #maxKeys: number
+  readonly #now: () => number
+  readonly #holders: Set<LeaseHolder>
+  readonly #hotKeys = new Map<string, KeyLeases>()
+  /** The samples by key, since `#samplesSince`. */
+  readonly #samples = new Map<string, number>()
+  #samplesSince = Number.NEGATIVE_INFINITY
+  #untilSample = SAMPLING
+  #random = 1
+  #sweep: ReturnType<typeof timers.setTimeout> | undefined
+  #isClosed = false
+  /** The requests for units and the refunds under way. */
+  readonly #pending = new Set<Promise<unknown>>()
+
+  /**
+   * @param now - Milliseconds of a clock that never steps and that counts suspension.
+   * @param holders - It belongs to them until it is closed.
+   */
+  constructor(
+    store: LimiterBackend,
+    policySet: PolicySet,
+    leaseMs: number,
+    maxKeys: number,
+    now: () => number,
+    holders: Set<LeaseHolder>,
+  ) {
+    this.#holders = holders
+    holders.add(this)
+    this.#store = store
+    this.#policySet = policySet
+    this.#leaseMs = leaseMs
+    this.#maxKeys = maxKeys
+    this.#now = now
+  }
+
+  /** The unused units of all leases. */
+  get held(): LeasesHeld {
+    let [keys, units] = [0, 0]
+    for (const hotKey of this.#hotKeys.values()) {
+      const { held } = hotKey
+      keys += held > 0 ? 1 : 0
+      units += held
+    }
+    return { keys, units }
+  }
+
+  /** The hot key of a call with one key. */
+  find(key: string): KeyLeases | undefined {
+    return this.#hotKeys.size === 0 ? undefined : this.#hotKeys.get(idOfKey(key, 0, undefined))
+  }
+
+  /** The hot key of a call. */
+  findBy(keys: Keys): KeyLeases | undefined {
+    return this.#hotKeys.size === 0 ? undefined : this.#hotKeys.get(idOf(keys))
+  }
+
+  /** The decision on a call that uses leased units; `undefined` if there are not enough. */
+  use(hotKey: KeyLeases, cost: number): Decision | undefined {
+    const now = this.#now()
+    const lease = this.#useLease(hotKey, cost, now)
+    return lease && withMetadata(lease.decisionAt(now), this.#store.origin, lease.keys, cost)
+  }
+
+  /** {@link use} for `takeUpTo`. */
+  useUpTo(hotKey: KeyLeases, units: number): OperationResult | undefined {
+    const now = this.#now()
+    const lease = this.#useLease(hotKey, units, now)
+    return lease && { decision: lease.decisionAt(now), units, keys: lease.keys }
+  }
+
+  /**
+   * Asks the store for a call that finds no leased units.
+   *
+   * @param ask - Makes the call of the store.
+   * @param retry - Makes the call anew.
+   */
+  ask(
+    hotKey: KeyLeases,
+    cost: number,
+    ask: () => Decision | Promise<Decision>,
+    retry: () => Decision | Promise<Decision>,
+  ): Decision | Promise<Decision> {
+    const now = this.#now()
+    hotKey.count(cost, now, this.#leaseMs)
+    if (cost > 1 || !scheduler.hasBackpressure) {
+      this.sendGroup(hotKey)
+      const answer = this.watch(hotKey, ask())
+      if (hotKey.fetching === 0) {
+        this.#renew(hotKey)
+      }
+      return answer
+    }
+    const { group } = hotKey
+    return group !== undefined && (group.sentAt === undefined || now - group.sentAt < JOIN_MS)
+      ? new Promise((resolve, reject) => group.followers.push(groupedCall(resolve, reject, retry)))
+      : new Promise((resolve, reject) => this.#beginGroup(hotKey, ask, groupedCall(resolve, reject, retry), reject))
+  }
+
+  /** Sends the calls of a key that wait to be sent. */
+  sendGroup({ group }: KeyLeases): void {
+    if (group?.sentAt === undefined) {
+      group?.send()
+    }
+  }
+
+  /** Samples a call that asks the store for a key that is not hot. */
+  sample(keys: string | Keys, answer: Decision | Promise<Decision>): void {
+    this.#untilSample--
+    if (this.#untilSample > 0 || this.#isClosed) {
+      return
+    }
+    // Xorshift: calls in a fixed order of keys must not be sampled at the same key each time.
+    this.#random ^= this.#random << 13
+    this.#random ^= this.#random >>> 17
+    this.#random ^= this.#random << 5
+    this.#untilSample = 1 + ((this.#random >>> 0) % (2 * SAMPLING - 1))
+    if (answer instanceof Promise) {
+      const now = this.#now()
+      answer.then(
+        (decision) => this.#recordSample(typeof keys === 'string' ? new Keys([keys], undefined) : keys, decision, now),
+        () => {},
+      )
+    }
+  }
+
+  /** Learns from the store's answer how many units are left. */
+  watch(hotKey: KeyLeases, answer: Decision | Promise<Decision>): Decision | Promise<Decision> {
+    if (answer instanceof Promise) {
+      return answer.then((decision) => {
+        learnRemaining(hotKey, decision)
+        return decision
+      })
+    }
+    return answer
+  }
+
+  /** Sends the waiting calls of keys, before an operation on these keys that keeps their leases. */
+  sendGroupsOf(keys: Keys): void {
+    if (this.#hotKeys.size > 0) {
+      for (const hotKey of this.#hotKeysWith(keys)) {
+        this.sendGroup(hotKey)
+      }
+    }
+  }
+
+  /**
+   * Ends the leases of keys that this limiter is about to change.
+   *
+   * @param isReset - Whether the change removes the counts of the keys. Then nothing goes back.
+   */
+  end(keys: Keys, isReset: boolean): void {
+    if (this.#hotKeys.size === 0) {
+      return
+    }
+    for (const hotKey of this.#hotKeysWith(keys)) {
+      this.sendGroup(hotKey)
+      hotKey.group = undefined
+      hotKey.version++
+      if (isReset) {
+        hotKey.resetVersion = hotKey.version
+      }
+      for (const lease of hotKey.takeEnded(Number.POSITIVE_INFINITY)) {
+        this.#endLease(hotKey, lease)
+      }
+    }
+  }
+
+  /** Gives units of a decision back: to its lease while this lasts, otherwise to the store. */
+  refund({ lease }: LeasedKeys, units: number): OperationResult | Promise<OperationResult> {
+    const now = this.#now()
+    const hotKey = this.#hotKeys.get(idOf(lease.keys))
+    if (hotKey === undefined || lease.version !== hotKey.version || now >= lease.until) {
+      return this.#store.execute(lease.keys, lease.refundOf(units))
+    }
+    lease.left += units
+    hotKey.reopenLease(lease)
+    return { decision: lease.decisionAt(now), units }
+  }
+
+  /** Gives all unused units back. Resolves when the store has answered. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    timers.clearTimeout(this.#sweep)
+    for (const hotKey of this.#hotKeys.values()) {
+      this.sendGroup(hotKey)
+      for (const lease of hotKey.takeEnded(Number.POSITIVE_INFINITY)) {
+        this.#endLease(hotKey, lease)
+      }
+    }
+    while (this.#pending.size > 0) {
+      await Promise.all(this.#pending)
+    }
+    this.#holders.delete(this)
+  }
+
+  #recordSample(keys: Keys, decision: Decision, now: number): void {
+    if (now - this.#samplesSince >= this.#leaseMs || this.#samples.size >= this.#maxKeys) {
+      this.#samplesSince = now
+      this.#samples.clear()
+    }
+    const id = idOf(keys)
+    const samples = (this.#samples.get(id) ?? 0) + 1
+    const isFull = this.#hotKeys.size >= this.#maxKeys
+    if (samples < HOT_SAMPLES || isFull || this.#isClosed || this.#hotKeys.has(id)) {
+      this.#samples.set(id, samples)
+      return
+    }
+    this.#samples.delete(id)
+    const hotKey = new KeyLeases(keys, HOT_SAMPLES * SAMPLING, 0, this.#now())
+    learnRemaining(hotKey, decision)
+    this.#hotKeys.set(id, hotKey)
+    this.#scheduleSweep()
+    this.#renew(hotKey)
+  }
+
+  #useLease(hotKey: KeyLeases, units: number, now: number): Lease | undefined {
+    const lease = hotKey.use(units, now)
+    if (lease !== undefined) {
+      hotKey.count(units, now, this.#leaseMs)
+      if (hotKey.fetching === 0 && hotKey.isLow) {
+        this.#renew(hotKey)
+      }
+    }
+    return lease
+  }
+
+  #renew(hotKey: KeyLeases): void {
+    const units = hotKey.unitsToRequest
+    if (units > 0) {
+      void this.#fetch(hotKey, units).then((lease) => lease && this.#addLease(hotKey, lease))
+    }
+  }
+
+  /** Requests units. Resolves with their lease, which is not yet available; never rejects. */
+  #fetch(hotKey: KeyLeases, units: number): Promise<Lease | undefined> {
+    const [sentAt, { version }] = [this.#now(), hotKey]
+    hotKey.fetching++
+    const answer = new Promise<OperationResult>((resolve) => {
+      resolve(this.#store.execute(hotKey.keys, { kind: 'takeUpTo', units }))
+    })
+    const fetching = answer.then(
+      ({ decision, units: granted }) => {
+        hotKey.fetching--
+        this.#pending.delete(fetching)
+        learnRemaining(hotKey, decision)
+        if (granted === 0) {
+          return undefined
+        }
+        const now = this.#now()
+        const lease = new Lease(this.#policySet, hotKey.keys, decision, granted, sentAt, now, this.#leaseMs, version)
+        if (decision.source === 'store') {
+          return lease
+        }
+        // The fallback's units are used without a lease.
+        this.#return(hotKey.keys, { ...lease.refundOf(granted), source: decision.source })
+        return undefined
+      },
+      // The calls that need the units fail or succeed by themselves.
+      () => {
+        hotKey.fetching--
+        this.#pending.delete(fetching)
+        return undefined
+      },
+    )
+    this.#pending.add(fetching)
+    return fetching
+  }
+
+  /** Makes a lease available to all calls on its key, or ends it if the key was changed since. */
+  #addLease(hotKey: KeyLeases, lease: Lease): void {
+    if (hotKey.version === lease.version && !this.#isClosed) {
+      hotKey.addLease(lease)
+    } else {
+      this.#endLease(hotKey, lease)
+    }
+  }
+
+  #beginGroup(
+    hotKey: KeyLeases,
+    ask: () => Decision | Promise<Decision>,
+    first: GroupedCall,
+    reject: (error: unknown) => void,
+  ): void {
+    const group = new CallGroup(() => {
+      group.sentAt = this.#now()
+      const units = group.followers.length + hotKey.unitsToRequest
+      // Before the first call, so that a refusal of that call says that nothing is left.
+      const lease = units > 0 ? this.#fetch(hotKey, units) : Promise.resolve(undefined)
+      const answer = new Promise<Decision>((resolve) => resolve(ask()))
+      Promise.all([lease, answer]).then(
+        ([lease, decision]) => this.#settle(hotKey, group, first, decision, lease),
+        async (error) => {
+          this.#closeGroup(hotKey, group)
+          reject(error)
+          retryAll(group.followers)
+          const unused = await lease
+          if (unused !== undefined) {
+            this.#addLease(hotKey, unused)
+          }
+        },
+      )
+    })
+    hotKey.group = group
+    scheduler.runAfterTick(() => {
+      if (group.sentAt === undefined) {
+        group.send()
+      }
+    })
+  }
+
+  /** Decides the calls of a group by the store's answer to its first call. */
+  #settle(hotKey: KeyLeases, group: CallGroup, first: GroupedCall, decision: Decision, lease: Lease | undefined): void {
+    this.#closeGroup(hotKey, group)
+    learnRemaining(hotKey, decision)
+    const now = this.#now()
+    // These calls were made before a change of the key in the meantime.
+    const use = (): Decision | undefined => {
+      const used = lease?.use(1, now) ? lease : hotKey.use(1, now)
+      return used && withMetadata(used.decisionAt(now), this.#store.origin, used.keys, 1)
+    }
+    first.resolve(decision.allowed ? decision : (use() ?? decision))
+    const { followers } = group
+    for (let index = 0; index < followers.length; index++) {
+      const follower = followers[index] as GroupedCall
+      const used = use()
+      if (used !== undefined) {
+        follower.resolve(used)
+      } else if (!decision.allowed && decision.source === 'store') {
+        follower.resolve(this.#copyOf(decision, hotKey.keys))
+      } else {
+        follower.retry()
+      }
+    }
+    if (lease !== undefined && lease.left > 0) {
+      this.#addLease(hotKey, lease)
+    }
+  }
+
+  #closeGroup(hotKey: KeyLeases, group: CallGroup): void {
+    if (hotKey.group === group) {
+      hotKey.group = undefined
+    }
+  }
+
+  /** The same refusal for another call. */
+  #copyOf(decision: Decision, keys: Keys): Decision {
+    const copy = { ...decision, policies: { ...decision.policies } } as Decision
+    return withMetadata(copy, this.#store.origin, keys, 1)
+  }
+
+  #hotKeysWith({ keys }: Keys): KeyLeases[] {
+    const found: KeyLeases[] = []
+    for (const hotKey of this.#hotKeys.values()) {
+      if (keys.some((key, dimension) => key !== undefined && hotKey.keys.keys[dimension] === key)) {
+        found.push(hotKey)
+      }
+    }
+    return found
+  }
+
+  /** Gives the unused units of a lease back, unless the counts that contain them were removed. */
+  #endLease(hotKey: KeyLeases, lease: Lease): void {
+    const units = lease.left
+    lease.left = 0
+    if (units > 0 && lease.version >= hotKey.resetVersion) {
+      this.#return(lease.keys, lease.refundOf(units))
+    }
+  }
+
+  /** If it fails, the units stay charged. */
+  #return(keys: Keys, refund: RefundOperation): void {
+    const answer = new Promise((resolve) => resolve(this.#store.execute(keys, refund)))
+    const end = (): void => {
+      this.#pending.delete(returning)
+    }
+    const returning = answer.then(end, end)
+    this.#pending.add(returning)
+  }
+
+  #scheduleSweep(): void {
+    if (this.#sweep === undefined && !this.#isClosed) {
+      this.#sweep = timers.setTimeout(() => this.#sweepKeys(), Math.ceil(this.#leaseMs / 4))
+      // Not all platforms return an object. Units that a process takes with it stay charged.
+      const sweep: { unref?(): void } = this.#sweep as never
+      sweep.unref?.()
+    }
+  }
+
+  /** Gives the units of ended leases back, and forgets keys that are no longer hot. */
+  #sweepKeys(): void {
+    this.#sweep = undefined
+    const now = this.#now()
+    for (const [id, hotKey] of this.#hotKeys) {
+      for (const lease of hotKey.takeEnded(now)) {
+        this.#endLease(hotKey, lease)
+      }
+      if (!hotKey.isActive(now, this.#leaseMs)) {
+        this.#hotKeys.delete(id)
+      }
+    }
+    if (this.#hotKeys.size > 0) {
+      this.#scheduleSweep()
+    }
+  }
+}
+
+/** The id of a call's keys. */
+function idOf({ keys, tag }: Keys): string {
+  return keys.length === 1 ? idOfKey(keys[0] as string, 0, tag) : JSON.stringify([tag, ...keys])
+}
+
+function learnRemaining(hotKey: KeyLeases, { policies, source }: Decision): void {
+  if (source === 'store') {
+    let least = Number.POSITIVE_INFINITY
+    for (const name in policies) {
+      least = Math.min(least, (policies[name] as PolicyNumbers).remaining)
+    }
+    hotKey.remaining = least
+  }
+}
+
+function groupedCall(
+  resolve: (decision: Decision | Promise<Decision>) => void,
+  reject: (error: unknown) => void,
+  retry: () => Decision | Promise<Decision>,
+): GroupedCall {
+  return {
+    resolve,
+    retry() {
+      try {
+        resolve(retry())
+      } catch (error) {
+        reject(error)
+      }
+    },
+  }
+}
+
+function retryAll(calls: readonly GroupedCall[]): void {
+  for (const call of calls) {
+    call.retry()
+  }
+}

@@ -5,111 +5,15 @@
 import fc from 'fast-check'
 import type { Decision } from '../../ts/api/decision.js'
 import { engine } from '../../ts/backends/addon.js'
-import type { LimiterBackend, TakeManyResults } from '../../ts/backends/limiter-backend.js'
 import { LocalBackend } from '../../ts/backends/local/local-backend.js'
 import { localOptionsOf } from '../../ts/backends/local/local-options.js'
-import type { Operation, OperationResult, ScheduledReservation } from '../../ts/backends/operation.js'
+import type { Operation, OperationResult } from '../../ts/backends/operation.js'
 import { MemoryStore, type Policies, type Policy } from '../../ts/index.js'
 import { Keys } from '../../ts/input/keys.js'
-import { type PolicySet, policySetOf } from '../../ts/policies/policy-set.js'
-import { FakeClock } from '../clock.js'
+import { policySetOf } from '../../ts/policies/policy-set.js'
 import { SAMPLES } from '../policies/samples.js'
-
-/** An embedded store behind a delay: calls arrive in order, and so do answers. */
-class DelayedStore implements LimiterBackend {
-  readonly isSync = false
-  readonly isDown = false
-  readonly backend: LimiterBackend
-  readonly #clock: FakeClock
-  readonly #delayMs: () => number
-  /** The deliveries under way, in order of their times. */
-  #deliveries: { readonly at: number; readonly run: () => void }[] = []
-  #lastArrival = 0
-  #lastAnswer = 0
-  calls = 0
-
-  constructor(policySet: PolicySet, clock: FakeClock, delayMs: () => number) {
-    this.backend = new MemoryStore({ clock: clock.read }).open(undefined, policySet)
-    this.#clock = clock
-    this.#delayMs = delayMs
-  }
-
-  get origin(): object {
-    return this.backend.origin
-  }
-
-  take(key: string, cost: number): Promise<Decision> {
-    return this.#later(() => this.backend.take(key, cost) as Decision)
-  }
-
-  takeBy(keys: Keys, cost: number): Promise<Decision> {
-    return this.#later(() => this.backend.takeBy(keys, cost) as Decision)
-  }
-
-  takeMany(): TakeManyResults {
-    throw new Error('the local backend takes each key separately')
-  }
-
-  execute(keys: Keys, operation: Operation): Promise<OperationResult> {
-    return this.#later(() => this.backend.execute(keys, operation) as OperationResult)
-  }
-
-  schedule(keys: Keys, cost: number, maxWaitUs: number): Promise<ScheduledReservation> {
-    return this.#later(() => this.backend.schedule(keys, cost, maxWaitUs) as ScheduledReservation)
-  }
-
-  async ready(): Promise<void> {}
-
-  async close(): Promise<void> {}
-
-  /** Advances the clock, and delivers on the way. */
-  async advance(millis: number): Promise<void> {
-    const end = this.#clock.read() + millis
-    for (;;) {
-      const next = this.#deliveries.shift()
-      if (next === undefined || next.at > end) {
-        if (next !== undefined) {
-          this.#deliveries.unshift(next)
-        }
-        break
-      }
-      this.#clock.advance(next.at - this.#clock.read())
-      next.run()
-      await settled()
-    }
-    this.#clock.advance(end - this.#clock.read())
-  }
-
-  #later<T>(call: () => T): Promise<T> {
-    this.calls++
-    return new Promise((resolve, reject) => {
-      this.#lastArrival = Math.max(this.#lastArrival, this.#clock.read() + this.#delayMs())
-      this.#deliver(this.#lastArrival, () => {
-        let answer: T
-        try {
-          answer = call()
-        } catch (error) {
-          reject(error)
-          return
-        }
-        this.#lastAnswer = Math.max(this.#lastAnswer, this.#clock.read() + this.#delayMs())
-        this.#deliver(this.#lastAnswer, () => resolve(answer))
-      })
-    })
-  }
-
-  #deliver(at: number, run: () => void): void {
-    const after = this.#deliveries.findIndex((other) => other.at > at)
-    this.#deliveries.splice(after < 0 ? this.#deliveries.length : after, 0, { at, run })
-  }
-}
-
-/** Lets the promises of an answer settle. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 10; turn++) {
-    await Promise.resolve()
-  }
-}
+import { DelayedStore } from './delayed-store.js'
+import { VirtualTime } from './virtual-time.js'
 
 const { slidingLogs, ...OTHERS } = SAMPLES
 
@@ -174,9 +78,10 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
     steps(dimensions),
     fc.infiniteStream(fc.double({ min: 0, max: 30, noNaN: true })),
     async (all, delays) => {
-      const clock = new FakeClock()
-      const store = new DelayedStore(policySet, clock, () => Math.round(delays.next().value * 1_000) / 1_000)
-      const local = new LocalBackend(store, policySet, options, clock.read, new Set())
+      const time = new VirtualTime()
+      const backend = new MemoryStore({ clock: time.clock.read }).open(undefined, policySet)
+      const store = new DelayedStore(backend, time, () => Math.round(delays.next().value * 1_000) / 1_000)
+      const local = new LocalBackend(store, policySet, options, time.clock.read, new Set())
       const pending: Promise<unknown>[] = []
       const check = (keys: Keys, cost: number, { source, status, retryAfterMs }: Decision) => {
         if (source === 'cache') {
@@ -194,7 +99,7 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
       }
       for (const step of all) {
         if (step.kind === 'pass') {
-          await store.advance(step.millis)
+          await time.advance(step.millis)
           continue
         }
         const keys = new Keys(step.keys, undefined)
@@ -216,14 +121,14 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
           if (['reset', 'unblock'].includes(step.kind)) {
             // What other limiters change is seen after the refusals' time: wait until this change is
             // in the store, so that the check compares with it.
-            await store.advance(60)
+            await time.advance(60)
           }
         }
-        await settled()
+        await time.settled()
       }
       // No call is left behind.
       for (let round = 0; round < all.length + 2; round++) {
-        await store.advance(60)
+        await time.advance(60)
       }
       await Promise.all(pending)
     },
@@ -234,11 +139,11 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
 
 test('a store of the test delays as it says', async () => {
   const policySet = policySetOf(SAMPLES.gcra)
-  const clock = new FakeClock()
-  const store = new DelayedStore(policySet, clock, () => 5)
-  const start = clock.read()
+  const time = new VirtualTime()
+  const store = new DelayedStore(new MemoryStore({ clock: time.clock.read }).open(undefined, policySet), time, () => 5)
+  const start = time.now
   const decision = store.take('a', 1)
-  await store.advance(10)
+  await time.advance(10)
   expect((await decision).at).toBe(start + 5)
   expect(engine.elapsedMs()).toBeGreaterThan(0)
 })

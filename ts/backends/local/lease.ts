@@ -112,7 +112,8 @@ export class Lease {
   /**
    * The operation that gives units back to the store. Units drain in the order in which they were
    * charged, and the store gives back only what has not drained. So all units that go back count as
-   * the last ones of the charge that have not gone back yet.
+   * the last ones of the charge that have not gone back yet. The reset time is rounded down: a unit
+   * that has drained must not come back, because leases give units back often.
    */
   refundOf(units: number): RefundOperation {
     const { at, policies } = this.#decision
@@ -121,8 +122,9 @@ export class Lease {
     for (const { name, policy } of this.#policySet.limits) {
       const numbers = policies[name] as PolicyNumbers
       const unitMs = isWindow(this.#policySet.policies[policy]) ? 0 : longestUnitMs(numbers)
-      const resetAfterMs = this.#returned === 0 ? numbers.resetAfterMs : numbers.resetAfterMs - unitMs * this.#returned
-      resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + Math.floor(resetAfterMs * 1_000))
+      const returnedMs = this.#returned === 0 ? 0 : unitMs * this.#returned
+      const resetAfterUs = Math.floor((numbers.resetAfterMs - 1 - returnedMs) * 1_000)
+      resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + resetAfterUs)
     }
     this.#returned += units
     return { kind: 'refund', source: 'store', units, atUs, resetAtUs }

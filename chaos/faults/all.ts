@@ -5,6 +5,7 @@ import { CLUSTER_FAULTS } from './cluster.js'
 import { ENDING_FAULTS } from './endings.js'
 import { FALLBACK_FAULTS } from './fallback.js'
 import { LEAK_FAULTS } from './leaks.js'
+import { LEASE_FAULTS } from './leases.js'
 import { NETWORK_FAULTS } from './network.js'
 import { PROCESS_FAULTS } from './process.js'
 import { SENTINEL_FAULTS } from './sentinel.js'
@@ -25,5 +26,6 @@ export const FAULTS: readonly Fault[] = [
   ...ENDING_FAULTS,
   ...SEVERAL_FAULTS,
   ...FALLBACK_FAULTS,
+  ...LEASE_FAULTS,
   ...LEAK_FAULTS,
 ]

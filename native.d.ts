@@ -225,6 +225,8 @@ export interface NativeInspectorReply {
   prefixes: Array<string>
   /** The cursor of the next page; `'0'` at the end. */
   cursor: string
+  /** The policy texts that limiters have registered for the prefix. */
+  registeredPolicies: Array<string>
   /** The number of the key's open holds. */
   holds: number
   /** The end of the last open hold, in epoch microseconds. */

@@ -6,6 +6,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { formatPolicyText } from '../../../ts/cli/policy-text.js'
 import type { KeyInspection } from '../../../ts/cli/redis/inspect.js'
 import {
@@ -26,6 +27,7 @@ import {
 } from '../../../ts/index.js'
 import { openedRedis } from '../../redis/opened.js'
 import { RedisServer } from '../../servers/redis-server.js'
+import { until } from '../../servers/until.js'
 import { tollgate } from '../command.js'
 import { commandsOf, expectQuiet, expectReading, json } from './server.js'
 
@@ -254,4 +256,19 @@ test('expired entries of a log count only without its policy, and a note says so
   expect(plain.stdout).toMatch(/^ {2}used: at most 5\n {2}2 entries, the oldest 1 h 2[01] min old, the newest 40 min/m)
   const full = await json<KeyInspection>([...words, '--policy', formatPolicyText(policy)])
   expect(full.decision).toMatchObject({ allowed: true, remaining: 18 })
+})
+
+test('says that processes may hold units in leases', async () => {
+  const options = { store: redis.store, prefix: 'leased', local: { lease: '1m' } } as const
+  await using limiter = new RateLimiter(POLICIES.large, options)
+  const words = at('inspect', '--prefix', 'leased', '--key', 'user:42')
+  await limiter.take('user:42')
+  // The policies are registered with the first answer after a second.
+  await sleep(1_100)
+  await limiter.take('user:42')
+  await until('the policies are registered', async () => {
+    const { stdout } = await tollgate(words)
+    return stdout.includes('Limiters of this prefix have leases of 1m: used units include those that processes hold')
+  })
+  expect(await json<KeyInspection>(words)).toMatchObject({ leases: ['1m'] })
 })

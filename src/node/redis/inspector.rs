@@ -77,6 +77,8 @@ pub struct NativeInspectorReply {
     pub prefixes: Vec<String>,
     /// The cursor of the next page; `'0'` at the end.
     pub cursor: String,
+    /// The policy texts that limiters have registered for the prefix.
+    pub registered_policies: Vec<String>,
     /// The number of the key's open holds.
     pub holds: f64,
     /// The end of the last open hold, in epoch microseconds.
@@ -188,8 +190,10 @@ impl NativeInspector {
                 let found = inspector.find(&prefix, names).await.map_err(text)?;
                 let holds = named(&String::new(), "").write_holds(&prefix, tags);
                 let (holds, until) = inspector.holds(&holds, found.now).await.map_err(text)?;
+                let registered = inspector.registered_policies(&prefix).await.map_err(text)?;
                 let reply = to_reply(found);
                 Ok(NativeInspectorReply {
+                    registered_policies: registered,
                     holds: double(holds),
                     holds_until_us: double(until),
                     ..reply

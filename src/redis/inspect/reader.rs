@@ -10,6 +10,7 @@ use std::sync::Arc;
 use redis::{Pipeline, Value};
 use tokio::time::timeout;
 
+use crate::redis::batch::policy_registry::policy_registry_key;
 use crate::redis::cluster::SlotMap;
 use crate::redis::codec::KeySummary;
 use crate::redis::connection::{Address, Connector, Endpoint, Session};
@@ -184,6 +185,21 @@ impl Inspector {
         let ends = last.get(1).and_then(bytes).and_then(|score| str::from_utf8(score).ok());
         let ends = ends.and_then(|score| score.parse().ok()).unwrap_or(0);
         Ok((u64::try_from(*count).unwrap_or(0), ends))
+    }
+
+    /// Reads the policy texts that limiters have registered for a prefix; none if the user may not.
+    ///
+    /// # Errors
+    /// The reason why the server does not reply.
+    pub async fn registered_policies(&mut self, prefix: &str) -> Result<Vec<String>, Arc<str>> {
+        let name = policy_registry_key(prefix);
+        let owner = self.owner(name.as_bytes()).await?;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ZRANGE").arg(&name).arg(0).arg(-1);
+        let replies = self.query(&owner, &pipeline, 1).await?;
+        let [Value::Array(texts)] = &replies[..] else { return Ok(Vec::new()) };
+        let texts = texts.iter().filter_map(bytes);
+        Ok(texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
     }
 
     /// Reads keys from one server. Returns a page, and the queries for keys that have moved to

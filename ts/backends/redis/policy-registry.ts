@@ -93,11 +93,15 @@ export class PolicyRegistry {
   }
 }
 
-/** The text of a limiter's policies, in the order of their names. */
-export function policySetText({ policies }: PolicySet): string {
+/**
+ * The text of a limiter's policies, in the order of their names. With leases, each policy has the
+ * option `lease`.
+ */
+export function policySetText({ policies, leaseMs }: PolicySet): string {
   const all = policies.map(({ name, policy }) => {
     const { algorithm, ...options } = policy
-    const texts = Object.entries(options).flatMap(([option, value]) => optionTexts(option, value))
+    const withLease = leaseMs === undefined ? options : { ...options, lease: leaseMs }
+    const texts = Object.entries(withLease).flatMap(([option, value]) => optionTexts(option, value))
     return `${name}: ${[algorithm, ...texts.sort()].join(' ')}`
   })
   return all.sort().join('; ')

@@ -21,12 +21,16 @@ export function formatInspection(inspection: KeyInspection): string {
   if (inspection.states.length === 0) {
     lines.push('The key has no state: it is fresh.')
   }
-  const { reservations, decision, scan } = inspection
+  const { reservations, leases, decision, scan } = inspection
   if (reservations !== undefined) {
     const { open, endInMs } = reservations
     lines.push(
       `${open === 1 ? '1 reservation is' : `${formatNumber(open)} reservations are`} open, for ${formatDuration(endInMs)} at most`,
     )
+  }
+  if (leases !== undefined && inspection.states.length > 0) {
+    const times = leases.map(escapeControls).join(' or ')
+    lines.push(`Limiters of this prefix have leases of ${times}: used units include those that processes hold`)
   }
   if (decision !== undefined) {
     lines.push(`By the given ${inspection.states.length > 1 ? 'policies' : 'policy'}: ${formatDecision(decision)}`)

@@ -37,6 +37,8 @@ export interface KeyInspection {
   readonly states: readonly KeyState[]
   /** The open reservations, and the time until the last one ends. */
   readonly reservations?: { readonly open: number; readonly endInMs: number }
+  /** The leases of limiters that used the prefix lately, such as `100ms`. */
+  readonly leases?: readonly string[]
   /** The decision on a call of one unit now, by the given policies. */
   readonly decision?: Decision
   /** The number of scanned keys, and whether the scan was complete. */
@@ -63,6 +65,7 @@ export async function inspectKey(
     scan = { keys: scanned.keys, isComplete: scanned.isComplete }
     found = scanned.states
   }
+  const leases = leasesIn(holds.registeredPolicies)
   const isUnused = !found.some(hasState) && holds.holds === 0
   const forMs = Math.max(0, until - performance.now())
   const usage = isUnused && search.scanMs > 0 ? await scanUsage(connection, { prefix, forMs, policies: [] }) : undefined
@@ -76,10 +79,16 @@ export async function inspectKey(
     ...(holds.holds === 0
       ? {}
       : { reservations: { open: holds.holds, endInMs: Math.ceil((holds.holdsUntilUs - holds.nowUs) / 1_000) } }),
+    ...(leases.length === 0 ? {} : { leases }),
     ...(decision === undefined ? {} : { decision }),
     ...(scan === undefined ? {} : { scan }),
     ...(usage === undefined ? {} : { usage }),
   }
+}
+
+/** The leases in the registered texts of policies. */
+function leasesIn(texts: readonly string[]): string[] {
+  return [...new Set(texts.flatMap((text) => /\blease=(\w+)/.exec(text)?.[1] ?? []))]
 }
 
 /** The states under the names of a key, and its reservations. */

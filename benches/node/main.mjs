@@ -14,6 +14,7 @@ const PARTS = {
   redis: () => import('./redis.mjs'),
   away: () => import('./away.mjs'),
   refused: () => import('./refused.mjs'),
+  leased: () => import('./leased.mjs'),
   express: () => import('./express.mjs'),
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),

@@ -86,8 +86,8 @@ export class Limiter {
       checkCount(arguments.length, 2, 'take takes a key and a cost or options', ADVICE.take)
       const backend = this.#openBackend()
       const result = this.#takeFrom(backend, key, cost)
-      // While a store is down, its fallback may answer synchronously.
-      return backend.isSync ? resolved(result as Decision) : Promise.resolve(result)
+      // A store that is not asked, or is down, has a synchronous answer.
+      return !backend.isSync && result instanceof Promise ? result : resolved(result as Decision)
     } catch (error) {
       return Promise.reject(error)
     }

@@ -403,7 +403,7 @@ export class Leases implements LeaseHolder {
   #endLease(hotKey: KeyLeases, lease: Lease): void {
     const units = lease.left
     lease.left = 0
-    if (units > 0 && lease.version >= hotKey.resetVersion) {
+    if (units > 0 && lease.version >= hotKey.resetVersion && !lease.isDrained(this.#now())) {
       this.#return(lease.keys, lease.refundOf(units))
     }
   }

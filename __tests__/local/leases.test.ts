@@ -409,6 +409,29 @@ test('the status of the store tells what is held', async () => {
   await store.close()
 })
 
+test('a warning tells that another limiter of the prefix has another lease', async () => {
+  const warnings: string[] = []
+  const stores = [new RedisStore(redis.server.url), new RedisStore(redis.server.url)] as const
+  const leases = ['100ms', '200ms'] as const
+  const limiters = stores.map((store, index) => {
+    store.on('warning', ({ code, message }) => warnings.push(`${code} ${message}`))
+    return new RateLimiter(fast, { store, prefix: 'unequal', local: { lease: leases[index] as '100ms' } })
+  })
+  const taken = () => Promise.all(limiters.map((limiter) => limiter.take('a')))
+  await taken()
+  // The policies are registered with the first answer after a second.
+  await sleep(1_100)
+  await taken()
+  await until('both are registered', async () => {
+    await taken()
+    return warnings.length > 0
+  })
+  expect(warnings[0]).toMatch(/^POLICIES_DIFFER .* burst=\d+ lease=[12]00ms .* burst=\d+ lease=[12]00ms /)
+  for (const each of [...limiters, ...stores]) {
+    await each.close()
+  }
+})
+
 test('while Redis is away a lease is used to its end, then the fallback decides', async () => {
   const server = await RedisServer.start()
   const store = new RedisStore({ url: server.url, commandTimeoutMs: 200 })

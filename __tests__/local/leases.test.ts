@@ -444,11 +444,29 @@ test('while Redis is away a lease is used to its end, then the fallback decides'
   await server.stop()
   expect((await limiter.take('a')).source).toBe('lease')
   await until('the lease is over', async () => (await limiter.take('a')).source === 'none' || undefined)
-  expect(await Promise.all([1, 2, 3].map(() => limiter.take('a')))).toEqual(
-    Array(3).fill(expect.objectContaining({ status: 'refused', source: 'none' })),
+  expect(await Promise.all(Array.from({ length: 500 }, () => limiter.take('a')))).toEqual(
+    Array(500).fill(expect.objectContaining({ status: 'refused', source: 'none' })),
   )
   await limiter.close()
   await store.close()
+})
+
+test('calls that fail together fail at once, each with its error', async () => {
+  const server = await RedisServer.start()
+  const store = new RedisStore(server.url)
+  const limiter = new RateLimiter(hourly, { store, prefix: 'failing', local: { lease: '50ms' } })
+  await heat(limiter)
+  await server.command('ACL', 'SETUSER', 'default', '-evalsha', '-eval')
+  await until('the lease is over', async () => (await limiter.take('a').catch(() => undefined)) === undefined)
+  const start = performance.now()
+  const calls = await Promise.allSettled(Array.from({ length: 500 }, () => limiter.take('a')))
+  expect(calls.filter(({ status }) => status === 'fulfilled')).toEqual([])
+  expect(performance.now() - start).toBeLessThan(2_000)
+  await server.command('ACL', 'SETUSER', 'default', '+evalsha', '+eval')
+  expect((await limiter.take('a')).allowed).toBe(true)
+  await limiter.close()
+  await store.close()
+  await server.stop()
 })
 
 test('on the embedded store the option is checked and has no effect', async () => {

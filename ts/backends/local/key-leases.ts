@@ -5,8 +5,10 @@ import type { Lease } from './lease.js'
 /** A call of a {@link CallGroup}. */
 export interface GroupedCall {
   resolve(decision: Decision): void
-  /** Makes the call anew. */
+  /** Makes the call anew, in another group if there are still no units. */
   retry(): void
+  /** Asks the store for this call alone. */
+  askAlone(): void
 }
 
 /**

@@ -43,6 +43,8 @@ export class Leases implements LeaseHolder {
   readonly #now: () => number
   readonly #holders: Set<LeaseHolder>
   readonly #hotKeys = new Map<string, KeyLeases>()
+  /** The keys with calls that wait to be sent. */
+  readonly #unsent = new Set<KeyLeases>()
   /** The samples by key, since `#samplesSince`. */
   readonly #samples = new Map<string, number>()
   #samplesSince = Number.NEGATIVE_INFINITY
@@ -123,18 +125,23 @@ export class Leases implements LeaseHolder {
   ): Decision | Promise<Decision> {
     const now = this.#now()
     hotKey.count(cost, now, this.#leaseMs)
-    if (cost > 1 || !scheduler.hasBackpressure) {
+    if (cost > 1 || !scheduler.hasBackpressure || this.#store.isDown) {
       this.sendGroup(hotKey)
       const answer = this.watch(hotKey, ask())
-      if (hotKey.fetching === 0) {
+      if (hotKey.fetching === 0 && !this.#store.isDown) {
         this.#renew(hotKey)
       }
       return answer
     }
     const { group } = hotKey
-    return group !== undefined && (group.sentAt === undefined || now - group.sentAt < JOIN_MS)
-      ? new Promise((resolve, reject) => group.followers.push(groupedCall(resolve, reject, retry)))
-      : new Promise((resolve, reject) => this.#beginGroup(hotKey, ask, groupedCall(resolve, reject, retry), reject))
+    return new Promise((resolve, reject) => {
+      const call = groupedCall(resolve, reject, retry, ask)
+      if (group !== undefined && (group.sentAt === undefined || now - group.sentAt < JOIN_MS)) {
+        group.followers.push(call)
+      } else {
+        this.#beginGroup(hotKey, ask, call, reject)
+      }
+    })
   }
 
   /** Sends the calls of a key that wait to be sent. */
@@ -177,8 +184,8 @@ export class Leases implements LeaseHolder {
 
   /** Sends the waiting calls of keys, before an operation on these keys that keeps their leases. */
   sendGroupsOf(keys: Keys): void {
-    if (this.#hotKeys.size > 0) {
-      for (const hotKey of this.#hotKeysWith(keys)) {
+    for (const hotKey of this.#unsent) {
+      if (hasAnyOf(hotKey, keys)) {
         this.sendGroup(hotKey)
       }
     }
@@ -193,7 +200,10 @@ export class Leases implements LeaseHolder {
     if (this.#hotKeys.size === 0) {
       return
     }
-    for (const hotKey of this.#hotKeysWith(keys)) {
+    for (const hotKey of this.#hotKeys.values()) {
+      if (!hasAnyOf(hotKey, keys)) {
+        continue
+      }
       this.sendGroup(hotKey)
       hotKey.group = undefined
       hotKey.version++
@@ -323,6 +333,7 @@ export class Leases implements LeaseHolder {
     reject: (error: unknown) => void,
   ): void {
     const group = new CallGroup(() => {
+      this.#unsent.delete(hotKey)
       group.sentAt = this.#now()
       const units = group.followers.length + hotKey.unitsToRequest
       // Before the first call, so that a refusal of that call says that nothing is left.
@@ -333,7 +344,7 @@ export class Leases implements LeaseHolder {
         async (error) => {
           this.#closeGroup(hotKey, group)
           reject(error)
-          retryAll(group.followers)
+          askEachAlone(group.followers)
           const unused = await lease
           if (unused !== undefined) {
             this.#addLease(hotKey, unused)
@@ -342,6 +353,7 @@ export class Leases implements LeaseHolder {
       )
     })
     hotKey.group = group
+    this.#unsent.add(hotKey)
     scheduler.runAfterTick(() => {
       if (group.sentAt === undefined) {
         group.send()
@@ -368,8 +380,10 @@ export class Leases implements LeaseHolder {
         follower.resolve(used)
       } else if (!decision.allowed && decision.source === 'store') {
         follower.resolve(this.#copyOf(decision, hotKey.keys))
-      } else {
+      } else if (decision.source === 'store') {
         follower.retry()
+      } else {
+        follower.askAlone()
       }
     }
     if (lease !== undefined && lease.left > 0) {
@@ -387,16 +401,6 @@ export class Leases implements LeaseHolder {
   #copyOf(decision: Decision, keys: Keys): Decision {
     const copy = { ...decision, policies: { ...decision.policies } } as Decision
     return withMetadata(copy, this.#store.origin, keys, 1)
-  }
-
-  #hotKeysWith({ keys }: Keys): KeyLeases[] {
-    const found: KeyLeases[] = []
-    for (const hotKey of this.#hotKeys.values()) {
-      if (keys.some((key, dimension) => key !== undefined && hotKey.keys.keys[dimension] === key)) {
-        found.push(hotKey)
-      }
-    }
-    return found
   }
 
   /** Gives the unused units of a lease back, unless the counts that contain them were removed. */
@@ -460,25 +464,29 @@ function learnRemaining(hotKey: KeyLeases, { policies, source }: Decision): void
   }
 }
 
+/** Whether two calls share a stored key. A change may omit parts. */
+function hasAnyOf({ keys: { keys: own } }: KeyLeases, { keys }: Keys): boolean {
+  return keys.some((key, dimension) => key !== undefined && own[dimension] === key)
+}
+
 function groupedCall(
   resolve: (decision: Decision | Promise<Decision>) => void,
   reject: (error: unknown) => void,
   retry: () => Decision | Promise<Decision>,
+  ask: () => Decision | Promise<Decision>,
 ): GroupedCall {
-  return {
-    resolve,
-    retry() {
-      try {
-        resolve(retry())
-      } catch (error) {
-        reject(error)
-      }
-    },
+  const settle = (call: () => Decision | Promise<Decision>): void => {
+    try {
+      resolve(call())
+    } catch (error) {
+      reject(error)
+    }
   }
+  return { resolve, retry: () => settle(retry), askAlone: () => settle(ask) }
 }
 
-function retryAll(calls: readonly GroupedCall[]): void {
+function askEachAlone(calls: readonly GroupedCall[]): void {
   for (const call of calls) {
-    call.retry()
+    call.askAlone()
   }
 }

@@ -2,13 +2,44 @@ import type { Decision } from '../../api/decision.js'
 import type { Keys } from '../../input/keys.js'
 import type { Lease } from './lease.js'
 
-/** A call of a {@link CallGroup}. */
-export interface GroupedCall {
-  resolve(decision: Decision): void
-  /** Makes the call anew, in another group if there are still no units. */
-  retry(): void
-  /** Asks the store for this call alone. */
-  askAlone(): void
+/** Makes the calls of a group. */
+export interface CallMaker {
+  /** Asks the store for one call. */
+  askStore(key: string | Keys): Decision | Promise<Decision>
+  /** Makes a call anew; it may use a lease, or join another group. */
+  takeAgain(key: string | Keys): Decision | Promise<Decision>
+}
+
+/** A call of cost 1 in a {@link CallGroup}. A class: closures for each call would take longer. */
+export class GroupedCall {
+  readonly key: string | Keys
+  readonly promise: Promise<Decision>
+  resolve!: (decision: Decision | Promise<Decision>) => void
+  reject!: (error: unknown) => void
+
+  constructor(key: string | Keys) {
+    this.key = key
+    this.promise = new Promise((resolve, reject) => {
+      this.resolve = resolve
+      this.reject = reject
+    })
+  }
+
+  retry(maker: CallMaker): void {
+    try {
+      this.resolve(maker.takeAgain(this.key))
+    } catch (error) {
+      this.reject(error)
+    }
+  }
+
+  askAlone(maker: CallMaker): void {
+    try {
+      this.resolve(maker.askStore(this.key))
+    } catch (error) {
+      this.reject(error)
+    }
+  }
 }
 
 /**
@@ -18,13 +49,14 @@ export interface GroupedCall {
 export class CallGroup {
   /** The local time at which it was sent; `undefined` before. */
   sentAt: number | undefined
-  /** The calls behind the first one, in order. */
+  /** The call that asks the store. */
+  readonly first: GroupedCall
+  /** The calls behind it, in order. */
   readonly followers: GroupedCall[] = []
 
-  constructor(
-    /** Sends it. */
-    readonly send: () => void,
-  ) {}
+  constructor(first: GroupedCall) {
+    this.first = first
+  }
 }
 
 /** A key that is called often. Times are in milliseconds of the local clock. */
@@ -52,6 +84,11 @@ export class KeyLeases {
     this.remaining = remaining
     this.#periodStart = now
     this.#previousCount = demand
+  }
+
+  /** Whether there may be unused units. */
+  get hasUnits(): boolean {
+    return this.#leases.length > 0
   }
 
   /** The unused units of all leases. */

@@ -7,8 +7,8 @@ import type { LeaseHolder, LeasesHeld, LimiterBackend } from '../limiter-backend
 import type { OperationResult, RefundOperation } from '../operation.js'
 import { scheduler } from '../redis/batching/scheduler.js'
 import { idOf as idOfKey } from './bounded-map.js'
-import { CallGroup, type GroupedCall, KeyLeases } from './key-leases.js'
-import { Lease, type LeasedKeys } from './lease.js'
+import { CallGroup, type CallMaker, GroupedCall, KeyLeases } from './key-leases.js'
+import { Lease, type LeasedKeys, sameRefusal } from './lease.js'
 
 /** One of this many calls that ask the store is sampled, on average. */
 const SAMPLING = 8
@@ -43,8 +43,8 @@ export class Leases implements LeaseHolder {
   readonly #now: () => number
   readonly #holders: Set<LeaseHolder>
   readonly #hotKeys = new Map<string, KeyLeases>()
-  /** The keys with calls that wait to be sent. */
-  readonly #unsent = new Set<KeyLeases>()
+  /** The keys with calls that wait to be sent, and how to send them. */
+  readonly #unsent = new Map<KeyLeases, () => void>()
   /** The samples by key, since `#samplesSince`. */
   readonly #samples = new Map<string, number>()
   #samplesSince = Number.NEGATIVE_INFINITY
@@ -99,6 +99,9 @@ export class Leases implements LeaseHolder {
 
   /** The decision on a call that uses leased units; `undefined` if there are not enough. */
   use(hotKey: KeyLeases, cost: number): Decision | undefined {
+    if (!hotKey.hasUnits) {
+      return undefined
+    }
     const now = this.#now()
     const lease = this.#useLease(hotKey, cost, now)
     return lease && withMetadata(lease.decisionAt(now), this.#store.origin, lease.keys, cost)
@@ -111,44 +114,45 @@ export class Leases implements LeaseHolder {
     return lease && { decision: lease.decisionAt(now), units, keys: lease.keys }
   }
 
-  /**
-   * Asks the store for a call that finds no leased units.
-   *
-   * @param ask - Makes the call of the store.
-   * @param retry - Makes the call anew.
-   */
-  ask(
-    hotKey: KeyLeases,
-    cost: number,
-    ask: () => Decision | Promise<Decision>,
-    retry: () => Decision | Promise<Decision>,
-  ): Decision | Promise<Decision> {
+  /** Asks the store for a call that finds no leased units. */
+  ask(hotKey: KeyLeases, key: string | Keys, cost: number, maker: CallMaker): Decision | Promise<Decision> {
     const now = this.#now()
     hotKey.count(cost, now, this.#leaseMs)
-    if (cost > 1 || !scheduler.hasBackpressure || this.#store.isDown) {
-      this.sendGroup(hotKey)
-      const answer = this.watch(hotKey, ask())
-      if (hotKey.fetching === 0 && !this.#store.isDown) {
-        this.#renew(hotKey)
-      }
-      return answer
-    }
     const { group } = hotKey
-    return new Promise((resolve, reject) => {
-      const call = groupedCall(resolve, reject, retry, ask)
-      if (group !== undefined && (group.sentAt === undefined || now - group.sentAt < JOIN_MS)) {
-        group.followers.push(call)
-      } else {
-        this.#beginGroup(hotKey, ask, call, reject)
-      }
-    })
+    if (group !== undefined && (group.sentAt === undefined || now - group.sentAt < JOIN_MS)) {
+      const follower = new GroupedCall(key)
+      group.followers.push(follower)
+      return follower.promise
+    }
+    const first = new GroupedCall(key)
+    this.#beginGroup(hotKey, first, maker)
+    return first.promise
+  }
+
+  /** Whether calls that find no leased units ask the store each for itself. */
+  areAlone(cost: number): boolean {
+    return cost > 1 || !scheduler.hasBackpressure || this.#store.isDown
+  }
+
+  /** Like {@link ask}, for a call that asks alone. */
+  askAlone(hotKey: KeyLeases, cost: number, ask: () => Decision | Promise<Decision>): Decision | Promise<Decision> {
+    hotKey.count(cost, this.#now(), this.#leaseMs)
+    this.sendGroup(hotKey)
+    const answer = ask()
+    if (hotKey.fetching === 0 && !this.#store.isDown) {
+      this.#renew(hotKey)
+    }
+    return answer instanceof Promise
+      ? answer.then((decision) => {
+          learnRemaining(hotKey, decision)
+          return decision
+        })
+      : answer
   }
 
   /** Sends the calls of a key that wait to be sent. */
-  sendGroup({ group }: KeyLeases): void {
-    if (group?.sentAt === undefined) {
-      group?.send()
-    }
+  sendGroup(hotKey: KeyLeases): void {
+    this.#unsent.get(hotKey)?.()
   }
 
   /** Samples a call that asks the store for a key that is not hot. */
@@ -171,20 +175,9 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  /** Learns from the store's answer how many units are left. */
-  watch(hotKey: KeyLeases, answer: Decision | Promise<Decision>): Decision | Promise<Decision> {
-    if (answer instanceof Promise) {
-      return answer.then((decision) => {
-        learnRemaining(hotKey, decision)
-        return decision
-      })
-    }
-    return answer
-  }
-
   /** Sends the waiting calls of keys, before an operation on these keys that keeps their leases. */
   sendGroupsOf(keys: Keys): void {
-    for (const hotKey of this.#unsent) {
+    for (const hotKey of this.#unsent.keys()) {
       if (hasAnyOf(hotKey, keys)) {
         this.sendGroup(hotKey)
       }
@@ -326,64 +319,65 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  #beginGroup(
-    hotKey: KeyLeases,
-    ask: () => Decision | Promise<Decision>,
-    first: GroupedCall,
-    reject: (error: unknown) => void,
-  ): void {
-    const group = new CallGroup(() => {
-      this.#unsent.delete(hotKey)
-      group.sentAt = this.#now()
-      const units = group.followers.length + hotKey.unitsToRequest
-      // Before the first call, so that a refusal of that call says that nothing is left.
-      const lease = units > 0 ? this.#fetch(hotKey, units) : Promise.resolve(undefined)
-      const answer = new Promise<Decision>((resolve) => resolve(ask()))
-      Promise.all([lease, answer]).then(
-        ([lease, decision]) => this.#settle(hotKey, group, first, decision, lease),
-        async (error) => {
-          this.#closeGroup(hotKey, group)
-          reject(error)
-          askEachAlone(group.followers)
-          const unused = await lease
-          if (unused !== undefined) {
-            this.#addLease(hotKey, unused)
-          }
-        },
-      )
-    })
+  #beginGroup(hotKey: KeyLeases, first: GroupedCall, maker: CallMaker): void {
+    const group = new CallGroup(first)
     hotKey.group = group
-    this.#unsent.add(hotKey)
-    scheduler.runAfterTick(() => {
+    const send = () => {
       if (group.sentAt === undefined) {
-        group.send()
+        this.#unsent.delete(hotKey)
+        this.#send(hotKey, group, maker)
       }
-    })
+    }
+    this.#unsent.set(hotKey, send)
+    scheduler.runAfterTick(send)
+  }
+
+  #send(hotKey: KeyLeases, group: CallGroup, maker: CallMaker): void {
+    const { first, followers } = group
+    group.sentAt = this.#now()
+    const units = followers.length + hotKey.unitsToRequest
+    // Before the first call, so that a refusal of that call says that nothing is left.
+    const fetching = units > 0 ? this.#fetch(hotKey, units) : Promise.resolve(undefined)
+    const answer = new Promise<Decision>((resolve) => resolve(maker.askStore(first.key)))
+    Promise.all([fetching, answer]).then(
+      ([lease, decision]) => this.#settle(hotKey, group, decision, lease, maker),
+      async (error) => {
+        this.#closeGroup(hotKey, group)
+        first.reject(error)
+        for (const follower of followers) {
+          follower.askAlone(maker)
+        }
+        const lease = await fetching
+        if (lease !== undefined) {
+          this.#addLease(hotKey, lease)
+        }
+      },
+    )
   }
 
   /** Decides the calls of a group by the store's answer to its first call. */
-  #settle(hotKey: KeyLeases, group: CallGroup, first: GroupedCall, decision: Decision, lease: Lease | undefined): void {
+  #settle(hotKey: KeyLeases, group: CallGroup, decision: Decision, lease: Lease | undefined, maker: CallMaker): void {
     this.#closeGroup(hotKey, group)
     learnRemaining(hotKey, decision)
     const now = this.#now()
+    const { origin } = this.#store
     // These calls were made before a change of the key in the meantime.
     const use = (): Decision | undefined => {
       const used = lease?.use(1, now) ? lease : hotKey.use(1, now)
-      return used && withMetadata(used.decisionAt(now), this.#store.origin, used.keys, 1)
+      return used && withMetadata(used.decisionAt(now), origin, used.keys, 1)
     }
+    const { first, followers } = group
     first.resolve(decision.allowed ? decision : (use() ?? decision))
-    const { followers } = group
-    for (let index = 0; index < followers.length; index++) {
-      const follower = followers[index] as GroupedCall
+    for (const follower of followers) {
       const used = use()
       if (used !== undefined) {
         follower.resolve(used)
-      } else if (!decision.allowed && decision.source === 'store') {
-        follower.resolve(this.#copyOf(decision, hotKey.keys))
-      } else if (decision.source === 'store') {
-        follower.retry()
+      } else if (decision.source !== 'store') {
+        follower.askAlone(maker)
+      } else if (decision.allowed) {
+        follower.retry(maker)
       } else {
-        follower.askAlone()
+        follower.resolve(withMetadata(sameRefusal(decision, this.#policySet), origin, follower.key, 0))
       }
     }
     if (lease !== undefined && lease.left > 0) {
@@ -395,12 +389,6 @@ export class Leases implements LeaseHolder {
     if (hotKey.group === group) {
       hotKey.group = undefined
     }
-  }
-
-  /** The same refusal for another call. */
-  #copyOf(decision: Decision, keys: Keys): Decision {
-    const copy = { ...decision, policies: { ...decision.policies } } as Decision
-    return withMetadata(copy, this.#store.origin, keys, 1)
   }
 
   /** Gives the unused units of a lease back, unless the counts that contain them were removed. */
@@ -467,26 +455,4 @@ function learnRemaining(hotKey: KeyLeases, { policies, source }: Decision): void
 /** Whether two calls share a stored key. A change may omit parts. */
 function hasAnyOf({ keys: { keys: own } }: KeyLeases, { keys }: Keys): boolean {
   return keys.some((key, dimension) => key !== undefined && own[dimension] === key)
-}
-
-function groupedCall(
-  resolve: (decision: Decision | Promise<Decision>) => void,
-  reject: (error: unknown) => void,
-  retry: () => Decision | Promise<Decision>,
-  ask: () => Decision | Promise<Decision>,
-): GroupedCall {
-  const settle = (call: () => Decision | Promise<Decision>): void => {
-    try {
-      resolve(call())
-    } catch (error) {
-      reject(error)
-    }
-  }
-  return { resolve, retry: () => settle(retry), askAlone: () => settle(ask) }
-}
-
-function askEachAlone(calls: readonly GroupedCall[]): void {
-  for (const call of calls) {
-    call.askAlone()
-  }
 }

@@ -6,7 +6,7 @@ import type { Policy } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { type LeaseHolder, type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
-import type { KeyLeases } from './key-leases.js'
+import type { CallMaker, KeyLeases } from './key-leases.js'
 import { LeasedKeys } from './lease.js'
 import { leasedOverride } from './leased-policies.js'
 import { Leases } from './leases.js'
@@ -26,7 +26,11 @@ export class LocalBackend implements LimiterBackend {
   readonly #store: LimiterBackend
   readonly #policySet: PolicySet
   readonly #refusals: RefusalCache
-  readonly #yieldTicks = new YieldTicks()
+  readonly #yieldTicks = new YieldTicks(256)
+  readonly #callMaker: CallMaker = {
+    askStore: (key) => this.#askStore(key, 1),
+    takeAgain: (key) => (typeof key === 'string' ? this.take(key, 1) : this.takeBy(key, 1)),
+  }
 
   /**
    * @param now - Milliseconds of a clock that never steps and that counts suspension.
@@ -143,18 +147,23 @@ export class LocalBackend implements LimiterBackend {
     if (leased !== undefined) {
       return this.#yieldTicks.resolve(leased)
     }
-    const refused = this.#refusals.decisionOn(hotKey.keys, cost)
+    const refused =
+      typeof key === 'string' ? this.#refusals.decisionOnKey(key, cost) : this.#refusals.decisionOn(key, cost)
     if (refused !== undefined) {
       return this.#yieldTicks.resolve(withMetadata(refused, this.origin, key, cost))
     }
-    const ask = () => this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
-    const retry = () => (typeof key === 'string' ? this.take(key, cost) : this.takeBy(key, cost))
-    return leases.ask(hotKey, cost, ask, retry)
+    return leases.areAlone(cost)
+      ? leases.askAlone(hotKey, cost, () => this.#askStore(key, cost))
+      : leases.ask(hotKey, key, cost, this.#callMaker)
+  }
+
+  #askStore(key: string | Keys, cost: number): Decision | Promise<Decision> {
+    return this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
   }
 
   /** Takes units from the store, for a key that is not hot. */
   #ask(key: string | Keys, cost: number): Decision | Promise<Decision> {
-    const answer = this.#learnFrom(() => this.#takeFromStore(key, cost), key, cost)
+    const answer = this.#askStore(key, cost)
     this.leases?.sample(key, answer)
     return answer
   }

@@ -34,6 +34,8 @@ export class Lease {
   readonly #decision: Decision
   readonly #receivedAt: number
   readonly #policySet: PolicySet
+  /** The units that the store charged. */
+  readonly #units: number
   /** The units that have gone back to the store, or that may have. */
   #returned = 0
 
@@ -55,6 +57,7 @@ export class Lease {
     this.#policySet = policySet
     this.#decision = decision
     this.#receivedAt = receivedAt
+    this.#units = units
     this.left = units
     this.keys = new LeasedKeys(keys, this)
     let lastsMs = leaseMs
@@ -112,33 +115,37 @@ export class Lease {
 
   /** Whether the store would give nothing back: all units have drained. */
   isDrained(now: number): boolean {
-    // At least this long ago the store decided.
+    // The store decided at least this long ago.
     const ageMs = now - this.#receivedAt
-    return this.#policySet.limits.every(({ name }) => (this.#decision.policies[name]?.resetAfterMs ?? 0) - 1 <= ageMs)
+    return this.#policySet.limits.every(({ name, policy }) => this.#drainsAfterMs(name, policy) <= ageMs)
   }
 
-  /**
-   * The operation that gives units back to the store. Units drain in the order in which they were
-   * charged, and the store gives back only what has not drained. So all units that go back count as
-   * the last ones of the charge that have not gone back yet. The reset time of a rate is rounded
-   * down: a unit that has drained must not come back, because leases give units back often. That of a
-   * window identifies the window.
-   */
+  /** The operation that gives units back to the store, which gives back only what has not drained. */
   refundOf(units: number): RefundOperation {
-    const { at, policies } = this.#decision
-    const atUs = Math.round(at * 1_000)
+    const atUs = Math.round(this.#decision.at * 1_000)
     const resetAtUs = this.#policySet.policies.map(() => atUs)
     for (const { name, policy } of this.#policySet.limits) {
-      const numbers = policies[name] as PolicyNumbers
-      let { resetAfterMs } = numbers
-      if (!isWindow(this.#policySet.policies[policy])) {
-        resetAfterMs -= 1 + (this.#returned === 0 ? 0 : this.#returned * longestUnitMs(numbers))
-      }
-      const resetAfterUs = Math.floor(resetAfterMs * 1_000)
-      resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + resetAfterUs)
+      const drainedAtUs = atUs + Math.floor(this.#drainsAfterMs(name, policy) * 1_000)
+      resetAtUs[policy] = Math.max(resetAtUs[policy] as number, drainedAtUs)
     }
     this.#returned += units
     return { kind: 'refund', source: 'store', units, atUs, resetAtUs }
+  }
+
+  /**
+   * The time after the decision at which all units that have not gone back have drained, under one
+   * limit.
+   *
+   * Units of a rate drain in the order in which they were charged. They drain earlier than by the
+   * decision if other units go back meanwhile, which this process does not see. So they count as if
+   * they drained before all others. With the time of one unit from the decision, not from the
+   * policy, because the key may have other numbers. engine-tests/laws/leases.rs has the proof.
+   */
+  #drainsAfterMs(name: string, policy: number): number {
+    const { limit, remaining, resetAfterMs } = this.#decision.policies[name] as PolicyNumbers
+    return isWindow(this.#policySet.policies[policy])
+      ? resetAfterMs
+      : ((resetAfterMs - 1) * (this.#units - this.#returned)) / (limit - remaining)
   }
 }
 
@@ -168,15 +175,6 @@ function copiesOf(policies: Decision['policies']): Decision['policies'] {
 /** Whether the units of a policy all come back at the end of a window. */
 function isWindow(entry: PolicyEntry | undefined): boolean {
   return entry !== undefined && algorithmOf(entry.policy).rate === undefined
-}
-
-/**
- * The most time in which one unit drains, by a decision of a rate. It is not computed from the
- * policy, because the key may have other numbers. The charged units are rounded up in a decision.
- * With nothing remaining a bucket with debt does not show how many they are.
- */
-function longestUnitMs({ limit, remaining, resetAfterMs }: PolicyNumbers): number {
-  return remaining === 0 ? Number.POSITIVE_INFINITY : resetAfterMs / (limit - remaining - 1)
 }
 
 /** The rest of a duration after some time, in whole milliseconds, rounded up. */

@@ -103,8 +103,8 @@ function print(all, { calls, seconds }) {
 leased       calls that a lease decided
 ops/100      operations of the store for 100 calls; 100 without leases
 admitted     admitted calls, compared with the same calls without leases
-unused/s     units that leases charged and did not use
-returned/s   unused units that came back; the others had drained
+unused/s     units that leases offered to give back; others had drained
+returned/s   units that came back
 hottest:     the same figures for the hottest key alone
 excess       the most units of a key above the law; must be 0
 margin       the fewest units between the hottest key and the law`)

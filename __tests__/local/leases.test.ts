@@ -9,16 +9,10 @@ import {
   type GcraPolicy,
   gcra,
   type LocalDecisions,
-  leakyBucket,
-  MemoryStore,
-  type Policy,
   RateLimiter,
   RedisStore,
-  slidingLog,
-  slidingWindow,
-  tokenBucket,
 } from '../../ts/index.js'
-import { failureOf, rejectionOf } from '../failure.js'
+import { rejectionOf } from '../failure.js'
 import { openedRedis } from '../redis/opened.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
@@ -467,58 +461,4 @@ test('calls that fail together fail at once, each with its error', async () => {
   await limiter.close()
   await store.close()
   await server.stop()
-})
-
-test('on the embedded store the option is checked and has no effect', async () => {
-  const open = (local: LocalDecisions) => new RateLimiter(fast, { store: new MemoryStore(), local })
-  const limiter = open({ lease: '100ms' })
-  expect(limiter.policies.default.burst).toBe(100_000)
-  expect((await limiter.take('a')).source).toBe('store')
-  expect((await failureOf(() => open({ lease: '1s' }))).code).toBe('INVALID_OPTION')
-})
-
-test.each<[string, Policy, LocalDecisions, string]>([
-  [
-    'no burst is left',
-    gcra({ limit: 100, period: '1s', burst: 10 }),
-    { lease: '100ms' },
-    'local.lease must be so short that fewer units than the burst come back in it: in 100ms 10 units come back, and the burst of gcra is 10; choose a larger burst, or a lease of at most 90ms',
-  ],
-  [
-    'no lease fits',
-    leakyBucket({ capacity: 1, leak: { units: 1, every: '1s' } }),
-    { lease: '100ms' },
-    'in 100ms 1 units come back, and the burst of leakyBucket is 1; choose a larger burst, or no lease',
-  ],
-  [
-    'debt is no burst',
-    tokenBucket({ capacity: 5, refill: { tokens: 100, every: '1s' }, debt: 50 }),
-    { lease: '100ms' },
-    'the burst of tokenBucket is 5; choose a larger burst, or a lease of at most 40ms',
-  ],
-  [
-    'an algorithm',
-    slidingLog({ limit: 10, window: '1s' }),
-    { lease: '100ms' },
-    'fixedWindow or calendarWindow, got slidingLog',
-  ],
-  ['another algorithm', slidingWindow({ limit: 10, window: '1s' }), { lease: '100ms' }, 'got slidingWindow'],
-  [
-    'interval refill',
-    tokenBucket({ capacity: 50, refill: { tokens: 1, every: '1s' }, refillMode: 'interval' }),
-    { lease: '100ms' },
-    "got tokenBucket with refillMode: 'interval'",
-  ],
-  [
-    'countRefused',
-    fixedWindow({ limit: 10, window: '1s', countRefused: true }),
-    { lease: '100ms' },
-    'local.lease cannot be used with countRefused (fixedWindow): the store has to count every attempt',
-  ],
-  ['too short', hourly, { lease: '9ms' }, 'local.lease must be from 10 milliseconds to 1 minute, got "9ms"'],
-  ['too long', hourly, { lease: '61s' }, 'local.lease must be from 10 milliseconds to 1 minute, got "61s"'],
-  ['nothing', hourly, {}, "local takes refusals, lease or both, as in local: { refusals: '1s', lease: '100ms' }"],
-])('%s is INVALID_OPTION', async (_, policy, local, message) => {
-  const failure = await failureOf(() => new RateLimiter(policy, { store: redis.store, prefix: 'invalid', local }))
-  expect(failure).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining(message) })
 })

@@ -51,7 +51,7 @@ const GROUPS = [
       'api/short-durations',
       'express-rate-limit/contract',
       'fallback/modes',
-      'local/{lease-law,leases,refusal-law,refusals}',
+      'local/{lease-law,lease-options,leases,refusal-law,refusals}',
       'metrics/{prometheus,store}',
       'middleware/failures',
       'operations/{block,many,override,refund,reserve,units,wait}',

@@ -104,7 +104,7 @@ describe('over Redis', () => {
       expect(await limiter.peek('a', 0)).toMatchObject({ status: 'allowed', remaining: 3, resetAfterMs: 0 })
     })
 
-    test('64 calls of one tick on one key admit the limit, and a refusal is exact', async () => {
+    test('64 calls of one tick on one key admit the limit, and one more after the time that a refusal names', async () => {
       const short = slidingWindow({ limit: 3, window: '200ms', buckets: 4, layout })
       const limiter = new RateLimiter(short, { store: redis.store, prefix: `${layout}-hot` })
       const decisions = await Promise.all(Array.from({ length: 64 }, () => limiter.take('hot')))
@@ -115,8 +115,10 @@ describe('over Redis', () => {
         'refused',
       ])
       expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(3)
-      await new Promise((resolve) => setTimeout(resolve, (decisions[63]?.retryAfterMs ?? 0) + 1))
-      expect((await limiter.take('hot', 3)).status).toBe('allowed-last')
+      // The three units may be in two buckets, so only one of them need be free at the time that a refusal names. A
+      // timer of Node may fire up to 1 ms early.
+      await new Promise((resolve) => setTimeout(resolve, (decisions[63]?.retryAfterMs ?? 0) + 2))
+      expect((await limiter.take('hot')).allowed).toBe(true)
     })
   })
 })

@@ -2,6 +2,12 @@ import type { Decision } from '../../api/decision.js'
 import type { Keys } from '../../input/keys.js'
 import type { Lease } from './lease.js'
 
+/**
+ * The units per lease below which a key is no longer hot. A lease of fewer saves less than its request
+ * and the refund of its unused units cost.
+ */
+const MIN_DEMAND = 3
+
 /** Makes the calls of a group. */
 export interface CallMaker {
   /** Asks the store for one call. */
@@ -100,10 +106,12 @@ export class KeyLeases {
     return units
   }
 
-  /** Whether it was called, or holds units. */
+  /** Whether it is still called often, or holds units. */
   isActive(now: number, leaseMs: number): boolean {
-    const wasCalled = now - this.#periodStart < 2 * leaseMs
-    return wasCalled || this.#leases.length > 0 || this.group !== undefined || this.fetching > 0
+    const age = now - this.#periodStart
+    const previousCount = age < leaseMs ? this.#previousCount : 0
+    const demand = age < 2 * leaseMs ? Math.max(this.#count, previousCount) : 0
+    return demand >= MIN_DEMAND || this.#leases.length > 0 || this.group !== undefined || this.fetching > 0
   }
 
   /** Counts the units of a call. */

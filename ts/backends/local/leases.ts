@@ -13,8 +13,8 @@ import { Lease, type LeasedKeys, sameRefusal } from './lease.js'
 /** One of this many calls that ask the store is sampled, on average. */
 const SAMPLING = 8
 
-/** The samples of a key within a lease that make it hot. */
-const HOT_SAMPLES = 2
+/** The samples of a key within a lease that make it hot. With 2, random samples made many cold keys hot. */
+const HOT_SAMPLES = 3
 
 /**
  * The time in which calls join a group after it was sent. The answer is as old for them as a

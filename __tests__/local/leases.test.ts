@@ -193,6 +193,18 @@ describe('a refund', () => {
     expect(100_000 - (await plain.peek('a')).remaining).toBeLessThan(charged)
   })
 
+  test('comes between the calls before it and those after it', async () => {
+    const { limiter } = limitersOf(fixedWindow({ limit: 300, window: '1h' }))
+    const decision = await limiter.take('a')
+    expect(decision.source).toBe('store')
+    for (let calls = 0; calls < 400; calls++) {
+      await limiter.take('a')
+    }
+    const calls = [limiter.take('a'), limiter.refund(decision), limiter.take('a')] as const
+    expect(await Promise.all(calls)).toMatchObject([{ status: 'refused' }, 1, { status: 'allowed-last' }])
+    await limiter.close()
+  })
+
   test('goes back to Redis afterwards', async () => {
     const { limiter, plain } = limitersOf(hourly, { lease: '50ms' })
     const decision = await heat(limiter)

@@ -59,9 +59,19 @@ export class CallGroup {
   readonly first: GroupedCall
   /** The calls behind it, in order. */
   readonly followers: GroupedCall[] = []
+  readonly #send: () => void
 
-  constructor(first: GroupedCall) {
+  /** @param send - Sends the calls. It sets `sentAt`. */
+  constructor(first: GroupedCall, send: () => void) {
     this.first = first
+    this.#send = send
+  }
+
+  /** Sends the calls, once. */
+  send(): void {
+    if (this.sentAt === undefined) {
+      this.#send()
+    }
   }
 }
 

@@ -43,8 +43,8 @@ export class Leases implements LeaseHolder {
   readonly #now: () => number
   readonly #holders: Set<LeaseHolder>
   readonly #hotKeys = new Map<string, KeyLeases>()
-  /** The keys with calls that wait to be sent, and how to send them. */
-  readonly #unsent = new Map<KeyLeases, () => void>()
+  /** The keys with a group that calls may still join. */
+  readonly #withGroup = new Set<KeyLeases>()
   /** The samples by key, since `#samplesSince`. */
   readonly #samples = new Map<string, number>()
   #samplesSince = Number.NEGATIVE_INFINITY
@@ -152,7 +152,7 @@ export class Leases implements LeaseHolder {
 
   /** Sends the calls of a key that wait to be sent. */
   sendGroup(hotKey: KeyLeases): void {
-    this.#unsent.get(hotKey)?.()
+    hotKey.group?.send()
   }
 
   /** Samples a call that asks the store for a key that is not hot. */
@@ -177,9 +177,18 @@ export class Leases implements LeaseHolder {
 
   /** Sends the waiting calls of keys, before an operation on these keys that keeps their leases. */
   sendGroupsOf(keys: Keys): void {
-    for (const hotKey of this.#unsent.keys()) {
+    for (const hotKey of this.#withGroup) {
       if (hasAnyOf(hotKey, keys)) {
         this.sendGroup(hotKey)
+      }
+    }
+  }
+
+  /** Closes the groups of keys, before units go back to the store: later calls come after them. */
+  closeGroupsOf(keys: Keys): void {
+    for (const hotKey of this.#withGroup) {
+      if (hasAnyOf(hotKey, keys)) {
+        this.#closeGroup(hotKey)
       }
     }
   }
@@ -197,8 +206,7 @@ export class Leases implements LeaseHolder {
       if (!hasAnyOf(hotKey, keys)) {
         continue
       }
-      this.sendGroup(hotKey)
-      hotKey.group = undefined
+      this.#closeGroup(hotKey)
       hotKey.version++
       if (isReset) {
         hotKey.resetVersion = hotKey.version
@@ -320,16 +328,10 @@ export class Leases implements LeaseHolder {
   }
 
   #beginGroup(hotKey: KeyLeases, first: GroupedCall, maker: CallMaker): void {
-    const group = new CallGroup(first)
+    const group = new CallGroup(first, () => this.#send(hotKey, group, maker))
     hotKey.group = group
-    const send = () => {
-      if (group.sentAt === undefined) {
-        this.#unsent.delete(hotKey)
-        this.#send(hotKey, group, maker)
-      }
-    }
-    this.#unsent.set(hotKey, send)
-    scheduler.runAfterTick(send)
+    this.#withGroup.add(hotKey)
+    scheduler.runAfterTick(() => group.send())
   }
 
   #send(hotKey: KeyLeases, group: CallGroup, maker: CallMaker): void {
@@ -342,7 +344,7 @@ export class Leases implements LeaseHolder {
     Promise.all([fetching, answer]).then(
       ([lease, decision]) => this.#settle(hotKey, group, decision, lease, maker),
       async (error) => {
-        this.#closeGroup(hotKey, group)
+        this.#forgetGroup(hotKey, group)
         first.reject(error)
         for (const follower of followers) {
           follower.askAlone(maker)
@@ -357,7 +359,7 @@ export class Leases implements LeaseHolder {
 
   /** Decides the calls of a group by the store's answer to its first call. */
   #settle(hotKey: KeyLeases, group: CallGroup, decision: Decision, lease: Lease | undefined, maker: CallMaker): void {
-    this.#closeGroup(hotKey, group)
+    this.#forgetGroup(hotKey, group)
     learnRemaining(hotKey, decision)
     const now = this.#now()
     const { origin } = this.#store
@@ -385,9 +387,16 @@ export class Leases implements LeaseHolder {
     }
   }
 
-  #closeGroup(hotKey: KeyLeases, group: CallGroup): void {
+  /** Sends the group of a key. No call joins it any more. */
+  #closeGroup(hotKey: KeyLeases): void {
+    this.sendGroup(hotKey)
+    hotKey.group = undefined
+    this.#withGroup.delete(hotKey)
+  }
+
+  #forgetGroup(hotKey: KeyLeases, group: CallGroup): void {
     if (hotKey.group === group) {
-      hotKey.group = undefined
+      this.#closeGroup(hotKey)
     }
   }
 

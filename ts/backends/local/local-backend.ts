@@ -107,12 +107,14 @@ export class LocalBackend implements LimiterBackend {
       }
       case 'refund':
         this.#refusals.forget(keys)
+        this.leases?.closeGroupsOf(keys)
         return this.leases !== undefined && keys instanceof LeasedKeys
           ? this.leases.refund(keys, operation.units)
           : this.#store.execute(keys, operation)
       case 'settle':
       case 'cancelSchedule':
         this.#refusals.forget(keys)
+        this.leases?.closeGroupsOf(keys)
         return this.#store.execute(keys, operation)
       case 'override':
         return this.#change(keys, { ...operation, policies: this.#leasedOverride(operation.policies) })

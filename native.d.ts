@@ -81,6 +81,13 @@ export declare class NativeMemoryLimiter {
   schedule(keys: readonly (string | undefined)[], cost: number, maxWaitUs: number, epochMs: number, answer: Float64Array): void
   /** Cancels scheduled reservations, if nothing was scheduled or taken after them. */
   cancelScheduled(keys: readonly (string | undefined)[], booked: Float64Array, epochMs: number, answer: Float64Array): void
+  /**
+   * Opens a limiter on the same states whose policies have other numbers, as the variant of this
+   * index. With `replaces`, limiters of the prefix that are opened later must use these policies.
+   * Throws if the policies differ in more than numbers, or if another limiter of the prefix uses
+   * other policies as this variant.
+   */
+  openVariant(policies: NativePolicySet, index: number, replaces: boolean): NativeMemoryLimiter
   /** Frees the prefix for another policy. The memory is freed together with the bound functions. */
   close(): void
 }
@@ -161,7 +168,14 @@ export declare class NativeRedisLimiter {
    * in whole epoch microseconds.
    */
   enqueueSettle(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
-  /** Releases the prefix for other policies. */
+  /**
+   * Opens a limiter on the same keys and the same queue whose policies have other numbers, as the
+   * variant of this index. With `replaces`, limiters of the prefix that are opened later must use
+   * these policies. Throws if the policies differ in more than numbers, or if another limiter of
+   * the prefix uses other policies as this variant.
+   */
+  openVariant(policies: NativePolicySet, index: number, replaces: boolean): NativeRedisLimiter
+  /** Releases the prefix for other policies. No call of this limiter may be pending. */
   close(): void
 }
 

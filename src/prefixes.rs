@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::policy::policy_set::{NamedPolicy, PolicySet};
+use crate::policy::policy_set::{InvalidPolicySet, NamedPolicy, PolicySet};
 
 /// The error for a prefix that is open with different policies: both limits would count on the same
 /// keys.
@@ -22,6 +22,38 @@ impl fmt::Display for PrefixInUse {
 
 impl std::error::Error for PrefixInUse {}
 
+/// The reason why a limiter cannot open a variant of its policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidVariant {
+    /// The policies differ in more than numbers.
+    Policies(InvalidPolicySet),
+    /// Another limiter of the prefix uses other policies as this variant.
+    InUse(PrefixInUse),
+}
+
+impl From<InvalidPolicySet> for InvalidVariant {
+    fn from(invalid: InvalidPolicySet) -> Self {
+        Self::Policies(invalid)
+    }
+}
+
+impl From<PrefixInUse> for InvalidVariant {
+    fn from(in_use: PrefixInUse) -> Self {
+        Self::InUse(in_use)
+    }
+}
+
+impl fmt::Display for InvalidVariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policies(invalid) => invalid.fmt(f),
+            Self::InUse(in_use) => in_use.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for InvalidVariant {}
+
 /// The open prefixes, and a number for each namespace ever opened. Both lists are sorted.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
@@ -30,12 +62,22 @@ pub(crate) struct Prefixes {
     numbers: Vec<(Namespace, u32)>,
 }
 
+/// Which variant of a prefix's policies a limiter opens.
+#[derive(Debug, Clone, Copy)]
+pub struct VariantIndex {
+    /// The index among the variants of the prefix, from 0.
+    pub index: usize,
+    /// Whether the policies replace those of the same index.
+    pub replaces: bool,
+}
+
 type Namespace = (Box<str>, Box<str>, &'static str);
 
 #[derive(Debug)]
 struct OpenPrefix {
     prefix: Box<str>,
-    policies: PolicySet,
+    /// The policies of the prefix, and then those of its further variants.
+    variants: Vec<PolicySet>,
     limiters: usize,
 }
 
@@ -48,12 +90,12 @@ impl Prefixes {
         policies: &PolicySet,
     ) -> Result<Box<[u32]>, PrefixInUse> {
         match self.find(prefix) {
-            Ok(index) if self.open[index].policies != *policies => return Err(PrefixInUse),
+            Ok(index) if self.open[index].variants[0] != *policies => return Err(PrefixInUse),
             Ok(index) => self.open[index].limiters += 1,
             Err(index) => {
-                let open =
-                    OpenPrefix { prefix: prefix.into(), policies: policies.clone(), limiters: 1 };
-                self.open.insert(index, open);
+                let variants = vec![policies.clone()];
+                self.open
+                    .insert(index, OpenPrefix { prefix: prefix.into(), variants, limiters: 1 });
             }
         }
         let number = |NamedPolicy { name, policy, .. }: &NamedPolicy| {
@@ -65,7 +107,30 @@ impl Prefixes {
     /// The policies of an open prefix. Limiters that use these same policies share the numbers that
     /// states refer to.
     pub(crate) fn policies(&self, prefix: &str) -> Option<&PolicySet> {
-        Some(&self.open[self.find(prefix).ok()?].policies)
+        self.open[self.find(prefix).ok()?].variants.first()
+    }
+
+    /// Opens a variant of an open prefix for one more limiter. With `replaces`, limiters of the
+    /// prefix that are opened later must use these policies.
+    ///
+    /// # Errors
+    /// [`PrefixInUse`] if another limiter of the prefix uses other policies as this variant.
+    pub(crate) fn open_variant(
+        &mut self,
+        prefix: &str,
+        VariantIndex { index, replaces }: VariantIndex,
+        policies: &PolicySet,
+    ) -> Result<(), PrefixInUse> {
+        let Ok(open) = self.find(prefix) else { return Err(PrefixInUse) };
+        let OpenPrefix { variants, limiters, .. } = &mut self.open[open];
+        match variants.get_mut(index) {
+            Some(known) if replaces => *known = policies.clone(),
+            Some(known) if known != policies => return Err(PrefixInUse),
+            Some(_) => {}
+            None => variants.push(policies.clone()),
+        }
+        *limiters += 1;
+        Ok(())
     }
 
     /// Closes one limiter of the prefix.
@@ -122,6 +187,25 @@ mod tests {
         assert_eq!(prefixes.open("api", &gcra(10)).unwrap(), namespace);
         assert_eq!(prefixes.open("api", &gcra(20)), Err(PrefixInUse));
         assert_ne!(prefixes.open("web", &gcra(20)).unwrap(), namespace);
+    }
+
+    #[test]
+    fn variants_are_equal_for_all_limiters_of_a_prefix_unless_they_are_replaced() {
+        let mut prefixes = Prefixes::default();
+        let variant = |index, replaces| VariantIndex { index, replaces };
+        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(2)), Err(PrefixInUse));
+        prefixes.open("api", &gcra(1)).unwrap();
+        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(2)), Ok(()));
+        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(3)), Err(PrefixInUse));
+        assert_eq!(prefixes.open_variant("api", variant(1, true), &gcra(3)), Ok(()));
+        assert_eq!(prefixes.open_variant("api", variant(1, false), &gcra(3)), Ok(()));
+        assert_eq!(prefixes.open_variant("api", variant(0, true), &gcra(4)), Ok(()));
+        assert_eq!(prefixes.open("api", &gcra(1)), Err(PrefixInUse));
+        for _ in 0..5 {
+            assert_eq!(prefixes.open("api", &gcra(1)), Err(PrefixInUse));
+            prefixes.close("api");
+        }
+        assert!(prefixes.open("api", &gcra(1)).is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@
  */
 
 export { calendarWindow } from './api/calendar-window.js'
-export type { KeyOptions, OverrideOptions, TakeOptions } from './api/call-options.js'
+export type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './api/call-options.js'
 export type {
   Allowed,
   Applied,
@@ -21,13 +21,16 @@ export type { OverridableOption, Override, OverrideValues, PolicyOverride } from
 export {
   type AnyRateLimiterOptions,
   type EmbeddedRateLimiter,
+  type EmbeddedTieredLimiter,
   type Enforcing,
+  type EnforcingTiers,
   RateLimiter,
   type RateLimiterConstructor,
   type RateLimiterOptions,
   type RedisRateLimiterOptions,
   type RedisUrl,
   type SomeOf,
+  type TieredLimiter,
 } from './api/rate-limiter.js'
 export type {
   NotReserved,

@@ -22,6 +22,12 @@ export class WasmMemoryLimiter {
      */
     isSingle(): boolean;
     /**
+     * Opens a limiter on the same states, with the policies in the builder, as the variant of this
+     * index: see `NativeMemoryLimiter::open_variant`. If it fails, it writes the reason to the
+     * scratch memory and returns nothing.
+     */
+    openVariant(is_single: boolean, index: number, replaces: boolean): WasmMemoryLimiter | undefined;
+    /**
      * Takes `cost` units from the first key, which is `length` bytes long.
      */
     take(length: number, cost: number, epoch_ms: number): void;
@@ -115,6 +121,7 @@ export interface InitOutput {
     readonly wasmmemorylimiter_close: (a: number) => void;
     readonly wasmmemorylimiter_execute: (a: number, b: number, c: number, d: number) => void;
     readonly wasmmemorylimiter_isSingle: (a: number) => number;
+    readonly wasmmemorylimiter_openVariant: (a: number, b: number, c: number, d: number) => number;
     readonly wasmmemorylimiter_take: (a: number, b: number, c: number, d: number) => void;
     readonly wasmmemorystore_heldKeys: (a: number) => number;
     readonly wasmmemorystore_new: (a: number) => number;

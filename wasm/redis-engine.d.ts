@@ -90,7 +90,7 @@ export class WasmRedisLimiter {
     free(): void;
     [Symbol.dispose](): void;
     /**
-     * Releases the prefix for other policies.
+     * Releases the prefix for other policies. No call of this limiter may be pending.
      */
     close(): void;
     /**
@@ -104,6 +104,12 @@ export class WasmRedisLimiter {
      * for it. Returns 0 or a failure's code.
      */
     enqueue(tag: string | null | undefined, code: number, count: number): number;
+    /**
+     * Opens a limiter on the same keys and the same queue, with the policies in the builder, as the
+     * variant of this index: see `NativeRedisLimiter::open_variant`. If it fails, it writes the
+     * reason to the scratch buffer and returns nothing.
+     */
+    openVariant(is_single: boolean, index: number, replaces: boolean): WasmRedisLimiter | undefined;
 }
 
 /**
@@ -239,6 +245,7 @@ export interface InitOutput {
     readonly wasmredislimiter_close: (a: number) => void;
     readonly wasmredislimiter_enqueue: (a: number, b: number, c: number, d: number, e: number) => number;
     readonly wasmredislimiter_enqueueTake: (a: number, b: number, c: number) => number;
+    readonly wasmredislimiter_openVariant: (a: number, b: number, c: number, d: number) => number;
     readonly wasmredisstore_new: () => number;
     readonly wasmredisstore_open: (a: number, b: number) => number;
     readonly __wbindgen_malloc: (a: number, b: number) => number;

@@ -16,6 +16,7 @@ const duration = '1s'
 export const CORE: Readonly<Record<string, Signature>> = {
   gcra: [[{ limit: 1, period: '1s' }], `gcra takes ${options}`],
   tokenBucket: [[{ capacity: 1, refill: { tokens: 1, every: '1s' } }], `tokenBucket takes ${options}`],
+  tiers: [[{ free: policy }], 'tiers takes an object of policies'],
   leakyBucket: [[{ capacity: 1, leak: { units: 1, every: '1s' } }], `leakyBucket takes ${options}`],
   fixedWindow: [[window], `fixedWindow takes ${options}`],
   calendarWindow: [[{ limit: 1, every: 'day' }], `calendarWindow takes ${options}`],
@@ -39,10 +40,14 @@ export const CORE: Readonly<Record<string, Signature>> = {
   'RateLimiter.unblock': [['a', {}], 'unblock takes a key and options'],
   'RateLimiter.override': [['a', { limit: 5 }, { ttl: duration }], 'override takes a key, numbers and options'],
   'RateLimiter.clearOverride': [['a', {}], 'clearOverride takes a key and options'],
+  'RateLimiter.update': [[policy], 'update takes the policies'],
   'Reservation.commit': [[1], 'commit takes the actual units'],
   'Reservation.cancel': [[], 'cancel takes no arguments'],
   MemoryStore: [[{}], `MemoryStore takes ${options}`],
 }
+
+/** The methods of a limiter that return no promise. */
+export const SYNC_METHODS = ['takeSync', 'update']
 
 /** Functions that accept any arguments, each with the reason. */
 const LENIENT = [

@@ -30,6 +30,7 @@ import {
   slidingLog,
   slidingLogs,
   slidingWindow,
+  tiers,
   tokenBucket,
 } from '../../ts/index.js'
 
@@ -366,6 +367,31 @@ test('a forgotten await is a type error: a promise is not a decision', () => {
     if (limiter.take('a')) {
       return
     }
+  }
+  expect(never).toBeInstanceOf(Function)
+})
+
+test('tiers have typed names', async () => {
+  const limiter = new RateLimiter({
+    user: tiers({
+      free: gcra({ limit: 1, period: '1s', per: 'user' }),
+      pro: gcra({ limit: 9, period: '1s', per: 'user' }),
+    }),
+    all: fixedWindow({ limit: 99, window: '1s', per: 'global' }),
+  })
+  const { policy } = await limiter.take({ user: 'a' }, { tier: 'pro' })
+  holds<Equal<typeof policy, 'user' | 'all'>>()
+  holds<Equal<keyof typeof limiter.tiers, 'free' | 'pro'>>()
+  expect(limiter.tiers.free.user.limit + limiter.policies.all.limit).toBe(100)
+  const never = (plain: Limiter) => {
+    // @ts-expect-error no such tier
+    void limiter.take({ user: 'a' }, { tier: 'gold' })
+    // @ts-expect-error the limiter has no tiers
+    void plain.take('a', { tier: 'free' })
+    // @ts-expect-error the same for other operations
+    void plain.takeUpTo('a', 1, { tier: 'free' })
+    // @ts-expect-error not a policy
+    void new RateLimiter(tiers({ free: 1 }))
   }
   expect(never).toBeInstanceOf(Function)
 })

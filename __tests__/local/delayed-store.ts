@@ -1,7 +1,8 @@
 import type { Decision } from '../../ts/api/decision.js'
-import type { LimiterBackend, TakeManyResults } from '../../ts/backends/limiter-backend.js'
+import type { LimiterBackend, TakeManyResults, VariantIndex } from '../../ts/backends/limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../../ts/backends/operation.js'
 import type { Keys } from '../../ts/input/keys.js'
+import type { PolicySet } from '../../ts/policies/policy-set.js'
 import type { VirtualTime } from './virtual-time.js'
 
 /** An embedded store behind a delay: calls arrive in order, and so do answers. */
@@ -27,6 +28,10 @@ export class DelayedStore implements LimiterBackend {
     return this.backend.origin
   }
 
+  get policySet(): PolicySet {
+    return this.backend.policySet
+  }
+
   take(key: string, cost: number): Promise<Decision> {
     return this.#later(() => this.backend.take(key, cost) as Decision)
   }
@@ -45,6 +50,10 @@ export class DelayedStore implements LimiterBackend {
 
   schedule(keys: Keys, cost: number, maxWaitUs: number): Promise<ScheduledReservation> {
     return this.#later(() => this.backend.schedule(keys, cost, maxWaitUs) as ScheduledReservation)
+  }
+
+  openVariant(policySet: PolicySet, variant: VariantIndex): DelayedStore {
+    return new DelayedStore(this.backend.openVariant(policySet, variant), this.#time, this.#delayMs)
   }
 
   async ready(): Promise<void> {}

@@ -152,7 +152,7 @@ class Schedule {
       const store = new DelayedStore(this.backend, this.time, delayMs)
       // Each process has another clock.
       const now = () => this.time.now - Date.UTC(2026, 0, 1) * number
-      return { store, local: new LocalBackend(store, policySet, options, now, new Set()) }
+      return { store, local: new LocalBackend(store, options, now, new Set()) }
     })
   }
 

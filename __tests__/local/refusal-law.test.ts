@@ -81,7 +81,7 @@ test.each(Object.entries(POLICIES))('%s: the store would refuse what is refused 
       const time = new VirtualTime()
       const backend = new MemoryStore({ clock: time.clock.read }).open(undefined, policySet)
       const store = new DelayedStore(backend, time, () => Math.round(delays.next().value * 1_000) / 1_000)
-      const local = new LocalBackend(store, policySet, options, time.clock.read, new Set())
+      const local = new LocalBackend(store, options, time.clock.read, new Set())
       const pending: Promise<unknown>[] = []
       const check = (keys: Keys, cost: number, { source, status, retryAfterMs }: Decision) => {
         if (source === 'cache') {

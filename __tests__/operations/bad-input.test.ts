@@ -176,7 +176,7 @@ describe('operations', () => {
     expect(failureOf(() => of.takeSync('a', { tag: anything(tag) }))).toMatchObject(failed)
     await expect(of.reset('a', { tag: anything(tag) })).rejects.toMatchObject(failed)
     await expect(of.takeUpTo('a', 1, anything({ tga: 'x' }))).rejects.toMatchObject({
-      message: 'takeUpTo has no option "tga"; it takes tag',
+      message: 'takeUpTo has no option "tga"; it takes tag, tier',
     })
   })
 

@@ -171,7 +171,7 @@ describe.each(BACKENDS)('override: $name', (backend) => {
       message: expect.stringMatching(/^override takes an object/),
     })
     await expect(failing({ ttl: 1, tll: 2 })).rejects.toMatchObject({
-      message: 'override has no option "tll"; did you mean "ttl"? It takes ttl, tag',
+      message: 'override has no option "tll"; did you mean "ttl"? It takes ttl, tag, tier',
     })
   })
 })

@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Override, Policies, Policy, ReservingFor, WaitsOf } from '../../ts/index.js'
+import type {
+  Override,
+  Policies,
+  Policy,
+  ReservingFor,
+  TieredLimiter,
+  TieredPolicies,
+  WaitsOf,
+} from '../../ts/index.js'
 import { type KeyOf, type LimitNames, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { FakeClock } from '../clock.js'
 import { openedRedis } from '../redis/opened.js'
@@ -14,6 +22,8 @@ export interface Backend {
   readonly name: string
   /** A limiter with a unique prefix. */
   limiter<const P extends Policy | Policies>(policies: P): AnyLimiter<P>
+  /** A limiter with tiers, with a unique prefix. */
+  tiered<const P extends TieredPolicies>(policies: P): TieredLimiter<P>
   /** Two limiters on the same keys. */
   limiterPair<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
   /** Lets a number of milliseconds pass. */
@@ -32,6 +42,7 @@ function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number)
   return {
     name: 'embedded',
     limiter: (policies) => new RateLimiter(policies, { store: newStore() }),
+    tiered: (policies) => new RateLimiter(policies, { store: newStore() }),
     limiterPair: (policies) => {
       const store = newStore()
       return [new RateLimiter(policies, { store }), new RateLimiter(policies, { store })]
@@ -48,6 +59,7 @@ function webAssembly(): Backend {
   return {
     name: 'WebAssembly',
     limiter: (policies) => new wasm.RateLimiter(policies, { store: newStore() }),
+    tiered: (policies) => new wasm.RateLimiter(policies, { store: newStore() }),
     limiterPair: (policies) => {
       const store = newStore()
       return [new wasm.RateLimiter(policies, { store }), new wasm.RateLimiter(policies, { store })]
@@ -63,6 +75,7 @@ function redis(): Backend {
   return {
     name: 'Redis',
     limiter: (policies) => new RateLimiter(policies, { store: opened.store, prefix: `limiter-${limiters++}` }),
+    tiered: (policies) => new RateLimiter(policies, { store: opened.store, prefix: `limiter-${limiters++}` }),
     limiterPair: (policies) => {
       const options = { store: opened.store, prefix: `limiter-${limiters++}` }
       return [new RateLimiter(policies, options), new RateLimiter(policies, options)]

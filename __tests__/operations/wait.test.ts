@@ -355,7 +355,7 @@ describe('policies that cannot wait', () => {
       'INVALID_OPTION',
       'wait has no option "maxWait"; did you mean "maxWaitMs"? It takes cost, maxWaitMs, onTooLong, signal, tag',
     ],
-    [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, onTooLong, signal, tag), got 5'],
+    [5, 'INVALID_OPTION', 'wait takes an object of options (cost, maxWaitMs, onTooLong, signal, tag, tier), got 5'],
   ])('%#: %p are not valid options', async (options, code, message) => {
     const limiter = new RateLimiter(PACER)
     const failed = { code, charged: false, message: expect.stringContaining(message) }

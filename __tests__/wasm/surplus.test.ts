@@ -1,6 +1,6 @@
 /** A surplus argument to a function of `tollgate/wasm` is an error. */
 import * as wasm from '../../ts/wasm/index.js'
-import { CORE, functionsOf, refusesSurplus, type Signature } from '../api/surplus.js'
+import { CORE, functionsOf, refusesSurplus, type Signature, SYNC_METHODS } from '../api/surplus.js'
 
 const SIGNATURES: Readonly<Record<string, Signature>> = {
   ...CORE,
@@ -24,6 +24,6 @@ test.each(Object.entries(SIGNATURES))('%s', async (name, expected) => {
   }
   const RedisStore = method === 'from' ? wasm.RedisStore : wasm.RedisStore.from(async () => [])
   const subject = { RateLimiter: limiter, RedisStore, Reservation: await limiter.reserve('b', 1) }[owner]
-  const isAsync = owner !== 'RedisStore' && method !== 'takeSync'
+  const isAsync = owner !== 'RedisStore' && !SYNC_METHODS.includes(method)
   await refusesSurplus(subject as object, method, expected, isAsync)
 })

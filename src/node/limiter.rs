@@ -18,8 +18,10 @@ use super::reservation;
 use super::response;
 use super::whole;
 use crate::memory;
+use crate::node::policy_set::NativePolicySet;
 use crate::node::registry::{LimiterRegistration, LimiterRegistry};
 use crate::policy::operation::{HoldId, Operation};
+use crate::prefixes::VariantIndex;
 
 /// A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock.
 #[napi]
@@ -219,6 +221,24 @@ impl NativeMemoryLimiter {
         let operation = reservation::cancel_scheduled(&booked);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+    }
+
+    /// Opens a limiter on the same states whose policies have other numbers, as the variant of this
+    /// index. With `replaces`, limiters of the prefix that are opened later must use these policies.
+    /// Throws if the policies differ in more than numbers, or if another limiter of the prefix uses
+    /// other policies as this variant.
+    #[napi(catch_unwind)]
+    pub fn open_variant(
+        &self,
+        policies: &NativePolicySet,
+        index: u32,
+        replaces: bool,
+    ) -> Result<Self> {
+        let index = VariantIndex { index: index as usize, replaces };
+        match self.inner.open_variant(index, policies.inner()) {
+            Ok(variant) => Ok(Self::new(variant, self.is_named)),
+            Err(invalid) => Err(Error::new(Status::InvalidArg, invalid.to_string())),
+        }
     }
 
     /// Frees the prefix for another policy. The memory is freed together with the bound functions.

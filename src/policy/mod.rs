@@ -5,6 +5,7 @@ pub mod execute;
 pub mod multi_policy;
 pub mod operation;
 pub mod policy_set;
+pub mod variants;
 
 use crate::algorithm::{
     self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, CounterState, FixedWindow, Gcra,

@@ -42,6 +42,12 @@ pub struct NamedPolicy {
 pub struct InvalidPolicySet(&'static str);
 
 impl InvalidPolicySet {
+    /// Policies that are no variant of a limiter's policies.
+    pub(crate) const NOT_A_VARIANT: Self =
+        Self("must have the same names, algorithms, key dimensions and limits");
+    /// More variants than have numbers.
+    pub(crate) const TOO_MANY_VARIANTS: Self = Self("must be at most 65,536 variants");
+
     /// The rule that they break.
     #[must_use]
     pub fn rule(self) -> &'static str {

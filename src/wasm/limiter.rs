@@ -4,11 +4,12 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::clock::WasmCallClock;
 use super::response::{DecisionBuffer, FailureCode, ResponseBuffer};
-use super::whole;
+use super::{builder, whole};
 use crate::key::Key;
 use crate::memory;
 use crate::policy::execute::Execution;
 use crate::policy::operation::Operation;
+use crate::prefixes::VariantIndex;
 use crate::wasm::operation_reader::read_operation;
 use crate::wasm::scratch::with_scratch;
 
@@ -70,6 +71,25 @@ impl WasmMemoryLimiter {
             });
             response.write(performed);
         });
+    }
+
+    /// Opens a limiter on the same states, with the policies in the builder, as the variant of this
+    /// index: see `NativeMemoryLimiter::open_variant`. If it fails, it writes the reason to the
+    /// scratch memory and returns nothing.
+    #[wasm_bindgen(js_name = openVariant)]
+    pub fn open_variant(&self, is_single: bool, index: usize, replaces: bool) -> Option<Self> {
+        let index = VariantIndex { index, replaces };
+        let opened = builder::take(is_single).map_err(|invalid| invalid.rule().to_owned());
+        let opened = opened.and_then(|policies| {
+            self.inner.open_variant(index, policies).map_err(|error| error.to_string())
+        });
+        match opened {
+            Ok(variant) => Some(Self::new(variant, self.is_named)),
+            Err(reason) => {
+                with_scratch(|scratch| scratch.write_text(&[&*reason]));
+                None
+            }
+        }
     }
 
     /// Frees the prefix for another policy.

@@ -4,6 +4,7 @@
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
+use super::response::FailureCode;
 use super::whole;
 use crate::abi::responses::FlushResponses;
 use crate::redis::text::{text_of, values_of};
@@ -45,19 +46,15 @@ impl WasmFlush {
 
     /// Adds the enqueued calls of a limiter.
     pub fn push(&mut self, limiter: &WasmRedisLimiter) {
-        let (policies, batch) = limiter.take_calls();
-        self.flush.push(policies, batch);
+        limiter.move_calls(&mut self.flush);
     }
 
     /// Adds a peek of `cost` units from the keys in the scratch buffer. Returns 0 or a failure's
     /// code.
     #[wasm_bindgen(js_name = pushPeek)]
     pub fn push_peek(&mut self, limiter: &WasmRedisLimiter, tag: Option<String>, cost: f64) -> f64 {
-        match limiter.peeking(tag.as_deref(), whole(cost)) {
-            Ok((policies, batch)) => self.flush.push(policies, batch),
-            Err(failure) => return failure.code(),
-        }
-        0.0
+        let pushed = limiter.push_peek(&mut self.flush, tag.as_deref(), whole(cost));
+        pushed.map_or_else(FailureCode::code, |()| 0.0)
     }
 
     /// Builds the script calls for the server's estimated time, in epoch microseconds.

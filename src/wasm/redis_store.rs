@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -13,9 +12,9 @@ use super::response::FailureCode;
 use super::{builder, host, whole};
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::PolicySet;
-use crate::prefixes::PrefixInUse;
-use crate::prefixes::Prefixes;
-use crate::redis::{self, CallBatch, KeyNames, Script};
+use crate::policy::variants::PolicyVariants;
+use crate::prefixes::{InvalidVariant, PrefixInUse, Prefixes, VariantIndex};
+use crate::redis::{self, CallBatch, Flush, KeyNames, Script};
 use crate::wasm::operation_reader::read_operation;
 use crate::wasm::scratch::{ScratchKeys, with_scratch};
 
@@ -85,41 +84,57 @@ impl WasmRedisStore {
 #[derive(Debug)]
 pub struct WasmRedisLimiter {
     names: KeyNames,
-    policies: Arc<PolicySet>,
-    batch: RefCell<CallBatch>,
+    key_dimensions: usize,
+    queue: Rc<WasmCallQueue>,
+    /// The policy variant of its calls.
+    variant: u16,
     prefix: String,
     prefixes: Rc<RefCell<Prefixes>>,
     closed: Cell<bool>,
+}
+
+/// Calls that wait for the next flush, and the policies that they use.
+#[derive(Debug)]
+struct WasmCallQueue {
+    variants: RefCell<PolicyVariants>,
+    batch: RefCell<CallBatch>,
 }
 
 impl WasmRedisLimiter {
     fn new(prefix: String, policies: PolicySet, prefixes: Rc<RefCell<Prefixes>>) -> Self {
         Self {
             names: KeyNames::new(&prefix, &policies),
-            policies: Arc::new(policies),
-            batch: RefCell::default(),
+            key_dimensions: policies.key_dimensions(),
+            queue: Rc::new(WasmCallQueue {
+                variants: RefCell::new(PolicyVariants::new(policies)),
+                batch: RefCell::default(),
+            }),
+            variant: 0,
             prefix,
             prefixes,
             closed: Cell::new(false),
         }
     }
 
-    /// Takes out the enqueued calls.
-    pub(crate) fn take_calls(&self) -> (Arc<PolicySet>, CallBatch) {
-        (Arc::clone(&self.policies), self.batch.borrow_mut().take())
+    /// Moves the enqueued calls of all variants into a flush.
+    pub(crate) fn move_calls(&self, flush: &mut Flush) {
+        let batch = self.queue.batch.borrow_mut().take();
+        flush.push_variants(&self.queue.variants.borrow(), batch);
     }
 
-    /// A batch with one peek of `cost` units from the keys in the scratch buffer.
-    pub(crate) fn peeking(
+    /// Adds one peek of `cost` units from the keys in the scratch buffer to a flush.
+    pub(crate) fn push_peek(
         &self,
+        flush: &mut Flush,
         tag: Option<&str>,
         cost: u64,
-    ) -> Result<(Arc<PolicySet>, CallBatch), FailureCode> {
+    ) -> Result<(), FailureCode> {
         let mut batch = CallBatch::new();
         with_scratch(|scratch| {
             let (keys, _) = scratch.keys();
             self.push(&mut batch, &keys?, tag, Operation::Peek { cost });
-            Ok((Arc::clone(&self.policies), batch))
+            flush.push_variants(&self.queue.variants.borrow(), batch);
+            Ok(())
         })
     }
 
@@ -130,7 +145,8 @@ impl WasmRedisLimiter {
         tag: Option<&str>,
         operation: Operation,
     ) {
-        batch.push_operation(&self.names, &keys[..self.policies.key_dimensions()], tag, operation);
+        batch.push_operation(&self.names, &keys[..self.key_dimensions], tag, operation);
+        batch.set_variant(self.variant);
     }
 }
 
@@ -142,7 +158,9 @@ impl WasmRedisLimiter {
     pub fn enqueue_take(&self, length: usize, cost: f64) -> f64 {
         let enqueued = with_scratch(|scratch| {
             let (key, _) = scratch.key(length);
-            self.batch.borrow_mut().push(&self.names, key?, whole(cost));
+            let mut batch = self.queue.batch.borrow_mut();
+            batch.push(&self.names, key?, whole(cost));
+            batch.set_variant(self.variant);
             Ok(())
         });
         enqueued.map_or_else(FailureCode::code, |()| 0.0)
@@ -155,16 +173,50 @@ impl WasmRedisLimiter {
         let enqueued = with_scratch(|scratch| {
             let operation = read_operation(scratch, code, count).ok_or(FailureCode::Panicked)?;
             let (keys, _) = scratch.keys();
-            self.push(&mut self.batch.borrow_mut(), &keys?, tag.as_deref(), operation);
+            self.push(&mut self.queue.batch.borrow_mut(), &keys?, tag.as_deref(), operation);
             Ok(())
         });
         enqueued.map_or_else(FailureCode::code, |()| 0.0)
     }
 
-    /// Releases the prefix for other policies.
+    /// Opens a limiter on the same keys and the same queue, with the policies in the builder, as the
+    /// variant of this index: see `NativeRedisLimiter::open_variant`. If it fails, it writes the
+    /// reason to the scratch buffer and returns nothing.
+    #[wasm_bindgen(js_name = openVariant)]
+    pub fn open_variant(&self, is_single: bool, index: usize, replaces: bool) -> Option<Self> {
+        match self.try_open_variant(is_single, VariantIndex { index, replaces }) {
+            Ok(variant) => Some(variant),
+            Err(reason) => {
+                with_scratch(|scratch| scratch.write_text(&[&*reason]));
+                None
+            }
+        }
+    }
+
+    fn try_open_variant(&self, is_single: bool, index: VariantIndex) -> Result<Self, String> {
+        let policies = builder::take(is_single).map_err(|invalid| invalid.rule().to_owned())?;
+        let mut variants = self.queue.variants.borrow_mut();
+        let reason = |error: InvalidVariant| error.to_string();
+        variants.get(0).check_variant(&policies).map_err(|error| reason(error.into()))?;
+        let opened = self.prefixes.borrow_mut().open_variant(&self.prefix, index, &policies);
+        opened.map_err(|error| reason(error.into()))?;
+        let variant = variants.add(policies).map_err(|error| reason(error.into()))?;
+        Ok(Self {
+            names: self.names.clone(),
+            key_dimensions: self.key_dimensions,
+            queue: Rc::clone(&self.queue),
+            variant,
+            prefix: self.prefix.clone(),
+            prefixes: Rc::clone(&self.prefixes),
+            closed: Cell::new(false),
+        })
+    }
+
+    /// Releases the prefix for other policies. No call of this limiter may be pending.
     pub fn close(&self) {
         if !self.closed.replace(true) {
             self.prefixes.borrow_mut().close(&self.prefix);
+            self.queue.variants.borrow_mut().remove(self.variant);
         }
     }
 }

@@ -13,35 +13,63 @@ export interface KeyOptions {
   readonly tag?: string
 }
 
+/**
+ * Options of a call that decides. A limiter with {@link tiers} needs the tier of each such call;
+ * other limiters have none.
+ *
+ * @typeParam T - The names of the tiers.
+ */
+export interface TierOptions<T extends string = never> extends KeyOptions {
+  /** The tier whose numbers decide. */
+  readonly tier?: T
+}
+
 /** Options of a call that takes or previews units. */
-export interface TakeOptions extends KeyOptions {
+export interface TakeOptions<T extends string = never> extends TierOptions<T> {
   /** The units that the call costs: a whole number from 1 (in `peek` from 0). Default: 1. */
   readonly cost?: number
 }
 
 /** Options of an override. */
-export interface OverrideOptions extends KeyOptions {
+export interface OverrideOptions<T extends string = never> extends TierOptions<T> {
   /** How long the override applies: up to 142 years. */
   readonly ttl: Duration
 }
 
-/** The checked cost and tag of a call. */
+/** The checked cost, tag and tier of a call. */
 export interface TakeArguments {
   readonly units: number
   readonly tag: string | undefined
+  /** Not checked. */
+  readonly tier: unknown
 }
 
 /** Checks a cost or {@link TakeOptions}. */
 export function takeArgumentsOf(method: string, cost: unknown, min: number): TakeArguments {
   if (cost === undefined) {
-    return { units: 1, tag: undefined }
+    return { units: 1, tag: undefined, tier: undefined }
   }
   if (typeof cost !== 'object' || cost === null || Array.isArray(cost)) {
-    return { units: wholeNumber('INVALID_COST', 'cost', cost, min), tag: undefined }
+    return { units: wholeNumber('INVALID_COST', 'cost', cost, min), tag: undefined, tier: undefined }
   }
-  const options = optionsOf('INVALID_OPTION', method, cost, ['cost', 'tag'])
+  const options = optionsOf('INVALID_OPTION', method, cost, ['cost', 'tag', 'tier'])
   const units = options.cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', options.cost, min)
-  return { units, tag: tagOf(options.tag) }
+  return { units, tag: tagOf(options.tag), tier: options.tier }
+}
+
+/** The checked tag of a call, and its tier, not checked. */
+export interface TierArguments {
+  readonly tag: string | undefined
+  readonly tier: unknown
+}
+
+/** Checks {@link TierOptions}. */
+export function tierArgumentsOf(method: string, options: unknown): TierArguments {
+  if (options === undefined) {
+    return { tag: undefined, tier: undefined }
+  }
+  const { tag, tier } = optionsOf('INVALID_OPTION', method, options, ['tag', 'tier'])
+  return { tag: tagOf(tag), tier }
 }
 
 /** Checks {@link KeyOptions}, and returns the tag. */
@@ -54,10 +82,12 @@ export function unitsOf(value: unknown): number {
   return wholeNumber('INVALID_COST', 'units', value)
 }
 
-/** The checked costs of several keys, and their tag. */
+/** The checked costs of several keys, and their tag and tier. */
 export interface TakeManyArguments {
   readonly costs: readonly number[]
   readonly tag: string | undefined
+  /** Not checked. */
+  readonly tier: unknown
 }
 
 /**
@@ -65,14 +95,14 @@ export interface TakeManyArguments {
  */
 export function takeManyArgumentsOf(cost: unknown, count: number): TakeManyArguments {
   if (!Array.isArray(cost)) {
-    const { units, tag } = takeArgumentsOf('takeMany', cost, 1)
-    return { costs: new Array<number>(count).fill(units), tag }
+    const { units, tag, tier } = takeArgumentsOf('takeMany', cost, 1)
+    return { costs: new Array<number>(count).fill(units), tag, tier }
   }
   if (cost.length !== count) {
     const rule = `must have a cost for each of the ${count} keys`
     throw new TollgateError('INVALID_COST', `costs ${rule}, got ${cost.length}`)
   }
-  return { costs: cost.map((one) => wholeNumber('INVALID_COST', 'cost', one)), tag: undefined }
+  return { costs: cost.map((one) => wholeNumber('INVALID_COST', 'cost', one)), tag: undefined, tier: undefined }
 }
 
 /** The longest duration that the engine supports: 2^52 microseconds. */

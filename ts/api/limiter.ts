@@ -6,8 +6,15 @@ import { microsOf } from '../input/duration.js'
 import { KeyReader, Keys, tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
-import { type PolicySet, policySetOf } from '../policies/policy-set.js'
-import { durationUsOf, tagOfOptions, takeArgumentsOf, takeManyArgumentsOf, unitsOf } from './call-options.js'
+import { type PolicySet, policySetsOf } from '../policies/policy-set.js'
+import {
+  durationUsOf,
+  tagOfOptions,
+  takeArgumentsOf,
+  takeManyArgumentsOf,
+  tierArgumentsOf,
+  unitsOf,
+} from './call-options.js'
 import type { Applied, Decision } from './decision.js'
 import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
@@ -15,6 +22,7 @@ import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
 import { HOLD_BYTES, type Reservation, reservationOf, reserveOptionsOf } from './reservation.js'
 import { abortError, ScheduledWaits } from './scheduled-waits.js'
+import { TierBackends } from './tier-backends.js'
 import { checkRates, type WaitedOrRefused, waitCallOf } from './wait.js'
 
 /** Advice for a method that is passed to `map`, which also passes the index and the array. */
@@ -48,36 +56,45 @@ export interface OwnedStore {
  * which they are made.
  */
 export class Limiter {
-  readonly policies: { readonly [name: string]: Policy }
-  readonly #policySet: PolicySet
-  /** The policies that the user wrote. With leases the store charges under others. */
-  readonly #writtenPolicySet: PolicySet
   readonly #keyReader: KeyReader
   /** Whether keys are strings. */
   readonly #hasStringKeys: boolean
+  /** Whether keys are strings, and calls name no tier. */
+  readonly #isPlain: boolean
   readonly #scheduledWaits = new ScheduledWaits()
+  readonly #tiers: TierBackends
+  /** The backend of the first tier; `undefined` once the limiter is closed. */
   #backend: LimiterBackend | undefined
   readonly #ownedStore: OwnedStore | undefined
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
-    const written = policySetOf(policy)
+    const written = policySetsOf(policy)
+    const { dimensions, tier } = written[0] as PolicySet
     const { store, prefix, tag, onStoreFailure, local } = limiterOptionsOf(options)
-    this.#writtenPolicySet = written
-    this.#keyReader = new KeyReader(written.dimensions)
+    this.#keyReader = new KeyReader(dimensions)
     this.#hasStringKeys = this.#keyReader.usesStrings
+    this.#isPlain = this.#hasStringKeys && tier === undefined
     this.#ownedStore = store instanceof Store ? undefined : ownStore(store)
     try {
       const opened = this.#ownedStore?.store ?? (store as Store)
-      const { backend, policySet } = openLocalBackend(opened, written, local, (policySet) =>
-        openBackend(opened, { prefix, policySet, tag }, onStoreFailure),
+      this.#tiers = new TierBackends(written, (policySet) =>
+        openLocalBackend(opened, policySet, local, (policySet) =>
+          openBackend(opened, { prefix, policySet, tag }, onStoreFailure),
+        ),
       )
-      this.#backend = backend
-      this.#policySet = policySet
-      this.policies = policiesByLimit(policySet)
+      this.#backend = this.#tiers.first
     } catch (error) {
       void this.#ownedStore?.release()
       throw error
     }
+  }
+
+  get policies(): { readonly [name: string]: Policy } {
+    return policiesByLimit(this.#tiers.first.policySet)
+  }
+
+  get tiers(): { readonly [tier: string]: { readonly [name: string]: Policy } } {
+    return this.#tiers.mapped(({ policySet }) => policiesByLimit(policySet))
   }
 
   // Not async: the backend's promise would take three more microtask turns.
@@ -104,13 +121,14 @@ export class Limiter {
 
   async takeMany(keys: readonly unknown[], cost?: unknown): Promise<Decision[]> {
     checkCount(arguments.length, 2, 'takeMany takes an array of keys, and their costs or options', ADVICE.takeMany)
-    const backend = this.#openBackend()
+    this.#openBackend()
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
     }
-    const { costs, tag } = takeManyArgumentsOf(cost, keys.length)
+    const { costs, tag, tier } = takeManyArgumentsOf(cost, keys.length)
     const hasStringKeys = this.#hasStringKeys && tag === undefined
-    const results = await (hasStringKeys ? backend.takeMany(keys, costs) : this.#takeEach(backend, keys, costs, tag))
+    const own = this.#tiers.backendOf('takeMany', tier)
+    const results = await (hasStringKeys ? own.takeMany(keys, costs) : this.#takeEach(own, keys, costs, tag))
     const failed = results.filter((result) => result instanceof TollgateError)
     const [first] = failed
     if (first === undefined) {
@@ -122,8 +140,10 @@ export class Limiter {
 
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
     checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
-    const backend = this.#openBackend()
-    const keys = this.#keyReader.read(key, tagOfOptions('takeUpTo', options))
+    this.#openBackend()
+    const { tag, tier } = tierArgumentsOf('takeUpTo', options)
+    const backend = this.#tiers.backendOf('takeUpTo', tier)
+    const keys = this.#keyReader.read(key, tag)
     const result = await backend.execute(keys, { kind: 'takeUpTo', units: unitsOf(units) })
     const { decision, units: granted } = result
     const answer = { ...decision, granted }
@@ -133,28 +153,35 @@ export class Limiter {
 
   async peek(key: unknown, cost?: unknown): Promise<Decision> {
     checkCount(arguments.length, 2, 'peek takes a key and a cost or options', ADVICE.peek)
-    const backend = this.#openBackend()
-    const { units, tag } = takeArgumentsOf('peek', cost, 0)
+    this.#openBackend()
+    const { units, tag, tier } = takeArgumentsOf('peek', cost, 0)
+    const backend = this.#tiers.backendOf('peek', tier)
     return (await backend.execute(this.#keyReader.read(key, tag), { kind: 'peek', cost: units })).decision
   }
 
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
-    const backend = this.#openBackend()
-    const { durationUs, tag } = reserveOptionsOf(this.#policySet, options)
+    const { policySet } = this.#openBackend()
+    const { durationUs, tag, tier } = reserveOptionsOf(policySet, options)
+    const backend = this.#tiers.backendOf('reserve', tier)
     const keys = this.#keyReader.read(key, tag)
     const call = { units: unitsOf(units), hold: crypto.getRandomValues(new Uint8Array(HOLD_BYTES)), durationUs }
     const { decision } = await backend.execute(keys, { kind: 'reserve', ...call })
     return reservationOf(decision, call, (actual, expiresAtUs) => {
-      const refund = this.#refundOperationFor(decision, call.units)
-      return this.#openBackend().execute(keys, { ...refund, kind: 'settle', hold: call.hold, actual, expiresAtUs })
+      const refund = refundOperationFor(policySet, decision, call.units)
+      this.#openBackend()
+      return this.#tiers
+        .backendOf('reserve', tier)
+        .execute(keys, { ...refund, kind: 'settle', hold: call.hold, actual, expiresAtUs })
     })
   }
 
   async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
     checkCount(arguments.length, 3, 'penalize takes a key, units and options')
-    const backend = this.#openBackend()
-    const keys = this.#keyReader.read(key, tagOfOptions('penalize', options))
+    this.#openBackend()
+    const { tag, tier } = tierArgumentsOf('penalize', options)
+    const backend = this.#tiers.backendOf('penalize', tier)
+    const keys = this.#keyReader.read(key, tag)
     return (await backend.execute(keys, { kind: 'penalize', units: unitsOf(units) })).units
   }
 
@@ -169,19 +196,20 @@ export class Limiter {
     if (claimed === 0) {
       return 0
     }
-    return performRefund(backend, credit, this.#refundOperationFor(decision as Decision, claimed))
+    return performRefund(backend, credit, refundOperationFor(backend.policySet, decision as Decision, claimed))
   }
 
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {
     checkCount(arguments.length, 2, 'wait takes a key and options', ADVICE.wait)
-    const backend = this.#openBackend()
-    checkRates(this.#policySet)
+    checkRates(this.#openBackend().policySet)
     const call = waitCallOf(options)
+    const currentBackend = () => this.#tiers.backendOf('wait', call.tier)
+    currentBackend()
     const keys = this.#keyReader.read(key, call.tag)
     if (call.signal?.aborted) {
       throw abortError(call.signal, false)
     }
-    return this.#scheduledWaits.wait(backend, keys, call)
+    return this.#scheduledWaits.wait(currentBackend, keys, call)
   }
 
   async reset(key: unknown, options?: unknown): Promise<Applied> {
@@ -204,11 +232,12 @@ export class Limiter {
 
   async override(key: unknown, numbers: unknown, options: unknown): Promise<Applied> {
     checkCount(arguments.length, 3, 'override takes a key, numbers and options')
-    const backend = this.#openBackend()
-    const policies = overriddenPolicies(this.#writtenPolicySet, numbers)
-    const { ttl, tag } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag'])
+    this.#openBackend()
+    const { ttl, tag, tier } = optionsOf('INVALID_OPTION', 'override', options, ['ttl', 'tag', 'tier'])
+    const backend = this.#tiers.backendOf('override', tier)
+    const policies = overriddenPolicies(this.#tiers.writtenOf(tier), numbers)
     const durationUs = durationUsOf('override', 'ttl', ttl)
-    const overridden = this.#policySet.policies.filter((_, index) => policies[index] !== undefined)
+    const overridden = backend.policySet.policies.filter((_, index) => policies[index] !== undefined)
     const dimensions = new Set(overridden.map(({ dimension }) => dimension))
     const keys = this.#keyReader.readDimensions(key, tagOf(tag), dimensions)
     return appliedBy(await backend.execute(keys, { kind: 'override', policies, durationUs }))
@@ -217,6 +246,12 @@ export class Limiter {
   async clearOverride(key: unknown, options?: unknown): Promise<Applied> {
     checkCount(arguments.length, 2, 'clearOverride takes a key and options', ADVICE.clearOverride)
     return this.#changeKey('clearOverride', key, options, { kind: 'clearOverride' })
+  }
+
+  update(policies: unknown): void {
+    checkCount(arguments.length, 1, 'update takes the policies')
+    this.#openBackend()
+    this.#backend = this.#tiers.update(policySetsOf(policies))
   }
 
   // `ready` and `close` accept any arguments: signal and promise handlers pass some.
@@ -232,7 +267,7 @@ export class Limiter {
       if (pendingWaits !== undefined) {
         await pendingWaits
       }
-      await backend.close()
+      await this.#tiers.close()
       await this.#ownedStore?.release()
     }
   }
@@ -249,14 +284,15 @@ export class Limiter {
   }
 
   #takeFrom(backend: LimiterBackend, key: unknown, cost: unknown): Decision | Promise<Decision> {
-    if (this.#hasStringKeys && typeof cost !== 'object') {
+    if (this.#isPlain && typeof cost !== 'object') {
       return backend.take(key as string, cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', cost))
     }
-    const { units, tag } = takeArgumentsOf('take', cost, 1)
+    const { units, tag, tier } = takeArgumentsOf('take', cost, 1)
+    const own = this.#tiers.backendOf('take', tier)
     if (this.#hasStringKeys && tag === undefined) {
-      return backend.take(key as string, units)
+      return own.take(key as string, units)
     }
-    return backend.takeBy(this.#keyReader.read(key, tag), units)
+    return own.takeBy(this.#keyReader.read(key, tag), units)
   }
 
   async #takeEach(
@@ -276,17 +312,21 @@ export class Limiter {
     const backend = this.#openBackend()
     return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
+}
 
-  /** The operation that refunds units of a decision. */
-  #refundOperationFor({ at, policies, source }: Decision, units: number): RefundOperation {
-    const atUs = microsOf(at)
-    const resetAtUs = this.#policySet.policies.map(() => atUs)
-    for (const { name, policy } of this.#policySet.limits) {
-      const resetAfterMs = policies[name]?.resetAfterMs ?? 0
-      resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
-    }
-    return { kind: 'refund', source, units, atUs, resetAtUs }
+/** The operation that refunds units of a decision. */
+function refundOperationFor(
+  { policies, limits }: PolicySet,
+  { at, policies: numbers, source }: Decision,
+  units: number,
+): RefundOperation {
+  const atUs = microsOf(at)
+  const resetAtUs = policies.map(() => atUs)
+  for (const { name, policy } of limits) {
+    const resetAfterMs = numbers[name]?.resetAfterMs ?? 0
+    resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
   }
+  return { kind: 'refund', source, units, atUs, resetAtUs }
 }
 
 /**

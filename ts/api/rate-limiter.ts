@@ -7,8 +7,16 @@ import type { RedisStore } from '../backends/redis/redis-store.js'
 import { sharedStore } from '../backends/redis/shared-stores.js'
 import type { Duration } from '../input/duration.js'
 import type { Policy } from '../policies/policy.js'
-import type { KeyOf, LimitNames, Policies, PoliciesByLimit } from '../policies/policy-set.js'
-import type { KeyOptions, OverrideOptions, TakeOptions } from './call-options.js'
+import type {
+  KeyOf,
+  LimitNames,
+  Policies,
+  PoliciesByLimit,
+  PoliciesOfTier,
+  TieredPolicies,
+  TierOf,
+} from '../policies/policy-set.js'
+import type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './call-options.js'
 import type { Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
@@ -103,13 +111,23 @@ export type SomeOf<K> = K extends string
  * @typeParam K - The type of the keys.
  * @typeParam N - The names that decisions use: the limit names, or `'default'` for a single limit.
  * @typeParam O - The type of an override's numbers.
+ * @typeParam T - The names of the tiers; `never` without tiers. With tiers every call that decides
+ * needs one.
  */
-export interface RateLimiter<K = string, N extends string = 'default', O = PolicyOverride | Override<Policies>> {
+export interface RateLimiter<
+  K = string,
+  N extends string = 'default',
+  O = PolicyOverride | Override<Policies>,
+  T extends string = never,
+> {
   /**
    * The policies, by the names that decisions use, for inspection. Limits that share a policy show
-   * the same one.
+   * the same one. With tiers they are those of the first tier: see {@link RateLimiter.tiers}.
    */
   readonly policies: { readonly [Name in N]: Policy }
+
+  /** The {@link RateLimiter.policies} of each tier; without tiers an empty object. */
+  readonly tiers: { readonly [Tier in T]: { readonly [Name in N]: Policy } }
 
   /**
    * Takes units for a key, if all of them fit. A refused call takes nothing, unless the policy has
@@ -118,7 +136,7 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    * @param key - The caller's key.
    * @param cost - The units that the call costs. Default: 1.
    */
-  take(key: K, cost?: number | TakeOptions): Promise<Decision<N>>
+  take(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
 
   /**
    * {@link take} for several keys in one call to the engine. Each key is decided separately, in
@@ -129,7 +147,7 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    *
    * @param cost - The units that each key costs, or an array of one cost per key. Default: 1.
    */
-  takeMany(keys: readonly K[], cost?: number | readonly number[] | TakeOptions): Promise<Decision<N>[]>
+  takeMany(keys: readonly K[], cost?: number | readonly number[] | TakeOptions<T>): Promise<Decision<N>[]>
 
   /**
    * Takes as many units as fit, up to `units`. `granted` is the number taken: under several
@@ -138,13 +156,13 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    *
    * @param units - A whole number from 1.
    */
-  takeUpTo(key: K, units: number, options?: KeyOptions): Promise<Decision<N> & { readonly granted: number }>
+  takeUpTo(key: K, units: number, options?: TierOptions<T>): Promise<Decision<N> & { readonly granted: number }>
 
   /**
    * The answer that {@link take} would give, without taking anything. `remaining` and
    * `resetAfterMs` describe the current state of the key. The cost may be 0.
    */
-  peek(key: K, cost?: number | TakeOptions): Promise<Decision<N>>
+  peek(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
 
   /**
    * Charges units whether or not they fit, for a cost that becomes known too late. Each policy
@@ -155,7 +173,7 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    * store is down they are charged to the embedded share of `onStoreFailure`. Without a share
    * nothing is charged, and the result is 0.
    */
-  penalize(key: K, units?: number, options?: KeyOptions): Promise<number>
+  penalize(key: K, units?: number, options?: TierOptions<T>): Promise<number>
 
   /**
    * Refunds units that a decision took, as far as they are still charged. Units that have drained
@@ -229,7 +247,8 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    *
    * @param key - The key, or the parts of it that the overridden policies count by.
    * @param numbers - The numbers that differ from the limiter's; for several policies by policy
-   * name.
+   * name. With tiers they differ from those of `options.tier`, and the override decides the key's
+   * calls in all tiers.
    * @param options - `ttl` is the duration of the override.
    * @returns The place where the override applies. While the store is down, `onStoreFailure`
    * decides: `'fallback'` means in the embedded share of this process, which takes its share of the
@@ -239,7 +258,7 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
    * await limiter.override('customer:7', { limit: 500 }, { ttl: '30d' })
    */
-  override(key: SomeOf<K>, numbers: O, options: OverrideOptions): Promise<Applied>
+  override(key: SomeOf<K>, numbers: O, options: OverrideOptions<T>): Promise<Applied>
 
   /**
    * Removes the override of a key.
@@ -249,6 +268,25 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
    * means nowhere.
    */
   clearOverride(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
+
+  /**
+   * Replaces the numbers of the policies. Calls from the next one on are decided by the new numbers,
+   * in this process. Calls under way are decided by the old ones. Slots of `wait`, reservations and
+   * overrides stay valid. Units already charged keep counting (see docs/changing-limits.md).
+   *
+   * Other processes keep their numbers until they update, too. In between the law holds with the
+   * larger numbers.
+   *
+   * @param policies - As for the constructor. They must differ in numbers only, and have the same
+   * tiers.
+   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for policies that differ in more than
+   * numbers; `CLOSED`
+   *
+   * @example
+   * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
+   * limiter.update(gcra({ limit: 200, period: '1m' }))
+   */
+  update(policies: Policy | TieredPolicies): void
 
   /** Resolves once the store can answer: immediately on the embedded store. */
   ready(): Promise<void>
@@ -264,14 +302,18 @@ export interface RateLimiter<K = string, N extends string = 'default', O = Polic
 }
 
 /** A {@link RateLimiter} on the embedded store, which can answer synchronously. */
-export interface EmbeddedRateLimiter<K = string, N extends string = 'default', O = PolicyOverride | Override<Policies>>
-  extends RateLimiter<K, N, O> {
+export interface EmbeddedRateLimiter<
+  K = string,
+  N extends string = 'default',
+  O = PolicyOverride | Override<Policies>,
+  T extends string = never,
+> extends RateLimiter<K, N, O, T> {
   /**
    * {@link RateLimiter.take} without a promise.
    *
    * @throws {TollgateError} `INVALID_KEY`, `INVALID_COST`, `INVALID_OPTION`, `CLOSED`
    */
-  takeSync(key: K, cost?: number | TakeOptions): Decision<N>
+  takeSync(key: K, cost?: number | TakeOptions<T>): Decision<N>
 }
 
 /**
@@ -283,6 +325,31 @@ export interface Enforcing<P extends Policy | Policies> {
   /** As in {@link RateLimiter}, each with the numbers of its own algorithm. */
   readonly policies: PoliciesByLimit<P>
 }
+
+/**
+ * The policies of a limiter with tiers, with their exact types.
+ *
+ * @typeParam P - The policies, with their tiers.
+ */
+export interface EnforcingTiers<P extends TieredPolicies> extends Enforcing<PoliciesOfTier<P>> {
+  /** As in {@link RateLimiter}, each with the numbers of its own algorithm. */
+  readonly tiers: { readonly [Tier in TierOf<P>]: PoliciesByLimit<PoliciesOfTier<P>> }
+}
+
+/** A limiter with tiers: its methods have the types of the policies' keys, names, numbers and tiers. */
+export type TieredLimiter<P extends TieredPolicies> = RateLimiter<
+  KeyOf<PoliciesOfTier<P>>,
+  LimitNames<PoliciesOfTier<P>>,
+  Override<PoliciesOfTier<P>>,
+  TierOf<P>
+> &
+  EnforcingTiers<P> &
+  ReservingFor<PoliciesOfTier<P>, TierOf<P>> &
+  WaitsOf<PoliciesOfTier<P>, TierOf<P>>
+
+/** {@link TieredLimiter} on the embedded store. */
+export type EmbeddedTieredLimiter<P extends TieredPolicies> = TieredLimiter<P> &
+  EmbeddedRateLimiter<KeyOf<PoliciesOfTier<P>>, LimitNames<PoliciesOfTier<P>>, Override<PoliciesOfTier<P>>, TierOf<P>>
 
 /** The constructor of limiters. */
 export interface RateLimiterConstructor {
@@ -329,6 +396,18 @@ export interface RateLimiterConstructor {
     policy: P,
     options: RedisRateLimiterOptions,
   ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  /**
+   * A limiter whose policies, or some of them, have tiers.
+   *
+   * @example
+   * const limiter = new RateLimiter(tiers({ free: gcra({ limit: 10, period: '1m' }), pro: gcra({ limit: 1_000, period: '1m' }) }))
+   * await limiter.take('user:42', { tier: 'pro' })
+   */
+  new <const P extends TieredPolicies>(policy: P, options?: RateLimiterOptions): EmbeddedTieredLimiter<P>
+  /** A limiter with tiers whose store is chosen at run time. */
+  new <const P extends TieredPolicies>(policy: P, options: AnyRateLimiterOptions): TieredLimiter<P>
+  /** A limiter with tiers for many processes. */
+  new <const P extends TieredPolicies>(policy: P, options: RedisRateLimiterOptions): TieredLimiter<P>
   readonly prototype: RateLimiter
 }
 

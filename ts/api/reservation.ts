@@ -6,12 +6,12 @@ import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js
 import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
 import type { SlidingCounterPolicy } from '../policies/sliding-counter.js'
-import { durationUsOf, type KeyOptions } from './call-options.js'
+import { durationUsOf, type TierOptions } from './call-options.js'
 import type { Allowed, Blocked, Decision, Impossible, Refused } from './decision.js'
 import { TollgateError } from './error.js'
 
 /** Options of a reservation. */
-export interface ReserveOptions extends KeyOptions {
+export interface ReserveOptions<T extends string = never> extends TierOptions<T> {
   /** How long the reservation can be settled: up to a day. Default: a minute. */
   readonly expiresIn?: Duration
 }
@@ -77,7 +77,7 @@ export type Settlement =
     }
 
 /** The methods of a limiter without a `slidingCounter` policy. */
-export interface Reserving<K = string, N extends string = 'default'> {
+export interface Reserving<K = string, N extends string = 'default', T extends string = never> {
   /**
    * Takes an estimated number of units, if all of them fit, to be settled later: for work whose
    * cost is known only when it is done.
@@ -103,15 +103,15 @@ export interface Reserving<K = string, N extends string = 'default'> {
    *   await reservation.commit(tokens)
    * }
    */
-  reserve(key: K, units: number, options?: ReserveOptions): Promise<Reservation<N>>
+  reserve(key: K, units: number, options?: ReserveOptions<T>): Promise<Reservation<N>>
 }
 
 /**
  * {@link Reserving} for the policies of a limiter; nothing if one of them is, or may be, a
  * `slidingCounter`.
  */
-export type ReservingFor<P extends Policy | Policies> = [CounterIn<P>] extends [never]
-  ? Reserving<KeyOf<P>, LimitNames<P>>
+export type ReservingFor<P extends Policy | Policies, T extends string = never> = [CounterIn<P>] extends [never]
+  ? Reserving<KeyOf<P>, LimitNames<P>, T>
   : unknown
 
 type CounterIn<P extends Policy | Policies> = P extends Policy
@@ -129,18 +129,21 @@ const MAX_EXPIRY_US = 86_400_000_000
 export function reserveOptionsOf(
   { policies }: PolicySet,
   options: unknown,
-): { durationUs: number; tag: string | undefined } {
+): { durationUs: number; tag: string | undefined; tier: unknown } {
   if (policies.some(({ policy }) => policy.algorithm === 'slidingCounter')) {
     const rule = 'cannot be used with slidingCounter, which only estimates the count of earlier calls'
     throw new TollgateError('INVALID_OPTION', `reserve ${rule}`)
   }
-  const { expiresIn = DEFAULT_EXPIRY, tag } =
-    options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['expiresIn', 'tag'])
+  const {
+    expiresIn = DEFAULT_EXPIRY,
+    tag,
+    tier,
+  } = options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['expiresIn', 'tag', 'tier'])
   const durationUs = durationUsOf('reserve', 'expiresIn', expiresIn)
   if (durationUs > MAX_EXPIRY_US) {
     throw invalid('INVALID_OPTION', 'expiresIn', "must be at most '1d'", expiresIn)
   }
-  return { durationUs, tag: tagOf(tag) }
+  return { durationUs, tag: tagOf(tag), tier }
 }
 
 /** Settles a reservation with an expiry time in the store. */

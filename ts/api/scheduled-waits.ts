@@ -9,7 +9,7 @@ import { type AbortSignalLike, type WaitCall, type WaitedOrRefused, waitTooLongE
 
 /** The slot of a wait that was aborted. */
 interface AbandonedSlot {
-  readonly backend: LimiterBackend
+  readonly currentBackend: () => LimiterBackend
   readonly keys: Keys
   readonly charges: ScheduledCharges
   readonly source: Decision['source']
@@ -31,13 +31,17 @@ export class ScheduledWaits {
   #isClosing = false
   #responseCount = 0
 
-  /** Schedules a slot, and resolves when it arrives. The backend is called synchronously. */
-  wait(backend: LimiterBackend, keys: Keys, call: WaitCall): Promise<WaitedOrRefused> {
+  /**
+   * Schedules a slot, and resolves when it arrives. The backend is called synchronously.
+   *
+   * @param currentBackend - The limiter's backend, which is replaced by updates.
+   */
+  wait(currentBackend: () => LimiterBackend, keys: Keys, call: WaitCall): Promise<WaitedOrRefused> {
     return new Promise((resolve, reject) => {
-      const wait = new PendingWait(backend, keys, call, { resolve, reject, onEnd: () => this.#onEnd(wait) })
+      const wait = new PendingWait(currentBackend, keys, call, { resolve, reject, onEnd: () => this.#onEnd(wait) })
       this.#pending.add(wait)
       // An async function turns a thrown error into a rejection.
-      const schedule = async () => backend.schedule(keys, call.cost, call.maxWaitMs * 1_000)
+      const schedule = async () => currentBackend().schedule(keys, call.cost, call.maxWaitMs * 1_000)
       const scheduled = schedule().then(
         (reservation) => {
           wait.onScheduled(reservation, this.#responseCount++)
@@ -85,8 +89,8 @@ export class ScheduledWaits {
   #cancelAbandoned(): void {
     const abandoned = this.#abandoned.sort((a, b) => b.sequence - a.sequence)
     this.#abandoned = []
-    for (const { backend, keys, charges, source } of abandoned) {
-      const cancel = async () => backend.execute(keys, { kind: 'cancelSchedule', source, charges })
+    for (const { currentBackend, keys, charges, source } of abandoned) {
+      const cancel = async () => currentBackend().execute(keys, { kind: 'cancelSchedule', source, charges })
       // The error is ignored: the wait has been rejected already.
       this.#track(cancel().catch(() => {}))
     }
@@ -108,7 +112,7 @@ interface WaitCallbacks {
 
 /** A call that waits for its slot. */
 class PendingWait {
-  readonly #backend: LimiterBackend
+  readonly #currentBackend: () => LimiterBackend
   readonly #keys: Keys
   readonly #call: WaitCall
   readonly #callbacks: WaitCallbacks
@@ -120,8 +124,8 @@ class PendingWait {
   #source: Decision['source'] = 'store'
   #sequence = 0
 
-  constructor(backend: LimiterBackend, keys: Keys, call: WaitCall, callbacks: WaitCallbacks) {
-    this.#backend = backend
+  constructor(currentBackend: () => LimiterBackend, keys: Keys, call: WaitCall, callbacks: WaitCallbacks) {
+    this.#currentBackend = currentBackend
     this.#keys = keys
     this.#call = call
     this.#callbacks = callbacks
@@ -137,7 +141,7 @@ class PendingWait {
     this.#sequence = sequence
     if (!this.#hasEnded) {
       const answer = { ...decision, waitedMs: waitUs / 1_000 }
-      withMetadata(answer, this.#backend.origin, this.#keys, this.#call.cost)
+      withMetadata(answer, this.#currentBackend().origin, this.#keys, this.#call.cost)
       if (answer.allowed || this.#call.resolvesRefusal) {
         this.#sleep(answer, timers.now() + answer.waitedMs)
       } else {
@@ -163,7 +167,13 @@ class PendingWait {
       return undefined
     }
     this.#charges = undefined
-    return { backend: this.#backend, keys: this.#keys, charges, source: this.#source, sequence: this.#sequence }
+    return {
+      currentBackend: this.#currentBackend,
+      keys: this.#keys,
+      charges,
+      source: this.#source,
+      sequence: this.#sequence,
+    }
   }
 
   #sleep(decision: WaitedOrRefused, until: number): void {

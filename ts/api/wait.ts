@@ -20,7 +20,7 @@ export interface AbortSignalLike {
 }
 
 /** Options of a wait. */
-export interface WaitOptions extends TakeOptions {
+export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
   /**
    * The longest wait in milliseconds: a whole number from 0 to 3,600,000, an hour. If the slot is
    * further away, the call is refused immediately and no slot is scheduled. Default: 30,000.
@@ -41,7 +41,7 @@ export interface WaitOptions extends TakeOptions {
  * The methods of a limiter whose policies are all rates: `gcra`, `leakyBucket` and continuous
  * `tokenBucket`.
  */
-export interface Waits<K = string, N extends string = 'default'> {
+export interface Waits<K = string, N extends string = 'default', T extends string = never> {
   /**
    * Takes units at the first time at which they fit, and resolves at that time: the call's *slot*.
    * Under several policies the slot is the first time at which all of them admit the call.
@@ -75,7 +75,7 @@ export interface Waits<K = string, N extends string = 'default'> {
    * await pacer.wait('api.example.com', { maxWaitMs: 5_000 })
    * const response = await fetch('https://api.example.com')
    */
-  wait(key: K, options?: WaitOptions & { readonly onTooLong?: 'reject' }): Promise<Waited<N>>
+  wait(key: K, options?: WaitOptions<T> & { readonly onTooLong?: 'reject' }): Promise<Waited<N>>
   /**
    * {@link Waits.wait} that also resolves if the call is refused.
    *
@@ -83,7 +83,7 @@ export interface Waits<K = string, N extends string = 'default'> {
    * const pacer = new RateLimiter(gcra({ limit: 10, period: '1s', burst: 1 }))
    * const { allowed, retryAfterMs } = await pacer.wait('api.example.com', { onTooLong: 'resolve' })
    */
-  wait(key: K, options: WaitOptions): Promise<WaitedOrRefused<N>>
+  wait(key: K, options: WaitOptions<T>): Promise<WaitedOrRefused<N>>
 }
 
 /** The decision on a call whose slot has come. */
@@ -95,8 +95,10 @@ export type WaitedOrRefused<N extends string = string> = Decision<N> & { readonl
 type RatePolicy = GcraPolicy | LeakyBucketPolicy | TokenBucketPolicy<string, 'continuous'>
 
 /** The methods that a limiter of these policies has in addition to those of every limiter. */
-export type WaitsOf<P extends Policy | Policies> = [P] extends [RatePolicy | { readonly [name: string]: RatePolicy }]
-  ? Waits<KeyOf<P>, LimitNames<P>>
+export type WaitsOf<P extends Policy | Policies, T extends string = never> = [P] extends [
+  RatePolicy | { readonly [name: string]: RatePolicy },
+]
+  ? Waits<KeyOf<P>, LimitNames<P>, T>
   : unknown
 
 /** The checked arguments of a wait. */
@@ -107,6 +109,8 @@ export interface WaitCall {
   /** Whether a refusal resolves the promise. */
   readonly resolvesRefusal: boolean
   readonly tag: string | undefined
+  /** Not checked. */
+  readonly tier: unknown
 }
 
 const MAX_WAIT_MS = 3_600_000
@@ -115,9 +119,9 @@ const DEFAULT_WAIT_MS = 30_000
 
 /** Checks {@link WaitOptions}. */
 export function waitCallOf(value: unknown): WaitCall {
-  const names = ['cost', 'maxWaitMs', 'onTooLong', 'signal', 'tag'] as const
+  const names = ['cost', 'maxWaitMs', 'onTooLong', 'signal', 'tag', 'tier'] as const
   const options = optionsOf('INVALID_OPTION', 'wait', value ?? {}, names)
-  const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag } = options
+  const { cost = 1, maxWaitMs = DEFAULT_WAIT_MS, onTooLong = 'reject', signal, tag, tier } = options
   if (onTooLong !== 'reject' && onTooLong !== 'resolve') {
     throw invalid('INVALID_OPTION', 'onTooLong', "must be 'reject' or 'resolve'", onTooLong)
   }
@@ -127,6 +131,7 @@ export function waitCallOf(value: unknown): WaitCall {
     signal: signalOf(signal),
     resolvesRefusal: onTooLong === 'resolve',
     tag: tagOf(tag),
+    tier,
   }
 }
 

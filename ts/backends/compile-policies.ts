@@ -29,6 +29,15 @@ export function compilePolicy(engine: Engine, policy: Policy, where = ''): Engin
   return translated('INVALID_POLICY', `${where}${policy.algorithm}:`, () => toEnginePolicy(engine, policy))
 }
 
+/**
+ * The variant that the engine opens.
+ *
+ * @throws {TollgateError} `INVALID_OPTION` if the engine refuses.
+ */
+export function openedVariant<T>(open: () => T): T {
+  return translated('INVALID_OPTION', 'policies', open)
+}
+
 function toEnginePolicy(engine: Engine, policy: Policy): EnginePolicy {
   const [kind, numbers] = algorithmOf(policy).encode(policy)
   const timeZone = 'timeZone' in policy ? policy.timeZone : undefined

@@ -15,8 +15,10 @@ import type { Operation, OperationResult, ScheduledReservation } from './operati
 export interface LimiterBackend {
   /** Whether {@link take} answers synchronously. */
   readonly isSync: boolean
-  /** Identifies the limiter in decision metadata. */
+  /** Identifies the limiter in decision metadata; the same for all variants. */
   readonly origin: object
+  /** The policies under which the store charges units. With leases they are not those of the user. */
+  readonly policySet: PolicySet
   /** Whether the store is known to be down, so that a call would fail. */
   readonly isDown: boolean
   /** Takes `cost` units, 1 or more. Throws or rejects with a `TollgateError`. */
@@ -35,10 +37,26 @@ export interface LimiterBackend {
    * `maxWaitUs` microseconds away. All policies are rates.
    */
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation | Promise<ScheduledReservation>
+  /**
+   * Opens a limiter on the same keys whose policies have other numbers. Operations of all variants
+   * on one key take effect in call order.
+   *
+   * @throws {TollgateError} `INVALID_POLICY`; `INVALID_OPTION` for a variant that another limiter of
+   * the prefix uses with other policies.
+   */
+  openVariant(policySet: PolicySet, variant: VariantIndex): LimiterBackend
   /** Resolves once the store can answer. */
   ready(): Promise<void>
   /** Releases the prefix for another policy. */
   close(): Promise<void>
+}
+
+/** Which of the variants of a prefix a limiter opens. */
+export interface VariantIndex {
+  /** From 0. */
+  readonly index: number
+  /** Whether limiters of the prefix that are opened later must have these policies. */
+  readonly replaces: boolean
 }
 
 /** The units that are charged in the store, held by this process, and not used yet. */

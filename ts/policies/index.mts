@@ -7,6 +7,7 @@ export {
   slidingLog,
   slidingLogs,
   slidingWindow,
+  tiers,
   tokenBucket,
   windowMsOf,
 } from './index.js'

@@ -4,7 +4,15 @@ export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from './
 export { type GcraOptions, type GcraPolicy, gcra } from './gcra.js'
 export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from './leaky-bucket.js'
 export type { Policy } from './policy.js'
-export type { KeyOf, LimitNames, Policies, PoliciesByLimit } from './policy-set.js'
+export type {
+  KeyOf,
+  LimitNames,
+  Policies,
+  PoliciesByLimit,
+  PoliciesOfTier,
+  TieredPolicies,
+  TierOf,
+} from './policy-set.js'
 export { type SlidingCounterOptions, type SlidingCounterPolicy, slidingCounter } from './sliding-counter.js'
 export {
   type SlidingLogOptions,
@@ -20,6 +28,7 @@ export {
   type SlidingWindowPolicy,
   slidingWindow,
 } from './sliding-window.js'
+export { type TieredPolicy, tiers } from './tiers.js'
 export {
   type RefillMode,
   type TokenBucketOptions,

@@ -2,6 +2,7 @@ import { TollgateError } from '../api/error.js'
 import { invalid, nameOf, shown } from '../input/options.js'
 import { isPolicyLike, limitNamesOf, POLICY_RULE, type Policy, policyOf } from './policy.js'
 import type { SlidingLogsPolicy } from './sliding-log.js'
+import { checkVariant, isTieredLike, type TieredPolicy, tieredPolicyOf } from './tiers.js'
 
 /**
  * 1 to 8 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting with a letter).
@@ -9,6 +10,21 @@ import type { SlidingLogsPolicy } from './sliding-log.js'
 export interface Policies {
   readonly [name: string]: Policy
 }
+
+/** One policy with tiers, or several policies by name of which some have tiers. */
+export type TieredPolicies = TieredPolicy | { readonly [name: string]: Policy | TieredPolicy }
+
+/** The policies of one tier. */
+export type PoliciesOfTier<P extends TieredPolicies> =
+  P extends TieredPolicy<infer Q>
+    ? Q
+    : { readonly [Name in keyof P]: P[Name] extends TieredPolicy<infer Q> ? Q : Extract<P[Name], Policy> }
+
+/** The names of the tiers; `never` if no policy has tiers. */
+export type TierOf<P extends TieredPolicies> =
+  P extends TieredPolicy<Policy, infer T>
+    ? T
+    : { [Name in keyof P]: P[Name] extends TieredPolicy<Policy, infer T> ? T : never }[keyof P]
 
 /**
  * The limit names that decisions use: the policy names, or `'default'` for a single policy. The
@@ -58,6 +74,8 @@ export interface PolicyEntry {
   readonly policy: Policy
   /** The index of its key dimension. */
   readonly dimension: number
+  /** Whether its numbers depend on the tier. */
+  readonly isTiered?: boolean
 }
 
 /** One of the limits that decisions report. */
@@ -78,6 +96,8 @@ export interface PolicySet {
   readonly dimensions: readonly string[] | undefined
   /** The limits that decisions report, in order. */
   readonly limits: readonly LimitEntry[]
+  /** The tier that has these numbers, if there are tiers. */
+  readonly tier?: string
   /** How much later than they are charged units may be used, in milliseconds; absent if never. */
   readonly leaseMs?: number
 }
@@ -86,6 +106,69 @@ const MAX_POLICIES = 8
 
 /** The most limits that a decision reports. */
 const MAX_LIMITS = 16
+
+/**
+ * Checks a policy, or several policies by name, some of which may have tiers: the policies of each
+ * tier, or of all calls if there are no tiers.
+ */
+export function policySetsOf(value: unknown): readonly PolicySet[] {
+  if (isTieredLike(value)) {
+    const { tiers } = tieredPolicyOf(value)
+    return Object.entries(tiers).map(([tier, policy]) => withTier(policySetOf(policy), tier, ['default']))
+  }
+  const tiered = tieredEntriesOf(value)
+  const [first] = tiered
+  if (first === undefined) {
+    return [policySetOf(value)]
+  }
+  const tierNames = Object.keys(first[1].tiers)
+  for (const [name, { tiers }] of tiered) {
+    const missing =
+      tierNames.find((tier) => !(tier in tiers)) ?? Object.keys(tiers).find((tier) => !tierNames.includes(tier))
+    if (missing !== undefined) {
+      const rule = `policies must have the same tiers: ${shown(missing)} is not in both policies.${first[0]} and policies.${name}`
+      throw new TollgateError('INVALID_POLICY', rule)
+    }
+  }
+  const names = tiered.map(([name]) => name)
+  return tierNames.map((tier) => {
+    const own = tiered.map(([name, { tiers }]) => [name, tiers[tier]] as const)
+    return withTier(policySetOf({ ...(value as object), ...Object.fromEntries(own) }), tier, names)
+  })
+}
+
+/** The policies with tiers among several by name. */
+function tieredEntriesOf(value: unknown): (readonly [string, TieredPolicy])[] {
+  if (typeof value !== 'object' || value === null || isPolicyLike(value)) {
+    return []
+  }
+  return Object.entries(value).flatMap(([name, policy]) =>
+    isTieredLike(policy) ? [[name, tieredPolicyOf(policy, `policies.${name}`)] as const] : [],
+  )
+}
+
+/** @param tiered - The names of the policies with tiers. */
+function withTier(policySet: PolicySet, tier: string, tiered: readonly string[]): PolicySet {
+  const policies = policySet.policies.map((entry) => ({ ...entry, isTiered: tiered.includes(entry.name) }))
+  return { ...policySet, policies, tier }
+}
+
+/**
+ * Checks that the policies of two policy sets differ in numbers only.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ */
+export function checkVariants(where: string, one: PolicySet, other: PolicySet): void {
+  const [own, others] = [one, other].map(({ policies }) => policies.map(({ name }) => name).join(', '))
+  if (one.isSingle !== other.isSingle || own !== others) {
+    const rule = 'must have the same names of policies, in the same order'
+    throw new TollgateError('INVALID_OPTION', `${where} ${rule}: had ${own}, got ${others}; make a new limiter`)
+  }
+  one.policies.forEach(({ name, policy }, index) => {
+    const { policy: changed } = other.policies[index] as PolicyEntry
+    checkVariant(one.isSingle ? where : `${where}: policies.${name}`, policy, changed)
+  })
+}
 
 /** Checks a policy, or several policies by name. */
 export function policySetOf(value: unknown): PolicySet {

@@ -13,7 +13,7 @@
  *
  * @module tollgate/wasm
  */
-export type { KeyOptions, OverrideOptions, TakeOptions } from '../api/call-options.js'
+export type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from '../api/call-options.js'
 export type {
   Allowed,
   Applied,
@@ -26,7 +26,15 @@ export type {
 } from '../api/decision.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from '../api/error.js'
 export type { OverridableOption, Override, OverrideValues, PolicyOverride } from '../api/override.js'
-export type { EmbeddedRateLimiter, Enforcing, RateLimiterOptions, SomeOf } from '../api/rate-limiter.js'
+export type {
+  EmbeddedRateLimiter,
+  EmbeddedTieredLimiter,
+  Enforcing,
+  EnforcingTiers,
+  RateLimiterOptions,
+  SomeOf,
+  TieredLimiter,
+} from '../api/rate-limiter.js'
 export type {
   NotReserved,
   Reservation,

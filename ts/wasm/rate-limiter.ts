@@ -9,7 +9,7 @@ import type { WaitsOf } from '../api/wait.js'
 import type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
 import type { LocalDecisions } from '../backends/local/local-options.js'
 import type { Policy } from '../policies/policy.js'
-import type { KeyOf, LimitNames, Policies } from '../policies/policy-set.js'
+import type { KeyOf, LimitNames, Policies, TieredPolicies } from '../policies/policy-set.js'
 import { MemoryStore } from './memory-store.js'
 import type { RedisStore } from './redis/redis-store.js'
 
@@ -18,7 +18,8 @@ export type RateLimiter<
   K = string,
   N extends string = 'default',
   O = PolicyOverride | Override<Policies>,
-> = face.RateLimiter<K, N, O>
+  T extends string = never,
+> = face.RateLimiter<K, N, O, T>
 
 /** The options of a {@link RateLimiter} over Redis. */
 export interface RedisRateLimiterOptions extends KeyOptions {
@@ -65,6 +66,10 @@ export interface RateLimiterConstructor {
     policy: P,
     options: RedisRateLimiterOptions,
   ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & face.Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  /** A limiter whose policies, or some of them, have tiers. */
+  new <const P extends TieredPolicies>(policy: P, options?: face.RateLimiterOptions): face.EmbeddedTieredLimiter<P>
+  /** A limiter with tiers for many processes. */
+  new <const P extends TieredPolicies>(policy: P, options: RedisRateLimiterOptions): face.TieredLimiter<P>
   readonly prototype: RateLimiter
 }
 

@@ -36,7 +36,8 @@ test('from connecting to up, down and closed', async () => {
   await stored(server, async (store, limiter) => {
     const events = recordEvents(store)
     const made = Date.now()
-    expect(store.status()).toEqual({ state: 'connecting', since: expect.any(Number), pending: 0 })
+    const leases = { keys: 0, units: 0 }
+    expect(store.status()).toEqual({ state: 'connecting', since: expect.any(Number), pending: 0, leases })
     const first = outcome(limiter.take('key'))
     expect(store.status().pending).toBe(1)
     await server.begin()
@@ -54,7 +55,7 @@ test('from connecting to up, down and closed', async () => {
     expect(await recovery(limiter, 'key')).toBeLessThan(1_000)
     expect(store.status()).toMatchObject({ state: 'up', address, pending: 0 })
     await store.close()
-    expect(store.status()).toEqual({ state: 'closed', since: expect.any(Number), pending: 0 })
+    expect(store.status()).toEqual({ state: 'closed', since: expect.any(Number), pending: 0, leases })
     const [up, down, again] = events
     expect(up).toBe(`up ${address} ${version}`)
     expect(down).toMatch(/^down /)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use super::shard::{Shard, StateEntry};
-use super::{KeyRef, MemoryStore};
+use super::{KeyRef, MemoryStore, locked};
 use crate::algorithm::Algorithm as _;
 use crate::clock::Clock;
 use crate::key::Key;
@@ -17,6 +17,7 @@ use crate::policy::multi_policy::{self, Response, States};
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{PerPolicy, PolicySet};
 use crate::policy::{Policy, State};
+use crate::prefixes::{InvalidVariant, VariantIndex};
 use crate::time::Micros;
 
 /// One limiter on the embedded store: its policies, and the states of its keys under a prefix.
@@ -54,6 +55,22 @@ impl MemoryLimiter {
         if !self.closed.swap(true, Ordering::Relaxed) {
             self.store.close(&self.prefix);
         }
+    }
+
+    /// Opens a limiter on the same states whose policies have other numbers: a variant of these.
+    ///
+    /// # Errors
+    /// [`InvalidVariant`] if the policies differ in more than numbers, or if another limiter of the
+    /// prefix uses other policies as this variant.
+    pub fn open_variant(
+        &self,
+        index: VariantIndex,
+        policies: PolicySet,
+    ) -> Result<Self, InvalidVariant> {
+        self.policies.check_variant(&policies)?;
+        locked(&self.store.prefixes).open_variant(&self.prefix, index, &policies)?;
+        let (store, namespaces) = (Arc::clone(&self.store), self.namespaces.clone());
+        Ok(Self::new(store, &self.prefix, namespaces, policies))
     }
 
     /// Takes `cost` units from a key. If there are several policies, all of them count by this key.

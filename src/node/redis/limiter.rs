@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use napi::bindgen_prelude::{
     Array, ClassInstance, Env, Float64Array, Float64ArraySlice, Result, Uint8ArraySlice, Unknown,
 };
+use napi::{Error, Status};
 use napi_derive::napi;
 
 use crate::clock::Clock;
@@ -17,45 +18,58 @@ use crate::key::Key;
 use crate::node::hot::{self, CallResult, LimiterCall};
 use crate::node::operation::{self, KeyBuffers};
 use crate::node::policy::NativePolicy;
+use crate::node::policy_set::NativePolicySet;
 use crate::node::reservation;
 use crate::node::response::{DecisionBuffer, FailureCode};
 use crate::node::whole;
 use crate::policy::decision::Decision;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::PolicySet;
-use crate::prefixes::Prefixes;
+use crate::policy::variants::PolicyVariants;
+use crate::prefixes::{InvalidVariant, Prefixes, VariantIndex};
 use crate::redis::{CallBatch, Flush, KeyNames};
 
 /// One limiter over Redis.
 #[napi]
 pub struct NativeRedisLimiter {
-    queue: Arc<RedisCallQueue>,
+    queue: Arc<NativeCallQueue>,
+    /// The policy variant of its calls.
+    variant: u16,
     prefix: String,
     prefixes: Arc<Mutex<Prefixes>>,
     closed: AtomicBool,
 }
 
 /// Calls that wait for the next flush.
-struct RedisCallQueue {
+struct NativeCallQueue {
     names: KeyNames,
-    policies: Arc<PolicySet>,
+    key_dimensions: usize,
+    variants: Mutex<PolicyVariants>,
     batch: Mutex<CallBatch>,
+}
+
+/// The calls of one policy variant.
+struct VariantCalls {
+    queue: Arc<NativeCallQueue>,
+    variant: u16,
 }
 
 /// Enqueues a take.
 struct EnqueueTake;
 
 impl LimiterCall for EnqueueTake {
-    type Target = Arc<RedisCallQueue>;
+    type Target = VariantCalls;
     type Output = DecisionBuffer;
 
     fn call(
-        queue: &Arc<RedisCallQueue>,
+        VariantCalls { queue, variant }: &VariantCalls,
         key: Key<'_>,
         cost: u64,
         _clock: &impl Clock,
     ) -> CallResult<Option<Decision>> {
-        locked(&queue.batch).push(&queue.names, key, cost);
+        let mut batch = locked(&queue.batch);
+        batch.push(&queue.names, key, cost);
+        batch.set_variant(*variant);
         Ok(None)
     }
 }
@@ -68,13 +82,20 @@ impl NativeRedisLimiter {
         prefixes: Arc<Mutex<Prefixes>>,
     ) -> Self {
         let names = KeyNames::new(&prefix, &policies).with_tags(tags);
-        let queue = RedisCallQueue { names, policies: Arc::new(policies), batch: Mutex::default() };
-        Self { queue: Arc::new(queue), prefix, prefixes, closed: AtomicBool::new(false) }
+        let queue = NativeCallQueue {
+            names,
+            key_dimensions: policies.key_dimensions(),
+            variants: Mutex::new(PolicyVariants::new(policies)),
+            batch: Mutex::default(),
+        };
+        let closed = AtomicBool::new(false);
+        Self { queue: Arc::new(queue), variant: 0, prefix, prefixes, closed }
     }
 
-    /// Takes out the enqueued calls.
-    pub(crate) fn take_calls(&self) -> (Arc<PolicySet>, CallBatch) {
-        (Arc::clone(&self.queue.policies), locked(&self.queue.batch).take())
+    /// Moves the enqueued calls of all variants into a flush.
+    pub(crate) fn move_calls(&self, flush: &mut Flush) {
+        let batch = locked(&self.queue.batch).take();
+        flush.push_variants(&locked(&self.queue.variants), batch);
     }
 
     /// A flush with one peek of `cost` units.
@@ -86,15 +107,13 @@ impl NativeRedisLimiter {
         cost: u64,
     ) -> CallResult<Flush> {
         let (mut batch, mut flush) = (CallBatch::new(), Flush::peeking());
-        self.queue.enqueue(&mut batch, env, keys, tag, Operation::Peek { cost })?;
-        flush.push(Arc::clone(&self.queue.policies), batch);
+        self.push(&mut batch, env, keys, tag, Operation::Peek { cost })?;
+        flush.push_variants(&locked(&self.queue.variants), batch);
         Ok(flush)
     }
-}
 
-impl RedisCallQueue {
     /// Adds an operation to a batch. The array has one key per key dimension, or undefined.
-    fn enqueue(
+    fn push(
         &self,
         batch: &mut CallBatch,
         env: Env,
@@ -105,7 +124,9 @@ impl RedisCallQueue {
         let mut buffers = KeyBuffers::new();
         // SAFETY: the environment and the array are the running callback's.
         let keys = unsafe { buffers.read_array(env, keys) }?;
-        batch.push_operation(&self.names, &keys[..self.policies.key_dimensions()], tag, operation);
+        let NativeCallQueue { names, key_dimensions, .. } = &*self.queue;
+        batch.push_operation(names, &keys[..*key_dimensions], tag, operation);
+        batch.set_variant(self.variant);
         Ok(())
     }
 }
@@ -116,7 +137,8 @@ impl NativeRedisLimiter {
     /// failure's code to `answer`.
     #[napi(catch_unwind, ts_return_type = "(key: string, cost: number) => void")]
     pub fn bind_enqueue(&self, env: Env, answer: Float64Array) -> Result<Unknown<'static>> {
-        hot::function::<EnqueueTake>(env, Arc::clone(&self.queue), answer)
+        let calls = VariantCalls { queue: Arc::clone(&self.queue), variant: self.variant };
+        hot::function::<EnqueueTake>(env, calls, answer)
     }
 
     /// Enqueues an operation by its code. `keys` has one key per
@@ -249,16 +271,45 @@ impl NativeRedisLimiter {
     }
 
     fn enqueue(&self, env: Env, keys: &Array<'_>, tag: Option<&str>, operation: Operation) -> f64 {
-        let queue = &self.queue;
-        let result = queue.enqueue(&mut locked(&queue.batch), env, keys, tag, operation);
+        let result = self.push(&mut locked(&self.queue.batch), env, keys, tag, operation);
         result.map_or_else(FailureCode::code, |()| 0.0)
     }
 
-    /// Releases the prefix for other policies.
+    /// Opens a limiter on the same keys and the same queue whose policies have other numbers, as the
+    /// variant of this index. With `replaces`, limiters of the prefix that are opened later must use
+    /// these policies. Throws if the policies differ in more than numbers, or if another limiter of
+    /// the prefix uses other policies as this variant.
+    #[napi(catch_unwind)]
+    pub fn open_variant(
+        &self,
+        policies: &NativePolicySet,
+        index: u32,
+        replaces: bool,
+    ) -> Result<Self> {
+        let (policies, index) =
+            (policies.inner(), VariantIndex { index: index as usize, replaces });
+        let invalid = |error: InvalidVariant| Error::new(Status::InvalidArg, error.to_string());
+        let mut variants = locked(&self.queue.variants);
+        variants.get(0).check_variant(&policies).map_err(|error| invalid(error.into()))?;
+        locked(&self.prefixes)
+            .open_variant(&self.prefix, index, &policies)
+            .map_err(|error| invalid(error.into()))?;
+        let variant = variants.add(policies).map_err(|error| invalid(error.into()))?;
+        Ok(Self {
+            queue: Arc::clone(&self.queue),
+            variant,
+            prefix: self.prefix.clone(),
+            prefixes: Arc::clone(&self.prefixes),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Releases the prefix for other policies. No call of this limiter may be pending.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         if !self.closed.swap(true, Ordering::Relaxed) {
             locked(&self.prefixes).close(&self.prefix);
+            locked(&self.queue.variants).remove(self.variant);
         }
     }
 }

@@ -139,8 +139,7 @@ impl NativeRedisStore {
     ) {
         let mut calls = Flush::default();
         for limiter in limiters {
-            let (policies, batch) = limiter.take_calls();
-            calls.push(policies, batch);
+            limiter.move_calls(&mut calls);
         }
         self.send(flush, calls, timeout_ms);
     }

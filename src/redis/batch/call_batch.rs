@@ -1,5 +1,6 @@
 //! A batch of calls of one limiter.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::redis::script_keys::ScriptKeys;
 use crate::time::Micros;
 
 /// The last pass of a deduplicated batch. It has all remaining calls.
-const LAST_PASS: u8 = 3;
+const LAST_PASS: usize = 3;
 
 /// With more calls per key than this, most calls would be in the last pass.
 const MAX_CALLS_PER_KEY: usize = 2;
@@ -34,6 +35,8 @@ pub struct CallBatch {
     pub(crate) calls: Vec<CallRequest>,
     /// For each call, one number per key dimension: the number of its key from 1, or 0 for no key.
     pub(crate) numbers: Vec<u16>,
+    /// For each call: the number of its policy variant. Empty if all calls use variant 0.
+    pub(crate) variants: Vec<u16>,
     /// The server's estimated time when it runs the script.
     pub(crate) estimated_now: Micros,
     hashes: KeyHashBuilder,
@@ -78,6 +81,19 @@ impl CallBatch {
             Operation::Take { cost } => CallRequest::Take(cost),
             other => CallRequest::Other(Box::new(other)),
         });
+    }
+
+    /// Sets the policy variant of the call that was added last.
+    pub fn set_variant(&mut self, variant: u16) {
+        if variant > 0 || !self.variants.is_empty() {
+            self.variants.resize(self.calls.len() - 1, 0);
+            self.variants.push(variant);
+        }
+    }
+
+    /// The policy variant of a call.
+    pub(crate) fn variant_of(&self, call: usize) -> u16 {
+        self.variants.get(call).copied().unwrap_or_default()
     }
 
     fn init_dimensions(&mut self, names: &KeyNames) {
@@ -138,6 +154,7 @@ impl CallBatch {
             holds: std::mem::take(&mut self.holds),
             calls: std::mem::replace(&mut self.calls, calls),
             numbers: std::mem::replace(&mut self.numbers, numbers),
+            variants: std::mem::take(&mut self.variants),
             predictor: Arc::clone(&self.predictor),
             ..Self::default()
         }
@@ -235,10 +252,36 @@ impl CallBatch {
         }
     }
 
+    /// For each call: its group, so that all calls of a group use one variant, and calls on one key
+    /// are in order if the groups are. `None` if all calls use one variant.
+    pub(crate) fn groups_by_variant(&self) -> Option<Vec<usize>> {
+        let first = self.variant_of(0);
+        if (0..self.calls.len()).all(|call| self.variant_of(call) == first) {
+            return None;
+        }
+        // By variant, and by dimension and key: the latest group with it.
+        let (mut of_variant, mut of_key) = (HashMap::new(), HashMap::new());
+        let mut count = 0;
+        let group = |(call, (_, numbers)): (usize, (_, &[u16]))| {
+            let keys = || numbers.iter().copied().enumerate().filter(|&(_, number)| number > 0);
+            let latest = keys().filter_map(|key| of_key.get(&key).copied()).max();
+            let known = of_variant.get(&self.variant_of(call)).copied();
+            let group = known.filter(|&known| latest.is_none_or(|latest| latest <= known));
+            let group = group.unwrap_or_else(|| {
+                count += 1;
+                count - 1
+            });
+            of_variant.insert(self.variant_of(call), group);
+            of_key.extend(keys().map(|key| (key, group)));
+            group
+        };
+        Some(self.calls().enumerate().map(group).collect())
+    }
+
     /// For each call: its pass, which is the number of earlier calls on its key, at most
     /// [`LAST_PASS`]. `None` if no key repeats, if the policies have no fast path, or if passes
     /// would not pay off.
-    pub(crate) fn passes(&self, policies: &PolicySet) -> Option<Vec<u8>> {
+    pub(crate) fn passes(&self, policies: &PolicySet) -> Option<Vec<usize>> {
         let (calls, keys) = (self.calls.len(), self.names.first().map_or(0, ScriptKeys::len));
         let repeats =
             policies.key_dimensions() == 1 && keys < calls && calls <= MAX_CALLS_PER_KEY * keys;
@@ -271,11 +314,6 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
 fn uses_holds(operation: &Operation) -> bool {
     use Operation::{Reserve, Reset, Settle};
     matches!(operation, Reserve { .. } | Settle { .. } | Reset)
-}
-
-/// The number of passes that calls are spread over.
-pub(crate) fn pass_count(passes: &[u8]) -> usize {
-    passes.iter().max().map_or(0, |&last| usize::from(last) + 1)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::policy::execute::Execution;
 use crate::policy::policy_set::PolicySet;
-use crate::redis::batch::call_batch::{CallBatch, pass_count};
+use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::batch::hit_predictor::HitPredictor;
 use crate::redis::batch::policy_registry::PolicyRegistration;
 use crate::redis::batch::script_call::{ScriptCall, ScriptFailure, ScriptResult};
@@ -41,9 +41,9 @@ pub(crate) struct FlushEntry {
     script_call: usize,
     /// The earlier script calls that reported this batch as stale.
     stale_in: Vec<usize>,
-    /// For each call, in call order: its pass. Pass 0 is this entry, pass 1 the next entry, and so
-    /// on. Empty if this entry has all calls.
-    pub(crate) passes: Vec<u8>,
+    /// The indexes of the calls in the flush; `None` if they follow the calls of the entries
+    /// before.
+    pub(crate) positions: Option<Box<[usize]>>,
 }
 
 /// The reason why a call has no decision.
@@ -85,9 +85,18 @@ impl Flush {
 
     /// Adds the batch of a limiter.
     pub fn push(&mut self, policies: Arc<PolicySet>, batch: CallBatch) {
+        self.push_entry(policies, batch, None);
+    }
+
+    pub(crate) fn push_entry(
+        &mut self,
+        policies: Arc<PolicySet>,
+        batch: CallBatch,
+        positions: Option<Box<[usize]>>,
+    ) {
         let script_call = self.assign(batch.outcome_count(&policies));
-        let (stale_in, passes) = (Vec::new(), Vec::new());
-        self.entries.push(FlushEntry { policies, batch, script_call, stale_in, passes });
+        let stale_in = Vec::new();
+        self.entries.push(FlushEntry { policies, batch, script_call, stale_in, positions });
     }
 
     /// Whether a batch fits into the latest script call. True if there is no script call yet.
@@ -98,8 +107,10 @@ impl Flush {
 
     /// Appends the calls of another flush.
     pub(crate) fn extend(&mut self, other: Self) {
-        for FlushEntry { policies, batch, .. } in other.entries {
-            self.push(policies, batch);
+        let before = self.len();
+        for FlushEntry { policies, batch, positions, .. } in other.entries {
+            let moved = positions.map(|all| all.iter().map(|position| before + position).collect());
+            self.push_entry(policies, batch, moved);
         }
     }
 
@@ -205,7 +216,30 @@ impl Flush {
 
     /// For each call, in order: whether it is a plain take.
     pub fn takes(&self) -> impl Iterator<Item = bool> {
-        self.entries.iter().flat_map(|entry| entry.batch.takes())
+        let is_in_order = self.is_in_order();
+        let entries = self.entries.iter().filter(move |_| is_in_order);
+        let mut ordered = vec![false; if is_in_order { 0 } else { self.len() }];
+        if !is_in_order {
+            let mut positions = self.positions();
+            let takes = self.entries.iter().flat_map(|entry| entry.batch.takes());
+            takes.for_each(|take| ordered[positions.next().unwrap_or_default()] = take);
+        }
+        entries.flat_map(|entry| entry.batch.takes()).chain(ordered)
+    }
+
+    /// Whether the entries have the calls in call order.
+    fn is_in_order(&self) -> bool {
+        self.entries.iter().all(|entry| entry.positions.is_none())
+    }
+
+    /// For each call, entry by entry: its index in the flush.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = usize> {
+        let mut before = 0;
+        self.entries.iter().flat_map(move |entry| {
+            let start = before;
+            before += entry.batch.len();
+            (0..entry.batch.len()).map(move |call| entry.position(call, start))
+        })
     }
 
     /// Whether there are no calls.
@@ -225,27 +259,27 @@ impl Flush {
             .iter()
             .map(|result| result.as_ref().map(|values| ReplyReader::new(values)))
             .collect();
-        let mut entries = self.entries.iter();
-        while let Some(entry) = entries.next() {
-            if entry.passes.is_empty() {
-                entry.complete(&mut replies, &mut each);
-                continue;
-            }
-            let mut passes = Vec::new();
-            let others = entries.by_ref().take(pass_count(&entry.passes) - 1);
-            for pass in std::iter::once(entry).chain(others) {
-                let mut completed = Vec::with_capacity(pass.batch.len());
-                pass.complete(&mut replies, &mut |one| completed.push(one));
-                passes.push(completed.into_iter());
-            }
-            for &pass in &entry.passes {
-                passes[usize::from(pass)].next().into_iter().for_each(&mut each);
-            }
+        if self.is_in_order() {
+            self.entries.iter().for_each(|entry| entry.complete(&mut replies, &mut each));
+            return;
         }
+        let mut completed: Vec<_> = (0..self.len()).map(|_| None).collect();
+        let mut positions = self.positions();
+        for entry in &self.entries {
+            entry.complete(&mut replies, &mut |one| {
+                completed[positions.next().unwrap_or_default()] = Some(one);
+            });
+        }
+        completed.into_iter().flatten().for_each(each);
     }
 }
 
 impl FlushEntry {
+    /// The index of a call in the flush. `before` is the number of calls of the entries before.
+    pub(crate) fn position(&self, call: usize, before: usize) -> usize {
+        self.positions.as_ref().map_or(before + call, |positions| positions[call])
+    }
+
     /// Calls `each` with the result of each call, in call order.
     fn complete(
         &self,

@@ -1,7 +1,6 @@
 //! Batches of calls: collected, sent together and decoded.
 
 pub(crate) mod call_batch;
-pub(crate) mod deduplicate;
 pub(crate) mod flush;
 pub(crate) mod hit_predictor;
 pub(crate) mod partition;
@@ -10,4 +9,5 @@ pub(crate) mod pending_calls;
 pub(crate) mod policy_registry;
 pub(crate) mod response_decoder;
 pub(crate) mod script_call;
+pub(crate) mod split;
 pub(crate) mod subset;

@@ -73,8 +73,10 @@ impl Flush {
         let mut partitions: Vec<FlushPartition> = Vec::new();
         let mut latest: HashMap<u16, usize> = HashMap::new();
         let mut before = 0;
-        for FlushEntry { policies, batch, .. } in entries {
+        for FlushEntry { policies, batch, positions, .. } in entries {
             let calls = batch.len();
+            let position =
+                |call| positions.as_ref().map_or(before + call, |positions| positions[call]);
             // The calls of each id, in the order of first appearance.
             let (mut own, mut found) = (Vec::<(u16, Vec<usize>)>::new(), HashMap::new());
             for (call, id) in ids(&batch, &policies).into_iter().enumerate() {
@@ -104,7 +106,7 @@ impl Flush {
                 }
                 let partition = &mut partitions[index];
                 partition.flush.push(Arc::clone(&policies), batch);
-                partition.calls.extend(calls.iter().map(|call| number(before + call)));
+                partition.calls.extend(calls.iter().map(|&call| number(position(call))));
             }
             before += calls;
         }

@@ -33,6 +33,14 @@ impl<'a> SubsetBuilder<'a> {
         Self { batch, policies, numbers, holds }
     }
 
+    /// For each group: a batch of its calls, and their indexes. `groups` has the group of each call.
+    pub(crate) fn build_groups(&mut self, groups: &[usize]) -> Vec<(CallBatch, Vec<usize>)> {
+        let count = groups.iter().max().map_or(0, |last| last + 1);
+        let mut calls = vec![Vec::new(); count];
+        groups.iter().enumerate().for_each(|(call, &group)| calls[group].push(call));
+        calls.into_iter().map(|calls| (self.build(&calls), calls)).collect()
+    }
+
     /// Builds a batch of the calls with these indexes, in this order. They may share keys.
     pub(crate) fn build(&mut self, indexes: &[usize]) -> CallBatch {
         let Self { batch, policies, numbers: new, holds } = self;
@@ -69,6 +77,9 @@ impl<'a> SubsetBuilder<'a> {
                 subset.holds.push(|names| names.extend_from_slice(name));
             }
             subset.calls.push(call.clone());
+            if !batch.variants.is_empty() {
+                subset.variants.push(batch.variant_of(index));
+            }
         }
         for &index in indexes {
             for (dimension, &number) in numbers_of(index).iter().enumerate() {

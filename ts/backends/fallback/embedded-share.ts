@@ -5,11 +5,11 @@ import { translated } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet } from '../compile-policies.js'
 import type { Engine, EngineLimiterState, EnginePolicySet, EngineStore } from '../engine.js'
-import type { TakeManyResults } from '../limiter-backend.js'
+import type { TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { MemoryBackend } from '../memory/memory-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
 import type { FallbackResponder } from './fallback-backend.js'
-import { shareOfNumbers } from './share.js'
+import { shareOf, shareOfNumbers } from './share.js'
 
 /** The most keys held separately for one server, by all limiters of the process. */
 const MAX_KEYS = 1_000_000
@@ -33,16 +33,27 @@ export class EmbeddedShare implements FallbackResponder {
    * @param origin - Identifies the limiter in decision metadata.
    * @throws {TollgateError} `INVALID_OPTION` while the prefix is open with other numbers.
    */
-  constructor(engine: Engine, address: string, prefix: string, shared: PolicySet, share: number, origin: object) {
-    this.#engine = engine
-    this.#share = share
+  static open(
+    engine: Engine,
+    address: string,
+    prefix: string,
+    shared: PolicySet,
+    share: number,
+    origin: object,
+  ): EmbeddedShare {
     // The colon separates the name from users' store names, which have none.
     const store = new engine.MemoryStore(MAX_KEYS, `fallback: ${address}`, false)
     const policies = compilePolicySet(engine, shared)
     const state = translated('INVALID_OPTION', `onStoreFailure: prefix ${JSON.stringify(prefix)}`, () => {
       return openState(store, prefix, policies)
     })
-    this.#backend = new MemoryBackend(engine, state, undefined, shared, origin)
+    return new EmbeddedShare(engine, share, new MemoryBackend(engine, state, undefined, shared, origin))
+  }
+
+  private constructor(engine: Engine, share: number, backend: MemoryBackend) {
+    this.#engine = engine
+    this.#share = share
+    this.#backend = backend
   }
 
   take(key: string, cost: number): Decision {
@@ -70,6 +81,11 @@ export class EmbeddedShare implements FallbackResponder {
     const reservation = this.#backend.schedule(keys, cost, maxWaitUs)
     withSource(reservation.decision)
     return reservation
+  }
+
+  openVariant(policySet: PolicySet, variant: VariantIndex): EmbeddedShare {
+    const shared = shareOf(this.#engine, policySet, this.#share)
+    return new EmbeddedShare(this.#engine, this.#share, this.#backend.openVariant(shared, variant))
   }
 
   close(): void {

@@ -2,9 +2,10 @@ import type { Decision } from '../../api/decision.js'
 import { TollgateError, type TollgateErrorCode } from '../../api/error.js'
 import type { Keys } from '../../input/keys.js'
 import { YieldTicks } from '../../platform/yield-tick.js'
+import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicy } from '../compile-policies.js'
 import type { Engine } from '../engine.js'
-import { type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../limiter-backend.js'
+import { type LimiterBackend, type TakeManyResults, takeManyResultsOf, type VariantIndex } from '../limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
 
 /** Answers synchronously in place of a store that fails. */
@@ -18,6 +19,8 @@ export interface FallbackResponder {
    */
   execute(keys: Keys, operation: Operation): OperationResult
   schedule(keys: Keys, cost: number, maxWaitUs: number): ScheduledReservation
+  /** {@link LimiterBackend.openVariant}: `policySet` has the store's numbers. */
+  openVariant(policySet: PolicySet, variant: VariantIndex): FallbackResponder
   close(): void
 }
 
@@ -40,6 +43,7 @@ function rethrowUnlessStoreFailure(error: unknown): void {
 export class FallbackBackend implements LimiterBackend {
   readonly isSync = false
   readonly origin: object
+  readonly policySet: PolicySet
   readonly #store: LimiterBackend
   readonly #fallback: FallbackResponder
   readonly #engine: Engine
@@ -51,6 +55,7 @@ export class FallbackBackend implements LimiterBackend {
    */
   constructor(store: LimiterBackend, fallback: FallbackResponder, engine: Engine) {
     this.origin = store.origin
+    this.policySet = store.policySet
     this.#engine = engine
     this.#store = store
     this.#fallback = fallback
@@ -135,6 +140,16 @@ export class FallbackBackend implements LimiterBackend {
       () => this.#store.schedule(keys, cost, maxWaitUs),
       () => this.#fallback.schedule(keys, cost, maxWaitUs),
     )
+  }
+
+  openVariant(policySet: PolicySet, variant: VariantIndex): FallbackBackend {
+    const fallback = this.#fallback.openVariant(policySet, variant)
+    try {
+      return new FallbackBackend(this.#store.openVariant(policySet, variant), fallback, this.#engine)
+    } catch (error) {
+      fallback.close()
+      throw error
+    }
   }
 
   ready(): Promise<void> {

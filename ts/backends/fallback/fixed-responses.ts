@@ -73,6 +73,10 @@ export class FixedResponses implements FallbackResponder {
     return { decision: this.#decisionFor(keys), waitUs: 0, charges: undefined }
   }
 
+  openVariant(policySet: PolicySet): FixedResponses {
+    return new FixedResponses(this.#isAllowed, policySet, this.#origin)
+  }
+
   close(): void {}
 
   #decisionFor({ keys }: Keys): Decision {

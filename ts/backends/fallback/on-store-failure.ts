@@ -101,7 +101,7 @@ export function openBackend(
     const fallback =
       share === undefined
         ? new FixedResponses(failure === 'allow', policySet, backend.origin)
-        : new EmbeddedShare(store.engine, address, prefix, share.policySet, share.share, backend.origin)
+        : EmbeddedShare.open(store.engine, address, prefix, share.policySet, share.share, backend.origin)
     return new FallbackBackend(backend, fallback, store.engine)
   } catch (error) {
     void backend.close()

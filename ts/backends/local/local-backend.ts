@@ -4,11 +4,17 @@ import { Keys } from '../../input/keys.js'
 import { YieldTicks } from '../../platform/yield-tick.js'
 import type { Policy } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
-import { type LeaseHolder, type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../limiter-backend.js'
+import {
+  type LeaseHolder,
+  type LimiterBackend,
+  type TakeManyResults,
+  takeManyResultsOf,
+  type VariantIndex,
+} from '../limiter-backend.js'
 import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
 import type { CallMaker, KeyLeases } from './key-leases.js'
 import { LeasedKeys } from './lease.js'
-import { leasedOverride } from './leased-policies.js'
+import { leasedOverride, leasedPolicySet } from './leased-policies.js'
 import { Leases } from './leases.js'
 import type { LocalOptions } from './local-options.js'
 import { RefusalCache } from './refusal-cache.js'
@@ -22,9 +28,13 @@ import { RefusalCache } from './refusal-cache.js'
 export class LocalBackend implements LimiterBackend {
   readonly isSync = false
   readonly origin: object
+  readonly policySet: PolicySet
   readonly leases: Leases | undefined
   readonly #store: LimiterBackend
-  readonly #policySet: PolicySet
+  readonly #options: LocalOptions
+  readonly #now: () => number
+  readonly #holders: Set<LeaseHolder>
+  readonly #variants: Set<LocalBackend>
   readonly #refusals: RefusalCache
   readonly #yieldTicks = new YieldTicks(256)
   readonly #callMaker: CallMaker = {
@@ -35,18 +45,24 @@ export class LocalBackend implements LimiterBackend {
   /**
    * @param now - Milliseconds of a clock that never steps and that counts suspension.
    * @param holders - The leases of the store's limiters.
+   * @param variants - The variants of the limiter. A change by one ends what the others know.
    */
   constructor(
     store: LimiterBackend,
-    policySet: PolicySet,
     options: LocalOptions,
     now: () => number,
     holders: Set<LeaseHolder>,
+    variants = new Set<LocalBackend>(),
   ) {
     const { leaseMs, maxKeys } = options
+    const { policySet } = store
+    this.#options = options
+    this.#now = now
+    this.#holders = holders
+    this.#variants = variants.add(this)
     this.origin = store.origin
+    this.policySet = policySet
     this.#store = store
-    this.#policySet = policySet
     this.#refusals = new RefusalCache(policySet, options, now)
     this.leases = leaseMs === undefined ? undefined : new Leases(store, policySet, leaseMs, maxKeys, now, holders)
   }
@@ -101,20 +117,18 @@ export class LocalBackend implements LimiterBackend {
       case 'reserve':
         return this.#executeTake(keys, operation, operation.units)
       case 'penalize': {
-        this.leases?.end(keys, false)
+        this.#forEachVariant((variant) => variant.leases?.end(keys, false))
         const callStore = () => this.#store.execute(keys, operation)
         return this.#refusals.inTurn(keys, 0, callStore, () => this.execute(keys, operation))
       }
       case 'refund':
-        this.#refusals.forget(keys)
-        this.leases?.closeGroupsOf(keys)
+        this.#prepareRefund(keys)
         return this.leases !== undefined && keys instanceof LeasedKeys
           ? this.leases.refund(keys, operation.units)
           : this.#store.execute(keys, operation)
       case 'settle':
       case 'cancelSchedule':
-        this.#refusals.forget(keys)
-        this.leases?.closeGroupsOf(keys)
+        this.#prepareRefund(keys)
         return this.#store.execute(keys, operation)
       case 'override':
         return this.#change(keys, { ...operation, policies: this.#leasedOverride(operation.policies) })
@@ -133,12 +147,20 @@ export class LocalBackend implements LimiterBackend {
     )
   }
 
+  openVariant(policySet: PolicySet, variant: VariantIndex): LocalBackend {
+    const { leaseMs } = this.#options
+    const own = leaseMs === undefined ? policySet : leasedPolicySet(policySet, leaseMs)
+    const store = this.#store.openVariant(own, variant)
+    return new LocalBackend(store, this.#options, this.#now, this.#holders, this.#variants)
+  }
+
   ready(): Promise<void> {
     return this.#store.ready()
   }
 
   async close(): Promise<void> {
     await this.leases?.close()
+    this.#variants.delete(this)
     await this.#store.close()
   }
 
@@ -213,13 +235,27 @@ export class LocalBackend implements LimiterBackend {
 
   /** Changes keys in the store, after everything that is known of them here has ended. */
   #change(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
-    this.leases?.end(keys, operation.kind === 'reset')
-    this.#refusals.forget(keys)
+    this.#forEachVariant((variant) => {
+      variant.leases?.end(keys, operation.kind === 'reset')
+      variant.#refusals.forget(keys)
+    })
     return this.#store.execute(keys, operation)
   }
 
+  /** Before units go back to the store: refusals from before are no longer valid. */
+  #prepareRefund(keys: Keys): void {
+    this.#forEachVariant((variant) => {
+      variant.#refusals.forget(keys)
+      variant.leases?.closeGroupsOf(keys)
+    })
+  }
+
+  #forEachVariant(call: (variant: LocalBackend) => void): void {
+    this.#variants.forEach(call)
+  }
+
   #leasedOverride(policies: readonly (Policy | undefined)[]): readonly (Policy | undefined)[] {
-    const { leaseMs } = this.#policySet
-    return leaseMs === undefined ? policies : leasedOverride(this.#policySet, policies, leaseMs)
+    const { leaseMs } = this.policySet
+    return leaseMs === undefined ? policies : leasedOverride(this.policySet, policies, leaseMs)
   }
 }

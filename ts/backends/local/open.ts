@@ -4,12 +4,6 @@ import { leasedPolicySet } from './leased-policies.js'
 import { LocalBackend } from './local-backend.js'
 import { localOptionsOf } from './local-options.js'
 
-/** A limiter's backend, and the policies under which the store charges units. */
-export interface OpenedBackend {
-  readonly backend: LimiterBackend
-  readonly policySet: PolicySet
-}
-
 /**
  * Opens a limiter's backend, with local decisions if the option `local` asks for them.
  *
@@ -23,12 +17,10 @@ export function openLocalBackend(
   policySet: PolicySet,
   local: unknown,
   open: (policySet: PolicySet) => LimiterBackend,
-): OpenedBackend {
+): LimiterBackend {
   const options = localOptionsOf(local, policySet)
   const leased = options?.leaseMs === undefined ? policySet : leasedPolicySet(policySet, options.leaseMs)
-  if (options === undefined || store.address === undefined) {
-    return { backend: open(policySet), policySet }
-  }
-  const backend = new LocalBackend(open(leased), leased, options, store.engine.elapsedMs, store.leases)
-  return { backend, policySet: leased }
+  return options === undefined || store.address === undefined
+    ? open(policySet)
+    : new LocalBackend(open(leased), options, store.engine.elapsedMs, store.leases)
 }

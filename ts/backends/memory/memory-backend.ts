@@ -5,9 +5,9 @@ import type { Keys } from '../../input/keys.js'
 import { invalid } from '../../input/options.js'
 import type { Policy } from '../../policies/policy.js'
 import type { PolicySet } from '../../policies/policy-set.js'
-import { compilePolicy } from '../compile-policies.js'
+import { compilePolicy, compilePolicySet, openedVariant } from '../compile-policies.js'
 import type { Engine, EngineLimiterState, EnginePolicy } from '../engine.js'
-import type { LimiterBackend, TakeManyResults } from '../limiter-backend.js'
+import type { LimiterBackend, TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { multiLimitDecisionAt, operationResultAt, responseLengthOf, scheduledReservationAt } from '../multi-policy.js'
 import {
   type Operation,
@@ -31,6 +31,7 @@ export class MemoryBackend implements LimiterBackend {
   readonly isSync = true
   readonly isDown = false
   readonly origin: object
+  readonly policySet: PolicySet
   readonly #engine: Engine
   readonly #native: EngineLimiterState
   readonly #clock: (() => number) | undefined
@@ -52,10 +53,12 @@ export class MemoryBackend implements LimiterBackend {
     engine: Engine,
     state: EngineLimiterState,
     clock: (() => number) | undefined,
-    { limits, policies }: PolicySet,
+    policySet: PolicySet,
     origin: object = {},
   ) {
+    const { limits, policies } = policySet
     this.origin = origin
+    this.policySet = policySet
     this.#engine = engine
     this.#native = state
     this.#clock = clock
@@ -141,6 +144,12 @@ export class MemoryBackend implements LimiterBackend {
       throw errorAt(this.#response, 0, keys.keys[0])
     }
     return reservation
+  }
+
+  openVariant(policySet: PolicySet, { index, replaces }: VariantIndex): MemoryBackend {
+    const policies = compilePolicySet(this.#engine, policySet)
+    const state = openedVariant(() => this.#native.openVariant(policies, index, replaces))
+    return new MemoryBackend(this.#engine, state, this.#clock, policySet, this.origin)
   }
 
   async ready(): Promise<void> {}

@@ -60,20 +60,24 @@ export abstract class BatchedStore<B extends Batcher<Transport>> extends Store {
     const { policyRegistry: registry } = batcher
     if (shared.users === 0) {
       this.#prefixes.set(prefix, shared)
-      registry?.add(prefix, policySet)
+      registry?.setPolicies(prefix, policySet, 0)
     }
-    shared.users++
-    const release = () => {
-      callBuffer.close()
-      shared.users--
-      if (shared.users === 0) {
-        this.#prefixes.delete(prefix)
-        registry?.remove(prefix)
+    const use = (used: native.NativeRedisLimiter) => {
+      shared.users++
+      return () => {
+        used.close()
+        shared.users--
+        if (shared.users === 0) {
+          this.#prefixes.delete(prefix)
+          registry?.remove(prefix)
+        }
       }
     }
     const onFirstUse = () => registry?.markUsed(prefix)
-    const context = { native: batcher.native, batcher, engine, onFirstUse }
-    return new RedisBackend(context, shared.queue, policySet, tag, release)
+    const onVariant = (variant: PolicySet, index: number) => registry?.setPolicies(prefix, variant, index)
+    const context = { native: batcher.native, batcher, engine, queue: shared.queue, use, onFirstUse, onVariant }
+    // The calls of all limiters of the prefix are in one buffer.
+    return new RedisBackend(context, shared.queue.callBuffer, policySet, tag, use(callBuffer))
   }
 }
 

@@ -17,7 +17,9 @@ const REPUBLISH_MS = 3_600_000
 
 /** The limiters of a prefix. All have the same policies. */
 interface PrefixEntry {
-  readonly text: string
+  /** The policies by variant: with tiers, one for each. */
+  readonly policySets: PolicySet[]
+  text: string
   /** When the policies are to be published; `undefined` before the first decided call. */
   dueAt: number | undefined
 }
@@ -45,9 +47,17 @@ export class PolicyRegistry {
     this.#warn = warn
   }
 
-  /** Adds a prefix that was opened. */
-  add(prefix: string, policySet: PolicySet): void {
-    this.#prefixes.set(prefix, { text: policySetText(policySet), dueAt: undefined })
+  /** Sets the policies of a prefix, or of one of its variants. Changed policies are published again. */
+  setPolicies(prefix: string, policySet: PolicySet, variant: number): void {
+    const entry = this.#prefixes.get(prefix) ?? { policySets: [], text: '', dueAt: undefined }
+    entry.policySets[variant] = policySet
+    const text = policySetsText(entry.policySets)
+    if (text !== entry.text && entry.dueAt !== undefined) {
+      entry.dueAt = timers.now()
+      this.#nextDueAt = entry.dueAt
+    }
+    entry.text = text
+    this.#prefixes.set(prefix, entry)
   }
 
   /** Removes a prefix that was closed. */
@@ -95,16 +105,18 @@ export class PolicyRegistry {
 
 /**
  * The text of a limiter's policies, in the order of their names. With leases, each policy has the
- * option `lease`.
+ * option `lease`; with tiers, the policies that differ between them have the option `tier`.
  */
-export function policySetText({ policies, leaseMs }: PolicySet): string {
-  const all = policies.map(({ name, policy }) => {
-    const { algorithm, ...options } = policy
-    const withLease = leaseMs === undefined ? options : { ...options, lease: leaseMs }
-    const texts = Object.entries(withLease).flatMap(([option, value]) => optionTexts(option, value))
-    return `${name}: ${[algorithm, ...texts.sort()].join(' ')}`
-  })
-  return all.sort().join('; ')
+export function policySetsText(policySets: readonly PolicySet[]): string {
+  const all = policySets.flatMap(({ policies, leaseMs, tier }) =>
+    policies.map(({ name, policy, isTiered }) => {
+      const { algorithm, ...options } = policy
+      const own = { ...options, lease: leaseMs, tier: isTiered ? tier : undefined }
+      const texts = Object.entries(own).flatMap(([option, value]) => optionTexts(option, value))
+      return `${name}: ${[algorithm, ...texts.sort()].join(' ')}`
+    }),
+  )
+  return [...new Set(all)].sort().join('; ')
 }
 
 function warningOf(prefix: string, ours: string, theirs: string): StoreWarning {
@@ -127,9 +139,10 @@ function warningOf(prefix: string, ours: string, theirs: string): StoreWarning {
 
 /** The states that policies count on: names, algorithms and layouts, without numbers. */
 function statesOf(text: string): string[] {
-  return text.split('; ').map((policy) => {
+  const states = text.split('; ').map((policy) => {
     const [name, algorithm, ...options] = policy.split(' ')
     const layout = options.filter((option) => /^(layout=hash|refillMode=interval)$/.test(option))
     return [name, algorithm, ...layout].join(' ')
   })
+  return [...new Set(states)]
 }

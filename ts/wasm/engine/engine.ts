@@ -69,6 +69,14 @@ class WasmLimiterState implements EngineLimiterState {
     this.#execute(OPERATION_CODES.cancelScheduled, booked, keys, epochMs, answer)
   }
 
+  openVariant(policies: EnginePolicySet, index: number, replaces: boolean): WasmLimiterState {
+    const variant = this.#glue.openVariant(buildPolicySet(glue, scratch, policies), index, replaces)
+    if (variant === undefined) {
+      throw scratch.engineError()
+    }
+    return new WasmLimiterState(variant)
+  }
+
   close(): void {
     this.#glue.close()
   }

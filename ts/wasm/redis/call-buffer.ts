@@ -1,8 +1,8 @@
 import type { WasmRedisLimiter } from '../../../wasm/redis-engine.js'
 import * as glue from '../../../wasm/redis-engine.js'
-import type { EnginePolicy } from '../../backends/engine.js'
+import type { EnginePolicy, EnginePolicySet } from '../../backends/engine.js'
 import { FAILURE_CODES, OPERATION_CODES } from '../../backends/protocol.js'
-import { buildOverride } from '../engine/builder.js'
+import { buildOverride, buildPolicySet } from '../engine/builder.js'
 import type { KeyParts, Scratch } from '../engine/scratch.js'
 import { checkSeed } from './start.js'
 
@@ -60,6 +60,14 @@ export class CallBuffer {
 
   enqueueSettle(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
     return this.#enqueue(keys, tag, OPERATION_CODES.settleHold, [...hold, ...numbers])
+  }
+
+  openVariant(policies: EnginePolicySet, index: number, replaces: boolean): CallBuffer {
+    const variant = this.glue.openVariant(buildPolicySet(glue, this.#scratch, policies), index, replaces)
+    if (variant === undefined) {
+      throw this.#scratch.engineError()
+    }
+    return new CallBuffer(variant, this.#scratch)
   }
 
   close(): void {

@@ -2,9 +2,14 @@ import type * as native from '../../../../native.js'
 import type { Decision } from '../../../api/decision.js'
 import { Keys } from '../../../input/keys.js'
 import type { PolicySet } from '../../../policies/policy-set.js'
-import { compilePolicy } from '../../compile-policies.js'
+import { compilePolicy, compilePolicySet, openedVariant } from '../../compile-policies.js'
 import type { Engine } from '../../engine.js'
-import { type LimiterBackend, type TakeManyResults, takeManyResultsOf } from '../../limiter-backend.js'
+import {
+  type LimiterBackend,
+  type TakeManyResults,
+  takeManyResultsOf,
+  type VariantIndex,
+} from '../../limiter-backend.js'
 import { type Operation, type OperationResult, type ScheduledReservation, settleNumbersOf } from '../../operation.js'
 import { OPERATION_CODES } from '../../protocol.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
@@ -17,16 +22,24 @@ export interface RedisBackendContext {
   readonly native: Pick<native.NativeRedisStore, 'peek'>
   readonly batcher: Batcher
   readonly engine: Engine
+  /** The calls of all limiters of the prefix. */
+  readonly queue: CallQueue
+  /** Keeps the prefix open; the returned function ends that, and closes the call buffer. */
+  readonly use: (callBuffer: native.NativeRedisLimiter) => () => void
   /** Called at the first call that the limiter's policies decide. */
   readonly onFirstUse: () => void
+  /** Called when a variant is opened. */
+  readonly onVariant: (policySet: PolicySet, index: number) => void
 }
 
 /** A limiter's keys in Redis. */
 export class RedisBackend implements LimiterBackend {
   readonly isSync = false
-  readonly origin = {}
+  readonly origin: object
+  readonly policySet: PolicySet
   readonly #context: RedisBackendContext
   readonly #queue: CallQueue
+  readonly #callBuffer: native.NativeRedisLimiter
   readonly #dimensionCount: number
   readonly #inFlight = new InFlightCounter()
   readonly #takeDecoder: TakeDecoder
@@ -39,25 +52,30 @@ export class RedisBackend implements LimiterBackend {
   #isUsed = false
 
   /**
-   * @param queue - The queue of calls of all limiters with the same prefix.
+   * @param callBuffer - Puts calls into the queue.
    * @param tag - The hash tag of keys in calls without one.
    * @param release - Called once no call is pending.
    */
   constructor(
     context: RedisBackendContext,
-    queue: CallQueue,
-    { limits, policies }: PolicySet,
+    callBuffer: native.NativeRedisLimiter,
+    policySet: PolicySet,
     tag: string | undefined,
     release: () => void,
+    origin: object = {},
   ) {
+    const { limits, policies } = policySet
+    this.origin = origin
+    this.policySet = policySet
     const names = limits.map(({ name }) => name)
     this.#context = context
-    this.#queue = queue
+    this.#queue = context.queue
+    this.#callBuffer = callBuffer
     this.#dimensionCount = Math.max(...policies.map(({ dimension }) => dimension)) + 1
     this.#takeDecoder = new TakeDecoder(this.#inFlight, names, this.origin)
     this.#operationDecoder = new OperationDecoder(this.#inFlight, names)
     this.#scheduleDecoder = new ScheduledReservationDecoder(this.#inFlight, names, policies.length)
-    this.#enqueueTake = queue.callBuffer.bindEnqueue(this.#response)
+    this.#enqueueTake = callBuffer.bindEnqueue(this.#response)
     this.#tag = tag
     this.#release = release
   }
@@ -128,8 +146,16 @@ export class RedisBackend implements LimiterBackend {
       return rejection
     }
     this.#markUsed()
-    this.#checkCode(keys, this.#queue.callBuffer.enqueueSchedule(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
+    this.#checkCode(keys, this.#callBuffer.enqueueSchedule(keys.keys, keys.tag ?? this.#tag, cost, maxWaitUs))
     return batcher.enqueue(this.#queue, this.#scheduleDecoder, keys, 0)
+  }
+
+  openVariant(policySet: PolicySet, { index, replaces }: VariantIndex): RedisBackend {
+    const policies = compilePolicySet(this.#context.engine, policySet)
+    const callBuffer = openedVariant(() => this.#callBuffer.openVariant(policies, index, replaces))
+    this.#context.onVariant(policySet, index)
+    const release = this.#context.use(callBuffer)
+    return new RedisBackend(this.#context, callBuffer, policySet, this.#tag, release, this.origin)
   }
 
   async ready(): Promise<void> {
@@ -155,7 +181,7 @@ export class RedisBackend implements LimiterBackend {
     { keys, tag = this.#tag }: Keys,
     operation: Exclude<Operation, { kind: 'peek' }> | { readonly kind: 'take'; readonly units: number },
   ): number {
-    const { callBuffer } = this.#queue
+    const callBuffer = this.#callBuffer
     switch (operation.kind) {
       case 'take':
       case 'takeUpTo':
@@ -190,7 +216,7 @@ export class RedisBackend implements LimiterBackend {
   /** Sends a peek in its own flush, because its script writes nothing. */
   #peek(keys: Keys, cost: number): Promise<OperationResult> {
     const { native, batcher } = this.#context
-    const { callBuffer } = this.#queue
+    const callBuffer = this.#callBuffer
     return batcher.sendAlone(this.#operationDecoder, keys, (flush, timeoutMs) => {
       this.#checkCode(keys, native.peek(flush, callBuffer, keys.keys, keys.tag ?? this.#tag, cost, timeoutMs))
     })

@@ -1,4 +1,8 @@
-//! Splits calls on repeated keys into passes of distinct keys.
+//! Splits batches: by policy variant, and into passes of distinct keys.
+//!
+//! A section of a script's request has one policy set, so the calls of each policy variant form
+//! their own entry. If calls under several variants have a key in common, the entries keep them in
+//! order.
 //!
 //! The script's fast paths need distinct keys. The first pass has the first call on each key, the
 //! second pass the second call on each key, and so on. Calls on one key stay in order; calls on
@@ -6,11 +10,26 @@
 
 use std::sync::Arc;
 
-use crate::redis::batch::call_batch::pass_count;
+use crate::policy::variants::PolicyVariants;
+use crate::redis::batch::call_batch::CallBatch;
 use crate::redis::batch::flush::{Flush, FlushEntry};
 use crate::redis::batch::subset::SubsetBuilder;
 
 impl Flush {
+    /// Adds the batch of a limiter whose calls name variants of its policies.
+    pub fn push_variants(&mut self, variants: &PolicyVariants, batch: CallBatch) {
+        let before = self.len();
+        let policies = |batch: &CallBatch| Arc::clone(variants.get(batch.variant_of(0)));
+        let Some(groups) = batch.groups_by_variant() else {
+            self.push(policies(&batch), batch);
+            return;
+        };
+        for (subset, calls) in SubsetBuilder::new(&batch, variants.get(0)).build_groups(&groups) {
+            let positions = calls.iter().map(|call| before + call).collect();
+            self.push_entry(policies(&subset), subset, Some(positions));
+        }
+    }
+
     /// Splits batches with repeated keys into one entry per pass. The result cannot be partitioned
     /// by slot any more.
     #[must_use]
@@ -23,19 +42,19 @@ impl Flush {
             return self;
         }
         let mut flush = Self::default();
-        for (FlushEntry { policies, batch, .. }, passes) in self.entries.into_iter().zip(passes) {
+        let mut before = 0;
+        for (entry, passes) in self.entries.into_iter().zip(passes) {
+            let start = before;
+            before += entry.batch.len();
             let Some(passes) = passes else {
-                flush.push(policies, batch);
+                flush.push_entry(entry.policies, entry.batch, entry.positions);
                 continue;
             };
-            let first = flush.entries.len();
-            let mut subsets = SubsetBuilder::new(&batch, &policies);
-            for pass in 0..pass_count(&passes) {
-                let mut calls = (0..passes.len()).collect::<Vec<_>>();
-                calls.retain(|&call| usize::from(passes[call]) == pass);
-                flush.push(Arc::clone(&policies), subsets.build(&calls));
+            let mut subsets = SubsetBuilder::new(&entry.batch, &entry.policies);
+            for (subset, calls) in subsets.build_groups(&passes) {
+                let positions = calls.iter().map(|&call| entry.position(call, start)).collect();
+                flush.push_entry(Arc::clone(&entry.policies), subset, Some(positions));
             }
-            flush.entries[first].passes = passes;
         }
         flush
     }
@@ -49,7 +68,6 @@ mod tests {
     use crate::key::Key;
     use crate::policy::Policy;
     use crate::policy::policy_set::PolicySet;
-    use crate::redis::batch::call_batch::CallBatch;
     use crate::redis::{KeyNames, ReplyValue, ScriptResult};
 
     fn window() -> PolicySet {
@@ -112,6 +130,54 @@ mod tests {
         assert_eq!(entries(&flush(&window(), "abcdefaaaaaa")), ["abcdef", "a", "a", "a"]);
         assert_eq!(entries(&flush(&window(), "abaaaa")), ["ab"], "most of them repeat");
         assert_eq!(entries(&flush(&window(), "abc")), ["abc"]);
+    }
+
+    /// A call of one unit on each key: lower case under variant 0, upper case under variant 1.
+    fn flush_of_variants(keys: &str) -> Flush {
+        let other = Policy::FixedWindow(FixedWindow::new(5, 1_000).unwrap());
+        let mut variants = PolicyVariants::new(window());
+        let upper = variants.add(other.into()).unwrap();
+        let names = KeyNames::new("api", &window());
+        let mut batch = CallBatch::new();
+        for key in keys.chars() {
+            let lower = key.to_ascii_lowercase().to_string();
+            batch.push(&names, Key::new(&lower).unwrap(), 1);
+            batch.set_variant(if key.is_uppercase() { upper } else { 0 });
+        }
+        let mut flush = Flush::default();
+        flush.push_variants(&variants, batch);
+        flush
+    }
+
+    #[test]
+    fn calls_of_a_variant_are_together_unless_another_variant_has_their_key_in_between() {
+        let entries_of = |keys| entries(&flush_of_variants(keys));
+        assert_eq!(entries_of("abc"), ["abc"]);
+        assert_eq!(entries_of("ABC"), ["abc"]);
+        assert_eq!(entries_of("aBcD"), ["ac", "bd"]);
+        assert_eq!(entries_of("aAa"), ["a", "a", "a"]);
+        assert_eq!(entries_of("aBAbc"), ["a", "ba", "bc"]);
+        assert_eq!(entries(&flush_of_variants("aBcDaD").deduplicate()), ["ac", "a", "bd", "d"]);
+    }
+
+    #[test]
+    fn calls_of_variants_are_decided_by_their_own_numbers_and_complete_in_call_order() {
+        for flush in [flush_of_variants("aBAbc"), flush_of_variants("aBAbc").deduplicate()] {
+            assert_eq!(flush.script_calls().len(), 1, "one script decides them");
+            // In the order of the entries: a, BA, bc. The limits are 9 and 5.
+            let answers = [reply(&[1, 2, 2, 1, 3], &[])];
+            assert_eq!(remaining(&flush, &answers), [8, 3, 3, 8, 6]);
+            assert_eq!(flush.takes().collect::<Vec<_>>(), [true; 5]);
+        }
+    }
+
+    #[test]
+    fn the_slots_of_variants_name_their_calls_in_call_order() {
+        let slots = flush_of_variants("aBAbc").by_slot();
+        let mut calls: Vec<_> =
+            slots.partitions.iter().map(|partition| partition.calls.clone()).collect();
+        calls.sort();
+        assert_eq!(calls, [vec![0, 2], vec![1, 3], vec![4]]);
     }
 
     #[test]

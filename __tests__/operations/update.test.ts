@@ -1,0 +1,127 @@
+/** `limiter.update(policies)`: numbers that change while the program runs. */
+import { fixedWindow, gcra, MemoryStore, RateLimiter, slidingCounter, slidingWindow, tiers } from '../../ts/index.js'
+import { anything } from '../failure.js'
+import { BACKENDS, embedded } from './stores.js'
+
+const hourly = (limit: number) => gcra({ limit, period: '1h' })
+
+describe.each(BACKENDS)('update: $name', (backend) => {
+  test('decides the next calls, and calls under way are decided by the old numbers', async () => {
+    const limiter = backend.limiter(hourly(3))
+    const before = [limiter.take('a', 3), limiter.take('a'), limiter.takeMany(['b', 'b'], 2)] as const
+    limiter.update(hourly(5))
+    const after = [limiter.take('a', 2), limiter.take('a'), limiter.takeMany(['b', 'b'], 2)] as const
+    expect((await Promise.all(before)).flat().map(({ status, limit }) => [status, limit])).toEqual([
+      ['allowed-last', 3],
+      ['refused', 3],
+      ['allowed', 3],
+      ['refused', 3],
+    ])
+    expect((await Promise.all(after)).flat().map(({ status, limit }) => [status, limit])).toEqual([
+      ['allowed-last', 5],
+      ['refused', 5],
+      ['allowed', 5],
+      ['refused', 5],
+    ])
+    expect(limiter.policies.default).toMatchObject({ limit: 5, burst: 5 })
+    await limiter.close()
+  })
+
+  test('again and again', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 1, window: '1h' }))
+    for (let limit = 2; limit <= 200; limit++) {
+      limiter.update(fixedWindow({ limit, window: '1h' }))
+      expect(await limiter.take('a', limit - 1)).toMatchObject({ limit })
+      await limiter.reset('a')
+    }
+    await limiter.close()
+  })
+
+  test('waits, reservations and decisions stay valid', async () => {
+    const limiter = backend.limiter(gcra({ limit: 100, period: '1s', burst: 1 }))
+    const decision = await limiter.take('a')
+    const pending = limiter.wait('a')
+    const controller = new AbortController()
+    const aborted = limiter.wait('a', { signal: controller.signal })
+    const reservation = await limiter.reserve('b', 1)
+    limiter.update(gcra({ limit: 200, period: '1s', burst: 2 }))
+    controller.abort()
+    await expect(aborted).rejects.toThrow('aborted')
+    expect((await pending).waitedMs).toBeGreaterThan(0)
+    expect(reservation.allowed && (await reservation.cancel())).toMatchObject({ settled: true })
+    expect(await limiter.refund(decision)).toBeLessThanOrEqual(1)
+    await limiter.close()
+  })
+
+  test('tiers', async () => {
+    const plans = (free: number, pro: number) => tiers({ free: hourly(free), pro: hourly(pro) })
+    const limiter = backend.tiered(plans(3, 7))
+    await limiter.take('a', { tier: 'free', cost: 3 })
+    limiter.update(plans(4, 8))
+    expect((await limiter.take('a', { tier: 'free' })).status).toBe('allowed-last')
+    expect((await limiter.take('a', { tier: 'pro', cost: 4 })).status).toBe('allowed-last')
+    expect(limiter.tiers.free.default.limit).toBe(4)
+    await limiter.close()
+  })
+
+  test('a shorter window keeps its count, and ends at most one new window from now', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 100, window: '1d' }))
+    await limiter.take('a')
+    limiter.update(fixedWindow({ limit: 100, window: '1h' }))
+    const decision = await limiter.take('a')
+    expect(decision).toMatchObject({ allowed: true, remaining: 98 })
+    expect(decision.resetAfterMs).toBeLessThanOrEqual(3_600_001)
+    await limiter.close()
+  })
+})
+
+describe('what cannot be updated', () => {
+  const limiter = embedded().limiter(hourly(3))
+
+  test.each([
+    [fixedWindow({ limit: 3, window: '1h' }), 'algorithm was "gcra" and is now "fixedWindow"; make a new limiter'],
+    [{ default: hourly(4) }, 'policies must have the same names of policies'],
+    [gcra({ limit: 3, period: '1h', per: 'ip' }), 'per was undefined and is now "ip"'],
+    [tiers({ free: hourly(4) }), 'must have the same tiers, in the same order: had (none), got free'],
+    [7, 'policy must be made by a function'],
+    [undefined, 'policy must be made by a function'],
+  ])('%#', async (policies, message) => {
+    expect(() => limiter.update(anything(policies))).toThrow(message)
+    expect(limiter.policies.default).toMatchObject({ limit: 3 })
+    expect((await limiter.peek('a', 0)).limit).toBe(3)
+  })
+
+  test('names and their order', () => {
+    const two = embedded().limiter({ a: hourly(1), b: hourly(2) })
+    expect(() => two.update({ b: hourly(2), a: hourly(1) })).toThrow('had a, b, got b, a')
+    two.update({ a: hourly(3), b: hourly(4) })
+    expect(two.policies.b).toMatchObject({ limit: 4 })
+    const list = embedded().limiter(slidingWindow({ limit: 1, window: '1s' }))
+    expect(() => list.update(slidingWindow({ limit: 1, window: '1s', layout: 'hash' }))).toThrow('layout was "list"')
+    const counter = embedded().limiter(slidingCounter({ limit: 1, window: '1s' }))
+    const surplus: [never] = [slidingCounter({ limit: 2, window: '1s' }), 1] as never
+    expect(() => counter.update(...surplus)).toThrow('update takes the policies')
+  })
+
+  test('a closed limiter', async () => {
+    const closed = embedded().limiter(hourly(1))
+    await closed.close()
+    expect(() => closed.update(hourly(2))).toThrow('the limiter has been closed')
+  })
+
+  test('limiters of one prefix: later ones have the new numbers', async () => {
+    const store = new MemoryStore()
+    const options = { store, prefix: 'api' } as const
+    const [first, second] = [new RateLimiter(hourly(1), options), new RateLimiter(hourly(1), options)]
+    first.update(hourly(2))
+    expect((await second.take('a')).limit).toBe(1)
+    expect((await first.take('a')).limit).toBe(2)
+    expect(() => new RateLimiter(hourly(1), options)).toThrow(
+      'is in use on this store by a limiter with a different policy',
+    )
+    const third = new RateLimiter(hourly(2), options)
+    expect((await third.take('a')).status).toBe('refused')
+    await Promise.all([first, second, third].map((limiter) => limiter.close()))
+    await new RateLimiter(hourly(7), options).close()
+  })
+})

@@ -1,0 +1,136 @@
+import type { LimiterBackend } from '../backends/limiter-backend.js'
+import { invalid, shown } from '../input/options.js'
+import { checkVariants, type PolicySet } from '../policies/policy-set.js'
+import { TollgateError } from './error.js'
+
+/** The most tiers that a message lists. */
+const MAX_LISTED = 8
+
+/** A limiter's backends: one for each tier, or a single one. All use the same keys. */
+export class TierBackends {
+  /** The policies that the user wrote, by tier. With leases the store charges under others. */
+  #written: readonly PolicySet[]
+  #backends: readonly LimiterBackend[]
+  /** By tier; `undefined` without tiers. */
+  #byTier: ReadonlyMap<unknown, LimiterBackend> | undefined
+  /** Earlier backends that are closing: calls under way use them. */
+  readonly #closing = new Set<Promise<void>>()
+
+  /**
+   * @param open - Opens the backend of the first tier.
+   * @throws {TollgateError} As `open`, and as {@link LimiterBackend.openVariant}.
+   */
+  constructor(policySets: readonly PolicySet[], open: (policySet: PolicySet) => LimiterBackend) {
+    const [first, ...others] = policySets as readonly [PolicySet, ...PolicySet[]]
+    const backend = open(first)
+    const backends = [backend]
+    try {
+      others.forEach((policySet, index) => {
+        backends.push(backend.openVariant(policySet, { index: index + 1, replaces: false }))
+      })
+    } catch (error) {
+      backends.forEach(closeInBackground)
+      throw error
+    }
+    this.#written = policySets
+    this.#backends = backends
+    this.#byTier = byTier(policySets, backends)
+  }
+
+  /** The backend of the first tier. It also changes keys, which concerns no tier. */
+  get first(): LimiterBackend {
+    return this.#backends[0] as LimiterBackend
+  }
+
+  /**
+   * The backend of a call.
+   *
+   * @param tier - The tier that the call names.
+   * @throws {TollgateError} `INVALID_OPTION`
+   */
+  backendOf(method: string, tier: unknown): LimiterBackend {
+    if (this.#byTier === undefined && tier === undefined) {
+      return this.first
+    }
+    return this.#byTier?.get(tier) ?? this.#throwForTier(method, tier)
+  }
+
+  /** The policies of a tier, as the user wrote them. */
+  writtenOf(tier: unknown): PolicySet {
+    return this.#written.find((policySet) => policySet.tier === tier) as PolicySet
+  }
+
+  /** A value for each tier. */
+  mapped<T>(make: (backend: LimiterBackend) => T): { readonly [tier: string]: T } {
+    return Object.fromEntries([...(this.#byTier ?? [])].map(([tier, backend]) => [tier, make(backend)]))
+  }
+
+  /**
+   * Replaces the numbers, and returns the new backend of the first tier. Calls under way finish under
+   * the old numbers.
+   *
+   * @throws {TollgateError} `INVALID_POLICY`, `INVALID_OPTION`. Then nothing has changed.
+   */
+  update(policySets: readonly PolicySet[]): LimiterBackend {
+    checkTiers(this.#written, policySets)
+    const old = this.#backends
+    const opened: LimiterBackend[] = []
+    try {
+      policySets.forEach((policySet, index) => {
+        const { first } = this
+        checkVariants('update: policies', this.#written[index] as PolicySet, policySet)
+        opened.push(first.openVariant(policySet, { index, replaces: true }))
+      })
+    } catch (error) {
+      opened.forEach(closeInBackground)
+      throw error
+    }
+    this.#written = policySets
+    this.#backends = opened
+    this.#byTier = byTier(policySets, opened)
+    for (const backend of old) {
+      const closing: Promise<void> = backend.close().finally(() => this.#closing.delete(closing))
+      this.#closing.add(closing)
+    }
+    return this.first
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#backends.map((backend) => backend.close()), ...this.#closing])
+  }
+
+  #throwForTier(method: string, tier: unknown): never {
+    if (this.#byTier === undefined) {
+      const advice = 'make the limiter with tiers({ … })'
+      throw new TollgateError('INVALID_OPTION', `${method} has no option "tier": the limiter has no tiers; ${advice}`)
+    }
+    const names = [...this.#byTier.keys()].map(shown)
+    const listed = names.length > MAX_LISTED ? [...names.slice(0, MAX_LISTED), '…'] : names
+    throw invalid('INVALID_OPTION', `${method}: tier`, `must be one of ${listed.join(', ')}`, tier)
+  }
+}
+
+function byTier(
+  policySets: readonly PolicySet[],
+  backends: readonly LimiterBackend[],
+): ReadonlyMap<unknown, LimiterBackend> | undefined {
+  return policySets[0]?.tier === undefined
+    ? undefined
+    : new Map(policySets.map(({ tier }, index) => [tier, backends[index] as LimiterBackend]))
+}
+
+/** Checks that the tiers are the same, in the same order. */
+function checkTiers(own: readonly PolicySet[], others: readonly PolicySet[]): void {
+  const [ownTiers, otherTiers] = [own, others].map((all) => all.map(({ tier }) => tier ?? '(none)').join(', '))
+  if (ownTiers !== otherTiers) {
+    const rule = 'must have the same tiers, in the same order'
+    throw new TollgateError(
+      'INVALID_OPTION',
+      `update: policies ${rule}: had ${ownTiers}, got ${otherTiers}; make a new limiter`,
+    )
+  }
+}
+
+function closeInBackground(backend: LimiterBackend): void {
+  void backend.close()
+}

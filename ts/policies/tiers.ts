@@ -1,0 +1,116 @@
+import { TollgateError } from '../api/error.js'
+import { checkCount, invalid, nameOf, shown } from '../input/options.js'
+import { isPolicyLike, limitNamesOf, type Policy, policyOf } from './policy.js'
+
+/**
+ * A policy whose numbers depend on the caller's tier, such as a plan: one policy for each tier, all
+ * of one algorithm.
+ *
+ * It is plain data, as a {@link Policy} is.
+ *
+ * @typeParam P - The type of the policies.
+ * @typeParam T - The names of the tiers.
+ */
+export interface TieredPolicy<P extends Policy = Policy, T extends string = string> {
+  readonly tiers: { readonly [Tier in T]: P }
+}
+
+/** The most tiers of a policy. */
+export const MAX_TIERS = 1_000
+
+/**
+ * A policy whose numbers depend on the caller's tier. Each call names its tier:
+ * `take(key, { tier: 'pro' })`.
+ *
+ * All tiers count on the key's one state. A key that changes its tier keeps what it has used, as
+ * after a change of numbers.
+ *
+ * **Law:** a key that is called under one tier obeys the law of that tier's policy. A key that is
+ * called under several tiers obeys the law with the largest numbers among them, as after a change of
+ * numbers.
+ *
+ * @param tiers - 1 to 1,000 policies by name (letters, digits, `_`, `.` and `-`, up to 32, starting
+ * with a letter). They have the same algorithm and the same `per`, and differ in numbers only.
+ * @throws {TollgateError} `INVALID_POLICY`
+ *
+ * @example
+ * const limiter = new RateLimiter(
+ *   tiers({
+ *     free: gcra({ limit: 10, period: '1m' }),
+ *     pro: gcra({ limit: 1_000, period: '1m' }),
+ *   }),
+ * )
+ * await limiter.take('user:42', { tier: 'pro' })
+ */
+export function tiers<P extends Policy, const T extends string>(
+  tiers: { readonly [Tier in T]: P },
+): TieredPolicy<P, NoInfer<T>> {
+  checkCount(arguments.length, 1, 'tiers takes an object of policies', 'write tiers({ free: gcra(…), pro: gcra(…) })')
+  return tieredPolicyOf({ tiers }) as TieredPolicy<P, T>
+}
+
+/** Whether a value has tiers. */
+export function isTieredLike(value: unknown): value is { readonly tiers: unknown } {
+  return typeof value === 'object' && value !== null && 'tiers' in value && !isPolicyLike(value.tiers)
+}
+
+/**
+ * Checks a policy with tiers.
+ *
+ * @param where - The name of the value, for the message.
+ */
+export function tieredPolicyOf(value: { readonly tiers: unknown }, where = 'tiers'): TieredPolicy {
+  const { tiers, ...others } = value
+  const [other] = Object.keys(others)
+  if (other !== undefined) {
+    throw new TollgateError('INVALID_POLICY', `${where} takes only tiers, got ${shown(other)}`)
+  }
+  if (typeof tiers !== 'object' || tiers === null || Array.isArray(tiers)) {
+    throw invalid('INVALID_POLICY', where, 'must be an object of policies by tier', tiers)
+  }
+  const entries = Object.entries(tiers)
+  if (entries.length < 1 || entries.length > MAX_TIERS) {
+    throw new TollgateError('INVALID_POLICY', `${where} must be 1 to ${MAX_TIERS} policies, got ${entries.length}`)
+  }
+  const checked = entries.map(([tier, policy]) => {
+    nameOf(`${where}: the name of a tier`, tier, 'INVALID_POLICY')
+    return [tier, policyOf(policy, `${where}.${tier}`)] as const
+  })
+  const [[firstTier, first]] = checked as [readonly [string, Policy]]
+  for (const [tier, policy] of checked) {
+    const difference = differenceOf(first, policy)
+    if (difference !== undefined) {
+      const [name, own, others] = difference
+      throw new TollgateError(
+        'INVALID_POLICY',
+        `${where} must differ in numbers only: ${name} is ${shown(own)} in ${firstTier} and ${shown(others)} in ${tier}; use a limiter for each`,
+      )
+    }
+  }
+  return Object.freeze({ tiers: Object.freeze(Object.fromEntries(checked)) })
+}
+
+/** The first way in which two policies differ, except by numbers. */
+function differenceOf(one: Policy, other: Policy): readonly [name: string, one: unknown, other: unknown] | undefined {
+  const compared = ['algorithm', 'per', 'layout', 'refillMode', 'countRefused'] as const
+  for (const name of compared) {
+    const [own, others] = [one, other].map((policy) => Reflect.get(policy, name) as unknown)
+    if (own !== others) {
+      return [name, own, others]
+    }
+  }
+  const [own, others] = [one, other].map((policy) => limitNamesOf(policy)?.join(', '))
+  return own === others ? undefined : ['the names of the limits', own, others]
+}
+
+/** Whether two policies may be variants of one another: they differ in numbers only. */
+export function checkVariant(where: string, one: Policy, other: Policy): void {
+  const difference = differenceOf(one, other)
+  if (difference !== undefined) {
+    const [name, own, others] = difference
+    throw new TollgateError(
+      'INVALID_OPTION',
+      `${where} must differ in numbers only: ${name} was ${shown(own)} and is now ${shown(others)}; make a new limiter`,
+    )
+  }
+}

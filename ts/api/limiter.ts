@@ -5,7 +5,6 @@ import { appliedBy, type Operation, type RefundOperation } from '../backends/ope
 import { microsOf } from '../input/duration.js'
 import { KeyReader, Keys, tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import type { Policy } from '../policies/policy.js'
 import { type PolicySet, policySetsOf } from '../policies/policy-set.js'
 import {
   durationUsOf,
@@ -22,7 +21,7 @@ import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
 import { HOLD_BYTES, type Reservation, reservationOf, reserveOptionsOf } from './reservation.js'
 import { abortError, ScheduledWaits } from './scheduled-waits.js'
-import { TierBackends } from './tier-backends.js'
+import { type PoliciesByName, TierBackends } from './tier-backends.js'
 import { checkRates, type WaitedOrRefused, waitCallOf } from './wait.js'
 
 /** Advice for a method that is passed to `map`, which also passes the index and the array. */
@@ -89,12 +88,12 @@ export class Limiter {
     }
   }
 
-  get policies(): { readonly [name: string]: Policy } {
-    return policiesByLimit(this.#tiers.first.policySet)
+  get policies(): PoliciesByName {
+    return this.#tiers.policies
   }
 
-  get tiers(): { readonly [tier: string]: { readonly [name: string]: Policy } } {
-    return this.#tiers.mapped(({ policySet }) => policiesByLimit(policySet))
+  get tiers(): { readonly [tier: string]: PoliciesByName } {
+    return this.#tiers.policiesByTier
   }
 
   // Not async: the backend's promise would take three more microtask turns.
@@ -337,11 +336,6 @@ function refundOperationFor(
 function resolved(decision: Decision): Promise<Decision> {
   void decision.at
   return Promise.resolve(decision)
-}
-
-/** The policies, by the names of the limits that decisions use. */
-function policiesByLimit({ policies, limits }: PolicySet): { readonly [name: string]: Policy } {
-  return Object.freeze(Object.fromEntries(limits.map(({ name, policy }) => [name, policies[policy]?.policy as Policy])))
 }
 
 async function performRefund(backend: LimiterBackend, credit: RefundCredit, refund: RefundOperation): Promise<number> {

@@ -1,13 +1,20 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { invalid, shown } from '../input/options.js'
+import type { Policy } from '../policies/policy.js'
 import { checkVariants, type PolicySet } from '../policies/policy-set.js'
 import { TollgateError } from './error.js'
+
+/** Policies, by the names of the limits that decisions use. */
+export type PoliciesByName = { readonly [name: string]: Policy }
 
 /** The most tiers that a message lists. */
 const MAX_LISTED = 8
 
 /** A limiter's backends: one for each tier, or a single one. All use the same keys. */
 export class TierBackends {
+  /** The policies of the first tier. */
+  policies: PoliciesByName
+  policiesByTier: { readonly [tier: string]: PoliciesByName }
   /** The policies that the user wrote, by tier. With leases the store charges under others. */
   #written: readonly PolicySet[]
   #backends: readonly LimiterBackend[]
@@ -35,6 +42,8 @@ export class TierBackends {
     this.#written = policySets
     this.#backends = backends
     this.#byTier = byTier(policySets, backends)
+    this.policies = policiesByLimit(backend.policySet)
+    this.policiesByTier = policiesOfTiers(this.#byTier)
   }
 
   /** The backend of the first tier. It also changes keys, which concerns no tier. */
@@ -60,11 +69,6 @@ export class TierBackends {
     return this.#written.find((policySet) => policySet.tier === tier) as PolicySet
   }
 
-  /** A value for each tier. */
-  mapped<T>(make: (backend: LimiterBackend) => T): { readonly [tier: string]: T } {
-    return Object.fromEntries([...(this.#byTier ?? [])].map(([tier, backend]) => [tier, make(backend)]))
-  }
-
   /**
    * Replaces the numbers, and returns the new backend of the first tier. Calls under way finish under
    * the old numbers.
@@ -88,6 +92,8 @@ export class TierBackends {
     this.#written = policySets
     this.#backends = opened
     this.#byTier = byTier(policySets, opened)
+    this.policies = policiesByLimit(this.first.policySet)
+    this.policiesByTier = policiesOfTiers(this.#byTier)
     for (const backend of old) {
       const closing: Promise<void> = backend.close().finally(() => this.#closing.delete(closing))
       this.#closing.add(closing)
@@ -117,6 +123,16 @@ function byTier(
   return policySets[0]?.tier === undefined
     ? undefined
     : new Map(policySets.map(({ tier }, index) => [tier, backends[index] as LimiterBackend]))
+}
+
+/** The policies, by the names of the limits that decisions use. */
+function policiesByLimit({ policies, limits }: PolicySet): PoliciesByName {
+  return Object.freeze(Object.fromEntries(limits.map(({ name, policy }) => [name, policies[policy]?.policy as Policy])))
+}
+
+function policiesOfTiers(backends: ReadonlyMap<unknown, LimiterBackend> = new Map()) {
+  const all = [...backends].map(([tier, { policySet }]) => [tier as string, policiesByLimit(policySet)] as const)
+  return Object.freeze(Object.fromEntries(all))
 }
 
 /** Checks that the tiers are the same, in the same order. */

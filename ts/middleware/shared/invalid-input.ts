@@ -6,7 +6,7 @@ import type { InvalidInputAnswer, Message } from './options.js'
  *
  * @hidden
  */
-export type RequestFunction = 'skip' | 'key' | 'cost'
+export type RequestFunction = 'skip' | 'key' | 'cost' | 'tier'
 
 /**
  * The errors that JavaScript itself throws for an unexpected value. Compared by name, because each

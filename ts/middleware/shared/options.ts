@@ -1,6 +1,6 @@
 import type { Blocked, Decision, Impossible, Refused } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
-import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../../input/options.js'
+import { invalid, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
 import type { Policy } from '../../policies/policy.js'
 
 /** A value or a promise of one. */
@@ -9,8 +9,10 @@ export type Awaitable<T> = T | PromiseLike<T>
 /** The part of a limiter that a middleware needs. Every `RateLimiter` has it. */
 export interface MiddlewareLimiter<K = string, N extends string = string> {
   readonly policies: { readonly [Name in N]: Policy }
+  /** The policies of each tier, if there are tiers. */
+  readonly tiers?: { readonly [tier: string]: { readonly [Name in N]: Policy } }
   /** Decides, and charges the cost if it allows the request. */
-  take(key: K, cost?: number): Promise<Decision<N>>
+  take(key: K, cost?: number | { readonly cost?: number; readonly tier?: string }): Promise<Decision<N>>
   /** Gives units of a decision back. Resolves to their number. */
   refund(decision: Decision<N>, units?: number): Promise<number>
 }
@@ -86,6 +88,11 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
    * returns `undefined`: 1.
    */
   readonly cost?: number | ((...args: A) => Awaitable<number>)
+  /**
+   * The tier of a request. Required for a limiter with tiers; other limiters have none. An unknown
+   * tier is an error of the program, as if `key` had thrown it on purpose.
+   */
+  readonly tier?: string | ((...args: A) => Awaitable<string>)
   /** Returns true for requests that the limiter ignores. */
   readonly skip?: (...args: A) => Awaitable<boolean>
   /** The status of a refusal: a whole number from 400 to 599. Default: 429. */
@@ -109,8 +116,8 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
    * decides how the request is handled: see {@link InvalidInputAnswer}. Default, also if it returns
    * nothing: status 400. Without `onInvalidInput` the first such request emits a process warning.
    *
-   * Such a request has a key or a cost that breaks the limiter's rules; or `key`, `cost` or `skip`
-   * throws one of JavaScript's own errors for it (`TypeError`, `RangeError`, `SyntaxError`,
+   * Such a request has a key or a cost that breaks the limiter's rules; or `key`, `cost`, `tier` or
+   * `skip` throws one of JavaScript's own errors for it (`TypeError`, `RangeError`, `SyntaxError`,
    * `URIError`) without a status or a cause. Other errors count as thrown on purpose, and go to
    * `onError`.
    */
@@ -169,6 +176,7 @@ export interface CheckedOptions<R extends readonly unknown[]> {
   readonly limiter: MiddlewareLimiter<unknown>
   readonly key: KeyFunction<unknown, R> | undefined
   readonly cost: number | ((...args: R) => Awaitable<number>) | undefined
+  readonly tier: string | ((...args: R) => Awaitable<string>) | undefined
   readonly skip: ((...args: R) => Awaitable<boolean>) | undefined
   readonly statusCode: number
   readonly message: Message | ((...args: [...request: R, decision: NotAllowed]) => Awaitable<Message>)
@@ -184,6 +192,7 @@ const NAMES = [
   'limiter',
   'key',
   'cost',
+  'tier',
   'skip',
   'handler',
   'statusCode',
@@ -231,6 +240,7 @@ export function checkedOptions<R extends readonly unknown[]>(
     limiter,
     key: given.key,
     cost: costOf(`${where}: cost`, given.cost),
+    tier: tierOf(`${where}: tier`, limiter, given.tier),
     skip: given.skip,
     statusCode: wholeNumber('INVALID_OPTION', `${where}: statusCode`, given.statusCode ?? 429, 400, 599),
     message: messageOf(`${where}: message`, given.message),
@@ -284,6 +294,20 @@ function booleanOf(option: string, value: unknown): boolean {
 
 function costOf(option: string, value: unknown): unknown {
   return value === undefined || typeof value === 'function' ? value : wholeNumber('INVALID_OPTION', option, value)
+}
+
+/** Checks the tier. One that a function returns is checked by the limiter. */
+function tierOf(option: string, { tiers = {} }: MiddlewareLimiter<unknown>, value: unknown): unknown {
+  const names = Object.keys(tiers)
+  if (names.length === 0) {
+    if (value !== undefined) {
+      throw new TollgateError('INVALID_OPTION', `${option} cannot be given: the limiter has no tiers`)
+    }
+  } else if (typeof value !== 'function' && !names.includes(value as string)) {
+    const rule = `must be one of ${names.map(shown).join(', ')}, or a function that returns one`
+    throw invalid('INVALID_OPTION', option, rule, value)
+  }
+  return value
 }
 
 function messageOf(option: string, value: unknown = DEFAULT_MESSAGE): unknown {

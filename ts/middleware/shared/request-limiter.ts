@@ -8,6 +8,7 @@ import { ipKey } from './ip-key.js'
 import {
   type CheckedOptions,
   checkedOptions,
+  type HeaderForm,
   type InvalidInputAnswer,
   type Message,
   type NotAllowed,
@@ -37,9 +38,9 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
 /** The outcome of a check. */
 export type RequestOutcome =
   /** The request passes. It has no decision if it is not limited. */
-  | { readonly kind: 'pass'; readonly decision: Decision | undefined }
+  | { readonly kind: 'pass'; readonly decision: Decision | undefined; readonly tier?: string | undefined }
   /** The request is refused. */
-  | { readonly kind: 'refuse'; readonly decision: NotAllowed }
+  | { readonly kind: 'refuse'; readonly decision: NotAllowed; readonly tier?: string | undefined }
   /**
    * No key or cost could be made: the middleware answers, unless `onInvalidInput` has answered
    * already.
@@ -65,7 +66,8 @@ const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
 export class RequestLimiter<A extends readonly unknown[]> {
   readonly #options: CheckedOptions<A>
   readonly #adapter: FrameworkAdapter<A>
-  readonly #headers: HeaderWriter | undefined
+  /** The writers of headers by tier, and the policies that they write. */
+  readonly #headers = new Map<string | undefined, { readonly policies: object; readonly writer: HeaderWriter }>()
   readonly #warnings = new Warnings()
   /** Whether the user has set `onError`. */
   readonly #hasOnError: boolean
@@ -78,8 +80,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     this.#options = checkedOptions(where, options, adapter.addressOf !== undefined)
     this.#adapter = adapter
     this.#hasOnError = (options as { readonly onError?: unknown }).onError !== undefined
-    const { headers, limiter } = this.#options
-    this.#headers = headers === false ? undefined : headerWriterFor(headers, limiter.policies)
   }
 
   /** The status of a refusal. */
@@ -100,9 +100,10 @@ export class RequestLimiter<A extends readonly unknown[]> {
    * request's own.
    */
   async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
-    const { limiter, key, cost, skip, onRefused, observe, requestProperty } = this.#options
+    const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty } = this.#options
     const readBarrier = this.#adapter.readBarrier?.()
     let decision: Decision
+    let requestTier: string | undefined
     let running: RequestFunction | undefined
     try {
       if (skip !== undefined && replacement === undefined) {
@@ -122,10 +123,15 @@ export class RequestLimiter<A extends readonly unknown[]> {
       if (replacement === undefined || !('cost' in replacement)) {
         units = typeof cost === 'function' ? await cost(...args) : cost
       }
+      if (tier !== undefined) {
+        running = 'tier'
+        requestTier = typeof tier === 'function' ? await tier(...args) : tier
+      }
       running = undefined
+      const checked = units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units)
       decision = await limiter.take(
         requestKey,
-        units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units),
+        tier === undefined ? checked : { cost: checked ?? 1, tier: requestTier as string },
       )
       this.#adapter.attach(requestProperty, decision, ...args)
     } catch (error) {
@@ -142,22 +148,23 @@ export class RequestLimiter<A extends readonly unknown[]> {
       await readBarrier
     }
     if (decision.allowed) {
-      return { kind: 'pass', decision }
+      return { kind: 'pass', decision, tier: requestTier }
     }
     if (onRefused !== undefined) {
       await onRefused(...args, decision)
     }
-    return observe ? { kind: 'pass', decision } : { kind: 'refuse', decision }
+    return { kind: observe ? 'pass' : 'refuse', decision, tier: requestTier }
   }
 
   /** Writes the headers of an outcome. */
   write(outcome: RequestOutcome, set: SetHeader): void {
-    if (this.#headers === undefined || outcome.kind === 'fail' || outcome.decision === undefined) {
+    const { headers } = this.#options
+    if (headers === false || outcome.kind === 'fail' || outcome.decision === undefined) {
       return
     }
     const { decision } = outcome
     if (decision.source !== 'none') {
-      this.#headers.write(decision, set)
+      this.#writerFor(headers, outcome.tier).write(decision, set)
     }
     if (outcome.kind === 'refuse') {
       writeRetryAfter(decision, set)
@@ -183,6 +190,19 @@ export class RequestLimiter<A extends readonly unknown[]> {
       // The request has ended, so the error cannot be answered.
       this.#warnings.once('TOLLGATE_REFUND_FAILED', `a request's units were not given back: ${reasonOf(error)}`)
     }
+  }
+
+  /** The writer for a tier's policies, which an update replaces. */
+  #writerFor(headers: HeaderForm, tier: string | undefined): HeaderWriter {
+    const { limiter } = this.#options
+    const policies = tier === undefined ? limiter.policies : (limiter.tiers?.[tier] ?? limiter.policies)
+    const known = this.#headers.get(tier)
+    if (known?.policies === policies) {
+      return known.writer
+    }
+    const writer = headerWriterFor(headers, policies)
+    this.#headers.set(tier, { policies, writer })
+    return writer
   }
 
   /** Handles a request from which no key or cost can be made. */

@@ -203,8 +203,9 @@ export declare class NativeRedisStore {
    */
   peek(flush: number, limiter: NativeRedisLimiter, keys: readonly (string | undefined)[], tag: string | undefined, cost: number, timeoutMs: number): number
   /**
-   * Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds. The event
-   * `'policies'` then has the prefix and all registered texts. There is no event if it fails.
+   * Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds; 0 registers
+   * nothing. The event `'policies'` then has the prefix and all registered texts; without texts if
+   * it fails.
    */
   registerPolicies(prefix: string, text: string, lastingMs: number, timeoutMs: number): void
   /** Whether there is a connection, as far as is known. */

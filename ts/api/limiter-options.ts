@@ -1,6 +1,6 @@
 import { Store } from '../backends/limiter-backend.js'
 import { tagOf } from '../input/keys.js'
-import { checkCount, invalid, nameOf, optionsOf } from '../input/options.js'
+import { checkCount, invalid, nameOf, optionsOf, trueOrFalse } from '../input/options.js'
 import { isPolicyLike } from '../policies/policy.js'
 import { TollgateError } from './error.js'
 
@@ -15,6 +15,7 @@ export interface LimiterOptions {
   readonly tag: string | undefined
   readonly onStoreFailure: unknown
   readonly local: unknown
+  readonly takesOver: boolean
 }
 
 /** Throws if the constructor has more arguments than a policy and options. */
@@ -34,8 +35,9 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     const rule = 'takes an object of options after its policy; several policies are one object by name'
     throw new TollgateError('INVALID_OPTION', `RateLimiter ${rule}`)
   }
-  const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local'] as const
-  const { store, prefix, tag, onStoreFailure, local } = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names)
+  const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local', 'takeOver'] as const
+  const given = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names)
+  const { store, prefix, tag, onStoreFailure, local, takeOver = false } = given
   if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
     const rule = 'must be a MemoryStore, a RedisStore or a Redis URL'
     throw invalid('INVALID_OPTION', 'store', rule, store, adviceOnStore(store))
@@ -46,6 +48,7 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     tag: tagOf(tag),
     onStoreFailure,
     local,
+    takesOver: trueOrFalse('INVALID_OPTION', 'takeOver', takeOver),
   }
 }
 

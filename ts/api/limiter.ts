@@ -65,11 +65,13 @@ export class Limiter {
   /** The backend of the first tier; `undefined` once the limiter is closed. */
   #backend: LimiterBackend | undefined
   readonly #ownedStore: OwnedStore | undefined
+  readonly #takesOver: boolean
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
     const written = policySetsOf(policy)
     const { dimensions, tier } = written[0] as PolicySet
-    const { store, prefix, tag, onStoreFailure, local } = limiterOptionsOf(options)
+    const { store, prefix, tag, onStoreFailure, local, takesOver } = limiterOptionsOf(options)
+    this.#takesOver = takesOver
     this.#keyReader = new KeyReader(dimensions)
     this.#hasStringKeys = this.#keyReader.usesStrings
     this.#isPlain = this.#hasStringKeys && tier === undefined
@@ -255,7 +257,7 @@ export class Limiter {
 
   // `ready` and `close` accept any arguments: signal and promise handlers pass some.
   async ready(): Promise<void> {
-    return this.#openBackend().ready()
+    return this.#openBackend().ready(this.#takesOver)
   }
 
   async close(): Promise<void> {

@@ -46,6 +46,12 @@ export interface RedisRateLimiterOptions extends KeyOptions {
   readonly onStoreFailure?: OnStoreFailure
   /** The calls that this process decides itself. Default: none. See {@link LocalDecisions}. */
   readonly local?: LocalDecisions
+  /**
+   * Whether {@link RateLimiter.ready} accepts that other processes use policies with other names or
+   * algorithms on the same prefix, as while such a change is rolled out. Neither sees the counts of
+   * the other. Default: `false`.
+   */
+  readonly takeOver?: boolean
 }
 
 /** The options of a {@link RateLimiter} on the embedded store. A `tag` has no effect there. */
@@ -66,6 +72,8 @@ export interface RateLimiterOptions extends KeyOptions {
   readonly onStoreFailure?: OnStoreFailure
   /** As for Redis. The embedded store needs no calls: the option is checked and has no effect. */
   readonly local?: LocalDecisions
+  /** As for Redis. On the embedded store it is checked and has no effect. */
+  readonly takeOver?: boolean
 }
 
 /** The options of a {@link RateLimiter} whose store is chosen at run time. */
@@ -78,6 +86,8 @@ export interface AnyRateLimiterOptions extends KeyOptions {
   readonly onStoreFailure?: OnStoreFailure
   /** As for Redis. On the embedded store it is checked and has no effect. */
   readonly local?: LocalDecisions
+  /** As for Redis. On the embedded store it is checked and has no effect. */
+  readonly takeOver?: boolean
 }
 
 /**
@@ -288,7 +298,13 @@ export interface RateLimiter<
    */
   update(policies: Policy | TieredPolicies): void
 
-  /** Resolves once the store can answer: immediately on the embedded store. */
+  /**
+   * Resolves once the store can answer: immediately on the embedded store.
+   *
+   * Over Redis it rejects with `INVALID_POLICY` if another process has used policies with other names
+   * or algorithms on the prefix in the last 90 minutes, unless `takeOver` is set. Other numbers are a
+   * `warning` event of the store.
+   */
   ready(): Promise<void>
 
   /**

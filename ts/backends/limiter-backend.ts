@@ -45,8 +45,13 @@ export interface LimiterBackend {
    * the prefix uses with other policies.
    */
   openVariant(policySet: PolicySet, variant: VariantIndex): LimiterBackend
-  /** Resolves once the store can answer. */
-  ready(): Promise<void>
+  /**
+   * Resolves once the store can answer.
+   *
+   * @param takesOver - Whether policies of another kind that other processes use on the same prefix
+   * are accepted. Otherwise it rejects with `INVALID_POLICY`.
+   */
+  ready(takesOver: boolean): Promise<void>
   /** Releases the prefix for another policy. */
   close(): Promise<void>
 }

@@ -37,6 +37,12 @@ export interface RedisRateLimiterOptions extends KeyOptions {
   readonly onStoreFailure?: OnStoreFailure
   /** The calls that this process decides itself. Default: none. See {@link LocalDecisions}. */
   readonly local?: LocalDecisions
+  /**
+   * Whether `ready` accepts that other processes use policies with other names or
+   * algorithms on the same prefix, as while such a change is rolled out. Neither sees the counts of
+   * the other. Default: `false`.
+   */
+  readonly takeOver?: boolean
 }
 
 /** The constructor of limiters. */

@@ -14,8 +14,11 @@ import {
   RedisStore,
   type RedisStoreOptions,
   type StoreWarning,
+  tiers,
 } from '../../../ts/index.js'
+import { rejectionOf } from '../../failure.js'
 import { RedisCluster } from '../../servers/cluster.js'
+import { RedisServer } from '../../servers/redis-server.js'
 import { until } from '../../servers/until.js'
 import { openedRedis } from '../opened.js'
 
@@ -149,4 +152,75 @@ test('in a cluster', async () => {
     expect(other.warnings).toMatchObject([{ prefix, sharesStates: true }])
     await Promise.all([one, other].map(({ store }) => store.close()))
   }
+})
+
+describe('ready', () => {
+  const window = fixedWindow({ limit: 100, window: '1m' })
+
+  test('rejects while another process uses another algorithm or other names, and registers nothing', async () => {
+    const old = opened(gcra({ limit: 100, period: '1m' }), 'kinds')
+    await registered(old)
+    await until('the policies are registered', async () => (await texts('kinds')).length === 1)
+    const next = opened(window, 'kinds')
+    const { code, message } = await rejectionOf(next.limiter.ready())
+    expect(code).toBe('INVALID_POLICY')
+    expect(message).toContain('neither sees the counts of the other')
+    expect(message).toContain('or pass takeOver: true')
+    expect(await texts('kinds')).toHaveLength(1)
+    const several = new RateLimiter(
+      { default: gcra({ limit: 100, period: '1m' }), day: window },
+      { store: new RedisStore(redis.server.url), prefix: 'kinds' },
+    )
+    expect((await rejectionOf(several.ready())).code).toBe('INVALID_POLICY')
+    // Calls are decided all the same, and a limiter that takes over is ready.
+    expect((await next.limiter.take('a')).allowed).toBe(true)
+    const takeOver = new RateLimiter(window, {
+      store: new RedisStore(redis.server.url),
+      prefix: 'kinds',
+      takeOver: true,
+    })
+    await takeOver.ready()
+    await Promise.all([several, takeOver].map((limiter) => limiter.close()))
+    await Promise.all([old, next].map(({ store }) => store.close()))
+  })
+
+  test('resolves under other numbers, and under tiers and updates of the same policies', async () => {
+    const old = opened(gcra({ limit: 100, period: '1m' }), 'others')
+    await registered(old)
+    await until('the policies are registered', async () => (await texts('others')).length === 1)
+    const next = opened(gcra({ limit: 200, period: '1m' }), 'others')
+    await next.limiter.ready()
+    next.limiter.update(gcra({ limit: 300, period: '1m' }))
+    await next.limiter.ready()
+    const store = new RedisStore(redis.server.url)
+    const plans = tiers({ free: gcra({ limit: 10, period: '1m' }), pro: gcra({ limit: 100, period: '1m' }) })
+    const tiered = new RateLimiter(plans, { store, prefix: 'others' })
+    await tiered.ready()
+    await Promise.all([old.store, next.store, store].map((store) => store.close()))
+  })
+
+  test('resolves if the registry cannot be read', async () => {
+    const config = ['user default on nopass ~none:default:* +@all']
+    const server = await RedisServer.start({ config })
+    const store = new RedisStore(server.url)
+    const limiter = new RateLimiter(window, { store, prefix: 'none', takeOver: false })
+    await limiter.ready()
+    await store.close()
+    await server.stop()
+  })
+})
+
+test('an update is registered, and other processes are warned of it', async () => {
+  const [first, second] = [1, 2].map(() => opened(gcra({ limit: 100, period: '1m' }), 'update'))
+  if (first === undefined || second === undefined) {
+    throw new Error('two limiters')
+  }
+  await registered(first)
+  await registered(second)
+  first.limiter.update(gcra({ limit: 200, period: '1m' }))
+  await first.limiter.take('key')
+  await until('the new policies are registered', async () => (await texts('update')).length === 2)
+  await waitForWarnings(first.warnings)
+  expect(first.warnings).toMatchObject([{ ours: expect.stringContaining('limit=200'), sharesStates: true }])
+  await Promise.all([first, second].map(({ store }) => store.close()))
 })

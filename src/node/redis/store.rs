@@ -168,8 +168,9 @@ impl NativeRedisStore {
         0.0
     }
 
-    /// Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds. The event
-    /// `'policies'` then has the prefix and all registered texts. There is no event if it fails.
+    /// Registers the text of a prefix's policies in Redis for `lasting_ms` milliseconds; 0 registers
+    /// nothing. The event `'policies'` then has the prefix and all registered texts; without texts if
+    /// it fails.
     #[napi(catch_unwind)]
     pub fn register_policies(
         &self,
@@ -181,11 +182,10 @@ impl NativeRedisStore {
         let events = self.events.clone();
         let flush = Flush::registering(&prefix, &text, whole(lasting_ms));
         let on_complete = move |partitions: &[AnsweredCalls<'_>]| {
-            let answers = partitions.iter().flat_map(|partition| partition.answers);
-            for texts in answers.filter_map(|answer| answer.as_ref().ok()) {
-                let texts = texts.iter().filter_map(text_of).collect();
-                events.registered_policies(prefix.clone(), texts);
-            }
+            let mut answers = partitions.iter().flat_map(|partition| partition.answers);
+            let texts = answers.find_map(|answer| answer.as_ref().ok());
+            let texts = texts.into_iter().flatten().filter_map(text_of).collect();
+            events.registered_policies(prefix.clone(), texts);
         };
         if let Some(deployment) = &*locked(&self.deployment) {
             deployment.decide(flush, || SystemClock.now(), deadline(timeout_ms), on_complete);

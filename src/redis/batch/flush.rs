@@ -68,7 +68,8 @@ impl std::error::Error for CallFailure {}
 
 impl Flush {
     /// A flush without calls that registers the text of a prefix's policies in Redis for
-    /// `lasting_ms` milliseconds. Its one result is the list of all registered texts.
+    /// `lasting_ms` milliseconds; 0 registers nothing. Its one result is the list of all registered
+    /// texts.
     #[must_use]
     pub fn registering(prefix: &str, text: &str, lasting_ms: u64) -> Self {
         let registration = Some(PolicyRegistration::new(prefix, text, lasting_ms));

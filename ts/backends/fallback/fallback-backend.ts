@@ -152,8 +152,8 @@ export class FallbackBackend implements LimiterBackend {
     }
   }
 
-  ready(): Promise<void> {
-    return this.#store.ready()
+  ready(takesOver: boolean): Promise<void> {
+    return this.#store.ready(takesOver)
   }
 
   async close(): Promise<void> {

@@ -154,8 +154,8 @@ export class LocalBackend implements LimiterBackend {
     return new LocalBackend(store, this.#options, this.#now, this.#holders, this.#variants)
   }
 
-  ready(): Promise<void> {
-    return this.#store.ready()
+  ready(takesOver: boolean): Promise<void> {
+    return this.#store.ready(takesOver)
   }
 
   async close(): Promise<void> {

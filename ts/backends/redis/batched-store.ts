@@ -75,7 +75,9 @@ export abstract class BatchedStore<B extends Batcher<Transport>> extends Store {
     }
     const onFirstUse = () => registry?.markUsed(prefix)
     const onVariant = (variant: PolicySet, index: number) => registry?.setPolicies(prefix, variant, index)
-    const context = { native: batcher.native, batcher, engine, queue: shared.queue, use, onFirstUse, onVariant }
+    const checkPolicies = async () => registry?.check(prefix)
+    const callbacks = { use, onFirstUse, onVariant, checkPolicies }
+    const context = { native: batcher.native, batcher, engine, queue: shared.queue, ...callbacks }
     // The calls of all limiters of the prefix are in one buffer.
     return new RedisBackend(context, shared.queue.callBuffer, policySet, tag, use(callBuffer))
   }

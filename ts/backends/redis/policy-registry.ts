@@ -1,3 +1,4 @@
+import { TollgateError } from '../../api/error.js'
 import { optionTexts } from '../../input/policy-text.js'
 import { timers } from '../../platform/timers.js'
 import type { PolicySet } from '../../policies/policy-set.js'
@@ -30,19 +31,28 @@ interface PrefixEntry {
  * and no call waits for it.
  */
 export class PolicyRegistry {
-  readonly #publish: (prefix: string, text: string) => void
+  readonly #publish: (prefix: string, text: string, ttlMs: number) => void
   readonly #warn: (warning: StoreWarning) => void
   readonly #prefixes = new Map<string, PrefixEntry>()
+  /** The callers of {@link check}, by prefix. */
+  readonly #checks = new Map<string, ((texts: readonly string[]) => void)[]>()
+  readonly #timeoutMs: number
   /** The pairs that were reported: each once. */
   readonly #warned = new Set<string>()
   /** When the next policies are to be published. */
   #nextDueAt = Number.POSITIVE_INFINITY
 
   /**
-   * @param publish - Publishes a text. The entries under the prefix are then passed to
-   * {@link compare}, unless this fails.
+   * @param publish - Publishes a text for a time; 0 publishes nothing. The entries under the prefix
+   * are then passed to {@link compare}; none if this fails.
+   * @param timeoutMs - The time in which this is answered.
    */
-  constructor(publish: (prefix: string, text: string) => void, warn: (warning: StoreWarning) => void) {
+  constructor(
+    publish: (prefix: string, text: string, ttlMs: number) => void,
+    warn: (warning: StoreWarning) => void,
+    timeoutMs: number,
+  ) {
+    this.#timeoutMs = timeoutMs
     this.#publish = publish
     this.#warn = warn
   }
@@ -84,14 +94,49 @@ export class PolicyRegistry {
     for (const [prefix, entry] of this.#prefixes) {
       if (entry.dueAt !== undefined && now >= entry.dueAt) {
         entry.dueAt = now + REPUBLISH_MS
-        this.#publish(prefix, entry.text)
+        this.#publish(prefix, entry.text, REGISTRY_TTL_MS)
       }
       this.#nextDueAt = Math.min(this.#nextDueAt, entry.dueAt ?? this.#nextDueAt)
     }
   }
 
+  /**
+   * Reads the entries under a prefix, and publishes nothing: other processes should not be warned of
+   * policies that decide no call.
+   *
+   * @throws {TollgateError} `INVALID_POLICY` for an entry with other names or algorithms.
+   */
+  async check(prefix: string): Promise<void> {
+    const ours = this.#prefixes.get(prefix)?.text
+    if (ours === undefined) {
+      return
+    }
+    const texts = await new Promise<readonly string[]>((resolve) => {
+      // A store that is closed meanwhile does not answer.
+      const timer = timers.setTimeout(() => resolve([]), 2 * this.#timeoutMs)
+      const settle = (registered: readonly string[]) => {
+        timers.clearTimeout(timer)
+        resolve(registered)
+      }
+      this.#checks.set(prefix, [...(this.#checks.get(prefix) ?? []), settle])
+      this.#publish(prefix, ours, 0)
+    })
+    const own = statesOf(ours).join()
+    const other = texts.find((theirs) => statesOf(theirs).join() !== own)
+    if (other !== undefined) {
+      throw new TollgateError(
+        'INVALID_POLICY',
+        `policies of another kind: ${warningOf(prefix, ours, other).message}, or pass takeOver: true`,
+      )
+    }
+  }
+
   /** Compares all entries under a prefix with its own, and warns of differences. */
   compare(prefix: string, texts: readonly string[]): void {
+    for (const resolve of this.#checks.get(prefix) ?? []) {
+      resolve(texts)
+    }
+    this.#checks.delete(prefix)
     const ours = this.#prefixes.get(prefix)?.text
     for (const theirs of texts) {
       const pair = JSON.stringify([prefix, ours, theirs])

@@ -11,7 +11,7 @@ import { inRootContext } from './batching/root-context.js'
 import { requestCredentials } from './credentials.js'
 import { Health, type StoreEvents, type StoreStatus } from './health.js'
 import type { RedisStoreOptions } from './options.js'
-import { PolicyRegistry, REGISTRY_TTL_MS } from './policy-registry.js'
+import { PolicyRegistry } from './policy-registry.js'
 import { addressOf, targetOf } from './target.js'
 
 const OPTIONS = [
@@ -158,8 +158,9 @@ export class RedisStore extends BatchedStore<Batcher<native.NativeRedisStore, He
  */
 function createPolicyRegistry(store: native.NativeRedisStore, { events }: Health, timeoutMs: number): PolicyRegistry {
   return new PolicyRegistry(
-    (prefix, text) => store.registerPolicies(prefix, text, REGISTRY_TTL_MS, timeoutMs),
+    (prefix, text, ttlMs) => store.registerPolicies(prefix, text, ttlMs, timeoutMs),
     (warning) => events.emit('warning', warning),
+    timeoutMs,
   )
 }
 

@@ -4,7 +4,7 @@ import { compilePolicySet } from '../../backends/compile-policies.js'
 import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from '../../backends/redis/batched-store.js'
 import { Batcher } from '../../backends/redis/batching/batcher.js'
 import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
-import { PolicyRegistry, REGISTRY_TTL_MS } from '../../backends/redis/policy-registry.js'
+import { PolicyRegistry } from '../../backends/redis/policy-registry.js'
 import { checkCount, optionsOf, translated } from '../../input/options.js'
 import { Events } from '../../platform/events.js'
 import type { PolicySet } from '../../policies/policy-set.js'
@@ -89,8 +89,9 @@ export class RedisStore extends BatchedStore<Batcher<ClientFlushTransport>> {
       this.batcher.complete(flush, responses, undefined)
     })
     const registry = new PolicyRegistry(
-      (prefix, text) => void this.#publishPolicies(runner, prefix, text),
+      (prefix, text, ttlMs) => void this.#publishPolicies(runner, prefix, text, ttlMs),
       (warning) => this.#events.emit('warning', warning),
+      timeoutMs,
     )
     this.batcher = new Batcher(transport, HEALTH, timeoutMs, maxPending, registry)
   }
@@ -118,20 +119,18 @@ export class RedisStore extends BatchedStore<Batcher<ClientFlushTransport>> {
     return super.close()
   }
 
-  /** Publishes the text of a prefix's policies. No call waits for it, and it may fail. */
-  async #publishPolicies(runner: ScriptRunner, prefix: string, text: string): Promise<void> {
+  /** Publishes the text of a prefix's policies for a time; 0 publishes nothing. It may fail. */
+  async #publishPolicies(runner: ScriptRunner, prefix: string, text: string, ttlMs: number): Promise<void> {
+    let registered: string[] = []
     try {
-      const texts = await runner.eval(
-        glue.policiesSource(),
-        [glue.policiesName(prefix)],
-        [text, String(REGISTRY_TTL_MS)],
-      )
+      const texts = await runner.eval(glue.policiesSource(), [glue.policiesName(prefix)], [text, String(ttlMs)])
       const decoder = new TextDecoder()
       const textOf = (reply: unknown) => (reply instanceof Uint8Array ? decoder.decode(reply) : String(reply))
-      this.batcher.policyRegistry?.compare(prefix, Array.isArray(texts) ? texts.map(textOf) : [])
+      registered = Array.isArray(texts) ? texts.map(textOf) : []
     } catch {
       // Decisions do not depend on it.
     }
+    this.batcher.policyRegistry?.compare(prefix, registered)
   }
 
   /** @internal */

@@ -28,6 +28,8 @@ export interface RedisBackendContext {
   readonly use: (callBuffer: native.NativeRedisLimiter) => () => void
   /** Called at the first call that the limiter's policies decide. */
   readonly onFirstUse: () => void
+  /** Rejects with `INVALID_POLICY` if other processes use policies of another kind. */
+  readonly checkPolicies: () => Promise<void>
   /** Called when a variant is opened. */
   readonly onVariant: (policySet: PolicySet, index: number) => void
 }
@@ -158,9 +160,12 @@ export class RedisBackend implements LimiterBackend {
     return new RedisBackend(this.#context, callBuffer, policySet, this.#tag, release, this.origin)
   }
 
-  async ready(): Promise<void> {
+  async ready(takesOver: boolean): Promise<void> {
     await this.#peek(new Keys(new Array(this.#dimensionCount).fill('ready'), undefined), 0)
     await this.#context.batcher.health.whenKnown()
+    if (!takesOver) {
+      await this.#context.checkPolicies()
+    }
   }
 
   async close(): Promise<void> {

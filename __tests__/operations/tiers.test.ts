@@ -211,6 +211,10 @@ describe('mistakes', () => {
       'layout is "list" in free and "hash" in pro',
     ],
     [
+      { free: calendarWindow({ limit: 1, every: 'day' }), pro: calendarWindow({ limit: 1, every: 'month' }) },
+      'every is "day" in free and "month" in pro',
+    ],
+    [
       { free: gcra({ limit: 1, period: '1s', per: 'ip' }), pro: gcra({ limit: 1, period: '1s' }) },
       'per is "ip" in free and undefined in pro',
     ],

@@ -13,6 +13,8 @@ export interface Case {
   readonly keys: readonly unknown[]
   /** The largest cost of a call, apart from one more. */
   readonly maxCost: number
+  /** Whether the versions differ in more than numbers, so that only a deploy switches between them. */
+  readonly onlyDeploys?: boolean
   /** Overrides for a key; for a set, by policy. */
   readonly numbers: readonly object[]
   /** The approximate time until a used key is fresh again, in milliseconds. */
@@ -30,7 +32,11 @@ const KEYS = ['a', 'b']
 function alone(
   name: string,
   versions: readonly Policy[],
-  { maxCost, horizonMs, ...more }: { readonly maxCost: number; readonly horizonMs: number; readonly waits?: boolean },
+  {
+    maxCost,
+    horizonMs,
+    ...more
+  }: { readonly maxCost: number; readonly horizonMs: number; readonly waits?: boolean; readonly onlyDeploys?: boolean },
   ...numbers: object[]
 ): Case {
   return { name, versions, keys: KEYS, maxCost, horizonMs, numbers, ...more }
@@ -130,7 +136,7 @@ export const CASES: readonly Case[] = [
       calendarWindow({ limit: 20, every: 'day', timeZone: 'America/New_York' }),
       calendarWindow({ limit: 30, every: 'month', timeZone: 'Asia/Kathmandu' }),
     ],
-    { maxCost: 20, horizonMs: 900_000 },
+    { maxCost: 20, horizonMs: 900_000, onlyDeploys: true },
   ),
   ...(['list', 'hash'] as const).map((layout) =>
     alone(

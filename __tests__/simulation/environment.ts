@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import type { Policies, Policy } from '../../ts/index.js'
+import type { Policies, Policy, TieredPolicies } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
@@ -9,12 +9,15 @@ import type { AnyLimiter } from '../wasm/trace.js'
 /** 2026-03-28, a day before the clocks go forward in Europe. */
 const START_US = Date.UTC(2026, 2, 28) * 1_000
 
+/** The policies of a limiter, with or without tiers. */
+export type SimulatedPolicies = Policy | Policies | TieredPolicies
+
 /** A kind of store under simulation. */
 export interface SimulatedStore {
   readonly name: string
   /** Whether its state is in Redis. */
   readonly isRemote: boolean
-  open(policy: Policy | Policies, prefix: string): AnyLimiter & { close(): Promise<void> }
+  open(policy: SimulatedPolicies, prefix: string): AnyLimiter & { close(): Promise<void> }
 }
 
 /** The proxy between this process and the server. */
@@ -92,12 +95,13 @@ export class Environment {
       {
         name: 'memory',
         isRemote: false,
-        open: (policy, prefix) => limiterOf(new native.RateLimiter(policy, { store: memory, prefix })),
+        open: (policy, prefix) => limiterOf(new native.RateLimiter(policy as Policy, { store: memory, prefix })),
       },
       {
         name: 'Redis',
         isRemote: true,
-        open: (policy, prefix) => limiterOf(new native.RateLimiter(policy, { store: redis, prefix: `n${prefix}` })),
+        open: (policy, prefix) =>
+          limiterOf(new native.RateLimiter(policy as Policy, { store: redis, prefix: `n${prefix}` })),
       },
     ]
     if (hasWasm) {
@@ -124,12 +128,13 @@ export class Environment {
       {
         name: 'memory of WebAssembly',
         isRemote: false,
-        open: (policy, prefix) => limiterOf(new wasm.RateLimiter(policy, { store: memory, prefix })),
+        open: (policy, prefix) => limiterOf(new wasm.RateLimiter(policy as Policy, { store: memory, prefix })),
       },
       {
         name: "Redis by a client's RedisStore.from",
         isRemote: true,
-        open: (policy, prefix) => limiterOf(new wasm.RateLimiter(policy, { store: redis, prefix: `w${prefix}` })),
+        open: (policy, prefix) =>
+          limiterOf(new wasm.RateLimiter(policy as Policy, { store: redis, prefix: `w${prefix}` })),
       },
     ]
   }

@@ -28,11 +28,13 @@ export async function checkLifetimes(environment: Environment, limiters: readonl
   const remotes = environment.stores.filter(({ isRemote }) => isRemote).map((_, index) => ['n', 'w'][index] as string)
   for (const simulated of limiters) {
     for (const key of simulated.case.keys) {
-      const decision = (await simulated.limiters[0]?.peek(key, 0)) as Decision
-      for (const [policy, per] of simulated.policies) {
-        const neededMs = neededOf(decision, policy)
-        for (const remote of neededMs > 0 ? remotes : []) {
-          check(lifetimes, `${remote}${simulated.prefix}:${policy}:`, partOf(key, per), neededMs)
+      for (const tier of simulated.tiers) {
+        const decision = (await simulated.limiters[0]?.peek(key, { cost: 0, ...tier })) as Decision
+        for (const [policy, per] of simulated.policies) {
+          const neededMs = neededOf(decision, policy)
+          for (const remote of neededMs > 0 ? remotes : []) {
+            check(lifetimes, `${remote}${simulated.prefix}:${policy}:`, partOf(key, per), neededMs)
+          }
         }
       }
     }

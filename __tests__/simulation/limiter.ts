@@ -1,7 +1,7 @@
-import type { Decision, Reservation } from '../../ts/index.js'
+import { type Decision, type Policy, type Reservation, tiers } from '../../ts/index.js'
 import type { AnyLimiter, Random } from '../wasm/trace.js'
 import type { Case } from './cases.js'
-import type { Environment } from './environment.js'
+import type { Environment, SimulatedPolicies } from './environment.js'
 
 /** An operation on one limiter, on every store. */
 export interface Operation {
@@ -39,6 +39,9 @@ export class SimulatedLimiter {
   overriddenUntilUs = 0
   readonly #environment: Environment
   readonly #random: Random
+  /** Whether each version is a tier, so that each call names its version. */
+  readonly #isTiered: boolean
+  readonly #canUpdate: boolean
   #version = 0
   #taken: ChargedCall[] = []
   #resets = 0
@@ -49,7 +52,14 @@ export class SimulatedLimiter {
     this.case = limited
     this.prefix = prefix
     this.#random = random
+    this.#canUpdate = limited.onlyDeploys !== true
+    this.#isTiered = this.#canUpdate && limited.versions.length > 1 && random.next() < 0.5
     this.#open()
+  }
+
+  /** The options with the tier of a call, for each tier; or an empty one. */
+  get tiers(): readonly { readonly tier?: string }[] {
+    return this.#isTiered ? this.case.versions.map((_, index) => ({ tier: `v${index}` })) : [{}]
   }
 
   /** The policies' names and their key dimensions: `undefined` if keys are strings. */
@@ -76,8 +86,31 @@ export class SimulatedLimiter {
   }
 
   #open(): void {
-    const policy = this.case.versions[this.#version] as Case['versions'][number]
-    this.limiters = this.#environment.stores.map((store) => store.open(policy, this.prefix))
+    const policies = this.#policies()
+    this.limiters = this.#environment.stores.map((store) => store.open(policies, this.prefix))
+  }
+
+  /** The policies of the present version; with tiers, of all versions, beginning with it. */
+  #policies(): SimulatedPolicies {
+    const { versions } = this.case
+    const versionOf = (tier: number) => versions[(this.#version + tier) % versions.length] as Case['versions'][number]
+    const tiered = (of: (version: Case['versions'][number]) => unknown) =>
+      tiers(Object.fromEntries(versions.map((_, tier) => [`v${tier}`, of(versionOf(tier)) as Policy])))
+    const first = versionOf(0)
+    if (!this.#isTiered) {
+      return first
+    }
+    return 'algorithm' in first
+      ? tiered((version) => version)
+      : Object.fromEntries(Object.keys(first).map((name) => [name, tiered((version) => Reflect.get(version, name))]))
+  }
+
+  /** Replaces the numbers within a tick: calls before it are decided by the old ones. */
+  #update(): Operation {
+    this.#version = this.#random.whole(0, this.case.versions.length - 1)
+    const policies = this.#policies()
+    const run = async (limiter: AnyLimiter) => limiter.update(policies)
+    return { name: 'update', details: { version: this.#version }, key: undefined, run }
   }
 
   /** The next operation. */
@@ -86,20 +119,26 @@ export class SimulatedLimiter {
     const kind = random.next()
     const key = random.one(this.case.keys)
     const cost = this.#cost()
+    const tier = random.one(this.tiers)
+    const take = () =>
+      this.#taking('take', key, { cost, ...tier }, (limiter) => limiter.take(key, this.#costOf(cost, tier)))
+    if (kind < 0.54) {
+      return take()
+    }
     if (kind < 0.55) {
-      return this.#taking('take', key, { cost }, (limiter) => limiter.take(key, cost))
+      return this.#canUpdate ? this.#update() : take()
     }
     if (kind < 0.8) {
-      return this.#other(key, cost)
+      return this.#other(key, cost, tier)
     }
     if (kind < 0.87) {
-      return this.#refund() ?? this.#taking('take', key, { cost }, (limiter) => limiter.take(key, cost))
+      return this.#refund() ?? take()
     }
     if (kind < 0.95 || this.case.waits !== true) {
-      return this.#reserve(key, cost)
+      return this.#reserve(key, cost, tier)
     }
-    return this.#taking('wait', key, { cost }, (limiter) =>
-      limiter.wait(key, { cost, maxWaitMs: 0, onTooLong: 'resolve' }),
+    return this.#taking('wait', key, { cost, ...tier }, (limiter) =>
+      limiter.wait(key, { cost, maxWaitMs: 0, onTooLong: 'resolve', ...tier }),
     )
   }
 
@@ -109,14 +148,15 @@ export class SimulatedLimiter {
     const [key, cost] = [random.one(this.case.keys), this.#cost()]
     const maxWaitMs = random.whole(1, this.case.horizonMs)
     const isPeek = random.next() < 0.5
+    const tier = random.one(this.tiers)
     return {
       name: 'wait and leave',
-      details: { cost, maxWaitMs, isPeek },
+      details: { cost, maxWaitMs, isPeek, ...tier },
       key,
       run: async (limiter) => {
         const aborting = new AbortController()
-        const waited = limiter.wait(key, { cost, maxWaitMs, onTooLong: 'resolve', signal: aborting.signal })
-        const next = isPeek ? limiter.peek(key, 1) : limiter.take(key, 1)
+        const waited = limiter.wait(key, { cost, maxWaitMs, onTooLong: 'resolve', signal: aborting.signal, ...tier })
+        const next = isPeek ? limiter.peek(key, this.#costOf(1, tier)) : limiter.take(key, this.#costOf(1, tier))
         aborting.abort()
         const outcomes = await Promise.allSettled([waited, next])
         // The slot is given back after the call has been rejected.
@@ -124,6 +164,11 @@ export class SimulatedLimiter {
         return outcomes.map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : outcome.reason.code))
       },
     }
+  }
+
+  /** The argument for a cost; a number if there are no tiers. */
+  #costOf(cost: number, tier: { readonly tier?: string }): number | object {
+    return this.#isTiered ? { cost, ...tier } : cost
   }
 
   #cost(): number {
@@ -174,7 +219,7 @@ export class SimulatedLimiter {
     }
   }
 
-  #reserve(key: unknown, units: number): Operation {
+  #reserve(key: unknown, units: number, tier: { readonly tier?: string }): Operation {
     const random = this.#random
     const { length } = this.#held
     if (length > 0 && random.next() < 0.5) {
@@ -193,9 +238,9 @@ export class SimulatedLimiter {
     const [expiresIn, resets] = [this.#durationMs(), this.#resets]
     return {
       name: 'reserve',
-      details: { units, expiresIn },
+      details: { units, expiresIn, ...tier },
       key,
-      run: (limiter) => limiter.reserve(key, units, { expiresIn }),
+      run: (limiter) => limiter.reserve(key, units, { expiresIn, ...tier }),
       onResults: (outcomes) => {
         if ((outcomes[0] as Partial<Reservation>).allowed === true && resets === this.#resets) {
           this.#held = [...this.#held.slice(-20), { key, reservations: outcomes }]
@@ -204,24 +249,34 @@ export class SimulatedLimiter {
     }
   }
 
-  #other(key: unknown, cost: number): Operation {
+  #other(key: unknown, cost: number, tier: { readonly tier?: string }): Operation {
     const random = this.#random
     const durationMs = this.#durationMs()
     switch (random.whole(0, 13)) {
       case 0: {
         const keys = Array.from({ length: random.whole(1, 4) }, () => random.one(this.case.keys))
-        const costs = keys.map(() => this.#cost())
+        const costs = this.#isTiered ? { cost, ...tier } : keys.map(() => this.#cost())
         return { name: 'takeMany', details: { keys, costs }, key, run: (limiter) => limiter.takeMany(keys, costs) }
       }
       case 1:
-        return this.#taking('takeUpTo', key, { cost }, (limiter) => limiter.takeUpTo(key, cost))
+        return this.#taking('takeUpTo', key, { cost, ...tier }, (limiter) => limiter.takeUpTo(key, cost, tier))
       case 2:
       case 3:
       case 10:
       case 11:
-        return { name: 'peek', details: { cost: cost - 1 }, key, run: (limiter) => limiter.peek(key, cost - 1) }
+        return {
+          name: 'peek',
+          details: { cost: cost - 1, ...tier },
+          key,
+          run: (limiter) => limiter.peek(key, this.#costOf(cost - 1, tier)),
+        }
       case 4:
-        return { name: 'penalize', details: { cost }, key, run: (limiter) => limiter.penalize(key, cost) }
+        return {
+          name: 'penalize',
+          details: { cost, ...tier },
+          key,
+          run: (limiter) => limiter.penalize(key, cost, tier),
+        }
       case 5:
         // Over Redis it also deletes reservations, which the embedded store does not track.
         this.#resets++
@@ -241,8 +296,8 @@ export class SimulatedLimiter {
         const numbers = random.one(this.case.numbers)
         const endsUs = this.#environment.nowUs + durationMs * 1_000
         this.overriddenUntilUs = Math.max(this.overriddenUntilUs, endsUs)
-        const run = (limiter: AnyLimiter) => limiter.override(key, numbers, { ttl: `${durationMs}ms` })
-        return { name: 'override', details: { numbers, durationMs }, key, run }
+        const run = (limiter: AnyLimiter) => limiter.override(key, numbers, { ttl: `${durationMs}ms`, ...tier })
+        return { name: 'override', details: { numbers, durationMs, ...tier }, key, run }
       }
     }
   }

@@ -172,7 +172,7 @@ class Simulation {
   /** A refused call would be admitted at its retry time, and not a millisecond earlier. */
   async #checkRetry(of: SimulatedLimiter, { name, key, details }: Operation, outcome: unknown): Promise<void> {
     const { allowed, retryAfterMs } = (outcome ?? {}) as Partial<Decision>
-    const { cost } = details as { readonly cost?: number }
+    const { cost, tier } = details as { readonly cost?: number; readonly tier?: string }
     if (name !== 'take' || allowed !== false || typeof retryAfterMs !== 'number' || cost === undefined) {
       return
     }
@@ -180,7 +180,9 @@ class Simulation {
     const retryUs = nowUs + retryAfterMs * 1_000
     const memory = of.limiters[0] as SimulatedLimiter['limiters'][number]
     const peekAt = (timeUs: number) =>
-      this.#environment.atMemoryTime(timeUs, () => memory.peek(key, cost)) as Promise<Pick<Decision, 'allowed'>>
+      this.#environment.atMemoryTime(timeUs, () =>
+        memory.peek(key, tier === undefined ? cost : { cost, tier }),
+      ) as Promise<Pick<Decision, 'allowed'>>
     const [then, before] = await Promise.all([peekAt(retryUs), peekAt(retryUs - 1_000)])
     if (before.allowed) {
       throw new Error(`retryAfterMs: ${retryAfterMs} is a millisecond or more too late: ${JSON.stringify(before)}`)

@@ -22,6 +22,6 @@ test('embedded stores and Redis stores return equal results under one clock that
     'wait allowed',
   ]
   const others = ['takeMany', 'takeUpTo allowed', 'peek refused', 'penalize', 'refund', 'reserve', 'commit', 'reset']
-  const changes = ['block', 'unblock', 'override', 'clearOverride', 'wait and leave']
+  const changes = ['block', 'unblock', 'override', 'clearOverride', 'update', 'wait and leave']
   expect([...seen.keys()]).toEqual(expect.arrayContaining([...results, ...others, ...changes]))
 })

@@ -18,6 +18,7 @@ export interface AnyLimiter {
   readonly clearOverride: Method
   readonly reserve: Method
   readonly wait: Method
+  readonly update: (policies: unknown) => void
 }
 
 type Method = (...args: unknown[]) => Promise<unknown>

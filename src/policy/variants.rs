@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use crate::algorithm::Algorithm as _;
+use crate::calendar::Calendar;
+use crate::policy::Policy;
 use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
 
 /// The policies of a limiter, and variants of them.
+///
+/// All variants of a calendar window have the same calendar. A batch whose calendar does not cover
+/// the server's time is sent again, so calls under two calendars could change their order.
 ///
 /// All variants use the same states, which carry what they need to be read under other numbers (see
 /// [`crate::algorithm`]). So the law across calls under several variants is the law across a change
@@ -57,7 +62,7 @@ impl PolicyVariants {
 
 impl PolicySet {
     /// Checks that other policies are a variant of these: they have the same names, algorithms,
-    /// layouts, key dimensions and limits.
+    /// layouts, calendars, key dimensions and limits.
     ///
     /// # Errors
     /// [`InvalidPolicySet`] names the rule that they break.
@@ -69,16 +74,24 @@ impl PolicySet {
                     && one.key_dimension == other.key_dimension
                     && one.policy.tag() == other.policy.tag()
                     && one.policy.named_limits() == other.policy.named_limits()
+                    && calendar_of(&one.policy) == calendar_of(&other.policy)
             });
         if is_same { Ok(()) } else { Err(InvalidPolicySet::NOT_A_VARIANT) }
+    }
+}
+
+fn calendar_of(policy: &Policy) -> Option<&Calendar> {
+    match policy {
+        Policy::CalendarWindow(window) => Some(window.calendar()),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{FixedWindow, Gcra};
-    use crate::policy::Policy;
+    use crate::algorithm::{CalendarWindow, FixedWindow, Gcra};
+    use crate::calendar::Every;
 
     fn gcra(limit: u64) -> PolicySet {
         Policy::Gcra(Gcra::new(limit, 1_000_000, limit).unwrap()).into()
@@ -94,6 +107,17 @@ mod tests {
             [0, 1].map(|number| variants.get(number).named()[0].policy.clone()),
             [gcra(1).named()[0].policy.clone(), gcra(2).named()[0].policy.clone()]
         );
+    }
+
+    #[test]
+    fn variants_have_one_calendar() {
+        let window = |limit, every| -> PolicySet {
+            Policy::CalendarWindow(CalendarWindow::new(limit, every, "UTC").unwrap()).into()
+        };
+        let daily = window(1, Every::Day);
+        assert_eq!(daily.check_variant(&window(2, Every::Day)), Ok(()));
+        let monthly = daily.check_variant(&window(2, Every::Month));
+        assert_eq!(monthly, Err(InvalidPolicySet::NOT_A_VARIANT));
     }
 
     #[test]

@@ -92,7 +92,7 @@ export function tieredPolicyOf(value: { readonly tiers: unknown }, where = 'tier
 
 /** The first way in which two policies differ, except by numbers. */
 function differenceOf(one: Policy, other: Policy): readonly [name: string, one: unknown, other: unknown] | undefined {
-  const compared = ['algorithm', 'per', 'layout', 'refillMode', 'countRefused'] as const
+  const compared = ['algorithm', 'per', 'layout', 'refillMode', 'countRefused', 'every', 'timeZone'] as const
   for (const name of compared) {
     const [own, others] = [one, other].map((policy) => Reflect.get(policy, name) as unknown)
     if (own !== others) {

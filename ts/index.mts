@@ -12,5 +12,6 @@ export {
   RateLimiter,
   RedisStore,
   TollgateError,
+  watchPolicies,
 } from './index.js'
 export * from './policies/index.mjs'

@@ -42,6 +42,7 @@ export type {
   Settlement,
 } from './api/reservation.js'
 export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from './api/wait.js'
+export { type PolicyWatch, type UpdatedLimiter, type WatchOptions, watchPolicies } from './api/watch-policies.js'
 export type { OnStoreFailure } from './backends/fallback/on-store-failure.js'
 export type { LeasesHeld } from './backends/limiter-backend.js'
 export type { LocalDecisions } from './backends/local/local-options.js'

@@ -41,6 +41,10 @@ export const CORE: Readonly<Record<string, Signature>> = {
   'RateLimiter.override': [['a', { limit: 5 }, { ttl: duration }], 'override takes a key, numbers and options'],
   'RateLimiter.clearOverride': [['a', {}], 'clearOverride takes a key and options'],
   'RateLimiter.update': [[policy], 'update takes the policies'],
+  watchPolicies: [
+    [{ update() {} }, () => policy, {}],
+    'watchPolicies takes a limiter, a function and an object of options',
+  ],
   'Reservation.commit': [[1], 'commit takes the actual units'],
   'Reservation.cancel': [[], 'cancel takes no arguments'],
   MemoryStore: [[{}], `MemoryStore takes ${options}`],

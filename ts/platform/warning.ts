@@ -8,6 +8,8 @@ export type WarningCode =
   | 'TOLLGATE_INVALID_INPUT'
   /** In shadow mode a request could not be decided. */
   | 'TOLLGATE_OBSERVE_FAILED'
+  /** The policies that a limiter should be updated to could not be read or used. */
+  | 'TOLLGATE_UPDATE_FAILED'
   /** A duration is a bare number below 1,000, which means milliseconds. */
   | 'TOLLGATE_SHORT_DURATION'
 

@@ -12,4 +12,5 @@ export {
   RateLimiter,
   RedisStore,
   TollgateError,
+  watchPolicies,
 } from './index.js'

@@ -45,6 +45,7 @@ export type {
   Settlement,
 } from '../api/reservation.js'
 export type { AbortSignalLike, Waited, WaitedOrRefused, WaitOptions, Waits, WaitsOf } from '../api/wait.js'
+export { type PolicyWatch, type UpdatedLimiter, type WatchOptions, watchPolicies } from '../api/watch-policies.js'
 export type { OnStoreFailure } from '../backends/fallback/on-store-failure.js'
 export type { LocalDecisions } from '../backends/local/local-options.js'
 export type { MemoryStoreOptions } from '../backends/memory/embedded-store.js'

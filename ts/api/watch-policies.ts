@@ -1,0 +1,144 @@
+import { type Duration, millisOf } from '../input/duration.js'
+import { checkCount, invalid, optionsOf } from '../input/options.js'
+import { timers } from '../platform/timers.js'
+import { reasonOf, Warnings } from '../platform/warning.js'
+import { TollgateError } from './error.js'
+
+/** The options of {@link watchPolicies}. */
+export interface WatchOptions {
+  /** The time between the end of a read and the next read: from 10 ms to a day. Default: `'10s'`. */
+  readonly every?: Duration
+  /**
+   * Called with the failure of a read, or of the update by what was read. The limiter keeps its
+   * numbers. Default: a process warning, once for each message.
+   */
+  readonly onError?: (error: unknown) => void
+}
+
+/** A running watch of policies. */
+export interface PolicyWatch {
+  /**
+   * Reads the policies now, and updates the limiter if they have changed. Rejects if that fails.
+   * Reads are made one after the other.
+   */
+  refresh(): Promise<void>
+  /** Ends the watch. A read under way updates nothing. */
+  stop(): void
+}
+
+/** The part of a limiter that a watch needs. */
+export interface UpdatedLimiter {
+  update(policies: never): void
+}
+
+const DEFAULT_EVERY: Duration = '10s'
+
+const MIN_EVERY_MS = 10
+
+const MAX_EVERY_MS = 86_400_000
+
+const RULE = 'watchPolicies takes a limiter, a function and an object of options'
+
+/**
+ * Keeps the numbers of a limiter equal to numbers that are kept elsewhere, such as in a file or in
+ * Redis: reads them from time to time, and calls `limiter.update` when they have changed.
+ *
+ * The first read is after `every`: call {@link PolicyWatch.refresh} to start with the numbers. The
+ * watch does not keep the process alive.
+ *
+ * @param read - Returns the policies: what `new RateLimiter` takes, or the same as parsed from JSON.
+ * @throws {TollgateError} `INVALID_OPTION`
+ *
+ * @example
+ * const limiter = new RateLimiter(gcra({ limit: 100, period: '1m' }))
+ * const read = async () => JSON.parse(await readFile('limits.json', 'utf8'))
+ * const watch = watchPolicies(limiter, read, { every: '5s' })
+ * await watch.refresh()
+ */
+export function watchPolicies(limiter: UpdatedLimiter, read: () => unknown, options: WatchOptions = {}): PolicyWatch {
+  checkCount(arguments.length, 3, RULE)
+  const { every = DEFAULT_EVERY, onError } = optionsOf('INVALID_OPTION', 'watchPolicies', options, ['every', 'onError'])
+  if (typeof limiter?.update !== 'function') {
+    throw invalid('INVALID_OPTION', 'watchPolicies: limiter', 'must be a RateLimiter', limiter)
+  }
+  if (typeof read !== 'function') {
+    throw invalid('INVALID_OPTION', 'watchPolicies: read', 'must be a function that returns policies', read)
+  }
+  if (onError !== undefined && typeof onError !== 'function') {
+    throw invalid('INVALID_OPTION', 'watchPolicies: onError', 'must be a function', onError)
+  }
+  const everyMs = millisOf('INVALID_OPTION', 'watchPolicies: every', every)
+  if (everyMs < MIN_EVERY_MS || everyMs > MAX_EVERY_MS) {
+    throw invalid('INVALID_OPTION', 'watchPolicies: every', "must be from '10ms' to '1d'", every)
+  }
+  return new Watch(limiter, read, everyMs, onError as WatchOptions['onError'])
+}
+
+class Watch implements PolicyWatch {
+  readonly #limiter: UpdatedLimiter
+  readonly #read: () => unknown
+  readonly #everyMs: number
+  readonly #onError: (error: unknown) => void
+  readonly #warnings = new Warnings()
+  #timer: ReturnType<typeof timers.setTimeout> | undefined
+  /** The latest read, or the one under way. */
+  #latest: Promise<void> = Promise.resolve()
+  /** The text of the policies that the limiter has; `undefined` before the first read. */
+  #text: string | undefined
+  #isStopped = false
+
+  constructor(
+    limiter: UpdatedLimiter,
+    read: () => unknown,
+    everyMs: number,
+    onError: WatchOptions['onError'] = (error) => this.#warn(error),
+  ) {
+    this.#limiter = limiter
+    this.#read = read
+    this.#everyMs = everyMs
+    this.#onError = onError
+    this.#schedule()
+  }
+
+  refresh(): Promise<void> {
+    const refreshed = this.#latest.then(() => this.#readOnce())
+    this.#latest = refreshed.catch(() => {})
+    return refreshed
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    timers.clearTimeout(this.#timer)
+  }
+
+  async #readOnce(): Promise<void> {
+    const policies = await this.#read()
+    const text = JSON.stringify(policies)
+    if (this.#isStopped || text === this.#text) {
+      return
+    }
+    if (text === undefined) {
+      throw new TollgateError('INVALID_POLICY', 'watchPolicies: read must return policies, got undefined')
+    }
+    this.#limiter.update(policies as never)
+    this.#text = text
+  }
+
+  #schedule(): void {
+    const timer = timers.setTimeout(() => {
+      this.refresh()
+        .catch((error) => this.#onError(error))
+        .finally(() => this.#isStopped || this.#schedule())
+    }, this.#everyMs)
+    // Not all platforms return an object.
+    const { unref }: { unref?(): void } = timer as never
+    unref?.call(timer)
+    this.#timer = timer
+  }
+
+  #warn(error: unknown): void {
+    const reason = reasonOf(error)
+    const message = `watchPolicies: the limiter keeps its numbers: ${reason}`
+    this.#warnings.once('TOLLGATE_UPDATE_FAILED', message, reason)
+  }
+}

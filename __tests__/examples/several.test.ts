@@ -2,10 +2,11 @@
  * The examples of one limit in several threads and of limits by tier, and rules for all examples.
  */
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { RedisServer } from '../servers/redis-server.js'
+import { until } from '../servers/until.js'
 import {
   type Answer,
   endInOrder,
@@ -32,60 +33,48 @@ test('examples/worker-threads.mjs: four threads keep one limit exactly', async (
 
 describe('examples/tiers.mjs', () => {
   const as = (customer: string) => ({ headers: { 'x-customer': customer } })
-
-  const turn = (app: ServedExample, customer: string, tier: string): Promise<Answer> =>
-    sendRequest(`${app.url}/customers/${customer}`, { method: 'PUT', json: { tier } })
+  const put = (app: ServedExample, path: string, json: object): Promise<Answer> =>
+    sendRequest(`${app.url}/customers/${path}`, { method: 'PUT', json })
 
   test.each(['in the process', 'over Redis'])(
-    'free customers have 3 an hour and pro customers 30: %s',
-    async (place) => {
-      await using server = place === 'over Redis' ? await RedisServer.start() : undefined
+    'free customers have 3 an hour and pro customers 30, and used units stay charged: %s',
+    async (where) => {
+      await using server = where === 'over Redis' ? await RedisServer.start() : undefined
       await using app = await serve('examples/tiers.mjs', { REDIS_URL: server?.url ?? '' })
-      const [reports, searches] = [`${app.url}/reports`, `${app.url}/searches`]
-      for (const route of [reports, searches]) {
-        expect(statuses(await sendRepeatedly(5, route, as('ann')))).toEqual({ 200: 3, 429: 2 })
-        expect(statuses(await sendRepeatedly(32, route, as('bob')))).toEqual({ 200: 30, 429: 2 })
-      }
+      const reports = `${app.url}/reports`
+      expect(statuses(await sendRepeatedly(5, reports, as('ann')))).toEqual({ 200: 3, 429: 2 })
+      expect(statuses(await sendRepeatedly(32, reports, as('bob')))).toEqual({ 200: 30, 429: 2 })
 
-      expect((await turn(app, 'ann', 'pro')).status).toBe(200)
-      // With an override the used units still count: 3 of 30. With a separate limiter the count is
-      // new.
+      expect((await put(app, 'ann', { plan: 'pro' })).status).toBe(200)
       expect(field(await sendRequest(reports, as('ann')), 'ratelimit')).toContain('"default";r=26;')
-      expect(field(await sendRequest(searches, as('ann')), 'ratelimit')).toContain('"default";r=29;')
-      expect(statuses(await sendRepeatedly(28, reports, as('ann')))).toEqual({ 200: 26, 429: 2 })
-
-      expect((await turn(app, 'bob', 'free')).status).toBe(200)
+      expect((await put(app, 'bob', { plan: 'free' })).status).toBe(200)
       expect(field(await sendRequest(reports, as('bob')), 'ratelimit-policy')).toBe('"default";q=3;w=3600')
-      expect(statuses(await sendRepeatedly(4, searches, as('bob')))).toEqual({ 200: 3, 429: 1 })
-      for (const tier of ['gold', 'toString']) expect((await turn(app, 'ann', tier)).status).toBe(400)
+      for (const plan of ['gold', 'toString']) expect((await put(app, 'ann', { plan })).status).toBe(400)
+
+      expect((await put(app, 'bob/limit', { limit: 40 })).status).toBe(200)
+      expect(field(await sendRequest(reports, as('bob')), 'ratelimit')).toContain('"default";r=9;')
       await endInOrder(app)
     },
   )
 
-  test('overrides are renewed before they end; without renewal customers are free ones again', async () => {
-    await using server = await RedisServer.start()
-    const policy = async (app: ServedExample) =>
-      field(await sendRequest(`${app.url}/reports`, as('bob')), 'ratelimit-policy')
-    {
-      await using app = await serve('examples/tiers.mjs', { REDIS_URL: server.url, RENEW_EVERY_MS: '750' })
-      await sleep(2_000)
-      // The first overrides have ended, after one and a half seconds.
-      expect(await policy(app)).toBe('"default";q=30')
-      await endInOrder(app)
+  test('the numbers of a file take effect while the program runs', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-tiers-'))
+    const file = join(folder, 'limits.json')
+    const write = (free: number, pro: number) => {
+      const plan = (limit: number) => ({ algorithm: 'fixedWindow', limit, window: 3_600_000 })
+      writeFileSync(file, JSON.stringify({ tiers: { free: plan(free), pro: plan(pro) } }))
     }
-    const key = (await server.command<string[]>('KEYS', 'reports:*bob*'))[0] ?? 'none'
-    expect(await server.command('EXISTS', key)).toBe(1)
-    await sleep(1_600)
-    // A process renews when it starts, so the request goes to one that does not know bob.
-    const script = `
-      import { fixedWindow, RateLimiter, RedisStore } from 'tollgate'
-      const store = new RedisStore(process.env.REDIS_URL)
-      const reports = new RateLimiter(fixedWindow({ limit: 3, window: '1h' }), { store, prefix: 'reports' })
-      console.log((await reports.peek('bob')).limit)
-      await store.close()`
-    const env = { ...process.env, REDIS_URL: server.url }
-    const words = ['--input-type=module', '--eval', script]
-    expect(execFileSync(process.execPath, words, { cwd: ROOT, env, encoding: 'utf8' }).trim()).toBe('3')
+    try {
+      write(5, 50)
+      await using app = await serve('examples/tiers.mjs', { LIMITS: file, WATCH_EVERY: '50ms' })
+      const policy = async () => field(await sendRequest(`${app.url}/reports`, as('ann')), 'ratelimit-policy')
+      expect(await policy()).toBe('"default";q=5;w=3600')
+      write(7, 70)
+      await until('the new numbers are used', async () => (await policy()) === '"default";q=7;w=3600')
+      await endInOrder(app)
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
   })
 })
 

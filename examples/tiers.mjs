@@ -12,10 +12,14 @@ import express from 'express'
 import { fixedWindow, RateLimiter, RedisStore, tiers, watchPolicies } from 'tollgate'
 import { rateLimit } from 'tollgate/express'
 
-const { PORT = 3000, REDIS_URL, LIMITS, WATCH_EVERY = '5s' } = process.env
+const { PORT = 3000, REDIS_URL, LIMITS, WATCH_EVERY_MS = 5_000 } = process.env
 const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 
-// Simulates your database.
+/**
+ * Simulates your database.
+ *
+ * @type {Map<string, 'free' | 'pro'>}
+ */
 const plans = new Map([
   ['ann', 'free'],
   ['bob', 'pro'],
@@ -33,7 +37,8 @@ const limiter = new RateLimiter(
 
 // A file that cannot be read, or that has other tiers, changes nothing and causes a process warning.
 const watch =
-  LIMITS && watchPolicies(limiter, async () => JSON.parse(await readFile(LIMITS, 'utf8')), { every: WATCH_EVERY })
+  LIMITS &&
+  watchPolicies(limiter, async () => JSON.parse(await readFile(LIMITS, 'utf8')), { every: Number(WATCH_EVERY_MS) })
 if (watch) await watch.refresh()
 
 const app = express()

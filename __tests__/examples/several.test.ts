@@ -66,7 +66,7 @@ describe('examples/tiers.mjs', () => {
     }
     try {
       write(5, 50)
-      await using app = await serve('examples/tiers.mjs', { LIMITS: file, WATCH_EVERY: '50ms' })
+      await using app = await serve('examples/tiers.mjs', { LIMITS: file, WATCH_EVERY_MS: '50' })
       const policy = async () => field(await sendRequest(`${app.url}/reports`, as('ann')), 'ratelimit-policy')
       expect(await policy()).toBe('"default";q=5;w=3600')
       write(7, 70)

@@ -28,6 +28,7 @@ export interface PolicyWatch {
 
 /** The part of a limiter that a watch needs. */
 export interface UpdatedLimiter {
+  /** As in `RateLimiter`. */
   update(policies: never): void
 }
 

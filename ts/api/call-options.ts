@@ -52,9 +52,29 @@ export function takeArgumentsOf(method: string, cost: unknown, min: number): Tak
   if (typeof cost !== 'object' || cost === null || Array.isArray(cost)) {
     return { units: wholeNumber('INVALID_COST', 'cost', cost, min), tag: undefined, tier: undefined }
   }
-  const options = optionsOf('INVALID_OPTION', method, cost, ['cost', 'tag', 'tier'])
-  const units = options.cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', options.cost, min)
-  return { units, tag: tagOf(options.tag), tier: options.tier }
+  const { cost: given, tag, tier } = takeOptionsOf(method, cost)
+  return {
+    units: given === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', given, min),
+    tag: tag === undefined ? undefined : tagOf(tag),
+    tier,
+  }
+}
+
+/** The options of {@link TakeOptions}, not checked. */
+interface UncheckedTakeOptions {
+  readonly cost?: unknown
+  readonly tag?: unknown
+  readonly tier?: unknown
+}
+
+/** Checks the names of options. `optionsOf` would take 50 ns of a call of the embedded store. */
+function takeOptionsOf(method: string, options: object): UncheckedTakeOptions {
+  for (const name in options) {
+    if (name !== 'cost' && name !== 'tier' && name !== 'tag') {
+      return optionsOf('INVALID_OPTION', method, options, ['cost', 'tag', 'tier'])
+    }
+  }
+  return options
 }
 
 /** The checked tag of a call, and its tier, not checked. */

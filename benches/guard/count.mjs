@@ -78,12 +78,18 @@ function countEngine(program, folder) {
  * version.
  */
 function countAddon(addon, folder) {
-  const out = join(folder, 'addon')
+  return {
+    'takeSync, from JavaScript': callsOf(addon, join(folder, 'addon'), []),
+    'takeSync with a tier, from JavaScript': callsOf(addon, join(folder, 'addon-tier'), ['--tier']),
+  }
+}
+
+function callsOf(addon, out, args) {
   const program = fileURLToPath(new URL('calls.mjs', import.meta.url))
-  const calls = callgrind(out, BOUND, [process.execPath, program], { NAPI_RS_NATIVE_LIBRARY_PATH: addon })
+  const calls = callgrind(out, BOUND, [process.execPath, program, ...args], { NAPI_RS_NATIVE_LIBRARY_PATH: addon })
   const isOurs = (object) => object === addon || /\/libc[.-][^/]*$/.test(object)
   const counts = [...instructions(out)].filter(([object]) => isOurs(object)).map(([, count]) => count)
-  return { 'takeSync, from JavaScript': perCall(counts, calls) }
+  return perCall(counts, calls)
 }
 
 function perCall(counts, calls) {

@@ -4,12 +4,12 @@
 //! decisions.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use tollgate::key::Key;
 use tollgate::policy::Policy;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::policy_set::PolicySet;
+use tollgate::policy::variants::PolicyVariants;
 use tollgate::redis::{CallBatch, Flush, KeyNames, ReplyValue, ScriptResult};
 use tollgate::time::Micros;
 
@@ -22,25 +22,34 @@ const CALLS: usize = 128;
 const UNIT: Micros = HOUR / LIMIT;
 
 pub(crate) fn count_all() {
-    whole_way("gcra", gcra(LIMIT), &[number(START + UNIT), 0.0]);
-    whole_way("fixed window", fixed_window(LIMIT), &[-number(packed((START + HOUR) / 1_000, 1))]);
+    let one_unit = [number(START + UNIT), 0.0];
+    whole_way("gcra", gcra(LIMIT), 1, &one_unit);
+    whole_way("gcra of 4 tiers", gcra(LIMIT), 4, &one_unit);
+    let window = [-number(packed((START + HOUR) / 1_000, 1))];
+    whole_way("fixed window", fixed_window(LIMIT), 1, &window);
     costs();
     refusals();
 }
 
-/// Queues calls on each of the keys repeatedly, and removes them as they are sent.
-fn note(policy: Policy, cost: u64) -> impl FnMut() -> Flush {
-    let policies = Arc::new(PolicySet::single(policy));
+/// Queues calls on each of the keys repeatedly, and removes them as they are sent. The calls are
+/// spread over tiers, which have equal numbers.
+fn note(policy: Policy, tiers: u16, cost: u64) -> impl FnMut() -> Flush {
+    let policies = PolicySet::single(policy);
+    let mut variants = PolicyVariants::new(policies.clone());
+    for _ in 1..tiers {
+        variants.add(policies.clone()).expect("a variant");
+    }
     let (names, limiter) = (names(), KeyNames::new("guard", &policies));
     let (mut batch, mut next) = (CallBatch::new(), 0);
     move || {
-        for _ in 0..CALLS {
+        for call in 0..u16::try_from(CALLS).expect("few calls") {
             let key = Key::new(black_box(&names[next])).expect("a legal key");
             batch.push(&limiter, key, black_box(cost));
+            batch.set_variant(call % tiers);
             next = (next + 1) % names.len();
         }
         let mut round = Flush::default();
-        round.push(Arc::clone(&policies), batch.take());
+        round.push_variants(&variants, batch.take());
         round
     }
 }
@@ -75,8 +84,8 @@ fn read(round: &Flush, answers: &[ScriptResult], expected: impl Fn(&Decision) ->
 }
 
 /// One unit for each key, all admitted: the most common case.
-fn whole_way(name: &str, policy: Policy, left: &[f64]) {
-    let (mut note, answers) = (note(policy, 1), answer(left, None));
+fn whole_way(name: &str, policy: Policy, tiers: u16, left: &[f64]) {
+    let (mut note, answers) = (note(policy, tiers, 1), answer(left, None));
     let admitted =
         |decision: &Decision| (decision.status, decision.remaining) == (Status::Allowed, LIMIT - 1);
     // From now on the batch expects this number of calls, and open windows.
@@ -96,7 +105,7 @@ fn whole_way(name: &str, policy: Policy, left: &[f64]) {
 
 /// Calls of different numbers of units.
 fn costs() {
-    let mut note = note(gcra(LIMIT), 5);
+    let mut note = note(gcra(LIMIT), 1, 5);
     let rounds: Vec<_> = (0..ROUNDS).map(|_| note()).collect();
     count("redis, gcra, write costs", ROUNDS * CALLS, || {
         rounds.iter().for_each(|round| drop(black_box(round.script_calls())));
@@ -105,7 +114,7 @@ fn costs() {
 
 fn refusals() {
     const REFUSED: u8 = 1;
-    let round = note(gcra(1), 1)();
+    let round = note(gcra(1), 1, 1)();
     let answers = answer(&[number(START + HOUR), 0.0], Some(REFUSED));
     let refused = |decision: &Decision| decision.status == Status::Refused;
     count("redis, gcra, read refusals", ROUNDS * CALLS, || {

@@ -17,6 +17,14 @@ impl ScriptKeys {
         }
     }
 
+    /// An empty list with the capacity for `count` of another's keys, if their names are as long as
+    /// the others.
+    pub(crate) fn with_capacity_of_part(other: &Self, count: usize) -> Self {
+        let count = count.min(other.len());
+        let bytes = (other.names.len() * count).div_ceil(other.len().max(1));
+        Self { names: Vec::with_capacity(bytes), ends: Vec::with_capacity(count) }
+    }
+
     /// Adds a key whose name `write` appends.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.names);

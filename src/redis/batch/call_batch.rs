@@ -1,6 +1,5 @@
 //! A batch of calls of one limiter.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
 
@@ -256,24 +255,28 @@ impl CallBatch {
     /// are in order if the groups are. `None` if all calls use one variant.
     pub(crate) fn groups_by_variant(&self) -> Option<Vec<usize>> {
         let first = self.variant_of(0);
-        if (0..self.calls.len()).all(|call| self.variant_of(call) == first) {
+        if self.variants.iter().all(|&variant| variant == first) {
             return None;
         }
-        // By variant, and by dimension and key: the latest group with it.
-        let (mut of_variant, mut of_key) = (HashMap::new(), HashMap::new());
+        // By variant, and by dimension and key: the latest group with it, from 1; 0 if there is none.
+        let last = self.variants.iter().max().map_or(0, |&variant| usize::from(variant));
+        let mut of_variant = vec![0; last + 1];
+        let dimensions = self.numbers.len() / self.calls.len().max(1);
+        let max_number = self.numbers.iter().max().map_or(0, |&number| usize::from(number));
+        let mut of_key = vec![vec![0; max_number + 1]; dimensions];
         let mut count = 0;
         let group = |(call, (_, numbers)): (usize, (_, &[u16]))| {
-            let keys = || numbers.iter().copied().enumerate().filter(|&(_, number)| number > 0);
-            let latest = keys().filter_map(|key| of_key.get(&key).copied()).max();
-            let known = of_variant.get(&self.variant_of(call)).copied();
-            let group = known.filter(|&known| latest.is_none_or(|latest| latest <= known));
-            let group = group.unwrap_or_else(|| {
+            let keys = || numbers.iter().map(|&number| usize::from(number)).enumerate();
+            let latest = keys().map(|(dimension, number)| of_key[dimension][number]).max();
+            let of_variant = &mut of_variant[usize::from(self.variant_of(call))];
+            if *of_variant == 0 || latest > Some(*of_variant) {
                 count += 1;
-                count - 1
-            });
-            of_variant.insert(self.variant_of(call), group);
-            of_key.extend(keys().map(|key| (key, group)));
-            group
+                *of_variant = count;
+            }
+            for (dimension, number) in keys().filter(|&(_, number)| number > 0) {
+                of_key[dimension][number] = *of_variant;
+            }
+            *of_variant - 1
         };
         Some(self.calls().enumerate().map(group).collect())
     }

@@ -19,14 +19,15 @@ impl Flush {
     /// Adds the batch of a limiter whose calls name variants of its policies.
     pub fn push_variants(&mut self, variants: &PolicyVariants, batch: CallBatch) {
         let before = self.len();
-        let policies = |batch: &CallBatch| Arc::clone(variants.get(batch.variant_of(0)));
         let Some(groups) = batch.groups_by_variant() else {
-            self.push(policies(&batch), batch);
+            self.push(Arc::clone(variants.get(batch.variant_of(0))), batch);
             return;
         };
+        let policies = |call| Arc::clone(variants.get(batch.variant_of(call)));
         for (subset, calls) in SubsetBuilder::new(&batch, variants.get(0)).build_groups(&groups) {
+            let own = policies(calls[0]);
             let positions = calls.iter().map(|call| before + call).collect();
-            self.push_entry(policies(&subset), subset, Some(positions));
+            self.push_entry(own, subset, Some(positions));
         }
     }
 
@@ -145,7 +146,7 @@ mod tests {
             batch.set_variant(if key.is_uppercase() { upper } else { 0 });
         }
         let mut flush = Flush::default();
-        flush.push_variants(&variants, batch);
+        flush.push_variants(&variants, batch.take());
         flush
     }
 

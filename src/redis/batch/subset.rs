@@ -1,4 +1,5 @@
-//! Builds batches of some of a batch's calls. They share its hit predictor.
+//! Builds batches of some of a batch's calls, without their policy variants. They share its hit
+//! predictor.
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ impl<'a> SubsetBuilder<'a> {
     pub(crate) fn build(&mut self, indexes: &[usize]) -> CallBatch {
         let Self { batch, policies, numbers: new, holds } = self;
         let mut subset = CallBatch::default();
-        subset.names.resize_with(batch.names.len(), ScriptKeys::default);
+        let part_of = |keys| ScriptKeys::with_capacity_of_part(keys, indexes.len());
+        subset.names = batch.names.iter().map(part_of).collect();
         subset.calls.reserve_exact(indexes.len());
         subset.numbers.reserve_exact(indexes.len() * new.len());
         subset.estimated_now = batch.estimated_now;
@@ -77,9 +79,6 @@ impl<'a> SubsetBuilder<'a> {
                 subset.holds.push(|names| names.extend_from_slice(name));
             }
             subset.calls.push(call.clone());
-            if !batch.variants.is_empty() {
-                subset.variants.push(batch.variant_of(index));
-            }
         }
         for &index in indexes {
             for (dimension, &number) in numbers_of(index).iter().enumerate() {

@@ -1,6 +1,10 @@
 /** The option `tier`, in every framework: a tiered app whose users change their plan, and whose plans change. */
+import 'reflect-metadata'
+import { Controller, Get, Module } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
 import { fixedWindow, gcra, MemoryStore, RateLimiter, tiers } from '../../ts/index.js'
 import { rateLimit } from '../../ts/middleware/express.js'
+import { RateLimit, RateLimitModule } from '../../ts/middleware/nest.js'
 import { FakeClock } from '../clock.js'
 import { FRAMEWORKS, type ServedApp } from './frameworks.js'
 
@@ -68,4 +72,39 @@ test('mistakes', () => {
   expect(() => rateLimit({ limiter: plain, tier: 'pro' })).toThrow(
     'rateLimit: tier cannot be given: the limiter has no tiers',
   )
+})
+
+test("in Nest a route's own limiter has its own tiers, or none", async () => {
+  const plain = new RateLimiter(fixedWindow({ limit: 9, window: '1h' }))
+  class Routes {
+    tiered() {
+      return 'ok'
+    }
+
+    plain() {
+      return 'ok'
+    }
+  }
+  const describe = (method: 'tiered' | 'plain') =>
+    Object.getOwnPropertyDescriptor(Routes.prototype, method) as PropertyDescriptor
+  Get('tiered')(Routes.prototype, 'tiered', describe('tiered'))
+  Get('plain')(Routes.prototype, 'plain', describe('plain'))
+  RateLimit({ limiter: plain })(Routes.prototype, 'plain', describe('plain'))
+  Controller()(Routes)
+  class Root {}
+  const key = () => 'ann'
+  const limits = RateLimitModule.forRoot({ limiter: new RateLimiter(plansOf(1, 3)), key, tier: () => 'pro' })
+  Module({ imports: [limits], controllers: [Routes] })(Root)
+  const app = await NestFactory.create(Root, { logger: false })
+  try {
+    await app.listen(0, '127.0.0.1')
+    const quotas = []
+    for (const route of ['tiered', 'plain']) {
+      const response = await fetch(`${await app.getUrl()}/${route}`)
+      quotas.push(response.headers.get('RateLimit-Policy'))
+    }
+    expect(quotas).toEqual(['"default";q=3;w=60', '"default";q=9;w=3600'])
+  } finally {
+    await app.close()
+  }
 })

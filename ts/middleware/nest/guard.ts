@@ -77,11 +77,21 @@ export class RateLimitGuard implements CanActivate {
     if (existing !== undefined) {
       return existing
     }
-    const options = { ...this.#options, ...overrides } as AnyNestOptions
+    const options = withTierOfLimiter({ ...this.#options, ...overrides } as AnyNestOptions, overrides)
     const entry = { requestLimiter: new RequestLimiter('RateLimit', options, ADAPTER), options }
     this.#requestLimiters.set(overrides ?? this, entry)
     return entry
   }
+}
+
+/** The module's `tier` does not apply to a route whose own limiter has no tiers. */
+function withTierOfLimiter(options: AnyNestOptions, overrides: Partial<AnyNestOptions> = {}): AnyNestOptions {
+  const { tiers = {} } = (overrides.limiter ?? {}) as { readonly tiers?: object }
+  if (overrides.limiter === undefined || 'tier' in overrides || Object.keys(tiers).length > 0) {
+    return options
+  }
+  const { tier: _, ...others } = options
+  return others as AnyNestOptions
 }
 
 // The effect of @Injectable() and @Inject(): this package is compiled without decorators.

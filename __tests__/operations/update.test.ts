@@ -1,6 +1,17 @@
 /** `limiter.update(policies)`: numbers that change while the program runs. */
-import { fixedWindow, gcra, MemoryStore, RateLimiter, slidingCounter, slidingWindow, tiers } from '../../ts/index.js'
+import {
+  fixedWindow,
+  gcra,
+  MemoryStore,
+  RateLimiter,
+  RedisStore,
+  slidingCounter,
+  slidingWindow,
+  tiers,
+} from '../../ts/index.js'
 import { anything } from '../failure.js'
+import { openedRedis } from '../redis/opened.js'
+import { until } from '../servers/until.js'
 import { BACKENDS, embedded } from './stores.js'
 
 const hourly = (limit: number) => gcra({ limit, period: '1h' })
@@ -103,6 +114,18 @@ describe('what cannot be updated', () => {
     expect(() => counter.update(...surplus)).toThrow('update takes the policies')
   })
 
+  test('numbers that one tier cannot count change no tier', async () => {
+    const store = new MemoryStore()
+    const plans = (free: number, pro: number) => tiers({ free: hourly(free), pro: hourly(pro) })
+    const tiered = new RateLimiter(plans(1, 2), { store, prefix: 'api' })
+    expect(() => tiered.update(plans(3, 9_007_199_254_740_881))).toThrow('gcra')
+    expect((await tiered.peek('a', { tier: 'free' })).limit).toBe(1)
+    await new RateLimiter(plans(1, 2), { store, prefix: 'api' }).close()
+    expect(() => new RateLimiter(plans(3, 2), { store, prefix: 'api' })).toThrow('is in use')
+    await tiered.close()
+    await new RateLimiter(plans(3, 2), { store, prefix: 'api' }).close()
+  })
+
   test('a closed limiter', async () => {
     const closed = embedded().limiter(hourly(1))
     await closed.close()
@@ -123,5 +146,58 @@ describe('what cannot be updated', () => {
     expect((await third.take('a')).status).toBe('refused')
     await Promise.all([first, second, third].map((limiter) => limiter.close()))
     await new RateLimiter(hourly(7), options).close()
+  })
+})
+
+describe('with other options of a limiter over Redis', () => {
+  const redis = openedRedis()
+  const plans = (free: number, pro: number) => tiers({ free: hourly(free), pro: hourly(pro) })
+
+  test('an embedded share follows updates and tiers', async () => {
+    const store = new RedisStore({ url: 'redis://127.0.0.1:9', commandTimeoutMs: 50 })
+    const onStoreFailure = { embedded: { share: 0.5 } }
+    const limiter = new RateLimiter(plans(4, 8), { store, prefix: 'share', onStoreFailure })
+    expect(await limiter.take('a', { tier: 'free' })).toMatchObject({ source: 'fallback', limit: 2 })
+    limiter.update(plans(6, 10))
+    expect(await limiter.take('a', { tier: 'free' })).toMatchObject({ source: 'fallback', limit: 3, remaining: 1 })
+    expect(await limiter.take('a', { tier: 'pro' })).toMatchObject({ limit: 5, remaining: 2 })
+    expect(() => limiter.update(plans(1, 8))).toThrow('onStoreFailure')
+    expect(await limiter.peek('a', { tier: 'free' })).toMatchObject({ limit: 3 })
+    await limiter.close()
+    await store.close()
+  })
+
+  test('a change of a key ends the cached refusals of all tiers', async () => {
+    const local = { refusals: '10s' } as const
+    const limiter = new RateLimiter(plans(1, 2), { store: redis.store, prefix: 'cached', local })
+    await limiter.take('a', { tier: 'pro', cost: 2 })
+    for (const tier of ['free', 'pro'] as const) {
+      expect((await limiter.take('a', { tier })).source).toBe('store')
+      expect((await limiter.take('a', { tier })).source).toBe('cache')
+    }
+    await limiter.reset('a')
+    for (const tier of ['free', 'pro'] as const) {
+      expect(await limiter.peek('a', { tier })).toMatchObject({ source: 'store', allowed: true })
+    }
+    expect((await limiter.take('a', { tier: 'free' })).status).toBe('allowed-last')
+    limiter.update(plans(2, 3))
+    expect((await limiter.take('a', { tier: 'free' })).status).toBe('allowed-last')
+    await limiter.close()
+  })
+
+  test('leases are of the new numbers, and units of old leases go back', async () => {
+    const rate = (limit: number) => gcra({ limit, period: '1h', burst: limit })
+    const local = { lease: '1s' } as const
+    const limiter = new RateLimiter(rate(10_000), { store: redis.store, prefix: 'leased', local })
+    let decision = await limiter.take('a')
+    for (let calls = 1; decision.source !== 'lease' && calls < 1_000; calls++) {
+      decision = await limiter.take('a')
+    }
+    expect(decision.source).toBe('lease')
+    limiter.update(rate(20_000))
+    expect(limiter.policies.default).toMatchObject({ limit: 20_000, burst: 20_000 - 6 })
+    await until('the units of old leases are back', async () => redis.store.status().leases.units === 0)
+    expect((await limiter.take('a')).allowed).toBe(true)
+    await limiter.close()
   })
 })

@@ -77,16 +77,21 @@ export class TierBackends {
    */
   update(policySets: readonly PolicySet[]): LimiterBackend {
     checkTiers(this.#written, policySets)
+    policySets.forEach((policySet, index) => {
+      checkVariants('update: policies', this.#written[index] as PolicySet, policySet)
+    })
+    const { first } = this
     const old = this.#backends
     const opened: LimiterBackend[] = []
     try {
       policySets.forEach((policySet, index) => {
-        const { first } = this
-        checkVariants('update: policies', this.#written[index] as PolicySet, policySet)
         opened.push(first.openVariant(policySet, { index, replaces: true }))
       })
     } catch (error) {
-      opened.forEach(closeInBackground)
+      opened.forEach((backend, index) => {
+        closeInBackground(first.openVariant(this.#written[index] as PolicySet, { index, replaces: true }))
+        closeInBackground(backend)
+      })
       throw error
     }
     this.#written = policySets

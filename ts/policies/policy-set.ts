@@ -124,7 +124,8 @@ export function policySetsOf(value: unknown): readonly PolicySet[] {
   const tierNames = Object.keys(first[1].tiers)
   for (const [name, { tiers }] of tiered) {
     const missing =
-      tierNames.find((tier) => !(tier in tiers)) ?? Object.keys(tiers).find((tier) => !tierNames.includes(tier))
+      tierNames.find((tier) => !Object.hasOwn(tiers, tier)) ??
+      Object.keys(tiers).find((tier) => !tierNames.includes(tier))
     if (missing !== undefined) {
       const rule = `policies must have the same tiers: ${shown(missing)} is not in both policies.${first[0]} and policies.${name}`
       throw new TollgateError('INVALID_POLICY', rule)

@@ -103,7 +103,12 @@ function differenceOf(one: Policy, other: Policy): readonly [name: string, one: 
   return own === others ? undefined : ['the names of the limits', own, others]
 }
 
-/** Whether two policies may be variants of one another: they differ in numbers only. */
+/**
+ * Checks that two policies differ in numbers only.
+ *
+ * @param where - The name of the second policy, for the message.
+ * @throws {TollgateError} `INVALID_OPTION`
+ */
 export function checkVariant(where: string, one: Policy, other: Policy): void {
   const difference = differenceOf(one, other)
   if (difference !== undefined) {

@@ -94,7 +94,7 @@ const GROUPS = [
     name: 'cluster',
     title: 'Redis Cluster and Sentinel, TLS, and the servers that the tests start',
     system: ['ensure-redis'],
-    tests: ['local/cluster', 'redis/connection/{cluster,sentinel}', 'servers/*'],
+    tests: ['local/cluster', 'operations/tiers-in-cluster', 'redis/connection/{cluster,sentinel}', 'servers/*'],
   },
   {
     name: 'chaos',

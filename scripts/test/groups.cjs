@@ -35,7 +35,7 @@ const GROUPS = [
       'memory/{limiters,store,workers}',
       'metrics/limiter',
       'middleware/{clients,edge,headers,invalid-input,ip-key,options,request-ends,responses,tiers,types}',
-      'operations/{bad-input,conditions}',
+      'operations/{bad-input,conditions,tier-law}',
       'policies/calendar-window',
     ],
   },

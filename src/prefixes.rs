@@ -43,12 +43,20 @@ impl From<PrefixInUse> for InvalidVariant {
     }
 }
 
+impl InvalidVariant {
+    /// The rule that the variant breaks.
+    #[must_use]
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::Policies(invalid) => invalid.rule(),
+            Self::InUse(PrefixInUse) => PrefixInUse::RULE,
+        }
+    }
+}
+
 impl fmt::Display for InvalidVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policies(invalid) => invalid.fmt(f),
-            Self::InUse(in_use) => in_use.fmt(f),
-        }
+        f.write_str(self.rule())
     }
 }
 

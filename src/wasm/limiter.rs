@@ -79,17 +79,15 @@ impl WasmMemoryLimiter {
     #[wasm_bindgen(js_name = openVariant)]
     pub fn open_variant(&self, is_single: bool, index: usize, replaces: bool) -> Option<Self> {
         let index = VariantIndex { index, replaces };
-        let opened = builder::take(is_single).map_err(|invalid| invalid.rule().to_owned());
-        let opened = opened.and_then(|policies| {
-            self.inner.open_variant(index, policies).map_err(|error| error.to_string())
-        });
-        match opened {
-            Ok(variant) => Some(Self::new(variant, self.is_named)),
-            Err(reason) => {
-                with_scratch(|scratch| scratch.write_text(&[&*reason]));
-                None
-            }
-        }
+        let reason = match builder::take(is_single) {
+            Ok(policies) => match self.inner.open_variant(index, policies) {
+                Ok(variant) => return Some(Self::new(variant, self.is_named)),
+                Err(invalid) => invalid.rule(),
+            },
+            Err(invalid) => invalid.rule(),
+        };
+        with_scratch(|scratch| scratch.write_text(&[reason]));
+        None
     }
 
     /// Frees the prefix for another policy.

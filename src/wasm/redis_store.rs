@@ -11,9 +11,9 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::response::FailureCode;
 use super::{builder, host, whole};
 use crate::policy::operation::Operation;
-use crate::policy::policy_set::PolicySet;
+use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
 use crate::policy::variants::PolicyVariants;
-use crate::prefixes::{InvalidVariant, PrefixInUse, Prefixes, VariantIndex};
+use crate::prefixes::{PrefixInUse, Prefixes, VariantIndex};
 use crate::redis::{self, CallBatch, Flush, KeyNames, Script};
 use crate::wasm::operation_reader::read_operation;
 use crate::wasm::scratch::{ScratchKeys, with_scratch};
@@ -187,20 +187,19 @@ impl WasmRedisLimiter {
         match self.try_open_variant(is_single, VariantIndex { index, replaces }) {
             Ok(variant) => Some(variant),
             Err(reason) => {
-                with_scratch(|scratch| scratch.write_text(&[&*reason]));
+                with_scratch(|scratch| scratch.write_text(&[reason]));
                 None
             }
         }
     }
 
-    fn try_open_variant(&self, is_single: bool, index: VariantIndex) -> Result<Self, String> {
-        let policies = builder::take(is_single).map_err(|invalid| invalid.rule().to_owned())?;
+    fn try_open_variant(&self, is_single: bool, index: VariantIndex) -> Result<Self, &'static str> {
+        let policies = builder::take(is_single).map_err(InvalidPolicySet::rule)?;
         let mut variants = self.queue.variants.borrow_mut();
-        let reason = |error: InvalidVariant| error.to_string();
-        variants.get(0).check_variant(&policies).map_err(|error| reason(error.into()))?;
+        variants.get(0).check_variant(&policies).map_err(InvalidPolicySet::rule)?;
         let opened = self.prefixes.borrow_mut().open_variant(&self.prefix, index, &policies);
-        opened.map_err(|error| reason(error.into()))?;
-        let variant = variants.add(policies).map_err(|error| reason(error.into()))?;
+        opened.map_err(|PrefixInUse| PrefixInUse::RULE)?;
+        let variant = variants.add(policies).map_err(InvalidPolicySet::rule)?;
         Ok(Self {
             names: self.names.clone(),
             key_dimensions: self.key_dimensions,

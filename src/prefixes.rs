@@ -22,41 +22,34 @@ impl fmt::Display for PrefixInUse {
 
 impl std::error::Error for PrefixInUse {}
 
-/// The reason why a limiter cannot open a variant of its policies.
+/// The error for a variant that differs in more than numbers, or that another limiter of the prefix
+/// uses with other policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InvalidVariant {
-    /// The policies differ in more than numbers.
-    Policies(InvalidPolicySet),
-    /// Another limiter of the prefix uses other policies as this variant.
-    InUse(PrefixInUse),
-}
-
-impl From<InvalidPolicySet> for InvalidVariant {
-    fn from(invalid: InvalidPolicySet) -> Self {
-        Self::Policies(invalid)
-    }
-}
-
-impl From<PrefixInUse> for InvalidVariant {
-    fn from(in_use: PrefixInUse) -> Self {
-        Self::InUse(in_use)
-    }
-}
+pub struct InvalidVariant(&'static str);
 
 impl InvalidVariant {
     /// The rule that the variant breaks.
     #[must_use]
     pub fn rule(self) -> &'static str {
-        match self {
-            Self::Policies(invalid) => invalid.rule(),
-            Self::InUse(PrefixInUse) => PrefixInUse::RULE,
-        }
+        self.0
+    }
+}
+
+impl From<InvalidPolicySet> for InvalidVariant {
+    fn from(invalid: InvalidPolicySet) -> Self {
+        Self(invalid.rule())
+    }
+}
+
+impl From<PrefixInUse> for InvalidVariant {
+    fn from(_: PrefixInUse) -> Self {
+        Self(PrefixInUse::RULE)
     }
 }
 
 impl fmt::Display for InvalidVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.rule())
+        f.write_str(self.0)
     }
 }
 

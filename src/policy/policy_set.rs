@@ -43,8 +43,7 @@ pub struct InvalidPolicySet(&'static str);
 
 impl InvalidPolicySet {
     /// Policies that are no variant of a limiter's policies.
-    pub(crate) const NOT_A_VARIANT: Self =
-        Self("must have the same names, algorithms, calendars, key dimensions and limits");
+    pub(crate) const NOT_A_VARIANT: Self = Self("must differ in numbers only");
     /// More variants than have numbers.
     pub(crate) const TOO_MANY_VARIANTS: Self = Self("must be at most 65,536 variants");
 

@@ -9,7 +9,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::policy::read_policy;
 use crate::policy::Policy;
 use crate::policy::policy_set::{InvalidPolicySet, NamedPolicy, PolicySet};
-use crate::wasm::scratch::with_scratch;
+use crate::wasm::scratch::{with_scratch, write_reason};
 
 /// The policies that have been added since the last start.
 struct PolicyBuilder {
@@ -57,9 +57,7 @@ pub fn add_override(kind: u32, count: usize, zone: u32) {
 /// written to the scratch memory.
 #[wasm_bindgen(js_name = checkPolicySet)]
 pub fn check() -> bool {
-    take(false)
-        .map_err(|invalid| with_scratch(|scratch| scratch.write_text(&[invalid.rule()])))
-        .is_ok()
+    take(false).map_err(|invalid| write_reason(invalid.rule())).is_ok()
 }
 
 /// Takes the added policies as a policy set.

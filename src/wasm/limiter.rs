@@ -11,7 +11,7 @@ use crate::policy::execute::Execution;
 use crate::policy::operation::Operation;
 use crate::prefixes::VariantIndex;
 use crate::wasm::operation_reader::read_operation;
-use crate::wasm::scratch::with_scratch;
+use crate::wasm::scratch::{with_scratch, write_reason};
 
 /// A limiter on the embedded store. The keys and the response of a call are in the scratch memory.
 #[wasm_bindgen]
@@ -86,7 +86,7 @@ impl WasmMemoryLimiter {
             },
             Err(invalid) => invalid.rule(),
         };
-        with_scratch(|scratch| scratch.write_text(&[reason]));
+        write_reason(reason);
         None
     }
 

@@ -16,7 +16,7 @@ use crate::policy::variants::PolicyVariants;
 use crate::prefixes::{PrefixInUse, Prefixes, VariantIndex};
 use crate::redis::{self, CallBatch, Flush, KeyNames, Script};
 use crate::wasm::operation_reader::read_operation;
-use crate::wasm::scratch::{ScratchKeys, with_scratch};
+use crate::wasm::scratch::{ScratchKeys, with_scratch, write_reason};
 
 /// The source of the script that decides calls, for EVAL.
 #[wasm_bindgen(js_name = scriptSource)]
@@ -74,7 +74,7 @@ impl WasmRedisStore {
             },
             Err(invalid) => invalid.rule(),
         };
-        with_scratch(|scratch| scratch.write_text(&[reason]));
+        write_reason(reason);
         None
     }
 }
@@ -187,7 +187,7 @@ impl WasmRedisLimiter {
         match self.try_open_variant(is_single, VariantIndex { index, replaces }) {
             Ok(variant) => Some(variant),
             Err(reason) => {
-                with_scratch(|scratch| scratch.write_text(&[reason]));
+                write_reason(reason);
                 None
             }
         }

@@ -43,6 +43,12 @@ thread_local! {
     };
 }
 
+/// Writes the reason of a refusal. Not inlined, to keep the download small.
+#[inline(never)]
+pub(crate) fn write_reason(reason: &str) {
+    with_scratch(|scratch| scratch.write_text(&[reason]));
+}
+
 /// Calls `work` with the scratch memory.
 pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     SCRATCH.with_borrow_mut(work)

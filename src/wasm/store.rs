@@ -10,7 +10,7 @@ use super::whole;
 use crate::memory;
 use crate::prefixes::PrefixInUse;
 use crate::wasm::limiter::WasmMemoryLimiter;
-use crate::wasm::scratch::with_scratch;
+use crate::wasm::scratch::{with_scratch, write_reason};
 
 /// A store in this instance's memory.
 #[wasm_bindgen]
@@ -41,7 +41,7 @@ impl WasmMemoryStore {
             }
             Err(invalid) => invalid.rule(),
         };
-        with_scratch(|scratch| scratch.write_text(&[reason]));
+        write_reason(reason);
         None
     }
 

@@ -1,4 +1,4 @@
-/** The option `local: { lease }`: what it accepts. */
+/** Valid and invalid values of the option `local: { lease }`. */
 import {
   fixedWindow,
   gcra,

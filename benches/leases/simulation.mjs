@@ -49,7 +49,7 @@ export async function simulate({ calls, keys }, options) {
   const store = new DelayedStore(backend, time, roundTripMs, nameOf(0))
   const local = leaseMs === undefined ? undefined : localOptionsOf({ lease: `${leaseMs}ms` }, policySet)
   const backends = Array.from({ length: processes }, () => {
-    return local === undefined ? store : new LocalBackend(store, policySet, local, time.now, new Set())
+    return local === undefined ? store : new LocalBackend(store, local, time.now, new Set())
   })
   const uses = emptyBuckets(backend, keys, policySet.policies[0].policy.burst)
   const [all, hottest] = [noFigures(), noFigures()]

@@ -117,6 +117,10 @@ export class DelayedStore {
     return this.#backend.origin
   }
 
+  get policySet() {
+    return this.#backend.policySet
+  }
+
   take(key, cost) {
     this.#count(key, 'operations', 1)
     return this.#later(() => this.#backend.take(key, cost))

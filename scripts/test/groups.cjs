@@ -51,7 +51,7 @@ const GROUPS = [
       'api/short-durations',
       'express-rate-limit/contract',
       'fallback/modes',
-      'local/{lease-law,lease-options,leases,refusal-law,refusals}',
+      'local/{lease-law,lease-options,leases,refusal-law,refusals,simulation}',
       'metrics/{prometheus,store}',
       'middleware/failures',
       'operations/{block,many,override,refund,reserve,tiers,units,update,wait,watch}',

@@ -12,7 +12,7 @@ use crate::policy::policy_set::{InvalidPolicySet, PolicySet};
 /// All variants of a calendar window have the same calendar. A batch whose calendar does not cover
 /// the server's time is sent again, so calls under two calendars could change their order.
 ///
-/// All variants use the same states, which carry what they need to be read under other numbers (see
+/// All variants use the same states. Any variant can read a state that another one wrote (see
 /// [`crate::algorithm`]). So the law across calls under several variants is the law across a change
 /// of numbers.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ export interface WatchOptions {
   /** The time between the end of a read and the next read: from 10 ms to a day. Default: `'10s'`. */
   readonly every?: Duration
   /**
-   * Called with the failure of a read, or of the update by what was read. The limiter keeps its
+   * Called with the error of a failed read, or of a failed update. The limiter keeps its
    * numbers. Default: a process warning, once for each message.
    */
   readonly onError?: (error: unknown) => void
@@ -47,7 +47,7 @@ const RULE = 'watchPolicies takes a limiter, a function and an object of options
  * The first read is after `every`: call {@link PolicyWatch.refresh} to start with the numbers. The
  * watch does not keep the process alive.
  *
- * @param read - Returns the policies: what `new RateLimiter` takes, or the same as parsed from JSON.
+ * @param read - Returns the policies, as `new RateLimiter` takes them, or parsed from JSON.
  * @throws {TollgateError} `INVALID_OPTION`
  *
  * @example

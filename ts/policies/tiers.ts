@@ -22,7 +22,7 @@ export const MAX_TIERS = 1_000
  * A policy whose numbers depend on the caller's tier. Each call names its tier:
  * `take(key, { tier: 'pro' })`.
  *
- * All tiers count on the key's one state. A key that changes its tier keeps what it has used, as
+ * All tiers count on the key's one state. Used units stay charged when a key changes its tier, as
  * after a change of numbers.
  *
  * **Law:** a key that is called under one tier obeys the law of that tier's policy. A key that is

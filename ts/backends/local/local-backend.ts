@@ -45,7 +45,8 @@ export class LocalBackend implements LimiterBackend {
   /**
    * @param now - Milliseconds of a clock that never steps and that counts suspension.
    * @param holders - The leases of the store's limiters.
-   * @param variants - The variants of the limiter. A change by one ends what the others know.
+   * @param variants - The variants of the limiter. A change by one clears the leases and refusals of
+   * all.
    */
   constructor(
     store: LimiterBackend,

@@ -34,6 +34,10 @@ async function remainingAfterTurns(limiter: RateLimiter, key: string, turns: num
   return (await Promise.all(calls)).map(({ remaining }) => remaining)
 }
 
+/** A minute ended during a test now and then; a month ends once a month. */
+const MONTHS = calendarWindow({ limit: 5_000, every: 'month', timeZone: 'UTC' })
+const TWO_YEARS_MS = 800 * 86_400_000
+
 function descending(from: number, count: number): number[] {
   return Array.from({ length: count }, (_, index) => from - 1 - index)
 }
@@ -52,13 +56,12 @@ test('when the server loses the script', async () => {
 })
 
 test('when the client does not know the time of the server', async () => {
-  const policy = calendarWindow({ limit: 5_000, every: '1m' })
   const now = Date.now()
   for (let time = 0; time < 5; time++) {
     const store = RedisStore.from(afar(), { commandTimeoutMs: 10_000 })
-    const limiter = new RateLimiter(policy, { store, prefix: `skewed${time}` })
-    // The known server time is an hour old.
-    const clock = jest.spyOn(Date, 'now').mockReturnValue(now - 3_600_000)
+    const limiter = new RateLimiter(MONTHS, { store, prefix: `skewed${time}` })
+    // The known server time is two years old.
+    const clock = jest.spyOn(Date, 'now').mockReturnValue(now - TWO_YEARS_MS)
     try {
       expect(await remainingAfterTurns(limiter, 'a', 12)).toEqual(descending(5_000, 24))
     } finally {
@@ -148,8 +151,8 @@ test('when the known server time is old, and batches wait for resent ones', asyn
     },
     { commandTimeoutMs: 10_000 },
   )
-  const limiter = new RateLimiter(calendarWindow({ limit: 5_000, every: '1m' }), { store, prefix: 'waits' })
-  const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() - 3_600_000)
+  const limiter = new RateLimiter(MONTHS, { store, prefix: 'waits' })
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() - TWO_YEARS_MS)
   try {
     await opened.server.command('SCRIPT', 'FLUSH')
     expect(await remainingAfterTurns(limiter, 'a', 15)).toEqual(descending(5_000, 30))

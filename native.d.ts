@@ -122,6 +122,13 @@ export declare class NativePolicySet {
   /** A single policy, without a name. */
   static single(policy: NativePolicy): NativePolicySet
   /**
+   * These policies with a rule for bans. `policies` has a bit for each policy to which it
+   * applies. `numbers` are the strikes for a ban, the length of their window, the time after which
+   * a ban no longer counts, and the lengths of bans; times are in microseconds. Throws if a
+   * number is out of range.
+   */
+  withBan(policies: number, numbers: readonly number[]): NativePolicySet
+  /**
    * Policies by name. `subjects` has the number of each policy's key dimension. Throws if the
    * policies cannot decide together.
    */

@@ -124,6 +124,7 @@ const TABLES = [
       ['MULTI_POLICY', 2, 'One take on each key of several policies that all have a fast path.'],
       ['MULTI_POLICY_OPTIMISTIC', 3, 'The same for calls of one unit that should mostly be hits.'],
       ['WINDOW_OPTIMISTIC', 4, 'One unit on each key of a fixed window, for calls that should mostly be hits.'],
+      ['BAN', 5, 'The rule for bans, before the form of a group to which it applies.'],
       ['SINGLE_POLICY', SINGLE_POLICY, 'Plus the number of an algorithm: one take on each key of one policy.'],
       ['WITH_COSTS', 64, "Added to a fast path's form if some calls do not take exactly one unit."],
     ],
@@ -143,6 +144,7 @@ const TABLES = [
       ['OTHER_NUMBERS', 8, "Added if the numbers of the state differ from the policy's."],
       ['OVERRIDDEN', 16, 'Added if an override decided the call.'],
       ['BLOCKED', 32, 'Added while the key is blocked.'],
+      ['BANNED', 64, 'Added if the block is a ban.'],
     ],
   },
   {
@@ -154,7 +156,7 @@ const TABLES = [
       ['EPOCH_MS', 1_577_836_800_000, '2020. A packed window is `(end - EPOCH_MS) * COUNTS + count`, in milliseconds.'],
       ['COUNTS', 8_192, 'The number of counts that a packed window can have.'],
       ['ELEMENT_SIZE', 34, "The bytes of a sliding window's list element: four doubles and a short."],
-      ['METADATA_MIN_SIZE', 48, 'The least bytes of key metadata: more than a state has after its first 40.'],
+      ['METADATA_MIN_SIZE', 61, 'The least bytes of key metadata: more than a state has after its first 40.'],
     ],
   },
 ]

@@ -72,6 +72,8 @@ pub(crate) mod form {
     pub(crate) const MULTI_POLICY_OPTIMISTIC: u8 = 3;
     /// One unit on each key of a fixed window, for calls that should mostly be hits.
     pub(crate) const WINDOW_OPTIMISTIC: u8 = 4;
+    /// The rule for bans, before the form of a group to which it applies.
+    pub(crate) const BAN: u8 = 5;
     /// Plus the number of an algorithm: one take on each key of one policy.
     pub(crate) const SINGLE_POLICY: u8 = 16;
     /// Added to a fast path's form if some calls do not take exactly one unit.
@@ -95,6 +97,8 @@ pub(crate) mod outcome {
     pub(crate) const OVERRIDDEN: u8 = 16;
     /// Added while the key is blocked.
     pub(crate) const BLOCKED: u8 = 32;
+    /// Added if the block is a ban.
+    pub(crate) const BANNED: u8 = 64;
 }
 
 /// The layouts of stored values.
@@ -106,7 +110,7 @@ pub(crate) mod value {
     /// The bytes of a sliding window's list element: four doubles and a short.
     pub(crate) const ELEMENT_SIZE: u64 = 34;
     /// The least bytes of key metadata: more than a state has after its first 40.
-    pub(crate) const METADATA_MIN_SIZE: u64 = 48;
+    pub(crate) const METADATA_MIN_SIZE: u64 = 61;
 }
 
 /// The algorithms of the script, in requests. Each has one layout of stored values.
@@ -173,6 +177,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("FORM_MULTI_POLICY", "2"),
     ("FORM_MULTI_POLICY_OPTIMISTIC", "3"),
     ("FORM_WINDOW_OPTIMISTIC", "4"),
+    ("FORM_BAN", "5"),
     ("FORM_SINGLE_POLICY", "16"),
     ("FORM_WITH_COSTS", "64"),
     ("OUTCOME_ADMITTED", "0"),
@@ -184,10 +189,11 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OUTCOME_OTHER_NUMBERS", "8"),
     ("OUTCOME_OVERRIDDEN", "16"),
     ("OUTCOME_BLOCKED", "32"),
+    ("OUTCOME_BANNED", "64"),
     ("VALUE_EPOCH_MS", "1577836800000"),
     ("VALUE_COUNTS", "8192"),
     ("VALUE_ELEMENT_SIZE", "34"),
-    ("VALUE_METADATA_MIN_SIZE", "48"),
+    ("VALUE_METADATA_MIN_SIZE", "61"),
 ];
 
 /// The files of the limiter script, by name.

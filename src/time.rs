@@ -23,6 +23,12 @@ pub fn whole_millis(length: Micros) -> u64 {
     length.div_ceil(MICROS_PER_MILLI)
 }
 
+/// The end of a length of time, at most [`MAX_SAFE`].
+#[must_use]
+pub fn end_of(start: Micros, length: Micros) -> Micros {
+    start.saturating_add(length).min(MAX_SAFE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,5 +45,11 @@ mod tests {
         assert_eq!(whole_millis(1), 1);
         assert_eq!(whole_millis(1_000), 1);
         assert_eq!(whole_millis(1_001), 2);
+    }
+
+    #[test]
+    fn ends_are_exact_doubles() {
+        let ends = [end_of(1, 2), end_of(MAX_SAFE, 1), end_of(Micros::MAX, 1)];
+        assert_eq!(ends, [3, MAX_SAFE, MAX_SAFE]);
     }
 }

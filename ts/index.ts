@@ -4,11 +4,13 @@
  * @module tollgate
  */
 
+export type { BanningOptions, BanOptions } from './api/ban.js'
 export { calendarWindow } from './api/calendar-window.js'
 export type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './api/call-options.js'
 export type {
   Allowed,
   Applied,
+  BanInForce,
   Blocked,
   Decision,
   DecisionBase,

@@ -94,6 +94,12 @@ export function operands(): number;
 export function response(): number;
 
 /**
+ * Sets the rule for bans: `count` numbers in the scratch memory, and a bit for each policy to which
+ * it applies. JavaScript has checked the numbers.
+ */
+export function setBan(policies: number, count: number): void;
+
+/**
  * Starts a new list of policies.
  */
 export function startPolicySet(): void;
@@ -116,6 +122,7 @@ export interface InitOutput {
     readonly lengths: () => number;
     readonly operands: () => number;
     readonly response: () => number;
+    readonly setBan: (a: number, b: number) => void;
     readonly startPolicySet: () => void;
     readonly texts: () => number;
     readonly wasmmemorylimiter_close: (a: number) => void;

@@ -195,6 +195,12 @@ export function scriptDigest(): string;
 export function scriptSource(): string;
 
 /**
+ * Sets the rule for bans: `count` numbers in the scratch memory, and a bit for each policy to which
+ * it applies. JavaScript has checked the numbers.
+ */
+export function setBan(policies: number, count: number): void;
+
+/**
  * Starts a new list of policies.
  */
 export function startPolicySet(): void;
@@ -223,6 +229,7 @@ export interface InitOutput {
     readonly response: () => number;
     readonly scriptDigest: () => [number, number];
     readonly scriptSource: () => [number, number];
+    readonly setBan: (a: number, b: number) => void;
     readonly startPolicySet: () => void;
     readonly texts: () => number;
     readonly wasmflush_arguments: (a: number, b: number) => [number, number];

@@ -39,8 +39,9 @@ pub(crate) fn on(
     now: u64,
     operation: &Operation,
 ) -> Execution {
-    let part =
-        |(number, (state, extras))| which(number).then_some(KeyEntry { state, metadata: extras });
+    let part = |(number, (state, extras))| {
+        which(number).then_some(KeyEntry { state, metadata: extras, may_strike: true })
+    };
     let kept = kept.iter_mut().map(|(state, extras)| (state, extras));
     let mut parts: Vec<_> = kept.enumerate().map(part).collect();
     execute(policies, &mut parts, now, operation)

@@ -223,7 +223,11 @@ pub(super) fn in_memory(
     let mut kept: Vec<_> = (0..policies.named().len()).map(|_| None).collect();
     for (&(index, key), one) in &mut model.kept {
         if keys[policies.named()[index].key_dimension] == Some(key) {
-            kept[index] = Some(KeyEntry { state: &mut one.state, metadata: &mut one.extras });
+            kept[index] = Some(KeyEntry {
+                state: &mut one.state,
+                metadata: &mut one.extras,
+                may_strike: true,
+            });
         }
     }
     let mut operation = operation.clone();

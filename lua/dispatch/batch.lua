@@ -16,7 +16,12 @@
 -- FORM_MULTI_POLICY              one take on each key of several policies (see multi_policy.lua)
 -- FORM_MULTI_POLICY_OPTIMISTIC   the same, with optimistic fixed windows
 --
--- Forms other than the first two continue with the number of keys (two bytes) and the policy's
+-- FORM_BAN                       the rule for bans of the group that follows: the number of its bytes
+--                                (one byte), the policies to which it applies (one byte; bits), and
+--                                doubles: the strikes for a ban, the length of their window, the
+--                                time after which a ban no longer counts, the lengths of bans
+--
+-- Group forms other than the first two continue with the number of keys (two bytes) and the policy's
 -- numbers. Each call takes one unit. If FORM_WITH_COSTS is added, calls have costs, and one double
 -- for each call precedes the policy's numbers.
 --
@@ -28,7 +33,8 @@
 --       has a result
 -- 4     further doubles, call by call: the result of the operation, then for each outcome: the
 --       override and its end, if the code has OVERRIDDEN; the numbers of the state, if the code has
---       OTHER_NUMBERS; the end of the block, if the code has BLOCKED
+--       OTHER_NUMBERS; the end of the block, if the code has BLOCKED; the number of the ban's
+--       length, if the code has BANNED
 -- 5...  one error text for each UNWRITTEN outcome
 --
 -- A call has one outcome for each of its policies. The result of SCHEDULE is 1 plus the microseconds
@@ -38,6 +44,9 @@ local context = {
   now = now,
   request = request,
   is_peek = is_peek,
+  -- The position of the group's rule for bans in the request, after its size; `false` if there is
+  -- none.
+  ban = false,
   -- The number of outcomes so far.
   outcome_count = 0,
   -- The states after the calls, encoded.

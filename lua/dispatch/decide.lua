@@ -6,6 +6,11 @@ while at <= #context.request do
   -- A fast-path form is followed by the number of keys and, if the form says so, by the costs.
   local form, high, low = string.byte(context.request, at, at + 2)
   local group, costs
+  context.ban = false
+  if form == FORM_BAN then
+    context.ban, at = at + 2, at + 2 + high
+    form, high, low = string.byte(context.request, at, at + 2)
+  end
   if form == FORM_GENERAL or form == FORM_WITH_HOLDS then
     local has_holds = form == FORM_WITH_HOLDS
     at, key_offset = load_general_path(context).decide_group(context, at + 1, key_offset, has_holds)

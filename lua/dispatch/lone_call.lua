@@ -2,9 +2,14 @@
 -- `decided` to the state after the call; otherwise it writes nothing. At low load nearly all
 -- requests are lone calls. This code creates no function and few tables: most of the time of a
 -- short script is spent on creating them.
-local form, at, cost = string.byte(request), 4, 1
+local form, size = string.byte(request, 1, 2)
+local at, cost = 4, 1
+if form == FORM_BAN then
+  -- Only refusals are strikes.
+  form, at = string.byte(request, size + 3), size + 6
+end
 if form > FORM_WITH_COSTS then
-  form, at, cost = form - FORM_WITH_COSTS, 12, (struct.unpack('>d', request, 4))
+  form, at, cost = form - FORM_WITH_COSTS, at + 8, (struct.unpack('>d', request, at))
 end
 if form == FORM_SINGLE_POLICY + ALGORITHM_RATE then
   --@include rate/policy.lua

@@ -101,6 +101,10 @@ local function record_outcome(context, group, executor, key, cost, outcome)
   end
   if metadata and metadata.blocked_until > context.now then
     code, details = code + OUTCOME_BLOCKED, (details or '') .. struct.pack('>d', metadata.blocked_until)
+    local step = ban_step(context, metadata)
+    if step then
+      code, details = code + OUTCOME_BANNED, details .. struct.pack('>d', step)
+    end
   end
   if code ~= OUTCOME_ADMITTED then
     context.outcome_codes[count], context.details[count] = code, details
@@ -109,9 +113,11 @@ end
 
 -- Takes a cost from a key of each policy. Either all policies charge it, or none. If all admit the
 -- cost, `write_hold` runs first, and if it returns an error, nothing is charged. With
--- `skip_refused`, a refused call is not counted. Returns whether the cost was charged.
+-- `skip_refused`, a refused call is not counted, and is no strike. Returns whether the cost was
+-- charged.
 local function take(context, group, keys, cost, write_hold, skip_refused)
   local executor_of, outcomes, admitted = group.executor_of, {}, true
+  local may_strike = context.ban and not context.is_peek
   for index, executor in ipairs(group.executors) do
     local key = keys[index]
     executor = executor_of[key] or executor
@@ -124,7 +130,9 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
       admitted, skip_refused = false, true
     end
     admitted = admitted and outcomes[index] == OUTCOME_ADMITTED
+    may_strike = may_strike and outcomes[index] <= OUTCOME_REFUSED
   end
+  may_strike = may_strike and not skip_refused
   local first, failure = context.outcome_count + 1
   if write_hold and admitted then
     failure = write_hold()
@@ -138,6 +146,9 @@ local function take(context, group, keys, cost, write_hold, skip_refused)
         executor.charge(key, cost)
       elseif executor.record_refused and outcomes[index] == OUTCOME_REFUSED and not skip_refused then
         executor.record_refused(key, cost)
+      end
+      if may_strike and outcomes[index] == OUTCOME_REFUSED and strike(context, index, key) then
+        executor.mark_rewrite(key)
       end
     end
     record_outcome(context, group, executor, key, cost, outcomes[index])

@@ -1,27 +1,37 @@
--- Key metadata: the end of a block, and an override with its end.
+-- Key metadata: the end of a block, an override with its end, and the strikes and bans of the key
+-- (src/policy/ban.rs is the twin).
 --
 -- The metadata is stored after the state in the same value. A list has it in its newest element, a
 -- log in its newest member, a hash in a field. Layout:
 --
--- one byte     MARK
--- two doubles  the end of the block and the end of the override, in microseconds
--- one byte     the number of doubles in the override
--- doubles      the override: the first numbers of a policy
--- zeros        padding
--- two bytes    the length of the metadata
--- one byte     MARK
+-- one byte       MARK
+-- seven doubles  the end of the block, the end of the override, the number of strikes, the end of
+--                their window, the number of the latest ban's length, the end of that ban, and the
+--                time from which it no longer counts; times are in microseconds
+-- one byte       the number of doubles in the override
+-- doubles        the override: the first numbers of a policy
+-- two bytes      the length of the metadata
+-- one byte       MARK
 --
 -- The metadata is at least VALUE_METADATA_MIN_SIZE bytes long, so that a state with metadata is longer than any
 -- state alone. MARK is 'X', so that neither `tonumber` nor Redis reads a value with metadata as a
 -- number.
 
 local function empty_metadata()
-  return { blocked_until = 0, override_until = 0, override_numbers = '' }
+  return {
+    blocked_until = 0, override_until = 0, override_numbers = '',
+    strikes = 0, window_end = 0, step = 0, banned_until = 0, forget_at = 0,
+  }
+end
+
+-- The time from which metadata has no effect.
+local function end_of_metadata(metadata)
+  return math.max(metadata.blocked_until, metadata.override_until, metadata.window_end, metadata.forget_at)
 end
 
 -- Splits a value into the state and its metadata; the metadata is nil if there is none.
 local function split_metadata(value)
-  local MARK, MIN_LENGTH = 88, 48
+  local MARK, MIN_LENGTH = 88, VALUE_METADATA_MIN_SIZE
   local length = #value
   if length < MIN_LENGTH or string.byte(value, length) ~= MARK then
     return value
@@ -30,30 +40,38 @@ local function split_metadata(value)
   if size < MIN_LENGTH or size > length then
     return value
   end
-  local blocked_until, override_until, count, at = struct.unpack('>ddI1', value, length - size + 2)
-  if not (is_integer(blocked_until) and is_integer(override_until)) or at + count * 8 > length - 2 then
+  local blocked_until, override_until, strikes, window_end, step, banned_until, forget_at, count, at =
+    struct.unpack('>dddddddI1', value, length - size + 2)
+  if
+    not (
+      is_integer(blocked_until) and is_integer(override_until) and is_integer(strikes) and is_integer(window_end)
+      and is_integer(step) and is_integer(banned_until) and is_integer(forget_at)
+    ) or at + count * 8 > length - 2
+  then
     return value
   end
   local metadata = {
     blocked_until = blocked_until, override_until = override_until,
     override_numbers = string.sub(value, at, at + count * 8 - 1),
+    strikes = strikes, window_end = window_end, step = step, banned_until = banned_until, forget_at = forget_at,
   }
   return string.sub(value, 1, length - size), metadata
 end
 
--- The metadata of a key as text; empty if block and override have ended.
+-- The metadata of a key as text; empty if it has no effect any more.
 local function encode_metadata(context, key)
   local metadata = context.key_metadata[key]
-  if not metadata or (metadata.blocked_until <= context.now and metadata.override_until <= context.now) then
+  if not metadata or end_of_metadata(metadata) <= context.now then
     return ''
   end
   local override_numbers, override_until = metadata.override_numbers, metadata.override_until
   if override_until <= context.now then
     override_numbers, override_until = '', 0
   end
-  local text = 'X' .. struct.pack('>ddI1', metadata.blocked_until, override_until, #override_numbers / 8)
-    .. override_numbers
-  text = text .. string.rep('\0', math.max(0, VALUE_METADATA_MIN_SIZE - 3 - #text))
+  local text = 'X' .. struct.pack(
+    '>dddddddI1', metadata.blocked_until, override_until, metadata.strikes, metadata.window_end, metadata.step,
+    metadata.banned_until, metadata.forget_at, #override_numbers / 8
+  ) .. override_numbers
   return text .. struct.pack('>I2', #text + 3) .. 'X'
 end
 
@@ -64,8 +82,43 @@ local function metadata_ttl(context, key)
     return 0
   end
   -- One more millisecond, because Redis's clock for expiry may be behind the script's.
-  local remaining = math.max(metadata.blocked_until, metadata.override_until) - context.now
+  local remaining = end_of_metadata(metadata) - context.now
   return remaining > 0 and math.ceil(remaining / 1000) + 1 or 0
+end
+
+-- The ban that the block of a key is: the number of its length; nil if it is none.
+local function ban_step(context, metadata)
+  local is_ban = metadata.step > 0 and metadata.blocked_until == metadata.banned_until
+  return is_ban and metadata.blocked_until > context.now and metadata.step or nil
+end
+
+-- Counts a refusal by the policy with this number as a strike against its key, if the group's rule
+-- for bans applies to the policy. It may ban the key. The rule is at `context.ban` of the request
+-- (see dispatch/batch.lua). Returns whether the metadata has changed.
+local function strike(context, policy, key)
+  local MAX_SAFE = 9007199254740991
+  local policies, after, within, forget, lengths = struct.unpack('>I1ddd', context.request, context.ban)
+  if math.floor(policies / 2 ^ (policy - 1)) % 2 == 0 then
+    return false
+  end
+  local metadata = context.key_metadata[key] or empty_metadata()
+  context.key_metadata[key] = metadata
+  if metadata.window_end <= context.now then
+    metadata.strikes, metadata.window_end = 0, MAX_SAFE
+  end
+  metadata.strikes = metadata.strikes + 1
+  metadata.window_end = math.min(metadata.window_end, context.now + within)
+  if metadata.strikes >= after then
+    local size = string.byte(context.request, context.ban - 1)
+    local length_count = (size - 25) / 8
+    local step = math.min((metadata.forget_at > context.now and metadata.step or 0) + 1, length_count)
+    local length = struct.unpack('>d', context.request, lengths + (step - 1) * 8)
+    local banned_until = math.min(context.now + length, MAX_SAFE)
+    metadata.strikes, metadata.window_end, metadata.step = 0, 0, step
+    metadata.blocked_until, metadata.banned_until = banned_until, banned_until
+    metadata.forget_at = math.min(banned_until + forget, MAX_SAFE)
+  end
+  return true
 end
 
 -- Writes the value of a dirty key that is a string, with its metadata, and with a TTL in

@@ -94,7 +94,7 @@ local function new_operations(context)
     end
     executor_of(group, index, key).write_modes[key] = nil
     flush_and_reload(group, index, key)
-    if metadata and math.max(metadata.blocked_until, metadata.override_until) > context.now then
+    if metadata and end_of_metadata(metadata) > context.now then
       context.key_metadata[key] = metadata
       group.executor_of[key].mark_rewrite(key)
       flush_and_reload(group, index, key)
@@ -302,6 +302,8 @@ local function new_operations(context)
         local metadata = context.key_metadata[key]
         if metadata then
           metadata.blocked_until = 0
+          metadata.strikes, metadata.window_end, metadata.step = 0, 0, 0
+          metadata.banned_until, metadata.forget_at = 0, 0
         end
         reset_key(group, index, key, metadata)
       end

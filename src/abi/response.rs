@@ -1,17 +1,19 @@
-//! The encoding of a response: six doubles in an array that JavaScript reads, and four more for
-//! each limit if the limits have names or the response is to an operation.
+//! The encoding of a response: six doubles in an array that JavaScript reads. If the limits have
+//! names, the policies have bans, or the response is to an operation, four more follow for each
+//! limit, and then those of a ban or of scheduled reservations.
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
 use crate::algorithm::{RateState, SCHEDULED_RESERVATION_LENGTH, ScheduledReservation};
 use crate::key::KeyError;
 use crate::memory::OperationError;
+use crate::policy::ban::Ban;
 use crate::policy::decision::{Decision, Status};
 use crate::policy::execute::Execution;
 use crate::policy::multi_policy::{LimitReport, LimitReports, Response};
 use crate::policy::operation::ScheduledReservations;
 use crate::protocol::{failure, status};
-use crate::time::Micros;
+use crate::time::{Micros, whole_millis};
 
 /// The doubles of a decision: code, time, limit, remaining, retry after, reset after.
 pub(crate) const LENGTH: usize = 6;
@@ -19,14 +21,21 @@ pub(crate) const LENGTH: usize = 6;
 /// The doubles of a limit's report: limit, remaining, retry after or [`NEVER`], reset after.
 const LIMIT_LENGTH: usize = 4;
 
+/// The doubles of a ban: the number of its length, its end in epoch milliseconds.
+const BAN_LENGTH: usize = 2;
+
 /// The doubles of a response with reports of `limits` limits.
 pub(crate) const fn length_of(limits: usize) -> usize {
-    LENGTH + limits * LIMIT_LENGTH
+    LENGTH + limits * LIMIT_LENGTH + BAN_LENGTH
 }
 
 /// Added to the status code of a response with limit reports. Its six doubles are: code, time,
 /// offset of the reports, index of the reported limit, units of the operation, reset after.
 const MULTI_LIMIT: f64 = 8.0;
+
+/// Added to the status code, with [`MULTI_LIMIT`], if the block is a ban. The doubles of the ban
+/// follow the reports.
+const BANNED: f64 = 16.0;
 
 /// The retry time of a limit that never admits the cost.
 const NEVER: f64 = -1.0;
@@ -167,12 +176,14 @@ impl ResponseBuffer for [f64] {
         let Some((head, details)) = self.split_first_chunk_mut() else { return };
         match result {
             Ok(result) => {
-                let (reports, scheduled);
-                (*head, reports, scheduled) = encode_execution(result, LENGTH);
-                let (limits, reservations) =
-                    details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
+                let found;
+                (*head, found) = encode_execution(result, LENGTH);
+                let ResponseDetails { reports, ban, scheduled } = found;
+                let (limits, others) = details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
                 copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
-                copy_chunks(reservations, scheduled.iter().map(doubles_of_reservation));
+                // No refused call has scheduled anything.
+                copy_chunks(others, ban.iter().map(doubles_of_ban));
+                copy_chunks(others, scheduled.iter().map(doubles_of_reservation));
             }
             Err(failure) => write(head, Err(failure)),
         }
@@ -218,18 +229,28 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
     }
 }
 
-/// The six doubles of an executed operation, the reports, which start `details_from` doubles after
-/// the buffer's start, and the scheduled reservations, which follow the reports.
+/// The details of a response, which follow its six doubles in this order.
+pub(crate) struct ResponseDetails {
+    reports: Box<LimitReports>,
+    ban: Option<Box<Ban>>,
+    scheduled: ScheduledReservations,
+}
+
+/// The six doubles of an executed operation, and the details, which start `details_from` doubles
+/// after the buffer's start.
 pub(crate) fn encode_execution(
     executed: Execution,
     details_from: usize,
-) -> (DecisionBuffer, Box<LimitReports>, ScheduledReservations) {
-    let Execution { response: Response { decision, limits: reports }, units, scheduled } = executed;
+) -> (DecisionBuffer, ResponseDetails) {
+    let Execution { response: Response { decision, limits: reports, ban }, units, scheduled } =
+        executed;
     let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
-    let code = MULTI_LIMIT + status_code(decision.status);
+    let banned = if ban.is_some() { BANNED } else { 0.0 };
+    let code = MULTI_LIMIT + banned + status_code(decision.status);
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    ([code, epoch_ms(decision.at), from, reported, units, reset_after], reports, scheduled)
+    let details = ResponseDetails { reports, ban, scheduled };
+    ([code, epoch_ms(decision.at), from, reported, units, reset_after], details)
 }
 
 /// Adds `by` to the offset of the reports, if the response has any.
@@ -253,6 +274,10 @@ fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
     [double(limit), double(remaining), retry_after, double(reset_after_ms)]
 }
 
+fn doubles_of_ban(ban: &Box<Ban>) -> [f64; BAN_LENGTH] {
+    [double(ban.step), double(whole_millis(ban.until))]
+}
+
 fn doubles_of_reservation(
     reservation: &Option<ScheduledReservation<RateState>>,
 ) -> [f64; SCHEDULED_RESERVATION_LENGTH] {
@@ -262,10 +287,14 @@ fn doubles_of_reservation(
         .map(double)
 }
 
-/// The doubles of limit reports.
-#[cfg(any(feature = "redis", feature = "wasm-redis", test))]
-pub(crate) fn report_doubles(reports: &LimitReports) -> impl Iterator<Item = f64> {
-    reports.limits.iter().flat_map(doubles_of_limit)
+#[cfg(any(feature = "redis", feature = "wasm-redis"))]
+impl ResponseDetails {
+    /// Appends the doubles of the details.
+    pub(crate) fn append_to(&self, doubles: &mut Vec<f64>) {
+        doubles.extend(self.reports.limits.iter().flat_map(doubles_of_limit));
+        doubles.extend(self.ban.iter().flat_map(doubles_of_ban));
+        doubles.extend(scheduled_doubles(&self.scheduled));
+    }
 }
 
 /// The doubles of scheduled reservations: the same number for each policy, zeros for a policy

@@ -32,15 +32,16 @@ impl FlushResponses {
     ) {
         let mut buffer = [0.0; response::LENGTH];
         match executed {
-            Ok(Execution { response: Response { decision, limits: None }, .. }) if takes => {
+            Ok(Execution { response: Response { decision, limits: None, ban: None }, .. })
+                if takes =>
+            {
                 response::write(&mut buffer, Ok(Some(decision)));
             }
             Ok(executed) => {
                 // The offset is from the end of the responses, which is not known yet.
-                let (reports, scheduled);
-                (buffer, reports, scheduled) = response::encode_execution(executed, details.len());
-                details.extend(response::report_doubles(&reports));
-                details.extend(response::scheduled_doubles(&scheduled));
+                let own;
+                (buffer, own) = response::encode_execution(executed, details.len());
+                own.append_to(details);
             }
             Err(error) => {
                 response::write(&mut buffer, Err(failure_code(&error)));

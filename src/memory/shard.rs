@@ -58,7 +58,7 @@ pub(super) enum StateEntry<'a> {
 pub(super) struct Shard {
     sweep_debt: u32,
     entries: Table<State>,
-    /// Blocks and overrides, which few keys have.
+    /// Blocks, overrides and bans, which few keys have.
     metadata: Table<KeyMetadata>,
     /// Sorted by name. The list is short because the buckets are spread over the shards.
     overflow: Vec<OverflowBucket>,
@@ -390,7 +390,7 @@ mod tests {
     }
 
     fn blocked_until(end: Micros) -> KeyMetadata {
-        KeyMetadata { blocked_until: end, numbers: None }
+        KeyMetadata { blocked_until: end, ..KeyMetadata::default() }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use napi::{Error, Status};
 use napi_derive::napi;
 
 use super::policy::NativePolicy;
+use super::whole;
+use crate::policy::ban::BanRule;
 use crate::policy::policy_set::{self, NamedPolicy};
 
 /// A policy, or several that decide together.
@@ -22,7 +24,7 @@ impl NativePolicySet {
         self.inner.clone()
     }
 
-    /// Whether decisions report limits by name.
+    /// Whether responses report limits, and bans.
     pub(crate) fn is_named(&self) -> bool {
         self.is_named
     }
@@ -35,6 +37,23 @@ impl NativePolicySet {
     pub fn single(policy: &NativePolicy) -> Self {
         let inner = policy_set::PolicySet::single(policy.inner());
         Self { is_named: inner.named_limits() > 0, inner }
+    }
+
+    /// These policies with a rule for bans. `policies` has a bit for each policy to which it
+    /// applies. `numbers` are the strikes for a ban, the length of their window, the time after which
+    /// a ban no longer counts, and the lengths of bans; times are in microseconds. Throws if a
+    /// number is out of range.
+    #[napi(catch_unwind, ts_args_type = "policies: number, numbers: readonly number[]")]
+    pub fn with_ban(&self, policies: u32, numbers: Vec<f64>) -> Result<Self> {
+        let numbers: Vec<_> = numbers.into_iter().map(whole).collect();
+        let rule = BanRule::from_numbers(policies, &numbers);
+        match rule
+            .ok_or(policy_set::InvalidPolicySet::INVALID_BAN)
+            .and_then(|rule| self.inner().with_ban(rule))
+        {
+            Ok(inner) => Ok(Self { inner, is_named: true }),
+            Err(invalid) => Err(Error::new(Status::InvalidArg, invalid.to_string())),
+        }
     }
 
     /// Policies by name. `subjects` has the number of each policy's key dimension. Throws if the

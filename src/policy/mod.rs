@@ -1,5 +1,6 @@
 //! A policy of any algorithm, and a state of any algorithm, as stores and bindings handle them.
 
+pub mod ban;
 pub mod decision;
 pub mod execute;
 pub mod multi_policy;

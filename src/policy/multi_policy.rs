@@ -2,6 +2,7 @@
 //! several policies that decide together.
 
 use crate::algorithm::{Algorithm, LimitStatus, LimitStatuses, Outcome, Preview};
+use crate::policy::ban::Ban;
 use crate::policy::decision::{self, Decision, Status, millis_until, reported_limit};
 use crate::policy::policy_set::{PerPolicy, PolicySet};
 use crate::policy::{Policy, State};
@@ -15,6 +16,8 @@ pub struct Response {
     pub decision: Decision,
     /// Reports of all limits; `None` for a single policy with one limit.
     pub limits: Option<Box<LimitReports>>,
+    /// The ban that refused the call; the last one to end, if there are several.
+    pub ban: Option<Box<Ban>>,
 }
 
 /// Reports of all limits after a call.
@@ -50,6 +53,8 @@ pub struct PolicyOutcome {
     pub outcome: Outcome,
     /// The end of the key's block; any time up to now if there is none.
     pub blocked_until: Micros,
+    /// The ban that the block is, if it is one.
+    pub ban: Option<Ban>,
     /// The end of the override in force.
     pub changes_at: Option<Micros>,
     /// The status of the limits by this outcome, without the block and the end of the override.
@@ -119,7 +124,7 @@ impl Response {
     ) -> Self {
         let limits = || Box::new(LimitReports::of(statuses, now, cost, status));
         let decision = decision::decision_of_status(statuses, now, status);
-        Self { decision, limits: named.then(limits) }
+        Self { decision, limits: named.then(limits), ban: None }
     }
 
     /// The response to a call under policies that decide together. It reports each limit if
@@ -135,7 +140,11 @@ impl Response {
         let blocked = outcomes.iter().any(|one| one.blocked_until > now);
         let status =
             joint_status(|outcome| outcomes.iter().any(|one| one.outcome == outcome), blocked);
-        Self::of_status(named, &statuses, now, cost, status)
+        let bans = outcomes.iter().filter_map(|one| one.ban);
+        // Among equals the first, as for the reported limit.
+        let ban = bans.reduce(|last, one| if one.until > last.until { one } else { last });
+        let ban = ban.filter(|_| status == Status::Blocked).map(Box::new);
+        Self { ban, ..Self::of_status(named, &statuses, now, cost, status) }
     }
 
     /// The response to a preview.
@@ -155,7 +164,7 @@ impl Response {
 
 impl From<Decision> for Response {
     fn from(decision: Decision) -> Self {
-        Self { decision, limits: None }
+        Self { decision, limits: None, ban: None }
     }
 }
 
@@ -172,34 +181,38 @@ pub trait States {
     fn of(&mut self, number: usize) -> &mut State;
 }
 
-/// Takes `cost` units under several policies that all count by the same key: all charge it, or
-/// none.
+/// Takes `cost` units under policies that all count by the same key: all charge it, or none.
 ///
-/// [`execute`](crate::policy::execute::execute) does the same to a key without a block or an
-/// override.
+/// [`execute`](crate::policy::execute::execute) does the same to a key without metadata. Returns
+/// `None` for a refused call that may be a strike, which would give the key metadata; then only
+/// states have been normalized.
 pub fn take_all(
     policies: &PolicySet,
     states: &mut impl States,
     now: Micros,
     cost: u64,
-) -> Response {
-    let policies = || policies.named().iter().map(|named| &named.policy).enumerate();
+) -> Option<Response> {
+    let by_number = || policies.named().iter().map(|named| &named.policy).enumerate();
     let outcome = |(number, policy): (usize, &Policy)| {
         let state = states.of(number);
         policy.normalize(state, now);
         policy.outcome(state, now, cost)
     };
-    let outcomes: PerPolicy<_> = policies().map(outcome).collect();
+    let outcomes: PerPolicy<_> = by_number().map(outcome).collect();
     let status = joint_status(|outcome| outcomes.contains(&outcome), false);
+    if status == Status::Refused && policies.ban().is_some() {
+        return None;
+    }
     let mut statuses = PerPolicy::new();
-    for ((number, policy), outcome) in policies().zip(outcomes) {
+    for ((number, policy), outcome) in by_number().zip(outcomes) {
         let state = states.of(number);
         if status == Status::Allowed {
             policy.charge(state, now, cost);
         }
         statuses.extend(policy.limit_statuses(state, now, cost, outcome));
     }
-    Response::of_status(true, &statuses, now, cost, status)
+    let named = policies.alone().is_none_or(|policy| policy.named_limits() > 0);
+    Some(Response::of_status(named, &statuses, now, cost, status))
 }
 
 /// [`decision::peek`], with a report of each limit.

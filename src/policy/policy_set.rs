@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::algorithm::Algorithm as _;
 use crate::policy::Policy;
+use crate::policy::ban::BanRule;
 use crate::short_list::ShortList;
 
 /// The most policies of a limiter.
@@ -24,6 +25,7 @@ const COUNTS_REFUSED: &str = "countRefused cannot be used among several policies
 pub struct PolicySet {
     named: Box<[NamedPolicy]>,
     key_dimensions: usize,
+    ban: Option<Arc<BanRule>>,
 }
 
 /// One of a limiter's policies.
@@ -47,6 +49,9 @@ impl InvalidPolicySet {
     /// More variants than have numbers.
     pub(crate) const TOO_MANY_VARIANTS: Self = Self("must be at most 65,536 variants");
 
+    /// A rule for bans with a number out of range.
+    pub(crate) const INVALID_BAN: Self = Self("must have a ban with numbers in their ranges");
+
     /// The rule that they break.
     #[must_use]
     pub fn rule(self) -> &'static str {
@@ -67,7 +72,7 @@ impl PolicySet {
     #[must_use]
     pub fn single(policy: Policy) -> Self {
         let named = NamedPolicy { name: "default".into(), policy, key_dimension: 0 };
-        Self { named: Box::new([named]), key_dimensions: 1 }
+        Self { named: Box::new([named]), key_dimensions: 1, ban: None }
     }
 
     /// Several policies by name.
@@ -97,7 +102,25 @@ impl PolicySet {
         if !(0..key_dimensions).all(has_policy) {
             return Err(InvalidPolicySet("must count by each key dimension"));
         }
-        Ok(Self { named: named.into(), key_dimensions })
+        Ok(Self { named: named.into(), key_dimensions, ban: None })
+    }
+
+    /// These policies with a rule for bans.
+    ///
+    /// # Errors
+    /// [`InvalidPolicySet`] if a number of the rule is invalid.
+    pub fn with_ban(self, ban: BanRule) -> Result<Self, InvalidPolicySet> {
+        if ban.is_valid() {
+            Ok(Self { ban: Some(Arc::new(ban)), ..self })
+        } else {
+            Err(InvalidPolicySet::INVALID_BAN)
+        }
+    }
+
+    /// The rule for bans.
+    #[must_use]
+    pub fn ban(&self) -> Option<&BanRule> {
+        self.ban.as_deref()
     }
 
     /// The policies, in the order of declaration.

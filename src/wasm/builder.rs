@@ -7,7 +7,9 @@ use std::sync::Arc;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::policy::read_policy;
+use super::whole;
 use crate::policy::Policy;
+use crate::policy::ban::BanRule;
 use crate::policy::policy_set::{InvalidPolicySet, NamedPolicy, PolicySet};
 use crate::wasm::scratch::{with_scratch, write_reason};
 
@@ -18,11 +20,13 @@ struct PolicyBuilder {
     /// The policies of an override, by policy; `None` for a policy that keeps the limiter's
     /// numbers.
     overrides: Vec<Option<Arc<Policy>>>,
+    /// The rule for bans of a limiter.
+    ban: Option<BanRule>,
 }
 
 thread_local! {
     static BUILDER: RefCell<PolicyBuilder> =
-        const { RefCell::new(PolicyBuilder { policies: Vec::new(), overrides: Vec::new() }) };
+        const { RefCell::new(PolicyBuilder { policies: Vec::new(), overrides: Vec::new(), ban: None }) };
 }
 
 /// Starts a new list of policies.
@@ -31,6 +35,7 @@ pub fn start() {
     BUILDER.with_borrow_mut(|builder| {
         builder.policies.clear();
         builder.overrides.clear();
+        builder.ban = None;
     });
 }
 
@@ -43,6 +48,17 @@ pub fn add_policy(kind: u32, count: usize, zone: u32, key_dimension: usize) {
             let named = NamedPolicy { name: scratch.text(0).into(), policy, key_dimension };
             BUILDER.with_borrow_mut(|builder| builder.policies.push(named));
         }
+    });
+}
+
+/// Sets the rule for bans: `count` numbers in the scratch memory, and a bit for each policy to which
+/// it applies. JavaScript has checked the numbers.
+#[wasm_bindgen(js_name = setBan)]
+pub fn set_ban(policies: u32, count: usize) {
+    with_scratch(|scratch| {
+        let numbers: Vec<_> = scratch.arguments(count).iter().copied().map(whole).collect();
+        let ban = BanRule::from_numbers(policies, &numbers);
+        BUILDER.with_borrow_mut(|builder| builder.ban = ban);
     });
 }
 
@@ -62,13 +78,18 @@ pub fn check() -> bool {
 
 /// Takes the added policies as a policy set.
 pub(crate) fn take(is_single: bool) -> Result<PolicySet, InvalidPolicySet> {
-    let mut policies = BUILDER.with_borrow_mut(|builder| std::mem::take(&mut builder.policies));
-    match policies.pop() {
-        Some(named) if is_single => Ok(PolicySet::single(named.policy)),
+    let (mut policies, ban) = BUILDER
+        .with_borrow_mut(|builder| (std::mem::take(&mut builder.policies), builder.ban.take()));
+    let policies = match policies.pop() {
+        Some(named) if is_single => PolicySet::single(named.policy),
         last => {
             policies.extend(last);
-            PolicySet::multi(policies)
+            PolicySet::multi(policies)?
         }
+    };
+    match ban {
+        Some(rule) => policies.with_ban(rule),
+        None => Ok(policies),
     }
 }
 

@@ -33,7 +33,8 @@ impl WasmMemoryStore {
         let prefix = with_scratch(|scratch| scratch.text(0).to_owned());
         let reason = match builder::take(is_single) {
             Ok(policies) => {
-                let is_named = !is_single || policies.named_limits() > 0;
+                let is_named =
+                    !is_single || policies.named_limits() > 0 || policies.ban().is_some();
                 match self.0.open(&prefix, policies) {
                     Ok(ledger) => return Some(WasmMemoryLimiter::new(ledger, is_named)),
                     Err(_) => PrefixInUse::RULE,

@@ -61,12 +61,22 @@ export interface Refused<N extends string = string> extends DecisionBase<N> {
   readonly retryAfterMs: number
 }
 
+/** The ban that refuses calls on a key. */
+export interface BanInForce {
+  /** The number of its length in `for` of `BanOptions`, from 1. */
+  readonly step: number
+  /** Its end by the deciding clock, in whole epoch milliseconds, rounded up. */
+  readonly until: number
+}
+
 /** The key is blocked: calls may not proceed until the block ends. Nothing has been charged. */
 export interface Blocked<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
   readonly status: 'blocked'
   /** Milliseconds until the block has ended and the cost fits. */
   readonly retryAfterMs: number
+  /** The ban, if the block is one: the last to end, if several keys of the call are banned. */
+  readonly ban?: BanInForce
 }
 
 /** A call of this cost can never proceed: the cost is above the limit. Nothing has been charged. */

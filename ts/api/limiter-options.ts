@@ -2,6 +2,8 @@ import { Store } from '../backends/limiter-backend.js'
 import { tagOf } from '../input/keys.js'
 import { checkCount, invalid, nameOf, optionsOf, trueOrFalse } from '../input/options.js'
 import { isPolicyLike } from '../policies/policy.js'
+import type { BanRule } from '../policies/policy-set.js'
+import { banRuleOf } from './ban.js'
 import { TollgateError } from './error.js'
 
 /**
@@ -16,6 +18,7 @@ export interface LimiterOptions {
   readonly onStoreFailure: unknown
   readonly local: unknown
   readonly takesOver: boolean
+  readonly ban: BanRule | undefined
 }
 
 /** Throws if the constructor has more arguments than a policy and options. */
@@ -35,9 +38,9 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     const rule = 'takes an object of options after its policy; several policies are one object by name'
     throw new TollgateError('INVALID_OPTION', `RateLimiter ${rule}`)
   }
-  const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local', 'takeOver'] as const
+  const names = ['store', 'prefix', 'tag', 'onStoreFailure', 'local', 'takeOver', 'ban', 'blockFor'] as const
   const given = optionsOf('INVALID_OPTION', 'RateLimiter', value ?? {}, names)
-  const { store, prefix, tag, onStoreFailure, local, takeOver = false } = given
+  const { store, prefix, tag, onStoreFailure, local, takeOver = false, ban, blockFor } = given
   if (store !== undefined && typeof store !== 'string' && !(store instanceof Store)) {
     const rule = 'must be a MemoryStore, a RedisStore or a Redis URL'
     throw invalid('INVALID_OPTION', 'store', rule, store, adviceOnStore(store))
@@ -49,6 +52,7 @@ export function limiterOptionsOf(value: unknown): LimiterOptions {
     onStoreFailure,
     local,
     takesOver: trueOrFalse('INVALID_OPTION', 'takeOver', takeOver),
+    ban: banRuleOf(ban, blockFor),
   }
 }
 

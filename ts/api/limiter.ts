@@ -5,7 +5,8 @@ import { appliedBy, type Operation, type RefundOperation } from '../backends/ope
 import { microsOf } from '../input/duration.js'
 import { KeyReader, Keys, tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
-import { type PolicySet, policySetsOf } from '../policies/policy-set.js'
+import { type BanRule, type PolicySet, policySetsOf } from '../policies/policy-set.js'
+import { withBanRule } from './ban.js'
 import {
   durationUsOf,
   tagOfOptions,
@@ -66,12 +67,15 @@ export class Limiter {
   #backend: LimiterBackend | undefined
   readonly #ownedStore: OwnedStore | undefined
   readonly #takesOver: boolean
+  readonly #ban: BanRule | undefined
 
   constructor(policy: unknown, options: unknown, ownStore: (url: string | undefined) => OwnedStore) {
-    const written = policySetsOf(policy)
+    const policySets = policySetsOf(policy)
+    const { store, prefix, tag, onStoreFailure, local, takesOver, ban } = limiterOptionsOf(options)
+    const written = withBanRule(policySets, ban)
     const { dimensions, tier } = written[0] as PolicySet
-    const { store, prefix, tag, onStoreFailure, local, takesOver } = limiterOptionsOf(options)
     this.#takesOver = takesOver
+    this.#ban = ban
     this.#keyReader = new KeyReader(dimensions)
     this.#hasStringKeys = this.#keyReader.usesStrings
     this.#isPlain = this.#hasStringKeys && tier === undefined
@@ -252,7 +256,7 @@ export class Limiter {
   update(policies: unknown): void {
     checkCount(arguments.length, 1, 'update takes the policies')
     this.#openBackend()
-    this.#backend = this.#tiers.update(policySetsOf(policies))
+    this.#backend = this.#tiers.update(withBanRule(policySetsOf(policies), this.#ban))
   }
 
   // `ready` and `close` accept any arguments: signal and promise handlers pass some.

@@ -17,6 +17,7 @@ import type {
   TierOf,
 } from '../policies/policy-set.js'
 import type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './call-options.js'
+import type { BanningOptions } from './ban.js'
 import type { Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
@@ -28,7 +29,7 @@ import type { WaitsOf } from './wait.js'
 export type RedisUrl = `redis://${string}` | `rediss://${string}` | `redis+unix://${string}`
 
 /** The options of a {@link RateLimiter} over Redis. */
-export interface RedisRateLimiterOptions extends KeyOptions {
+export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
   /**
    * The store of the counts. Limiters with the same URL share one connection, which closes with the
    * last of them. You close a store that you made.
@@ -55,7 +56,7 @@ export interface RedisRateLimiterOptions extends KeyOptions {
 }
 
 /** The options of a {@link RateLimiter} on the embedded store. A `tag` has no effect there. */
-export interface RateLimiterOptions extends KeyOptions {
+export interface RateLimiterOptions extends KeyOptions, BanningOptions {
   /** The store of the counts. Default: a new {@link MemoryStore}. */
   readonly store?: MemoryStore
   /**
@@ -77,7 +78,7 @@ export interface RateLimiterOptions extends KeyOptions {
 }
 
 /** The options of a {@link RateLimiter} whose store is chosen at run time. */
-export interface AnyRateLimiterOptions extends KeyOptions {
+export interface AnyRateLimiterOptions extends KeyOptions, BanningOptions {
   /** The store of the counts; `undefined` is a new {@link MemoryStore}. */
   readonly store: MemoryStore | RedisStore | RedisUrl | undefined
   /** As for Redis, where it is required. */

@@ -9,7 +9,19 @@ import { POLICY_KINDS } from './protocol.js'
  *
  * @throws {TollgateError} `INVALID_POLICY` for numbers that cannot be counted exactly.
  */
-export function compilePolicySet(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicySet {
+export function compilePolicySet(engine: Engine, policySet: PolicySet): EnginePolicySet {
+  const compiled = compilePolicies(engine, policySet)
+  const { policies, ban } = policySet
+  if (ban === undefined) {
+    return compiled
+  }
+  const { after, withinUs, forgetUs, lengthsUs } = ban
+  const bits = policies.map(({ policy }, index) => (policy.per === 'global' ? 0 : 1 << index))
+  const banned = bits.reduce((all, bit) => all | bit)
+  return translated('INVALID_OPTION', 'ban', () => compiled.withBan(banned, [after, withinUs, forgetUs, ...lengthsUs]))
+}
+
+function compilePolicies(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicySet {
   if (isSingle) {
     return engine.PolicySet.single(compilePolicy(engine, (policies[0] as (typeof policies)[number]).policy))
   }

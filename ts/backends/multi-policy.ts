@@ -1,4 +1,4 @@
-import type { Decision, PolicyNumbers } from '../api/decision.js'
+import type { BanInForce, Decision, PolicyNumbers } from '../api/decision.js'
 import { type OperationResult, SCHEDULED_CHARGE_LENGTH, type ScheduledReservation } from './operation.js'
 import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
 
@@ -7,17 +7,23 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
  *
  * Such a response also begins with six doubles: code, time, offset of the limits' numbers, index of
  * the reported limit, units of an operation, reset after. Each limit has four doubles: limit,
- * remaining, retry after (below 0 if the cost can never be admitted), reset after.
+ * remaining, retry after (below 0 if the cost can never be admitted), reset after. If the code has
+ * {@link BANNED_OFFSET}, two doubles follow: the number of the ban's length, and its end.
  */
 const LIMIT_LENGTH = 4
 
 /** The doubles of a response with `limits` limits. */
 export function responseLengthOf(limits: number): number {
-  return RESPONSE_LENGTH + limits * LIMIT_LENGTH
+  return RESPONSE_LENGTH + limits * LIMIT_LENGTH + BAN_LENGTH
 }
+
+const BAN_LENGTH = 2
 
 /** Added to the code of a decision with several limits. */
 const MULTI_LIMIT_OFFSET = 8
+
+/** Added to the code of a decision with several limits if the block is a ban. */
+const BANNED_OFFSET = 16
 
 /** The decision on several limits at `start` of `responses`; `undefined` for a failure. */
 export function multiLimitDecisionAt(
@@ -25,7 +31,9 @@ export function multiLimitDecisionAt(
   start: number,
   names: readonly string[],
 ): Decision | undefined {
-  const code = (responses[start] as number) - MULTI_LIMIT_OFFSET
+  const given = (responses[start] as number) - MULTI_LIMIT_OFFSET
+  const isBanned = given >= BANNED_OFFSET
+  const code = isBanned ? given - BANNED_OFFSET : given
   const status = code < 0 ? undefined : STATUSES[code]
   if (status === undefined) {
     return undefined
@@ -44,7 +52,7 @@ export function multiLimitDecisionAt(
   }
   const policy = names[responses[start + 3] as number] as string
   const { limit, remaining, retryAfterMs } = policies[policy] as PolicyNumbers
-  return {
+  const decision = {
     allowed: code < 2,
     status,
     policy,
@@ -56,6 +64,11 @@ export function multiLimitDecisionAt(
     at: responses[start + 1] as number,
     source: 'store',
   } as Decision
+  return isBanned ? ({ ...decision, ban: banAt(responses, at) } as Decision) : decision
+}
+
+function banAt(responses: Float64Array, start: number): BanInForce {
+  return { step: responses[start] as number, until: responses[start + 1] as number }
 }
 
 /** The result of an operation at `start` of `responses`; `undefined` for a failure. */

@@ -85,6 +85,14 @@ export interface LimitEntry {
   readonly policy: number
 }
 
+/** When a limiter bans keys, in microseconds: see `BanOptions`. */
+export interface BanRule {
+  readonly after: number
+  readonly withinUs: number
+  readonly forgetUs: number
+  readonly lengthsUs: readonly number[]
+}
+
 /** The policies that a limiter enforces. */
 export interface PolicySet {
   readonly policies: readonly PolicyEntry[]
@@ -100,6 +108,8 @@ export interface PolicySet {
   readonly tier?: string
   /** How much later than they are charged units may be used, in milliseconds; absent if never. */
   readonly leaseMs?: number
+  /** When keys are banned for refused calls; absent if never. */
+  readonly ban?: BanRule
 }
 
 const MAX_POLICIES = 8

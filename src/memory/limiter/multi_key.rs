@@ -61,6 +61,8 @@ struct PolicyKey<'a> {
     metadata: KeyMetadata,
     /// Whether capacity for the metadata has been claimed.
     claimed: bool,
+    /// Whether the metadata may have strikes.
+    may_strike: bool,
     working: Option<WorkingState>,
 }
 
@@ -105,7 +107,14 @@ impl<'a> MultiKeyDecision<'a> {
             let shard = shards.binary_search_by_key(&number, |shard| shard.0).ok()?;
             let key_ref = (namespace, key, hash);
             let metadata = shards[shard].1.metadata(key_ref).cloned().unwrap_or_default();
-            Some(PolicyKey { shard, key_ref, metadata, claimed: false, working: None })
+            Some(PolicyKey {
+                shard,
+                key_ref,
+                metadata,
+                claimed: false,
+                may_strike: false,
+                working: None,
+            })
         };
         let policy_keys = policies.named().iter().zip(namespaces).map(policy_key).collect();
         Self { store, policies, shards, now, policy_keys }
@@ -137,6 +146,7 @@ impl<'a> MultiKeyDecision<'a> {
                 self.store.maybe_sweep(shard, self.now);
             }
         }
+        self.claim_for_strikes(operation);
         self.take_out_states();
         let executed = match operation {
             _ if is_refund(operation) => {
@@ -184,6 +194,24 @@ impl<'a> MultiKeyDecision<'a> {
         Ok(())
     }
 
+    /// Claims capacity for the metadata of keys to which an operation may give strikes. A key for
+    /// which there is none gets no strikes.
+    fn claim_for_strikes(&mut self, operation: &Operation) {
+        let may_strike = matches!(operation, Operation::Take { .. } | Operation::Reserve { .. });
+        let Some(rule) = self.policies.ban().filter(|_| may_strike) else { return };
+        let (capacity, now) = (&self.store.capacity, self.now);
+        for (number, policy_key) in self.policy_keys.iter_mut().enumerate() {
+            let Some(policy_key) = policy_key.as_mut().filter(|_| rule.applies_to(number)) else {
+                continue;
+            };
+            let has_metadata = policy_key.metadata.end() > now;
+            if !has_metadata {
+                policy_key.claimed = self.shards[policy_key.shard].1.claim_or_sweep(capacity, now);
+            }
+            policy_key.may_strike = has_metadata || policy_key.claimed;
+        }
+    }
+
     /// Takes the states out of their entries.
     fn take_out_states(&mut self) {
         for (policy_key, named) in self.policy_keys.iter_mut().zip(self.policies.named()) {
@@ -213,8 +241,12 @@ impl<'a> MultiKeyDecision<'a> {
         let mut parts = Vec::with_capacity(self.policy_keys.len());
         for policy_key in &mut self.policy_keys {
             parts.push(match policy_key {
-                Some(PolicyKey { working: Some(working), metadata, .. }) if which(working) => {
-                    Some(KeyEntry { state: &mut working.state, metadata })
+                Some(PolicyKey { working: Some(working), metadata, may_strike, .. })
+                    if which(working) =>
+                {
+                    // The units of other keys must not ban this one.
+                    let may_strike = *may_strike && !working.is_shared();
+                    Some(KeyEntry { state: &mut working.state, metadata, may_strike })
                 }
                 _ => None,
             });

@@ -14,27 +14,34 @@
 //! **An override** replaces the limiter's numbers until it ends. When it starts and when it ends,
 //! the state is read as for changed numbers.
 //!
-//! A block and an override end at a fixed time. A clock that steps back makes them last longer by
+//! **A ban** is a block that a key gets for refused calls: see [`BanRule`]. A reset forgets strikes
+//! and bans; the end of a block does not.
+//!
+//! A block, an override and a ban end at a fixed time. A clock that steps back makes them last longer by
 //! the step: the caller chooses their length, so an end far ahead is not a sign of a clock step.
 
 use std::sync::Arc;
 
 use crate::algorithm::{Algorithm as _, ChargeRecord, LimitStatuses, Outcome, Preview};
+use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::{Policy, State};
-use crate::time::{MAX_SAFE, Micros};
+use crate::time::{MAX_SAFE, Micros, end_of};
 
 mod scheduled;
 
-/// The block and the override of a key under one policy. A key that has only these is fresh.
+/// The block, the override and the bans of a key under one policy. A key that has only these is
+/// fresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyMetadata {
     /// The end of the block; any time up to now if there is none.
     pub blocked_until: Micros,
     /// The override, which may have ended.
     pub numbers: Option<Override>,
+    /// The strikes and the bans.
+    pub bans: BanRecord,
 }
 
 /// Numbers that decide on one key in place of the limiter's.
@@ -47,10 +54,11 @@ pub struct Override {
 }
 
 impl KeyMetadata {
-    /// The later of both ends.
+    /// The time from which all of it has ended.
     #[must_use]
     pub fn end(&self) -> Micros {
-        self.numbers.as_ref().map_or(0, |numbers| numbers.until).max(self.blocked_until)
+        let override_until = self.numbers.as_ref().map_or(0, |numbers| numbers.until);
+        override_until.max(self.blocked_until).max(self.bans.end())
     }
 
     /// The policy that decides at the time `now`: that of the override, or else the limiter's.
@@ -63,13 +71,15 @@ impl KeyMetadata {
     }
 }
 
-/// The state, block and override of a key under one policy, to change in place.
+/// The state and metadata of a key under one policy, to change in place.
 #[derive(Debug)]
 pub struct KeyEntry<'a> {
     /// The state.
     pub state: &'a mut State,
-    /// The block and the override.
+    /// The block, the override and the bans.
     pub metadata: &'a mut KeyMetadata,
+    /// Whether refusals may be strikes. A store may lack the capacity, or the state may be shared.
+    pub may_strike: bool,
 }
 
 /// The result of an operation.
@@ -112,7 +122,7 @@ pub fn execute(
     let named = policies.named_limits() > 0;
     let units = match operation {
         Operation::Take { cost } | Operation::Reserve { cost, .. } => {
-            return take(named, &mut entries, now, *cost);
+            return take(policies, &mut entries, now, *cost);
         }
         Operation::TakeUpTo { units } => return take_up_to(named, &mut entries, now, *units),
         Operation::Peek { cost } => {
@@ -141,6 +151,7 @@ pub fn execute(
             for PolicyEntry { own, part, .. } in &mut entries {
                 *part.state = own.initial_state();
                 part.metadata.blocked_until = 0;
+                part.metadata.bans = BanRecord::default();
             }
             0
         }
@@ -231,9 +242,20 @@ impl PolicyEntry<'_, '_> {
     }
 
     fn outcome_of(&self, now: Micros, outcome: Outcome, statuses: LimitStatuses) -> PolicyOutcome {
-        let KeyMetadata { blocked_until, ref numbers } = *self.part.metadata;
+        let KeyMetadata { blocked_until, ref numbers, bans } = *self.part.metadata;
         let own = numbers.as_ref().filter(|own| own.until > now);
-        PolicyOutcome { outcome, blocked_until, changes_at: own.map(|own| own.until), statuses }
+        let (changes_at, ban) = (own.map(|own| own.until), bans.ban_of(blocked_until, now));
+        PolicyOutcome { outcome, blocked_until, ban, changes_at, statuses }
+    }
+
+    /// Counts a strike, if the rule applies to this policy. It may ban the key.
+    fn strike(&mut self, rule: &BanRule, now: Micros) {
+        if self.part.may_strike && rule.applies_to(self.number) {
+            let metadata = &mut *self.part.metadata;
+            if let Some(until) = rule.strike(&mut metadata.bans, now) {
+                metadata.blocked_until = until;
+            }
+        }
     }
 }
 
@@ -249,16 +271,20 @@ fn entries<'s, 'a>(
     numbered.filter_map(entry).collect()
 }
 
-/// The end of a length of time from now, at most the largest time that a double represents exactly.
-fn end_of(now: Micros, lasting: Micros) -> Micros {
-    now.saturating_add(lasting).min(MAX_SAFE)
-}
-
-fn take(named: bool, entries: &mut [PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Execution {
+fn take(
+    policies: &PolicySet,
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    cost: u64,
+) -> Execution {
+    let (named, ban) = (policies.named_limits() > 0, policies.ban());
     let blocked = entries.iter().any(|entry| entry.is_blocked(now));
     if let ([entry], false) = (&mut *entries, blocked) {
         // This also serves a policy that counts refused calls: such a policy is the only one.
         let outcome = entry.charge(now, cost);
+        if let (Some(rule), Outcome::Refused) = (ban, outcome) {
+            entry.strike(rule, now);
+        }
         let units = if outcome == Outcome::Admitted { cost } else { 0 };
         return Execution::new(
             response(named, &[entry.policy_outcome(now, cost, outcome)], now, cost),
@@ -266,23 +292,31 @@ fn take(named: bool, entries: &mut [PolicyEntry<'_, '_>], now: Micros, cost: u64
         );
     }
     entries.iter_mut().for_each(|entry| entry.normalize(now));
-    take_normalized(named, entries, now, cost, !blocked)
+    take_normalized(named, entries, now, cost, !blocked, ban)
 }
 
 /// Charges units under policies whose states have been normalized, if `may` is set and all policies
-/// admit them.
+/// admit them. If `may` is set and the call is refused, it is a strike by the rule `ban`.
 fn take_normalized(
     named: bool,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     cost: u64,
     may: bool,
+    ban: Option<&BanRule>,
 ) -> Execution {
     let outcomes: Vec<_> = entries.iter().map(|entry| entry.outcome(now, cost)).collect();
     let takes = may && outcomes.iter().all(|&outcome| outcome == Outcome::Admitted);
     if takes {
         for entry in &mut *entries {
             entry.charge(now, cost);
+        }
+    }
+    if let Some(rule) = ban.filter(|_| may && !outcomes.contains(&Outcome::Impossible)) {
+        for (entry, _) in
+            entries.iter_mut().zip(&outcomes).filter(|(_, outcome)| **outcome == Outcome::Refused)
+        {
+            entry.strike(rule, now);
         }
     }
     let outcomes = entries
@@ -308,7 +342,7 @@ fn take_up_to(
     let most = if blocked { 0 } else { units };
     let granted = entries.iter().map(|entry| entry.remaining(now)).fold(most, u64::min);
     // If nothing fits, the response is that of a call for one unit, which is not counted.
-    take_normalized(named, entries, now, granted.max(units.min(1)), granted > 0)
+    take_normalized(named, entries, now, granted.max(units.min(1)), granted > 0, None)
 }
 
 fn peek(named: bool, entries: &[PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Response {

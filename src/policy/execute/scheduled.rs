@@ -146,7 +146,8 @@ mod tests {
         }
 
         fn execute(&mut self, now: Micros, operation: &Operation) -> Execution {
-            let part = |(state, extras)| Some(KeyEntry { state, metadata: extras });
+            let part =
+                |(state, extras)| Some(KeyEntry { state, metadata: extras, may_strike: true });
             let kept = self.kept.iter_mut().map(|(state, extras)| (state, extras));
             let mut parts: Vec<_> = kept.map(part).collect();
             execute(&self.policies, &mut parts, now, operation)

@@ -31,7 +31,11 @@ impl TestKey {
     fn on(&mut self, which: &[usize], now: Micros, operation: &Operation) -> Execution {
         let kept = self.states.iter_mut().zip(&mut self.extras).enumerate();
         let part = |(number, (state, extras))| {
-            which.contains(&number).then_some(KeyEntry { state, metadata: extras })
+            which.contains(&number).then_some(KeyEntry {
+                state,
+                metadata: extras,
+                may_strike: true,
+            })
         };
         let mut parts: Vec<_> = kept.map(part).collect();
         execute(&self.policies, &mut parts, now, operation)

@@ -109,6 +109,7 @@ mod tests {
             let outcomes = remaining.map(|remaining| PolicyOutcome {
                 outcome: Outcome::Admitted,
                 blocked_until: 0,
+                ban: None,
                 changes_at: None,
                 statuses: vec![LimitStatus { limit: 5, remaining, retry_at: 0, reset_at: 0 }]
                     .into(),

@@ -61,6 +61,7 @@ fn decode_single_take(
             policy_override: None,
             blocked_until: 0,
             outcome,
+            ..
         },
         0,
     ) = (&entry, policies.named_limits())
@@ -166,7 +167,7 @@ fn decode_peek(
 ) -> Result<Response, CallError> {
     let mut takes_last = false;
     let preview = |policy: &Policy, entry: PolicyReply, now| {
-        let PolicyReply { outcome, state, policy_override, blocked_until } = entry;
+        let PolicyReply { outcome, state, policy_override, blocked_until, ban } = entry;
         let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
         let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
         let preview = match state {
@@ -175,7 +176,7 @@ fn decode_peek(
         };
         takes_last |= preview.takes_last;
         let Preview { outcome, statuses, .. } = preview;
-        PolicyOutcome { outcome, blocked_until, changes_at, statuses }
+        PolicyOutcome { outcome, blocked_until, ban, changes_at, statuses }
     };
     let outcomes = policy_outcomes(policies, numbers, reply, preview)?;
     let named = policies.named_limits() > 0;
@@ -199,12 +200,12 @@ fn policy_outcomes(
 
 /// The outcome of a policy, computed from the state after the call.
 fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
-    let PolicyReply { outcome, state, policy_override, blocked_until } = entry;
+    let PolicyReply { outcome, state, policy_override, blocked_until, ban } = entry;
     let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
     let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
     let statuses = match state {
         ReplyState::State(state) => policy.limit_statuses(&state, now, cost, outcome),
         ReplyState::Statuses(statuses) => statuses.into(),
     };
-    PolicyOutcome { outcome, blocked_until, changes_at, statuses }
+    PolicyOutcome { outcome, blocked_until, ban, changes_at, statuses }
 }

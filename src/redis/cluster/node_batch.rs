@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::protocol::{ScriptAlgorithm, form};
 use crate::redis::batch::script_call::ScriptCall;
+use crate::redis::codec::request::first_form;
 use crate::redis::script::Script;
 
 /// The maximum number of script calls in one command. A node decides them in about 0.5 ms. One byte
@@ -65,7 +66,7 @@ impl SharingPermission {
 /// The form of a request that may share a command: takes under one policy of one limiter.
 fn shared_form(call: &ScriptCall) -> Option<u8> {
     let [request] = &call.arguments[..] else { return None };
-    let &[form, high, low, ..] = &request[..] else { return None };
+    let &[form, high, low, ..] = request.get(first_form(request)..)? else { return None };
     let keys = usize::from(u16::from_be_bytes([high, low]));
     if call.script.is_rare() || keys != call.keys.len() || !(1..=MAX_CALLS).contains(&keys) {
         return None;
@@ -90,8 +91,9 @@ pub(crate) fn command<'a>(calls: impl Iterator<Item = &'a ScriptCall>) -> Cmd {
     let (mut head, mut keys) = (vec![0], Vec::new());
     for call in calls {
         let mut request = Cow::Borrowed(&call.arguments[0][..]);
-        if let Some(form) = shared_form(call).filter(|form| *form != request[0]) {
-            request.to_mut()[0] = form;
+        let at = first_form(&request);
+        if let Some(form) = shared_form(call).filter(|form| *form != request[at]) {
+            request.to_mut()[at] = form;
         }
         // Most calls are of one limiter, so they have one request.
         let number = requests.iter().position(|known| *known == request).unwrap_or_else(|| {

@@ -2,12 +2,13 @@
 //! it.
 
 use super::doubles;
+use crate::policy::ban::BanRecord;
 use crate::protocol::value::METADATA_MIN_SIZE;
 use crate::time::Micros;
 
 const MARK: u8 = b'X';
 
-/// A block and an override.
+/// A block, an override and bans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredMetadata {
     /// The end of the block, in epoch microseconds; 0 if there is none.
@@ -16,6 +17,8 @@ pub struct StoredMetadata {
     pub override_until: Micros,
     /// The parameters of the override, in the order of its policy's parameters.
     pub override_numbers: Vec<u64>,
+    /// The strikes and the bans.
+    pub bans: BanRecord,
 }
 
 /// Splits a value into the state and its metadata.
@@ -31,30 +34,36 @@ fn read(value: &[u8]) -> Option<(&[u8], StoredMetadata)> {
     }
     let state = value.len().checked_sub(size)?;
     let mut words = rest[state..].strip_prefix(&[MARK])?;
-    let mut ends = [0; 2];
-    doubles(&mut words, &mut ends)?;
+    let mut numbers = [0; 7];
+    doubles(&mut words, &mut numbers)?;
     let (count, mut words) = words.split_first()?;
     let mut override_numbers = vec![0; usize::from(*count)];
     doubles(&mut words, &mut override_numbers)?;
-    let [blocked_until, override_until] = ends;
-    Some((&value[..state], StoredMetadata { blocked_until, override_until, override_numbers }))
+    let [blocked_until, override_until, strikes, window_end, step, banned_until, forget_at] =
+        numbers;
+    let bans = BanRecord { strikes, window_end, step, banned_until, forget_at };
+    let metadata = StoredMetadata { blocked_until, override_until, override_numbers, bans };
+    Some((&value[..state], metadata))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// Encodes metadata as `extras_text` in the script does.
+    /// The bans of [`text`].
+    pub(crate) const BANS: BanRecord =
+        BanRecord { strikes: 1, window_end: 2, step: 3, banned_until: 4, forget_at: 5 };
+
+    /// Encodes metadata as `encode_metadata` in the script does.
     pub(crate) fn text(blocked_until: u32, override_until: u32, numbers: &[u32]) -> Vec<u8> {
         let mut text = vec![MARK];
-        for end in [blocked_until, override_until] {
-            text.extend(f64::from(end).to_be_bytes());
+        for number in [blocked_until, override_until, 1, 2, 3, 4, 5] {
+            text.extend(f64::from(number).to_be_bytes());
         }
         text.push(u8::try_from(numbers.len()).unwrap());
         for number in numbers {
             text.extend(f64::from(*number).to_be_bytes());
         }
-        text.resize(text.len().max(45), 0);
         text.extend(u16::try_from(text.len() + 3).unwrap().to_be_bytes());
         text.push(MARK);
         text
@@ -67,7 +76,12 @@ pub(crate) mod tests {
             let (state, metadata) = split(&value);
             assert_eq!(state, b"state");
             let override_numbers = numbers.iter().map(|number| u64::from(*number)).collect();
-            let expected = StoredMetadata { blocked_until: 7, override_until: 8, override_numbers };
+            let expected = StoredMetadata {
+                blocked_until: 7,
+                override_until: 8,
+                override_numbers,
+                bans: BANS,
+            };
             assert_eq!(metadata, expected);
         }
     }

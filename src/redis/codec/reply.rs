@@ -5,6 +5,7 @@ use std::slice;
 
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
+use crate::policy::ban::Ban;
 use crate::protocol::outcome;
 use crate::redis::codec::{Codec, ReplyState, codec, doubles};
 use crate::time::Micros;
@@ -61,6 +62,8 @@ pub struct PolicyReply {
     pub policy_override: Option<(Box<Policy>, Micros)>,
     /// The end of the key's block, in epoch microseconds; 0 if the key is not blocked.
     pub blocked_until: Micros,
+    /// The ban that the block is, if it is one.
+    pub ban: Option<Ban>,
 }
 
 /// Reads a script's reply, call by call.
@@ -105,7 +108,7 @@ impl<'a> ReplyReader<'a> {
     #[must_use]
     pub fn is_stale(&self, index: usize) -> bool {
         let outcomes = self.outcomes.as_ref().map(slice::Iter::as_slice);
-        // The script may have added OTHER_NUMBERS, OVERRIDDEN or BLOCKED.
+        // The script may have added OTHER_NUMBERS, OVERRIDDEN, BLOCKED or BANNED.
         outcomes
             .and_then(|outcomes| outcomes.get(index))
             .is_some_and(|code| code % outcome::OTHER_NUMBERS == outcome::STALE)
@@ -157,6 +160,10 @@ impl<'a> ReplyReader<'a> {
             0 => 0,
             _ => self.extra(&mut [0], 1)?[0],
         };
+        let ban = match code & outcome::BANNED {
+            0 => None,
+            _ => Some(Ban { step: self.extra(&mut [0], 1)?[0], until: blocked_until }),
+        };
         let outcome = match code % outcome::OTHER_NUMBERS {
             outcome::ADMITTED => Outcome::Admitted,
             outcome::REFUSED => Outcome::Refused,
@@ -167,7 +174,7 @@ impl<'a> ReplyReader<'a> {
             _ => return Err(CallError::Malformed),
         };
         let state = state.ok_or(CallError::Malformed)?;
-        Ok(PolicyReply { outcome, state, policy_override, blocked_until })
+        Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban })
     }
 
     /// Reads the next state, of at most `MAX` doubles. `None` if it is invalid.
@@ -234,6 +241,7 @@ mod tests {
                 state: ReplyState::State(State::Rate(state)),
                 policy_override: None,
                 blocked_until: 0,
+                ban: None,
             } => (outcome, state.arrival, *state.numbers),
             other => panic!("{other:?} is not a rate"),
         }
@@ -279,10 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn overrides_and_blocks_follow_an_operations_units() {
+    fn overrides_blocks_and_bans_follow_an_operations_units() {
         let numbers = [1_000_000., 5., 7., 7., 7., 200_000., 0., 1_400_000., 0., 1_400_000.];
-        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99.]).collect();
-        let values = reply(&[9., 1.], &[1 + outcome::OVERRIDDEN + outcome::BLOCKED], &more);
+        let more: Vec<f64> = [3.].into_iter().chain(numbers).chain([88., 99., 2.]).collect();
+        let code = 1 + outcome::OVERRIDDEN + outcome::BLOCKED + outcome::BANNED;
+        let values = reply(&[9., 1.], &[code], &more);
         let mut reply = ReplyReader::new(&values);
         assert_eq!(reply.units(), Ok(3));
         let entry = reply.next(&gcra()).unwrap();
@@ -290,6 +299,7 @@ mod tests {
         let own = Box::new(Policy::TokenBucket(own));
         assert_eq!(entry.policy_override, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
+        assert_eq!(entry.ban, Some(Ban { step: 2, until: 99 }));
         assert_eq!(reply.units(), Err(CallError::Malformed));
     }
 
@@ -310,6 +320,7 @@ mod tests {
             reply(&[9., 0.], &[8], &[0., 1., 1., 0., 0.]),
             reply(&[9., 0.], &[4], &[]),
             reply(&[9., 0.], &[outcome::BLOCKED], &[]),
+            reply(&[9., 0.], &[outcome::BLOCKED + outcome::BANNED], &[1.]),
             reply(&[9., 0.], &[outcome::OVERRIDDEN], &[0.; 10]),
         ] {
             assert_eq!(

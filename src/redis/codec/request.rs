@@ -3,6 +3,7 @@
 
 use crate::algorithm::{ChargeRecord, MAX_WAIT, ScheduledReservation};
 use crate::policy::Policy;
+use crate::policy::ban::BanRule;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::protocol::{form, operation};
@@ -35,6 +36,24 @@ impl CallRequest {
     /// Whether this is a take of one unit.
     pub(crate) fn takes_one(&self) -> bool {
         self.cost() == Some(1)
+    }
+}
+
+/// Appends the rule for bans that applies to the next section, if the policies have one.
+pub(crate) fn push_ban(request: &mut Vec<u8>, policies: &PolicySet) {
+    let Some(BanRule { after, within, forget, lengths, policies }) = policies.ban() else { return };
+    request.extend_from_slice(&[form::BAN, byte(1 + 8 * (3 + lengths.len())), *policies]);
+    for number in [after, within, forget].into_iter().chain(&**lengths) {
+        push_double(request, *number);
+    }
+}
+
+/// The position of the first section's form, after its rule for bans if there is one.
+#[cfg(feature = "redis")]
+pub(crate) fn first_form(request: &[u8]) -> usize {
+    match request {
+        [form::BAN, size, ..] => 2 + usize::from(*size),
+        _ => 0,
     }
 }
 

@@ -28,6 +28,6 @@ pub struct KeySummary {
     pub newest_at: Option<Micros>,
     /// The latest slot of a scheduled reservation that is still ahead.
     pub scheduled_until: Option<Micros>,
-    /// The block and the override, stored after the state.
+    /// The block, the override and the bans, stored after the state.
     pub metadata: StoredMetadata,
 }

@@ -26,7 +26,9 @@ export function shareOf(engine: Engine, policySet: PolicySet, share: number): Po
     const where = policySet.isSingle ? '' : `policies.${named.name}: `
     return { ...named, policy: new PolicyShare(engine, where, named.policy, share).policy }
   })
-  return { ...policySet, policies }
+  // A refusal of the share says nothing about the caller: it bans no key.
+  const { ban: _, ...others } = policySet
+  return { ...others, policies }
 }
 
 /**

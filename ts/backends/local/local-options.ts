@@ -72,7 +72,7 @@ export function localOptionsOf(value: unknown, policySet: PolicySet): LocalOptio
   }
   return {
     refusalsMs: refusals === undefined ? 0 : refusalsMsOf(refusals, policySet),
-    leaseMs: lease === undefined ? undefined : leaseMsOf(lease),
+    leaseMs: lease === undefined ? undefined : leaseMsOf(lease, policySet),
     maxKeys: wholeNumber('INVALID_OPTION', 'local.maxKeys', maxKeys, 1, MAX_KEYS),
   }
 }
@@ -91,7 +91,11 @@ function refusalsMsOf(refusals: unknown, { policies, isSingle }: PolicySet): num
   return refusalsMs
 }
 
-function leaseMsOf(lease: unknown): number {
+function leaseMsOf(lease: unknown, { ban }: PolicySet): number {
+  if (ban !== undefined) {
+    const rule = 'cannot be used with ban or blockFor: the store has to count every refusal'
+    throw new TollgateError('INVALID_OPTION', `local.lease ${rule}`)
+  }
   const leaseMs = millisOfOption('INVALID_OPTION', 'local.lease', lease)
   if (leaseMs < MIN_LEASE_MS || leaseMs > MAX_LEASE_MS) {
     throw invalid('INVALID_OPTION', 'local.lease', 'must be from 10 milliseconds to 1 minute', lease)

@@ -243,6 +243,10 @@ export class RefusalCache {
       decision.status === 'impossible'
         ? Number.POSITIVE_INFINITY
         : Math.min(...Object.values(decision.policies).map(({ limit }) => limit))
+    if (this.#policySet.ban !== undefined && decision.status !== 'impossible' && banEndOf(decision) === 0) {
+      // The store has to count the next refusal: it may be a strike.
+      return
+    }
     const refusal = { decision, receivedAt, minCost: cost, maxCost }
     for (const [dimension, retryAfterMs] of this.#retries(decision)) {
       const id = idOf(keys[dimension] as string, dimension, tag)
@@ -265,14 +269,17 @@ export class RefusalCache {
   }
 
   /** The time until the limits of each key dimension admit the call, if they refused it. */
-  #retries({ policies, status }: Decision): Map<number, number> {
+  #retries(decision: Decision): Map<number, number> {
+    const { policies, status } = decision
+    // A key that refuses for a shorter time than the ban is not banned. Both times are rounded up.
+    const banMs = this.#policySet.ban === undefined ? 0 : banEndOf(decision) - decision.at
     const retries = new Map<number, number>()
     for (const { name, policy } of this.#policySet.limits) {
       const { dimension } = this.#policySet.policies[policy] as PolicySet['policies'][number]
       const retryAfterMs = policies[name]?.retryAfterMs
       const retry = retryAfterMs === null ? Number.POSITIVE_INFINITY : (retryAfterMs ?? 0)
       // Without the impossible limits the others might admit the call, or not.
-      if (retry > 0 && (status !== 'impossible' || retryAfterMs === null)) {
+      if (retry > 0 && retry > banMs - 1 && (status !== 'impossible' || retryAfterMs === null)) {
         retries.set(dimension, Math.max(retry, retries.get(dimension) ?? 0))
       }
     }
@@ -286,6 +293,11 @@ export class RefusalCache {
       }
     })
   }
+}
+
+/** The end of the ban in epoch milliseconds; 0 if the decision has none. */
+function banEndOf(decision: Decision): number {
+  return decision.status === 'blocked' ? (decision.ban?.until ?? 0) : 0
 }
 
 /** Makes a call after those that wait. */

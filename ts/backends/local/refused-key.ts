@@ -50,7 +50,7 @@ export function cachedSingleDecision({ decision, receivedAt }: Refusal, now: num
   const ms = now - receivedAt
   const retryAfterMs = decision.retryAfterMs === null ? null : later(decision.retryAfterMs, ms)
   const resetAfterMs = later(decision.resetAfterMs, ms)
-  return {
+  const cached = {
     allowed: false,
     status,
     policy,
@@ -62,6 +62,14 @@ export function cachedSingleDecision({ decision, receivedAt }: Refusal, now: num
     at: timeAfter(at, ms),
     source: 'cache',
   } as Decision
+  return withBanOf(decision, cached)
+}
+
+/** A cached decision with the ban of the store's, if there is one. */
+function withBanOf(decision: Decision, cached: Decision): Decision {
+  return decision.status === 'blocked' && decision.ban !== undefined
+    ? ({ ...cached, ban: decision.ban } as Decision)
+    : cached
 }
 
 /**
@@ -97,7 +105,7 @@ export function cachedDecision(
   }
   const { decision, receivedAt } = reportedBy
   const { limit, remaining, retryAfterMs } = numbers[reported] as PolicyNumbers
-  return {
+  const cached = {
     allowed: false,
     status: decision.status,
     policy: reported,
@@ -109,6 +117,7 @@ export function cachedDecision(
     at: timeAfter(decision.at, now - receivedAt),
     source: 'cache',
   } as Decision
+  return withBanOf(decision, cached)
 }
 
 function numbersLater({ limit, remaining, retryAfterMs, resetAfterMs }: PolicyNumbers, ms: number): PolicyNumbers {

@@ -7,6 +7,7 @@ export interface BuilderExports {
   startPolicySet(): void
   addPolicy(kind: number, count: number, zone: number, dimension: number): void
   addOverride(kind: number, count: number, zone: number): void
+  setBan(policies: number, count: number): void
 }
 
 /** A policy as numbers. The engine has a policy only as part of a limiter. */
@@ -30,13 +31,19 @@ export class EncodedPolicy {
 }
 
 /** A policy set that is not built yet. */
-export class EncodedPolicySet {
+export class EncodedPolicySet implements EnginePolicySet {
   constructor(
     readonly isSingle: boolean,
     readonly policies: readonly EnginePolicy[],
     readonly names: readonly string[],
     readonly dimensions: readonly number[],
+    /** The policies that bans apply to, as bits, and the numbers of the rule. */
+    readonly ban?: readonly [policies: number, numbers: readonly number[]],
   ) {}
+
+  withBan(policies: number, numbers: readonly number[]): EncodedPolicySet {
+    return new EncodedPolicySet(this.isSingle, this.policies, this.names, this.dimensions, [policies, numbers])
+  }
 }
 
 /**
@@ -51,6 +58,10 @@ export function buildPolicySet(glue: BuilderExports, scratch: Scratch, policies:
     scratch.writeText(policySet.names[index] as string, 0)
     glue.addPolicy(encoded.kind, encoded.writeTo(scratch), encoded.zone, policySet.dimensions[index] as number)
   })
+  if (policySet.ban !== undefined) {
+    const [banned, numbers] = policySet.ban
+    glue.setBan(banned, scratch.writeNumbers(numbers))
+  }
   return policySet.isSingle
 }
 

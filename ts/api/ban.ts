@@ -1,0 +1,112 @@
+import type { Duration } from '../input/duration.js'
+import { invalid, optionsOf, wholeNumber } from '../input/options.js'
+import type { BanRule, PolicySet } from '../policies/policy-set.js'
+import { durationUsOf } from './call-options.js'
+import { TollgateError } from './error.js'
+
+/** The options of a limiter that bans keys for refused calls: one of them, or none. */
+export interface BanningOptions {
+  /** Bans keys for refused calls. Default: no key is banned. */
+  readonly ban?: BanOptions
+  /**
+   * Blocks each key for this long from its first refused call on: `ban: { for: blockFor }`. At most
+   * 2^52 microseconds.
+   */
+  readonly blockFor?: Duration
+}
+
+/**
+ * When a key is banned, and for how long. A ban is a block that the store starts itself, in the call
+ * that deserves it.
+ *
+ * A refused call is a *strike* against its key. Of several policies with a `per`, the strike is
+ * against the key of each policy that refuses. The key is banned when it has `after` strikes within
+ * `within`. The call of the last strike has already `status: 'blocked'`, and `ban` in its decision.
+ *
+ * **No strikes:** calls on a key that is blocked or banned; costs above the limit (`impossible`);
+ * `peek`, `wait`, `takeUpTo` and `penalize`; refusals by a policy with `per: 'global'`, by an embedded
+ * share or by a fixed answer while the store is down; refusals of a key that shares a count because an
+ * embedded store is full.
+ *
+ * **The end:** a ban ends by itself, or by `unblock`, which the next ban still counts. `reset` forgets
+ * strikes and bans. `block` replaces a ban by a block.
+ *
+ * A strike takes a write in the store. The store keeps a key with strikes for `within`, and one with a
+ * ban until it is forgotten.
+ */
+export interface BanOptions {
+  /** The strikes for a ban: a whole number from 1. Default: 1. */
+  readonly after?: number
+  /**
+   * The window in which strikes count. It starts with the first strike; the first strike after its
+   * end starts the next one. Required if `after` is above 1. At most 2^52 microseconds.
+   */
+  readonly within?: Duration
+  /**
+   * The lengths of the first, second, … ban, 1 to 16. All later bans have the last length. Each at
+   * most 2^52 microseconds.
+   */
+  readonly for: Duration | readonly Duration[]
+  /**
+   * The time after the end of a ban after which the next one has the first length again. Default:
+   * `'1d'`. At most 2^52 microseconds.
+   */
+  readonly forget?: Duration
+}
+
+const MAX_LENGTHS = 16
+
+const DEFAULT_FORGET = '1d'
+
+/** Checks {@link BanningOptions}. @throws {TollgateError} `INVALID_OPTION` */
+export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined {
+  if (blockFor !== undefined) {
+    if (ban !== undefined) {
+      const rule = 'cannot be used together: blockFor is ban: { for: blockFor }'
+      throw new TollgateError('INVALID_OPTION', `ban and blockFor ${rule}`)
+    }
+    return { after: 1, withinUs: 1, forgetUs: 0, lengthsUs: [durationUsOf('RateLimiter', 'blockFor', blockFor)] }
+  }
+  if (ban === undefined) {
+    return undefined
+  }
+  const { after = 1, within, for: lengths, forget = DEFAULT_FORGET } = optionsOf('INVALID_OPTION', 'ban', ban, [
+    'after',
+    'within',
+    'for',
+    'forget',
+  ])
+  const strikes = wholeNumber('INVALID_OPTION', 'ban.after', after, 1)
+  if (within === undefined && strikes > 1) {
+    const rule = "must be given if after is above 1: the time in which strikes count, such as '10m'"
+    throw new TollgateError('INVALID_OPTION', `ban.within ${rule}`)
+  }
+  return {
+    after: strikes,
+    withinUs: within === undefined ? 1 : durationUsOf('RateLimiter', 'ban.within', within),
+    forgetUs: durationUsOf('RateLimiter', 'ban.forget', forget),
+    lengthsUs: lengthsOf(lengths),
+  }
+}
+
+/** The policies with a rule for bans. @throws {TollgateError} `INVALID_OPTION` */
+export function withBanRule(policySets: readonly PolicySet[], ban: BanRule | undefined): readonly PolicySet[] {
+  if (ban === undefined) {
+    return policySets
+  }
+  if (policySets.some(({ policies }) => policies.every(({ policy }) => policy.per === 'global'))) {
+    const rule = 'has no key to ban: all policies count all calls together'
+    throw new TollgateError('INVALID_OPTION', `ban ${rule}`)
+  }
+  return policySets.map((policySet) => ({ ...policySet, ban }))
+}
+
+function lengthsOf(lengths: unknown): number[] {
+  const all = Array.isArray(lengths) ? lengths : [lengths]
+  if (all.length < 1 || all.length > MAX_LENGTHS) {
+    throw invalid('INVALID_OPTION', 'ban.for', `must be 1 to ${MAX_LENGTHS} durations`, lengths)
+  }
+  return all.map((length, index) =>
+    durationUsOf('RateLimiter', Array.isArray(lengths) ? `ban.for[${index}]` : 'ban.for', length),
+  )
+}

@@ -1,5 +1,6 @@
 //! Policy sets and operations, for every policy.
 
+pub(crate) mod bans;
 pub(crate) mod count_refused;
 pub(crate) mod every_policy;
 pub(crate) mod multi_policy;

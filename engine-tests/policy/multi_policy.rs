@@ -107,6 +107,8 @@ pub(crate) fn judge(
             let (expected, several) = oracle.take(now, *cost);
             prop_assert_eq!(told(executed.response.decision), expected);
             prop_assert_eq!(executed.response.limits.as_deref(), Some(&several));
+            let ban = oracle.ban(now).filter(|_| expected.status == Status::Blocked);
+            prop_assert_eq!(executed.response.ban.as_deref(), ban.as_ref());
             let units = if admitted(expected.status) { *cost } else { 0 };
             prop_assert_eq!(executed.units, units);
         }
@@ -184,7 +186,10 @@ proptest! {
                 judge(&mut oracle, which, now, &operation, &executed)
                     .map_err(|why| TestCaseError::fail(format!("{step}: {why}")))?;
                 if takes(&operation) && executed.units == 0 {
-                    prop_assert_eq!(&kept, &before, "{} left more than repairs", step);
+                    let parts = |all: &[Kept]| all.iter().cloned().unzip::<_, _, Vec<_>, Vec<_>>();
+                    let ((states, extras), (old, old_extras)) = (parts(&kept), parts(&before));
+                    prop_assert_eq!(states, old, "{} left more than repairs", step);
+                    prop_assert!(mix.ban.is_some() || extras == old_extras);
                 }
                 retry_at = now + executed.response.decision.retry_after_ms * 1_000;
             }

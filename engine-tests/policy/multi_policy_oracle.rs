@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use tollgate::policy::Policy;
+use tollgate::policy::ban::{Ban, BanRule};
 use tollgate::policy::decision::Status;
 use tollgate::policy::multi_policy::{LimitReport, LimitReports};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
@@ -14,6 +15,7 @@ use crate::algorithm::log_oracle::{LogOracle, LogSpec};
 use crate::algorithm::sliding_counter::{CounterOracle, CounterSpec};
 use crate::algorithm::sliding_window::{SlidingOracle, SlidingSpec};
 use crate::algorithm::window_oracle::{Expected, Oracle as _, RateOracle, WindowOracle};
+use crate::policy::bans::{BanOracle, any_ban};
 use crate::policy::specs::{RateSpec, SECOND, WindowSpec, any_rate, any_window};
 
 /// A policy of any kind.
@@ -126,12 +128,17 @@ fn any_pair() -> impl Strategy<Value = Pair> {
 pub(crate) struct Mix {
     pub(crate) pairs: Vec<Pair>,
     pub(crate) key_dimensions: usize,
+    pub(crate) ban: Option<BanRule>,
 }
 
 pub(crate) fn any_mix() -> impl Strategy<Value = Mix> {
-    (prop::collection::vec(any_pair(), 2..=5), 1..=3_usize).prop_map(|(pairs, key_dimensions)| {
-        Mix { key_dimensions: key_dimensions.min(pairs.len()), pairs }
-    })
+    (prop::collection::vec(any_pair(), 2..=5), 1..=3_usize, any_ban()).prop_map(
+        |(pairs, key_dimensions, ban)| Mix {
+            key_dimensions: key_dimensions.min(pairs.len()),
+            pairs,
+            ban,
+        },
+    )
 }
 
 impl Mix {
@@ -145,7 +152,12 @@ impl Mix {
             policy: pair.0.policy(),
             key_dimension: self.key_dimension(number),
         };
-        PolicySet::multi(self.pairs.iter().enumerate().map(named).collect()).unwrap()
+        let policies =
+            PolicySet::multi(self.pairs.iter().enumerate().map(named).collect()).unwrap();
+        match &self.ban {
+            Some(rule) => policies.with_ban(rule.clone()).unwrap(),
+            None => policies,
+        }
     }
 }
 
@@ -247,14 +259,17 @@ pub(crate) struct CompoundOracle {
     /// The end of the override (the second of a pair), and the end of the block.
     pub(crate) own_until: Vec<u64>,
     pub(crate) blocked_until: Vec<u64>,
+    rule: Option<BanRule>,
+    bans: Vec<BanOracle>,
 }
 
 impl CompoundOracle {
     pub(crate) fn new(mix: &Mix) -> Self {
-        let Mix { pairs, .. } = mix.clone();
+        let Mix { pairs, ban, .. } = mix.clone();
         let singles = pairs.iter().map(|pair| AnyOracle::new(pair.0)).collect();
         let never = vec![0; pairs.len()];
-        Self { pairs, singles, own_until: never.clone(), blocked_until: never }
+        let bans = vec![BanOracle::default(); pairs.len()];
+        Self { pairs, singles, own_until: never.clone(), blocked_until: never, rule: ban, bans }
     }
 
     /// The policy with the active numbers.
@@ -283,6 +298,27 @@ impl CompoundOracle {
     pub(crate) fn reset(&mut self, number: usize) {
         self.singles[number] = AnyOracle::new(self.pairs[number].0);
         self.blocked_until[number] = 0;
+        self.bans[number] = BanOracle::default();
+    }
+
+    /// The last ban to end of those in force.
+    pub(crate) fn ban(&self, now: u64) -> Option<Ban> {
+        let bans = self.bans.iter().zip(&self.blocked_until);
+        let bans: Vec<_> = bans.filter_map(|(bans, &until)| bans.ban_of(until, now)).collect();
+        let latest = bans.iter().map(|ban| ban.until).max();
+        bans.into_iter().find(|ban| Some(ban.until) == latest)
+    }
+
+    /// Gives strikes to the policies that refuse.
+    fn strike(&mut self, now: u64, refuses: &[bool]) {
+        let Some(rule) = &self.rule else { return };
+        for (number, _) in refuses.iter().enumerate().filter(|(_, refuses)| **refuses) {
+            if rule.policies & (1 << number) > 0
+                && let Some(until) = self.bans[number].strike(rule, now)
+            {
+                self.blocked_until[number] = until;
+            }
+        }
     }
 
     fn numbers(&self) -> std::ops::Range<usize> {
@@ -318,11 +354,16 @@ impl CompoundOracle {
         let blocked = self.blocked_until.iter().any(|&until| now < until);
         let most = if blocked { 0 } else { units };
         let granted = self.numbers().map(|number| self.fits(number, now, most)).min().unwrap();
-        let (expected, several) = self.take(now, granted.max(1));
+        let (expected, several) = self.decide(now, granted.max(1), granted > 0);
         (granted, expected, several)
     }
 
     pub(crate) fn take(&mut self, now: u64, cost: u64) -> (Expected, LimitReports) {
+        self.decide(now, cost, true)
+    }
+
+    /// Decides a call; with `strikes`, a refusal counts as a strike.
+    fn decide(&mut self, now: u64, cost: u64, strikes: bool) -> (Expected, LimitReports) {
         let mut tried = self.singles.clone();
         for (number, single) in tried.iter_mut().enumerate() {
             if let AnyOracle::Log(oracle) = single {
@@ -332,8 +373,13 @@ impl CompoundOracle {
         let specs: Vec<_> = self.numbers().map(|number| self.spec(number, now)).collect();
         let take = |(single, &spec): (&mut AnyOracle, &Spec)| single.take(spec, now, cost);
         let mut alone: Vec<_> = tried.iter_mut().zip(&specs).map(take).collect();
+        let refuses: Vec<_> = alone.iter().map(|alone| alone.status == Status::Refused).collect();
         let says = |status| alone.iter().any(|alone: &Alone| alone.status == status);
-        let blocked = self.blocked_until.iter().any(|&until| now < until);
+        let mut blocked = self.blocked_until.iter().any(|&until| now < until);
+        if strikes && !blocked && !says(Status::Impossible) {
+            self.strike(now, &refuses);
+            blocked = self.blocked_until.iter().any(|&until| now < until);
+        }
         let status = match says(Status::Impossible) {
             true => Status::Impossible,
             false if blocked => Status::Blocked,

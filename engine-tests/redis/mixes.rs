@@ -77,7 +77,7 @@ fn with_like_calendars(mix: &Mix) -> Mix {
         };
         (one, other)
     };
-    Mix { pairs: mix.pairs.iter().map(like).collect(), key_dimensions: mix.key_dimensions }
+    Mix { pairs: mix.pairs.iter().map(like).collect(), ..mix.clone() }
 }
 
 /// The same, with windows of equal length in each pair. Then a refused call finds no state that
@@ -98,7 +98,7 @@ fn with_like_windows(mix: &Mix) -> Mix {
         };
         (one, other)
     };
-    Mix { pairs: mix.pairs.iter().map(like).collect(), key_dimensions: mix.key_dimensions }
+    Mix { pairs: mix.pairs.iter().map(like).collect(), ..mix.clone() }
 }
 
 /// Whether the name is that of a policy's key.
@@ -163,7 +163,12 @@ fn equal(
         let settled_logs: Vec<usize> = settled_logs.map(|(number, _)| number).collect();
         let may_change = |name: &[u8]| settled_logs.iter().any(|&number| is_of(name, number));
         on(&policies, &mut kept, which, now, &operation);
-        if takes(&operation) && executed.units == 0 && keeps_values && !notes_first_sight(mix) {
+        if takes(&operation)
+            && executed.units == 0
+            && keeps_values
+            && !notes_first_sight(mix)
+            && mix.ban.is_none()
+        {
             let (mut before, mut after) = (before, shared.values());
             before.retain(|name, _| !may_change(name));
             after.retain(|name, _| !may_change(name));

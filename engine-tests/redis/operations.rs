@@ -9,6 +9,7 @@ use proptest::test_runner::TestCaseResult;
 use tollgate::algorithm::{Algorithm as _, ChargeRecord, FixedWindow, LogLimit, SlidingLog};
 use tollgate::calendar::Every;
 use tollgate::key::Key;
+use tollgate::policy::ban::BanRule;
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::Response;
 use tollgate::policy::operation::{HoldId, Operation};
@@ -21,6 +22,7 @@ use crate::algorithm::calendar_window::CalendarSpec;
 use crate::algorithm::sliding_counter::CounterSpec;
 use crate::algorithm::sliding_window::SlidingSpec;
 use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::bans::any_ban;
 use crate::policy::specs::{HOUR, RateSpec, SECOND, WindowSpec};
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
@@ -64,7 +66,7 @@ pub(super) fn policy(kind: usize, limit: u64) -> Policy {
 fn any_policies() -> impl Strategy<Value = PolicySet> {
     let named = (0..KINDS, 2_u64..20, 0..2_usize);
     let one = prop::collection::vec(named.clone(), 1..2);
-    prop_oneof![one, prop::collection::vec(named, 2..6)].prop_map(|kinds| {
+    (prop_oneof![one, prop::collection::vec(named, 2..6)], any_ban()).prop_map(|(kinds, ban)| {
         let names = ["a", "b", "c", "d", "e"];
         let first = kinds[0].2;
         let named =
@@ -74,14 +76,21 @@ fn any_policies() -> impl Strategy<Value = PolicySet> {
                 // The first key dimension that is used is number 0.
                 key_dimension: usize::from(key_dimension != first),
             });
-        PolicySet::multi(named.collect()).unwrap()
+        with_ban(PolicySet::multi(named.collect()).unwrap(), ban)
     })
+}
+
+fn with_ban(policies: PolicySet, ban: Option<BanRule>) -> PolicySet {
+    match ban {
+        Some(rule) => policies.with_ban(rule).unwrap(),
+        None => policies,
+    }
 }
 
 /// Two to four policies with a fast path, by one or two key dimensions.
 fn any_simple_policies() -> impl Strategy<Value = PolicySet> {
     let named = (0..8_usize, 2_u64..20, prop::bool::weighted(0.2));
-    prop::collection::vec(named, 2..5).prop_map(|kinds| {
+    (prop::collection::vec(named, 2..5), any_ban()).prop_map(|(kinds, ban)| {
         let named = kinds.iter().zip(["a", "b", "c", "d"]).enumerate().map(
             |(index, (&(kind, limit, other), name))| NamedPolicy {
                 name: name.into(),
@@ -89,7 +98,7 @@ fn any_simple_policies() -> impl Strategy<Value = PolicySet> {
                 key_dimension: usize::from(other && index > 0),
             },
         );
-        PolicySet::multi(named.collect()).unwrap()
+        with_ban(PolicySet::multi(named.collect()).unwrap(), ban)
     })
 }
 
@@ -268,9 +277,11 @@ fn takes(operation: &Operation) -> bool {
 enum Kind {
     /// All operations, with a clock that never steps back: expired states may be dropped.
     Onward,
-    /// All operations but blocks and overrides, with a clock that also steps back.
+    /// All operations but blocks and overrides, with a clock that also steps back where there are no
+    /// bans.
     Stepping,
-    /// Only takes of single units, which have a fast path, with a clock that also steps back.
+    /// Only takes of single units, which have a fast path, with a clock that also steps back where
+    /// there are no bans.
     Units,
 }
 
@@ -283,9 +294,11 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
     let mut log: Vec<String> = Vec::new();
     let (mut now, mut reset_at, mut retry_at) = (START, START, START);
     for steps in trace.chunk_by(|_, next| !next.choice.is_multiple_of(3)) {
-        now = match kind {
-            Kind::Onward => steps[0].time.onward_from(now, reset_at, retry_at),
-            Kind::Stepping | Kind::Units => steps[0].time.from(now, reset_at, retry_at),
+        // A script drops bans that have ended, as it does with blocks.
+        now = if kind == Kind::Onward || policies.ban().is_some() {
+            steps[0].time.onward_from(now, reset_at, retry_at)
+        } else {
+            steps[0].time.from(now, reset_at, retry_at)
         };
         let mut batch = CallBatch::new();
         let mut expected = Vec::new();

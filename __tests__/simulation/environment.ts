@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import type { Policies, Policy, TieredPolicies } from '../../ts/index.js'
+import type { BanningOptions, Policies, Policy, TieredPolicies } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { TcpProxy } from '../servers/tcp-proxy.js'
@@ -17,7 +17,7 @@ export interface SimulatedStore {
   readonly name: string
   /** Whether its state is in Redis. */
   readonly isRemote: boolean
-  open(policy: SimulatedPolicies, prefix: string): AnyLimiter & { close(): Promise<void> }
+  open(policy: SimulatedPolicies, prefix: string, options: BanningOptions): AnyLimiter & { close(): Promise<void> }
 }
 
 /** The proxy between this process and the server. */
@@ -95,13 +95,14 @@ export class Environment {
       {
         name: 'memory',
         isRemote: false,
-        open: (policy, prefix) => limiterOf(new native.RateLimiter(policy as Policy, { store: memory, prefix })),
+        open: (policy, prefix, options) =>
+          limiterOf(new native.RateLimiter(policy as Policy, { ...options, store: memory, prefix })),
       },
       {
         name: 'Redis',
         isRemote: true,
-        open: (policy, prefix) =>
-          limiterOf(new native.RateLimiter(policy as Policy, { store: redis, prefix: `n${prefix}` })),
+        open: (policy, prefix, options) =>
+          limiterOf(new native.RateLimiter(policy as Policy, { ...options, store: redis, prefix: `n${prefix}` })),
       },
     ]
     if (hasWasm) {
@@ -128,13 +129,14 @@ export class Environment {
       {
         name: 'memory of WebAssembly',
         isRemote: false,
-        open: (policy, prefix) => limiterOf(new wasm.RateLimiter(policy as Policy, { store: memory, prefix })),
+        open: (policy, prefix, options) =>
+          limiterOf(new wasm.RateLimiter(policy as Policy, { ...options, store: memory, prefix })),
       },
       {
         name: "Redis by a client's RedisStore.from",
         isRemote: true,
-        open: (policy, prefix) =>
-          limiterOf(new wasm.RateLimiter(policy as Policy, { store: redis, prefix: `w${prefix}` })),
+        open: (policy, prefix, options) =>
+          limiterOf(new wasm.RateLimiter(policy as Policy, { ...options, store: redis, prefix: `w${prefix}` })),
       },
     ]
   }

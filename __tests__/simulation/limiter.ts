@@ -1,4 +1,4 @@
-import { type Decision, type Policy, type Reservation, tiers } from '../../ts/index.js'
+import { type BanningOptions, type Decision, type Policy, type Reservation, tiers } from '../../ts/index.js'
 import type { AnyLimiter, Random } from '../wasm/trace.js'
 import type { Case } from './cases.js'
 import type { Environment, SimulatedPolicies } from './environment.js'
@@ -43,6 +43,7 @@ export class SimulatedLimiter {
   readonly #isTiered: boolean
   readonly #canUpdate: boolean
   #version = 0
+  #banning: BanningOptions = {}
   #taken: ChargedCall[] = []
   #resets = 0
   #held: OpenReservation[] = []
@@ -87,7 +88,27 @@ export class SimulatedLimiter {
 
   #open(): void {
     const policies = this.#policies()
-    this.limiters = this.#environment.stores.map((store) => store.open(policies, this.prefix))
+    this.#banning = this.#banningOptions()
+    this.limiters = this.#environment.stores.map((store) => store.open(policies, this.prefix, this.#banning))
+  }
+
+  #banningOptions(): BanningOptions {
+    const random = this.#random
+    const duration = () => `${this.#durationMs()}ms` as const
+    const kind = random.next()
+    if (kind < 0.6) {
+      return {}
+    }
+    return kind < 0.7
+      ? { blockFor: duration() }
+      : {
+          ban: {
+            after: random.whole(1, 3),
+            within: duration(),
+            for: [duration(), duration(), duration()].slice(random.whole(0, 2)),
+            forget: duration(),
+          },
+        }
   }
 
   /** The policies of the present version; with tiers, of all versions, beginning with it. */

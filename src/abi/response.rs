@@ -182,7 +182,7 @@ impl ResponseBuffer for [f64] {
                 let (limits, others) = details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
                 copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
                 // No refused call has scheduled anything.
-                copy_chunks(others, ban.iter().map(doubles_of_ban));
+                copy_chunks(others, ban.iter().map(|ban| doubles_of_ban(ban)));
                 copy_chunks(others, scheduled.iter().map(doubles_of_reservation));
             }
             Err(failure) => write(head, Err(failure)),
@@ -274,7 +274,7 @@ fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
     [double(limit), double(remaining), retry_after, double(reset_after_ms)]
 }
 
-fn doubles_of_ban(ban: &Box<Ban>) -> [f64; BAN_LENGTH] {
+fn doubles_of_ban(ban: &Ban) -> [f64; BAN_LENGTH] {
     [double(ban.step), double(whole_millis(ban.until))]
 }
 
@@ -292,7 +292,7 @@ impl ResponseDetails {
     /// Appends the doubles of the details.
     pub(crate) fn append_to(&self, doubles: &mut Vec<f64>) {
         doubles.extend(self.reports.limits.iter().flat_map(doubles_of_limit));
-        doubles.extend(self.ban.iter().flat_map(doubles_of_ban));
+        doubles.extend(self.ban.iter().flat_map(|ban| doubles_of_ban(ban)));
         doubles.extend(scheduled_doubles(&self.scheduled));
     }
 }

@@ -127,23 +127,30 @@ impl Response {
         Self { decision, limits: named.then(limits), ban: None }
     }
 
-    /// The response to a call under policies that decide together. It reports each limit if
-    /// `named`.
+    /// The response to a call under policies that decide together. It reports each limit if limits
+    /// have names, and a ban if the policies have a rule for bans.
     ///
     /// The call is impossible if one policy finds it so, otherwise blocked if one of the keys is,
     /// otherwise refused if one policy refuses it. [`decision::decision_of_limits`] chooses the
     /// reported limit among all; of a blocked call it is the one with the longest retry.
     #[must_use]
-    pub fn of_policies(named: bool, outcomes: &[PolicyOutcome], now: Micros, cost: u64) -> Self {
+    pub fn of_policies(
+        policies: &PolicySet,
+        outcomes: &[PolicyOutcome],
+        now: Micros,
+        cost: u64,
+    ) -> Self {
+        let named = policies.named_limits() > 0;
         let statuses: PerPolicy<_> =
             outcomes.iter().flat_map(|one| one.limit_statuses(now)).collect();
         let blocked = outcomes.iter().any(|one| one.blocked_until > now);
         let status =
             joint_status(|outcome| outcomes.iter().any(|one| one.outcome == outcome), blocked);
-        let bans = outcomes.iter().filter_map(|one| one.ban);
+        let reports_ban = status == Status::Blocked && policies.ban().is_some();
+        let bans = outcomes.iter().filter_map(|one| one.ban.filter(|_| reports_ban));
         // Among equals the first, as for the reported limit.
         let ban = bans.reduce(|last, one| if one.until > last.until { one } else { last });
-        let ban = ban.filter(|_| status == Status::Blocked).map(Box::new);
+        let ban = ban.map(Box::new);
         Self { ban, ..Self::of_status(named, &statuses, now, cost, status) }
     }
 

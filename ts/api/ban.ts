@@ -70,12 +70,12 @@ export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined 
   if (ban === undefined) {
     return undefined
   }
-  const { after = 1, within, for: lengths, forget = DEFAULT_FORGET } = optionsOf('INVALID_OPTION', 'ban', ban, [
-    'after',
-    'within',
-    'for',
-    'forget',
-  ])
+  const {
+    after = 1,
+    within,
+    for: lengths,
+    forget = DEFAULT_FORGET,
+  } = optionsOf('INVALID_OPTION', 'ban', ban, ['after', 'within', 'for', 'forget'])
   const strikes = wholeNumber('INVALID_OPTION', 'ban.after', after, 1)
   if (within === undefined && strikes > 1) {
     const rule = "must be given if after is above 1: the time in which strikes count, such as '10m'"

@@ -16,8 +16,8 @@ import type {
   TieredPolicies,
   TierOf,
 } from '../policies/policy-set.js'
-import type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './call-options.js'
 import type { BanningOptions } from './ban.js'
+import type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './call-options.js'
 import type { Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'

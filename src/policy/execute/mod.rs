@@ -119,14 +119,13 @@ pub fn execute(
     operation: &Operation,
 ) -> Execution {
     let mut entries = entries(policies, parts);
-    let named = policies.named_limits() > 0;
     let units = match operation {
         Operation::Take { cost } | Operation::Reserve { cost, .. } => {
             return take(policies, &mut entries, now, *cost);
         }
-        Operation::TakeUpTo { units } => return take_up_to(named, &mut entries, now, *units),
+        Operation::TakeUpTo { units } => return take_up_to(policies, &mut entries, now, *units),
         Operation::Peek { cost } => {
-            return Execution::new(peek(named, &entries, now, *cost), 0);
+            return Execution::new(peek(policies, &entries, now, *cost), 0);
         }
         Operation::Settle { expires_at, .. } if *expires_at <= now => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
@@ -178,7 +177,7 @@ pub fn execute(
             0
         }
     };
-    Execution::new(peek(named, &entries, now, 0), units)
+    Execution::new(peek(policies, &entries, now, 0), units)
 }
 
 /// A policy and its key.
@@ -277,7 +276,7 @@ fn take(
     now: Micros,
     cost: u64,
 ) -> Execution {
-    let (named, ban) = (policies.named_limits() > 0, policies.ban());
+    let ban = policies.ban();
     let blocked = entries.iter().any(|entry| entry.is_blocked(now));
     if let ([entry], false) = (&mut *entries, blocked) {
         // This also serves a policy that counts refused calls: such a policy is the only one.
@@ -287,18 +286,18 @@ fn take(
         }
         let units = if outcome == Outcome::Admitted { cost } else { 0 };
         return Execution::new(
-            response(named, &[entry.policy_outcome(now, cost, outcome)], now, cost),
+            Response::of_policies(policies, &[entry.policy_outcome(now, cost, outcome)], now, cost),
             units,
         );
     }
     entries.iter_mut().for_each(|entry| entry.normalize(now));
-    take_normalized(named, entries, now, cost, !blocked, ban)
+    take_normalized(policies, entries, now, cost, !blocked, ban)
 }
 
 /// Charges units under policies whose states have been normalized, if `may` is set and all policies
 /// admit them. If `may` is set and the call is refused, it is a strike by the rule `ban`.
 fn take_normalized(
-    named: bool,
+    policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     cost: u64,
@@ -324,15 +323,14 @@ fn take_normalized(
         .zip(outcomes)
         .map(|(entry, outcome)| entry.policy_outcome(now, cost, outcome));
     let outcomes: Vec<_> = outcomes.collect();
-    Execution::new(response(named, &outcomes, now, cost), if takes { cost } else { 0 })
-}
-
-fn response(named: bool, outcomes: &[PolicyOutcome], now: Micros, cost: u64) -> Response {
-    Response::of_policies(named, outcomes, now, cost)
+    Execution::new(
+        Response::of_policies(policies, &outcomes, now, cost),
+        if takes { cost } else { 0 },
+    )
 }
 
 fn take_up_to(
-    named: bool,
+    policies: &PolicySet,
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     units: u64,
@@ -342,10 +340,10 @@ fn take_up_to(
     let most = if blocked { 0 } else { units };
     let granted = entries.iter().map(|entry| entry.remaining(now)).fold(most, u64::min);
     // If nothing fits, the response is that of a call for one unit, which is not counted.
-    take_normalized(named, entries, now, granted.max(units.min(1)), granted > 0, None)
+    take_normalized(policies, entries, now, granted.max(units.min(1)), granted > 0, None)
 }
 
-fn peek(named: bool, entries: &[PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Response {
+fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros, cost: u64) -> Response {
     let mut takes_last = false;
     let mut outcome_of = |entry: &PolicyEntry<'_, '_>| {
         let (policy, state) = (entry.policy(now), &*entry.part.state);
@@ -361,7 +359,7 @@ fn peek(named: bool, entries: &[PolicyEntry<'_, '_>], now: Micros, cost: u64) ->
         entry.outcome_of(now, outcome, statuses)
     };
     let outcomes: Vec<_> = entries.iter().map(&mut outcome_of).collect();
-    response(named, &outcomes, now, cost).with_takes_last(takes_last)
+    Response::of_policies(policies, &outcomes, now, cost).with_takes_last(takes_last)
 }
 
 fn penalize(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: u64) -> u64 {

@@ -6,12 +6,13 @@
 //! [`Operation::Schedule`]: crate::policy::operation::Operation::Schedule
 //! [`Operation::CancelScheduled`]: crate::policy::operation::Operation::CancelScheduled
 
-use super::{Execution, PolicyEntry, response};
+use super::{Execution, PolicyEntry};
 use crate::algorithm::{
     Algorithm as _, KeyState as _, MAX_WAIT, Outcome, Rate, RateState, Schedulable as _,
     ScheduledReservation,
 };
 use crate::policy::State;
+use crate::policy::multi_policy::Response;
 use crate::policy::policy_set::PolicySet;
 use crate::time::Micros;
 
@@ -53,7 +54,6 @@ pub(crate) fn schedule(
     cost: u64,
     max_wait: Micros,
 ) -> Execution {
-    let named = policies.named_limits() > 0;
     entries.iter_mut().for_each(|entry| entry.normalize(now));
     let may = cost > 0 && entries.iter().all(|entry| !entry.is_blocked(now));
     let slots: Vec<_> = entries.iter_mut().map(|entry| entry.slot(now, cost)).collect();
@@ -65,7 +65,7 @@ pub(crate) fn schedule(
             entry.policy_outcome(now, cost, outcome)
         };
         let outcomes: Vec<_> = entries.iter().zip(slots).map(outcome_of).collect();
-        return Execution::new(response(named, &outcomes, now, cost), 0);
+        return Execution::new(Response::of_policies(policies, &outcomes, now, cost), 0);
     };
     let mut scheduled = vec![None; policies.named().len()];
     for entry in &mut *entries {
@@ -74,7 +74,11 @@ pub(crate) fn schedule(
     let outcome_of =
         |entry: &PolicyEntry<'_, '_>| entry.policy_outcome(now, cost, Outcome::Admitted);
     let outcomes: Vec<_> = entries.iter().map(outcome_of).collect();
-    Execution { response: response(named, &outcomes, now, cost), units: slot - now, scheduled }
+    Execution {
+        response: Response::of_policies(policies, &outcomes, now, cost),
+        units: slot - now,
+        scheduled,
+    }
 }
 
 /// Cancels the scheduled reservations of one call, under all policies or under none. Returns 1 if

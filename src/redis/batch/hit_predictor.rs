@@ -114,7 +114,7 @@ mod tests {
                 statuses: vec![LimitStatus { limit: 5, remaining, retry_at: 0, reset_at: 0 }]
                     .into(),
             });
-            Response::of_policies(true, &outcomes, 7, 1)
+            Response::of_policies(&policies, &outcomes, 7, 1)
         };
         assert!(HitPredictor::is_hit(&policies, &response([4, 3])));
         assert!(!HitPredictor::is_hit(&policies, &response([3, 4])));

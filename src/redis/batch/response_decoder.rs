@@ -69,9 +69,8 @@ fn decode_single_take(
         let response = decision::to_decision(policy, state, now, cost, *outcome).into();
         return Ok(Execution::new(response, units));
     }
-    let named = policies.named_limits() > 0;
     let outcome = to_policy_outcome(policy, entry, now, cost);
-    Ok(Execution::new(Response::of_policies(named, &[outcome], now, cost), units))
+    Ok(Execution::new(Response::of_policies(policies, &[outcome], now, cost), units))
 }
 
 /// Decodes a take under several policies.
@@ -87,8 +86,7 @@ fn decode_take(
     let admitted = outcomes
         .iter()
         .all(|one| one.outcome == Outcome::Admitted && one.blocked_until <= reply.now());
-    let named = policies.named_limits() > 0;
-    let response = Response::of_policies(named, &outcomes, reply.now(), cost);
+    let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
     Ok(Execution::new(response, if admitted { cost } else { 0 }))
 }
 
@@ -98,7 +96,6 @@ fn decode_operation(
     reply: &mut ReplyReader<'_>,
     operation: &Operation,
 ) -> Result<Execution, CallError> {
-    let named = policies.named_limits() > 0;
     if let Operation::Peek { cost } = *operation {
         return Ok(Execution::new(decode_peek(policies, numbers, reply, cost)?, 0));
     }
@@ -115,7 +112,7 @@ fn decode_operation(
     if let Some(cost) = cost {
         let outcome = |policy: &Policy, entry, now| to_policy_outcome(policy, entry, now, cost);
         let outcomes = policy_outcomes(policies, numbers, reply, outcome)?;
-        let response = Response::of_policies(named, &outcomes, reply.now(), cost);
+        let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
         return Ok(Execution::new(response, units));
     }
     Ok(Execution::new(decode_peek(policies, numbers, reply, 0)?, units))
@@ -153,8 +150,7 @@ fn decode_scheduled_reservation(
         Some(_) => applicable.into_iter().map(&mut reservation).collect(),
         None => ScheduledReservations::new(),
     };
-    let named = policies.named_limits() > 0;
-    let response = Response::of_policies(named, &outcomes, reply.now(), cost);
+    let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
     Ok(Execution { response, units: wait.unwrap_or(0), scheduled })
 }
 
@@ -179,8 +175,7 @@ fn decode_peek(
         PolicyOutcome { outcome, blocked_until, ban, changes_at, statuses }
     };
     let outcomes = policy_outcomes(policies, numbers, reply, preview)?;
-    let named = policies.named_limits() > 0;
-    Ok(Response::of_policies(named, &outcomes, reply.now(), cost).with_takes_last(takes_last))
+    Ok(Response::of_policies(policies, &outcomes, reply.now(), cost).with_takes_last(takes_last))
 }
 
 /// Reads the replies of all policies that apply to a call. It reads all of them even if one fails,

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type {
+  BanningOptions,
   Override,
   Policies,
   Policy,
@@ -21,9 +22,9 @@ export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, Limi
 export interface Backend {
   readonly name: string
   /** A limiter with a unique prefix. */
-  limiter<const P extends Policy | Policies>(policies: P): AnyLimiter<P>
+  limiter<const P extends Policy | Policies>(policies: P, options?: BanningOptions): AnyLimiter<P>
   /** A limiter with tiers, with a unique prefix. */
-  tiered<const P extends TieredPolicies>(policies: P): TieredLimiter<P>
+  tiered<const P extends TieredPolicies>(policies: P, options?: BanningOptions): TieredLimiter<P>
   /** Two limiters on the same keys. */
   limiterPair<const P extends Policy | Policies>(policies: P): readonly [AnyLimiter<P>, AnyLimiter<P>]
   /** Lets a number of milliseconds pass. */
@@ -41,8 +42,8 @@ function inMemory(pass: (millis: number) => Promise<void>, clock?: () => number)
   const newStore = () => new MemoryStore(clock === undefined ? {} : { clock })
   return {
     name: 'embedded',
-    limiter: (policies) => new RateLimiter(policies, { store: newStore() }),
-    tiered: (policies) => new RateLimiter(policies, { store: newStore() }),
+    limiter: (policies, options) => new RateLimiter(policies, { ...options, store: newStore() }),
+    tiered: (policies, options) => new RateLimiter(policies, { ...options, store: newStore() }),
     limiterPair: (policies) => {
       const store = newStore()
       return [new RateLimiter(policies, { store }), new RateLimiter(policies, { store })]
@@ -58,8 +59,8 @@ function webAssembly(): Backend {
   const newStore = () => new wasm.MemoryStore({ clock: clock.read })
   return {
     name: 'WebAssembly',
-    limiter: (policies) => new wasm.RateLimiter(policies, { store: newStore() }),
-    tiered: (policies) => new wasm.RateLimiter(policies, { store: newStore() }),
+    limiter: (policies, options) => new wasm.RateLimiter(policies, { ...options, store: newStore() }),
+    tiered: (policies, options) => new wasm.RateLimiter(policies, { ...options, store: newStore() }),
     limiterPair: (policies) => {
       const store = newStore()
       return [new wasm.RateLimiter(policies, { store }), new wasm.RateLimiter(policies, { store })]
@@ -74,8 +75,10 @@ function redis(): Backend {
   let limiters = 0
   return {
     name: 'Redis',
-    limiter: (policies) => new RateLimiter(policies, { store: opened.store, prefix: `limiter-${limiters++}` }),
-    tiered: (policies) => new RateLimiter(policies, { store: opened.store, prefix: `limiter-${limiters++}` }),
+    limiter: (policies, options) =>
+      new RateLimiter(policies, { ...options, store: opened.store, prefix: `limiter-${limiters++}` }),
+    tiered: (policies, options) =>
+      new RateLimiter(policies, { ...options, store: opened.store, prefix: `limiter-${limiters++}` }),
     limiterPair: (policies) => {
       const options = { store: opened.store, prefix: `limiter-${limiters++}` }
       return [new RateLimiter(policies, options), new RateLimiter(policies, options)]

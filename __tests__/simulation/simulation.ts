@@ -106,7 +106,7 @@ class Simulation {
     } catch (error) {
       const names = this.#limiters.map((one) => one.case.name).join(', ')
       const { message } = error as Error
-      throw new Error(`scenario ${number} of ${names}, seed ${seed}: ${message}\n${this.#log.slice(-40).join('\n')}`)
+      throw new Error(`scenario ${number} of ${names}, seed ${seed}: ${message}\n${this.#log.slice(-60).join('\n')}`)
     }
     await Promise.all(this.#limiters.map((one) => one.close()))
   }
@@ -130,11 +130,8 @@ class Simulation {
     })
     const byStore = await Promise.all(this.#environment.stores.map((_, store) => answersOf(operations, store)))
     for (const [index, { of, operation }] of operations.entries()) {
-      this.#compare(
-        of,
-        operation,
-        byStore.map((answers) => answers[index]),
-      )
+      const outcomes = byStore.map((answers) => answers[index])
+      this.#compare(of, operation, outcomes, operations.slice(index + 1))
     }
     this.operations += count
     await this.#environment.idle()
@@ -144,8 +141,17 @@ class Simulation {
     this.#advanceClock()
   }
 
-  /** The results of all stores are equal. */
-  #compare(of: SimulatedLimiter, operation: Operation, outcomes: readonly unknown[]): void {
+  /**
+   * The results of all stores are equal.
+   *
+   * @param later - The later operations of the tick, for the message.
+   */
+  #compare(
+    of: SimulatedLimiter,
+    operation: Operation,
+    outcomes: readonly unknown[],
+    later: readonly TickOperation[],
+  ): void {
     const { name, details, key } = operation
     const { nowUs } = this.#environment
     const [first] = outcomes
@@ -155,6 +161,11 @@ class Simulation {
     for (const [store, outcome] of outcomes.entries()) {
       if (!isDeepStrictEqual(plain(outcome), plain(first))) {
         const other = this.#environment.stores[store]?.name
+        for (const { of, operation, pauses } of later) {
+          const { name, key, details } = operation
+          const text = `${name} ${JSON.stringify(key)} ${JSON.stringify(details)}`
+          this.#log.push(`later in this tick${pauses ? ', with a pause' : ''}: ${of.case.name}: ${text}`)
+        }
         throw new Error(`${other} differs: ${JSON.stringify(outcome)} is not ${JSON.stringify(first)}`)
       }
     }

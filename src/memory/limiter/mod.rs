@@ -78,19 +78,28 @@ impl MemoryLimiter {
     /// Takes `cost` units from a key. If there are several policies, all of them count by this key.
     pub fn take(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Decision {
         let take = |policy: &_, state: &mut _, now| take_alone(policy, state, now, cost);
-        let decide = || self.take_with_report(key, cost, clock).decision;
+        let decide = || self.take_general(key, cost, clock).decision;
         self.change(key, clock, take, decide)
     }
 
     /// [`take`](Self::take), with a report of each limit if the limits have names.
     pub fn take_with_report(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Response {
-        let decide = || self.decide(key, &Operation::Take { cost }, clock);
-        // WebAssembly uses the general path for all, to keep the download small.
-        if self.is_general && !cfg!(target_arch = "wasm32") {
-            return self.take_all(key, cost, clock).unwrap_or_else(decide);
+        if self.is_general {
+            return self.take_general(key, cost, clock);
         }
+        let decide = || self.decide(key, &Operation::Take { cost }, clock);
         let take = |policy: &_, state: &mut _, now| multi_policy::take(policy, state, now, cost);
         self.change(key, clock, take, decide)
+    }
+
+    /// Takes units from a key under any policies and with any metadata.
+    fn take_general(&self, key: Key<'_>, cost: u64, clock: &impl Clock) -> Response {
+        let decide = || self.decide(key, &Operation::Take { cost }, clock);
+        // WebAssembly has one path for all, to keep the download small.
+        if cfg!(target_arch = "wasm32") {
+            return decide();
+        }
+        self.take_all(key, cost, clock).unwrap_or_else(decide)
     }
 
     /// The decision that [`take`](Self::take) would make, without charging. The cost may be 0.

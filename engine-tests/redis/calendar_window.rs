@@ -228,6 +228,34 @@ fn a_stale_calendar_is_asked_again_whatever_is_known_of_the_key() {
     }
 }
 
+/// Found by the simulation: calls under shorter windows, which were stale, shortened a window before
+/// earlier calls were decided, which were stale, too.
+#[test]
+fn a_stale_call_changes_no_key() {
+    let server = Server::start();
+    let policies = |window| {
+        let window = WindowSpec { limit: 9, window }.policy();
+        let named = [("window", window), ("daily", calendar(Every::Day, 50).policy())];
+        let named =
+            named.map(|(name, policy)| NamedPolicy { name: name.into(), policy, key_dimension: 0 });
+        Arc::new(PolicySet::multi(named.into()).unwrap())
+    };
+    let (long, short) = (policies(HOUR), policies(SECOND));
+    let take = Operation::Take { cost: 9 };
+    Client::new(&server, 0).execute(&long, &[("a", take.clone())]);
+    let names = KeyNames::new("several", &long);
+    let mut round = Flush::default();
+    for (policies, operation) in [(&long, take), (&short, Operation::Unblock)] {
+        let mut batch = CallBatch::new();
+        batch.push_operation(&names, &[Some(Key::new("a").unwrap())], None, operation);
+        round.push(Arc::clone(policies), batch);
+    }
+    let wrong = Client::new(&server, 400 * DAY.cast_signed());
+    let decisions = wrong.runtime.block_on(wrong.decided(round)).unwrap();
+    assert_eq!(decisions[0].status, Status::Refused);
+    assert!(decisions[0].retry_after_ms > 3_500_000, "{decisions:?}");
+}
+
 /// If the first of several flushes in flight is stale, the others do not overtake it or each other.
 /// Nor do later flushes, made with a clock that is right by then.
 #[test]

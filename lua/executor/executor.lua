@@ -178,9 +178,10 @@ local function fail_key(context, group, key, reply)
   end
 end
 
--- Writes the dirty keys of a group.
+-- Writes the dirty keys of a group. A stale group writes none: earlier calls may be stale, too, and
+-- be decided after it, on keys that its policies must not have repaired.
 local function write_group(context, group)
-  if context.is_peek then
+  if context.is_peek or group.is_stale then
     return
   end
   for _, executor in ipairs(group.all_executors) do

@@ -308,6 +308,13 @@ export interface NativeStoredKey {
   overrideUntilUs: number
   /** The parameters of the key's override, in the order of its algorithm's parameters. */
   overrideNumbers: Array<number>
+  /** The strikes, and the end of the window in which they count. */
+  strikes: number
+  strikesEndAtUs: number
+  /** The number of the latest ban's length, its end, and the time from which it no longer counts. */
+  banStep: number
+  bannedUntilUs: number
+  banForgottenAtUs: number
 }
 
 /** The login, database and TLS options of a connection. */

@@ -112,6 +112,24 @@ describe.each(Object.entries<Policy>(POLICIES))('%s', (name, policy) => {
     await own.clearOverride('guest')
   })
 
+  test('shows strikes, a ban, and one that has ended', async () => {
+    const ban = { after: 2, within: '1h', for: ['1h', '2h'] } as const
+    await using own = new RateLimiter(policy, { store: redis.store, prefix: `bans-${name}`, ban })
+    const words = at('inspect', '--prefix', `bans-${name}`, '--key', 'guest')
+    const shown = async () => expectQuiet(await tollgate(words)).stdout
+    const { limit } = await own.take('guest')
+    await own.takeUpTo('guest', limit)
+    expect((await own.take('guest')).status).toBe('refused')
+    expect(await shown()).toMatch(/^ {2}1 strike, forgotten in (1 h|59 min \d+ s)$/m)
+    expect((await own.take('guest')).status).toBe('blocked')
+    expect(await shown()).toMatch(/^ {2}banned \(ban 1\) for (1 h|59 min \d+ s), until /m)
+    await own.unblock('guest')
+    expect(await shown()).toMatch(/^ {2}the last ban was ban 1; forgotten in (1 d 1 h|1 d)$/m)
+    await own.take('guest')
+    const { states } = await json<KeyInspection>(words)
+    expect(states[0]).toMatchObject({ strikes: { count: 1 }, ban: { step: 1, isInForce: false } })
+  })
+
   test('inspecting writes nothing, not even a TTL', async () => {
     await using own = limiter()
     await own.take('user:42')

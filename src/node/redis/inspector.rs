@@ -55,6 +55,13 @@ pub struct NativeStoredKey {
     pub override_until_us: f64,
     /// The parameters of the key's override, in the order of its algorithm's parameters.
     pub override_numbers: Vec<f64>,
+    /// The strikes, and the end of the window in which they count.
+    pub strikes: f64,
+    pub strikes_end_at_us: f64,
+    /// The number of the latest ban's length, its end, and the time from which it no longer counts.
+    pub ban_step: f64,
+    pub banned_until_us: f64,
+    pub ban_forgotten_at_us: f64,
 }
 
 /// The reply to a request.
@@ -305,6 +312,11 @@ fn to_stored_key((name, summary): (StoredName, Option<KeySummary>)) -> NativeSto
         blocked_until_us: double(metadata.blocked_until),
         override_until_us: double(metadata.override_until),
         override_numbers: metadata.override_numbers.into_iter().map(double).collect(),
+        strikes: double(metadata.bans.strikes),
+        strikes_end_at_us: double(metadata.bans.window_end),
+        ban_step: double(metadata.bans.step),
+        banned_until_us: double(metadata.bans.banned_until),
+        ban_forgotten_at_us: double(metadata.bans.forget_at),
     }
 }
 

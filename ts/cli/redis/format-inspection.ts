@@ -67,7 +67,15 @@ function formatState(state: KeyState, at: number): string[] {
   const { entries = 0 } = state
   const lines: string[] = []
   if (blockedForMs !== undefined) {
-    lines.push(`blocked for ${formatDuration(blockedForMs)}, until ${formatTime(at + blockedForMs)}`)
+    const how = state.ban?.isInForce === true ? `banned (ban ${state.ban.step})` : 'blocked'
+    lines.push(`${how} for ${formatDuration(blockedForMs)}, until ${formatTime(at + blockedForMs)}`)
+  }
+  if (state.ban?.isInForce === false) {
+    lines.push(`the last ban was ban ${state.ban.step}; forgotten in ${formatDuration(state.ban.forgottenInMs)}`)
+  }
+  if (state.strikes !== undefined) {
+    const { count, windowEndsInMs } = state.strikes
+    lines.push(`${count === 1 ? '1 strike' : `${count} strikes`}, forgotten in ${formatDuration(windowEndsInMs)}`)
   }
   if (state.override !== undefined) {
     const { forMs } = state.override

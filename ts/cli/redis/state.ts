@@ -49,6 +49,16 @@ export interface KeyState {
   readonly bookedForMs?: number
   readonly blockedForMs?: number
   readonly override?: KeyOverride
+  /** The strikes in a window that has not ended. */
+  readonly strikes?: { readonly count: number; readonly windowEndsInMs: number }
+  /** The latest ban, until it no longer counts. */
+  readonly ban?: {
+    /** The number of its length. */
+    readonly step: number
+    /** Whether the block is this ban. */
+    readonly isInForce: boolean
+    readonly forgottenInMs: number
+  }
 }
 
 type PolicyKindNumbers = { readonly algorithm: Policy['algorithm']; readonly layout?: KeyState['layout'] }
@@ -94,10 +104,24 @@ export function keyStateOf(stored: native.NativeStoredKey, nowUs: number): KeySt
     ...(numbers === undefined
       ? {}
       : { override: { numbers, forMs: Math.ceil((stored.overrideUntilUs - nowUs) / 1_000) } }),
+    ...bansOf(stored, nowUs),
+  }
+}
+
+function bansOf(stored: native.NativeStoredKey, nowUs: number): Pick<KeyState, 'strikes' | 'ban'> {
+  const { strikes, strikesEndAtUs, banStep, bannedUntilUs, banForgottenAtUs, blockedUntilUs } = stored
+  const untilMs = (us: number) => Math.ceil((us - nowUs) / 1_000)
+  const isInForce = blockedUntilUs > nowUs && blockedUntilUs === bannedUntilUs
+  return {
+    ...(strikesEndAtUs > nowUs ? { strikes: { count: strikes, windowEndsInMs: untilMs(strikesEndAtUs) } } : {}),
+    ...(banStep > 0 && (isInForce || banForgottenAtUs > nowUs)
+      ? { ban: { step: banStep, isInForce, forgottenInMs: untilMs(banForgottenAtUs) } }
+      : {}),
   }
 }
 
 /** Whether a key has any state that matters. Otherwise it is fresh. */
-export function hasState({ isReadable, used, resetInMs, blockedForMs, override }: KeyState): boolean {
-  return !isReadable || used > 0 || resetInMs !== undefined || blockedForMs !== undefined || override !== undefined
+export function hasState({ isReadable, used, resetInMs, blockedForMs, override, strikes, ban }: KeyState): boolean {
+  const metadata = [blockedForMs, override, strikes, ban]
+  return !isReadable || used > 0 || resetInMs !== undefined || metadata.some((one) => one !== undefined)
 }

@@ -27,6 +27,14 @@ test('on the embedded store the option is checked and has no effect', async () =
   expect((await failureOf(() => open({ lease: '1s' }))).code).toBe('INVALID_OPTION')
 })
 
+test('leases with bans are INVALID_OPTION', () => {
+  const options = { store: redis.store, prefix: 'invalid', local: { lease: '100ms' }, blockFor: '1m' } as const
+  expect(failureOf(() => new RateLimiter(gcra({ limit: 10, period: '1s' }), options))).toMatchObject({
+    code: 'INVALID_OPTION',
+    message: 'local.lease cannot be used with ban or blockFor: the store has to count every refusal',
+  })
+})
+
 test.each<[string, Policy, LocalDecisions, string]>([
   [
     'no burst is left',

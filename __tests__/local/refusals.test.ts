@@ -280,6 +280,50 @@ test('wrong options name the option, the value and the rule', () => {
   expect(message({ refusals: '1s' }, counting)).toMatch(/^local\.refusals cannot be used with countRefused \(policy\)/)
 })
 
+describe('with bans', () => {
+  const ban = { after: 3, within: '1h', for: '2h' } as const
+
+  test('Redis counts every refusal, and the ban is cached', async () => {
+    const local = { refusals: '10s' } as const
+    const limiter = new RateLimiter(hourly(1), { store: redis.store, prefix: 'banning', local, ban })
+    const seen: unknown[] = []
+    for (let call = 0; call < 6; call++) {
+      const { status, source } = await limiter.take('a')
+      seen.push(`${status} by ${source}`)
+    }
+    expect(seen).toEqual([
+      'allowed-last by store',
+      'refused by store',
+      'refused by store',
+      'blocked by store',
+      'blocked by cache',
+      'blocked by cache',
+    ])
+    const [cached, stored] = [await limiter.take('a'), await limiter.peek('a', 1)]
+    expect(cached).toMatchObject({ source: 'cache', ban: { step: 1 } })
+    expect(stored).toMatchObject({ source: 'store', ban: (cached as { ban?: object }).ban })
+    // An impossible cost is no strike.
+    expect(await limiter.take('b', 2)).toMatchObject({ status: 'impossible', source: 'store' })
+    expect(await limiter.take('b', 2)).toMatchObject({ status: 'impossible', source: 'cache' })
+    await limiter.unblock('a')
+    expect(await limiter.take('a')).toMatchObject({ status: 'refused', source: 'store' })
+  })
+
+  test('under several policies only the banned key is cached', async () => {
+    const policies = {
+      ip: fixedWindow({ limit: 1, window: '1h', per: 'ip' }),
+      account: fixedWindow({ limit: 9, window: '1h', per: 'account' }),
+    }
+    const options = { store: redis.store, prefix: 'banning-both', local: { refusals: '10s' }, blockFor: '3h' } as const
+    const limiter = new RateLimiter(policies, options)
+    await limiter.take({ ip: '1', account: 'ann' })
+    expect(await limiter.take({ ip: '1', account: 'ann' })).toMatchObject({ status: 'blocked', source: 'store' })
+    const cached = await limiter.take({ ip: '1', account: 'ben' })
+    expect(cached).toMatchObject({ status: 'blocked', source: 'cache', policy: 'ip', ban: { step: 1 } })
+    expect(await limiter.take({ ip: '2', account: 'ann' })).toMatchObject({ allowed: true, source: 'store' })
+  })
+})
+
 test('it has no effect on the embedded store', () => {
   const limiter = new RateLimiter(hourly(1), { store: new MemoryStore(), local: { refusals: '1s' } })
   limiter.takeSync('a')

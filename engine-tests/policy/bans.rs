@@ -9,13 +9,9 @@ use crate::policy::specs::SECOND;
 pub(crate) fn any_ban() -> impl Strategy<Value = Option<BanRule>> {
     let time = || prop_oneof![1..3_000_u64, 1_000..3 * SECOND];
     let lengths = prop::collection::vec(time(), 1..4);
-    let rule = (1..4_u64, time(), prop_oneof![Just(0), time()], lengths, 1..32_u8).prop_map(
-        |(after, within, forget, lengths, policies)| BanRule {
-            after,
-            within,
-            forget,
-            lengths: lengths.into(),
-            policies,
+    let rule = (1..4_u64, time(), prop_oneof![Just(1), time()], lengths, 1..32_u32).prop_map(
+        |(after, within, forget, lengths, policies)| {
+            BanRule::new(policies, &[vec![after, within, forget], lengths].concat()).unwrap()
         },
     );
     prop::option::of(rule)
@@ -37,18 +33,18 @@ impl BanOracle {
         for &time in &self.strikes {
             if time < window_end {
                 // A strike earlier than the last: the clock has stepped back.
-                (count, window_end) = (count + 1, window_end.min(time + rule.within));
+                (count, window_end) = (count + 1, window_end.min(time + rule.within()));
             } else {
-                (count, window_end) = (1, time + rule.within);
+                (count, window_end) = (1, time + rule.within());
             }
         }
-        if count < rule.after {
+        if count < rule.after() {
             return None;
         }
         self.strikes.clear();
-        let remembered = self.bans.last().filter(|ban| now < ban.until + rule.forget);
-        let step = remembered.map_or(1, |ban| ban.step + 1).min(rule.lengths.len() as u64);
-        let until = now + rule.lengths[usize::try_from(step - 1).unwrap()];
+        let remembered = self.bans.last().filter(|ban| now < ban.until + rule.forget());
+        let step = remembered.map_or(1, |ban| ban.step + 1).min(rule.lengths().len() as u64);
+        let until = now + rule.lengths()[usize::try_from(step - 1).unwrap()];
         self.bans.push(Ban { step, until });
         Some(until)
     }

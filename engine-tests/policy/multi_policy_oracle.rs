@@ -155,7 +155,7 @@ impl Mix {
         let policies =
             PolicySet::multi(self.pairs.iter().enumerate().map(named).collect()).unwrap();
         match &self.ban {
-            Some(rule) => policies.with_ban(rule.clone()).unwrap(),
+            Some(rule) => policies.with_ban(rule.clone()),
             None => policies,
         }
     }
@@ -313,7 +313,7 @@ impl CompoundOracle {
     fn strike(&mut self, now: u64, refuses: &[bool]) {
         let Some(rule) = &self.rule else { return };
         for (number, _) in refuses.iter().enumerate().filter(|(_, refuses)| **refuses) {
-            if rule.policies & (1 << number) > 0
+            if rule.policies() & (1 << number) > 0
                 && let Some(until) = self.bans[number].strike(rule, now)
             {
                 self.blocked_until[number] = until;

@@ -82,7 +82,7 @@ fn any_policies() -> impl Strategy<Value = PolicySet> {
 
 fn with_ban(policies: PolicySet, ban: Option<BanRule>) -> PolicySet {
     match ban {
-        Some(rule) => policies.with_ban(rule).unwrap(),
+        Some(rule) => policies.with_ban(rule),
         None => policies,
     }
 }

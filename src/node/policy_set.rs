@@ -46,14 +46,10 @@ impl NativePolicySet {
     #[napi(catch_unwind, ts_args_type = "policies: number, numbers: readonly number[]")]
     pub fn with_ban(&self, policies: u32, numbers: Vec<f64>) -> Result<Self> {
         let numbers: Vec<_> = numbers.into_iter().map(whole).collect();
-        let rule = BanRule::from_numbers(policies, &numbers);
-        match rule
-            .ok_or(policy_set::InvalidPolicySet::INVALID_BAN)
-            .and_then(|rule| self.inner().with_ban(rule))
-        {
-            Ok(inner) => Ok(Self { inner, is_named: true }),
-            Err(invalid) => Err(Error::new(Status::InvalidArg, invalid.to_string())),
-        }
+        let Some(rule) = BanRule::new(policies, &numbers) else {
+            return Err(Error::new(Status::InvalidArg, "must have numbers in their ranges"));
+        };
+        Ok(Self { inner: self.inner().with_ban(rule), is_named: true })
     }
 
     /// Policies by name. `subjects` has the number of each policy's key dimension. Throws if the

@@ -5,6 +5,12 @@ use crate::time::{MAX_SAFE, Micros, end_of};
 /// The most lengths of bans.
 pub const MAX_BAN_LENGTHS: usize = 16;
 
+/// The indices of a rule's numbers.
+const AFTER: usize = 0;
+const WITHIN: usize = 1;
+const FORGET: usize = 2;
+const FIRST_LENGTH: usize = 3;
+
 /// The rule for bans. A refused call is a *strike* against its key, under each policy that refuses
 /// it. The key is banned when it has [`after`](Self::after) strikes within a window. The window
 /// starts with the first strike, and the next window with the first strike after its end.
@@ -14,18 +20,9 @@ pub const MAX_BAN_LENGTHS: usize = 16;
 /// limit, or that asks for as much as is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BanRule {
-    /// The strikes that ban a key; at least 1.
-    pub after: u64,
-    /// The length of the window in which strikes count, in microseconds.
-    pub within: Micros,
-    /// The time after the end of a ban, in microseconds, after which the next ban has the first
-    /// length again.
-    pub forget: Micros,
-    /// The lengths of the first, second, … ban, in microseconds. All later bans have the last
-    /// length. 1 to [`MAX_BAN_LENGTHS`].
-    pub lengths: Box<[Micros]>,
-    /// By policy of the limiter, from the lowest bit: whether it gives strikes.
-    pub policies: u8,
+    /// `after`, `within`, `forget` and the lengths.
+    numbers: Box<[u64]>,
+    policies: u8,
 }
 
 /// The strikes and the bans of a key under one policy.
@@ -53,57 +50,90 @@ pub struct Ban {
 }
 
 impl BanRule {
-    /// The rule with these numbers: [`after`](Self::after), [`within`](Self::within),
-    /// [`forget`](Self::forget), [`lengths`](Self::lengths). `None` if some are missing.
+    /// A rule.
+    ///
+    /// `numbers` are [`after`](Self::after), [`within`](Self::within), [`forget`](Self::forget) and
+    /// the [`lengths`](Self::lengths). `policies` has a bit for each policy of the limiter, from the
+    /// lowest: whether its refusals are strikes.
+    ///
+    /// Returns `None` unless there are 1 to [`MAX_BAN_LENGTHS`] lengths, a policy, and numbers from 1
+    /// to 2^53 − 1.
     #[must_use]
-    pub fn from_numbers(policies: u32, numbers: &[u64]) -> Option<Self> {
-        let (&[after, within, forget], lengths) = numbers.split_first_chunk()?;
-        let policies = policies.try_into().ok()?;
-        Some(Self { after, within, forget, lengths: lengths.into(), policies })
+    pub fn new(policies: u32, numbers: &[u64]) -> Option<Self> {
+        let count = FIRST_LENGTH + 1..=FIRST_LENGTH + MAX_BAN_LENGTHS;
+        let are_numbers = count.contains(&numbers.len())
+            && numbers.iter().all(|number| (1..=MAX_SAFE).contains(number));
+        let policies = policies.try_into().ok().filter(|&policies| policies > 0 && are_numbers)?;
+        Some(Self { numbers: numbers.into(), policies })
     }
 
-    /// Whether all numbers are in range: 1 to 2^53 − 1 each, `forget` also 0, and 1 to
-    /// [`MAX_BAN_LENGTHS`] lengths.
+    /// The numbers of [`new`](Self::new).
     #[must_use]
-    pub fn is_valid(&self) -> bool {
-        let is_time = |time: Micros| (1..=MAX_SAFE).contains(&time);
-        let are_lengths = (1..=MAX_BAN_LENGTHS).contains(&self.lengths.len())
-            && self.lengths.iter().copied().all(is_time);
-        are_lengths
-            && is_time(self.after)
-            && is_time(self.within)
-            && self.forget <= MAX_SAFE
-            && self.policies > 0
+    pub fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    /// The bits of [`new`](Self::new).
+    #[must_use]
+    pub fn policies(&self) -> u8 {
+        self.policies
+    }
+
+    /// The strikes for a ban.
+    #[must_use]
+    pub fn after(&self) -> u64 {
+        self.numbers[AFTER]
+    }
+
+    /// The length of the window in which strikes count, in microseconds.
+    #[must_use]
+    pub fn within(&self) -> Micros {
+        self.numbers[WITHIN]
+    }
+
+    /// The time after the end of a ban, in microseconds, after which the next ban has the first
+    /// length again.
+    #[must_use]
+    pub fn forget(&self) -> Micros {
+        self.numbers[FORGET]
+    }
+
+    /// The lengths of the first, second, … ban, in microseconds. All later bans have the last
+    /// length.
+    #[must_use]
+    pub fn lengths(&self) -> &[Micros] {
+        &self.numbers[FIRST_LENGTH..]
     }
 
     /// Whether refusals by the policy with this number are strikes.
     #[must_use]
     pub fn applies_to(&self, policy: usize) -> bool {
-        u32::try_from(policy).is_ok_and(|bit| self.policies.checked_shr(bit).unwrap_or(0) & 1 > 0)
+        policy < 8 && self.policies >> policy & 1 > 0
     }
 
     /// Counts a strike. Returns the end of the ban if this strike bans the key.
     ///
-    /// After a clock step, or if the window was longer by other numbers, the window ends at most
+    /// After a clock step, or if the window was longer by another rule, the window ends at most
     /// [`within`](Self::within) from now.
     pub fn strike(&self, record: &mut BanRecord, now: Micros) -> Option<Micros> {
         if record.window_end <= now {
             (record.strikes, record.window_end) = (0, Micros::MAX);
         }
         record.strikes += 1;
-        record.window_end = record.window_end.min(end_of(now, self.within));
-        if record.strikes < self.after {
+        record.window_end = record.window_end.min(end_of(now, self.within()));
+        if record.strikes < self.after() {
             return None;
         }
         let earlier = if record.forget_at > now { record.step } else { 0 };
-        let index = usize::try_from(earlier).unwrap_or(usize::MAX).min(self.lengths.len() - 1);
-        let banned_until = end_of(now, self.lengths[index]);
+        let lengths = self.lengths();
+        let index = usize::try_from(earlier).unwrap_or(usize::MAX).min(lengths.len() - 1);
+        let banned_until = end_of(now, lengths[index]);
         *record = BanRecord {
             strikes: 0,
             window_end: 0,
             step: index as u64 + 1,
             banned_until,
-            forget_at: end_of(banned_until, self.forget),
+            forget_at: end_of(banned_until, self.forget()),
         };
         Some(banned_until)
     }
@@ -116,11 +146,10 @@ impl BanRecord {
         self.window_end.max(self.forget_at)
     }
 
-    /// The ban that the block of a key is, if it is one.
+    /// The number of the ban's length if a block until this time is a ban, else 0.
     #[must_use]
-    pub fn ban_of(&self, blocked_until: Micros, now: Micros) -> Option<Ban> {
-        let is_ban = blocked_until > now && self.step > 0 && blocked_until == self.banned_until;
-        is_ban.then_some(Ban { step: self.step, until: blocked_until })
+    pub fn step_of(&self, blocked_until: Micros) -> u64 {
+        if blocked_until == self.banned_until { self.step } else { 0 }
     }
 }
 
@@ -130,14 +159,11 @@ mod tests {
 
     const MINUTE: Micros = 60_000_000;
 
+    /// 3 strikes within 10 minutes; 1 and 5 minutes long; forgotten after 100 minutes.
+    const NUMBERS: [u64; 5] = [3, 10 * MINUTE, 100 * MINUTE, MINUTE, 5 * MINUTE];
+
     fn rule() -> BanRule {
-        BanRule {
-            after: 3,
-            within: 10 * MINUTE,
-            forget: 100 * MINUTE,
-            lengths: Box::new([MINUTE, 5 * MINUTE]),
-            policies: 0b101,
-        }
+        BanRule::new(0b101, &NUMBERS).unwrap()
     }
 
     /// The ends of bans by strikes at these times, in minutes.
@@ -179,9 +205,9 @@ mod tests {
         rule().strike(&mut record, 0);
         rule().strike(&mut record, 0);
         assert_eq!(record.end(), 101 * MINUTE);
-        assert_eq!(record.ban_of(MINUTE, 5), Some(Ban { step: 1, until: MINUTE }));
-        assert_eq!(record.ban_of(MINUTE, MINUTE), None);
-        assert_eq!(record.ban_of(2 * MINUTE, 5), None, "another block has replaced it");
+        assert_eq!(record.step_of(MINUTE), 1);
+        assert_eq!(record.step_of(2 * MINUTE), 0, "another block has replaced it");
+        assert_eq!(BanRecord::default().step_of(0), 0);
     }
 
     #[test]
@@ -191,28 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_numbers() {
-        let numbers = [3, 10, 100, 1, 5].map(|number| number * MINUTE);
-        let from = BanRule::from_numbers(5, &numbers).unwrap();
-        assert_eq!(from, BanRule { after: 3 * MINUTE, ..rule() });
-        assert_eq!(BanRule::from_numbers(5, &numbers[..2]), None);
-        assert_eq!(BanRule::from_numbers(256, &numbers), None);
-    }
-
-    #[test]
-    fn invalid_rules() {
-        assert!(rule().is_valid());
-        let long = vec![1; MAX_BAN_LENGTHS + 1].into_boxed_slice();
-        for invalid in [
-            BanRule { after: 0, ..rule() },
-            BanRule { within: 0, ..rule() },
-            BanRule { forget: MAX_SAFE + 1, ..rule() },
-            BanRule { lengths: Box::new([]), ..rule() },
-            BanRule { lengths: Box::new([1, 0]), ..rule() },
-            BanRule { lengths: long, ..rule() },
-            BanRule { policies: 0, ..rule() },
-        ] {
-            assert!(!invalid.is_valid(), "{invalid:?}");
+    fn numbers_outside_their_ranges_are_no_rule() {
+        let with = |index: usize, number| {
+            let mut numbers = NUMBERS;
+            numbers[index] = number;
+            BanRule::new(1, &numbers)
+        };
+        for index in 0..5 {
+            assert_eq!(with(index, 0), None, "{index}");
+            assert_eq!(with(index, MAX_SAFE + 1), None, "{index}");
+        }
+        assert!(BanRule::new(255, &[1; 3 + MAX_BAN_LENGTHS]).is_some());
+        for (policies, numbers) in [(0, 5), (256, 5), (1, 3), (1, 0), (1, 4 + MAX_BAN_LENGTHS)] {
+            assert_eq!(BanRule::new(policies, &vec![1; numbers]), None, "{policies} {numbers}");
         }
     }
 }

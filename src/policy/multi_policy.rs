@@ -53,8 +53,8 @@ pub struct PolicyOutcome {
     pub outcome: Outcome,
     /// The end of the key's block; any time up to now if there is none.
     pub blocked_until: Micros,
-    /// The ban that the block is, if it is one.
-    pub ban: Option<Ban>,
+    /// The number of the ban's length if the block is a ban, else 0.
+    pub ban_step: u64,
     /// The end of the override in force.
     pub changes_at: Option<Micros>,
     /// The status of the limits by this outcome, without the block and the end of the override.
@@ -146,11 +146,15 @@ impl Response {
         let blocked = outcomes.iter().any(|one| one.blocked_until > now);
         let status =
             joint_status(|outcome| outcomes.iter().any(|one| one.outcome == outcome), blocked);
-        let reports_ban = status == Status::Blocked && policies.ban().is_some();
-        let bans = outcomes.iter().filter_map(|one| one.ban.filter(|_| reports_ban));
-        // Among equals the first, as for the reported limit.
-        let ban = bans.reduce(|last, one| if one.until > last.until { one } else { last });
-        let ban = ban.map(Box::new);
+        let mut ban = None;
+        if status == Status::Blocked && policies.ban().is_some() {
+            let mut latest = now;
+            for &PolicyOutcome { blocked_until: until, ban_step: step, .. } in outcomes {
+                if step > 0 && until > latest {
+                    (ban, latest) = (Some(Box::new(Ban { step, until })), until);
+                }
+            }
+        }
         Self { ban, ..Self::of_status(named, &statuses, now, cost, status) }
     }
 

@@ -49,9 +49,6 @@ impl InvalidPolicySet {
     /// More variants than have numbers.
     pub(crate) const TOO_MANY_VARIANTS: Self = Self("must be at most 65,536 variants");
 
-    /// A rule for bans with a number out of range.
-    pub(crate) const INVALID_BAN: Self = Self("must have a ban with numbers in their ranges");
-
     /// The rule that they break.
     #[must_use]
     pub fn rule(self) -> &'static str {
@@ -106,15 +103,9 @@ impl PolicySet {
     }
 
     /// These policies with a rule for bans.
-    ///
-    /// # Errors
-    /// [`InvalidPolicySet`] if a number of the rule is invalid.
-    pub fn with_ban(self, ban: BanRule) -> Result<Self, InvalidPolicySet> {
-        if ban.is_valid() {
-            Ok(Self { ban: Some(Arc::new(ban)), ..self })
-        } else {
-            Err(InvalidPolicySet::INVALID_BAN)
-        }
+    #[must_use]
+    pub fn with_ban(self, rule: BanRule) -> Self {
+        Self { ban: Some(Arc::new(rule)), ..self }
     }
 
     /// The rule for bans.

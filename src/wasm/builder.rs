@@ -57,8 +57,7 @@ pub fn add_policy(kind: u32, count: usize, zone: u32, key_dimension: usize) {
 pub fn set_ban(policies: u32, count: usize) {
     with_scratch(|scratch| {
         let numbers: Vec<_> = scratch.arguments(count).iter().copied().map(whole).collect();
-        let ban = BanRule::from_numbers(policies, &numbers);
-        BUILDER.with_borrow_mut(|builder| builder.ban = ban);
+        BUILDER.with_borrow_mut(|builder| builder.ban = BanRule::new(policies, &numbers));
     });
 }
 
@@ -87,10 +86,10 @@ pub(crate) fn take(is_single: bool) -> Result<PolicySet, InvalidPolicySet> {
             PolicySet::multi(policies)?
         }
     };
-    match ban {
+    Ok(match ban {
         Some(rule) => policies.with_ban(rule),
-        None => Ok(policies),
-    }
+        None => policies,
+    })
 }
 
 /// Takes the added policies of an override, by policy.

@@ -65,7 +65,7 @@ export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined 
       const rule = 'cannot be used together: blockFor is ban: { for: blockFor }'
       throw new TollgateError('INVALID_OPTION', `ban and blockFor ${rule}`)
     }
-    return { after: 1, withinUs: 1, forgetUs: 0, lengthsUs: [durationUsOf('RateLimiter', 'blockFor', blockFor)] }
+    return { after: 1, withinUs: 1, forgetUs: 1, lengthsUs: [durationUsOf('RateLimiter', 'blockFor', blockFor)] }
   }
   if (ban === undefined) {
     return undefined

@@ -127,11 +127,11 @@ impl<'a> MultiKeyDecision<'a> {
     ) -> Result<Execution, OperationError> {
         match operation {
             Operation::Reset => self.check_not_shared()?,
-            Operation::Block { .. } => self.claim(|_| true)?,
+            Operation::Block { .. } => self.claim(&|_| true)?,
             Operation::Override { policies, .. } => {
                 let checked = self.policies.check_override(policies);
                 checked.map_err(|_| OperationError::InvalidOverride)?;
-                self.claim(|number| policies[number].is_some())?;
+                self.claim(&|number| policies[number].is_some())?;
             }
             _ => {}
         }
@@ -176,22 +176,29 @@ impl<'a> MultiKeyDecision<'a> {
 
     /// Claims capacity for the metadata of some policies' keys, unless they have some already: for
     /// all of them or for none.
-    fn claim(&mut self, of: impl Fn(usize) -> bool) -> Result<(), OperationError> {
-        let (capacity, now) = (&self.store.capacity, self.now);
-        for (number, policy_key) in self.policy_keys.iter_mut().enumerate() {
-            let Some(policy_key) = policy_key.as_mut().filter(|_| of(number)) else { continue };
-            // A sweep for capacity may drop metadata that has ended.
-            if policy_key.metadata.end() <= now {
-                policy_key.claimed = self.shards[policy_key.shard].1.claim_or_sweep(capacity, now);
-                if !policy_key.claimed {
-                    let claimed =
-                        self.policy_keys.iter().flatten().filter(|policy_key| policy_key.claimed);
-                    capacity.release(claimed.count());
-                    return Err(OperationError::NoCapacity);
-                }
+    fn claim(&mut self, of: &dyn Fn(usize) -> bool) -> Result<(), OperationError> {
+        for number in 0..self.policy_keys.len() {
+            if of(number) && self.policy_keys[number].is_some() && !self.claim_for(number) {
+                let keys = self.policy_keys.iter().flatten();
+                let claimed = keys.filter(|policy_key| policy_key.claimed).count();
+                self.store.capacity.release(claimed);
+                return Err(OperationError::NoCapacity);
             }
         }
         Ok(())
+    }
+
+    /// Claims capacity for the metadata of a policy's key, unless it has some already. Returns
+    /// whether there is capacity.
+    fn claim_for(&mut self, number: usize) -> bool {
+        let Some(policy_key) = &mut self.policy_keys[number] else { return false };
+        // A sweep for capacity may drop metadata that has ended.
+        if policy_key.metadata.end() <= self.now {
+            let shard = &mut self.shards[policy_key.shard].1;
+            policy_key.claimed = shard.claim_or_sweep(&self.store.capacity, self.now);
+            return policy_key.claimed;
+        }
+        true
     }
 
     /// Claims capacity for the metadata of keys to which an operation may give strikes. A key for
@@ -199,16 +206,11 @@ impl<'a> MultiKeyDecision<'a> {
     fn claim_for_strikes(&mut self, operation: &Operation) {
         let may_strike = matches!(operation, Operation::Take { .. } | Operation::Reserve { .. });
         let Some(rule) = self.policies.ban().filter(|_| may_strike) else { return };
-        let (capacity, now) = (&self.store.capacity, self.now);
-        for (number, policy_key) in self.policy_keys.iter_mut().enumerate() {
-            let Some(policy_key) = policy_key.as_mut().filter(|_| rule.applies_to(number)) else {
-                continue;
-            };
-            let has_metadata = policy_key.metadata.end() > now;
-            if !has_metadata {
-                policy_key.claimed = self.shards[policy_key.shard].1.claim_or_sweep(capacity, now);
+        for number in 0..self.policy_keys.len() {
+            let may_strike = rule.applies_to(number) && self.claim_for(number);
+            if let Some(policy_key) = &mut self.policy_keys[number] {
+                policy_key.may_strike = may_strike;
             }
-            policy_key.may_strike = has_metadata || policy_key.claimed;
         }
     }
 

@@ -243,8 +243,8 @@ impl PolicyEntry<'_, '_> {
     fn outcome_of(&self, now: Micros, outcome: Outcome, statuses: LimitStatuses) -> PolicyOutcome {
         let KeyMetadata { blocked_until, ref numbers, bans } = *self.part.metadata;
         let own = numbers.as_ref().filter(|own| own.until > now);
-        let (changes_at, ban) = (own.map(|own| own.until), bans.ban_of(blocked_until, now));
-        PolicyOutcome { outcome, blocked_until, ban, changes_at, statuses }
+        let (changes_at, ban_step) = (own.map(|own| own.until), bans.step_of(blocked_until));
+        PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
     }
 
     /// Counts a strike, if the rule applies to this policy. It may ban the key.

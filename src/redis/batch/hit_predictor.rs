@@ -109,7 +109,7 @@ mod tests {
             let outcomes = remaining.map(|remaining| PolicyOutcome {
                 outcome: Outcome::Admitted,
                 blocked_until: 0,
-                ban: None,
+                ban_step: 0,
                 changes_at: None,
                 statuses: vec![LimitStatus { limit: 5, remaining, retry_at: 0, reset_at: 0 }]
                     .into(),

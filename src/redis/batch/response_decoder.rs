@@ -163,7 +163,7 @@ fn decode_peek(
 ) -> Result<Response, CallError> {
     let mut takes_last = false;
     let preview = |policy: &Policy, entry: PolicyReply, now| {
-        let PolicyReply { outcome, state, policy_override, blocked_until, ban } = entry;
+        let PolicyReply { outcome, state, policy_override, blocked_until, ban_step } = entry;
         let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
         let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
         let preview = match state {
@@ -172,7 +172,7 @@ fn decode_peek(
         };
         takes_last |= preview.takes_last;
         let Preview { outcome, statuses, .. } = preview;
-        PolicyOutcome { outcome, blocked_until, ban, changes_at, statuses }
+        PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
     };
     let outcomes = policy_outcomes(policies, numbers, reply, preview)?;
     Ok(Response::of_policies(policies, &outcomes, reply.now(), cost).with_takes_last(takes_last))
@@ -195,12 +195,12 @@ fn policy_outcomes(
 
 /// The outcome of a policy, computed from the state after the call.
 fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
-    let PolicyReply { outcome, state, policy_override, blocked_until, ban } = entry;
+    let PolicyReply { outcome, state, policy_override, blocked_until, ban_step } = entry;
     let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
     let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
     let statuses = match state {
         ReplyState::State(state) => policy.limit_statuses(&state, now, cost, outcome),
         ReplyState::Statuses(statuses) => statuses.into(),
     };
-    PolicyOutcome { outcome, blocked_until, ban, changes_at, statuses }
+    PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
 }

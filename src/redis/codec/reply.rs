@@ -5,7 +5,6 @@ use std::slice;
 
 use crate::algorithm::Outcome;
 use crate::policy::Policy;
-use crate::policy::ban::Ban;
 use crate::protocol::outcome;
 use crate::redis::codec::{Codec, ReplyState, codec, doubles};
 use crate::time::Micros;
@@ -62,8 +61,8 @@ pub struct PolicyReply {
     pub policy_override: Option<(Box<Policy>, Micros)>,
     /// The end of the key's block, in epoch microseconds; 0 if the key is not blocked.
     pub blocked_until: Micros,
-    /// The ban that the block is, if it is one.
-    pub ban: Option<Ban>,
+    /// The number of the ban's length if the block is a ban, else 0.
+    pub ban_step: u64,
 }
 
 /// Reads a script's reply, call by call.
@@ -160,9 +159,9 @@ impl<'a> ReplyReader<'a> {
             0 => 0,
             _ => self.extra(&mut [0], 1)?[0],
         };
-        let ban = match code & outcome::BANNED {
-            0 => None,
-            _ => Some(Ban { step: self.extra(&mut [0], 1)?[0], until: blocked_until }),
+        let ban_step = match code & outcome::BANNED {
+            0 => 0,
+            _ => self.extra(&mut [0], 1)?[0],
         };
         let outcome = match code % outcome::OTHER_NUMBERS {
             outcome::ADMITTED => Outcome::Admitted,
@@ -174,7 +173,7 @@ impl<'a> ReplyReader<'a> {
             _ => return Err(CallError::Malformed),
         };
         let state = state.ok_or(CallError::Malformed)?;
-        Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban })
+        Ok(PolicyReply { outcome, state, policy_override, blocked_until, ban_step })
     }
 
     /// Reads the next state, of at most `MAX` doubles. `None` if it is invalid.
@@ -241,7 +240,7 @@ mod tests {
                 state: ReplyState::State(State::Rate(state)),
                 policy_override: None,
                 blocked_until: 0,
-                ban: None,
+                ban_step: 0,
             } => (outcome, state.arrival, *state.numbers),
             other => panic!("{other:?} is not a rate"),
         }
@@ -299,7 +298,7 @@ mod tests {
         let own = Box::new(Policy::TokenBucket(own));
         assert_eq!(entry.policy_override, Some((own, 88)));
         assert_eq!((entry.outcome, entry.blocked_until), (Outcome::Refused, 99));
-        assert_eq!(entry.ban, Some(Ban { step: 2, until: 99 }));
+        assert_eq!(entry.ban_step, 2);
         assert_eq!(reply.units(), Err(CallError::Malformed));
     }
 

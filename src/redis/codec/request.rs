@@ -3,7 +3,6 @@
 
 use crate::algorithm::{ChargeRecord, MAX_WAIT, ScheduledReservation};
 use crate::policy::Policy;
-use crate::policy::ban::BanRule;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::protocol::{form, operation};
@@ -41,11 +40,9 @@ impl CallRequest {
 
 /// Appends the rule for bans that applies to the next section, if the policies have one.
 pub(crate) fn push_ban(request: &mut Vec<u8>, policies: &PolicySet) {
-    let Some(BanRule { after, within, forget, lengths, policies }) = policies.ban() else { return };
-    request.extend_from_slice(&[form::BAN, byte(1 + 8 * (3 + lengths.len())), *policies]);
-    for number in [after, within, forget].into_iter().chain(&**lengths) {
-        push_double(request, *number);
-    }
+    let Some(rule) = policies.ban() else { return };
+    request.extend_from_slice(&[form::BAN, byte(1 + 8 * rule.numbers().len()), rule.policies()]);
+    rule.numbers().iter().for_each(|&number| push_double(request, number));
 }
 
 /// The position of the first section's form, after its rule for bans if there is one.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tollgate::key::Key;
 use tollgate::policy::Policy;
+use tollgate::policy::ban::BanRule;
 use tollgate::policy::decision::{Decision, Status};
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::PolicySet;
@@ -34,6 +35,8 @@ fn scenarios(policy: &Policy, other: &Policy) -> Vec<(&'static str, Vec<Operatio
         ("taken", vec![take(3), take(1), take(2)]),
         ("refused", vec![take(9), take(2), take(5)]),
         ("blocked", vec![take(2), Operation::Block { lasting: HOUR }]),
+        ("almost banned", vec![take(9), take(9)]),
+        ("banned", vec![take(9), take(9), take(9), Operation::Unblock, take(9), take(9)]),
         (
             "overridden",
             vec![take(2), Operation::Override { policies: own(), lasting: HOUR }, take(1)],
@@ -63,9 +66,14 @@ struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    fn new(server: &'a mut Server, policy: &Policy) -> Self {
+    /// In scenarios whose name ends with `banned`, two refused calls ban the key.
+    fn new(server: &'a mut Server, policy: &Policy, scenario: &str) -> Self {
         let _: () = server.run(&[b"FLUSHALL"]);
-        let policies: PolicySet = policy.clone().into();
+        let mut policies: PolicySet = policy.clone().into();
+        if scenario.ends_with("banned") {
+            let numbers = [2, HOUR, 9 * HOUR, 2 * HOUR, 3 * HOUR];
+            policies = policies.with_ban(BanRule::new(1, &numbers).unwrap());
+        }
         let names = KeyNames::new("recorded", &policies);
         let script = Script::limiter().with_clock("local now = tonumber(ARGV[3])\n");
         Self { server, policies, names, script }
@@ -168,7 +176,7 @@ fn record(server: &mut Server) -> Records {
     for kind in 0..KINDS {
         let (policy, other) = (policy(kind, 10), policy(kind, 15));
         for (name, operations) in scenarios(&policy, &other) {
-            let mut key = Recorder::new(server, &policy);
+            let mut key = Recorder::new(server, &policy, name);
             for (operation, step) in operations.into_iter().zip(0..) {
                 key.execute(operation, START + step * 100 * MILLI);
             }
@@ -219,7 +227,7 @@ fn what_was_recorded_is_read_as_it_was() {
     let recorded = records_in(RECORDED);
     for (name, (commands, told)) in &recorded {
         let kind: usize = name[..2].parse().unwrap();
-        let mut key = Recorder::new(&mut server, &policy(kind, 10));
+        let mut key = Recorder::new(&mut server, &policy(kind, 10), name);
         for command in commands {
             key.write(command);
         }

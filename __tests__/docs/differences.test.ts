@@ -18,8 +18,8 @@ import { rateLimit } from '../../ts/middleware/express.js'
 import { rejectionOf } from '../failure.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { until } from '../servers/until.js'
-import { type Block, blocks } from './pages.js'
-import { type Exports, PAGE, serveExpress, serveNest, statusesOf, upstashOver } from './peers.js'
+import type { Block } from './pages.js'
+import { type Exports, serveExpress, serveNest, statusesOf, upstashOver } from './peers.js'
 import { run } from './run.js'
 
 let server: RedisServer
@@ -245,27 +245,21 @@ describe('@nestjs/throttler', () => {
     expect(await at(3_500)).toEqual([429, 200])
   })
 
-  test.each([
-    ['refuse', [429, 429, 429, 429], 'refused'],
-    [{ embedded: { share: 0.25 } }, [200, 200, 429, 429], 'blocked'],
-  ] as const)(
-    'has blockDuration; the block of the page does its work while Redis is away: %j',
-    async (mode, expected, then) => {
-      const gone = await RedisServer.start()
-      await gone.stop()
-      await using away = new RedisStore({ url: gone.url, commandTimeoutMs: 300 })
-      const policy = slidingLog({ limit: 8, window: '1h' })
-      const limiter = new RateLimiter(policy, { store: away, prefix: 'nest', onStoreFailure: mode })
-      const recipe = blocks.find(
-        ({ page, code }) => page === PAGE && code.includes('limiter.block(key(context)'),
-      ) as Block
-      const code = `import { limiter } from 'given'\n${recipe.code}`
-      const { exports } = await run({ ...recipe, code }, { modules: { given: { limiter } } })
-      const { url } = await app(`imports: [require('recipe').AppModule]`, { recipe: exports })
-      expect(await statusesOf(`${url}/a`, 4)).toEqual(expected)
-      expect((await limiter.take('127.0.0.1')).status).toBe(then)
-    },
-  )
+  test('has blockDuration; tollgate has blockFor', async () => {
+    const [there, here] = await Promise.all([
+      theirs('[{ ttl: 500, limit: 1, blockDuration: 3_000 }]'),
+      ours(new RateLimiter(slidingLog({ limit: 1, window: '500ms' }), { blockFor: '3s' })),
+    ])
+    const both = async () => [...(await statusesOf(`${there.url}/a`, 1)), ...(await statusesOf(`${here.url}/a`, 1))]
+    expect([await both(), await both()]).toEqual([
+      [200, 200],
+      [429, 429],
+    ])
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    expect(await both()).toEqual([429, 429])
+    await new Promise((resolve) => setTimeout(resolve, 2_000))
+    expect(await both()).toEqual([200, 200])
+  })
 
   test('checks limits one after the other; tollgate decides them together', async () => {
     const [there, here] = await Promise.all([

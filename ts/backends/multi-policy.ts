@@ -64,7 +64,11 @@ export function multiLimitDecisionAt(
     at: responses[start + 1] as number,
     source: 'store',
   } as Decision
-  return isBanned ? ({ ...decision, ban: banAt(responses, at) } as Decision) : decision
+  if (isBanned) {
+    // Not a copy: the metadata of copied decisions takes 10 µs.
+    Object.assign(decision, { ban: banAt(responses, at) })
+  }
+  return decision
 }
 
 function banAt(responses: Float64Array, start: number): BanInForce {

@@ -65,10 +65,10 @@ export function cachedSingleDecision({ decision, receivedAt }: Refusal, now: num
   return withBanOf(decision, cached)
 }
 
-/** A cached decision with the ban of the store's, if there is one. */
+/** Gives a cached decision the ban of the store's decision, if that has one. */
 function withBanOf(decision: Decision, cached: Decision): Decision {
   return decision.status === 'blocked' && decision.ban !== undefined
-    ? ({ ...cached, ban: decision.ban } as Decision)
+    ? Object.assign(cached, { ban: decision.ban })
     : cached
 }
 

@@ -20,6 +20,7 @@ import type {
   Waits,
 } from '../../ts/index.js'
 import {
+  type BanInForce,
   calendarWindow,
   fixedWindow,
   gcra,
@@ -107,6 +108,10 @@ test('invalid code does not compile', () => {
     gcra({ limit: 1, period: '1y' })
     // @ts-expect-error unknown calendar unit
     calendarWindow({ limit: 1, every: 'year' })
+    // @ts-expect-error a ban has a length
+    new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, within: '1m' } })
+    // @ts-expect-error unknown unit
+    new RateLimiter(gcra({ limit: 1, period: '1m' }), { blockFor: '5min' })
     // @ts-expect-error not a store
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: {} })
     // @ts-expect-error keys are strings
@@ -115,6 +120,19 @@ test('invalid code does not compile', () => {
     new RateLimiter(gcra({ limit: 1, period: 1 })).takeSync('a').allowed = true
   }
   expect(never).toBeInstanceOf(Function)
+})
+
+test('only a blocked decision may have a ban', () => {
+  const limiter = new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { for: ['1m', '1h'] } })
+  limiter.takeSync('a')
+  const decision = limiter.takeSync('a')
+  if (decision.status === 'blocked') {
+    holds<Equal<typeof decision.ban, BanInForce | undefined>>()
+    expect(decision.ban?.step).toBe(1)
+  } else {
+    // @ts-expect-error no property of other decisions
+    throw new Error(String(decision.ban))
+  }
 })
 
 test('the limits of slidingLogs have the declared names', () => {

@@ -34,7 +34,7 @@ const GROUPS = [
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
       'metrics/limiter',
-      'middleware/{clients,edge,headers,invalid-input,ip-key,options,request-ends,responses,tiers,types}',
+      'middleware/{bans,clients,edge,headers,invalid-input,ip-key,options,request-ends,responses,tiers,types}',
       'operations/{bad-input,conditions,tier-law}',
       'policies/calendar-window',
     ],

@@ -4,11 +4,14 @@ import {
   fixedWindow,
   gcra,
   MemoryStore,
+  type Policies,
+  type Policy,
   RateLimiter,
   RedisStore,
   slidingLog,
   tiers,
 } from '../../ts/index.js'
+import { anything, failureOf } from '../failure.js'
 import { openedRedis } from '../redis/opened.js'
 import { BACKENDS } from './stores.js'
 
@@ -133,6 +136,17 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
     expect((await limiter.take({ ip: '6', account: 'cem' })).status).toBe('refused')
   })
 
+  test('only the named policies give strikes', async () => {
+    const policies = {
+      ip: gcra({ limit: 1, period: '1h', per: 'ip' }),
+      account: gcra({ limit: 1, period: '1h', per: 'account' }),
+    }
+    const limiter = backend.limiter(policies, { ban: { for: '1d', policies: ['ip'] } })
+    await limiter.take({ ip: '1', account: 'ann' })
+    expect((await limiter.take({ ip: '2', account: 'ann' })).status).toBe('refused')
+    expect((await limiter.take({ ip: '1', account: 'ben' })).status).toBe('blocked')
+  })
+
   test('with a policy that counts refused calls', async () => {
     const limiter = backend.limiter(slidingLog({ limit: 2, window: '1h', countRefused: true }), {
       ban: { after: 2, within: '1h', for: '2h' },
@@ -203,6 +217,19 @@ test.each<[string, BanningOptions | object, string]>([
   expect(() => new RateLimiter(one, options as BanningOptions)).toThrow(
     expect.objectContaining({ code: 'INVALID_OPTION', message: expect.stringContaining(message) }),
   )
+})
+
+test('the named policies must have keys to ban', () => {
+  const policies = {
+    ip: gcra({ limit: 1, period: '1h', per: 'ip' }),
+    all: gcra({ limit: 9, period: '1h', per: 'global' }),
+  }
+  const failure = (policy: Policies | Policy, names: unknown) =>
+    failureOf(() => new RateLimiter(policy, { ban: { for: '1m', policies: anything(names) } }))
+  expect(failure(policies, ['all']).message).toBe('ban.policies must name some of "ip", got "all"')
+  expect(failure(policies, 'ip').message).toMatch(/^ban.policies must be an array of names of policies, got "ip"/)
+  expect(failure(policies, []).message).toMatch(/^ban.policies must be an array of names/)
+  expect(failure(one, ['default']).message).toBe('ban.policies is for several policies by name, got "default"')
 })
 
 test('INVALID_OPTION if there is no key to ban', () => {

@@ -110,6 +110,7 @@ local function strike(context, policy, key)
   metadata.window_end = math.min(metadata.window_end, context.now + within)
   if metadata.strikes >= after then
     local size = string.byte(context.request, context.ban - 1)
+    -- The policies and three doubles take 25 bytes.
     local length_count = (size - 25) / 8
     local step = math.min((metadata.forget_at > context.now and metadata.step or 0) + 1, length_count)
     local length = struct.unpack('>d', context.request, lengths + (step - 1) * 8)

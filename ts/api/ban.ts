@@ -1,5 +1,5 @@
 import type { Duration } from '../input/duration.js'
-import { invalid, optionsOf, wholeNumber } from '../input/options.js'
+import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
 import type { BanRule, PolicySet } from '../policies/policy-set.js'
 import { durationUsOf } from './call-options.js'
 import { TollgateError } from './error.js'
@@ -52,6 +52,11 @@ export interface BanOptions {
    * `'1d'`. At most 2^52 microseconds.
    */
   readonly forget?: Duration
+  /**
+   * Of several policies, the names of those whose refusals are strikes. Default: all without
+   * `per: 'global'`.
+   */
+  readonly policies?: readonly string[]
 }
 
 const MAX_LENGTHS = 16
@@ -70,12 +75,9 @@ export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined 
   if (ban === undefined) {
     return undefined
   }
-  const {
-    after = 1,
-    within,
-    for: lengths,
-    forget = DEFAULT_FORGET,
-  } = optionsOf('INVALID_OPTION', 'ban', ban, ['after', 'within', 'for', 'forget'])
+  const names = ['after', 'within', 'for', 'forget', 'policies'] as const
+  const given = optionsOf('INVALID_OPTION', 'ban', ban, names)
+  const { after = 1, within, for: lengths, forget = DEFAULT_FORGET, policies } = given
   const strikes = wholeNumber('INVALID_OPTION', 'ban.after', after, 1)
   if (within === undefined && strikes > 1) {
     const rule = "must be given if after is above 1: the time in which strikes count, such as '10m'"
@@ -86,6 +88,7 @@ export function banRuleOf(ban: unknown, blockFor: unknown): BanRule | undefined 
     withinUs: within === undefined ? 1 : durationUsOf('RateLimiter', 'ban.within', within),
     forgetUs: durationUsOf('RateLimiter', 'ban.forget', forget),
     lengthsUs: lengthsOf(lengths),
+    ...(policies === undefined ? {} : { policies: namesOf(policies) }),
   }
 }
 
@@ -94,11 +97,25 @@ export function withBanRule(policySets: readonly PolicySet[], ban: BanRule | und
   if (ban === undefined) {
     return policySets
   }
-  if (policySets.some(({ policies }) => policies.every(({ policy }) => policy.per === 'global'))) {
+  const [{ policies, isSingle }] = policySets as readonly [PolicySet, ...PolicySet[]]
+  const own = policies.filter(({ policy }) => policy.per !== 'global').map(({ name }) => name)
+  if (own.length === 0) {
     const rule = 'has no key to ban: all policies count all calls together'
     throw new TollgateError('INVALID_OPTION', `ban ${rule}`)
   }
+  const unknown = ban.policies?.find((name) => isSingle || !own.includes(name))
+  if (unknown !== undefined) {
+    const rule = isSingle ? 'is for several policies by name' : `must name some of ${own.map(shown).join(', ')}`
+    throw invalid('INVALID_OPTION', 'ban.policies', rule, unknown)
+  }
   return policySets.map((policySet) => ({ ...policySet, ban }))
+}
+
+function namesOf(policies: unknown): readonly string[] {
+  if (!Array.isArray(policies) || policies.length === 0 || !policies.every((name) => typeof name === 'string')) {
+    throw invalid('INVALID_OPTION', 'ban.policies', 'must be an array of names of policies', policies)
+  }
+  return policies
 }
 
 function lengthsOf(lengths: unknown): number[] {

@@ -1,6 +1,6 @@
 import { translated } from '../input/options.js'
 import { algorithmOf, type Policy } from '../policies/policy.js'
-import type { PolicySet } from '../policies/policy-set.js'
+import type { PolicyEntry, PolicySet } from '../policies/policy-set.js'
 import type { Engine, EnginePolicy, EnginePolicySet } from './engine.js'
 import { POLICY_KINDS } from './protocol.js'
 
@@ -16,9 +16,9 @@ export function compilePolicySet(engine: Engine, policySet: PolicySet): EnginePo
     return compiled
   }
   const { after, withinUs, forgetUs, lengthsUs } = ban
-  const bits = policies.map(({ policy }, index) => (policy.per === 'global' ? 0 : 1 << index))
-  const banned = bits.reduce((all, bit) => all | bit)
-  return translated('INVALID_OPTION', 'ban', () => compiled.withBan(banned, [after, withinUs, forgetUs, ...lengthsUs]))
+  const gives = ({ name, policy }: PolicyEntry) => ban.policies?.includes(name) ?? policy.per !== 'global'
+  const bits = policies.reduce((all, entry, index) => (gives(entry) ? all | (1 << index) : all), 0)
+  return translated('INVALID_OPTION', 'ban', () => compiled.withBan(bits, [after, withinUs, forgetUs, ...lengthsUs]))
 }
 
 function compilePolicies(engine: Engine, { policies, isSingle }: PolicySet): EnginePolicySet {

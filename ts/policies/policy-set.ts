@@ -91,6 +91,8 @@ export interface BanRule {
   readonly withinUs: number
   readonly forgetUs: number
   readonly lengthsUs: readonly number[]
+  /** The names of the policies whose refusals are strikes; by default all whose keys can be banned. */
+  readonly policies?: readonly string[]
 }
 
 /** The policies that a limiter enforces. */

@@ -4,11 +4,14 @@ import { getEventListeners } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
+  calendarWindow,
   fixedWindow,
   gcra,
   leakyBucket,
   MemoryStore,
   RateLimiter,
+  slidingLogs,
+  slidingWindow,
   tokenBucket,
   type WaitedOrRefused,
   type Waits,
@@ -330,10 +333,25 @@ describe('policies that cannot wait', () => {
   const interval = tokenBucket({ capacity: 5, refill: { tokens: 5, every: '1h' }, refillMode: 'interval' })
   const needs = 'wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill, but '
 
+  const pacing = 'units come back one by one, and burst: 1 spaces calls evenly'
+  const limits = { fast: { limit: 1, window: '1s' }, slow: { limit: 9, window: '1m' } } as const
   test.each([
-    [window, 'policy is fixedWindow'],
-    [interval, 'policy is tokenBucket with refillMode "interval"'],
-    [{ fast: PACER, daily: window }, 'policies.daily is fixedWindow'],
+    [window, `policy is fixedWindow; use gcra({ limit: 5, period: '1h' }): ${pacing}`],
+    [interval, 'policy is tokenBucket with refillMode "interval"; use refillMode: \'continuous\''],
+    [{ fast: PACER, daily: window }, `policies.daily is fixedWindow; use gcra({ limit: 5, period: '1h' }): ${pacing}`],
+    [
+      calendarWindow({ limit: 9, every: 'day' }),
+      `policy is calendarWindow; use gcra({ limit: 9, period: '1d' }): ${pacing}`,
+    ],
+    [
+      calendarWindow({ limit: 9, every: '15m' }),
+      `policy is calendarWindow; use gcra({ limit: 9, period: '15m' }): ${pacing}`,
+    ],
+    [slidingLogs({ limits }), `policy is slidingLogs; use several gcra() by name: ${pacing}`],
+    [
+      slidingWindow({ limit: 2, window: '90s' }),
+      `policy is slidingWindow; use gcra({ limit: 2, period: '90s' }): ${pacing}`,
+    ],
   ])('%#: the error names the policy that is not a rate', async (policy, message) => {
     const limiter: RateLimiter & Waits = anything(new RateLimiter(anything(policy)))
     await expect(limiter.wait('a')).rejects.toMatchObject({ code: 'INVALID_OPTION', message: needs + message })

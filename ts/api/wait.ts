@@ -1,5 +1,7 @@
 import { tagOf } from '../input/keys.js'
 import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
+import { shortDuration } from '../input/policy-text.js'
+import type { FixedWindowPolicy } from '../policies/fixed-window.js'
 import type { GcraPolicy } from '../policies/gcra.js'
 import type { LeakyBucketPolicy } from '../policies/leaky-bucket.js'
 import { algorithmOf, type Policy } from '../policies/policy.js'
@@ -183,7 +185,31 @@ export function checkRates({ policies, isSingle }: PolicySet): void {
     const { name, policy } = other
     const kind = policy.algorithm === 'tokenBucket' ? 'tokenBucket with refillMode "interval"' : policy.algorithm
     const rule = 'wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill'
-    throw new TollgateError('INVALID_OPTION', `${rule}, but ${isSingle ? 'policy' : `policies.${name}`} is ${kind}`)
+    const which = isSingle ? 'policy' : `policies.${name}`
+    throw new TollgateError('INVALID_OPTION', `${rule}, but ${which} is ${kind}; ${adviceOn(policy)}`)
+  }
+}
+
+/** The lengths of calendar units, for a rate with about the same throughput. */
+const CALENDAR_PERIODS = { hour: '1h', day: '1d', week: '1w', month: '30d' } as const
+
+/** The rate with the throughput of a policy that is none. */
+function adviceOn(policy: Policy): string {
+  const pacing = 'units come back one by one, and burst: 1 spaces calls evenly'
+  switch (policy.algorithm) {
+    case 'tokenBucket':
+      return "use refillMode: 'continuous'"
+    case 'slidingLogs':
+      return `use several gcra() by name: ${pacing}`
+    case 'calendarWindow': {
+      const { limit, every } = policy
+      const period = typeof every === 'number' ? shortDuration(every) : CALENDAR_PERIODS[every]
+      return `use gcra({ limit: ${limit}, period: '${period}' }): ${pacing}`
+    }
+    default: {
+      const { limit, window } = policy as FixedWindowPolicy
+      return `use gcra({ limit: ${limit}, period: '${shortDuration(window)}' }): ${pacing}`
+    }
   }
 }
 

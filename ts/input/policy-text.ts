@@ -30,8 +30,11 @@ export function optionTexts(name: string, value: unknown): string[] {
 }
 
 function scalarText(name: string, value: unknown): string {
-  const [unit, millis] = UNITS.find(([, unitMs]) => typeof value === 'number' && value % unitMs === 0) ?? []
-  return unit !== undefined && DURATIONS.includes(name)
-    ? `${(value as number) / (millis as number)}${unit}`
-    : String(value)
+  return typeof value === 'number' && DURATIONS.includes(name) ? shortDuration(value) : String(value)
+}
+
+/** A number of milliseconds as users write it: `10s`, `0.5ms`. */
+export function shortDuration(millis: number): string {
+  const [unit, unitMs] = UNITS.find(([, unitMs]) => millis % unitMs === 0) ?? ['ms', 1]
+  return `${millis / unitMs}${unit}`
 }

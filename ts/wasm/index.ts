@@ -13,10 +13,12 @@
  *
  * @module tollgate/wasm
  */
+export type { BanningOptions, BanOptions } from '../api/ban.js'
 export type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from '../api/call-options.js'
 export type {
   Allowed,
   Applied,
+  BanInForce,
   Blocked,
   Decision,
   DecisionBase,

@@ -1,3 +1,4 @@
+import type { BanningOptions } from '../api/ban.js'
 import type { KeyOptions } from '../api/call-options.js'
 import { TollgateError } from '../api/error.js'
 import { Limiter, type OwnedStore } from '../api/limiter.js'
@@ -22,7 +23,7 @@ export type RateLimiter<
 > = face.RateLimiter<K, N, O, T>
 
 /** The options of a {@link RateLimiter} over Redis. */
-export interface RedisRateLimiterOptions extends KeyOptions {
+export interface RedisRateLimiterOptions extends KeyOptions, BanningOptions {
   /** The store of the counts. */
   readonly store: RedisStore
   /**

@@ -87,6 +87,26 @@ describe.each(Object.keys(CLIENT_STORES))('%s', (name) => {
   })
 })
 
+test('a native limiter and one of a client ban keys together', async () => {
+  const client = ioredis(opened.server.port)
+  const store = RedisStore.from(client)
+  await using nativeStore = new native.RedisStore(opened.server.url)
+  const options = { prefix: 'bans', ban: { after: 4, within: '1h', for: ['1h', '2h'] } } as const
+  const policy = fixedWindow({ limit: 1, window: '10m' })
+  const limiters = [
+    new RateLimiter(policy, { ...options, store }),
+    new native.RateLimiter(policy, { ...options, store: nativeStore }),
+  ] as const
+  const seen: [string, unknown][] = []
+  for (let call = 0; call < 6; call++) {
+    const decision = await limiters[call % 2 === 0 ? 0 : 1].take('a')
+    seen.push([decision.status, decision.status === 'blocked' ? decision.ban?.step : undefined])
+  }
+  const refused = ['refused', undefined]
+  expect(seen).toEqual([['allowed-last', undefined], refused, refused, refused, ['blocked', 1], ['blocked', 1]])
+  await store.close()
+})
+
 test('all arguments are text', async () => {
   const client = ioredis(opened.server.port)
   const sent: string[][] = []

@@ -169,6 +169,8 @@ export declare class NativeRedisLimiter {
    * microseconds.
    */
   enqueueReserve(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number): number
+  /** Enqueues the renewal of a hold, to last `lasting_us` microseconds from then on. */
+  enqueueRenew(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, lastingUs: number): number
   /**
    * Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
    * time of its decision and, by policy, the time from which the key was to be fresh. Times are

@@ -77,6 +77,7 @@ const TABLES = [
       'PEEK',
       // SETTLE with the id of a hold, in calls to the WebAssembly module for Redis.
       'SETTLE_HOLD',
+      'RENEW',
     ].map((name, index) => [name, index + 1]),
   },
   {

@@ -17,6 +17,7 @@ pub(crate) mod operation {
     pub(crate) const CANCEL_SCHEDULED: u8 = 13;
     pub(crate) const PEEK: u8 = 14;
     pub(crate) const SETTLE_HOLD: u8 = 15;
+    pub(crate) const RENEW: u8 = 16;
 }
 
 /// The statuses of decisions, in responses to JavaScript. Failures have negative codes.
@@ -172,6 +173,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OPERATION_CANCEL_SCHEDULED", "13"),
     ("OPERATION_PEEK", "14"),
     ("OPERATION_SETTLE_HOLD", "15"),
+    ("OPERATION_RENEW", "16"),
     ("FORM_GENERAL", "0"),
     ("FORM_WITH_HOLDS", "1"),
     ("FORM_MULTI_POLICY", "2"),

@@ -36,6 +36,7 @@ export {
 } from './api/rate-limiter.js'
 export type {
   NotReserved,
+  Renewal,
   Reservation,
   Reserved,
   ReserveOptions,

@@ -47,6 +47,7 @@ export const CORE: Readonly<Record<string, Signature>> = {
   ],
   'Reservation.commit': [[1], 'commit takes the actual units'],
   'Reservation.cancel': [[], 'cancel takes no arguments'],
+  'Reservation.renew': [['1m'], 'renew takes the time until the reservation expires'],
   MemoryStore: [[{}], `MemoryStore takes ${options}`],
 }
 

@@ -134,6 +134,8 @@ test('refunds and settlements go to the backend that was charged', async () => {
   // The store cannot take the units back now. A later retry can succeed.
   await waitUntilDown(store)
   expect(await rejectionOf(limiter.refund(taken, 1))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
+  expect(await rejectionOf(reserved.renew())).toMatchObject({ code: 'STORE_UNAVAILABLE' })
+  expect(await reservedInstead.renew('1h')).toEqual({ renewed: true, expiresAt: reservedInstead.expiresAt })
   expect(await rejectionOf(reserved.commit(5))).toMatchObject({ code: 'STORE_UNAVAILABLE', charged: false })
   server.thaw()
   await recovery(fallbackLimiter(store, POLICY, 'throw'), 'other')

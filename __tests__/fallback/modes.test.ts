@@ -74,6 +74,7 @@ describe.each(OUTAGES)('$name', (away) => {
       expect(reservation).toMatchObject({ allowed, decision: { status, source: 'none' } })
       const settled = { settled: true, refunded: 0, charged: 0 }
       if (reservation.allowed) {
+        expect(await reservation.renew('1h')).toMatchObject({ renewed: true })
         expect(await reservation.commit(9)).toEqual(settled)
         expect(await reservation.cancel()).toEqual({ settled: false, reason: 'settled-before' })
       }

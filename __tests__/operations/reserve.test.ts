@@ -113,6 +113,34 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     expect(await early.cancel()).toMatchObject({ refunded: 2 })
   })
 
+  test('a renewed reservation can be settled later', async () => {
+    const limiter = plain()
+    const reservation = reserved(await limiter.reserve('a', 4, { expiresIn: '80ms' }))
+    const first = reservation.expiresAt
+    await backend.pass(30)
+    const renewal = await reservation.renew('300ms')
+    expect(renewal).toEqual({ renewed: true, expiresAt: reservation.expiresAt })
+    expect(reservation.expiresAt).toBeGreaterThan(first + 150)
+    await backend.pass(60)
+    expect(await reservation.commit(1)).toEqual({ settled: true, refunded: 3, charged: 0 })
+    expect(await reservation.renew()).toEqual({ renewed: false, reason: 'settled-before' })
+    expect((await limiter.peek('a', 0)).remaining).toBe(9)
+  })
+
+  test('renew never shortens, defaults to the time of the reservation, and revives nothing', async () => {
+    const limiter = plain()
+    const reservation = reserved(await limiter.reserve('a', 4, { expiresIn: '100ms' }))
+    const first = reservation.expiresAt
+    expect(await reservation.renew('1ms')).toEqual({ renewed: true, expiresAt: first })
+    await backend.pass(20)
+    expect(await reservation.renew()).toMatchObject({ renewed: true })
+    expect(reservation.expiresAt).toBeGreaterThanOrEqual(first + 20)
+    await backend.pass(101)
+    expect(await reservation.renew('1h')).toEqual({ renewed: false, reason: 'expired' })
+    expect(await reservation.commit(0)).toEqual({ settled: false, reason: 'expired' })
+    expect((await limiter.peek('a', 0)).remaining).toBe(6)
+  })
+
   test('the default hold is a minute', async () => {
     const reservation = reserved(await plain().reserve('a', 3))
     expect(reservation.expiresAt - reservation.decision.at).toBeCloseTo(60_000, 2)
@@ -222,6 +250,12 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
         message: expect.stringMatching(/^reserve cannot be used with slidingCounter/),
       })
     }
+  })
+
+  test('renew refuses invalid durations', async () => {
+    const reservation = reserved(await plain().reserve('a', 1))
+    await expect(reservation.renew(anything('2d'))).rejects.toThrow('expiresIn must be at most \'1d\', got "2d"')
+    await expect(reservation.renew(anything(0))).rejects.toMatchObject({ code: 'INVALID_OPTION' })
   })
 
   test('a closed limiter settles nothing', async () => {

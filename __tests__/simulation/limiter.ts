@@ -243,6 +243,16 @@ export class SimulatedLimiter {
   #reserve(key: unknown, units: number, tier: { readonly tier?: string }): Operation {
     const random = this.#random
     const { length } = this.#held
+    if (length > 0 && random.next() < 0.1) {
+      const held = random.one(this.#held)
+      const expiresIn = this.#durationMs()
+      return {
+        name: 'renew',
+        details: { expiresIn },
+        key: held.key,
+        run: (_, store) => (held.reservations[store] as Reservation & { readonly allowed: true }).renew(expiresIn),
+      }
+    }
     if (length > 0 && random.next() < 0.5) {
       const held = this.#held.splice(random.whole(0, length - 1), 1)[0] as OpenReservation
       const actual = random.whole(0, 2 * units)

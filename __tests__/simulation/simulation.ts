@@ -260,6 +260,6 @@ async function outcomeOf(call: () => Promise<unknown>): Promise<unknown> {
 /** A value without a reservation's methods. */
 function plain(outcome: unknown): unknown {
   return typeof outcome === 'object' && outcome !== null && 'commit' in outcome
-    ? { ...outcome, commit: undefined, cancel: undefined }
+    ? { ...outcome, commit: undefined, cancel: undefined, renew: undefined }
     : outcome
 }

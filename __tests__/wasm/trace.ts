@@ -266,6 +266,6 @@ export class TracedPair {
 /** A value without a reservation's methods. */
 function plain(outcome: unknown): unknown {
   return typeof outcome === 'object' && outcome !== null && 'commit' in outcome
-    ? { ...outcome, commit: undefined, cancel: undefined }
+    ? { ...outcome, commit: undefined, cancel: undefined, renew: undefined }
     : outcome
 }

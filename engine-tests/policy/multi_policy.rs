@@ -140,6 +140,7 @@ pub(crate) fn judge(
         | Operation::Schedule { .. }
         | Operation::CancelScheduled { .. }
         | Operation::Reserve { .. }
+        | Operation::Renew { .. }
         | Operation::Settle { .. } => unreachable!("oracles know none of these"),
     }
     Ok(())

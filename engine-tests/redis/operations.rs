@@ -154,6 +154,7 @@ fn operation(
             Operation::Reserve { cost: units, hold, lasting: units * 150_000 }
         }
         12..=14 if kind == Kind::Onward => settle(step, policies, memory, units),
+        15 if kind == Kind::Onward => renew(step, memory, units),
         5 => Operation::Reset,
         6..=9 if kind == Kind::Stepping => Operation::Take { cost: units },
         6 => Operation::Block { lasting: units * 40_000 },
@@ -175,6 +176,15 @@ fn operation(
 fn refund(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
     match memory.iter().rev().nth(step.choice % 3) {
         Some(call) => Operation::Refund { units, taken: taken(policies, &call.told) },
+        None => Operation::Take { cost: units },
+    }
+}
+
+/// Renews one of the last reservations, which may have expired or been settled.
+fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
+    let held = memory.iter().rev().filter_map(|call| call.hold);
+    match held.take(4).nth(step.choice / 3 % 4) {
+        Some((hold, expires_at)) => Operation::Renew { hold, lasting: units * 120_000, expires_at },
         None => Operation::Take { cost: units },
     }
 }
@@ -246,16 +256,23 @@ pub(super) fn in_memory(
             let held = model.holds.remove(hold);
             *expires_at = held.map_or(0, |(_, end)| end);
         }
+        Operation::Renew { hold, expires_at, .. } => {
+            *expires_at = model.holds.get(hold).map_or(0, |(_, end)| *end);
+        }
         Operation::Reset if keys[0].is_some() => {
             model.holds.retain(|_, (first, _)| *first != keys[0]);
         }
         _ => {}
     }
     let executed = execute(policies, &mut kept, now, &operation);
-    if let Operation::Reserve { hold, lasting, .. } = operation
-        && executed.units > 0
-    {
-        model.holds.insert(hold, (keys[0], now + lasting));
+    match operation {
+        Operation::Reserve { hold, lasting, .. } if executed.units > 0 => {
+            model.holds.insert(hold, (keys[0], now + lasting));
+        }
+        Operation::Renew { hold, lasting, expires_at } if executed.units > 0 => {
+            model.holds.insert(hold, (keys[0], expires_at.max(now + lasting)));
+        }
+        _ => {}
     }
     executed
 }
@@ -310,7 +327,9 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
             };
             let number = |key_dimension: usize| step.choice / (2_usize << key_dimension) % KEYS;
             let keys: Vec<_> = match &asked {
-                Operation::Settle { hold, .. } => keys_of(&calls, hold),
+                Operation::Settle { hold, .. } | Operation::Renew { hold, .. } => {
+                    keys_of(&calls, hold)
+                }
                 _ => (0..policies.key_dimensions())
                     .map(|key_dimension| (!left_out(key_dimension)).then(|| number(key_dimension)))
                     .collect(),

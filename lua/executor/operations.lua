@@ -291,6 +291,25 @@ local function new_operations(context)
     return after + 16 * #group.executors, is_settled and math.min(1 + moved, 9007199254740991) or 0
   end
 
+  operations[OPERATION_RENEW] = function(group, keys, at, key_offset)
+    holds = holds or new_holds(context)
+    local hold_number, id, duration, after = unpack_struct('>I2c16d', context.request, at)
+    local hold_key, first, expires_at, failure = key_offset + hold_number, context.outcome_count + 1, nil, nil
+    if hold_number > 0 and not group.is_stale then
+      expires_at, failure = holds.expiry_of(hold_key, id)
+      if expires_at then
+        failure = holds.add(hold_key, id, math.max(expires_at, context.now + duration))
+      end
+    end
+    report_status(group, keys)
+    if failure ~= nil then
+      for outcome = first, context.outcome_count do
+        fail(context, outcome, failure)
+      end
+    end
+    return after, expires_at and failure == nil and 1 or 0
+  end
+
   operations[OPERATION_RESET] = function(group, keys, at, key_offset)
     local hold_number, after = unpack_struct('>I2', context.request, at)
     if hold_number > 0 and not group.is_stale then

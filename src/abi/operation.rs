@@ -2,7 +2,7 @@
 
 use super::whole;
 use crate::algorithm::ChargeRecord;
-use crate::policy::operation::Operation;
+use crate::policy::operation::{HoldId, Operation};
 use crate::protocol::operation;
 
 /// The operation of a code, if it needs only an amount.
@@ -16,6 +16,10 @@ pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
         operation::BLOCK => Operation::Block { lasting: amount },
         operation::UNBLOCK => Operation::Unblock,
         operation::CLEAR_OVERRIDE => Operation::ClearOverride,
+        // The embedded store keeps no holds: JavaScript knows their ends.
+        operation::RENEW => {
+            Operation::Renew { hold: HoldId::default(), lasting: 0, expires_at: amount }
+        }
         _ => return None,
     })
 }
@@ -33,6 +37,13 @@ pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
 pub(crate) fn reserve(cost: f64, hold: &[u8], lasting_us: f64) -> Option<Operation> {
     let (cost, lasting) = (whole(cost), whole(lasting_us));
     Some(Operation::Reserve { cost, hold: hold.try_into().ok()?, lasting })
+}
+
+/// Renews a hold; `None` if `hold` is not a hold's id. Over Redis the hold's end is in the hold key.
+#[cfg(any(feature = "redis", feature = "wasm-redis"))]
+pub(crate) fn renew(hold: &[u8], lasting_us: f64) -> Option<Operation> {
+    let hold = hold.try_into().ok()?;
+    Some(Operation::Renew { hold, lasting: whole(lasting_us), expires_at: 0 })
 }
 
 /// Settles a hold; `None` if `hold` is not a hold's id or numbers are missing. `numbers` has the

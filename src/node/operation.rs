@@ -18,9 +18,9 @@ use crate::memory::MemoryLimiter;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::MAX_POLICIES;
 
-#[cfg(feature = "redis")]
-pub(crate) use crate::abi::operation::reserve;
 pub(crate) use crate::abi::operation::{operation, refund, settle};
+#[cfg(feature = "redis")]
+pub(crate) use crate::abi::operation::{renew, reserve};
 
 /// Overrides the numbers of keys, by policy, for `lasting_us` microseconds.
 pub(crate) fn override_numbers(

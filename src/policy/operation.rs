@@ -53,6 +53,16 @@ pub enum Operation {
         /// The hold's end.
         expires_at: Micros,
     },
+    /// Moves the end of a hold that has not ended to `lasting` from now, unless it is later already.
+    /// Changes no units.
+    Renew {
+        /// The hold.
+        hold: HoldId,
+        /// How long the hold may be settled from now on, in microseconds.
+        lasting: Micros,
+        /// The hold's end before.
+        expires_at: Micros,
+    },
     /// Previews a cost, which may be 0.
     Peek {
         /// The units.

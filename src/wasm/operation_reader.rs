@@ -23,6 +23,11 @@ pub(crate) fn read_operation(scratch: &Scratch, code: u8, count: usize) -> Optio
             _ => None,
         },
         #[cfg(feature = "wasm-redis")]
+        (codes::RENEW, numbers) => match numbers.split_first_chunk()? {
+            (hold, &[lasting]) => operation::renew(&hold_of(hold), lasting),
+            _ => None,
+        },
+        #[cfg(feature = "wasm-redis")]
         (codes::SETTLE_HOLD, numbers) => {
             let (hold, numbers) = numbers.split_first_chunk()?;
             operation::settle(&hold_of(hold), numbers)

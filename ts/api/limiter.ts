@@ -172,12 +172,20 @@ export class Limiter {
     const keys = this.#keyReader.read(key, tag)
     const call = { units: unitsOf(units), hold: crypto.getRandomValues(new Uint8Array(HOLD_BYTES)), durationUs }
     const { decision } = await backend.execute(keys, { kind: 'reserve', ...call })
-    return reservationOf(decision, call, (actual, expiresAtUs) => {
-      const refund = refundOperationFor(policySet, decision, call.units)
+    const { hold } = call
+    const backendNow = () => {
       this.#openBackend()
-      return this.#tiers
-        .backendOf('reserve', tier)
-        .execute(keys, { ...refund, kind: 'settle', hold: call.hold, actual, expiresAtUs })
+      return this.#tiers.backendOf('reserve', tier)
+    }
+    return reservationOf(decision, call, {
+      settle: (actual, expiresAtUs) => {
+        const refund = refundOperationFor(policySet, decision, call.units)
+        return backendNow().execute(keys, { ...refund, kind: 'settle', hold, actual, expiresAtUs })
+      },
+      renew: (durationUs, expiresAtUs) => {
+        const { source } = decision
+        return backendNow().execute(keys, { kind: 'renew', source, hold, durationUs, expiresAtUs })
+      },
     })
   }
 

@@ -28,7 +28,7 @@ export interface Reserved<N extends string = string> {
   readonly units: number
   /**
    * The time from which the reservation cannot be settled: epoch milliseconds by the deciding
-   * clock.
+   * clock. {@link renew} moves it.
    */
   readonly expiresAt: number
   /**
@@ -46,6 +46,18 @@ export interface Reserved<N extends string = string> {
   commit(actual?: number): Promise<Settlement>
   /** Refunds all units: {@link commit} of 0. */
   cancel(): Promise<Settlement>
+  /**
+   * Moves {@link expiresAt} to `expiresIn` from now, unless it is later already: for work that takes
+   * longer than expected. The units stay as they are. A reservation that has expired stays so.
+   *
+   * After a call whose outcome is unknown (`STORE_TIMEOUT`) the reservation expires at the old time
+   * or at the new one.
+   *
+   * Rejects with `INVALID_OPTION`, and with the errors of every call on the store.
+   *
+   * @param expiresIn - Up to a day. Default: that of `reserve`.
+   */
+  renew(expiresIn?: Duration): Promise<Renewal>
 }
 
 /** Nothing was charged, so there is nothing to settle. */
@@ -73,6 +85,19 @@ export type Settlement =
        * earlier call settled the reservation, possibly one with an unknown outcome; or, over Redis,
        * the key was reset.
        */
+      readonly reason: 'expired' | 'settled-before'
+    }
+
+/** The result of {@link Reserved.renew}. */
+export type Renewal =
+  | {
+      readonly renewed: true
+      /** The new time from which the reservation cannot be settled. */
+      readonly expiresAt: number
+    }
+  | {
+      readonly renewed: false
+      /** `'settled-before'`: it was settled, or, over Redis, the key was reset. */
       readonly reason: 'expired' | 'settled-before'
     }
 
@@ -139,15 +164,22 @@ export function reserveOptionsOf(
     tag,
     tier,
   } = options === undefined ? {} : optionsOf('INVALID_OPTION', 'reserve', options, ['expiresIn', 'tag', 'tier'])
-  const durationUs = durationUsOf('reserve', 'expiresIn', expiresIn)
+  return { durationUs: expiryUsOf('reserve', expiresIn), tag: tagOf(tag), tier }
+}
+
+function expiryUsOf(method: string, expiresIn: unknown): number {
+  const durationUs = durationUsOf(method, 'expiresIn', expiresIn)
   if (durationUs > MAX_EXPIRY_US) {
     throw invalid('INVALID_OPTION', 'expiresIn', "must be at most '1d'", expiresIn)
   }
-  return { durationUs, tag: tagOf(tag), tier }
+  return durationUs
 }
 
-/** Settles a reservation with an expiry time in the store. */
-type SettleReservation = (actual: number, expiresAtUs: number) => OperationResult | Promise<OperationResult>
+/** The calls on the store for one reservation. */
+interface ReservationCalls {
+  settle(actual: number, expiresAtUs: number): OperationResult | Promise<OperationResult>
+  renew(durationUs: number, expiresAtUs: number): OperationResult | Promise<OperationResult>
+}
 
 const SETTLED_BEFORE: Settlement = Object.freeze({ settled: false, reason: 'settled-before' })
 
@@ -155,18 +187,19 @@ const SETTLED_BEFORE: Settlement = Object.freeze({ settled: false, reason: 'sett
 export function reservationOf(
   decision: Decision,
   { units, durationUs }: { readonly units: number; readonly durationUs: number },
-  settle: SettleReservation,
+  calls: ReservationCalls,
 ): Reservation {
   if (!decision.allowed) {
     return { allowed: false, decision }
   }
-  const expiresAtUs = microsOf(decision.at) + durationUs
-  const handle = new ReservationHandle(units, expiresAtUs, settle)
+  const handle = new ReservationHandle(units, microsOf(decision.at) + durationUs, calls)
   return {
     allowed: true,
     decision,
     units,
-    expiresAt: expiresAtUs / 1_000,
+    get expiresAt() {
+      return handle.expiresAtUs / 1_000
+    },
     async commit(actual = units) {
       checkCount(arguments.length, 1, 'commit takes the actual units')
       return handle.settle(wholeNumber('INVALID_COST', 'actual', actual, 0))
@@ -175,25 +208,34 @@ export function reservationOf(
       checkCount(arguments.length, 0, 'cancel takes no arguments')
       return handle.settle(0)
     },
+    async renew(expiresIn) {
+      checkCount(arguments.length, 1, 'renew takes the time until the reservation expires')
+      return handle.renew(expiresIn === undefined ? durationUs : expiryUsOf('renew', expiresIn))
+    },
   }
 }
 
 /** A reservation that is settled at most once. */
 class ReservationHandle {
   readonly #units: number
-  readonly #expiresAtUs: number
-  readonly #settle: SettleReservation
+  readonly #calls: ReservationCalls
+  #expiresAtUs: number
   #isSettled = false
   #inFlight: Promise<Settlement> | undefined
 
-  constructor(units: number, expiresAtUs: number, settle: SettleReservation) {
+  constructor(units: number, expiresAtUs: number, calls: ReservationCalls) {
     this.#units = units
     this.#expiresAtUs = expiresAtUs
-    this.#settle = settle
+    this.#calls = calls
+  }
+
+  get expiresAtUs(): number {
+    return this.#expiresAtUs
   }
 
   async settle(actual: number): Promise<Settlement> {
-    // If the earlier attempt fails, this call still has to settle.
+    // If the earlier attempt fails, this call still has to settle. No turn may pass if there is none:
+    // another call could start to settle in it.
     while (this.#inFlight !== undefined) {
       await this.#inFlight.catch(() => {})
     }
@@ -209,8 +251,25 @@ class ReservationHandle {
     }
   }
 
+  async renew(durationUs: number): Promise<Renewal> {
+    // Without a settlement in flight it is sent now, before calls that are made later.
+    if (this.#inFlight !== undefined) {
+      await this.#inFlight.catch(() => {})
+    }
+    if (this.#isSettled) {
+      return { renewed: false, reason: 'settled-before' }
+    }
+    const { decision, units } = await this.#calls.renew(durationUs, this.#expiresAtUs)
+    const atUs = microsOf(decision.at)
+    if (units === 0) {
+      return { renewed: false, reason: atUs >= this.#expiresAtUs ? 'expired' : 'settled-before' }
+    }
+    this.#expiresAtUs = Math.max(this.#expiresAtUs, atUs + durationUs)
+    return { renewed: true, expiresAt: this.#expiresAtUs / 1_000 }
+  }
+
   async #send(actual: number): Promise<Settlement> {
-    const { decision, units } = await this.#settle(actual, this.#expiresAtUs)
+    const { decision, units } = await this.#calls.settle(actual, this.#expiresAtUs)
     if (units === 0 && microsOf(decision.at) >= this.#expiresAtUs) {
       return { settled: false, reason: 'expired' }
     }

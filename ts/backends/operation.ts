@@ -12,6 +12,7 @@ export type Operation =
   | CancelSchedule
   | { readonly kind: 'reserve'; readonly units: number; readonly hold: Uint8Array; readonly durationUs: number }
   | SettleOperation
+  | RenewOperation
   | { readonly kind: 'reset' | 'unblock' | 'clearOverride' }
   | { readonly kind: 'block'; readonly durationUs: number }
   | { readonly kind: 'override'; readonly policies: readonly (Policy | undefined)[]; readonly durationUs: number }
@@ -49,6 +50,18 @@ export interface SettleOperation extends Omit<RefundOperation, 'kind'> {
   readonly kind: 'settle'
   readonly hold: Uint8Array
   readonly actual: number
+  readonly expiresAtUs: number
+}
+
+/** Moves the end of a reservation. The resulting units are 1 if it did. */
+export interface RenewOperation {
+  readonly kind: 'renew'
+  /** The origin of the decision that made the reservation. */
+  readonly source: Decision['source']
+  readonly hold: Uint8Array
+  /** The time from now to the new end. */
+  readonly durationUs: number
+  /** The end before. */
   readonly expiresAtUs: number
 }
 

@@ -17,6 +17,7 @@ export const OPERATION_CODES = {
   cancelScheduled: 13,
   peek: 14,
   settleHold: 15,
+  renew: 16,
 } as const
 
 /** The statuses of decisions, in responses to JavaScript. Failures have negative codes. */

@@ -39,6 +39,7 @@ export type {
 } from '../api/rate-limiter.js'
 export type {
   NotReserved,
+  Renewal,
   Reservation,
   Reserved,
   ReserveOptions,

@@ -249,6 +249,25 @@ impl NativeRedisLimiter {
         }
     }
 
+    /// Enqueues the renewal of a hold, to last `lasting_us` microseconds from then on.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, lastingUs: number"
+    )]
+    pub fn enqueue_renew(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        tag: Option<String>,
+        hold: Uint8ArraySlice<'_>,
+        lasting_us: f64,
+    ) -> f64 {
+        match operation::renew(&hold, lasting_us) {
+            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
+            None => FailureCode::Panicked.code(),
+        }
+    }
+
     /// Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
     /// time of its decision and, by policy, the time from which the key was to be fresh. Times are
     /// in whole epoch microseconds.

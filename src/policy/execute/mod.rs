@@ -92,7 +92,8 @@ pub struct Execution {
     /// For a scheduled reservation it is the microseconds until its slot; for a cancelled one it is
     /// 1 if it was cancelled, else 0.
     ///
-    /// For [`Operation::Settle`] it is one more, at most 2^53 − 1; 0 if nothing was settled.
+    /// For [`Operation::Settle`] it is one more, at most 2^53 − 1; 0 if nothing was settled. For
+    /// [`Operation::Renew`] it is 1 if the hold was renewed, else 0.
     pub units: u64,
     /// The scheduled reservations, for cancelling.
     pub scheduled: ScheduledReservations,
@@ -139,6 +140,10 @@ pub fn execute(
                 Some(surplus) => refund(&mut entries, now, surplus, taken),
             };
             (1 + moved).min(MAX_SAFE)
+        }
+        Operation::Renew { expires_at, .. } => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            u64::from(*expires_at > now)
         }
         Operation::Penalize { units } => penalize(&mut entries, now, *units),
         Operation::Refund { units, taken } => refund(&mut entries, now, *units, taken),

@@ -316,8 +316,8 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
 
 /// Whether an operation adds or removes holds.
 fn uses_holds(operation: &Operation) -> bool {
-    use Operation::{Reserve, Reset, Settle};
-    matches!(operation, Reserve { .. } | Settle { .. } | Reset)
+    use Operation::{Renew, Reserve, Reset, Settle};
+    matches!(operation, Reserve { .. } | Settle { .. } | Renew { .. } | Reset)
 }
 
 #[cfg(test)]

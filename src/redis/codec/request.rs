@@ -118,6 +118,7 @@ fn operation_code(call: &CallRequest) -> u8 {
             Operation::CancelScheduled { .. } => operation::CANCEL_SCHEDULED,
             Operation::Reserve { .. } => operation::RESERVE,
             Operation::Settle { .. } => operation::SETTLE,
+            Operation::Renew { .. } => operation::RENEW,
         },
     }
 }
@@ -153,6 +154,11 @@ fn push_operation(
             request.extend_from_slice(&hold_key.to_be_bytes());
             request.extend_from_slice(hold);
             push_double(request, *cost);
+            push_double(request, *lasting);
+        }
+        Operation::Renew { hold, lasting, expires_at: _ } => {
+            request.extend_from_slice(&hold_key.to_be_bytes());
+            request.extend_from_slice(hold);
             push_double(request, *lasting);
         }
         // The hold key stores when the hold expires.

@@ -104,6 +104,7 @@ export class FallbackBackend implements LimiterBackend {
       // Only the backend that took the units can refund them.
       case 'refund':
       case 'settle':
+      case 'renew':
       case 'cancelSchedule':
         return operation.source === 'store'
           ? this.#store.execute(keys, operation)

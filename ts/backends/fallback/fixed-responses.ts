@@ -62,7 +62,8 @@ export class FixedResponses implements FallbackResponder {
       case 'reserve':
         return { decision, units: this.#isAllowed ? operation.units : 0 }
       case 'settle':
-        // Settled if in time. There are no units to move.
+      case 'renew':
+        // In time or not. There are no units to move.
         return { decision, units: decision.at * 1_000 < operation.expiresAtUs ? 1 : 0 }
       default:
         return { decision, units: 0 }

@@ -110,6 +110,9 @@ export class LocalBackend implements LimiterBackend {
 
   execute(keys: Keys, operation: Operation): OperationResult | Promise<OperationResult> {
     switch (operation.kind) {
+      // Changes no units.
+      case 'renew':
+        return this.#store.execute(keys, operation)
       case 'peek':
         this.leases?.sendGroupsOf(keys)
         return this.#store.execute(keys, operation)

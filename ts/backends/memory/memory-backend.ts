@@ -127,6 +127,9 @@ export class MemoryBackend implements LimiterBackend {
       case 'settle':
         this.#native.settle([...keys.keys], settleNumbersOf(operation), this.#now(), this.#response)
         return this.#resultFor(keys)
+      // The engine keeps no record of reservations: it compares the end with its time.
+      case 'renew':
+        return this.#performCall(OPERATION_CODES.renew, operation.expiresAtUs, keys)
       case 'override': {
         const policies = operation.policies.map((policy) => this.#overridePolicyOf(policy))
         this.#native.overrideNumbers([...keys.keys], policies, operation.durationUs, this.#now(), this.#response)

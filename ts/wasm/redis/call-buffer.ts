@@ -58,6 +58,10 @@ export class CallBuffer {
     return this.#enqueue(keys, tag, OPERATION_CODES.reserve, [...hold, cost, durationUs])
   }
 
+  enqueueRenew(keys: KeyParts, tag: string | undefined, hold: Uint8Array, durationUs: number): number {
+    return this.#enqueue(keys, tag, OPERATION_CODES.renew, [...hold, durationUs])
+  }
+
   enqueueSettle(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
     return this.#enqueue(keys, tag, OPERATION_CODES.settleHold, [...hold, ...numbers])
   }

@@ -205,6 +205,8 @@ export class RedisBackend implements LimiterBackend {
         return callBuffer.enqueueCancelScheduled(keys, tag, operation.charges)
       case 'reserve':
         return callBuffer.enqueueReserve(keys, tag, operation.hold, operation.units, operation.durationUs)
+      case 'renew':
+        return callBuffer.enqueueRenew(keys, tag, operation.hold, operation.durationUs)
       case 'settle':
         return callBuffer.enqueueSettle(keys, tag, operation.hold, settleNumbersOf(operation))
       case 'override': {

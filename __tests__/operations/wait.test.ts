@@ -333,24 +333,24 @@ describe('policies that cannot wait', () => {
   const interval = tokenBucket({ capacity: 5, refill: { tokens: 5, every: '1h' }, refillMode: 'interval' })
   const needs = 'wait needs policies made by gcra(), leakyBucket() or tokenBucket() with continuous refill, but '
 
-  const pacing = 'units come back one by one, and burst: 1 spaces calls evenly'
+  const spaced = 'with burst: 1 to space calls evenly'
   const limits = { fast: { limit: 1, window: '1s' }, slow: { limit: 9, window: '1m' } } as const
   test.each([
-    [window, `policy is fixedWindow; use gcra({ limit: 5, period: '1h' }): ${pacing}`],
+    [window, `policy is fixedWindow; use gcra({ limit: 5, period: '1h' }), ${spaced}`],
     [interval, 'policy is tokenBucket with refillMode "interval"; use refillMode: \'continuous\''],
-    [{ fast: PACER, daily: window }, `policies.daily is fixedWindow; use gcra({ limit: 5, period: '1h' }): ${pacing}`],
+    [{ fast: PACER, daily: window }, `policies.daily is fixedWindow; use gcra({ limit: 5, period: '1h' }), ${spaced}`],
     [
       calendarWindow({ limit: 9, every: 'day' }),
-      `policy is calendarWindow; use gcra({ limit: 9, period: '1d' }): ${pacing}`,
+      `policy is calendarWindow; use gcra({ limit: 9, period: '1d' }), ${spaced}`,
     ],
     [
       calendarWindow({ limit: 9, every: '15m' }),
-      `policy is calendarWindow; use gcra({ limit: 9, period: '15m' }): ${pacing}`,
+      `policy is calendarWindow; use gcra({ limit: 9, period: '15m' }), ${spaced}`,
     ],
-    [slidingLogs({ limits }), `policy is slidingLogs; use several gcra() by name: ${pacing}`],
+    [slidingLogs({ limits }), `policy is slidingLogs; use several gcra() by name`],
     [
       slidingWindow({ limit: 2, window: '90s' }),
-      `policy is slidingWindow; use gcra({ limit: 2, period: '90s' }): ${pacing}`,
+      `policy is slidingWindow; use gcra({ limit: 2, period: '90s' }), ${spaced}`,
     ],
   ])('%#: the error names the policy that is not a rate', async (policy, message) => {
     const limiter: RateLimiter & Waits = anything(new RateLimiter(anything(policy)))

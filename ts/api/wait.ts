@@ -193,22 +193,23 @@ export function checkRates({ policies, isSingle }: PolicySet): void {
 /** The lengths of calendar units, for a rate with about the same throughput. */
 const CALENDAR_PERIODS = { hour: '1h', day: '1d', week: '1w', month: '30d' } as const
 
+const SPACED = ', with burst: 1 to space calls evenly'
+
 /** The rate with the throughput of a policy that is none. */
 function adviceOn(policy: Policy): string {
-  const pacing = 'units come back one by one, and burst: 1 spaces calls evenly'
   switch (policy.algorithm) {
     case 'tokenBucket':
       return "use refillMode: 'continuous'"
     case 'slidingLogs':
-      return `use several gcra() by name: ${pacing}`
+      return 'use several gcra() by name'
     case 'calendarWindow': {
       const { limit, every } = policy
       const period = typeof every === 'number' ? shortDuration(every) : CALENDAR_PERIODS[every]
-      return `use gcra({ limit: ${limit}, period: '${period}' }): ${pacing}`
+      return `use gcra({ limit: ${limit}, period: '${period}' })${SPACED}`
     }
     default: {
       const { limit, window } = policy as FixedWindowPolicy
-      return `use gcra({ limit: ${limit}, period: '${shortDuration(window)}' }): ${pacing}`
+      return `use gcra({ limit: ${limit}, period: '${shortDuration(window)}' })${SPACED}`
     }
   }
 }

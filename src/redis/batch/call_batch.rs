@@ -228,7 +228,9 @@ impl CallBatch {
             let own = self.keys_of(policies, dimension);
             u16::try_from(own.map_or(0, ScriptKeys::len)).unwrap_or(u16::MAX)
         };
-        request::push_ban(request, policies);
+        if let Some(rule) = policies.ban() {
+            request::push_ban(request, rule);
+        }
         let one_each = self.names.iter().all(|keys| keys.len() == self.calls.len());
         let optimistic = self.predictor.expects_hits();
         let now = self.estimated_now;

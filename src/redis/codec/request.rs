@@ -3,6 +3,7 @@
 
 use crate::algorithm::{ChargeRecord, MAX_WAIT, ScheduledReservation};
 use crate::policy::Policy;
+use crate::policy::ban::BanRule;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::protocol::{form, operation};
@@ -38,9 +39,8 @@ impl CallRequest {
     }
 }
 
-/// Appends the rule for bans that applies to the next section, if the policies have one.
-pub(crate) fn push_ban(request: &mut Vec<u8>, policies: &PolicySet) {
-    let Some(rule) = policies.ban() else { return };
+/// Appends the rule for bans that applies to the next section.
+pub(crate) fn push_ban(request: &mut Vec<u8>, rule: &BanRule) {
     request.extend_from_slice(&[form::BAN, byte(1 + 8 * rule.numbers().len()), rule.policies()]);
     rule.numbers().iter().for_each(|&number| push_double(request, number));
 }

@@ -86,7 +86,7 @@ local function metadata_ttl(context, key)
   return remaining > 0 and math.ceil(remaining / 1000) + 1 or 0
 end
 
--- The ban that the block of a key is: the number of its length; nil if it is none.
+-- The step of the ban in force on a key: the number of its length. Nil without a ban.
 local function ban_step(context, metadata)
   local is_ban = metadata.step > 0 and metadata.blocked_until == metadata.banned_until
   return is_ban and metadata.blocked_until > context.now and metadata.step or nil

@@ -195,7 +195,7 @@ const CALENDAR_PERIODS = { hour: '1h', day: '1d', week: '1w', month: '30d' } as 
 
 const SPACED = ', with burst: 1 to space calls evenly'
 
-/** The rate with the throughput of a policy that is none. */
+/** Names a rate with the throughput of a policy that `wait` does not support. */
 function adviceOn(policy: Policy): string {
   switch (policy.algorithm) {
     case 'tokenBucket':

@@ -30,7 +30,7 @@ pub struct BanRule {
 pub struct BanRecord {
     /// The strikes in the window.
     pub strikes: u64,
-    /// The end of the window; any time up to now if there is none.
+    /// The end of the window; without a window, any time up to now.
     pub window_end: Micros,
     /// The number of the latest ban's length, from 1; 0 if the key has not been banned.
     pub step: u64,

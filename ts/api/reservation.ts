@@ -234,8 +234,8 @@ class ReservationHandle {
   }
 
   async settle(actual: number): Promise<Settlement> {
-    // If the earlier attempt fails, this call still has to settle. No turn may pass if there is none:
-    // another call could start to settle in it.
+    // If the earlier attempt fails, this call still has to settle. Without an earlier attempt no turn
+    // may pass: another call could start to settle in it.
     while (this.#inFlight !== undefined) {
       await this.#inFlight.catch(() => {})
     }

@@ -201,8 +201,8 @@ impl<'a> MultiKeyDecision<'a> {
         true
     }
 
-    /// Claims capacity for the metadata of keys to which an operation may give strikes. A key for
-    /// which there is none gets no strikes.
+    /// Claims capacity for the metadata of keys to which an operation may give strikes. A key
+    /// without capacity gets no strikes.
     fn claim_for_strikes(&mut self, operation: &Operation) {
         let may_strike = matches!(operation, Operation::Take { .. } | Operation::Reserve { .. });
         let Some(rule) = self.policies.ban().filter(|_| may_strike) else { return };

@@ -155,10 +155,8 @@ impl NativeRedisLimiter {
         operation: f64,
         amount: f64,
     ) -> f64 {
-        match operation::operation(whole(operation), whole(amount)) {
-            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
-            None => FailureCode::Panicked.code(),
-        }
+        let operation = operation::operation(whole(operation), whole(amount));
+        self.enqueue(env, &keys, tag.as_deref(), operation)
     }
 
     /// Enqueues a refund of `units` of an earlier call. `taken` has the call's time and, by policy,
@@ -243,10 +241,7 @@ impl NativeRedisLimiter {
         cost: f64,
         lasting_us: f64,
     ) -> f64 {
-        match operation::reserve(cost, &hold, lasting_us) {
-            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
-            None => FailureCode::Panicked.code(),
-        }
+        self.enqueue(env, &keys, tag.as_deref(), operation::reserve(cost, &hold, lasting_us))
     }
 
     /// Enqueues the renewal of a hold, to last `lasting_us` microseconds from then on.
@@ -262,10 +257,7 @@ impl NativeRedisLimiter {
         hold: Uint8ArraySlice<'_>,
         lasting_us: f64,
     ) -> f64 {
-        match operation::renew(&hold, lasting_us) {
-            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
-            None => FailureCode::Panicked.code(),
-        }
+        self.enqueue(env, &keys, tag.as_deref(), operation::renew(&hold, lasting_us))
     }
 
     /// Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
@@ -283,13 +275,18 @@ impl NativeRedisLimiter {
         hold: Uint8ArraySlice<'_>,
         numbers: Float64ArraySlice<'_>,
     ) -> f64 {
-        match operation::settle(&hold, &numbers) {
-            Some(operation) => self.enqueue(env, &keys, tag.as_deref(), operation),
-            None => FailureCode::Panicked.code(),
-        }
+        self.enqueue(env, &keys, tag.as_deref(), operation::settle(&hold, &numbers))
     }
 
-    fn enqueue(&self, env: Env, keys: &Array<'_>, tag: Option<&str>, operation: Operation) -> f64 {
+    /// Enqueues an operation; without one its arguments were invalid.
+    fn enqueue(
+        &self,
+        env: Env,
+        keys: &Array<'_>,
+        tag: Option<&str>,
+        operation: impl Into<Option<Operation>>,
+    ) -> f64 {
+        let Some(operation) = operation.into() else { return FailureCode::Panicked.code() };
         let result = self.push(&mut locked(&self.queue.batch), env, keys, tag, operation);
         result.map_or_else(FailureCode::code, |()| 0.0)
     }

@@ -71,6 +71,11 @@ export declare class NativeMemoryLimiter {
    * whole microseconds. The caller must know that the reservation was not settled before.
    */
   settle(keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array): void
+  /**
+   * Takes units with a permit. `numbers` has the units, the permit, and the microseconds for which
+   * the call has waited, which are negative if it does not wait.
+   */
+  acquire(keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array): void
   /** Overrides the numbers of keys, by policy, for `lastingUs` microseconds. */
   overrideNumbers(keys: readonly (string | undefined)[], policies: readonly (NativePolicy | undefined)[], lastingUs: number, epochMs: number, answer: Float64Array): void
   /**
@@ -169,6 +174,11 @@ export declare class NativeRedisLimiter {
    * microseconds.
    */
   enqueueReserve(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number): number
+  /**
+   * Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or
+   * does not wait if this is negative.
+   */
+  enqueueAcquire(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, permit: number, waitedUs: number): number
   /** Enqueues the renewal of a hold, to last `lasting_us` microseconds from then on. */
   enqueueRenew(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, lastingUs: number): number
   /**

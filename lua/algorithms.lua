@@ -10,6 +10,7 @@
 --@include sliding_window/list.lua
 --@include sliding_window/hash.lua
 --@include sliding_log.lua
+--@include concurrency.lua
 
 local algorithms = {
   [ALGORITHM_RATE] = rate,
@@ -19,4 +20,5 @@ local algorithms = {
   [ALGORITHM_SLIDING_WINDOW_LIST] = sliding_window_list,
   [ALGORITHM_SLIDING_WINDOW_HASH] = sliding_window_hash,
   [ALGORITHM_SLIDING_LOG] = sliding_log,
+  [ALGORITHM_CONCURRENCY] = concurrency,
 }

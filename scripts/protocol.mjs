@@ -28,6 +28,7 @@ const SCRIPT_ALGORITHMS = [
   ['SLIDING_WINDOW_LIST', 'lua/sliding_window/list.lua'],
   ['SLIDING_WINDOW_HASH', 'lua/sliding_window/hash.lua'],
   ['SLIDING_LOG', 'lua/sliding_log.lua'],
+  ['CONCURRENCY', 'lua/concurrency.lua'],
 ]
 
 /**
@@ -46,6 +47,7 @@ const POLICY_KINDS = [
   ['SLIDING_WINDOW_HASH', 'swh', 'SLIDING_WINDOW_HASH', 'slidingWindow', 'hash'],
   ['SLIDING_LOG', 'sl', 'SLIDING_LOG', 'slidingLog'],
   ['SLIDING_LOGS', 'sls', 'SLIDING_LOG', 'slidingLogs'],
+  ['CONCURRENCY', 'con', 'CONCURRENCY', 'concurrency'],
 ]
 
 /**
@@ -78,6 +80,9 @@ const TABLES = [
       // SETTLE with the id of a hold, in calls to the WebAssembly module for Redis.
       'SETTLE_HOLD',
       'RENEW',
+      'ACQUIRE',
+      'RELEASE',
+      'RENEW_PERMIT',
     ].map((name, index) => [name, index + 1]),
   },
   {

@@ -18,6 +18,9 @@ pub(crate) mod operation {
     pub(crate) const PEEK: u8 = 14;
     pub(crate) const SETTLE_HOLD: u8 = 15;
     pub(crate) const RENEW: u8 = 16;
+    pub(crate) const ACQUIRE: u8 = 17;
+    pub(crate) const RELEASE: u8 = 18;
+    pub(crate) const RENEW_PERMIT: u8 = 19;
 }
 
 /// The statuses of decisions, in responses to JavaScript. Failures have negative codes.
@@ -59,6 +62,7 @@ pub(crate) mod policy_kind {
     pub(crate) const SLIDING_WINDOW_HASH: u32 = 8;
     pub(crate) const SLIDING_LOG: u32 = 9;
     pub(crate) const SLIDING_LOGS: u32 = 10;
+    pub(crate) const CONCURRENCY: u32 = 11;
 }
 
 /// The forms of a group of calls, in requests to the script.
@@ -132,10 +136,12 @@ pub enum ScriptAlgorithm {
     SlidingWindowHash = 6,
     /// `lua/sliding_log.lua`
     SlidingLog = 7,
+    /// `lua/concurrency.lua`
+    Concurrency = 8,
 }
 
 /// The tags of the kinds of policies in the names of keys, and the algorithms of the script.
-pub const POLICY_KINDS: [(&str, ScriptAlgorithm); 11] = [
+pub const POLICY_KINDS: [(&str, ScriptAlgorithm); 12] = [
     ("gcra", ScriptAlgorithm::Rate),
     ("tb", ScriptAlgorithm::Rate),
     ("lb", ScriptAlgorithm::Rate),
@@ -147,6 +153,7 @@ pub const POLICY_KINDS: [(&str, ScriptAlgorithm); 11] = [
     ("swh", ScriptAlgorithm::SlidingWindowHash),
     ("sl", ScriptAlgorithm::SlidingLog),
     ("sls", ScriptAlgorithm::SlidingLog),
+    ("con", ScriptAlgorithm::Concurrency),
 ];
 
 /// The names that Lua files use, and their numbers.
@@ -158,6 +165,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("ALGORITHM_SLIDING_WINDOW_LIST", "5"),
     ("ALGORITHM_SLIDING_WINDOW_HASH", "6"),
     ("ALGORITHM_SLIDING_LOG", "7"),
+    ("ALGORITHM_CONCURRENCY", "8"),
     ("OPERATION_TAKE", "1"),
     ("OPERATION_TAKE_UP_TO", "2"),
     ("OPERATION_PENALIZE", "3"),
@@ -174,6 +182,9 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OPERATION_PEEK", "14"),
     ("OPERATION_SETTLE_HOLD", "15"),
     ("OPERATION_RENEW", "16"),
+    ("OPERATION_ACQUIRE", "17"),
+    ("OPERATION_RELEASE", "18"),
+    ("OPERATION_RENEW_PERMIT", "19"),
     ("FORM_GENERAL", "0"),
     ("FORM_WITH_HOLDS", "1"),
     ("FORM_MULTI_POLICY", "2"),
@@ -202,6 +213,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
 pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("algorithms.lua", include_str!("../lua/algorithms.lua")),
     ("clock.lua", include_str!("../lua/clock.lua")),
+    ("concurrency.lua", include_str!("../lua/concurrency.lua")),
     ("dispatch/batch.lua", include_str!("../lua/dispatch/batch.lua")),
     ("dispatch/decide.lua", include_str!("../lua/dispatch/decide.lua")),
     ("dispatch/fast_paths.lua", include_str!("../lua/dispatch/fast_paths.lua")),

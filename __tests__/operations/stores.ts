@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type {
+  AcquiringFor,
   BanningOptions,
   Override,
   Policies,
@@ -16,7 +17,8 @@ import { openedRedis } from '../redis/opened.js'
 /** A limiter with the operations of every store. */
 export type AnyLimiter<P extends Policy | Policies> = RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
   ReservingFor<P> &
-  WaitsOf<P>
+  WaitsOf<P> &
+  AcquiringFor<P>
 
 /** A store on which the operation tests run. */
 export interface Backend {

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use tollgate::algorithm::{
-    Algorithm as _, BucketLayout, CalendarWindow, IntervalBucket, InvalidNumber, LeakyBucket,
-    Levels, LogLimit, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+    Algorithm as _, BucketLayout, CalendarWindow, Concurrency, IntervalBucket, InvalidNumber,
+    LeakyBucket, Levels, LogLimit, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
 };
 use tollgate::calendar::Every;
 use tollgate::policy::Policy;
@@ -18,7 +18,7 @@ const CALLS: usize = 1_000;
 const PACE: u64 = 2 * HOUR / LIMIT;
 
 /// Every algorithm, with `limit` units per hour.
-fn policies() -> Result<[(&'static str, Policy); 10], InvalidNumber> {
+fn policies() -> Result<[(&'static str, Policy); 11], InvalidNumber> {
     let buckets = SlidingWindow::new(LIMIT, HOUR, 10, BucketLayout::List)?;
     let calendar = CalendarWindow::new(LIMIT, Every::HOUR, "Europe/Berlin")?;
     let limits = [
@@ -39,6 +39,7 @@ fn policies() -> Result<[(&'static str, Policy); 10], InvalidNumber> {
         ("sliding window", Policy::SlidingWindow(buckets)),
         ("sliding log", Policy::SlidingLog(SlidingLog::new(LIMIT, HOUR, false)?)),
         ("sliding logs", Policy::SlidingLog(SlidingLog::with_limits(&limits, None)?)),
+        ("concurrency", Policy::Concurrency(Concurrency::new(LIMIT, HOUR)?)),
     ])
 }
 

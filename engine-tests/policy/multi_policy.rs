@@ -141,7 +141,10 @@ pub(crate) fn judge(
         | Operation::CancelScheduled { .. }
         | Operation::Reserve { .. }
         | Operation::Renew { .. }
-        | Operation::Settle { .. } => unreachable!("oracles know none of these"),
+        | Operation::Settle { .. }
+        | Operation::Acquire { .. }
+        | Operation::Release { .. }
+        | Operation::RenewPermit { .. } => unreachable!("oracles know none of these"),
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ mod buckets;
 #[cfg(feature = "redis")]
 mod calendar_window;
 mod cluster;
+mod concurrency;
 #[cfg(feature = "redis")]
 mod connection;
 mod flushes;

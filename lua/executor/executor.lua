@@ -30,6 +30,7 @@
 --                      the policy's
 -- mark_rewrite(key)    marks a key whose state is unchanged, so that it is written
 -- booking_functions()  functions for booking slots; only rates have them
+-- permit_functions     functions for permits; only concurrency has them
 -- write(key)           writes a key; returns Redis's error if that failed
 
 -- A new group. `executors` are by policy; `all_executors` are those and the executors opened later.

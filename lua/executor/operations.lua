@@ -310,6 +310,61 @@ local function new_operations(context)
     return after, expires_at and failure == nil and 1 or 0
   end
 
+  -- Sets the ticket of a refused call under the policy that refuses it, if it is the only one and for
+  -- concurrency; otherwise the call has no ticket.
+  local function queue(group, keys, cost)
+    local waits_for, refusals = nil, 0
+    for index = 1, #group.executors do
+      local executor = executor_of(group, index, keys[index])
+      local outcome = executor.outcome_of(keys[index], cost)
+      if outcome ~= OUTCOME_ADMITTED or is_blocked(keys[index]) then
+        refusals = refusals + 1
+        waits_for = outcome == OUTCOME_REFUSED and not is_blocked(keys[index]) and index or nil
+      end
+    end
+    for index = 1, #group.executors do
+      local permits = executor_of(group, index, keys[index]).permit_functions
+      if permits then
+        permits.queue(keys[index], cost, refusals == 1 and waits_for == index)
+      end
+    end
+  end
+
+  operations[OPERATION_ACQUIRE] = function(group, keys, at)
+    local cost, id, waited, after = unpack_struct('>ddd', context.request, at)
+    context.permit_request = { id = id, waited = waited }
+    local is_admitted = take(context, group, keys, cost, nil, waited >= 0)
+    if not is_admitted and not group.is_stale then
+      queue(group, keys, cost)
+    end
+    context.permit_request = nil
+    return after, is_admitted and cost or 0
+  end
+
+  operations[OPERATION_RELEASE] = function(group, keys, at)
+    local id, after = unpack_struct('>d', context.request, at)
+    local was_held = 0
+    for_each_executor(group, keys, function(executor, key)
+      if executor.permit_functions and executor.permit_functions.release(key, id) then
+        was_held = 1
+      end
+    end)
+    report_status(group, keys)
+    return after, was_held
+  end
+
+  operations[OPERATION_RENEW_PERMIT] = function(group, keys, at)
+    local id, after = unpack_struct('>d', context.request, at)
+    local found, was_held = false, true
+    for_each_executor(group, keys, function(executor, key)
+      if executor.permit_functions then
+        found, was_held = true, executor.permit_functions.renew(key, id) and was_held
+      end
+    end)
+    report_status(group, keys)
+    return after, found and was_held and 1 or 0
+  end
+
   operations[OPERATION_RESET] = function(group, keys, at, key_offset)
     local hold_number, after = unpack_struct('>I2', context.request, at)
     if hold_number > 0 and not group.is_stale then

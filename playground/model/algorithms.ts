@@ -15,8 +15,8 @@ import type {
 } from 'tollgate/wasm'
 import { type FieldLeaf, type FieldsFor, type FieldTree, type FormField, leavesOf } from './fields.js'
 
-/** The name of an algorithm, and of the function that creates its policies. */
-export type AlgorithmName = Policy['algorithm']
+/** The name of an algorithm that decides by time, and of the function that creates its policies. */
+export type AlgorithmName = Exclude<Policy['algorithm'], 'concurrency'>
 
 /** An algorithm with its form. */
 export interface AlgorithmForm {

@@ -24,6 +24,9 @@ const DAY_US = 24 * HOUR_US
 /** The bounds of a policy: one, or one for each of its limits. */
 export function lawsOf(policy: Policy): readonly Law[] {
   switch (policy.algorithm) {
+    // It bounds units at a time, and none in a span.
+    case 'concurrency':
+      return []
     case 'gcra':
       return [{ spanUs: micros(policy.period), most: policy.burst + policy.limit, closed: true }]
     case 'leakyBucket':

@@ -1,7 +1,7 @@
 //! Operations from their numbers in JavaScript.
 
 use super::whole;
-use crate::algorithm::ChargeRecord;
+use crate::algorithm::{ChargeRecord, PermitRequest};
 use crate::policy::operation::{HoldId, Operation};
 use crate::protocol::operation;
 
@@ -17,6 +17,8 @@ pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
         operation::UNBLOCK => Operation::Unblock,
         operation::CLEAR_OVERRIDE => Operation::ClearOverride,
         // The embedded store keeps no holds: JavaScript knows their ends.
+        operation::RELEASE => Operation::Release { permit: amount },
+        operation::RENEW_PERMIT => Operation::RenewPermit { permit: amount },
         operation::RENEW => {
             Operation::Renew { hold: HoldId::default(), lasting: 0, expires_at: amount }
         }
@@ -37,6 +39,15 @@ pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
 pub(crate) fn reserve(cost: f64, hold: &[u8], lasting_us: f64) -> Option<Operation> {
     let (cost, lasting) = (whole(cost), whole(lasting_us));
     Some(Operation::Reserve { cost, hold: hold.try_into().ok()?, lasting })
+}
+
+/// A call for a permit; `None` if numbers are missing. `numbers` has the units, the permit, and the
+/// microseconds for which the call has waited, which are negative if it does not wait.
+pub(crate) fn acquire(numbers: &[f64]) -> Option<Operation> {
+    let &[cost, permit, waited] = numbers else { return None };
+    let waited = (waited >= 0.0).then(|| whole(waited));
+    let request = PermitRequest { id: whole(permit), waited };
+    Some(Operation::Acquire { cost: whole(cost), request })
 }
 
 /// Renews a hold; `None` if `hold` is not a hold's id. Over Redis the hold's end is in the hold key.

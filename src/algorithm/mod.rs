@@ -10,6 +10,7 @@
 //! divisions that Lua's doubles cannot do exactly.
 
 mod calendar_window;
+mod concurrency;
 mod fixed_window;
 mod rate;
 mod shared;
@@ -19,6 +20,10 @@ mod sliding_window;
 mod token_bucket_interval;
 
 pub use calendar_window::CalendarWindow;
+pub use concurrency::{
+    Concurrency, MAX_PERMITS, MAX_TICKETS, Permit, PermitId, PermitRequest, PermitState,
+    TICKET_LIFE, Ticket,
+};
 pub use fixed_window::{FixedWindow, WindowState};
 pub use rate::arrival::{Arrival, MAX_WAIT, RateNumbers, RateState};
 pub use rate::gcra::Gcra;

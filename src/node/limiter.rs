@@ -165,6 +165,25 @@ impl NativeMemoryLimiter {
         self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
+    /// Takes units with a permit. `numbers` has the units, the permit, and the microseconds for which
+    /// the call has waited, which are negative if it does not wait.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array"
+    )]
+    pub fn acquire(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        numbers: Float64ArraySlice<'_>,
+        epoch_ms: f64,
+        mut answer: Float64ArraySlice<'_>,
+    ) {
+        let operation = operation::acquire(&numbers);
+        // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
+        self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
+    }
+
     /// Overrides the numbers of keys, by policy, for `lastingUs` microseconds.
     #[napi(
         catch_unwind,

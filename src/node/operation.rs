@@ -18,7 +18,7 @@ use crate::memory::MemoryLimiter;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::MAX_POLICIES;
 
-pub(crate) use crate::abi::operation::{operation, refund, settle};
+pub(crate) use crate::abi::operation::{acquire, operation, refund, settle};
 #[cfg(feature = "redis")]
 pub(crate) use crate::abi::operation::{renew, reserve};
 

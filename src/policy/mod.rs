@@ -9,10 +9,11 @@ pub mod policy_set;
 pub mod variants;
 
 use crate::algorithm::{
-    self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, CounterState, FixedWindow, Gcra,
-    IntervalBucket, IntervalState, InvalidNumber, LeakyBucket, Levels, LimitStatuses, LogLimit,
-    LogState, Outcome, Preview, Rate, RateBased as _, RateState, SlidingCounter, SlidingLog,
-    SlidingState, SlidingWindow, TokenBucket, WindowState, preview_of_copy, single_limit_status,
+    self, Algorithm, BucketLayout, CalendarWindow, ChargeRecord, Concurrency, CounterState,
+    FixedWindow, Gcra, IntervalBucket, IntervalState, InvalidNumber, LeakyBucket, Levels,
+    LimitStatuses, LogLimit, LogState, Outcome, PermitState, Preview, Rate, RateBased as _,
+    RateState, SlidingCounter, SlidingLog, SlidingState, SlidingWindow, TokenBucket, WindowState,
+    preview_of_copy, single_limit_status,
 };
 use crate::calendar::{Calendar, Every};
 use crate::protocol::{POLICY_KINDS, policy_kind};
@@ -39,6 +40,8 @@ pub enum Policy {
     CalendarWindow(CalendarWindow),
     /// See [`SlidingLog`].
     SlidingLog(SlidingLog),
+    /// See [`Concurrency`].
+    Concurrency(Concurrency),
 }
 
 /// The state of one key under one policy.
@@ -56,6 +59,8 @@ pub enum State {
     Sliding(SlidingState),
     /// The state of the sliding logs, in a box because it is large.
     Log(Box<LogState>),
+    /// The state of concurrency, in a box because it is large.
+    Permits(Box<PermitState>),
 }
 
 impl Policy {
@@ -112,6 +117,9 @@ impl Policy {
                     limits.map(|&[limit, window]| LogLimit { limit, window }).collect();
                 Self::SlidingLog(SlidingLog::with_limits(&limits, Some(*precision))?)
             }
+            (policy_kind::CONCURRENCY, &[limit, expires]) => {
+                Self::Concurrency(Concurrency::new(limit, expires)?)
+            }
             _ => {
                 let rule = "must be one that the engine knows";
                 return Err(InvalidNumber { option: "algorithm", rule });
@@ -134,6 +142,7 @@ impl Policy {
             },
             Self::SlidingLog(log) if log.named_limits() == 0 => policy_kind::SLIDING_LOG,
             Self::SlidingLog(_) => policy_kind::SLIDING_LOGS,
+            Self::Concurrency(_) => policy_kind::CONCURRENCY,
         }
     }
 
@@ -154,6 +163,15 @@ impl Policy {
             Self::Gcra(gcra) => Some(gcra.rate()),
             Self::TokenBucket(bucket) => Some(bucket.rate()),
             Self::LeakyBucket(bucket) => Some(bucket.rate()),
+            _ => None,
+        }
+    }
+
+    /// The limit of units at a time, if the policy is one.
+    #[must_use]
+    pub fn concurrency(&self) -> Option<&Concurrency> {
+        match self {
+            Self::Concurrency(concurrency) => Some(concurrency),
             _ => None,
         }
     }
@@ -182,6 +200,7 @@ macro_rules! with_policy {
             $crate::policy::Policy::SlidingCounter($algorithm) => $result,
             $crate::policy::Policy::SlidingWindow($algorithm) => $result,
             $crate::policy::Policy::SlidingLog($algorithm) => $result,
+            $crate::policy::Policy::Concurrency($algorithm) => $result,
         }
     };
 }
@@ -197,6 +216,7 @@ macro_rules! with_state {
             State::Counter($name) => $result,
             State::Sliding($name) => $result,
             State::Log($name) => $result,
+            State::Permits($name) => $result,
         }
     };
 }
@@ -225,6 +245,7 @@ macro_rules! with_algorithm {
             (Policy::SlidingCounter($algorithm), State::Counter($own)) => $result,
             (Policy::SlidingWindow($algorithm), State::Sliding($own)) => $result,
             (Policy::SlidingLog($algorithm), State::Log($own)) => $result,
+            (Policy::Concurrency($algorithm), State::Permits($own)) => $result,
             _ => $other,
         }
     };
@@ -249,6 +270,7 @@ impl Algorithm for Policy {
             Self::SlidingCounter(algorithm) => State::Counter(Box::new(algorithm.initial_state())),
             Self::SlidingWindow(algorithm) => State::Sliding(algorithm.initial_state()),
             Self::SlidingLog(algorithm) => State::Log(Box::new(algorithm.initial_state())),
+            Self::Concurrency(algorithm) => State::Permits(Box::new(algorithm.initial_state())),
         }
     }
 
@@ -352,7 +374,7 @@ mod tests {
         assert!(size_of::<State>() <= 32);
     }
 
-    fn policies() -> [Policy; 9] {
+    fn policies() -> [Policy; 10] {
         [
             Policy::FixedWindow(FixedWindow::new(3, 1_000_000).unwrap()),
             Policy::TokenBucket(TokenBucket::new(3, 3, 1_000_000).unwrap()),
@@ -363,6 +385,7 @@ mod tests {
             Policy::SlidingWindow(SlidingWindow::new(3, 1_000_000, 4, BucketLayout::List).unwrap()),
             Policy::CalendarWindow(CalendarWindow::new(3, Every::Day, "UTC").unwrap()),
             Policy::SlidingLog(SlidingLog::new(3, 1_000_000, false).unwrap()),
+            Policy::Concurrency(Concurrency::new(3, 1_000_000).unwrap()),
         ]
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{ChargeRecord, RateState, ScheduledReservation};
+use crate::algorithm::{ChargeRecord, PermitId, PermitRequest, RateState, ScheduledReservation};
 use crate::policy::Policy;
 use crate::time::Micros;
 
@@ -94,6 +94,28 @@ pub enum Operation {
     CancelScheduled {
         /// The scheduled reservations.
         scheduled: ScheduledReservations,
+    },
+    /// Takes units, as [`Take`](Self::Take) does; those of a policy for concurrency with a permit.
+    ///
+    /// If the call waits and only one policy refuses it, a policy for concurrency, the call gets a
+    /// ticket under this policy. It has no other ticket. A refused call that waits is no strike.
+    Acquire {
+        /// The units.
+        cost: u64,
+        /// The permit, with the time for which the call has waited.
+        request: PermitRequest,
+    },
+    /// Ends a permit under each policy for concurrency, and drops the ticket of its call. The
+    /// resulting units are 1 if it was held under one of them.
+    Release {
+        /// The permit.
+        permit: PermitId,
+    },
+    /// Renews a permit under each policy for concurrency. The resulting units are 1 if it was held
+    /// under all of them.
+    RenewPermit {
+        /// The permit.
+        permit: PermitId,
     },
     /// Makes the key fresh; an override stays. A store that keeps holds drops those of the key.
     Reset,

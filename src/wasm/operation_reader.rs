@@ -11,6 +11,7 @@ pub(crate) fn read_operation(scratch: &Scratch, code: u8, count: usize) -> Optio
         (codes::REFUND, [units, taken @ ..]) => Some(operation::refund(*units, taken)),
         // The embedded store keeps no holds.
         (codes::SETTLE, numbers) => operation::settle(&HoldId::default(), numbers),
+        (codes::ACQUIRE, numbers) => operation::acquire(numbers),
         (codes::OVERRIDE, &[lasting]) => {
             let lasting = whole(lasting);
             Some(Operation::Override { policies: builder::take_overrides(), lasting })

@@ -16,6 +16,7 @@ import type { Decision } from './decision.js'
  * - `CLOSED`: the limiter has been closed.
  * - `WAIT_TOO_LONG`: a `wait` was refused: its slot is further away than `maxWaitMs`, the key is
  *   blocked, or the cost can never fit. {@link TollgateError.decision} tells which.
+ * - `PERMIT_LOST`: the reason of the aborted `signal` of a permit that could not be renewed.
  * - `ABORTED`: the signal of a call was aborted. The error's name is then `'AbortError'`, as on the
  *   web platform.
  */
@@ -31,6 +32,7 @@ export type TollgateErrorCode =
   | 'STORE_ERROR'
   | 'CLOSED'
   | 'WAIT_TOO_LONG'
+  | 'PERMIT_LOST'
   | 'ABORTED'
 
 /** The details of a {@link TollgateError}, besides code and message. */

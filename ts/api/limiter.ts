@@ -20,6 +20,8 @@ import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } f
 import { TollgateError } from './error.js'
 import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
+import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
+import { PermitPool } from './permit-pool.js'
 import { HOLD_BYTES, type Reservation, reservationOf, reserveOptionsOf } from './reservation.js'
 import { abortError, ScheduledWaits } from './scheduled-waits.js'
 import { type PoliciesByName, TierBackends } from './tier-backends.js'
@@ -35,6 +37,7 @@ const ADVICE = {
   takeMany: 'write takeMany([key, …], [cost, …])',
   peek: `put options in one object, { cost, tag }; ${adviceForMap('peek')}`,
   wait: `put options in one object, { cost, maxWaitMs }; ${adviceForMap('wait')}`,
+  acquire: `put options in one object, { cost, maxWaitMs }; ${adviceForMap('acquire')}`,
   reset: adviceForMap('reset'),
   unblock: adviceForMap('unblock'),
   clearOverride: adviceForMap('clearOverride'),
@@ -59,9 +62,11 @@ export class Limiter {
   readonly #keyReader: KeyReader
   /** Whether keys are strings. */
   readonly #hasStringKeys: boolean
-  /** Whether keys are strings, and calls name no tier. */
+  /** Whether keys are strings, calls name no tier, and no policy needs permits. */
   readonly #isPlain: boolean
   readonly #scheduledWaits = new ScheduledWaits()
+  /** `undefined` without a policy for concurrency. */
+  readonly #permits: PermitPool | undefined
   readonly #tiers: TierBackends
   /** The backend of the first tier; `undefined` once the limiter is closed. */
   #backend: LimiterBackend | undefined
@@ -78,7 +83,7 @@ export class Limiter {
     this.#ban = ban
     this.#keyReader = new KeyReader(dimensions)
     this.#hasStringKeys = this.#keyReader.usesStrings
-    this.#isPlain = this.#hasStringKeys && tier === undefined
+    this.#isPlain = this.#hasStringKeys && tier === undefined && !hasConcurrency(written[0] as PolicySet)
     this.#ownedStore = store instanceof Store ? undefined : ownStore(store)
     try {
       const opened = this.#ownedStore?.store ?? (store as Store)
@@ -88,6 +93,8 @@ export class Limiter {
         ),
       )
       this.#backend = this.#tiers.first
+      const { elapsedMs } = opened.engine
+      this.#permits = hasConcurrency(written[0] as PolicySet) ? new PermitPool(elapsedMs) : undefined
     } catch (error) {
       void this.#ownedStore?.release()
       throw error
@@ -130,6 +137,7 @@ export class Limiter {
     if (!Array.isArray(keys)) {
       throw invalid('INVALID_KEY', 'keys', 'must be an array of keys', keys)
     }
+    this.#checkTakes('takeMany')
     const { costs, tag, tier } = takeManyArgumentsOf(cost, keys.length)
     const hasStringKeys = this.#hasStringKeys && tag === undefined
     const own = this.#tiers.backendOf('takeMany', tier)
@@ -146,6 +154,7 @@ export class Limiter {
   async takeUpTo(key: unknown, units: unknown, options?: unknown): Promise<Decision & { readonly granted: number }> {
     checkCount(arguments.length, 3, 'takeUpTo takes a key, units and options')
     this.#openBackend()
+    this.#checkTakes('takeUpTo')
     const { tag, tier } = tierArgumentsOf('takeUpTo', options)
     const backend = this.#tiers.backendOf('takeUpTo', tier)
     const keys = this.#keyReader.read(key, tag)
@@ -167,6 +176,7 @@ export class Limiter {
   async reserve(key: unknown, units: unknown, options?: unknown): Promise<Reservation> {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
     const { policySet } = this.#openBackend()
+    this.#checkTakes('reserve')
     const { durationUs, tag, tier } = reserveOptionsOf(policySet, options)
     const backend = this.#tiers.backendOf('reserve', tier)
     const keys = this.#keyReader.read(key, tag)
@@ -192,6 +202,7 @@ export class Limiter {
   async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
     checkCount(arguments.length, 3, 'penalize takes a key, units and options')
     this.#openBackend()
+    this.#checkTakes('penalize')
     const { tag, tier } = tierArgumentsOf('penalize', options)
     const backend = this.#tiers.backendOf('penalize', tier)
     const keys = this.#keyReader.read(key, tag)
@@ -223,6 +234,20 @@ export class Limiter {
       throw abortError(call.signal, false)
     }
     return this.#scheduledWaits.wait(currentBackend, keys, call)
+  }
+
+  async acquire(key: unknown, options?: unknown): Promise<Permit> {
+    checkCount(arguments.length, 2, 'acquire takes a key and options', ADVICE.acquire)
+    this.#openBackend()
+    const permits = this.#permits
+    if (permits === undefined) {
+      const fix = 'make the limiter with concurrency({ limit }), or use take(key)'
+      throw new TollgateError('INVALID_OPTION', `acquire needs a concurrency policy; ${fix}`)
+    }
+    const call = acquireCallOf(options)
+    const currentBackend = () => this.#tiers.backendOf('acquire', call.tier)
+    currentBackend()
+    return permits.acquire(currentBackend, this.#keyReader.read(key, call.tag), call)
   }
 
   async reset(key: unknown, options?: unknown): Promise<Applied> {
@@ -280,6 +305,7 @@ export class Limiter {
       if (pendingWaits !== undefined) {
         await pendingWaits
       }
+      await this.#permits?.close()
       await this.#tiers.close()
       await this.#ownedStore?.release()
     }
@@ -296,10 +322,18 @@ export class Limiter {
     return this.#backend
   }
 
+  /** Throws if units cannot be taken without a permit. */
+  #checkTakes(method: string): void {
+    if (this.#permits !== undefined) {
+      throw needsAcquireError(method)
+    }
+  }
+
   #takeFrom(backend: LimiterBackend, key: unknown, cost: unknown): Decision | Promise<Decision> {
     if (this.#isPlain && typeof cost !== 'object') {
       return backend.take(key as string, cost === undefined ? 1 : wholeNumber('INVALID_COST', 'cost', cost))
     }
+    this.#checkTakes('take')
     const { units, tag, tier } = takeArgumentsOf('take', cost, 1)
     const own = this.#tiers.backendOf('take', tier)
     if (this.#hasStringKeys && tag === undefined) {

@@ -22,6 +22,7 @@ import type { Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
 import type { Override, PolicyOverride } from './override.js'
+import type { AcquiringFor } from './permit.js'
 import type { ReservingFor } from './reservation.js'
 import type { WaitsOf } from './wait.js'
 
@@ -362,7 +363,8 @@ export type TieredLimiter<P extends TieredPolicies> = RateLimiter<
 > &
   EnforcingTiers<P> &
   ReservingFor<PoliciesOfTier<P>, TierOf<P>> &
-  WaitsOf<PoliciesOfTier<P>, TierOf<P>>
+  WaitsOf<PoliciesOfTier<P>, TierOf<P>> &
+  AcquiringFor<PoliciesOfTier<P>, TierOf<P>>
 
 /** {@link TieredLimiter} on the embedded store. */
 export type EmbeddedTieredLimiter<P extends TieredPolicies> = TieredLimiter<P> &
@@ -390,7 +392,11 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options?: RateLimiterOptions,
-  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  ): EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
+    Enforcing<P> &
+    ReservingFor<P> &
+    WaitsOf<P> &
+    AcquiringFor<P>
   /**
    * A limiter whose store is chosen at run time. It has no `takeSync`.
    *
@@ -402,7 +408,7 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options: AnyRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P> & AcquiringFor<P>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *
@@ -412,7 +418,7 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options: RedisRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & Enforcing<P> & ReservingFor<P> & WaitsOf<P> & AcquiringFor<P>
   /**
    * A limiter whose policies, or some of them, have tiers.
    *

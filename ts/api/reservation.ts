@@ -3,6 +3,7 @@ import type { Duration } from '../input/duration.js'
 import { microsOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
+import type { ConcurrencyPolicy } from '../policies/concurrency.js'
 import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
 import type { SlidingCounterPolicy } from '../policies/sliding-counter.js'
@@ -133,15 +134,15 @@ export interface Reserving<K = string, N extends string = 'default', T extends s
 
 /**
  * {@link Reserving} for the policies of a limiter; nothing if one of them is, or may be, a
- * `slidingCounter`.
+ * `slidingCounter` or a `concurrency`.
  */
 export type ReservingFor<P extends Policy | Policies, T extends string = never> = [CounterIn<P>] extends [never]
   ? Reserving<KeyOf<P>, LimitNames<P>, T>
   : unknown
 
 type CounterIn<P extends Policy | Policies> = P extends Policy
-  ? Extract<P, SlidingCounterPolicy>
-  : { [Name in keyof P]: Extract<P[Name], SlidingCounterPolicy> }[keyof P]
+  ? Extract<P, SlidingCounterPolicy | ConcurrencyPolicy>
+  : { [Name in keyof P]: Extract<P[Name], SlidingCounterPolicy | ConcurrencyPolicy> }[keyof P]
 
 /** The number of random bytes that identify a reservation. */
 export const HOLD_BYTES = 16

@@ -209,7 +209,8 @@ interface SharedAbortListener {
  */
 const sharedListeners = new WeakMap<AbortSignalLike, SharedAbortListener>()
 
-function addAbortListener(signal: AbortSignalLike, listener: () => void): void {
+/** Calls `listener` once the signal is aborted. */
+export function addAbortListener(signal: AbortSignalLike, listener: () => void): void {
   const shared = sharedListeners.get(signal)
   if (shared !== undefined) {
     shared.listeners.add(listener)
@@ -225,7 +226,8 @@ function addAbortListener(signal: AbortSignalLike, listener: () => void): void {
   signal.addEventListener('abort', notify)
 }
 
-function removeAbortListener(signal: AbortSignalLike, listener: () => void): void {
+/** Removes a listener. */
+export function removeAbortListener(signal: AbortSignalLike, listener: () => void): void {
   const shared = sharedListeners.get(signal)
   if (shared?.listeners.delete(listener) && shared.listeners.size === 0) {
     sharedListeners.delete(signal)

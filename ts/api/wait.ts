@@ -115,7 +115,8 @@ export interface WaitCall {
   readonly tier: unknown
 }
 
-const MAX_WAIT_MS = 3_600_000
+/** The longest wait. */
+export const MAX_WAIT_MS = 3_600_000
 
 const DEFAULT_WAIT_MS = 30_000
 
@@ -170,7 +171,7 @@ function durationText(millis: number): string {
 }
 
 /** Accepts signals of other realms and of polyfills. */
-function signalOf(value: unknown): AbortSignalLike | undefined {
+export function signalOf(value: unknown): AbortSignalLike | undefined {
   const isSignal = typeof value === 'object' && value !== null && 'aborted' in value && 'addEventListener' in value
   if (value === undefined || isSignal) {
     return value as AbortSignalLike | undefined
@@ -200,6 +201,8 @@ function adviceOn(policy: Policy): string {
   switch (policy.algorithm) {
     case 'tokenBucket':
       return "use refillMode: 'continuous'"
+    case 'concurrency':
+      return 'use acquire(key, { maxWaitMs })'
     case 'slidingLogs':
       return 'use several gcra() by name'
     case 'calendarWindow': {

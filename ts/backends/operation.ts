@@ -13,6 +13,8 @@ export type Operation =
   | { readonly kind: 'reserve'; readonly units: number; readonly hold: Uint8Array; readonly durationUs: number }
   | SettleOperation
   | RenewOperation
+  | AcquireOperation
+  | PermitOperation
   | { readonly kind: 'reset' | 'unblock' | 'clearOverride' }
   | { readonly kind: 'block'; readonly durationUs: number }
   | { readonly kind: 'override'; readonly policies: readonly (Policy | undefined)[]; readonly durationUs: number }
@@ -63,6 +65,24 @@ export interface RenewOperation {
   readonly durationUs: number
   /** The end before. */
   readonly expiresAtUs: number
+}
+
+/** Takes units with a permit: see `src/algorithm/concurrency.rs`. */
+export interface AcquireOperation {
+  readonly kind: 'acquire'
+  readonly units: number
+  /** The id of the permit: a random whole number from 1 to 2^53 - 1. */
+  readonly permit: number
+  /** The time for which the call has waited; -1 if it does not wait. */
+  readonly waitedUs: number
+}
+
+/** Ends or renews a permit. The resulting units are 1 if it was held. */
+export interface PermitOperation {
+  readonly kind: 'release' | 'renewPermit'
+  /** The origin of the decision that gave the permit. */
+  readonly source: Decision['source']
+  readonly permit: number
 }
 
 /** The engine's encoding of a {@link SettleOperation}, for both stores. */

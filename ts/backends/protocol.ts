@@ -18,6 +18,9 @@ export const OPERATION_CODES = {
   peek: 14,
   settleHold: 15,
   renew: 16,
+  acquire: 17,
+  release: 18,
+  renewPermit: 19,
 } as const
 
 /** The statuses of decisions, in responses to JavaScript. Failures have negative codes. */
@@ -59,4 +62,5 @@ export const POLICY_KINDS = {
   slidingWindowHash: { kind: 8, tag: 'swh', algorithm: 'slidingWindow', layout: 'hash' },
   slidingLog: { kind: 9, tag: 'sl', algorithm: 'slidingLog' },
   slidingLogs: { kind: 10, tag: 'sls', algorithm: 'slidingLogs' },
+  concurrency: { kind: 11, tag: 'con', algorithm: 'concurrency' },
 } as const

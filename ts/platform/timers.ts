@@ -8,6 +8,8 @@ const { setImmediate }: { readonly setImmediate?: typeof globalThis.setImmediate
 export const timers = {
   setTimeout: globalThis.setTimeout.bind(globalThis),
   clearTimeout: globalThis.clearTimeout.bind(globalThis),
+  setInterval: globalThis.setInterval.bind(globalThis),
+  clearInterval: globalThis.clearInterval.bind(globalThis),
   queueMicrotask: globalThis.queueMicrotask.bind(globalThis),
   /** Runs a function after this tick of the event loop; on platforms without it, by a timer. */
   setImmediate: (setImmediate ??

@@ -1,5 +1,6 @@
 /** The names of the module for `import`. */
 export {
+  concurrency,
   fixedWindow,
   gcra,
   leakyBucket,

@@ -1,5 +1,6 @@
 /** The policies of the public API; `calendarWindow` is with its engine. */
 export type { CalendarUnit, CalendarWindowOptions, CalendarWindowPolicy } from './calendar-window.js'
+export { type ConcurrencyOptions, type ConcurrencyPolicy, concurrency } from './concurrency.js'
 export { type FixedWindowOptions, type FixedWindowPolicy, fixedWindow } from './fixed-window.js'
 export { type GcraOptions, type GcraPolicy, gcra } from './gcra.js'
 export { type LeakyBucketOptions, type LeakyBucketPolicy, leakyBucket } from './leaky-bucket.js'

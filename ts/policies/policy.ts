@@ -1,6 +1,7 @@
 import { withoutWarnings } from '../input/duration.js'
 import { invalid, shown } from '../input/options.js'
 import { CALENDAR_WINDOW, type CalendarWindowPolicy } from './calendar-window.js'
+import { CONCURRENCY, type ConcurrencyPolicy } from './concurrency.js'
 import type { AlgorithmDefinition } from './definition.js'
 import { FIXED_WINDOW, type FixedWindowPolicy } from './fixed-window.js'
 import { GCRA, type GcraPolicy } from './gcra.js'
@@ -20,6 +21,7 @@ import { TOKEN_BUCKET, type TokenBucketPolicy } from './token-bucket.js'
  */
 export type Policy<S extends string = string> =
   | CalendarWindowPolicy<S>
+  | ConcurrencyPolicy<S>
   | FixedWindowPolicy<S>
   | GcraPolicy<S>
   | LeakyBucketPolicy<S>
@@ -41,6 +43,7 @@ export const ALGORITHMS: {
   slidingLogs: SLIDING_LOGS,
   tokenBucket: TOKEN_BUCKET,
   leakyBucket: LEAKY_BUCKET,
+  concurrency: CONCURRENCY,
   gcra: GCRA,
 }
 

@@ -4,6 +4,7 @@ import { TollgateError } from '../api/error.js'
 import { Limiter, type OwnedStore } from '../api/limiter.js'
 import { checkLimiterCount } from '../api/limiter-options.js'
 import type { Override, PolicyOverride } from '../api/override.js'
+import type { AcquiringFor } from '../api/permit.js'
 import type * as face from '../api/rate-limiter.js'
 import type { ReservingFor } from '../api/reservation.js'
 import type { WaitsOf } from '../api/wait.js'
@@ -61,7 +62,11 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options?: face.RateLimiterOptions,
-  ): face.EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & face.Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  ): face.EmbeddedRateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
+    face.Enforcing<P> &
+    ReservingFor<P> &
+    WaitsOf<P> &
+    AcquiringFor<P>
   /**
    * A limiter for many processes. It has no `takeSync`.
    *
@@ -72,7 +77,11 @@ export interface RateLimiterConstructor {
   new <const P extends Policy | Policies>(
     policy: P,
     options: RedisRateLimiterOptions,
-  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> & face.Enforcing<P> & ReservingFor<P> & WaitsOf<P>
+  ): RateLimiter<KeyOf<P>, LimitNames<P>, Override<P>> &
+    face.Enforcing<P> &
+    ReservingFor<P> &
+    WaitsOf<P> &
+    AcquiringFor<P>
   /** A limiter whose policies, or some of them, have tiers. */
   new <const P extends TieredPolicies>(policy: P, options?: face.RateLimiterOptions): face.EmbeddedTieredLimiter<P>
   /** A limiter with tiers for many processes. */

@@ -244,6 +244,24 @@ impl NativeRedisLimiter {
         self.enqueue(env, &keys, tag.as_deref(), operation::reserve(cost, &hold, lasting_us))
     }
 
+    /// Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or
+    /// does not wait if this is negative.
+    #[napi(
+        catch_unwind,
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, cost: number, permit: number, waitedUs: number"
+    )]
+    pub fn enqueue_acquire(
+        &self,
+        env: Env,
+        keys: Array<'_>,
+        tag: Option<String>,
+        cost: f64,
+        permit: f64,
+        waited_us: f64,
+    ) -> f64 {
+        self.enqueue(env, &keys, tag.as_deref(), operation::acquire(&[cost, permit, waited_us]))
+    }
+
     /// Enqueues the renewal of a hold, to last `lasting_us` microseconds from then on.
     #[napi(
         catch_unwind,

@@ -22,7 +22,9 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{Algorithm as _, ChargeRecord, LimitStatuses, Outcome, Preview};
+use crate::algorithm::{
+    Algorithm as _, ChargeRecord, LimitStatuses, Outcome, PermitRequest, Preview,
+};
 use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
@@ -30,6 +32,7 @@ use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::{Policy, State};
 use crate::time::{MAX_SAFE, Micros, end_of};
 
+mod permits;
 mod scheduled;
 
 /// The block, the override and the bans of a key under one policy. A key that has only these is
@@ -93,7 +96,8 @@ pub struct Execution {
     /// 1 if it was cancelled, else 0.
     ///
     /// For [`Operation::Settle`] it is one more, at most 2^53 − 1; 0 if nothing was settled. For
-    /// [`Operation::Renew`] it is 1 if the hold was renewed, else 0.
+    /// [`Operation::Renew`] it is 1 if the hold was renewed, else 0. For [`Operation::Release`] and
+    /// [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
     pub units: u64,
     /// The scheduled reservations, for cancelling.
     pub scheduled: ScheduledReservations,
@@ -122,7 +126,7 @@ pub fn execute(
     let mut entries = entries(policies, parts);
     let units = match operation {
         Operation::Take { cost } | Operation::Reserve { cost, .. } => {
-            return take(policies, &mut entries, now, *cost);
+            return take(policies, &mut entries, now, *cost, policies.ban());
         }
         Operation::TakeUpTo { units } => return take_up_to(policies, &mut entries, now, *units),
         Operation::Peek { cost } => {
@@ -140,6 +144,17 @@ pub fn execute(
                 Some(surplus) => refund(&mut entries, now, surplus, taken),
             };
             (1 + moved).min(MAX_SAFE)
+        }
+        Operation::Acquire { cost, request } => {
+            return permits::acquire(policies, &mut entries, now, *cost, *request);
+        }
+        Operation::Release { permit } => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            u64::from(permits::release(&mut entries, now, *permit))
+        }
+        Operation::RenewPermit { permit } => {
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            u64::from(permits::renew(&mut entries, now, *permit))
         }
         Operation::Renew { expires_at, .. } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
@@ -191,6 +206,8 @@ struct PolicyEntry<'s, 'a> {
     /// The limiter's numbers.
     own: &'s Policy,
     part: &'s mut KeyEntry<'a>,
+    /// The call for a permit, if the operation is one.
+    request: Option<PermitRequest>,
 }
 
 impl PolicyEntry<'_, '_> {
@@ -212,12 +229,24 @@ impl PolicyEntry<'_, '_> {
     /// Repairs the state, as every operation but a peek does. If an override shortens a window, the
     /// window then ends one window after the override, and not after the next call.
     fn repair(&mut self, now: Micros) {
-        self.charge(now, 0);
+        let (policy, state) = self.policy_and_state(now);
+        policy.charge(state, now, 0);
     }
 
     /// Charges a cost, if it fits.
     fn charge(&mut self, now: Micros, cost: u64) -> Outcome {
+        let request = self.request;
         let (policy, state) = self.policy_and_state(now);
+        if let (Some(request), Policy::Concurrency(own), State::Permits(permits)) =
+            (request, policy, &mut *state)
+        {
+            own.normalize(permits, now);
+            let outcome = own.outcome_of(permits, now, cost, Some(request));
+            if outcome == Outcome::Admitted {
+                own.acquire(permits, now, cost, request.id);
+            }
+            return outcome;
+        }
         policy.charge(state, now, cost)
     }
 
@@ -227,6 +256,11 @@ impl PolicyEntry<'_, '_> {
 
     /// The outcome that a cost would have. The state has been normalized.
     fn outcome(&self, now: Micros, cost: u64) -> Outcome {
+        if let (Policy::Concurrency(own), State::Permits(permits)) =
+            (self.policy(now), &*self.part.state)
+        {
+            return own.outcome_of(permits, now, cost, self.request);
+        }
         self.policy(now).outcome(self.part.state, now, cost)
     }
 
@@ -270,7 +304,7 @@ fn entries<'s, 'a>(
     let numbered = policies.named().iter().zip(parts).enumerate();
     let entry = |(number, (NamedPolicy { policy, .. }, part)): (usize, (&'s NamedPolicy, _))| {
         let part: &'s mut Option<KeyEntry<'a>> = part;
-        part.as_mut().map(|part| PolicyEntry { number, own: policy, part })
+        part.as_mut().map(|part| PolicyEntry { number, own: policy, part, request: None })
     };
     numbered.filter_map(entry).collect()
 }
@@ -280,8 +314,8 @@ fn take(
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
     cost: u64,
+    ban: Option<&BanRule>,
 ) -> Execution {
-    let ban = policies.ban();
     let blocked = entries.iter().any(|entry| entry.is_blocked(now));
     if let ([entry], false) = (&mut *entries, blocked) {
         // This also serves a policy that counts refused calls: such a policy is the only one.
@@ -400,7 +434,7 @@ fn block_until(entries: &mut [PolicyEntry<'_, '_>], end: Micros) {
 }
 
 fn override_until(entries: &mut [PolicyEntry<'_, '_>], by: &[Option<Arc<Policy>>], until: Micros) {
-    for PolicyEntry { number, own, part } in entries {
+    for PolicyEntry { number, own, part, .. } in entries {
         if let Some(Some(policy)) = by.get(*number)
             && policy.tag() == own.tag()
         {

@@ -106,7 +106,7 @@ fn decode_operation(
     let cost = match *operation {
         // If nothing was granted, report what a one-unit take would report.
         Operation::TakeUpTo { .. } => Some(units.max(1)),
-        Operation::Reserve { cost, .. } => Some(cost),
+        Operation::Reserve { cost, .. } | Operation::Acquire { cost, .. } => Some(cost),
         _ => None,
     };
     if let Some(cost) = cost {

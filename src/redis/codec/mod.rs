@@ -2,6 +2,7 @@
 //! values: one file per algorithm.
 
 mod calendar_window;
+mod concurrency;
 mod fixed_window;
 pub(crate) mod metadata;
 mod rate;

@@ -1,7 +1,7 @@
 //! Encodes the argument of the script that decides calls: one section per batch.
 //! `lua/dispatch/batch.lua` and `lua/dispatch/decide.lua` decode it.
 
-use crate::algorithm::{ChargeRecord, MAX_WAIT, ScheduledReservation};
+use crate::algorithm::{ChargeRecord, MAX_WAIT, PermitRequest, ScheduledReservation};
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
 use crate::policy::operation::Operation;
@@ -119,6 +119,9 @@ fn operation_code(call: &CallRequest) -> u8 {
             Operation::Reserve { .. } => operation::RESERVE,
             Operation::Settle { .. } => operation::SETTLE,
             Operation::Renew { .. } => operation::RENEW,
+            Operation::Acquire { .. } => operation::ACQUIRE,
+            Operation::Release { .. } => operation::RELEASE,
+            Operation::RenewPermit { .. } => operation::RENEW_PERMIT,
         },
     }
 }
@@ -160,6 +163,17 @@ fn push_operation(
             request.extend_from_slice(&hold_key.to_be_bytes());
             request.extend_from_slice(hold);
             push_double(request, *lasting);
+        }
+        Operation::Acquire { cost, request: PermitRequest { id, waited } } => {
+            push_double(request, *cost);
+            push_double(request, *id);
+            match waited {
+                Some(waited) => push_double(request, *waited),
+                None => request.extend_from_slice(&(-1_f64).to_be_bytes()),
+            }
+        }
+        Operation::Release { permit } | Operation::RenewPermit { permit } => {
+            push_double(request, *permit);
         }
         // The hold key stores when the hold expires.
         Operation::Settle { hold, units, actual, taken, expires_at: _ } => {

@@ -1,8 +1,8 @@
 //! Stored values: their layouts, and what a value shows without its policy.
 
 use super::{
-    KeySummary, fixed_window, metadata, rate, sliding_counter, sliding_log, sliding_window,
-    token_bucket_interval,
+    KeySummary, concurrency, fixed_window, metadata, rate, sliding_counter, sliding_log,
+    sliding_window, token_bucket_interval,
 };
 use crate::protocol::{POLICY_KINDS, ScriptAlgorithm};
 use crate::time::Micros;
@@ -49,6 +49,7 @@ impl RawValue {
             (Self::Text(value), ScriptAlgorithm::SlidingCounter) => {
                 (value, sliding_counter::summary)
             }
+            (Self::Text(value), ScriptAlgorithm::Concurrency) => (value, concurrency::summary),
             _ => return None,
         };
         let (state, metadata) = metadata::split(value);
@@ -62,8 +63,8 @@ mod tests {
 
     use super::*;
     use crate::algorithm::{
-        BucketLayout, CalendarWindow, FixedWindow, Gcra, IntervalBucket, LeakyBucket, Levels,
-        LogLimit, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
+        BucketLayout, CalendarWindow, Concurrency, FixedWindow, Gcra, IntervalBucket, LeakyBucket,
+        Levels, LogLimit, SlidingCounter, SlidingLog, SlidingWindow, TokenBucket,
     };
     use crate::calendar::Every;
     use crate::policy::Policy;
@@ -101,6 +102,7 @@ mod tests {
             sliding(BucketLayout::Hash),
             Policy::SlidingLog(SlidingLog::new(3, 1, false).unwrap()),
             Policy::SlidingLog(SlidingLog::with_limits(&limits, None).unwrap()),
+            Policy::Concurrency(Concurrency::new(3, 1_000).unwrap()),
         ];
         assert_eq!(policies.map(|policy| policy.tag()), POLICY_KINDS.map(|(tag, _)| tag));
         assert_eq!(layout_of("swh"), Some(ScriptAlgorithm::SlidingWindowHash));

@@ -105,6 +105,8 @@ export class FallbackBackend implements LimiterBackend {
       case 'refund':
       case 'settle':
       case 'renew':
+      case 'release':
+      case 'renewPermit':
       case 'cancelSchedule':
         return operation.source === 'store'
           ? this.#store.execute(keys, operation)

@@ -127,6 +127,15 @@ export class MemoryBackend implements LimiterBackend {
       case 'settle':
         this.#native.settle([...keys.keys], settleNumbersOf(operation), this.#now(), this.#response)
         return this.#resultFor(keys)
+      case 'acquire': {
+        const { units, permit, waitedUs } = operation
+        const numbers = Float64Array.of(units, permit, waitedUs)
+        this.#native.acquire([...keys.keys], numbers, this.#now(), this.#response)
+        return this.#resultFor(keys)
+      }
+      case 'release':
+      case 'renewPermit':
+        return this.#performCall(OPERATION_CODES[operation.kind], operation.permit, keys)
       // The engine keeps no record of reservations: it compares the end with its time.
       case 'renew':
         return this.#performCall(OPERATION_CODES.renew, operation.expiresAtUs, keys)

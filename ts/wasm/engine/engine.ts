@@ -50,6 +50,10 @@ class WasmLimiterState implements EngineLimiterState {
     this.#execute(OPERATION_CODES.settle, numbers, keys, epochMs, answer)
   }
 
+  acquire(keys: KeyParts, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
+    this.#execute(OPERATION_CODES.acquire, numbers, keys, epochMs, answer)
+  }
+
   overrideNumbers(
     keys: KeyParts,
     policies: readonly (EnginePolicy | undefined)[],

@@ -58,6 +58,10 @@ export class CallBuffer {
     return this.#enqueue(keys, tag, OPERATION_CODES.reserve, [...hold, cost, durationUs])
   }
 
+  enqueueAcquire(keys: KeyParts, tag: string | undefined, cost: number, permit: number, waitedUs: number): number {
+    return this.#enqueue(keys, tag, OPERATION_CODES.acquire, [cost, permit, waitedUs])
+  }
+
   enqueueRenew(keys: KeyParts, tag: string | undefined, hold: Uint8Array, durationUs: number): number {
     return this.#enqueue(keys, tag, OPERATION_CODES.renew, [...hold, durationUs])
   }

@@ -205,6 +205,11 @@ export class RedisBackend implements LimiterBackend {
         return callBuffer.enqueueCancelScheduled(keys, tag, operation.charges)
       case 'reserve':
         return callBuffer.enqueueReserve(keys, tag, operation.hold, operation.units, operation.durationUs)
+      case 'acquire':
+        return callBuffer.enqueueAcquire(keys, tag, operation.units, operation.permit, operation.waitedUs)
+      case 'release':
+      case 'renewPermit':
+        return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES[operation.kind], operation.permit)
       case 'renew':
         return callBuffer.enqueueRenew(keys, tag, operation.hold, operation.durationUs)
       case 'settle':

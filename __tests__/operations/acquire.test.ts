@@ -1,0 +1,181 @@
+/** Permits: units that are held until they are released or expire. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Acquired, concurrency, gcra, type Permit, tiers } from '../../ts/index.js'
+import { BACKENDS } from './stores.js'
+
+/** A limiter in a program that is not checked by TypeScript. */
+type UncheckedLimiter = Readonly<
+  Record<
+    'acquire' | 'take' | 'takeMany' | 'takeUpTo' | 'penalize' | 'reserve' | 'wait',
+    (...args: unknown[]) => Promise<unknown>
+  >
+>
+
+/** A permit that was acquired. */
+function acquired<N extends string>(permit: Permit<N>): Acquired<N> {
+  if (!permit.allowed) {
+    throw new Error(`not allowed: ${permit.decision.status}`)
+  }
+  return permit
+}
+
+describe.each(BACKENDS)('acquire: $name', (backend) => {
+  const two = () => backend.limiter(concurrency({ limit: 2, expires: '1m' }))
+
+  test('permits hold units until they are released', async () => {
+    const limiter = two()
+    const first = acquired(await limiter.acquire('a'))
+    expect(first.decision).toMatchObject({ status: 'allowed', limit: 2, remaining: 1 })
+    const second = acquired(await limiter.acquire('a'))
+    expect(second.decision).toMatchObject({ status: 'allowed-last', remaining: 0 })
+    const refused = await limiter.acquire('a')
+    expect(refused).toMatchObject({ allowed: false, decision: { status: 'refused', remaining: 0 } })
+    const { retryAfterMs } = refused.decision
+    expect(retryAfterMs).toBeGreaterThan(59_000)
+    expect(retryAfterMs).toBeLessThanOrEqual(60_000)
+    expect(await first.release()).toBe(true)
+    expect(await first.release()).toBe(true)
+    expect((await limiter.peek('a', 0)).remaining).toBe(1)
+    expect((await limiter.acquire('b', { cost: 3 })).decision.status).toBe('impossible')
+    const third = acquired(await limiter.acquire('a'))
+    await Promise.all([second.release(), third.release()])
+    expect(await limiter.peek('a', 0)).toMatchObject({ remaining: 2, resetAfterMs: 0 })
+  })
+
+  test('a cost is held as a whole, and a call in a block of code releases it', async () => {
+    const limiter = two()
+    {
+      await using permit = await limiter.acquire('a', { cost: 2 })
+      expect(permit).toMatchObject({ allowed: true, units: 2 })
+      await using none = await limiter.acquire('a')
+      expect(none.allowed).toBe(false)
+    }
+    expect((await limiter.peek('a', 0)).remaining).toBe(2)
+  })
+
+  test('waiting calls get permits in order, and a late one gets none', async () => {
+    const limiter = two()
+    const held = [acquired(await limiter.acquire('a')), acquired(await limiter.acquire('a'))]
+    const order: number[] = []
+    const waiting = [0, 1, 2, 3].map(async (index) => {
+      const permit = acquired(await limiter.acquire('a', { maxWaitMs: 5_000 }))
+      order.push(index)
+      await permit.release()
+    })
+    const late = await limiter.acquire('a', { maxWaitMs: 60 })
+    expect(late).toMatchObject({ allowed: false, decision: { status: 'refused' } })
+    for (const permit of held) {
+      await permit.release()
+    }
+    await Promise.all(waiting)
+    expect(order).toEqual([0, 1, 2, 3])
+    expect((await limiter.peek('a', 0)).remaining).toBe(2)
+  })
+
+  test('a signal ends the wait, and close ends all', async () => {
+    const limiter = two()
+    const held = acquired(await limiter.acquire('a', { cost: 2 }))
+    const aborting = new AbortController()
+    const aborted = limiter.acquire('a', { maxWaitMs: 5_000, signal: aborting.signal })
+    await sleep(5)
+    aborting.abort(new Error('enough'))
+    await expect(aborted).rejects.toMatchObject({ code: 'ABORTED', cause: { message: 'enough' } })
+    await expect(limiter.acquire('a', { signal: aborting.signal })).rejects.toMatchObject({ code: 'ABORTED' })
+    const closed = limiter.acquire('a', { maxWaitMs: 5_000 })
+    const { signal } = held
+    await Promise.all([expect(closed).rejects.toMatchObject({ code: 'CLOSED' }), limiter.close()])
+    expect(signal.aborted).toBe(true)
+    expect(await held.release()).toBe(false)
+    await expect(limiter.acquire('a')).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+
+  test('a permit is renewed while its process lives, and lost if the key is reset', async () => {
+    const limiter = backend.limiter(concurrency({ limit: 1, expires: 600 }))
+    const permit = acquired(await limiter.acquire('a'))
+    const { signal } = permit
+    for (let times = 0; times < 5; times++) {
+      await sleep(300)
+      await backend.pass(300)
+      expect((await limiter.acquire('a')).allowed).toBe(false)
+    }
+    expect(signal.aborted).toBe(false)
+    await limiter.reset('a')
+    const other = acquired(await limiter.acquire('a'))
+    await sleep(400)
+    expect(signal).toMatchObject({ aborted: true, reason: { code: 'PERMIT_LOST' } })
+    expect(await permit.release()).toBe(false)
+    expect(await other.release()).toBe(true)
+  })
+
+  test('with rates all or nothing is taken', async () => {
+    const limiter = backend.limiter({
+      rate: gcra({ limit: 2, period: '1h' }),
+      atOnce: concurrency({ limit: 1, expires: '1m' }),
+    })
+    const first = acquired(await limiter.acquire('a'))
+    const refused = await limiter.acquire('a')
+    expect(refused.decision).toMatchObject({ status: 'refused', policy: 'atOnce' })
+    expect(refused.decision.policies.rate.remaining).toBe(1)
+    await first.release()
+    await acquired(await limiter.acquire('a')).release()
+    const other = await limiter.acquire('a')
+    expect(other.decision).toMatchObject({ status: 'refused', policy: 'rate' })
+    expect(other.decision.policies.atOnce.remaining).toBe(1)
+  })
+
+  test('each policy holds by its own key dimension', async () => {
+    const limiter = backend.limiter({
+      user: concurrency({ limit: 1, per: 'user' }),
+      all: concurrency({ limit: 2, per: 'global' }),
+    })
+    const [ann, bob] = [
+      acquired(await limiter.acquire({ user: 'ann' })),
+      acquired(await limiter.acquire({ user: 'bob' })),
+    ]
+    expect((await limiter.acquire({ user: 'ann' })).decision.policies.user.remaining).toBe(0)
+    const waiting = limiter.acquire({ user: 'eve' }, { maxWaitMs: 5_000 })
+    await ann.release()
+    const eve = acquired(await waiting)
+    expect((await limiter.acquire({ user: 'ann' })).decision.policy).toBe('all')
+    await Promise.all([bob.release(), eve.release()])
+    expect((await limiter.peek({ user: 'ann' }, 0)).policies.all.remaining).toBe(2)
+  })
+
+  test('tiers, updates, overrides and blocks', async () => {
+    const limiter = backend.tiered(tiers({ free: concurrency({ limit: 1 }), pro: concurrency({ limit: 3 }) }))
+    const free = acquired(await limiter.acquire('a', { tier: 'free' }))
+    expect((await limiter.acquire('a', { tier: 'free' })).allowed).toBe(false)
+    const pro = acquired(await limiter.acquire('a', { tier: 'pro', cost: 2 }))
+    await Promise.all([free.release(), pro.release()])
+    const plain = two()
+    plain.update(concurrency({ limit: 1, expires: '2m' }))
+    await plain.override('a', { limit: 4 }, { ttl: '1h' })
+    expect((await plain.acquire('a', { cost: 4 })).allowed).toBe(true)
+    expect((await plain.acquire('b', { cost: 2 })).decision.status).toBe('impossible')
+    await plain.block('b', '1m')
+    expect((await plain.acquire('b', { maxWaitMs: 5_000 })).decision.status).toBe('blocked')
+  })
+
+  test('methods that take units without a permit name acquire, and acquire names its policy', async () => {
+    const limiter = two() as unknown as UncheckedLimiter
+    for (const [method, ...args] of [
+      ['take', 'a'],
+      ['take', 'a', 2],
+      ['takeMany', ['a']],
+      ['takeUpTo', 'a', 2],
+      ['penalize', 'a'],
+      ['reserve', 'a', 1],
+      ['wait', 'a'],
+    ] as const) {
+      await expect(limiter[method](...args)).rejects.toMatchObject({
+        code: 'INVALID_OPTION',
+        message: expect.stringContaining('acquire(key'),
+      })
+    }
+    const rate = backend.limiter(gcra({ limit: 1, period: '1s' })) as unknown as typeof limiter
+    await expect(rate.acquire('a')).rejects.toThrow('acquire needs a concurrency policy; make the limiter with')
+    await expect(limiter.acquire('a', { maxWait: 1 })).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+    await expect(limiter.acquire('a', { cost: 0 })).rejects.toMatchObject({ code: 'INVALID_COST' })
+    await expect(limiter.acquire('a', {}, 1)).rejects.toThrow('acquire takes a key and options')
+  })
+})

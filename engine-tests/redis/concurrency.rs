@@ -1,0 +1,137 @@
+//! Permits: the Lua script on a real server equals [`tollgate::policy::execute`] in every field,
+//! alone and beside a rate, under clock steps, overrides, blocks and bans; and the permits in force
+//! never hold more units than the largest limit.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use tollgate::algorithm::{Algorithm as _, Concurrency, PermitRequest};
+use tollgate::key::Key;
+use tollgate::policy::operation::Operation;
+use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
+use tollgate::policy::{Policy, State};
+use tollgate::redis::{CallBatch, KeyNames, Script};
+
+use crate::laws::trace::{START, Step, any_trace};
+use crate::policy::bans::any_ban;
+use crate::policy::multi_policy::{on, reset_at, unused};
+use crate::policy::specs::{RateSpec, SECOND};
+use crate::redis::server::Server;
+use crate::redis::twins::{lasting, proven};
+
+const STEPS: usize = 80;
+
+fn concurrency(limit: u64) -> Policy {
+    Policy::Concurrency(Concurrency::new(limit, 2 * SECOND).unwrap())
+}
+
+fn any_policies() -> impl Strategy<Value = PolicySet> {
+    (1_u64..9, 1_u64..9, 0..4_usize, any_ban()).prop_map(|(limit, other, kind, ban)| {
+        let rate = RateSpec { units: 7, period: SECOND, burst: other }.gcra();
+        let policies = match kind {
+            0 => vec![(concurrency(limit), 0)],
+            1 => vec![(rate, 0), (concurrency(limit), 0)],
+            2 => vec![(concurrency(limit), 0), (concurrency(other), 1)],
+            _ => vec![(concurrency(limit), 0), (rate, 1), (concurrency(other), 0)],
+        };
+        let named = policies.into_iter().zip(["a", "b", "c"]);
+        let named = named.map(|((policy, key_dimension), name)| NamedPolicy {
+            name: name.into(),
+            policy,
+            key_dimension,
+        });
+        let policies = PolicySet::multi(named.collect()).unwrap();
+        match ban {
+            Some(rule) => policies.with_ban(rule),
+            None => policies,
+        }
+    })
+}
+
+/// The operation of a choice; `permits` is the number of calls for permits so far.
+fn operation(policies: &PolicySet, choice: usize, cost: u64, permits: &mut u64) -> Operation {
+    let pick = choice / 16;
+    // One of the latest permits.
+    let known = 1 + permits.saturating_sub(pick as u64 % 6);
+    let waited = [None, Some(0), Some(300_000), Some(3 * SECOND)][pick % 4];
+    match choice % 16 {
+        0..5 => {
+            *permits += 1;
+            let request = PermitRequest { id: 1 + *permits, waited };
+            Operation::Acquire { cost, request }
+        }
+        // A call that waits asks again.
+        5..7 => Operation::Acquire { cost, request: PermitRequest { id: known, waited } },
+        7..10 => Operation::Release { permit: known },
+        10 | 11 => Operation::RenewPermit { permit: known },
+        12 => [Operation::Take { cost }, Operation::TakeUpTo { units: cost }][pick % 2].clone(),
+        13 => [Operation::Peek { cost }, Operation::Penalize { units: cost }][pick % 2].clone(),
+        14 => {
+            let limit = 1 + pick as u64 % 9;
+            let other = |named: &NamedPolicy| {
+                named.policy.concurrency().map(|_| Arc::new(concurrency(limit)))
+            };
+            let policies = policies.named().iter().map(other).collect();
+            [Operation::Override { policies, lasting: SECOND }, Operation::ClearOverride][pick % 2]
+                .clone()
+        }
+        _ => [Operation::Block { lasting: SECOND / 2 }, Operation::Unblock, Operation::Reset]
+            [pick % 3]
+            .clone(),
+    }
+}
+
+/// The units of the permits in force.
+fn units_in_force(state: &State, now: u64) -> u64 {
+    let State::Permits(permits) = state else { return 0 };
+    let live = permits.permits().iter().filter(|permit| permit.expires_at > now);
+    live.map(|permit| permit.units).sum()
+}
+
+fn twins(server: &mut Server, policies: &PolicySet, trace: &[Step]) -> TestCaseResult {
+    let _: () = server.run(&[b"FLUSHALL"]);
+    let names = KeyNames::new("permits", policies);
+    let key = Key::new("k").unwrap();
+    let keys = vec![Some(key); policies.key_dimensions()];
+    let mut kept = unused(policies);
+    // A block that has ended may be dropped or not. After a step back it would count again.
+    let steps_back = policies.ban().is_none() && trace[0].choice.is_multiple_of(2);
+    let (mut now, mut permits, mut retry_at) = (START, 0, START);
+    for (number, step) in trace.iter().enumerate() {
+        now = if steps_back {
+            step.time.from(now, reset_at(&kept), retry_at).clamp(START / 2, START * 2)
+        } else {
+            step.time.onward_from(now, reset_at(&kept), retry_at)
+        };
+        let cost = step.cost.of(policies.named()[0].policy.limit()).clamp(1, 20);
+        let choice =
+            if steps_back { step.choice / 16 * 16 + step.choice % 14 } else { step.choice };
+        let operation = operation(policies, choice, cost, &mut permits);
+        let expected = on(policies, &mut kept, |_| true, now, &operation);
+        retry_at = now + expected.response.decision.retry_after_ms * 1_000;
+
+        let mut batch = CallBatch::new();
+        batch.push_operation(&names, &keys, None, operation.clone());
+        let mode = if matches!(operation, Operation::Peek { .. }) { "peek" } else { "" };
+        let more = [mode.to_owned(), now.to_string()];
+        let actual = server.execute(lasting() as &Script, policies, &batch, &more).remove(0);
+        prop_assert_eq!(actual, Ok(expected), "step {}: {:?}", number, operation);
+        for (state, _) in &kept {
+            prop_assert!(units_in_force(state, now) <= 9, "{:?}", state);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn permits_are_twins() {
+    let choices = prop::collection::vec(0..4_096_usize, STEPS);
+    let traces = (any_policies(), any_trace(STEPS), choices);
+    proven(traces, |server, (policies, mut trace, choices)| {
+        for (step, choice) in trace.iter_mut().zip(choices) {
+            step.choice = choice;
+        }
+        twins(server, &policies, &trace)
+    });
+}

@@ -1,0 +1,313 @@
+-- The twin of src/algorithm/concurrency.rs: units that are held by permits.
+--
+-- A value is the time of its latest change, the units of all permits, the number of permits and the
+-- number of tickets (four bytes each), the permits by their ends, the tickets by their turns, and
+-- the letter P, so that it differs from key metadata. All other numbers are doubles:
+--
+-- permit  its end, its id, its units, its length
+-- ticket  the time since which its call has waited, its id, its units, its end
+--
+-- A policy is the limit and the length of permits. A state in the reply is the status of the limit:
+-- the limit, the remaining units, the retry time, the reset time.
+--
+-- A call for a permit is in `context.permit_request`: its id, and the time for which it has waited
+-- (negative if it does not wait).
+local function concurrency(context, source, at)
+  local MAX_PERMITS, MAX_TICKETS, TICKET_LIFE, MAX_SAFE = 10000, 1000, 1000000, 9007199254740991
+  local HEAD, SIZE, PERMIT, TICKET = 24, 32, '>dddd', '>dddd'
+  local now, pack, unpack_struct, sub, min, max = context.now, struct.pack, struct.unpack, string.sub, math.min, math.max
+  local limit, length, after = unpack_struct('>dd', source, at)
+  local dirty_keys, write_modes, mark_dirty = new_dirty_keys()
+
+  -- By key: the permits as text, their units and number, the tickets, and the time of the latest
+  -- change; nil if the value cannot be read.
+  local books = {}
+  -- By key: whether there is a value.
+  local stored = {}
+
+  local function has_turn_before(a, b)
+    return a.since < b.since or (a.since == b.since and a.id < b.id)
+  end
+
+  -- The end, the id, the units and the length of the permit at a position.
+  local function permit_at(book, position)
+    return unpack_struct(PERMIT, book.permits, position)
+  end
+
+  local function change(key, book)
+    book.changed_at = now
+    mark_dirty(key, stored[key] and 2 or 3)
+  end
+
+  -- Repairs permits and tickets after a step back of the clock.
+  local function repair(key, book)
+    local permits = {}
+    for position = 1, #book.permits, SIZE do
+      local expires_at, id, units, own_length = permit_at(book, position)
+      permits[#permits + 1] = { min(expires_at, now + own_length), id, units, own_length }
+    end
+    table.sort(permits, function(a, b) return a[1] < b[1] end)
+    for index, permit in ipairs(permits) do
+      permits[index] = pack(PERMIT, unpack(permit))
+    end
+    book.permits = table.concat(permits)
+    for _, ticket in ipairs(book.tickets) do
+      ticket.since, ticket.expires_at = min(ticket.since, now), min(ticket.expires_at, now + TICKET_LIFE)
+    end
+    table.sort(book.tickets, has_turn_before)
+    change(key, book)
+  end
+
+  -- Drops what has expired. The key is written then, so that nothing comes back after a step back of
+  -- the clock.
+  local function drop_expired(key, book)
+    local position, permits = 1, book.permits
+    while position < #permits do
+      local expires_at, _, units = unpack_struct('>ddd', permits, position)
+      if expires_at > now then
+        break
+      end
+      book.used, book.count, position = book.used - units, book.count - 1, position + SIZE
+    end
+    if position > 1 then
+      book.permits = sub(permits, position)
+      mark_dirty(key, 2)
+    end
+    local live = {}
+    for _, ticket in ipairs(book.tickets) do
+      if ticket.expires_at > now then
+        live[#live + 1] = ticket
+      end
+    end
+    if #live < #book.tickets then
+      book.tickets = live
+      mark_dirty(key, 2)
+    end
+  end
+
+  local function read(key, value)
+    if not value then
+      books[key] = { permits = '', used = 0, count = 0, tickets = {}, changed_at = 0 }
+      return
+    end
+    stored[key] = true
+    if #value <= HEAD or sub(value, -1) ~= 'P' then
+      return
+    end
+    local changed_at, used, count, ticket_count = unpack_struct('>ddI4I4', value)
+    if #value ~= HEAD + (count + ticket_count) * SIZE + 1 or not is_integer(changed_at) or not is_integer(used) then
+      return
+    end
+    local tickets, position = {}, HEAD + 1 + count * SIZE
+    for index = 1, ticket_count do
+      local since, id, units, expires_at = unpack_struct(TICKET, value, position + (index - 1) * SIZE)
+      tickets[index] = { since = since, id = id, units = units, expires_at = expires_at }
+    end
+    local book = {
+      permits = sub(value, HEAD + 1, position - 1), used = used, count = count, tickets = tickets,
+      changed_at = changed_at,
+    }
+    if now < changed_at then
+      repair(key, book)
+    end
+    drop_expired(key, book)
+    books[key] = book
+  end
+
+  -- The turn of the call for a permit: that of its ticket, if it has one. So requests that are
+  -- delayed differently do not change the order of calls. Nil if there is no such call, or if it does
+  -- not wait.
+  local function own_turn(book)
+    local request = context.permit_request
+    if not request or request.waited < 0 then
+      return
+    end
+    for _, ticket in ipairs(book.tickets) do
+      if ticket.id == request.id then
+        return { id = request.id, since = ticket.since }
+      end
+    end
+    return { id = request.id, since = max(0, now - request.waited) }
+  end
+
+  -- The units of the tickets before a turn; those of all tickets without a turn.
+  local function units_before(book, turn)
+    local units = 0
+    for _, ticket in ipairs(book.tickets) do
+      if not turn or has_turn_before(ticket, turn) then
+        units = units + ticket.units
+      end
+    end
+    return units
+  end
+
+  local function outcome_of(key, cost)
+    local book = books[key]
+    if not book then
+      return OUTCOME_UNREADABLE
+    end
+    if cost > limit then
+      return OUTCOME_IMPOSSIBLE
+    end
+    if cost > 0 and (book.used + units_before(book, own_turn(book)) + cost > limit or book.count >= MAX_PERMITS) then
+      return OUTCOME_REFUSED
+    end
+    return OUTCOME_ADMITTED
+  end
+
+  local function add(key, book, id, units, own_length)
+    local permits, expires_at = book.permits, min(now + own_length, MAX_SAFE)
+    local position = #permits + 1
+    while position > 1 and unpack_struct('>d', permits, position - SIZE) > expires_at do
+      position = position - SIZE
+    end
+    book.permits = sub(permits, 1, position - 1) .. pack(PERMIT, expires_at, id, units, own_length) .. sub(permits, position)
+    book.used, book.count = book.used + units, book.count + 1
+    change(key, book)
+  end
+
+  -- Removes a permit. Returns its units and its length; nil if it is not held.
+  local function remove(key, book, id)
+    local permits, text, start = book.permits, pack('>d', id), 1
+    while true do
+      local position = string.find(permits, text, start, true)
+      if not position then
+        return
+      end
+      if position % SIZE == 9 then
+        local first = position - 8
+        local _, _, units, own_length = permit_at(book, first)
+        book.permits = sub(permits, 1, first - 1) .. sub(permits, first + SIZE)
+        book.used, book.count = book.used - units, book.count - 1
+        change(key, book)
+        return units, own_length
+      end
+      start = position + 1
+    end
+  end
+
+  local function remove_ticket(key, book, id)
+    for index, ticket in ipairs(book.tickets) do
+      if ticket.id == id then
+        table.remove(book.tickets, index)
+        change(key, book)
+        return
+      end
+    end
+  end
+
+  local function charge(key, cost)
+    local book, request = books[key], context.permit_request
+    if request then
+      remove_ticket(key, book, request.id)
+    end
+    add(key, book, request and request.id or 0, cost, length)
+  end
+
+  local permit_functions = {}
+
+  -- Sets the ticket of the refused call, if it waits, or removes it.
+  function permit_functions.queue(key, cost, waits)
+    local book = books[key]
+    if not book then
+      return
+    end
+    local turn = own_turn(book)
+    remove_ticket(key, book, context.permit_request.id)
+    local tickets = book.tickets
+    if waits and turn and #tickets < MAX_TICKETS then
+      turn.units, turn.expires_at = cost, now + TICKET_LIFE
+      local index = #tickets + 1
+      while index > 1 and has_turn_before(turn, tickets[index - 1]) do
+        index = index - 1
+      end
+      table.insert(tickets, index, turn)
+      change(key, book)
+    end
+  end
+
+  -- Both return whether the permit was held.
+  function permit_functions.release(key, id)
+    local units = remove(key, books[key], id)
+    remove_ticket(key, books[key], id)
+    return units ~= nil
+  end
+
+  function permit_functions.renew(key, id)
+    local units, own_length = remove(key, books[key], id)
+    if units then
+      add(key, books[key], id, units, own_length)
+    end
+    return units ~= nil
+  end
+
+  -- The time from which a cost fits if nothing is renewed.
+  local function free_at(book, cost)
+    local used, count, position = book.used + units_before(book), book.count, 1
+    local tickets = {}
+    for index, ticket in ipairs(book.tickets) do
+      tickets[index] = ticket
+    end
+    table.sort(tickets, function(a, b) return a.expires_at < b.expires_at end)
+    local next_ticket = 1
+    while true do
+      local ticket, time = tickets[next_ticket]
+      local expires_at, _, units = math.huge
+      if position < #book.permits then
+        expires_at, _, units = unpack_struct('>ddd', book.permits, position)
+      end
+      if ticket and ticket.expires_at <= expires_at then
+        time, used, next_ticket = ticket.expires_at, used - ticket.units, next_ticket + 1
+      elseif units then
+        time, used, count, position = expires_at, used - units, count - 1, position + SIZE
+      else
+        return now
+      end
+      if used + cost <= limit and count < MAX_PERMITS then
+        return time
+      end
+    end
+  end
+
+  local function reset_at(book)
+    local last = book.count > 0 and unpack_struct('>d', book.permits, #book.permits - SIZE + 1) or 0
+    for _, ticket in ipairs(book.tickets) do
+      last = max(last, ticket.expires_at)
+    end
+    return last
+  end
+
+  local function encode_state(key, cost, outcome)
+    local book = books[key]
+    if not book then
+      return pack('>dddd', 0, 0, 0, 0)
+    end
+    local remaining = book.count < MAX_PERMITS and max(0, limit - book.used - units_before(book)) or 0
+    local retry_at = outcome == OUTCOME_REFUSED and free_at(book, cost) or 0
+    return pack('>dddd', limit, remaining, retry_at, reset_at(book))
+  end
+
+  local function write_permits(key)
+    local book, parts = books[key], {}
+    if book.count == 0 and #book.tickets == 0 then
+      book.changed_at = 0
+    end
+    parts[1] = pack('>ddI4I4', book.changed_at, book.used, book.count, #book.tickets)
+    parts[2] = book.permits
+    for index, ticket in ipairs(book.tickets) do
+      parts[index + 2] = pack(TICKET, ticket.since, ticket.id, ticket.units, ticket.expires_at)
+    end
+    parts[#parts + 1] = 'P'
+    local last = reset_at(book)
+    -- One more millisecond, because Redis's clock for expiry may be behind the script's.
+    local ttl = last > now and math.ceil((last - now) / 1000) + 1 or 0
+    return write_string(context, key, write_modes[key], table.concat(parts), ttl)
+  end
+
+  return {
+    after = after, is_string = true, reports_limits = true, dirty_keys = dirty_keys, write_modes = write_modes,
+    permit_functions = permit_functions, read = read, outcome_of = outcome_of, charge = charge,
+    refund = function() return 0 end, encode_state = encode_state,
+    mark_rewrite = function(key) mark_dirty(key, stored[key] and 2 or 3) end, write = write_permits,
+  }
+end

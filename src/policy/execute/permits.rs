@@ -1,0 +1,68 @@
+//! Operations on permits: see [`Concurrency`].
+
+use super::{Execution, PolicyEntry, take};
+use crate::algorithm::{Concurrency, Outcome, PermitId, PermitRequest, PermitState};
+use crate::policy::policy_set::PolicySet;
+use crate::policy::{Policy, State};
+use crate::time::Micros;
+
+/// See [`Operation::Acquire`](crate::policy::operation::Operation::Acquire).
+pub(super) fn acquire(
+    policies: &PolicySet,
+    entries: &mut [PolicyEntry<'_, '_>],
+    now: Micros,
+    cost: u64,
+    request: PermitRequest,
+) -> Execution {
+    entries.iter_mut().for_each(|entry| entry.request = Some(request));
+    let ban = policies.ban().filter(|_| request.waited.is_none());
+    let execution = take(policies, entries, now, cost, ban);
+    if execution.units < cost {
+        queue(entries, now, cost, request);
+    }
+    execution
+}
+
+/// Sets or removes the tickets of a refused call.
+fn queue(entries: &mut [PolicyEntry<'_, '_>], now: Micros, cost: u64, request: PermitRequest) {
+    let is_in_the_way = |entry: &&PolicyEntry<'_, '_>| {
+        entry.is_blocked(now) || entry.outcome(now, cost) != Outcome::Admitted
+    };
+    let in_the_way: Vec<_> = entries.iter().filter(is_in_the_way).collect();
+    let waits_for = match in_the_way[..] {
+        [entry] if !entry.is_blocked(now) && entry.outcome(now, cost) == Outcome::Refused => {
+            Some(entry.number)
+        }
+        _ => None,
+    };
+    for entry in entries {
+        let waited = request.waited.filter(|_| waits_for == Some(entry.number));
+        if let Some((own, permits)) = permits_of(entry, now) {
+            own.queue(permits, now, cost, PermitRequest { waited, ..request });
+        }
+    }
+}
+
+/// See [`Operation::Release`](crate::policy::operation::Operation::Release).
+pub(super) fn release(entries: &mut [PolicyEntry<'_, '_>], now: Micros, permit: PermitId) -> bool {
+    let released = entries.iter_mut().filter_map(|entry| permits_of(entry, now));
+    released.fold(false, |held, (own, permits)| own.release(permits, now, permit) || held)
+}
+
+/// See [`Operation::RenewPermit`](crate::policy::operation::Operation::RenewPermit).
+pub(super) fn renew(entries: &mut [PolicyEntry<'_, '_>], now: Micros, permit: PermitId) -> bool {
+    let renewed = entries.iter_mut().filter_map(|entry| permits_of(entry, now));
+    let renewed: Vec<_> = renewed.map(|(own, permits)| own.renew(permits, now, permit)).collect();
+    !renewed.is_empty() && renewed.iter().all(|&renewed| renewed)
+}
+
+/// The policy for concurrency in force, and its state to change; `None` for another policy.
+fn permits_of<'e>(
+    entry: &'e mut PolicyEntry<'_, '_>,
+    now: Micros,
+) -> Option<(&'e Concurrency, &'e mut PermitState)> {
+    match entry.policy_and_state(now) {
+        (Policy::Concurrency(own), State::Permits(permits)) => Some((own, permits)),
+        _ => None,
+    }
+}

@@ -1,0 +1,116 @@
+import type { LimiterBackend } from '../backends/limiter-backend.js'
+import type { OperationResult } from '../backends/operation.js'
+import type { Keys } from '../input/keys.js'
+import type { Allowed } from './decision.js'
+import { TollgateError } from './error.js'
+
+/** A request to the store for a permit. */
+export interface PermitRequest {
+  readonly id: number
+  /** Its keys under the policies for concurrency. */
+  readonly keys: Keys
+  readonly units: number
+  /** Its life from a renewal on, in milliseconds. */
+  readonly expiresMs: number
+  /** The time at which the store was asked for it, by the clock of the pool. */
+  readonly since: number
+  readonly currentBackend: () => LimiterBackend
+}
+
+/** A permit in the store, which this process renews until it is released. */
+export interface StoredPermit extends PermitRequest {
+  readonly decision: Allowed
+}
+
+/** The part of the life of a permit after which its signal is aborted. */
+const LAST_PART = 0.9
+
+/** A permit that this process holds: renews it, and tells its holder when it is lost. */
+export class HeldPermit {
+  readonly stored: StoredPermit
+  readonly #now: () => number
+  /** The time at which the last successful renewal was sent. */
+  #renewedAt: number
+  #isRenewing = false
+  #isLost = false
+  #controller: AbortController | undefined
+
+  /**
+   * @param renewedAt - The time at which the permit was acquired or last renewed.
+   * @param now - Milliseconds of a clock that counts the suspension of the machine.
+   */
+  constructor(stored: StoredPermit, renewedAt: number, now: () => number) {
+    this.stored = stored
+    this.#renewedAt = renewedAt
+    this.#now = now
+  }
+
+  /** The same permit for another holder. */
+  passedOn(): HeldPermit {
+    return new HeldPermit(this.stored, this.#renewedAt, this.#now)
+  }
+
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#isLost) {
+        this.#controller.abort(lostError())
+      }
+    }
+    return this.#controller.signal
+  }
+
+  /** Renews the permit if it is time, and aborts the signal if it is about to be lost. */
+  check(): void {
+    const age = this.#now() - this.#renewedAt
+    if (age >= this.stored.expiresMs * LAST_PART) {
+      this.lose()
+    } else if (!this.#isRenewing && age >= this.stored.expiresMs / 3) {
+      void this.#renew()
+    }
+  }
+
+  /** The permit is no longer held. */
+  lose(): void {
+    if (!this.#isLost) {
+      this.#isLost = true
+      this.#controller?.abort(lostError())
+    }
+  }
+
+  /** Ends the permit in the store. Resolves to whether it was held. */
+  async release(): Promise<boolean> {
+    const { units } = await this.#send('release')
+    return units > 0
+  }
+
+  async #renew(): Promise<void> {
+    const sentAt = this.#now()
+    this.#isRenewing = true
+    try {
+      const { units } = await this.#send('renewPermit')
+      if (units > 0) {
+        this.#renewedAt = sentAt
+      } else {
+        this.lose()
+      }
+    } catch {
+      // The next check tries again, until the permit is about to be lost.
+    } finally {
+      this.#isRenewing = false
+    }
+  }
+
+  async #send(kind: 'release' | 'renewPermit'): Promise<OperationResult> {
+    const { id, keys, decision, currentBackend } = this.stored
+    return currentBackend().execute(keys, { kind, source: decision.source, permit: id })
+  }
+}
+
+function lostError(): TollgateError {
+  return new TollgateError('PERMIT_LOST', 'the permit could not be renewed in time: another caller may get its units')
+}

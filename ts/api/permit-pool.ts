@@ -1,0 +1,250 @@
+import type { LimiterBackend } from '../backends/limiter-backend.js'
+import { Keys } from '../input/keys.js'
+import { timers } from '../platform/timers.js'
+import type { PolicySet } from '../policies/policy-set.js'
+import type { Allowed, Decision } from './decision.js'
+import { TollgateError } from './error.js'
+import { HeldPermit, type PermitRequest, type StoredPermit } from './held-permit.js'
+import type { AcquireCall, Permit } from './permit.js'
+import { PermitQueue } from './permit-queue.js'
+import { abortError } from './scheduled-waits.js'
+import type { AbortSignalLike } from './wait.js'
+
+/**
+ * How long after the store granted a permit it may pass to another call of this process without a
+ * request. Calls of other processes may be overtaken for this time.
+ */
+const PASSING_MS = 50
+
+/** The checks of held permits in the life of the shortest one. */
+const CHECKS_PER_LIFE = 10
+
+/** The permits of a limiter that this process holds or waits for. */
+export class PermitPool {
+  readonly #now: () => number
+  readonly #held = new Set<HeldPermit>()
+  /** By key, tag and tier. A queue without calls is removed. */
+  readonly #queues = new Map<string, PermitQueue>()
+  #nextId = Math.floor(Math.random() * 2 ** 52) + 1
+  #timer: NodeJS.Timeout | undefined
+  #checkMs = Number.POSITIVE_INFINITY
+  #isClosed = false
+
+  /** @param now - Milliseconds of a clock that counts the suspension of the machine. */
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  /**
+   * Takes units with a permit. The backend is called synchronously, unless earlier calls on the key
+   * wait.
+   *
+   * @param currentBackend - The limiter's backend, which is replaced by updates.
+   */
+  async acquire(currentBackend: () => LimiterBackend, keys: Keys, call: AcquireCall): Promise<Permit> {
+    if (call.signal?.aborted) {
+      throw abortError(call.signal, false)
+    }
+    if (call.maxWaitMs === 0) {
+      const id = this.#newId()
+      const { decision, asked } = await this.#ask(currentBackend, keys, id, call.units, -1)
+      return decision.allowed ? this.#permitOf(this.#hold(asked, decision), '') : refusedPermit(decision)
+    }
+    const name = JSON.stringify([keys.keys, keys.tag, call.tier])
+    let queue = this.#queues.get(name)
+    if (queue === undefined) {
+      queue = this.#newQueue(name, currentBackend, keys)
+      this.#queues.set(name, queue)
+    }
+    return queue.wait({ id: this.#newId(), units: call.units, maxWaitMs: call.maxWaitMs, signal: call.signal })
+  }
+
+  /** Rejects waiting calls, aborts the signals of held permits, and releases them. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const queue of this.#queues.values()) {
+      queue.close(new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' }))
+    }
+    const released = [...this.#held].map((permit) => {
+      permit.lose()
+      return permit.release().catch(() => false)
+    })
+    this.#held.clear()
+    this.#setTimer()
+    await Promise.all(released)
+  }
+
+  #newQueue(name: string, currentBackend: () => LimiterBackend, keys: Keys): PermitQueue {
+    return new PermitQueue({
+      ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
+      grant: (asked, decision) => this.#permitOf(this.#hold(asked, decision), name),
+      refuse: refusedPermit,
+      leave: (id) => this.#leave(currentBackend, keys, id),
+      isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
+      onEmpty: () => this.#queues.delete(name),
+      aborted: (signal: AbortSignalLike) => abortError(signal, 'unknown'),
+    })
+  }
+
+  #newId(): number {
+    this.#nextId = this.#nextId >= Number.MAX_SAFE_INTEGER ? 1 : this.#nextId + 1
+    return this.#nextId
+  }
+
+  /** Asks the store for a permit. If the outcome is unknown, the permit is released. */
+  async #ask(
+    currentBackend: () => LimiterBackend,
+    keys: Keys,
+    id: number,
+    units: number,
+    waitedUs: number,
+  ): Promise<{ decision: Decision; asked: PermitRequest }> {
+    const backend = currentBackend()
+    const { policySet } = backend
+    // By the numbers and the time of the request: the permit lives at least this long from then on.
+    const expiresMs = expiresMsOf(policySet)
+    const asked = { id, units, expiresMs, since: this.#now(), keys: permitKeys(policySet, keys), currentBackend }
+    try {
+      const { decision } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
+      return { decision, asked }
+    } catch (error) {
+      if (!TollgateError.is(error) || error.charged === 'unknown') {
+        this.#leave(currentBackend, keys, id)
+      }
+      throw error
+    }
+  }
+
+  /** Ends a permit that nobody uses, or drops a ticket. */
+  #leave(currentBackend: () => LimiterBackend, keys: Keys, id: number): void {
+    const release = async () => {
+      const backend = currentBackend()
+      const own = permitKeys(backend.policySet, keys)
+      await backend.execute(own, { kind: 'release', source: 'store', permit: id })
+    }
+    // A failure is ignored: the permit and the ticket expire by themselves.
+    release().catch(() => {})
+  }
+
+  #hold(asked: PermitRequest, decision: Allowed): HeldPermit {
+    const permit = new HeldPermit({ ...asked, decision }, asked.since, this.#now)
+    this.#add(permit)
+    return permit
+  }
+
+  #add(permit: HeldPermit): void {
+    // A decision without a store holds nothing.
+    if (permit.stored.decision.source !== 'none') {
+      this.#held.add(permit)
+      this.#setTimer(permit.stored)
+    }
+  }
+
+  #setTimer(added?: StoredPermit): void {
+    const checkMs = added === undefined ? Number.POSITIVE_INFINITY : added.expiresMs / CHECKS_PER_LIFE
+    if (this.#held.size === 0 || checkMs < this.#checkMs) {
+      timers.clearInterval(this.#timer)
+      this.#timer = undefined
+      this.#checkMs = checkMs
+    }
+    if (this.#held.size > 0 && this.#timer === undefined) {
+      this.#timer = timers.setInterval(() => this.#check(), this.#checkMs)
+      // Held permits do not keep the process alive; the work does.
+      this.#timer.unref?.()
+    }
+  }
+
+  /** All renewals of one check are sent in one flush. */
+  #check(): void {
+    for (const permit of this.#held) {
+      permit.check()
+      if (permit.isLost) {
+        this.#held.delete(permit)
+      }
+    }
+    if (this.#held.size === 0) {
+      this.#setTimer()
+    }
+  }
+
+  /** @param name - The queue that released units go to first. */
+  #permitOf(held: HeldPermit, name: string): Permit {
+    const { decision, units } = held.stored
+    let released: Promise<boolean> | undefined
+    const release = () => {
+      released ??= this.#release(held, name)
+      return released
+    }
+    return {
+      allowed: true,
+      decision,
+      units,
+      get signal() {
+        return held.signal
+      },
+      release,
+      async [Symbol.asyncDispose]() {
+        await release().catch(() => false)
+      },
+    }
+  }
+
+  async #release(held: HeldPermit, name: string): Promise<boolean> {
+    const { stored } = held
+    if (stored.decision.source === 'none') {
+      return true
+    }
+    const isHeld = this.#held.delete(held) && !held.isLost
+    if (this.#held.size === 0) {
+      this.#setTimer()
+    }
+    if (this.#isClosed) {
+      return false
+    }
+    const queue = this.#queues.get(name)
+    if (isHeld && this.#mayPass(stored)) {
+      const next = queue?.takeFirst(stored.units)
+      if (next !== undefined) {
+        const passed = held.passedOn()
+        this.#add(passed)
+        next.resolve(this.#permitOf(passed, name))
+        return true
+      }
+    }
+    const result = held.release()
+    queue?.askNow()
+    return (await result) && isHeld
+  }
+
+  /** Whether a permit may pass to another call without a request to the store. */
+  #mayPass({ since, currentBackend }: StoredPermit): boolean {
+    const { policies } = currentBackend().policySet
+    return this.#now() - since < PASSING_MS && policies.every(({ policy }) => policy.algorithm === 'concurrency')
+  }
+}
+
+/** The keys of a call, without those that only other policies count by. */
+function permitKeys({ policies }: PolicySet, { keys, tag }: Keys): Keys {
+  const dimensions = policies.filter(({ policy }) => policy.algorithm === 'concurrency')
+  const own = new Set(dimensions.map(({ dimension }) => dimension))
+  return new Keys(
+    keys.map((key, dimension) => (own.has(dimension) ? key : undefined)),
+    tag,
+  )
+}
+
+/** The life of a permit: the shortest one under several policies. */
+function expiresMsOf({ policies }: PolicySet): number {
+  const lives = policies.map(({ policy }) => (policy.algorithm === 'concurrency' ? policy.expires : Infinity))
+  return Math.min(...lives)
+}
+
+/** Whether the limit that a decision reports is one of units at a time. */
+function isConcurrency({ limits, policies }: PolicySet, name: string): boolean {
+  const limit = limits.find((limit) => limit.name === name)
+  return limit !== undefined && policies[limit.policy]?.policy.algorithm === 'concurrency'
+}
+
+function refusedPermit(decision: Exclude<Decision, Allowed>): Permit {
+  return { allowed: false, decision, async [Symbol.asyncDispose]() {} }
+}

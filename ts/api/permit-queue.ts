@@ -1,0 +1,238 @@
+import { timers } from '../platform/timers.js'
+import type { Allowed, Decision } from './decision.js'
+import type { PermitRequest } from './held-permit.js'
+import type { Permit } from './permit.js'
+import { addAbortListener, removeAbortListener } from './scheduled-waits.js'
+import type { AbortSignalLike } from './wait.js'
+
+/** The time between two requests for the calls of a queue, if the store refuses them. */
+const POLL_MS = 20
+
+/** The most calls of a queue for which the store is asked at a time, once it has refused one. */
+const MAX_ASKED = 16
+
+/** A call that waits for a permit. */
+export interface QueuedCall {
+  readonly id: number
+  readonly units: number
+  readonly maxWaitMs: number
+  readonly signal: AbortSignalLike | undefined
+}
+
+/** The calls of a queue on its pool. */
+interface PermitQueueCalls {
+  /** Asks the store. */
+  ask(
+    id: number,
+    units: number,
+    waitedUs: number,
+  ): Promise<{ readonly decision: Decision; readonly asked: PermitRequest }>
+  /** The permit of an admitted request. */
+  grant(asked: PermitRequest, decision: Allowed): Permit
+  refuse(decision: Exclude<Decision, Allowed>): Permit
+  /** Releases a permit that nobody uses, or drops a ticket. */
+  leave(id: number): void
+  /** Whether a limit is one of units at a time. */
+  isConcurrency(limit: string): boolean
+  /** The error for an aborted call. */
+  aborted(signal: AbortSignalLike): Error
+  /** No calls wait any more. */
+  onEmpty(): void
+}
+
+/** A waiting call in a queue. */
+export class Waiter {
+  readonly call: QueuedCall
+  readonly since = timers.now()
+  /** Whether the store has been asked, so that it may have a ticket. */
+  wasAsked = false
+  isAsking = false
+  /** Whether the time to wait is over. */
+  isLate = false
+  hasEnded = false
+  readonly #resolve: (permit: Permit) => void
+  readonly #reject: (error: unknown) => void
+  readonly #onEnd: (waiter: Waiter) => void
+  readonly #onAbort: () => void
+  readonly #timer: NodeJS.Timeout
+
+  constructor(
+    call: QueuedCall,
+    callbacks: {
+      readonly resolve: (permit: Permit) => void
+      readonly reject: (error: unknown) => void
+      readonly onEnd: (waiter: Waiter) => void
+      readonly onLate: (waiter: Waiter) => void
+      readonly onAbort: (waiter: Waiter) => void
+    },
+  ) {
+    this.call = call
+    this.#resolve = callbacks.resolve
+    this.#reject = callbacks.reject
+    this.#onEnd = callbacks.onEnd
+    this.#onAbort = () => callbacks.onAbort(this)
+    this.#timer = timers.setTimeout(() => callbacks.onLate(this), call.maxWaitMs)
+    if (call.signal !== undefined) {
+      addAbortListener(call.signal, this.#onAbort)
+    }
+  }
+
+  resolve(permit: Permit): void {
+    this.#end()
+    this.#resolve(permit)
+  }
+
+  reject(error: unknown): void {
+    this.#end()
+    this.#reject(error)
+  }
+
+  #end(): void {
+    this.hasEnded = true
+    timers.clearTimeout(this.#timer)
+    if (this.call.signal !== undefined) {
+      removeAbortListener(this.call.signal, this.#onAbort)
+    }
+    this.#onEnd(this)
+  }
+}
+
+/**
+ * The calls of this process that wait for permits of one key, in order.
+ *
+ * Until the store refuses a call, each call asks at once. From then on the queue asks for its first
+ * calls every {@link POLL_MS}.
+ */
+export class PermitQueue {
+  readonly #calls: PermitQueueCalls
+  readonly #waiters: Waiter[] = []
+  /** The timer of the next request; `undefined` if the store has not refused a call. */
+  #timer: NodeJS.Timeout | undefined
+  #asking = 0
+
+  constructor(calls: PermitQueueCalls) {
+    this.#calls = calls
+  }
+
+  /** Waits for a permit. The store is asked synchronously, unless it refuses earlier calls. */
+  wait(call: QueuedCall): Promise<Permit> {
+    return new Promise((resolve, reject) => {
+      const waiter = new Waiter(call, {
+        resolve,
+        reject,
+        onEnd: (ended) => this.#remove(ended),
+        onLate: (late) => this.#onLate(late),
+        onAbort: (aborted) => this.#abandon(aborted, this.#calls.aborted(call.signal as AbortSignalLike)),
+      })
+      this.#waiters.push(waiter)
+      if (this.#timer === undefined) {
+        void this.#ask(waiter, 0)
+      }
+    })
+  }
+
+  /** Removes the first call, which gets a permit of `units` units; `undefined` if none fits. */
+  takeFirst(units: number): Waiter | undefined {
+    const [first] = this.#waiters
+    if (first === undefined || first.isAsking || first.call.units !== units) {
+      return undefined
+    }
+    if (first.wasAsked) {
+      this.#calls.leave(first.call.id)
+    }
+    return first
+  }
+
+  /** Asks for the first calls now, because units have been released. */
+  askNow(): void {
+    if (this.#timer !== undefined && this.#asking === 0) {
+      this.#askFirst()
+    }
+  }
+
+  /** Rejects all calls. */
+  close(error: Error): void {
+    for (const waiter of [...this.#waiters]) {
+      this.#abandon(waiter, error)
+    }
+  }
+
+  #askFirst(): void {
+    timers.clearTimeout(this.#timer)
+    this.#timer = undefined
+    // One time for all, so that the store sees them in their order.
+    const now = timers.now()
+    for (const waiter of this.#waiters.slice(0, MAX_ASKED)) {
+      if (!waiter.isAsking) {
+        void this.#ask(waiter, Math.floor((now - waiter.since) * 1_000))
+      }
+    }
+  }
+
+  /** @param waitedUs - The time for which the call has waited; -1 if it does not wait any more. */
+  async #ask(waiter: Waiter, waitedUs: number): Promise<void> {
+    const { id, units } = waiter.call
+    waiter.isAsking = true
+    waiter.wasAsked = true
+    this.#asking++
+    try {
+      const { decision, asked } = await this.#calls.ask(id, units, waitedUs)
+      this.#onDecision(waiter, decision, asked, waitedUs < 0)
+    } catch (error) {
+      if (!waiter.hasEnded) {
+        waiter.reject(error)
+      }
+    } finally {
+      waiter.isAsking = false
+      this.#asking--
+    }
+  }
+
+  /** @param isLast - Whether the store does not expect the call again. */
+  #onDecision(waiter: Waiter, decision: Decision, asked: PermitRequest, isLast: boolean): void {
+    if (waiter.hasEnded) {
+      // It was aborted meanwhile.
+      this.#calls.leave(waiter.call.id)
+    } else if (decision.allowed) {
+      waiter.resolve(this.#calls.grant(asked, decision))
+      // There may be more units: the store has refused nothing since.
+      if (this.#timer !== undefined && this.#asking === 1) {
+        this.#askFirst()
+      }
+    } else if (isLast || waiter.isLate || decision.status !== 'refused' || decision.source === 'none') {
+      if (!isLast) {
+        this.#calls.leave(waiter.call.id)
+      }
+      waiter.resolve(this.#calls.refuse(decision))
+    } else if (this.#timer === undefined) {
+      const isConcurrency = this.#calls.isConcurrency(decision.policy)
+      // A rate admits the call no earlier than this.
+      const delayMs = isConcurrency ? POLL_MS : Math.max(POLL_MS, Math.min(decision.retryAfterMs, 1_000))
+      this.#timer = timers.setTimeout(() => this.#askFirst(), delayMs)
+    }
+  }
+
+  #onLate(waiter: Waiter): void {
+    waiter.isLate = true
+    if (!waiter.isAsking) {
+      void this.#ask(waiter, -1)
+    }
+  }
+
+  #abandon(waiter: Waiter, error: Error): void {
+    // A request in flight drops the ticket when it is answered.
+    if (waiter.wasAsked && !waiter.isAsking) {
+      this.#calls.leave(waiter.call.id)
+    }
+    waiter.reject(error)
+  }
+
+  #remove(waiter: Waiter): void {
+    this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
+    if (this.#waiters.length === 0) {
+      timers.clearTimeout(this.#timer)
+      this.#timer = undefined
+      this.#calls.onEmpty()
+    }
+  }
+}

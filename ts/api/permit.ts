@@ -1,0 +1,137 @@
+import { tagOf } from '../input/keys.js'
+import { optionsOf, wholeNumber } from '../input/options.js'
+import type { ConcurrencyPolicy } from '../policies/concurrency.js'
+import type { Policy } from '../policies/policy.js'
+import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
+import type { TakeOptions } from './call-options.js'
+import type { Allowed, Blocked, Impossible, Refused } from './decision.js'
+import { TollgateError } from './error.js'
+import { type AbortSignalLike, MAX_WAIT_MS, signalOf } from './wait.js'
+
+/** Options of {@link Acquiring.acquire}. */
+export interface AcquireOptions<T extends string = never> extends TakeOptions<T> {
+  /**
+   * The longest wait for a permit in milliseconds: a whole number from 0 to 3,600,000, an hour.
+   * Default: 0, so the call does not wait.
+   */
+  readonly maxWaitMs?: number
+  /** An `AbortSignal` that ends the wait. */
+  readonly signal?: AbortSignalLike
+}
+
+/** The result of {@link Acquiring.acquire}; `allowed` narrows its type. */
+export type Permit<N extends string = string> = Acquired<N> | NotAcquired<N>
+
+/** Units that are held until they are released. */
+export interface Acquired<N extends string = string> {
+  readonly allowed: true
+  /** The decision. `refund` does not accept it: release the permit instead. */
+  readonly decision: Allowed<N>
+  /** The units that are held. */
+  readonly units: number
+  /**
+   * It is aborted shortly before the permit is lost: after nine tenths of `expires` without a
+   * successful renewal, by a clock that counts the suspension of the machine; or as soon as the store
+   * answers that the permit has expired. Pass it to the work, which must stop then, because another
+   * caller may get the permit.
+   */
+  readonly signal: AbortSignal
+  /**
+   * Releases the permit. May be called again, with the same result.
+   *
+   * Rejects with the errors of every call on the store. The permit then expires by itself.
+   *
+   * @returns Whether the permit was still held: `false` if it had expired before.
+   */
+  release(): Promise<boolean>
+  /** {@link release}, for `await using`. It never rejects: a permit that is not released expires. */
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** No permit: nothing is held, so there is nothing to release. */
+export interface NotAcquired<N extends string = string> {
+  readonly allowed: false
+  /**
+   * The refusal. Under `concurrency` its `retryAfterMs` is the time until enough permits have expired,
+   * if none is released or renewed.
+   */
+  readonly decision: Refused<N> | Blocked<N> | Impossible<N>
+  /** Does nothing. */
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** The methods of a limiter with a `concurrency` policy. */
+export interface Acquiring<K = string, N extends string = 'default', T extends string = never> {
+  /**
+   * Takes units of all policies, if all of them fit, and holds those of `concurrency` with a permit
+   * until it is released. Units of the other policies are charged as by `take`.
+   *
+   * This process renews its permits every third of `expires`. If it is killed, they expire.
+   *
+   * With `maxWaitMs` the call waits for its turn. Calls on one key are served in the order in which
+   * they began to wait, over all processes. There are two exceptions. A released permit passes to
+   * the next call on its key in the same process without a request to the store, for up to 50 ms
+   * after the store granted it; so it may overtake calls of other processes for this time. And a
+   * process asks for its calls every 20 ms, so a call may be late by this and a round trip. A waiting
+   * process that is killed delays the calls behind it by at most a second. A call that waits is no
+   * strike for a ban.
+   *
+   * Rejects with `INVALID_OPTION` for a limiter without a `concurrency` policy; with `ABORTED` if the
+   * signal is aborted, and with `CLOSED` if the limiter is closed, while it waits. If the outcome of
+   * a request is unknown (`STORE_TIMEOUT`), the permit is released in the background.
+   *
+   * @param key - The caller's key.
+   *
+   * @example
+   * const limiter = new RateLimiter(concurrency({ limit: 10 }))
+   * await using permit = await limiter.acquire('model:large', { maxWaitMs: 5_000 })
+   * if (permit.allowed) {
+   *   await generate({ signal: permit.signal })
+   * }
+   */
+  acquire(key: K, options?: AcquireOptions<T>): Promise<Permit<N>>
+}
+
+/** {@link Acquiring} for the policies of a limiter; nothing if none of them is a `concurrency`. */
+export type AcquiringFor<P extends Policy | Policies, T extends string = never> =
+  true extends HasConcurrency<P> ? Acquiring<KeyOf<P>, LimitNames<P>, T> : unknown
+
+type HasConcurrency<P> = [P] extends [{ readonly algorithm: string }]
+  ? IsConcurrency<P>
+  : { [Name in keyof P]: IsConcurrency<P[Name]> }[keyof P]
+
+type IsConcurrency<P> = [P] extends [ConcurrencyPolicy] ? true : false
+
+/** The checked arguments of a call for a permit. */
+export interface AcquireCall {
+  readonly units: number
+  readonly maxWaitMs: number
+  readonly signal: AbortSignalLike | undefined
+  readonly tag: string | undefined
+  /** Not checked. */
+  readonly tier: unknown
+}
+
+/** Checks {@link AcquireOptions}. */
+export function acquireCallOf(value: unknown): AcquireCall {
+  const names = ['cost', 'maxWaitMs', 'signal', 'tag', 'tier'] as const
+  const { cost = 1, maxWaitMs = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
+  return {
+    units: wholeNumber('INVALID_COST', 'cost', cost),
+    maxWaitMs: wholeNumber('INVALID_OPTION', 'maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
+    signal: signalOf(signal),
+    tag: tagOf(tag),
+    tier,
+  }
+}
+
+/** Whether a policy set has a `concurrency` policy. */
+export function hasConcurrency({ policies }: PolicySet): boolean {
+  return policies.some(({ policy }) => policy.algorithm === 'concurrency')
+}
+
+/** The error for a method that cannot be used with `concurrency`. */
+export function needsAcquireError(method: string): TollgateError {
+  const fix = 'use acquire(key), which returns a permit to release'
+  return new TollgateError('INVALID_OPTION', `${method} cannot be used with a concurrency policy: ${fix}`)
+}

@@ -22,6 +22,13 @@ export interface AcquireOptions<T extends string = never> extends TakeOptions<T>
 /** The result of {@link Acquiring.acquire}; `allowed` narrows its type. */
 export type Permit<N extends string = string> = Acquired<N> | NotAcquired<N>
 
+/** The `AbortSignal` of the platform; its common part if the program has no types of a platform. */
+export type PermitSignal = typeof globalThis extends {
+  readonly AbortSignal: { readonly prototype: infer Signal extends AbortSignalLike }
+}
+  ? Signal
+  : AbortSignalLike
+
 /** Units that are held until they are released. */
 export interface Acquired<N extends string = string> {
   readonly allowed: true
@@ -35,7 +42,7 @@ export interface Acquired<N extends string = string> {
    * answers that the permit has expired. Pass it to the work, which must stop then, because another
    * caller may get the permit.
    */
-  readonly signal: AbortSignal
+  readonly signal: PermitSignal
   /**
    * Releases the permit. May be called again, with the same result.
    *

@@ -28,7 +28,15 @@ export type {
 } from '../api/decision.js'
 export { TollgateError, type TollgateErrorCode, type TollgateErrorDetails } from '../api/error.js'
 export type { OverridableOption, Override, OverrideValues, PolicyOverride } from '../api/override.js'
-export type { Acquired, AcquireOptions, Acquiring, AcquiringFor, NotAcquired, Permit } from '../api/permit.js'
+export type {
+  Acquired,
+  AcquireOptions,
+  Acquiring,
+  AcquiringFor,
+  NotAcquired,
+  Permit,
+  PermitSignal,
+} from '../api/permit.js'
 export type {
   EmbeddedRateLimiter,
   EmbeddedTieredLimiter,

@@ -13,6 +13,8 @@ const PLATFORM = {
   queueMicrotask,
   setTimeout,
   clearTimeout,
+  setInterval,
+  clearInterval,
   AbortController,
   TextDecoder,
   TextEncoder,

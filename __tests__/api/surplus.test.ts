@@ -1,5 +1,6 @@
 /** A surplus argument is an error: the caller meant it to have an effect. */
 
+import * as client from '../../ts/client/index.js'
 import * as core from '../../ts/index.js'
 import { gcra, RateLimiter, RedisStore } from '../../ts/index.js'
 import * as metrics from '../../ts/metrics/index.js'
@@ -36,6 +37,21 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
       'RedisStore.status': [[], 'status takes no arguments'],
     },
   ],
+  [
+    'tollgate/client',
+    client,
+    {
+      OutgoingClient: [[{ limiter }], `OutgoingClient takes ${options}`],
+      'OutgoingClient.schedule': [[() => {}, { key: 'a' }], `schedule takes a function and ${options}`],
+      'OutgoingClient.wrap': [[() => {}, {}], 'wrap takes a function and options'],
+      'OutgoingClient.fetch': [
+        ['http://127.0.0.1:9', {}, {}],
+        'fetch takes a URL or a request, its options, and those of the call',
+      ],
+      'OutgoingClient.status': [[], 'status takes no arguments'],
+      'OutgoingClient.on': [['end', () => {}], 'on takes the name of an event and a function'],
+    },
+  ],
   ['tollgate/express', express, { ipKey, rateLimit }],
   ['tollgate/fastify', fastify, { ipKey, rateLimit }],
   ['tollgate/koa', koa, { ipKey, rateLimit }],
@@ -59,6 +75,10 @@ const MODULES: readonly (readonly [string, object, Readonly<Record<string, Signa
     'tollgate/metrics',
     metrics,
     {
+      instrumentClient: [
+        [new client.OutgoingClient({ limiter }), { name: 'a' }],
+        `instrumentClient takes a client and ${options}`,
+      ],
       instrument: [[limiter, { name: 'a' }], `instrument takes a limiter and ${options}`],
       instrumentStore: [[store, { name: 'a' }], `instrumentStore takes a store and ${options}`],
     },
@@ -75,6 +95,9 @@ const CALLED_BY_OTHERS = [
   /^RateLimitModule$/,
   /^TollgateStore\.(init|get|increment|decrement|resetKey)$/,
 ]
+
+/** The methods of a client that return a promise. */
+const ASYNC = /^OutgoingClient\.(schedule|fetch)$/
 
 /** Members that fail whatever their arguments are. */
 const ERRORS = [/^RedisStore\.from$/]
@@ -96,9 +119,16 @@ describe.each(MODULES)('%s', (_name, module, signatures) => {
       return refusesSurplus(module, name, expected, false)
     }
     const { RateLimitModule } = nest
-    const subjects: Record<string, object> = { RateLimiter: limiter, RedisStore: store, RateLimitModule }
+    const OutgoingClient = new client.OutgoingClient({ limiter, key: 'a' })
+    const subjects: Record<string, object> = {
+      RateLimiter: limiter,
+      RedisStore: store,
+      RateLimitModule,
+      OutgoingClient,
+    }
     const subject = owner === 'Reservation' ? await limiter.reserve('b', 1) : (subjects[owner] as object)
-    const isAsync = owner === 'Reservation' || (owner === 'RateLimiter' && !SYNC_METHODS.includes(method))
+    const isAsync =
+      owner === 'Reservation' || ASYNC.test(name) || (owner === 'RateLimiter' && !SYNC_METHODS.includes(method))
     await refusesSurplus(subject, method, expected, isAsync)
   })
 })

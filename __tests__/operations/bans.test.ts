@@ -85,6 +85,8 @@ describe.each(BACKENDS)('bans: $name', (backend) => {
     expect((await limiter.peek('a', 1)).status).toBe('refused')
     expect(await limiter.take('a')).toMatchObject({ status: 'blocked', ban: { step: 2 } })
     await limiter.block('a', '1h')
+    expect(await limiter.take('a')).toMatchObject({ status: 'blocked', ban: { step: 2 } })
+    await limiter.block('a', '3h')
     const blocked = await limiter.take('a')
     expect(blocked.status).toBe('blocked')
     expect(blocked).not.toHaveProperty('ban')

@@ -29,9 +29,14 @@ describe.each(BACKENDS)('block: $name', (backend) => {
     expect((await limiter.take('a')).status).toBe('refused')
   })
 
-  test('another block replaces the first', async () => {
+  test('another block extends the first and never shortens it', async () => {
     const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
     await limiter.block('a', '1h')
+    await limiter.block('a', '100ms')
+    expect((await limiter.take('a')).retryAfterMs).toBeGreaterThan(3_500_000)
+    await limiter.block('a', '2h')
+    expect((await limiter.take('a')).retryAfterMs).toBeGreaterThan(7_000_000)
+    await limiter.unblock('a')
     await limiter.block('a', '100ms')
     await backend.pass(100)
     expect((await limiter.take('a')).status).toBe('allowed')

@@ -124,7 +124,8 @@ pub(crate) fn judge(
         }
         Operation::Reset => numbers.iter().for_each(|&number| oracle.reset(number)),
         Operation::Block { lasting } => oracle.change(&numbers, now, |oracle, number| {
-            oracle.blocked_until[number] = now + lasting;
+            let until = &mut oracle.blocked_until[number];
+            *until = (*until).max(now + lasting);
         }),
         Operation::Unblock => oracle.change(&numbers, now, |oracle, number| {
             oracle.blocked_until[number] = 0;

@@ -221,11 +221,13 @@ fn judge(policies: &PolicySet, before: &[Kept], now: u64, operation: &Operation)
         }
         _ => {
             prop_assert_eq!((executed.units, executed.response), (0, stands));
-            for (((state, extras), (old, _)), named) in
+            for (((state, extras), (old, extras_before)), named) in
                 after.iter().zip(before).zip(policies.named())
             {
                 let until = match operation {
-                    Operation::Block { lasting } => Some(now + lasting),
+                    Operation::Block { lasting } => {
+                        Some((now + lasting).max(extras_before.blocked_until))
+                    }
                     Operation::Unblock | Operation::Reset => Some(0),
                     _ => None,
                 };

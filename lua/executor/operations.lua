@@ -389,8 +389,9 @@ local function new_operations(context)
   operations[OPERATION_BLOCK] = function(group, keys, at)
     local duration, after = unpack_struct('>d', context.request, at)
     for_each_executor(group, keys, function(executor, key)
-      context.key_metadata[key] = context.key_metadata[key] or empty_metadata()
-      context.key_metadata[key].blocked_until = context.now + duration
+      local metadata = context.key_metadata[key] or empty_metadata()
+      context.key_metadata[key] = metadata
+      metadata.blocked_until = math.max(metadata.blocked_until, context.now + duration)
       executor.mark_rewrite(key)
     end)
     report_status(group, keys)

@@ -30,10 +30,11 @@ const GROUPS = [
     isQuick: true,
     tests: [
       'api/{bad-input,duration,events,limiter,mistakes,surplus,types,yield-tick}',
+      'client/{answer,client,fetch,options}',
       'cli/{command-line,format,log-line,pages,policy-text,reorder-buffer,simulate,suggest}',
       'fallback/{options,share}',
       'memory/{limiters,store,workers}',
-      'metrics/limiter',
+      'metrics/{client,limiter}',
       'middleware/{bans,clients,edge,headers,invalid-input,ip-key,options,request-ends,responses,tiers,types}',
       'operations/{bad-input,conditions,tier-law}',
       'policies/calendar-window',
@@ -83,6 +84,7 @@ const GROUPS = [
     system: ['ensure-redis'],
     tests: [
       'cli/redis/*',
+      'client/processes',
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
       'policies/calendar-processes',

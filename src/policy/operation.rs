@@ -119,7 +119,7 @@ pub enum Operation {
     },
     /// Makes the key fresh; an override stays. A store that keeps holds drops those of the key.
     Reset,
-    /// Blocks the key: refuses all calls for a time.
+    /// Blocks the key: refuses all calls for a time. A block that ends later stays.
     Block {
         /// The length of this time in microseconds.
         lasting: Micros,

@@ -64,7 +64,7 @@ export class Limiter {
   readonly #hasStringKeys: boolean
   /** Whether keys are strings, calls name no tier, and no policy needs permits. */
   readonly #isPlain: boolean
-  readonly #scheduledWaits = new ScheduledWaits()
+  readonly #scheduledWaits: ScheduledWaits
   /** `undefined` without a policy for concurrency. */
   readonly #permits: PermitPool | undefined
   readonly #tiers: TierBackends
@@ -93,8 +93,9 @@ export class Limiter {
         ),
       )
       this.#backend = this.#tiers.first
-      const { elapsedMs } = opened.engine
-      this.#permits = hasConcurrency(written[0] as PolicySet) ? new PermitPool(elapsedMs) : undefined
+      const { waitingTime } = opened
+      this.#scheduledWaits = new ScheduledWaits(waitingTime)
+      this.#permits = hasConcurrency(written[0] as PolicySet) ? new PermitPool(waitingTime) : undefined
     } catch (error) {
       void this.#ownedStore?.release()
       throw error

@@ -1,6 +1,6 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { Keys } from '../input/keys.js'
-import { timers } from '../platform/timers.js'
+import type { WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
@@ -21,7 +21,7 @@ const CHECKS_PER_LIFE = 10
 
 /** The permits of a limiter that this process holds or waits for. */
 export class PermitPool {
-  readonly #now: () => number
+  readonly #time: WaitingTime
   readonly #held = new Set<HeldPermit>()
   /** By key, tag and tier. A queue without calls is removed. */
   readonly #queues = new Map<string, PermitQueue>()
@@ -30,9 +30,8 @@ export class PermitPool {
   #checkMs = Number.POSITIVE_INFINITY
   #isClosed = false
 
-  /** @param now - Milliseconds of a clock that counts the suspension of the machine. */
-  constructor(now: () => number) {
-    this.#now = now
+  constructor(time: WaitingTime) {
+    this.#time = time
   }
 
   /**
@@ -76,6 +75,7 @@ export class PermitPool {
 
   #newQueue(name: string, currentBackend: () => LimiterBackend, keys: Keys): PermitQueue {
     return new PermitQueue({
+      time: this.#time,
       ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
       grant: (asked, decision) => this.#permitOf(this.#hold(asked, decision), name),
       refuse: refusedPermit,
@@ -103,7 +103,14 @@ export class PermitPool {
     const { policySet } = backend
     // By the numbers and the time of the request: the permit lives at least this long from then on.
     const expiresMs = expiresMsOf(policySet)
-    const asked = { id, units, expiresMs, since: this.#now(), keys: permitKeys(policySet, keys), currentBackend }
+    const asked = {
+      id,
+      units,
+      expiresMs,
+      since: this.#time.elapsedMs(),
+      keys: permitKeys(policySet, keys),
+      currentBackend,
+    }
     try {
       const { decision } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
       return { decision, asked }
@@ -127,7 +134,7 @@ export class PermitPool {
   }
 
   #hold(asked: PermitRequest, decision: Allowed): HeldPermit {
-    const permit = new HeldPermit({ ...asked, decision }, asked.since, this.#now)
+    const permit = new HeldPermit({ ...asked, decision }, asked.since, this.#time.elapsedMs)
     this.#add(permit)
     return permit
   }
@@ -143,12 +150,12 @@ export class PermitPool {
   #setTimer(added?: StoredPermit): void {
     const checkMs = added === undefined ? Number.POSITIVE_INFINITY : added.expiresMs / CHECKS_PER_LIFE
     if (this.#held.size === 0 || checkMs < this.#checkMs) {
-      timers.clearInterval(this.#timer)
+      this.#time.clearInterval(this.#timer)
       this.#timer = undefined
       this.#checkMs = checkMs
     }
     if (this.#held.size > 0 && this.#timer === undefined) {
-      this.#timer = timers.setInterval(() => this.#check(), this.#checkMs)
+      this.#timer = this.#time.setInterval(() => this.#check(), this.#checkMs)
       // Held permits do not keep the process alive; the work does.
       this.#timer.unref?.()
     }
@@ -219,7 +226,9 @@ export class PermitPool {
   /** Whether a permit may pass to another call without a request to the store. */
   #mayPass({ since, currentBackend }: StoredPermit): boolean {
     const { policies } = currentBackend().policySet
-    return this.#now() - since < PASSING_MS && policies.every(({ policy }) => policy.algorithm === 'concurrency')
+    return (
+      this.#time.elapsedMs() - since < PASSING_MS && policies.every(({ policy }) => policy.algorithm === 'concurrency')
+    )
   }
 }
 

@@ -1,4 +1,4 @@
-import { timers } from '../platform/timers.js'
+import type { WaitingTime } from '../platform/waiting-time.js'
 import type { Allowed, Decision } from './decision.js'
 import type { PermitRequest } from './held-permit.js'
 import type { Permit } from './permit.js'
@@ -21,6 +21,7 @@ export interface QueuedCall {
 
 /** The calls of a queue on its pool. */
 interface PermitQueueCalls {
+  readonly time: WaitingTime
   /** Asks the store. */
   ask(
     id: number,
@@ -43,7 +44,7 @@ interface PermitQueueCalls {
 /** A waiting call in a queue. */
 export class Waiter {
   readonly call: QueuedCall
-  readonly since = timers.now()
+  readonly since: number
   /** Whether the store has been asked, so that it may have a ticket. */
   wasAsked = false
   isAsking = false
@@ -54,10 +55,12 @@ export class Waiter {
   readonly #reject: (error: unknown) => void
   readonly #onEnd: (waiter: Waiter) => void
   readonly #onAbort: () => void
+  readonly #time: WaitingTime
   readonly #timer: NodeJS.Timeout
 
   constructor(
     call: QueuedCall,
+    time: WaitingTime,
     callbacks: {
       readonly resolve: (permit: Permit) => void
       readonly reject: (error: unknown) => void
@@ -67,11 +70,13 @@ export class Waiter {
     },
   ) {
     this.call = call
+    this.#time = time
+    this.since = time.now()
     this.#resolve = callbacks.resolve
     this.#reject = callbacks.reject
     this.#onEnd = callbacks.onEnd
     this.#onAbort = () => callbacks.onAbort(this)
-    this.#timer = timers.setTimeout(() => callbacks.onLate(this), call.maxWaitMs)
+    this.#timer = time.setTimeout(() => callbacks.onLate(this), call.maxWaitMs)
     if (call.signal !== undefined) {
       addAbortListener(call.signal, this.#onAbort)
     }
@@ -89,7 +94,7 @@ export class Waiter {
 
   #end(): void {
     this.hasEnded = true
-    timers.clearTimeout(this.#timer)
+    this.#time.clearTimeout(this.#timer)
     if (this.call.signal !== undefined) {
       removeAbortListener(this.call.signal, this.#onAbort)
     }
@@ -117,7 +122,7 @@ export class PermitQueue {
   /** Waits for a permit. The store is asked synchronously, unless it refuses earlier calls. */
   wait(call: QueuedCall): Promise<Permit> {
     return new Promise((resolve, reject) => {
-      const waiter = new Waiter(call, {
+      const waiter = new Waiter(call, this.#calls.time, {
         resolve,
         reject,
         onEnd: (ended) => this.#remove(ended),
@@ -158,10 +163,10 @@ export class PermitQueue {
   }
 
   #askFirst(): void {
-    timers.clearTimeout(this.#timer)
+    this.#calls.time.clearTimeout(this.#timer)
     this.#timer = undefined
     // One time for all, so that the store sees them in their order.
-    const now = timers.now()
+    const now = this.#calls.time.now()
     for (const waiter of this.#waiters.slice(0, MAX_ASKED)) {
       if (!waiter.isAsking) {
         void this.#ask(waiter, Math.floor((now - waiter.since) * 1_000))
@@ -208,7 +213,7 @@ export class PermitQueue {
       const isConcurrency = this.#calls.isConcurrency(decision.policy)
       // A rate admits the call no earlier than this.
       const delayMs = isConcurrency ? POLL_MS : Math.max(POLL_MS, Math.min(decision.retryAfterMs, 1_000))
-      this.#timer = timers.setTimeout(() => this.#askFirst(), delayMs)
+      this.#timer = this.#calls.time.setTimeout(() => this.#askFirst(), delayMs)
     }
   }
 
@@ -230,7 +235,7 @@ export class PermitQueue {
   #remove(waiter: Waiter): void {
     this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
     if (this.#waiters.length === 0) {
-      timers.clearTimeout(this.#timer)
+      this.#calls.time.clearTimeout(this.#timer)
       this.#timer = undefined
       this.#calls.onEmpty()
     }

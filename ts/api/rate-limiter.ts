@@ -222,9 +222,9 @@ export interface RateLimiter<
   reset(key: SomeOf<K>, options?: KeyOptions): Promise<Applied>
 
   /**
-   * Refuses every call on a key for `duration`, even if the cost would fit. A block that the key
-   * already has is replaced. Under several policies one blocked part refuses the call. A block
-   * charges nothing. Charged units drain and expire as usual.
+   * Refuses every call on a key for `duration`, even if the cost would fit. A block that ends later
+   * stays: to shorten one, call `unblock` first. Under several policies one blocked part refuses the
+   * call. A block charges nothing. Charged units drain and expire as usual.
    *
    * If the store's clock is set back, the block lasts longer by that step.
    *

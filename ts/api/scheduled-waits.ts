@@ -2,6 +2,7 @@ import type { LimiterBackend } from '../backends/limiter-backend.js'
 import type { ScheduledCharges, ScheduledReservation } from '../backends/operation.js'
 import type { Keys } from '../input/keys.js'
 import { timers } from '../platform/timers.js'
+import type { WaitingTime } from '../platform/waiting-time.js'
 import type { Decision } from './decision.js'
 import { withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
@@ -24,12 +25,17 @@ interface AbandonedSlot {
  * one signal or by {@link close}, are therefore cancelled in reverse order.
  */
 export class ScheduledWaits {
+  readonly #time: WaitingTime
   readonly #pending = new Set<PendingWait>()
   /** Scheduling and cancelling requests without a response yet. */
   readonly #inFlight = new Set<Promise<unknown>>()
   #abandoned: AbandonedSlot[] = []
   #isClosing = false
   #responseCount = 0
+
+  constructor(time: WaitingTime) {
+    this.#time = time
+  }
 
   /**
    * Schedules a slot, and resolves when it arrives. The backend is called synchronously.
@@ -38,7 +44,8 @@ export class ScheduledWaits {
    */
   wait(currentBackend: () => LimiterBackend, keys: Keys, call: WaitCall): Promise<WaitedOrRefused> {
     return new Promise((resolve, reject) => {
-      const wait = new PendingWait(currentBackend, keys, call, { resolve, reject, onEnd: () => this.#onEnd(wait) })
+      const callbacks = { resolve, reject, onEnd: () => this.#onEnd(wait) }
+      const wait = new PendingWait(currentBackend, keys, call, callbacks, this.#time)
       this.#pending.add(wait)
       // An async function turns a thrown error into a rejection.
       const schedule = async () => currentBackend().schedule(keys, call.cost, call.maxWaitMs * 1_000)
@@ -116,6 +123,7 @@ class PendingWait {
   readonly #keys: Keys
   readonly #call: WaitCall
   readonly #callbacks: WaitCallbacks
+  readonly #time: WaitingTime
   readonly #onAbort = (): void => this.abandon(abortError(this.#call.signal as AbortSignalLike, 'unknown'))
   #timer: NodeJS.Timeout | undefined
   #hasEnded = false
@@ -124,7 +132,14 @@ class PendingWait {
   #source: Decision['source'] = 'store'
   #sequence = 0
 
-  constructor(currentBackend: () => LimiterBackend, keys: Keys, call: WaitCall, callbacks: WaitCallbacks) {
+  constructor(
+    currentBackend: () => LimiterBackend,
+    keys: Keys,
+    call: WaitCall,
+    callbacks: WaitCallbacks,
+    time: WaitingTime,
+  ) {
+    this.#time = time
     this.#currentBackend = currentBackend
     this.#keys = keys
     this.#call = call
@@ -143,7 +158,7 @@ class PendingWait {
       const answer = { ...decision, waitedMs: waitUs / 1_000 }
       withMetadata(answer, this.#currentBackend().origin, this.#keys, this.#call.cost)
       if (answer.allowed || this.#call.resolvesRefusal) {
-        this.#sleep(answer, timers.now() + answer.waitedMs)
+        this.#sleep(answer, this.#time.now() + answer.waitedMs)
       } else {
         this.#end()
         this.#callbacks.reject(waitTooLongError(answer, this.#call))
@@ -177,10 +192,10 @@ class PendingWait {
   }
 
   #sleep(decision: WaitedOrRefused, until: number): void {
-    const left = until - timers.now()
+    const left = until - this.#time.now()
     if (left > 0) {
       // A timer may fire a millisecond early: then it is set again.
-      this.#timer = timers.setTimeout(() => this.#sleep(decision, until), Math.ceil(left))
+      this.#timer = this.#time.setTimeout(() => this.#sleep(decision, until), Math.ceil(left))
     } else {
       this.#end()
       this.#callbacks.resolve(decision)
@@ -189,7 +204,7 @@ class PendingWait {
 
   #end(): void {
     this.#hasEnded = true
-    timers.clearTimeout(this.#timer)
+    this.#time.clearTimeout(this.#timer)
     if (this.#call.signal !== undefined) {
       removeAbortListener(this.#call.signal, this.#onAbort)
     }

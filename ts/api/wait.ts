@@ -217,7 +217,8 @@ function adviceOn(policy: Policy): string {
   }
 }
 
-function isRate(policy: Policy): boolean {
+/** Whether `wait` supports a policy. */
+export function isRate(policy: Policy): boolean {
   const isContinuous = policy.algorithm !== 'tokenBucket' || policy.refillMode === 'continuous'
   return algorithmOf(policy).rate !== undefined && isContinuous
 }

@@ -1,6 +1,7 @@
 import type { Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { Keys } from '../input/keys.js'
+import { realTime, type WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Engine } from './engine.js'
 import type { Operation, OperationResult, ScheduledReservation } from './operation.js'
@@ -100,6 +101,15 @@ export abstract class Store {
    * @internal
    */
   abstract readonly engine: Engine
+
+  /**
+   * The time by which calls wait for their turn.
+   *
+   * @internal
+   */
+  get waitingTime(): WaitingTime {
+    return realTime(this.engine.elapsedMs)
+  }
 
   /**
    * The leases of limiters on this store.

@@ -5,4 +5,4 @@
  */
 
 export type * from './index.js'
-export { instrument, instrumentStore } from './index.js'
+export { instrument, instrumentClient, instrumentStore } from './index.js'

@@ -3,11 +3,11 @@ import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { invalid, nameOf, optionsOf } from '../input/options.js'
 
-/** The options of `instrument` and `instrumentStore`. */
+/** The options of `instrument`, `instrumentStore` and `instrumentClient`. */
 export interface InstrumentOptions {
   /**
-   * The value of the attribute `tollgate.limiter` or `tollgate.store`, which identifies this
-   * limiter or store. Up to 32 letters, digits, `_`, `.` and `-`, starting with a letter. Metrics
+   * The value of the attribute `tollgate.limiter`, `tollgate.store` or `tollgate.client`, which
+   * identifies this limiter, store or client. Up to 32 letters, digits, `_`, `.` and `-`, starting with a letter. Metrics
    * with the same name are added up.
    */
   readonly name: string
@@ -19,14 +19,20 @@ export interface InstrumentOptions {
   readonly meter?: Meter
 }
 
-/** The names of attributes; `error.type` is OpenTelemetry's own. No attribute holds a key. */
+/**
+ * The names of attributes; `error.type` and `http.response.status_code` are OpenTelemetry's own. No
+ * attribute holds a key.
+ */
 export const ATTRIBUTES = {
   limiter: 'tollgate.limiter',
   policy: 'tollgate.policy',
   status: 'tollgate.status',
   source: 'tollgate.source',
   store: 'tollgate.store',
+  client: 'tollgate.client',
+  success: 'tollgate.success',
   error: 'error.type',
+  httpStatus: 'http.response.status_code',
 } as const
 
 /** The `error.type` of errors without a tollgate code, as OpenTelemetry defines it. */

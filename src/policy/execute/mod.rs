@@ -176,12 +176,15 @@ pub fn execute(
         }
         Operation::Block { lasting } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            block_until(&mut entries, end_of(now, *lasting));
+            let end = end_of(now, *lasting);
+            for PolicyEntry { part, .. } in &mut entries {
+                part.metadata.blocked_until = part.metadata.blocked_until.max(end);
+            }
             0
         }
         Operation::Unblock => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            block_until(&mut entries, 0);
+            entries.iter_mut().for_each(|entry| entry.part.metadata.blocked_until = 0);
             0
         }
         Operation::Override { policies, lasting } => {
@@ -427,10 +430,6 @@ fn refund(
         taken.get(number).map_or(0, |&taken| policy.refund(state, now, units, taken))
     };
     entries.iter_mut().map(given_back).max().unwrap_or(0)
-}
-
-fn block_until(entries: &mut [PolicyEntry<'_, '_>], end: Micros) {
-    entries.iter_mut().for_each(|entry| entry.part.metadata.blocked_until = end);
 }
 
 fn override_until(entries: &mut [PolicyEntry<'_, '_>], by: &[Option<Arc<Policy>>], until: Micros) {

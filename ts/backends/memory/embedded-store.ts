@@ -1,4 +1,5 @@
 import { invalid, nameOf, optionsOf, translated, wholeNumber } from '../../input/options.js'
+import { fakeableTime, type WaitingTime } from '../../platform/waiting-time.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { compilePolicySet } from '../compile-policies.js'
 import type { Engine, EngineStore } from '../engine.js'
@@ -17,6 +18,9 @@ export interface MemoryStoreOptions {
   /**
    * The deciding clock: it returns epoch milliseconds, as `Date.now` does. Default: the system
    * clock, with microseconds.
+   *
+   * With a clock, `wait` and `acquire` use the platform's timers and `Date` as they are at the time
+   * of a call, so that a test can fake them: `clock: () => Date.now()`.
    */
   readonly clock?: () => number
   /**
@@ -59,6 +63,11 @@ export abstract class EmbeddedStore extends Store {
   /** The number of keys held separately. Some of them may be in their initial state. */
   get size(): number {
     return this.#native.heldKeys
+  }
+
+  /** @internal */
+  override get waitingTime(): WaitingTime {
+    return this.#clock === undefined ? super.waitingTime : fakeableTime
   }
 
   /** @internal */

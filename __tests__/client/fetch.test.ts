@@ -1,0 +1,162 @@
+/** `OutgoingClient.fetch` against a real HTTP server. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+import { OutgoingClient } from '../../ts/client/index.js'
+import { concurrency, gcra, RateLimiter } from '../../ts/index.js'
+import { anything } from '../failure.js'
+
+interface Received {
+  readonly method: string | undefined
+  readonly body: string
+}
+
+let server: Server
+let url: string
+let received: Received[] = []
+let answer: (req: IncomingMessage, res: ServerResponse) => void
+
+beforeAll(async () => {
+  server = createServer(async (req, res) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of req) {
+      chunks.push(chunk as Buffer)
+    }
+    received.push({ method: req.method, body: Buffer.concat(chunks).toString() })
+    answer(req, res)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/items`
+})
+
+afterAll(async () => {
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+})
+
+beforeEach(() => {
+  received = []
+  answer = (_, res) => void res.end('yes')
+})
+
+/** Answers with these statuses in order, then with 200. */
+const statuses = (...list: readonly number[]) => {
+  const left = [...list]
+  answer = (_, res) => {
+    res.statusCode = left.shift() ?? 200
+    res.end('yes')
+  }
+}
+
+const client = (options: object = {}) => {
+  const limiter = new RateLimiter(gcra({ limit: 1_000, period: '1s' }))
+  return new OutgoingClient({ limiter, retries: { minDelay: '10ms' }, ...options })
+}
+
+test('resolves to the response, and its key is the host', async () => {
+  const api = client()
+  const keys: string[] = []
+  api.on('start', ({ key }) => keys.push(key))
+  const response = await api.fetch(url)
+  expect([response.status, await response.text()]).toEqual([200, 'yes'])
+  await api.fetch(new URL(url), { method: 'HEAD' })
+  await api.fetch(new Request(url), undefined, { key: 'own' })
+  await client({ key: 'always' }).fetch(url)
+  expect(keys).toEqual([new URL(url).host, new URL(url).host, 'own'])
+})
+
+test.each<readonly [string, RequestInit, readonly number[], number, number]>([
+  // Name, request, the statuses of the server; the attempts, and the last status.
+  ['a GET after 502 and 503', {}, [502, 503], 3, 200],
+  ['a GET after too many failures', {}, [502, 502, 502, 502], 3, 502],
+  ['a GET after 404', {}, [404], 1, 404],
+  ['a POST after 502', { method: 'POST', body: 'x' }, [502], 1, 502],
+  ['a POST after 429', { method: 'POST', body: 'x' }, [429], 2, 200],
+  ['a POST with a key after 502', { method: 'POST', headers: { 'Idempotency-Key': '1' } }, [502], 2, 200],
+  ['a PUT after 500', { method: 'put', body: 'x' }, [500], 2, 200],
+])('%s', async (_, init, list, attempts, last) => {
+  statuses(...list)
+  const { status } = await client().fetch(url, init)
+  expect([received.length, status]).toEqual([attempts, last])
+})
+
+test('the body of a request is sent again; a stream is not', async () => {
+  statuses(429)
+  await client().fetch(new Request(url, { method: 'POST', body: 'text' }))
+  expect(received.map(({ body }) => body)).toEqual(['text', 'text'])
+  received = []
+  statuses(429)
+  const body = new ReadableStream({
+    start: (controller) => {
+      controller.enqueue(new TextEncoder().encode('stream'))
+      controller.close()
+    },
+  })
+  const init = { method: 'PUT', body, duplex: 'half' } as RequestInit
+  expect((await client().fetch(url, init)).status).toBe(429)
+  expect(received.map((request) => request.body)).toEqual(['stream'])
+})
+
+test('a lost connection is retried for idempotent requests only', async () => {
+  let lost = 0
+  answer = (req, res) => {
+    if (lost++ % 2 === 0) {
+      req.socket.destroy()
+    } else {
+      res.end('yes')
+    }
+  }
+  expect((await client().fetch(url)).status).toBe(200)
+  lost = 0
+  await expect(client().fetch(url, { method: 'POST', body: 'x' })).rejects.toThrow('fetch failed')
+  expect(received.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST'])
+})
+
+test('a permit is held until the response has its headers', async () => {
+  const limiter = new RateLimiter(concurrency({ limit: 2 }))
+  const api = client({ limiter })
+  let [running, most] = [0, 0]
+  answer = (_, res) => {
+    most = Math.max(most, ++running)
+    setTimeout(() => {
+      running--
+      res.end('yes')
+    }, 20)
+  }
+  const responses = await Promise.all(Array.from({ length: 10 }, () => api.fetch(url)))
+  expect(responses.map(({ status }) => status)).toEqual(Array(10).fill(200))
+  expect(most).toBe(2)
+})
+
+test('a signal aborts the request, given as that of fetch or of the call', async () => {
+  answer = () => {}
+  const api = client()
+  for (const pass of [
+    (signal: AbortSignal) => api.fetch(url, { signal }),
+    (signal: AbortSignal) => api.fetch(url, {}, { signal }),
+  ]) {
+    const controller = new AbortController()
+    const call = pass(controller.signal)
+    setTimeout(() => controller.abort(), 50)
+    await expect(call).rejects.toMatchObject({ name: 'AbortError' })
+  }
+  expect(api.status().running).toBe(0)
+})
+
+test('a function of its own sends the requests', async () => {
+  const fetch = jest.fn(async () => new Response('own'))
+  const api = client({ fetch })
+  expect(await (await api.fetch('https://api.example.com/a', { method: 'POST' })).text()).toBe('own')
+  expect(fetch.mock.calls).toMatchObject([['https://api.example.com/a', { method: 'POST' }]])
+})
+
+test('bad input', async () => {
+  const api = client()
+  await expect(api.fetch('/relative')).rejects.toMatchObject({ code: 'INVALID_KEY' })
+  await expect(api.fetch(url, anything('POST'))).rejects.toMatchObject({ code: 'INVALID_OPTION' })
+  await expect(api.fetch(url, {}, anything({ retries: 1 }))).rejects.toMatchObject({
+    code: 'INVALID_OPTION',
+    message: expect.stringContaining('fetch has no option "retries"'),
+  })
+})

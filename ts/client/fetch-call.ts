@@ -1,0 +1,65 @@
+import type { AbortSignalLike } from '../api/wait.js'
+import { invalid } from '../input/options.js'
+import { isIdempotentRequest } from './retry.js'
+
+/** A request of `fetch`. */
+export interface FetchCall {
+  /** The host of the URL; `undefined` if it has none. */
+  readonly host: string | undefined
+  readonly signal: AbortSignalLike | undefined
+  readonly isIdempotent: boolean
+  /** Whether the request can be sent again. A stream can be read only once. */
+  readonly isRepeatable: boolean
+  /** Sends it. */
+  send(signal: AbortSignalLike): Promise<unknown>
+}
+
+/** The parts of a request, and of the options of `fetch`, that are read here. */
+interface RequestParts {
+  readonly url?: unknown
+  readonly method?: unknown
+  readonly headers?: unknown
+  readonly body?: unknown
+  readonly signal?: AbortSignalLike | null
+  clone?(): unknown
+}
+
+/** Reads the arguments of `fetch`. */
+export function fetchCallOf(input: unknown, init: unknown, own: FetchSender | undefined): FetchCall {
+  if (init !== undefined && (typeof init !== 'object' || init === null)) {
+    throw invalid('INVALID_OPTION', 'init', 'must be the options of fetch', init)
+  }
+  const request = (typeof input === 'object' && input !== null && 'url' in input ? input : {}) as RequestParts
+  const options = (init ?? {}) as RequestParts
+  const hasBody = options.body === undefined && request.body !== undefined && request.body !== null
+  const send = own ?? (globalThis as unknown as { readonly fetch: FetchSender }).fetch
+  const headers = new globalThis.Headers(
+    (options.headers ?? request.headers) as ConstructorParameters<typeof Headers>[0],
+  )
+  return {
+    host: hostOf(request.url ?? input),
+    signal: options.signal ?? request.signal ?? undefined,
+    isIdempotent: isIdempotentRequest(
+      String(options.method ?? request.method ?? 'GET'),
+      headers.has('idempotency-key'),
+    ),
+    isRepeatable: !isStream(options.body),
+    // The body of a request can be read only once, so each attempt reads a copy.
+    send: async (signal) => send(hasBody ? request.clone?.() : input, { ...options, signal }),
+  }
+}
+
+/** A function that sends requests, as `fetch`. */
+type FetchSender = (input: unknown, init: unknown) => Promise<unknown>
+
+function hostOf(url: unknown): string | undefined {
+  try {
+    return new URL(String(url)).host || undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isStream(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && ('getReader' in body || Symbol.asyncIterator in body)
+}

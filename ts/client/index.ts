@@ -1,0 +1,22 @@
+/**
+ * A client for outgoing calls: `tollgate/client`.
+ *
+ * Its limiter decides over all processes when calls may start, and how many run at a time. If the
+ * server refuses a call, all processes pause for the time that it asks for. Needs neither Node.js nor
+ * the addon.
+ *
+ * @module tollgate/client
+ */
+export type {
+  ClientEvents,
+  ClientKey,
+  ClientLimiter,
+  ClientOptions,
+  ClientStatus,
+  CloseOptions,
+  FetchFunction,
+  RetryOptions,
+  RunContext,
+  ScheduleOptions,
+} from './options.js'
+export { OutgoingClient } from './outgoing-client.js'

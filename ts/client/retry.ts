@@ -1,0 +1,47 @@
+import type { AttemptResult } from './answer.js'
+
+/** The statuses after which an idempotent call is sent again. */
+const TRANSIENT = new Set([408, 425, 429, 500, 502, 503, 504])
+
+/** The codes of errors in the network, of Node.js and its HTTP clients. */
+const NETWORK_ERROR = /^(ECONN|ETIMEDOUT$|EPIPE$|EAI_AGAIN$|ENOTFOUND$|EHOSTUNREACH$|ENETUNREACH$|UND_ERR_)/
+
+/** The methods that RFC 9110, section 9.2.2, calls idempotent. */
+const IDEMPOTENT_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
+
+/**
+ * Whether a call may be sent again. A server that answers 429 has not processed the call. After any
+ * other failure it may have, so only an idempotent call is sent again.
+ */
+export function mayRetry(result: AttemptResult, status: number | undefined, isIdempotent: boolean): boolean {
+  if (status !== undefined) {
+    return status === 429 || (isIdempotent && TRANSIENT.has(status))
+  }
+  return isIdempotent && result.isError && isNetworkError(result.error)
+}
+
+function isNetworkError(error: unknown): boolean {
+  const { code, cause } = (typeof error === 'object' && error !== null ? error : {}) as {
+    readonly code?: unknown
+    readonly cause?: { readonly code?: unknown } | null
+  }
+  return [code, cause?.code].some((own) => typeof own === 'string' && NETWORK_ERROR.test(own)) || isFetchError(error)
+}
+
+/** `fetch` rejects with a `TypeError` if the request failed; these are its messages by platform. */
+function isFetchError(error: unknown): boolean {
+  return (
+    error instanceof TypeError && /fetch failed|failed to fetch|networkerror|load failed|network/i.test(error.message)
+  )
+}
+
+/** The delay before a retry, from half of the longest to the longest, in milliseconds. */
+export function backoffMs(retry: number, { minDelay, maxDelay }: { minDelay: number; maxDelay: number }): number {
+  const longest = Math.min(maxDelay, minDelay * 2 ** Math.min(retry - 1, 50))
+  return Math.ceil(longest * (0.5 + Math.random() / 2))
+}
+
+/** Whether a request is idempotent by its method, or by a key that the server compares. */
+export function isIdempotentRequest(method: string, hasIdempotencyKey: boolean): boolean {
+  return hasIdempotencyKey || IDEMPOTENT_METHODS.has(method.toUpperCase())
+}

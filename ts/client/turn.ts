@@ -1,0 +1,120 @@
+import type { Allowed, Decision } from '../api/decision.js'
+import type { Acquiring, PermitSignal } from '../api/permit.js'
+import { isRate, MAX_WAIT_MS, type Waits } from '../api/wait.js'
+import type { ClientLimiter } from './options.js'
+
+/** The right of one call to start. */
+export interface Turn {
+  readonly decision: Allowed
+  /** The signal of its permit, if it has one. */
+  readonly signal: PermitSignal | undefined
+  /** Whether it came later than an answer of the store takes. */
+  readonly isDelayed: boolean
+  /** The call has ended: releases its permit. */
+  end(): void
+  /** No call uses the turn: gives its units back, as far as possible. */
+  giveBack(): void
+}
+
+/** A request for a turn. */
+export interface TurnRequest {
+  readonly key: unknown
+  readonly cost: number
+  readonly tier: string | undefined
+  readonly maxWaitMs: number
+  readonly signal: PermitSignal
+}
+
+/** Asks a limiter for a turn. Resolves to a decision if it is refused. */
+export type AskForTurn = (request: TurnRequest) => Promise<Turn | Decision>
+
+/** A turn that comes later than this after its request has waited. */
+const DELAYED_MS = 20
+
+type AnyLimiter = ClientLimiter<unknown, string, string> &
+  Partial<Waits<unknown, string, string> & Acquiring<unknown, string, string>>
+
+/**
+ * How calls get their turns: under `concurrency` by permits, under rates by slots, and under windows
+ * by asking again when they have units.
+ *
+ * @param now - Milliseconds of the client's clock.
+ */
+export function turnsOf(limiter: AnyLimiter, now: () => number): AskForTurn {
+  const policies = Object.values(limiter.policies)
+  const giveBack = (decision: Decision) => {
+    // Units that cannot be given back drain or expire as usual.
+    limiter.refund(decision).catch(() => {})
+  }
+  if (policies.some(({ algorithm }) => algorithm === 'concurrency')) {
+    return turnsByPermits(limiter as AnyLimiter & Acquiring<unknown, string, string>, now)
+  }
+  if (policies.every(isRate)) {
+    return turnsBySlots(limiter as AnyLimiter & Waits<unknown, string, string>, giveBack)
+  }
+  return async ({ key, cost, tier }) => {
+    const decision = await limiter.take(key, callOptions(cost, tier))
+    return decision.allowed ? turnOf(decision, false, () => giveBack(decision)) : decision
+  }
+}
+
+function turnsByPermits(limiter: Acquiring<unknown, string, string>, now: () => number): AskForTurn {
+  let shortestMs = Number.POSITIVE_INFINITY
+  return async ({ key, cost, tier, maxWaitMs, signal }) => {
+    const askedAt = now()
+    const permit = await limiter.acquire(key, {
+      ...callOptions(cost, tier),
+      maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
+      signal,
+    })
+    if (!permit.allowed) {
+      return permit.decision
+    }
+    const tookMs = now() - askedAt
+    shortestMs = Math.min(shortestMs, tookMs)
+    // A permit that cannot be released expires.
+    const release = () => void permit.release().catch(() => {})
+    return {
+      decision: permit.decision,
+      signal: permit.signal,
+      isDelayed: tookMs > shortestMs + DELAYED_MS,
+      end: release,
+      giveBack: release,
+    }
+  }
+}
+
+function turnsBySlots(
+  limiter: AnyLimiter & Waits<unknown, string, string>,
+  giveBack: (decision: Decision) => void,
+): AskForTurn {
+  return async ({ key, cost, tier, maxWaitMs, signal }) => {
+    const decision = await limiter.wait(key, {
+      ...callOptions(cost, tier),
+      maxWaitMs: Math.min(maxWaitMs, MAX_WAIT_MS),
+      onTooLong: 'resolve',
+      signal,
+    })
+    if (!decision.allowed) {
+      return decision
+    }
+    const isDelayed = decision.waitedMs > DELAYED_MS
+    if (isDelayed) {
+      // Another process may have blocked the key during the wait.
+      const latest = await limiter.peek(key, callOptions(cost, tier))
+      if (latest.status === 'blocked') {
+        giveBack(decision)
+        return latest
+      }
+    }
+    return turnOf(decision, isDelayed, () => giveBack(decision))
+  }
+}
+
+function turnOf(decision: Allowed, isDelayed: boolean, giveBack: () => void): Turn {
+  return { decision, signal: undefined, isDelayed, end: () => {}, giveBack }
+}
+
+function callOptions(cost: number, tier: string | undefined): { cost: number; tier?: string } {
+  return tier === undefined ? { cost } : { cost, tier }
+}

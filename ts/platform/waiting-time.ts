@@ -1,0 +1,32 @@
+import { timers } from './timers.js'
+
+/** The time by which calls wait in this process. */
+export interface WaitingTime {
+  readonly setTimeout: typeof globalThis.setTimeout
+  readonly clearTimeout: typeof globalThis.clearTimeout
+  readonly setInterval: typeof globalThis.setInterval
+  readonly clearInterval: typeof globalThis.clearInterval
+  /** Milliseconds of a clock that never goes back. */
+  now(): number
+  /** Milliseconds of a clock that counts the suspension of the machine. */
+  elapsedMs(): number
+}
+
+/** The real time, also in a test that fakes timers. */
+export function realTime(elapsedMs: () => number): WaitingTime {
+  return { ...timers, elapsedMs }
+}
+
+/**
+ * The platform's timers and `Date` as they are at the time of a call, so that a test can fake them.
+ * All tools that fake timers fake these.
+ */
+export const fakeableTime: WaitingTime = {
+  setTimeout: ((run: () => void, millis: number) => globalThis.setTimeout(run, millis)) as typeof globalThis.setTimeout,
+  clearTimeout: (timer) => globalThis.clearTimeout(timer),
+  setInterval: ((run: () => void, millis: number) =>
+    globalThis.setInterval(run, millis)) as typeof globalThis.setInterval,
+  clearInterval: (timer) => globalThis.clearInterval(timer),
+  now: () => Date.now(),
+  elapsedMs: () => Date.now(),
+}

@@ -2,6 +2,8 @@
  * docs/migrating.md: each pair of programs has the same behaviour, and every option of the peers
  * has a row.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { buildSync } from 'esbuild'
 import { Redis } from 'ioredis'
 import ts from 'typescript'
 import { RedisServer } from '../servers/redis-server.js'
@@ -27,9 +29,27 @@ afterAll(async () => {
 /** Runs a program of the page. */
 async function exportsOf(block: Block): Promise<Exports> {
   const fromEnv = () => upstashOver(redis)
-  const modules = { '@upstash/redis': { Redis: { fromEnv } } }
+  const modules = {
+    '@upstash/redis': { Redis: { fromEnv } },
+    'p-limit': commonJsOf('p-limit'),
+    'p-throttle': commonJsOf('p-throttle'),
+  }
   const { exports } = await run<Exports>(block, { redisUrl: server.url, modules })
   return exports
+}
+
+/** A package that has only ES modules, which the programs of this test cannot load. */
+function commonJsOf(name: string): unknown {
+  const { outputFiles } = buildSync({
+    stdin: { contents: `export * from '${name}'; export { default } from '${name}'`, resolveDir: __dirname },
+    bundle: true,
+    write: false,
+    platform: 'node',
+    format: 'cjs',
+  })
+  const module = { exports: {} }
+  new Function('module', 'require', (outputFiles[0] as { readonly text: string }).text)(module, require)
+  return module.exports
 }
 
 /** The behaviour of a program that its users can see. */
@@ -57,8 +77,8 @@ async function behaviourOf(block: Block): Promise<unknown> {
 }
 
 /**
- * The number of jobs that start before the first pause, and whether there is a pause between all
- * jobs.
+ * The number of jobs that start before the first pause, whether there is a pause between all jobs,
+ * and how many run at a time, up to three.
  */
 async function paceOf(runJob: NonNullable<Exports['run']>): Promise<unknown> {
   const begun: { readonly at: number; readonly tick: number }[] = []
@@ -67,19 +87,36 @@ async function paceOf(runJob: NonNullable<Exports['run']>): Promise<unknown> {
   // Times do not count from the first job: it may start late, and the last job is not later for
   // that.
   const calledAt = performance.now()
-  await Promise.all(
-    Array.from({ length: 42 }, () => runJob(async () => begun.push({ at: performance.now(), tick: ticks }))),
-  )
+  let [running, most] = [0, 0]
+  const job = async () => {
+    begun.push({ at: performance.now(), tick: ticks })
+    most = Math.max(most, ++running)
+    await sleep(10)
+    running--
+  }
+  await Promise.all(Array.from({ length: 42 }, () => runJob(job)))
   clearInterval(ticking)
   const tookMs = (begun.at(-1)?.at ?? 0) - calledAt
   // The pauses of a reservoir are at least half a second. They count in ticks, so a stalled event
   // loop is not a pause.
   const firstPause = begun.findIndex(({ tick }, index) => tick - (begun[index - 1]?.tick ?? tick) > 15)
-  return { atOnce: firstPause === -1 ? 'one by one' : firstPause, arePaced: tookMs > 41 * 20 - 5 }
+  return {
+    atOnce: firstPause === -1 ? 'one by one' : firstPause,
+    arePaced: tookMs > 41 * 20 - 5,
+    most: Math.min(most, 3),
+  }
 }
 
 test('every peer has a pair of programs', () => {
-  const peers = ['rate-limiter-flexible', 'express-rate-limit', '@upstash/ratelimit', 'bottleneck', '@nestjs/throttler']
+  const peers = [
+    'rate-limiter-flexible',
+    'express-rate-limit',
+    '@upstash/ratelimit',
+    'bottleneck',
+    'p-limit',
+    'p-throttle',
+    '@nestjs/throttler',
+  ]
   const imported = pairs.map(({ before }) => peers.filter((peer) => before.code.includes(`from '${peer}'`)))
   expect(new Set(imported.flat())).toEqual(new Set(peers))
   expect(pairs.every(({ after }) => !peers.some((peer) => after.code.includes(`from '${peer}'`)))).toBe(true)

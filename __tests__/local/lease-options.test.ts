@@ -1,5 +1,6 @@
 /** Valid and invalid values of the option `local: { lease }`. */
 import {
+  concurrency,
   fixedWindow,
   gcra,
   type LocalDecisions,
@@ -33,6 +34,17 @@ test('leases with bans are INVALID_OPTION', () => {
     code: 'INVALID_OPTION',
     message: 'local.lease cannot be used with ban or blockFor: the store has to count every refusal',
   })
+})
+
+test('leases and cached refusals with concurrency are INVALID_OPTION', () => {
+  const policies = { most: concurrency({ limit: 4 }), rate: gcra({ limit: 100, period: '1s' }) }
+  for (const local of [{ lease: '100ms' }, { refusals: '1s' }] as const) {
+    const options = { store: redis.store, prefix: 'invalid', local }
+    expect(failureOf(() => new RateLimiter(policies, options))).toMatchObject({
+      code: 'INVALID_OPTION',
+      message: 'local cannot be used with concurrency: the store has to give every permit',
+    })
+  }
 })
 
 test.each<[string, Policy, LocalDecisions, string]>([

@@ -1,6 +1,15 @@
 /** The metrics of an instrumented limiter, which otherwise behaves like the limiter. */
 import { metrics } from '@opentelemetry/api'
-import { fixedWindow, gcra, MemoryStore, RateLimiter, RedisStore, slidingLogs, TollgateError } from '../../ts/index.js'
+import {
+  concurrency,
+  fixedWindow,
+  gcra,
+  MemoryStore,
+  RateLimiter,
+  RedisStore,
+  slidingLogs,
+  TollgateError,
+} from '../../ts/index.js'
 import { instrument } from '../../ts/metrics/index.js'
 import { FakeClock } from '../clock.js'
 import { rejectionOf } from '../failure.js'
@@ -83,6 +92,17 @@ test('takeMany counts each key; takeUpTo, reserve and wait count, and the time o
     [line('impossible')]: 1,
   })
   expect(durations).toEqual({ ...decisions, [line('allowed')]: 2 })
+})
+
+test('acquire counts as a decision, without its time', async () => {
+  const limiter = instrument(new RateLimiter(concurrency({ limit: 1 })), options())
+  const permit = await limiter.acquire('a')
+  await limiter.acquire('a')
+  const { decisions, durations } = await recorded()
+  const line = (status: string) => `limiter=api policy=default status=${status} source=store`
+  expect(decisions).toEqual({ [line('allowed-last')]: 1, [line('refused')]: 1 })
+  expect(durations).toEqual({})
+  expect(permit.allowed && (await permit.release())).toBe(true)
 })
 
 test('a refused wait counts as a decision, whether it rejects or resolves', async () => {

@@ -8,7 +8,7 @@ import { NestFactory } from '@nestjs/core'
 import express from 'express'
 import fastify from 'fastify'
 import { Hono } from 'hono'
-import { fixedWindow, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
+import { concurrency, fixedWindow, gcra, MemoryStore, RateLimiter } from '../../ts/index.js'
 import { rateLimit as forExpress } from '../../ts/middleware/express.js'
 import plugin, { rateLimit as forFastify } from '../../ts/middleware/fastify.js'
 import { withRateLimit } from '../../ts/middleware/fetch.js'
@@ -33,6 +33,7 @@ describe('an invalid option is an error immediately', () => {
     ['unknown', { limit: 5 }, 'no option "limit"'],
     ['limiter', { limiter: { take: () => {} } }, 'must be a RateLimiter'],
     ['limiter', { limiter: undefined }, 'must be a RateLimiter'],
+    ['limiter', { limiter: new RateLimiter(concurrency({ limit: 2 })) }, 'must have no concurrency policy'],
     ['key', { key: 'ip' }, 'must be a function'],
     ['cost', { cost: 0 }, 'whole number from 1'],
     ['cost', { cost: 1.5 }, 'whole number from 1'],

@@ -105,14 +105,14 @@ export class OutgoingClient<K = string, N extends string = string, T extends str
    * await send('ann', 'hello')
    */
   wrap<Args extends unknown[], R>(
-    run: (...args: Args) => R,
+    run: (...args: Args) => R | PromiseLike<R>,
     options?: ScheduleOptions<K, T> | ((...args: Args) => ScheduleOptions<K, T>),
-  ): (...args: Args) => Promise<Awaited<R>> {
+  ): (...args: Args) => Promise<R> {
     checkCount(arguments.length, 2, 'wrap takes a function and options')
     if (typeof run !== 'function') {
       throw invalid('INVALID_OPTION', 'run', 'must be a function', run)
     }
-    return async (...args): Promise<Awaited<R>> => {
+    return async (...args) => {
       const own = typeof options === 'function' ? options(...args) : options
       return this.schedule(() => run(...args), own)
     }

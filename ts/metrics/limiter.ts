@@ -1,5 +1,6 @@
 import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
+import type { Permit } from '../api/permit.js'
 import type { RateLimiter } from '../api/rate-limiter.js'
 import type { Reservation } from '../api/reservation.js'
 import type { WaitedOrRefused } from '../api/wait.js'
@@ -20,11 +21,12 @@ interface RecordedMethods {
   takeUpTo: AnyMethod<Promise<Decision>>
   reserve: AnyMethod<Promise<Reservation>>
   wait: AnyMethod<Promise<WaitedOrRefused>>
+  acquire: AnyMethod<Promise<Permit>>
 }
 
 /**
  * Returns a limiter that delegates to the given one and records the results of the calls that take
- * units: `take`, `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve` and `wait`. All other
+ * units: `take`, `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve`, `wait` and `acquire`. All other
  * members are delegated without recording. Calls on the given limiter itself are not recorded, and
  * are as fast as before.
  *
@@ -35,8 +37,8 @@ interface RecordedMethods {
  *   `code` of the `TollgateError`. A `wait` that rejects with `WAIT_TOO_LONG` counts as a decision,
  *   and not as an error.
  * - `tollgate.decision.duration`, a histogram in seconds, with the attributes of the decision or
- *   the error: the time that the caller waited. It is not recorded for `wait`, whose duration is
- *   the time until its slot.
+ *   the error: the time that the caller waited. It is not recorded for `wait` and `acquire`, which
+ *   wait for a slot or a permit.
  *
  * No attribute holds a key.
  *
@@ -140,6 +142,7 @@ function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): Re
       return recordResult(limiter.reserve(...args), ({ decision }) => decision, start)
     },
     wait: (...args) => recordResult(limiter.wait(...args), identity),
+    acquire: (...args) => recordResult(limiter.acquire(...args), ({ decision }) => decision),
   }
 }
 

@@ -14,7 +14,7 @@ export interface WaitingTime {
 
 /** The real time, also in a test that fakes timers. */
 export function realTime(elapsedMs: () => number): WaitingTime {
-  return { ...timers, elapsedMs }
+  return Object.create(timers, { elapsedMs: { value: elapsedMs } })
 }
 
 /**

@@ -11,6 +11,7 @@ import { formatPolicyText } from '../../../ts/cli/policy-text.js'
 import type { KeyInspection } from '../../../ts/cli/redis/inspect.js'
 import {
   calendarWindow,
+  concurrency,
   type Decision,
   fixedWindow,
   gcra,
@@ -246,6 +247,20 @@ test('open reservations, and calls that wait for their slots, are shown', async 
   expect(Math.abs((states[0]?.bookedForMs ?? 0) - 1_800_000)).toBeLessThan(60_000)
   left.abort()
   await gone
+})
+
+test('permits are shown, with and without their policy', async () => {
+  const limiter = new RateLimiter(concurrency({ limit: 4 }), { store: redis.store, prefix: 'permits' })
+  await limiter.acquire('a')
+  await limiter.acquire('a', { cost: 2 })
+  const words = at('inspect', '--prefix', 'permits', '--key', 'a')
+  const { stdout } = await tollgate(words)
+  expect(stdout).toContain('default: concurrency\n  used: 3\n')
+  expect(stdout).toContain('  2 permits are held; holders renew their permits\n')
+  const given = await tollgate([...words, '--policy', 'concurrency limit=4'])
+  expect(given.stdout).toContain('By the given policy: a call now would be allowed, the last one; 1 of 4 left')
+  await limiter.close()
+  expect(await tollgate(words)).toMatchObject({ code: 1 })
 })
 
 test('a note marks states that other policy numbers wrote, or that the given policy does not use', async () => {

@@ -64,6 +64,12 @@ export function localOptionsOf(value: unknown, policySet: PolicySet): LocalOptio
   if (value === undefined) {
     return undefined
   }
+  if (policySet.policies.some(({ policy }) => policy.algorithm === 'concurrency')) {
+    throw new TollgateError(
+      'INVALID_OPTION',
+      'local cannot be used with concurrency: the store has to give every permit',
+    )
+  }
   const names = ['refusals', 'lease', 'maxKeys'] as const
   const { refusals, lease, maxKeys = 100_000 } = optionsOf('INVALID_OPTION', 'local', value, names)
   if (refusals === undefined && lease === undefined) {

@@ -101,6 +101,10 @@ function formatState(state: KeyState, at: number): string[] {
       `${entries === 1 ? '1 entry' : `${formatNumber(entries)} entries`}, the oldest ${oldest} old, the newest ${newest}`,
     )
   }
+  if (state.algorithm === 'concurrency') {
+    const held = entries === 1 ? '1 permit is held' : `${formatNumber(entries)} permits are held`
+    lines.push(`${held}; holders renew their permits`)
+  }
   if (bookedForMs !== undefined) {
     lines.push(`reserved slots: calls wait, the last for ${formatDuration(bookedForMs)}`)
   }

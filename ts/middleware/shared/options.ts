@@ -259,6 +259,10 @@ function limiterOf(where: string, value: unknown): MiddlewareLimiter<unknown> {
     const advice = isPolicyLike(value) ? 'new RateLimiter(policy)' : undefined
     throw invalid('INVALID_OPTION', `${where}: limiter`, 'must be a RateLimiter', value, advice)
   }
+  if (Object.values(policies ?? {}).some(({ algorithm }) => algorithm === 'concurrency')) {
+    const rule = 'must have no concurrency policy: requests take units, and no permits'
+    throw new TollgateError('INVALID_OPTION', `${where}: limiter ${rule}; call acquire in the handler`)
+  }
   return value as MiddlewareLimiter<unknown>
 }
 

@@ -22,7 +22,10 @@ export interface ClientLimiter<K = string, N extends string = string, T extends 
 }
 
 /** The platform's `fetch`; any function if the program has no types of a platform. */
-export type FetchFunction = typeof globalThis extends { readonly fetch: infer F extends (...args: never[]) => unknown }
+export type FetchFunction = typeof globalThis extends {
+  /** The platform's function. */
+  readonly fetch: infer F extends (...args: never[]) => unknown
+}
   ? F
   : (input: unknown, init?: unknown) => Promise<unknown>
 

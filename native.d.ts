@@ -66,11 +66,10 @@ export declare class NativeMemoryLimiter {
    */
   refund(keys: readonly (string | undefined)[], units: number, taken: Float64Array, epochMs: number, answer: Float64Array): void
   /**
-   * Settles a reservation. `numbers` has its units, the actual units and its end; then the time
-   * of its decision and, by policy, the time at which the key was to be fresh. All times are in
-   * whole microseconds. The caller must know that the reservation was not settled before.
+   * Executes an operation on a hold, whose id has 16 bytes: see `on_hold` in
+   * `src/abi/operation.rs` for the numbers.
    */
-  settle(keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array): void
+  executeOnHold(keys: readonly (string | undefined)[], code: number, hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array): void
   /**
    * Takes units with a permit. `numbers` has the units, the permit, and the microseconds for which
    * the call has waited, which are negative if it does not wait.
@@ -170,23 +169,15 @@ export declare class NativeRedisLimiter {
    */
   enqueueCancelScheduled(keys: readonly (string | undefined)[], tag: string | undefined, booked: Float64Array): number
   /**
-   * Enqueues a reservation of `cost` units. `hold` has 16 bytes and lasts `lasting_us`
-   * microseconds.
+   * Enqueues an operation on a hold, whose id has 16 bytes: see `on_hold` in
+   * `src/abi/operation.rs` for the numbers.
    */
-  enqueueReserve(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number): number
+  enqueueOnHold(keys: readonly (string | undefined)[], tag: string | undefined, code: number, hold: Uint8Array, numbers: Float64Array): number
   /**
    * Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or
    * does not wait if this is negative.
    */
   enqueueAcquire(keys: readonly (string | undefined)[], tag: string | undefined, cost: number, permit: number, waitedUs: number): number
-  /** Enqueues the renewal of a hold, to last `lasting_us` microseconds from then on. */
-  enqueueRenew(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, lastingUs: number): number
-  /**
-   * Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
-   * time of its decision and, by policy, the time from which the key was to be fresh. Times are
-   * in whole epoch microseconds.
-   */
-  enqueueSettle(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
   /**
    * Opens a limiter on the same keys and the same queue whose policies have other numbers, as the
    * variant of this index. With `replaces`, limiters of the prefix that are opened later must use

@@ -1,6 +1,6 @@
 // A gateway to a language model: customers have limits of tokens per minute and per month. The
-// number of tokens is known only after the answer. So the gateway reserves an estimate, streams the
-// answer, and commits the actual number.
+// number of tokens is known only after the answer. So the gateway reserves the first tokens, extends
+// the reservation while it streams the answer, and commits the actual number.
 // Run it:  node examples/llm-gateway.mjs
 //   curl -N http://localhost:3000/complete -H 'x-customer: ann' --json '{"prompt":"Say hello.","maxTokens":20}'
 //   curl http://localhost:3000/usage -H 'x-customer: ann'
@@ -17,6 +17,9 @@ const policies = {
   minute: gcra({ limit: 2_000, period: '1m' }),
   month: calendarWindow({ limit: 10_000, every: 'month', timeZone: 'UTC' }),
 }
+/** The tokens of an answer that are reserved at a time. */
+const PART = 200
+
 const tokens = new RateLimiter(policies, { store, prefix: 'tokens' })
 
 const app = express()
@@ -31,10 +34,11 @@ app.post('/complete', async (req, res) => {
     return res.status(400).json({ error: 'prompt is a text, maxTokens a whole number from 1' })
   }
 
-  // The most tokens that the answer can take. Reserved units count as taken, so parallel answers
-  // cannot exceed the limits together. `expiresIn` is longer than any answer takes.
+  // Reserved units count as taken, so parallel answers cannot exceed the limits together. A short
+  // answer should not need the units of a long one, so the rest is reserved during the answer.
   const prompted = countTokens(prompt)
-  const reservation = await tokens.reserve(customerOf(req), prompted + maxTokens, { expiresIn: '10m' })
+  const first = prompted + Math.min(maxTokens, PART)
+  const reservation = await tokens.reserve(customerOf(req), first, { expiresIn: '1m' })
   if (!reservation.allowed) {
     const { policy, limit, retryAfterMs } = reservation.decision
     // The request is above the limit at any time: waiting does not help.
@@ -49,6 +53,14 @@ app.post('/complete', async (req, res) => {
   let generated = 0
   try {
     for await (const token of model(prompt, maxTokens, hungUp.signal)) {
+      if (prompted + generated === reservation.units) {
+        // This also keeps the reservation open for another minute.
+        const extension = await reservation.extend(Math.min(maxTokens - generated, PART))
+        if (!extension.extended) {
+          res.write(`[stopped: ${extension.reason}]`)
+          break
+        }
+      }
       generated++
       res.write(token)
     }

@@ -77,8 +77,7 @@ const TABLES = [
       'CANCEL_SCHEDULED',
       // The script has no code for a peek: it is a take in a script call that writes nothing.
       'PEEK',
-      // SETTLE with the id of a hold, in calls to the WebAssembly module for Redis.
-      'SETTLE_HOLD',
+      'EXTEND',
       'RENEW',
       'ACQUIRE',
       'RELEASE',

@@ -16,7 +16,7 @@ pub(crate) mod operation {
     pub(crate) const SCHEDULE: u8 = 12;
     pub(crate) const CANCEL_SCHEDULED: u8 = 13;
     pub(crate) const PEEK: u8 = 14;
-    pub(crate) const SETTLE_HOLD: u8 = 15;
+    pub(crate) const EXTEND: u8 = 15;
     pub(crate) const RENEW: u8 = 16;
     pub(crate) const ACQUIRE: u8 = 17;
     pub(crate) const RELEASE: u8 = 18;
@@ -180,7 +180,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("OPERATION_SCHEDULE", "12"),
     ("OPERATION_CANCEL_SCHEDULED", "13"),
     ("OPERATION_PEEK", "14"),
-    ("OPERATION_SETTLE_HOLD", "15"),
+    ("OPERATION_EXTEND", "15"),
     ("OPERATION_RENEW", "16"),
     ("OPERATION_ACQUIRE", "17"),
     ("OPERATION_RELEASE", "18"),

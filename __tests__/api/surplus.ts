@@ -33,6 +33,7 @@ export const CORE: Readonly<Record<string, Signature>> = {
   'RateLimiter.takeUpTo': [['a', 1, {}], 'takeUpTo takes a key, units and options'],
   'RateLimiter.peek': [['a', 1], 'peek takes a key and a cost or options'],
   'RateLimiter.reserve': [['a', 1, {}], 'reserve takes a key, units and options'],
+  'RateLimiter.settle': [['a', 1], 'settle takes the id of a reservation and the actual units'],
   'RateLimiter.penalize': [['a', 1, {}], 'penalize takes a key, units and options'],
   'RateLimiter.refund': [[{}, 1], 'refund takes a decision and units'],
   'RateLimiter.wait': [['a', {}], 'wait takes a key and options'],
@@ -49,6 +50,7 @@ export const CORE: Readonly<Record<string, Signature>> = {
   ],
   'Reservation.commit': [[1], 'commit takes the actual units'],
   'Reservation.cancel': [[], 'cancel takes no arguments'],
+  'Reservation.extend': [[1, {}], 'extend takes units and an object of options'],
   'Reservation.renew': [['1m'], 'renew takes the time until the reservation expires'],
   MemoryStore: [[{}], `MemoryStore takes ${options}`],
 }

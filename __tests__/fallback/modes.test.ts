@@ -72,7 +72,7 @@ describe.each(OUTAGES)('$name', (away) => {
       const limiter = open()
       const reservation = await limiter.reserve('a', 7)
       expect(reservation).toMatchObject({ allowed, decision: { status, source: 'none' } })
-      const settled = { settled: true, refunded: 0, charged: 0 }
+      const settled = { settled: true, refunded: 0, charged: 0, shortfall: 0 }
       if (reservation.allowed) {
         expect(await reservation.renew('1h')).toMatchObject({ renewed: true })
         expect(await reservation.commit(9)).toEqual(settled)
@@ -170,10 +170,15 @@ describe.each(OUTAGES)('$name', (away) => {
       expect(await limiter.refund(one as typeof decision)).toBe(5)
       expect(await remaining()).toBe(5)
       const reservation = await limiter.reserve('a', 3)
-      expect(reservation.allowed && (await reservation.commit(1))).toEqual({ settled: true, refunded: 2, charged: 0 })
+      expect(reservation.allowed && (await reservation.commit(1))).toEqual({
+        settled: true,
+        refunded: 2,
+        charged: 0,
+        shortfall: 0,
+      })
       expect(await remaining()).toBe(4)
       const other = await limiter.reserve('a', 1)
-      expect(other.allowed && (await other.commit(3))).toEqual({ settled: true, refunded: 0, charged: 2 })
+      expect(other.allowed && (await other.commit(3))).toEqual({ settled: true, refunded: 0, charged: 2, shortfall: 0 })
       expect(await remaining()).toBe(1)
     })
   })

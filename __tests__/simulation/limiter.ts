@@ -45,7 +45,6 @@ export class SimulatedLimiter {
   #version = 0
   #banning: BanningOptions = {}
   #taken: ChargedCall[] = []
-  #resets = 0
   #held: OpenReservation[] = []
 
   constructor(environment: Environment, limited: Case, prefix: string, random: Random) {
@@ -243,15 +242,29 @@ export class SimulatedLimiter {
   #reserve(key: unknown, units: number, tier: { readonly tier?: string }): Operation {
     const random = this.#random
     const { length } = this.#held
-    if (length > 0 && random.next() < 0.1) {
-      const held = random.one(this.#held)
-      const expiresIn = this.#durationMs()
-      return {
-        name: 'renew',
-        details: { expiresIn },
-        key: held.key,
-        run: (_, store) => (held.reservations[store] as Reservation & { readonly allowed: true }).renew(expiresIn),
+    if (length > 0 && random.next() < 0.25) {
+      // Calls on one reservation wait for each other, so it has one call in a turn.
+      const held = this.#held.splice(random.whole(0, length - 1), 1)[0] as OpenReservation
+      const of = (store: number) => held.reservations[store] as Reservation & { readonly allowed: true }
+      const [expiresIn, more] = [this.#durationMs(), random.whole(1, units)]
+      const onResults = () => {
+        this.#held.push(held)
       }
+      return random.next() < 0.4
+        ? {
+            name: 'renew',
+            details: { expiresIn },
+            key: held.key,
+            run: (_, store) => of(store).renew(expiresIn),
+            onResults,
+          }
+        : {
+            name: 'extend',
+            details: { units: more, expiresIn },
+            key: held.key,
+            run: (_, store) => of(store).extend(more, { expiresIn }),
+            onResults,
+          }
     }
     if (length > 0 && random.next() < 0.5) {
       const held = this.#held.splice(random.whole(0, length - 1), 1)[0] as OpenReservation
@@ -260,20 +273,20 @@ export class SimulatedLimiter {
         name: 'commit',
         details: { actual },
         key: held.key,
-        run: (_, store) => {
+        run: (limiter, store) => {
           const reservation = held.reservations[store] as Reservation & { readonly allowed: true }
-          return actual === 0 ? reservation.cancel() : reservation.commit(actual)
+          return actual % 2 === 0 ? limiter.settle(reservation.id, actual) : reservation.commit(actual)
         },
       }
     }
-    const [expiresIn, resets] = [this.#durationMs(), this.#resets]
+    const expiresIn = this.#durationMs()
     return {
       name: 'reserve',
       details: { units, expiresIn, ...tier },
       key,
       run: (limiter) => limiter.reserve(key, units, { expiresIn, ...tier }),
       onResults: (outcomes) => {
-        if ((outcomes[0] as Partial<Reservation>).allowed === true && resets === this.#resets) {
+        if ((outcomes[0] as Partial<Reservation>).allowed === true) {
           this.#held = [...this.#held.slice(-20), { key, reservations: outcomes }]
         }
       },
@@ -309,9 +322,7 @@ export class SimulatedLimiter {
           run: (limiter) => limiter.penalize(key, cost, tier),
         }
       case 5:
-        // Over Redis it also deletes reservations, which the embedded store does not track.
-        this.#resets++
-        this.#held = []
+        // It also drops reservations.
         return { name: 'reset', details: {}, key, run: (limiter) => limiter.reset(key) }
       case 6:
       case 12:

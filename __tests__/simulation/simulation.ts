@@ -182,7 +182,7 @@ class Simulation {
 
   /** A refused call would be admitted at its retry time, and not a millisecond earlier. */
   async #checkRetry(of: SimulatedLimiter, { name, key, details }: Operation, outcome: unknown): Promise<void> {
-    const { allowed, retryAfterMs } = (outcome ?? {}) as Partial<Decision>
+    const { allowed, status, retryAfterMs } = (outcome ?? {}) as Partial<Decision>
     const { cost, tier } = details as { readonly cost?: number; readonly tier?: string }
     if (name !== 'take' || allowed !== false || typeof retryAfterMs !== 'number' || cost === undefined) {
       return
@@ -193,13 +193,15 @@ class Simulation {
     const peekAt = (timeUs: number) =>
       this.#environment.atMemoryTime(timeUs, () =>
         memory.peek(key, tier === undefined ? cost : { cost, tier }),
-      ) as Promise<Pick<Decision, 'allowed'>>
+      ) as Promise<Pick<Decision, 'allowed' | 'resetAfterMs'>>
     const [then, before] = await Promise.all([peekAt(retryUs), peekAt(retryUs - 1_000)])
     if (before.allowed) {
       throw new Error(`retryAfterMs: ${retryAfterMs} is a millisecond or more too late: ${JSON.stringify(before)}`)
     }
-    // After an override ends, the limiter's numbers apply; and a bucket may start low again.
-    if (!then.allowed && of.overriddenUntilUs <= nowUs && of.case.forgets !== true) {
+    // After an override ends, the limiter's numbers apply; and a bucket may start low again, also
+    // during a block.
+    const isForgotten = of.case.forgets === true || (status === 'blocked' && then.resetAfterMs === 0)
+    if (!then.allowed && of.overriddenUntilUs <= nowUs && !isForgotten) {
       throw new Error(`retryAfterMs: ${retryAfterMs} is too early: ${JSON.stringify(then)}`)
     }
   }
@@ -260,6 +262,6 @@ async function outcomeOf(call: () => Promise<unknown>): Promise<unknown> {
 /** A value without a reservation's methods. */
 function plain(outcome: unknown): unknown {
   return typeof outcome === 'object' && outcome !== null && 'commit' in outcome
-    ? { ...outcome, commit: undefined, cancel: undefined, renew: undefined }
+    ? { ...outcome, id: undefined, commit: undefined, cancel: undefined, extend: undefined, renew: undefined }
     : outcome
 }

@@ -21,7 +21,17 @@ test('embedded stores and Redis stores return equal results under one clock that
     'take impossible',
     'wait allowed',
   ]
-  const others = ['takeMany', 'takeUpTo allowed', 'peek refused', 'penalize', 'refund', 'reserve', 'commit', 'reset']
+  const others = [
+    'takeMany',
+    'takeUpTo allowed',
+    'peek refused',
+    'penalize',
+    'refund',
+    'reserve',
+    'extend',
+    'commit',
+    'reset',
+  ]
   const changes = ['block', 'unblock', 'override', 'clearOverride', 'update', 'wait and leave']
   expect([...seen.keys()]).toEqual(expect.arrayContaining([...results, ...others, ...changes]))
 })

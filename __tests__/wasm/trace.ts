@@ -17,6 +17,7 @@ export interface AnyLimiter {
   readonly override: Method
   readonly clearOverride: Method
   readonly reserve: Method
+  readonly settle: Method
   readonly wait: Method
   readonly update: (policies: unknown) => void
 }
@@ -266,6 +267,6 @@ export class TracedPair {
 /** A value without a reservation's methods. */
 function plain(outcome: unknown): unknown {
   return typeof outcome === 'object' && outcome !== null && 'commit' in outcome
-    ? { ...outcome, commit: undefined, cancel: undefined, renew: undefined }
+    ? { ...outcome, id: undefined, commit: undefined, cancel: undefined, extend: undefined, renew: undefined }
     : outcome
 }

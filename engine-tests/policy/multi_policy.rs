@@ -40,7 +40,12 @@ pub(crate) fn on(
     operation: &Operation,
 ) -> Execution {
     let part = |(number, (state, extras))| {
-        which(number).then_some(KeyEntry { state, metadata: extras, may_strike: true })
+        which(number).then_some(KeyEntry {
+            state,
+            metadata: extras,
+            may_strike: true,
+            is_shared: false,
+        })
     };
     let kept = kept.iter_mut().map(|(state, extras)| (state, extras));
     let mut parts: Vec<_> = kept.enumerate().map(part).collect();
@@ -141,6 +146,7 @@ pub(crate) fn judge(
         | Operation::Schedule { .. }
         | Operation::CancelScheduled { .. }
         | Operation::Reserve { .. }
+        | Operation::Extend { .. }
         | Operation::Renew { .. }
         | Operation::Settle { .. }
         | Operation::Acquire { .. }

@@ -5,7 +5,7 @@ use tollgate::algorithm::ChargeRecord;
 use tollgate::key::Key;
 use tollgate::policy::decision::Status;
 use tollgate::policy::execute::Execution;
-use tollgate::policy::operation::{HoldId, Operation};
+use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::redis::{CallBatch, CallError, KeyNames, Script};
 
@@ -36,7 +36,7 @@ fn reserve(hold: u8, lasting: u64) -> Operation {
 
 fn settle(hold: u8, actual: u64, at: u64) -> Operation {
     let taken = vec![ChargeRecord { at, reset_at: at + HOUR }; 3];
-    Operation::Settle { hold: [hold; 16], units: 4, actual, taken, expires_at: u64::MAX >> 11 }
+    Operation::Settle { hold: [hold; 16], actual, charges: vec![Charge { units: 4, taken }] }
 }
 
 fn execute(
@@ -70,8 +70,14 @@ fn remaining(server: &mut Server) -> Vec<u64> {
     peeked.response.limits.unwrap().limits.iter().map(|limit| limit.remaining).collect()
 }
 
+/// The identifiers of the holds. Each has a second member with its units.
 fn held(server: &mut Server) -> Vec<Vec<u8>> {
-    server.run(&[b"ZRANGE", HOLDS, b"0", b"-1"])
+    let members: Vec<Vec<u8>> = server.run(&[b"ZRANGE", HOLDS, b"0", b"-1"]);
+    let pairs = members.chunks_exact(2);
+    assert!(
+        pairs.remainder().is_empty() && pairs.clone().all(|pair| pair[1].starts_with(&pair[0]))
+    );
+    pairs.map(|pair| pair[0].clone()).collect()
 }
 
 #[test]
@@ -117,7 +123,7 @@ fn a_hold_is_settled_once_also_within_a_batch() {
     ];
     let units: Vec<_> =
         execute(&mut server, &all, Some(now)).into_iter().map(|one| one.unwrap().units).collect();
-    assert_eq!(units, [4, 4, 0, 0, 4, 3, 0]);
+    assert_eq!(units, [4, 3, 0, 0, 4, 2, 0]);
     assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
     let refused = one(&mut server, &reserve(3, SECOND), Some(now)).unwrap();
     assert_eq!(refused.response.decision.status, Status::Refused);
@@ -129,14 +135,16 @@ fn what_has_ended_cannot_be_settled_and_makes_room() {
     let start = 1_700_000_000 * SECOND;
     for number in 0..250_u8 {
         let id: HoldId = [number; 16];
-        let _: u64 = server.run(&[b"ZADD", HOLDS, b"1600000000000000", &id]);
+        let record = [&id[..], &[0; 8]].concat();
+        let end = b"1600000000000000";
+        let _: u64 = server.run(&[b"ZADD", HOLDS, end, &id, end, &record]);
     }
     one(&mut server, &reserve(251, SECOND), Some(start)).unwrap();
-    assert_eq!(held(&mut server).len(), 151, "one call drops a hundred holds");
+    assert_eq!(held(&mut server).len(), 201, "one call drops fifty holds");
     assert_eq!(one(&mut server, &settle(200, 0, start), Some(start)).unwrap().units, 0);
     let last = settle(251, 0, start);
     assert_eq!(one(&mut server, &last, Some(start + SECOND)).unwrap().units, 0);
-    assert_eq!(one(&mut server, &last, Some(start + SECOND - 1)).unwrap().units, 5);
+    assert_eq!(one(&mut server, &last, Some(start + SECOND - 1)).unwrap().units, 4);
 }
 
 #[test]
@@ -185,6 +193,42 @@ fn a_state_that_cannot_be_written_undoes_what_was_done_to_the_hold() {
     assert_eq!(held(&mut server), [[1; 16]], "the hold remains");
     let ttl: u64 = server.run(&[b"PTTL", HOLDS]);
     assert!((59_000..=60_001).contains(&ttl), "{ttl}");
+}
+
+#[test]
+fn an_extension_changes_the_units_and_the_end_of_a_hold() {
+    let mut server = Server::start();
+    let now = 1_700_000_000 * SECOND;
+    let extend = |cost, lasting| Operation::Extend { hold: [1; 16], cost, lasting };
+    let all = [
+        extend(1, SECOND),
+        reserve(1, SECOND),
+        extend(3, 5 * SECOND),
+        extend(4, 9 * SECOND),
+        Operation::Renew { hold: [1; 16], lasting: 2 * SECOND },
+    ];
+    let executed = execute(&mut server, &all, Some(now)).into_iter().map(Result::unwrap);
+    let units: Vec<_> = executed.map(|one| (one.units, one.held)).collect();
+    assert_eq!(units, [(0, Some(0)), (4, None), (3, Some(7)), (0, Some(7)), (1, None)]);
+    assert_eq!(held(&mut server), [[1; 16]]);
+    let last = settle(1, 7, now);
+    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND)).unwrap().held, Some(0));
+    assert_eq!(one(&mut server, &last, Some(now + 5 * SECOND - 1)).unwrap().held, Some(7));
+    assert_eq!(held(&mut server), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn an_extension_that_cannot_be_written_undoes_what_was_done_to_the_hold() {
+    let mut server = Server::start();
+    one(&mut server, &reserve(1, 60 * SECOND), None).unwrap();
+    let window: &[u8] = b"api:window:fw:{a}";
+    let _: u64 = server.run(&[b"DEL", window]);
+    let _: u64 = server.run(&[b"RPUSH", window, b"x"]);
+    let extend = Operation::Extend { hold: [1; 16], cost: 2, lasting: 90 * SECOND };
+    assert_eq!(one(&mut server, &extend, None), Err(CallError::Unreadable));
+    assert_eq!(held(&mut server), [[1; 16]]);
+    let _: u64 = server.run(&[b"DEL", window]);
+    assert_eq!(one(&mut server, &settle(1, 4, 0), None).unwrap().held, Some(4));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tollgate::key::Key;
 use tollgate::policy::ban::BanRule;
 use tollgate::policy::execute::{Execution, KeyEntry, KeyMetadata, execute};
 use tollgate::policy::multi_policy::Response;
-use tollgate::policy::operation::{HoldId, Operation};
+use tollgate::policy::operation::{Charge, HoldId, Operation};
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::{Policy, State};
 use tollgate::redis::{CallBatch, KeyNames, Script};
@@ -117,13 +117,10 @@ pub(super) struct Kept {
     extras: KeyMetadata,
 }
 
-/// Keys by policy and number, as the embedded store would keep them, and the holds that Redis
-/// keeps.
+/// Keys by policy and number, as the embedded store would keep them.
 #[derive(Default)]
 pub(super) struct Model {
     kept: HashMap<(usize, usize), Kept>,
-    /// The key of the first key dimension, and the hold's end.
-    holds: HashMap<HoldId, (Option<usize>, u64)>,
 }
 
 /// A call that has taken units.
@@ -131,8 +128,8 @@ struct Call {
     keys: Vec<Option<usize>>,
     told: Response,
     units: u64,
-    /// The hold and its end, if the call was a reservation.
-    hold: Option<(HoldId, u64)>,
+    /// The hold of a reservation or of its extension.
+    hold: Option<HoldId>,
 }
 
 fn operation(
@@ -153,8 +150,8 @@ fn operation(
             let hold = (number as u128).to_le_bytes();
             Operation::Reserve { cost: units, hold, lasting: units * 150_000 }
         }
-        12..=14 if kind == Kind::Onward => settle(step, policies, memory, units),
-        15 if kind == Kind::Onward => renew(step, memory, units),
+        12..=13 if kind == Kind::Onward => settle(step, policies, memory, units),
+        14..=15 if kind == Kind::Onward => renew(step, memory, units),
         5 => Operation::Reset,
         6..=9 if kind == Kind::Stepping => Operation::Take { cost: units },
         6 => Operation::Block { lasting: units * 40_000 },
@@ -180,24 +177,33 @@ fn refund(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Oper
     }
 }
 
-/// Renews one of the last reservations, which may have expired or been settled.
+/// Renews or extends one of the last reservations, which may have expired or been settled.
 fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
     let held = memory.iter().rev().filter_map(|call| call.hold);
+    let lasting = units * 120_000;
     match held.take(4).nth(step.choice / 3 % 4) {
-        Some((hold, expires_at)) => Operation::Renew { hold, lasting: units * 120_000, expires_at },
+        Some(hold) if step.choice % 3 == 0 => Operation::Renew { hold, lasting },
+        Some(hold) => Operation::Extend { hold, cost: 1 + units / 2, lasting },
         None => Operation::Take { cost: units },
     }
 }
 
 /// Settles one of the last reservations, perhaps a second time, for fewer units, as many or more.
+/// The caller may not know the last charge.
 fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Operation {
-    let held = memory.iter().rev().filter_map(|call| call.hold.map(|hold| (call, hold)));
-    let Some((call, (hold, expires_at))) = held.take(4).nth(step.choice / 3 % 4) else {
+    let held = memory.iter().rev().filter_map(|call| call.hold);
+    let Some(hold) = held.take(4).nth(step.choice / 3 % 4) else {
         return Operation::Take { cost: units };
     };
-    let actual = [0, units, call.units, call.units + units, call.units / 2][step.choice % 5];
-    let taken = taken(policies, &call.told);
-    Operation::Settle { hold, units: call.units, actual, taken, expires_at }
+    let charge = |call: &Call| Charge { units: call.units, taken: taken(policies, &call.told) };
+    let of_hold = memory.iter().filter(|call| call.hold == Some(hold));
+    let mut charges: Vec<_> = of_hold.map(charge).collect();
+    let held: u64 = charges.iter().map(|charge| charge.units).sum();
+    let actual = [0, units, held, held + units, held / 2][step.choice % 5];
+    if step.choice % 7 == 0 && charges.len() > 1 {
+        charges.pop();
+    }
+    Operation::Settle { hold, actual, charges }
 }
 
 /// The charge of a decision, by policy.
@@ -246,40 +252,16 @@ pub(super) fn in_memory(
                 state: &mut one.state,
                 metadata: &mut one.extras,
                 may_strike: true,
+                is_shared: false,
             });
         }
     }
-    let mut operation = operation.clone();
-    match &mut operation {
-        // A missing hold counts as expired.
-        Operation::Settle { hold, expires_at, .. } => {
-            let held = model.holds.remove(hold);
-            *expires_at = held.map_or(0, |(_, end)| end);
-        }
-        Operation::Renew { hold, expires_at, .. } => {
-            *expires_at = model.holds.get(hold).map_or(0, |(_, end)| *end);
-        }
-        Operation::Reset if keys[0].is_some() => {
-            model.holds.retain(|_, (first, _)| *first != keys[0]);
-        }
-        _ => {}
-    }
-    let executed = execute(policies, &mut kept, now, &operation);
-    match operation {
-        Operation::Reserve { hold, lasting, .. } if executed.units > 0 => {
-            model.holds.insert(hold, (keys[0], now + lasting));
-        }
-        Operation::Renew { hold, lasting, expires_at } if executed.units > 0 => {
-            model.holds.insert(hold, (keys[0], expires_at.max(now + lasting)));
-        }
-        _ => {}
-    }
-    executed
+    execute(policies, &mut kept, now, operation)
 }
 
 /// The keys of a reservation.
 fn keys_of(calls: &[Call], hold: &HoldId) -> Vec<Option<usize>> {
-    let same = |call: &&Call| call.hold.is_some_and(|(id, _)| id == *hold);
+    let same = |call: &&Call| call.hold == Some(*hold);
     calls.iter().find(same).map(|call| call.keys.clone()).unwrap()
 }
 
@@ -327,9 +309,9 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
             };
             let number = |key_dimension: usize| step.choice / (2_usize << key_dimension) % KEYS;
             let keys: Vec<_> = match &asked {
-                Operation::Settle { hold, .. } | Operation::Renew { hold, .. } => {
-                    keys_of(&calls, hold)
-                }
+                Operation::Settle { hold, .. }
+                | Operation::Renew { hold, .. }
+                | Operation::Extend { hold, .. } => keys_of(&calls, hold),
                 _ => (0..policies.key_dimensions())
                     .map(|key_dimension| (!left_out(key_dimension)).then(|| number(key_dimension)))
                     .collect(),
@@ -342,11 +324,11 @@ fn equal(server: &mut Server, policies: &PolicySet, trace: &[Step], kind: Kind) 
                 .collect();
             batch.push_operation(&names, &texts, None, asked.clone());
             let executed = in_memory(&mut model, policies, &keys, now, &asked);
-            if is_take && executed.units > 0 {
-                let hold = match &asked {
-                    Operation::Reserve { hold, lasting, .. } => Some((*hold, now + lasting)),
-                    _ => None,
-                };
+            let hold = match &asked {
+                Operation::Reserve { hold, .. } | Operation::Extend { hold, .. } => Some(*hold),
+                _ => None,
+            };
+            if (is_take || hold.is_some()) && executed.units > 0 {
                 let (told, units) = (executed.response.clone(), executed.units);
                 calls.push(Call { keys: keys.clone(), told, units, hold });
             }

@@ -1,15 +1,22 @@
 -- Holds of reservations. They are stored beside the states: one sorted set for each limiter and
--- user key, with the identifiers of the holds scored by their expiry in microseconds. The set
--- expires with its last hold.
+-- user key, which expires with its last hold.
+--
+-- A hold has two members with its expiry in microseconds as their score: its identifier, and its
+-- identifier followed by its units. Members with equal scores are sorted bytewise, so the second
+-- follows the first.
 --
 -- All functions take the number of the set's key. On failure they return Redis's reply, or `false`
 -- if the key is not such a sorted set.
 local function new_holds(context)
-  local MAX_DROPPED = 100
+  local MAX_DROPPED, UNITS = 100, '>d'
   local holds = {}
 
-  -- Adds a hold, and drops up to MAX_DROPPED expired holds. Returns an error if that failed.
-  function holds.add(key, id, expires_at)
+  local function record_of(id, units)
+    return id .. struct.pack(UNITS, units)
+  end
+
+  -- Adds a hold, and drops up to MAX_DROPPED expired members. Returns an error if that failed.
+  function holds.add(key, id, units, expires_at)
     local name = KEYS[key]
     local ended = redis.pcall('ZCOUNT', name, '-inf', context.now)
     if type(ended) ~= 'number' then
@@ -18,7 +25,7 @@ local function new_holds(context)
     if ended > 0 then
       redis.pcall('ZREMRANGEBYRANK', name, '0', math.min(ended, MAX_DROPPED) - 1)
     end
-    local added = redis.pcall('ZADD', name, expires_at, id)
+    local added = redis.pcall('ZADD', name, expires_at, id, expires_at, record_of(id, units))
     if type(added) ~= 'number' then
       return added
     end
@@ -28,22 +35,37 @@ local function new_holds(context)
     redis.pcall('PEXPIRE', KEYS[key], ttl)
   end
 
-  -- Returns the expiry of a hold, or nil if the hold has expired or does not exist. The second
-  -- result is `false` if the set cannot be read.
-  function holds.expiry_of(key, id)
-    local expires_at = redis.pcall('ZSCORE', KEYS[key], id)
-    if type(expires_at) == 'table' then
-      return nil, false
+  -- Returns the expiry and the units of a hold, or nil if the hold has expired or does not exist. The
+  -- third result is `false` if the set cannot be read.
+  function holds.find(key, id)
+    local rank = redis.pcall('ZRANK', KEYS[key], id)
+    if type(rank) == 'table' then
+      return nil, nil, false
     end
-    expires_at = expires_at and tonumber(expires_at)
-    if expires_at and expires_at > context.now then
-      return expires_at
+    if not rank then
+      return nil
+    end
+    local found = redis.pcall('ZRANGE', KEYS[key], rank, rank + 1, 'WITHSCORES')
+    local expires_at, record = tonumber(found[2]), found[3]
+    if expires_at > context.now and record and #record == #id + 8 and string.sub(record, 1, #id) == id then
+      return expires_at, struct.unpack(UNITS, record, #id + 1), nil
     end
   end
 
+  -- Replaces the units and the expiry of a hold. Returns an error if that failed.
+  function holds.change(key, id, units, new_units, expires_at)
+    if units ~= new_units then
+      local removed = redis.pcall('ZREM', KEYS[key], record_of(id, units))
+      if type(removed) ~= 'number' then
+        return removed
+      end
+    end
+    return holds.add(key, id, new_units, expires_at)
+  end
+
   -- Removes a hold. Returns an error if that failed.
-  function holds.remove(key, id)
-    local removed = redis.pcall('ZREM', KEYS[key], id)
+  function holds.remove(key, id, units)
+    local removed = redis.pcall('ZREM', KEYS[key], id, record_of(id, units))
     if type(removed) ~= 'number' then
       return removed
     end

@@ -142,10 +142,9 @@ local function new_operations(context)
     return after, max_charged
   end
 
-  -- Refunds units of a call whose charges, by policy, are in the request. Returns the largest
-  -- refund.
-  local function refund_charges(group, keys, units, at)
-    local max_refunded = 0
+  -- Refunds units of a charge whose records, by policy, are in the request. Adds the refund under
+  -- each policy to `refunds`.
+  local function refund_charge(group, keys, units, at, refunds)
     for index = 1, #group.executors do
       local taken_at, reset_at
       taken_at, reset_at, at = unpack_struct('>dd', context.request, at)
@@ -160,7 +159,7 @@ local function new_operations(context)
             executor = executor_of(group, index, key)
           end
           local refunded, is_unused = executor.refund(key, units, taken_at, reset_at)
-          max_refunded = math.max(max_refunded, refunded)
+          refunds[index] = (refunds[index] or 0) + refunded
           if is_unused then
             reset_key(group, index, key, context.key_metadata[key])
           elseif executor.refunds_immediately then
@@ -169,7 +168,30 @@ local function new_operations(context)
         end
       end
     end
-    return max_refunded
+  end
+
+  -- The largest refund under a policy.
+  local function largest_refund(refunds)
+    local largest = 0
+    for _, refunded in pairs(refunds) do
+      largest = math.max(largest, refunded)
+    end
+    return largest
+  end
+
+  -- Refunds units of `count` charges in the request, of the latest ones first. Returns the largest
+  -- refund.
+  local function refund_newest(group, keys, surplus, at, count, charge_length)
+    local refunds = {}
+    for number = count - 1, 0, -1 do
+      local units, records = unpack_struct('>d', context.request, at + number * charge_length)
+      units = math.min(surplus, units)
+      surplus = surplus - units
+      if units > 0 then
+        refund_charge(group, keys, units, records, refunds)
+      end
+    end
+    return largest_refund(refunds)
   end
 
   operations[OPERATION_SCHEDULE] = function(group, keys, at)
@@ -235,9 +257,31 @@ local function new_operations(context)
 
   operations[OPERATION_REFUND] = function(group, keys, at)
     local units, after = unpack_struct('>d', context.request, at)
-    local max_refunded = refund_charges(group, keys, units, after)
+    local refunds = {}
+    refund_charge(group, keys, units, after, refunds)
     report_status(group, keys)
-    return after + 16 * #group.executors, max_refunded
+    return after + 16 * #group.executors, largest_refund(refunds)
+  end
+
+  -- Reads the hold of an operation. Returns its key and identifier, its expiry and units if it has
+  -- not expired, an error, and the position after the identifier.
+  local function read_hold(group, at, key_offset)
+    holds = holds or new_holds(context)
+    local hold_number, id, after = unpack_struct('>I2c16', context.request, at)
+    local hold_key, expires_at, units, failure = key_offset + hold_number, nil, nil, nil
+    if hold_number > 0 and not group.is_stale then
+      expires_at, units, failure = holds.find(hold_key, id)
+    end
+    return hold_key, id, expires_at, units, failure, after
+  end
+
+  -- Fails the outcomes from a number on.
+  local function fail_from(first, failure)
+    if failure ~= nil then
+      for outcome = first, context.outcome_count do
+        fail(context, outcome, failure)
+      end
+    end
   end
 
   operations[OPERATION_RESERVE] = function(group, keys, at, key_offset)
@@ -245,69 +289,78 @@ local function new_operations(context)
     local hold_number, id, cost, duration, after = unpack_struct('>I2c16dd', context.request, at)
     local hold_key, first = key_offset + hold_number, context.outcome_count + 1
     local admitted = take(context, group, keys, cost, hold_number > 0 and function()
-      return holds.add(hold_key, id, context.now + duration)
+      return holds.add(hold_key, id, cost, context.now + duration)
     end)
     if admitted then
       holds.undo_on_failure(group, first, function()
-        holds.remove(hold_key, id)
+        holds.remove(hold_key, id, cost)
       end)
     end
     return after, admitted and cost or 0
   end
 
+  operations[OPERATION_EXTEND] = function(group, keys, at, key_offset)
+    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset)
+    local cost, duration, after_all = unpack_struct('>dd', context.request, after)
+    local first = context.outcome_count + 1
+    if not expires_at then
+      report_status(group, keys)
+      fail_from(first, failure)
+      return after_all, 0, struct.pack('>d', 0)
+    end
+    local total = math.min(held + cost, 9007199254740991)
+    local admitted = take(context, group, keys, cost, function()
+      return holds.change(hold_key, id, held, total, math.max(expires_at, context.now + duration))
+    end)
+    if admitted then
+      holds.undo_on_failure(group, first, function()
+        holds.change(hold_key, id, total, held, expires_at)
+      end)
+    end
+    return after_all, admitted and cost or 0, struct.pack('>d', admitted and total or held)
+  end
+
   operations[OPERATION_SETTLE] = function(group, keys, at, key_offset)
-    holds = holds or new_holds(context)
-    local hold_number, id, units, actual, after = unpack_struct('>I2c16dd', context.request, at)
-    local hold_key, first, moved = key_offset + hold_number, context.outcome_count + 1, 0
-    local is_readable = hold_number > 0 and not group.is_stale
+    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset)
+    local actual, count
+    actual, count, after = unpack_struct('>dI1', context.request, after)
+    local first, moved, is_settled = context.outcome_count + 1, 0, expires_at ~= nil
     for index = 1, #group.executors do
       local key = keys[index]
-      is_readable = is_readable
+      is_settled = is_settled
         and (key == 0 or executor_of(group, index, key).outcome_of(key, 0) == OUTCOME_ADMITTED)
     end
-    local expires_at, failure
-    if is_readable then
-      expires_at, failure = holds.expiry_of(hold_key, id)
-      if expires_at then
-        failure = holds.remove(hold_key, id)
-      end
+    if is_settled then
+      failure = holds.remove(hold_key, id, held)
+      is_settled = failure == nil
     end
-    local is_settled = expires_at and failure == nil
-    if is_settled and actual < units then
-      moved = refund_charges(group, keys, units - actual, after)
+    local charge_length = 8 + 16 * #group.executors
+    if is_settled and actual < held then
+      moved = refund_newest(group, keys, held - actual, after, count, charge_length)
     elseif is_settled then
-      moved = charge_remaining(group, keys, actual - units)
+      moved = charge_remaining(group, keys, actual - held)
     end
     report_status(group, keys)
     if is_settled then
       holds.undo_on_failure(group, first, function()
-        holds.add(hold_key, id, expires_at)
+        holds.add(hold_key, id, held, expires_at)
       end)
-    elseif failure ~= nil then
-      for outcome = first, context.outcome_count do
-        fail(context, outcome, failure)
-      end
+    else
+      fail_from(first, failure)
     end
-    return after + 16 * #group.executors, is_settled and math.min(1 + moved, 9007199254740991) or 0
+    return after + count * charge_length, moved, struct.pack('>d', is_settled and held or 0)
   end
 
   operations[OPERATION_RENEW] = function(group, keys, at, key_offset)
-    holds = holds or new_holds(context)
-    local hold_number, id, duration, after = unpack_struct('>I2c16d', context.request, at)
-    local hold_key, first, expires_at, failure = key_offset + hold_number, context.outcome_count + 1, nil, nil
-    if hold_number > 0 and not group.is_stale then
-      expires_at, failure = holds.expiry_of(hold_key, id)
-      if expires_at then
-        failure = holds.add(hold_key, id, math.max(expires_at, context.now + duration))
-      end
+    local hold_key, id, expires_at, held, failure, after = read_hold(group, at, key_offset)
+    local duration, after_all = unpack_struct('>d', context.request, after)
+    local first = context.outcome_count + 1
+    if expires_at then
+      failure = holds.change(hold_key, id, held, held, math.max(expires_at, context.now + duration))
     end
     report_status(group, keys)
-    if failure ~= nil then
-      for outcome = first, context.outcome_count do
-        fail(context, outcome, failure)
-      end
-    end
-    return after, expires_at and failure == nil and 1 or 0
+    fail_from(first, failure)
+    return after_all, expires_at and failure == nil and 1 or 0
   end
 
   -- Sets the ticket of a refused call under the policy that refuses it, if it is the only one and for

@@ -55,7 +55,7 @@ const GROUPS = [
       'local/{lease-law,lease-options,leases,refusal-law,refusals,simulation}',
       'metrics/{prometheus,store}',
       'middleware/failures',
-      'operations/{acquire,bans,block,many,override,refund,reserve,tiers,units,update,wait,watch}',
+      'operations/{acquire,bans,block,many,extend,override,refund,reserve,tiers,units,update,wait,watch}',
       'policies/{count-refused,leaky-bucket,sliding-counter,sliding-log,sliding-window,token-bucket}',
       'redis/store',
       'redis/calls/{distance,duplicates,faked-timers,flushes,operations}',

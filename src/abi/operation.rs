@@ -2,7 +2,7 @@
 
 use super::whole;
 use crate::algorithm::{ChargeRecord, PermitRequest};
-use crate::policy::operation::{HoldId, Operation};
+use crate::policy::operation::{Charge, Operation};
 use crate::protocol::operation;
 
 /// The operation of a code, if it needs only an amount.
@@ -16,12 +16,8 @@ pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
         operation::BLOCK => Operation::Block { lasting: amount },
         operation::UNBLOCK => Operation::Unblock,
         operation::CLEAR_OVERRIDE => Operation::ClearOverride,
-        // The embedded store keeps no holds: JavaScript knows their ends.
         operation::RELEASE => Operation::Release { permit: amount },
         operation::RENEW_PERMIT => Operation::RenewPermit { permit: amount },
-        operation::RENEW => {
-            Operation::Renew { hold: HoldId::default(), lasting: 0, expires_at: amount }
-        }
         _ => return None,
     })
 }
@@ -29,16 +25,44 @@ pub(crate) fn operation(code: u64, amount: u64) -> Option<Operation> {
 /// Refunds `units` of an earlier call. `taken` has the time of that call and then, by policy, the
 /// time at which the key was to be fresh, in whole microseconds.
 pub(crate) fn refund(units: f64, taken: &[f64]) -> Operation {
-    let (at, resets) = taken.split_first().unwrap_or((&0.0, &[]));
-    let taken = |&reset: &f64| ChargeRecord { at: whole(*at), reset_at: whole(reset) };
-    Operation::Refund { units: whole(units), taken: resets.iter().map(taken).collect() }
+    Operation::Refund { units: whole(units), taken: charge_records(taken) }
 }
 
-/// Takes units under a hold; `None` if `hold` is not a hold's id.
-#[cfg(any(feature = "redis", feature = "wasm-redis"))]
-pub(crate) fn reserve(cost: f64, hold: &[u8], lasting_us: f64) -> Option<Operation> {
-    let (cost, lasting) = (whole(cost), whole(lasting_us));
-    Some(Operation::Reserve { cost, hold: hold.try_into().ok()?, lasting })
+fn charge_records(taken: &[f64]) -> Vec<ChargeRecord> {
+    let (at, resets) = taken.split_first().unwrap_or((&0.0, &[]));
+    let record = |&reset: &f64| ChargeRecord { at: whole(*at), reset_at: whole(reset) };
+    resets.iter().map(record).collect()
+}
+
+/// The operation of a code on a hold; `None` if `hold` is not a hold's id, or numbers are missing.
+///
+/// The numbers of a reservation and of its extension are the units and the microseconds for which it
+/// lasts; those of a renewal are these microseconds. A settlement has the actual units, the number of
+/// policies and, for each charge, its units, its time and by policy the time at which the key was to
+/// be fresh.
+pub(crate) fn on_hold(code: u64, hold: &[u8], numbers: &[f64]) -> Option<Operation> {
+    let hold = hold.try_into().ok()?;
+    Some(match (u8::try_from(code).ok()?, numbers) {
+        (operation::RESERVE, &[cost, lasting]) => {
+            Operation::Reserve { cost: whole(cost), hold, lasting: whole(lasting) }
+        }
+        (operation::EXTEND, &[cost, lasting]) => {
+            Operation::Extend { hold, cost: whole(cost), lasting: whole(lasting) }
+        }
+        (operation::RENEW, &[lasting]) => Operation::Renew { hold, lasting: whole(lasting) },
+        (operation::SETTLE, [actual, policies, charges @ ..]) => {
+            let length = 2 + usize::try_from(whole(*policies)).ok()?;
+            let charges = charges.chunks_exact(length).map(charge).collect();
+            Operation::Settle { hold, actual: whole(*actual), charges }
+        }
+        _ => return None,
+    })
+}
+
+/// The charge of these numbers: its units, and then those of [`refund`].
+fn charge(numbers: &[f64]) -> Charge {
+    let (units, taken) = numbers.split_first().unwrap_or((&0.0, &[]));
+    Charge { units: whole(*units), taken: charge_records(taken) }
 }
 
 /// A call for a permit; `None` if numbers are missing. `numbers` has the units, the permit, and the
@@ -48,21 +72,4 @@ pub(crate) fn acquire(numbers: &[f64]) -> Option<Operation> {
     let waited = (waited >= 0.0).then(|| whole(waited));
     let request = PermitRequest { id: whole(permit), waited };
     Some(Operation::Acquire { cost: whole(cost), request })
-}
-
-/// Renews a hold; `None` if `hold` is not a hold's id. Over Redis the hold's end is in the hold key.
-#[cfg(any(feature = "redis", feature = "wasm-redis"))]
-pub(crate) fn renew(hold: &[u8], lasting_us: f64) -> Option<Operation> {
-    let hold = hold.try_into().ok()?;
-    Some(Operation::Renew { hold, lasting: whole(lasting_us), expires_at: 0 })
-}
-
-/// Settles a hold; `None` if `hold` is not a hold's id or numbers are missing. `numbers` has the
-/// units taken, the actual units and the hold's end, and then the numbers of [`refund`] for the
-/// call.
-pub(crate) fn settle(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
-    let (&[units, actual, expires_at], taken) = numbers.split_first_chunk()?;
-    let Operation::Refund { taken, .. } = refund(units, taken) else { return None };
-    let (units, actual, expires_at) = (whole(units), whole(actual), whole(expires_at));
-    Some(Operation::Settle { hold: hold.try_into().ok()?, units, actual, taken, expires_at })
 }

@@ -1,6 +1,6 @@
 //! The encoding of a response: six doubles in an array that JavaScript reads. If the limits have
 //! names, the policies have bans, or the response is to an operation, four more follow for each
-//! limit, and then those of a ban or of scheduled reservations.
+//! limit, then those of a ban, and then the units of a hold or those of scheduled reservations.
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
 
@@ -178,11 +178,13 @@ impl ResponseBuffer for [f64] {
             Ok(result) => {
                 let found;
                 (*head, found) = encode_execution(result, LENGTH);
-                let ResponseDetails { reports, ban, scheduled } = found;
+                let ResponseDetails { reports, ban, held, scheduled } = found;
                 let (limits, others) = details.split_at_mut(reports.limits.len() * LIMIT_LENGTH);
                 copy_chunks(limits, reports.limits.iter().map(doubles_of_limit));
-                // No refused call has scheduled anything.
-                copy_chunks(others, ban.iter().map(|ban| doubles_of_ban(ban)));
+                let (bans, others) = others.split_at_mut(ban.iter().len() * BAN_LENGTH);
+                copy_chunks(bans, ban.iter().map(|ban| doubles_of_ban(ban)));
+                // No operation has both.
+                copy_chunks(others, held.into_iter().map(|units| [double(units)]));
                 copy_chunks(others, scheduled.iter().map(doubles_of_reservation));
             }
             Err(failure) => write(head, Err(failure)),
@@ -233,6 +235,7 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
 pub(crate) struct ResponseDetails {
     reports: Box<LimitReports>,
     ban: Option<Box<Ban>>,
+    held: Option<u64>,
     scheduled: ScheduledReservations,
 }
 
@@ -242,14 +245,14 @@ pub(crate) fn encode_execution(
     executed: Execution,
     details_from: usize,
 ) -> (DecisionBuffer, ResponseDetails) {
-    let Execution { response: Response { decision, limits: reports, ban }, units, scheduled } =
+    let Execution { response: Response { decision, limits: reports, ban }, units, held, scheduled } =
         executed;
     let reports = reports.unwrap_or_else(|| Box::new(single_report(&decision)));
     let banned = if ban.is_some() { BANNED } else { 0.0 };
     let code = MULTI_LIMIT + banned + status_code(decision.status);
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
-    let details = ResponseDetails { reports, ban, scheduled };
+    let details = ResponseDetails { reports, ban, held, scheduled };
     ([code, epoch_ms(decision.at), from, reported, units, reset_after], details)
 }
 
@@ -293,6 +296,7 @@ impl ResponseDetails {
     pub(crate) fn append_to(&self, doubles: &mut Vec<f64>) {
         doubles.extend(self.reports.limits.iter().flat_map(doubles_of_limit));
         doubles.extend(self.ban.iter().flat_map(|ban| doubles_of_ban(ban)));
+        doubles.extend(self.held.map(double));
         doubles.extend(scheduled_doubles(&self.scheduled));
     }
 }

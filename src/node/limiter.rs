@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use napi::bindgen_prelude::{
-    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, JsValue, Result, Unknown,
+    Array, ClassInstance, Env, Float64Array, Float64ArraySlice, JsValue, Result, Uint8ArraySlice,
+    Unknown,
 };
 use napi::{Error, Status};
 use napi_derive::napi;
@@ -20,7 +21,7 @@ use super::whole;
 use crate::memory;
 use crate::node::policy_set::NativePolicySet;
 use crate::node::registry::{LimiterRegistration, LimiterRegistry};
-use crate::policy::operation::{HoldId, Operation};
+use crate::policy::operation::Operation;
 use crate::prefixes::VariantIndex;
 
 /// A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock.
@@ -145,22 +146,23 @@ impl NativeMemoryLimiter {
         self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }
 
-    /// Settles a reservation. `numbers` has its units, the actual units and its end; then the time
-    /// of its decision and, by policy, the time at which the key was to be fresh. All times are in
-    /// whole microseconds. The caller must know that the reservation was not settled before.
+    /// Executes an operation on a hold, whose id has 16 bytes: see `on_hold` in
+    /// `src/abi/operation.rs` for the numbers.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], numbers: Float64Array, epochMs: number, answer: Float64Array"
+        ts_args_type = "keys: readonly (string | undefined)[], code: number, hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array"
     )]
-    pub fn settle(
+    pub fn execute_on_hold(
         &self,
         env: Env,
         keys: Array<'_>,
+        code: f64,
+        hold: Uint8ArraySlice<'_>,
         numbers: Float64ArraySlice<'_>,
         epoch_ms: f64,
         mut answer: Float64ArraySlice<'_>,
     ) {
-        let operation = operation::settle(&HoldId::default(), &numbers);
+        let operation = operation::on_hold(whole(code), &hold, &numbers);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }

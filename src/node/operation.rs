@@ -18,9 +18,7 @@ use crate::memory::MemoryLimiter;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::MAX_POLICIES;
 
-pub(crate) use crate::abi::operation::{acquire, operation, refund, settle};
-#[cfg(feature = "redis")]
-pub(crate) use crate::abi::operation::{renew, reserve};
+pub(crate) use crate::abi::operation::{acquire, on_hold, operation, refund};
 
 /// Overrides the numbers of keys, by policy, for `lasting_us` microseconds.
 pub(crate) fn override_numbers(

@@ -11,6 +11,15 @@ pub type ScheduledReservations = Vec<Option<ScheduledReservation<RateState>>>;
 /// The identifier of a reservation: random bytes.
 pub type HoldId = [u8; 16];
 
+/// Units that a reservation has charged at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charge {
+    /// The units.
+    pub units: u64,
+    /// The times of the charge, by policy.
+    pub taken: Vec<ChargeRecord>,
+}
+
 /// An operation on a key, or on several keys that are decided together.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
@@ -25,10 +34,7 @@ pub enum Operation {
         units: u64,
     },
     /// Takes an estimate of units, as [`Take`](Self::Take) does, under a hold that is settled
-    /// later.
-    ///
-    /// A store whose answer may be lost keeps the hold until it is settled or expires. The units of
-    /// a hold that expires stay charged.
+    /// later. The units of a hold that expires stay charged.
     Reserve {
         /// The units.
         cost: u64,
@@ -37,31 +43,35 @@ pub enum Operation {
         /// How long the hold may be settled, in microseconds.
         lasting: Micros,
     },
-    /// Settles a hold. A surplus of the estimate is refunded as by [`Refund`](Self::Refund); a
-    /// deficit is charged as by [`Penalize`](Self::Penalize).
-    ///
-    /// Nothing happens at the hold's end or later, or if a store that keeps holds has dropped it.
+    /// Takes further units under a hold that has not expired, as [`Take`](Self::Take) does, and
+    /// renews it. A refusal changes neither the hold nor its units.
+    Extend {
+        /// The hold.
+        hold: HoldId,
+        /// The further units.
+        cost: u64,
+        /// How long the hold may be settled from now on, in microseconds.
+        lasting: Micros,
+    },
+    /// Settles a hold that has not expired, once. A surplus of its units is refunded as by
+    /// [`Refund`](Self::Refund), to the latest charges first; a deficit is charged as by
+    /// [`Penalize`](Self::Penalize).
     Settle {
         /// The hold.
         hold: HoldId,
-        /// The units taken under the hold.
-        units: u64,
         /// The actual units.
         actual: u64,
-        /// The charge of the reservation, by policy.
-        taken: Vec<ChargeRecord>,
-        /// The hold's end.
-        expires_at: Micros,
+        /// The charges of the reservation, in their order. The units of other charges under the hold
+        /// are not refunded.
+        charges: Vec<Charge>,
     },
-    /// Moves the end of a hold that has not ended to `lasting` from now, unless it is later already.
+    /// Moves the end of a hold that has not expired to `lasting` from now, unless it is later already.
     /// Changes no units.
     Renew {
         /// The hold.
         hold: HoldId,
         /// How long the hold may be settled from now on, in microseconds.
         lasting: Micros,
-        /// The hold's end before.
-        expires_at: Micros,
     },
     /// Previews a cost, which may be 0.
     Peek {
@@ -117,7 +127,7 @@ pub enum Operation {
         /// The permit.
         permit: PermitId,
     },
-    /// Makes the key fresh; an override stays. A store that keeps holds drops those of the key.
+    /// Makes the key fresh; an override stays. Drops the holds of the key of the first policy.
     Reset,
     /// Blocks the key: refuses all calls for a time. A block that ends later stays.
     Block {

@@ -15,7 +15,7 @@ const RESPONSE: usize =
     length_of(MAX_POLICIES * MAX_LIMITS) + MAX_POLICIES * SCHEDULED_RESERVATION_LENGTH;
 
 /// The most arguments in doubles: those of scheduled reservations, and a few more.
-const ARGUMENTS: usize = MAX_POLICIES * SCHEDULED_RESERVATION_LENGTH + 8;
+const ARGUMENTS: usize = 192;
 
 /// The arguments and the response of one call.
 pub(crate) struct Scratch {

@@ -1,7 +1,7 @@
 import { openBackend } from '../backends/fallback/on-store-failure.js'
 import { type LimiterBackend, Store, type TakeManyResults, takeManyResultsOf } from '../backends/limiter-backend.js'
 import { openLocalBackend } from '../backends/local/open.js'
-import { appliedBy, type Operation, type RefundOperation } from '../backends/operation.js'
+import { appliedBy, type Charge, type Operation, type RefundOperation } from '../backends/operation.js'
 import { microsOf } from '../input/duration.js'
 import { KeyReader, Keys, tagOf } from '../input/keys.js'
 import { checkCount, invalid, optionsOf, wholeNumber } from '../input/options.js'
@@ -22,7 +22,16 @@ import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
 import { PermitPool } from './permit-pool.js'
-import { HOLD_BYTES, type Reservation, reservationOf, reserveOptionsOf } from './reservation.js'
+import {
+  checkReservable,
+  type HoldCall,
+  type Reservation,
+  reservationOf,
+  reserveOptionsOf,
+  type Settlement,
+  settleReservation,
+} from './reservation.js'
+import { decodeReservation, HOLD_BYTES, type KnownReservation } from './reservation-id.js'
 import { abortError, ScheduledWaits } from './scheduled-waits.js'
 import { type PoliciesByName, TierBackends } from './tier-backends.js'
 import { checkRates, type WaitedOrRefused, waitCallOf } from './wait.js'
@@ -178,26 +187,33 @@ export class Limiter {
     checkCount(arguments.length, 3, 'reserve takes a key, units and options')
     const { policySet } = this.#openBackend()
     this.#checkTakes('reserve')
-    const { durationUs, tag, tier } = reserveOptionsOf(policySet, options)
+    checkReservable('reserve', policySet)
+    const { durationUs, tag, tier } = reserveOptionsOf(options)
     const backend = this.#tiers.backendOf('reserve', tier)
     const keys = this.#keyReader.read(key, tag)
-    const call = { units: unitsOf(units), hold: crypto.getRandomValues(new Uint8Array(HOLD_BYTES)), durationUs }
-    const { decision } = await backend.execute(keys, { kind: 'reserve', ...call })
-    const { hold } = call
-    const backendNow = () => {
-      this.#openBackend()
-      return this.#tiers.backendOf('reserve', tier)
+    const taken = unitsOf(units)
+    const hold = crypto.getRandomValues(new Uint8Array(HOLD_BYTES))
+    const { decision } = await backend.execute(keys, { kind: 'reserve', hold, units: taken, durationUs })
+    const chargeOf = (decision: Decision, units: number) => chargeFor(policySet, decision, units)
+    const reservation: KnownReservation = {
+      hold,
+      keys,
+      tier: tier as string | undefined,
+      source: decision.source,
+      heldUnits: taken,
+      expiresAtUs: microsOf(decision.at) + durationUs,
+      charges: [chargeOf(decision, taken)],
     }
-    return reservationOf(decision, call, {
-      settle: (actual, expiresAtUs) => {
-        const refund = refundOperationFor(policySet, decision, call.units)
-        return backendNow().execute(keys, { ...refund, kind: 'settle', hold, actual, expiresAtUs })
-      },
-      renew: (durationUs, expiresAtUs) => {
-        const { source } = decision
-        return backendNow().execute(keys, { kind: 'renew', source, hold, durationUs, expiresAtUs })
-      },
-    })
+    return reservationOf(decision, reservation, durationUs, { call: this.#holdCall('reserve', reservation), chargeOf })
+  }
+
+  async settle(id: unknown, actual?: unknown): Promise<Settlement> {
+    checkCount(arguments.length, 2, 'settle takes the id of a reservation and the actual units')
+    const { policySet } = this.#openBackend()
+    this.#checkTakes('settle')
+    checkReservable('settle', policySet)
+    const reservation = decodeReservation(id, policySet)
+    return settleReservation(reservation, actual, this.#holdCall('settle', reservation))
   }
 
   async penalize(key: unknown, units: unknown = 1, options?: unknown): Promise<number> {
@@ -316,6 +332,14 @@ export class Limiter {
     await this.close()
   }
 
+  /** Calls the backend for a reservation. */
+  #holdCall(method: string, { keys, tier }: KnownReservation): HoldCall {
+    return (operation) => {
+      this.#openBackend()
+      return this.#tiers.backendOf(method, tier).execute(keys, operation)
+    }
+  }
+
   #openBackend(): LimiterBackend {
     if (this.#backend === undefined) {
       throw new TollgateError('CLOSED', 'the limiter has been closed')
@@ -363,18 +387,19 @@ export class Limiter {
 }
 
 /** The operation that refunds units of a decision. */
-function refundOperationFor(
-  { policies, limits }: PolicySet,
-  { at, policies: numbers, source }: Decision,
-  units: number,
-): RefundOperation {
+function refundOperationFor(policySet: PolicySet, decision: Decision, units: number): RefundOperation {
+  return { kind: 'refund', source: decision.source, ...chargeFor(policySet, decision, units) }
+}
+
+/** The charge of a decision. */
+function chargeFor({ policies, limits }: PolicySet, { at, policies: numbers }: Decision, units: number): Charge {
   const atUs = microsOf(at)
   const resetAtUs = policies.map(() => atUs)
   for (const { name, policy } of limits) {
     const resetAfterMs = numbers[name]?.resetAfterMs ?? 0
     resetAtUs[policy] = Math.max(resetAtUs[policy] as number, atUs + microsOf(resetAfterMs))
   }
-  return { kind: 'refund', source, units, atUs, resetAtUs }
+  return { units, atUs, resetAtUs }
 }
 
 /**

@@ -1,4 +1,11 @@
-import type { OperationResult } from '../backends/operation.js'
+import type {
+  Charge,
+  ExtendOperation,
+  KnownHold,
+  OperationResult,
+  RenewOperation,
+  SettleOperation,
+} from '../backends/operation.js'
 import type { Duration } from '../input/duration.js'
 import { microsOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
@@ -7,9 +14,10 @@ import type { ConcurrencyPolicy } from '../policies/concurrency.js'
 import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
 import type { SlidingCounterPolicy } from '../policies/sliding-counter.js'
-import { durationUsOf, type TierOptions } from './call-options.js'
+import { durationUsOf, type TierOptions, unitsOf } from './call-options.js'
 import type { Allowed, Blocked, Decision, Impossible, Refused } from './decision.js'
 import { TollgateError } from './error.js'
+import { encodeReservation, type KnownReservation, MAX_CHARGES } from './reservation-id.js'
 
 /** Options of a reservation. */
 export interface ReserveOptions<T extends string = never> extends TierOptions<T> {
@@ -25,20 +33,29 @@ export interface Reserved<N extends string = string> {
   readonly allowed: true
   /** The decision. `refund` does not accept it: settle the reservation instead. */
   readonly decision: Allowed<N>
-  /** The units that were charged. */
+  /**
+   * Identifies the reservation for `settle` of a limiter in any process. Letters, digits, `-` and `_`.
+   *
+   * It contains the key in readable form. Settle only ids that come from a source you trust: a changed
+   * one can refund units of the reservation to another key. An id that was read before an
+   * {@link extend} still settles the reservation, but units of later charges are not refunded.
+   */
+  readonly id: string
+  /** The units that were charged. {@link extend} adds to them. */
   readonly units: number
   /**
    * The time from which the reservation cannot be settled: epoch milliseconds by the deciding
-   * clock. {@link renew} moves it.
+   * clock. {@link renew} and {@link extend} move it.
    */
   readonly expiresAt: number
   /**
    * Settles the reservation. Surplus units are refunded as by `refund`: only units that are still
-   * charged, so nothing of a window that has closed. Missing units are charged now as by
-   * `penalize`: under each policy at most what is left.
+   * charged, so nothing of a window that has closed, and those of the latest charges first. Missing
+   * units are charged now as by `penalize`: under each policy at most what is left.
    *
-   * Only the first settlement has an effect. This and {@link cancel} may be called again, also
-   * after a call whose outcome is unknown (`STORE_TIMEOUT`, or `charged: 'unknown'`).
+   * Only the first settlement has an effect, by this method or by `settle` of a limiter. This and
+   * {@link cancel} may be called again, also after a call whose outcome is unknown (`STORE_TIMEOUT`,
+   * or `charged: 'unknown'`).
    *
    * Rejects with `INVALID_COST`, and with the errors of every call on the store.
    *
@@ -47,6 +64,20 @@ export interface Reserved<N extends string = string> {
   commit(actual?: number): Promise<Settlement>
   /** Refunds all units: {@link commit} of 0. */
   cancel(): Promise<Settlement>
+  /**
+   * Takes further units, if all of them fit, and adds them to {@link units}: while a stream goes on
+   * for longer than expected. It also moves {@link expiresAt}, as {@link renew} does. A refusal changes
+   * nothing. A reservation that has expired stays so.
+   *
+   * After a call whose outcome is unknown (`STORE_TIMEOUT`) the units may have been charged. A
+   * settlement counts them then, but cannot refund them. The units of all but the latest 16 charges
+   * are not refunded either.
+   *
+   * Rejects with `INVALID_COST`, `INVALID_OPTION`, and with the errors of every call on the store.
+   *
+   * @param units - A whole number from 1.
+   */
+  extend(units: number, options?: ExtendOptions): Promise<Extension<N>>
   /**
    * Moves {@link expiresAt} to `expiresIn` from now, unless it is later already: for work that takes
    * longer than expected. The units stay as they are. A reservation that has expired stays so.
@@ -60,6 +91,34 @@ export interface Reserved<N extends string = string> {
    */
   renew(expiresIn?: Duration): Promise<Renewal>
 }
+
+/** Options of {@link Reserved.extend}. */
+export interface ExtendOptions {
+  /** The time from now until the reservation expires: up to a day. Default: that of `reserve`. */
+  readonly expiresIn?: Duration
+}
+
+/** The result of {@link Reserved.extend}. */
+export type Extension<N extends string = string> =
+  | {
+      readonly extended: true
+      readonly decision: Allowed<N>
+      /** The units of the reservation now. */
+      readonly units: number
+      /** The new time from which the reservation cannot be settled. */
+      readonly expiresAt: number
+    }
+  | {
+      readonly extended: false
+      /** The units do not fit, or the key is blocked. The reservation stays as it was. */
+      readonly reason: 'refused'
+      readonly decision: Refused<N> | Blocked<N> | Impossible<N>
+    }
+  | {
+      readonly extended: false
+      /** As for {@link Reserved.commit}. */
+      readonly reason: 'expired' | 'settled-before'
+    }
 
 /** Nothing was charged, so there is nothing to settle. */
 export interface NotReserved<N extends string = string> {
@@ -77,14 +136,16 @@ export type Settlement =
       readonly refunded: number
       /** The units charged in addition: under several policies the most under one of them. */
       readonly charged: number
+      /** The units that were used and could not be charged, because no policy had them left. */
+      readonly shortfall: number
     }
   | {
       /** This call changed nothing. */
       readonly settled: false
       /**
        * `'expired'`: the call was too late, and the units count as spent. `'settled-before'`: an
-       * earlier call settled the reservation, possibly one with an unknown outcome; or, over Redis,
-       * the key was reset.
+       * earlier call settled the reservation, possibly one with an unknown outcome; or the key was
+       * reset.
        */
       readonly reason: 'expired' | 'settled-before'
     }
@@ -98,7 +159,7 @@ export type Renewal =
     }
   | {
       readonly renewed: false
-      /** `'settled-before'`: it was settled, or, over Redis, the key was reset. */
+      /** `'settled-before'`: it was settled, or the key was reset. */
       readonly reason: 'expired' | 'settled-before'
     }
 
@@ -114,10 +175,9 @@ export interface Reserving<K = string, N extends string = 'default', T extends s
    * Rejects with `INVALID_OPTION` for a limiter with a `slidingCounter`. If it rejects with
    * `charged: 'unknown'`, the units may have been charged.
    *
-   * Over Redis a reset of the key discards its reservations. If the policies count by several key
-   * dimensions, this is a reset of the part that the first policy counts by. The embedded store
-   * keeps no record of reservations: settling one after a reset acts as a `refund` or `penalize`
-   * after the reset.
+   * A reset of the key discards its reservations. If the policies count by several key dimensions,
+   * this is a reset of the part that the first policy counts by. On the embedded store a key has at
+   * most 10,000 open reservations: a further one rejects with `STORE_FULL`.
    *
    * @param key - The caller's key.
    * @param units - The estimate: a whole number from 1.
@@ -130,6 +190,22 @@ export interface Reserving<K = string, N extends string = 'default', T extends s
    * }
    */
   reserve(key: K, units: number, options?: ReserveOptions<T>): Promise<Reservation<N>>
+
+  /**
+   * {@link Reserved.commit} for a reservation of any process with the same policies, prefix and store:
+   * for example from a webhook, or after the process that reserved has ended. The reservation is
+   * settled at most once.
+   *
+   * Rejects with `INVALID_OPTION` for an id that is none or belongs to other policies, with
+   * `INVALID_COST`, and with the errors of every call on the store.
+   *
+   * @param id - The `id` of the reservation.
+   * @param actual - A whole number from 0. Default: the units of the reservation when its id was read.
+   *
+   * @example
+   * await limiter.settle(webhook.metadata.reservation, webhook.usage.tokens)
+   */
+  settle(id: string, actual?: number): Promise<Settlement>
 }
 
 /**
@@ -144,22 +220,24 @@ type CounterIn<P extends Policy | Policies> = P extends Policy
   ? Extract<P, SlidingCounterPolicy | ConcurrencyPolicy>
   : { [Name in keyof P]: Extract<P[Name], SlidingCounterPolicy | ConcurrencyPolicy> }[keyof P]
 
-/** The number of random bytes that identify a reservation. */
-export const HOLD_BYTES = 16
-
 const DEFAULT_EXPIRY: Duration = '1m'
 
 const MAX_EXPIRY_US = 86_400_000_000
 
-/** Checks that all policies support reservations, and checks {@link ReserveOptions}. */
-export function reserveOptionsOf(
-  { policies }: PolicySet,
-  options: unknown,
-): { durationUs: number; tag: string | undefined; tier: unknown } {
+/** Checks that all policies support reservations. */
+export function checkReservable(method: string, { policies }: PolicySet): void {
   if (policies.some(({ policy }) => policy.algorithm === 'slidingCounter')) {
     const rule = 'cannot be used with slidingCounter, which only estimates the count of earlier calls'
-    throw new TollgateError('INVALID_OPTION', `reserve ${rule}`)
+    throw new TollgateError('INVALID_OPTION', `${method} ${rule}`)
   }
+}
+
+/** Checks {@link ReserveOptions}. */
+export function reserveOptionsOf(options: unknown): {
+  durationUs: number
+  tag: string | undefined
+  tier: unknown
+} {
   const {
     expiresIn = DEFAULT_EXPIRY,
     tag,
@@ -176,109 +254,198 @@ function expiryUsOf(method: string, expiresIn: unknown): number {
   return durationUs
 }
 
-/** The calls on the store for one reservation. */
-interface ReservationCalls {
-  settle(actual: number, expiresAtUs: number): OperationResult | Promise<OperationResult>
-  renew(durationUs: number, expiresAtUs: number): OperationResult | Promise<OperationResult>
+/** Calls the store for a reservation. */
+export type HoldCall = (
+  operation: ExtendOperation | SettleOperation | RenewOperation,
+) => OperationResult | Promise<OperationResult>
+
+/**
+ * Settles a reservation.
+ *
+ * @param actual - Default: the units of the reservation.
+ */
+export async function settleReservation(
+  { hold, source, heldUnits, expiresAtUs, charges }: KnownReservation,
+  actual: unknown,
+  call: HoldCall,
+): Promise<Settlement> {
+  const used = wholeNumber('INVALID_COST', 'actual', actual === undefined ? heldUnits : actual, 0)
+  const { decision, units, held } = await call({
+    kind: 'settle',
+    hold,
+    source,
+    heldUnits,
+    expiresAtUs,
+    actual: used,
+    charges,
+  })
+  if (held === undefined || held === 0) {
+    return { settled: false, reason: reasonAt(decision, expiresAtUs) }
+  }
+  const [refunded, charged] = used < held ? [units, 0] : [0, units]
+  // Without a store nothing was charged, and nothing is lacking.
+  const shortfall = source === 'none' ? 0 : Math.max(0, used - held - charged)
+  return { settled: true, refunded, charged, shortfall }
+}
+
+/** The reason for which a reservation has no hold. */
+function reasonAt({ at }: Decision, expiresAtUs: number): 'expired' | 'settled-before' {
+  return microsOf(at) >= expiresAtUs ? 'expired' : 'settled-before'
 }
 
 const SETTLED_BEFORE: Settlement = Object.freeze({ settled: false, reason: 'settled-before' })
 
+const NOT_RENEWED: Renewal = Object.freeze({ renewed: false, reason: 'settled-before' })
+
+const NOT_EXTENDED: Extension = Object.freeze({ extended: false, reason: 'settled-before' })
+
 /** The public reservation for a decision. */
 export function reservationOf(
   decision: Decision,
-  { units, durationUs }: { readonly units: number; readonly durationUs: number },
-  calls: ReservationCalls,
+  reservation: KnownReservation,
+  durationUs: number,
+  callbacks: ReservationCallbacks,
 ): Reservation {
   if (!decision.allowed) {
     return { allowed: false, decision }
   }
-  const handle = new ReservationHandle(units, microsOf(decision.at) + durationUs, calls)
+  const handle = new ReservationHandle(reservation, durationUs, callbacks)
   return {
     allowed: true,
     decision,
-    units,
-    get expiresAt() {
-      return handle.expiresAtUs / 1_000
+    get id() {
+      return encodeReservation(handle.reservation)
     },
-    async commit(actual = units) {
+    get units() {
+      return handle.reservation.heldUnits
+    },
+    get expiresAt() {
+      return handle.reservation.expiresAtUs / 1_000
+    },
+    async commit(actual) {
       checkCount(arguments.length, 1, 'commit takes the actual units')
-      return handle.settle(wholeNumber('INVALID_COST', 'actual', actual, 0))
+      return handle.settle(actual)
     },
     async cancel() {
       checkCount(arguments.length, 0, 'cancel takes no arguments')
       return handle.settle(0)
     },
+    async extend(units, options) {
+      checkCount(arguments.length, 2, 'extend takes units and an object of options')
+      const { expiresIn } = optionsOf('INVALID_OPTION', 'extend', options ?? {}, ['expiresIn'])
+      return handle.extend(unitsOf(units), expiresIn)
+    },
     async renew(expiresIn) {
       checkCount(arguments.length, 1, 'renew takes the time until the reservation expires')
-      return handle.renew(expiresIn === undefined ? durationUs : expiryUsOf('renew', expiresIn))
+      return handle.renew(expiresIn)
     },
   }
 }
 
-/** A reservation that is settled at most once. */
+/** The functions of its limiter that a reservation calls. */
+export interface ReservationCallbacks {
+  readonly call: HoldCall
+  /** The charge of a decision that took units. */
+  readonly chargeOf: (decision: Decision, units: number) => Charge
+}
+
+/** A reservation that is settled at most once. Its calls take effect in the order of the calls. */
 class ReservationHandle {
-  readonly #units: number
-  readonly #calls: ReservationCalls
-  #expiresAtUs: number
+  readonly #callbacks: ReservationCallbacks
+  readonly #durationUs: number
+  #reservation: KnownReservation
   #isSettled = false
-  #inFlight: Promise<Settlement> | undefined
+  /** The last call, if it has no answer yet. */
+  #last: Promise<unknown> | undefined
 
-  constructor(units: number, expiresAtUs: number, calls: ReservationCalls) {
-    this.#units = units
-    this.#expiresAtUs = expiresAtUs
-    this.#calls = calls
+  constructor(reservation: KnownReservation, durationUs: number, callbacks: ReservationCallbacks) {
+    this.#reservation = reservation
+    this.#durationUs = durationUs
+    this.#callbacks = callbacks
   }
 
-  get expiresAtUs(): number {
-    return this.#expiresAtUs
+  get reservation(): KnownReservation {
+    return this.#reservation
   }
 
-  async settle(actual: number): Promise<Settlement> {
-    // If the earlier attempt fails, this call still has to settle. Without an earlier attempt no turn
-    // may pass: another call could start to settle in it.
-    while (this.#inFlight !== undefined) {
-      await this.#inFlight.catch(() => {})
-    }
-    if (this.#isSettled) {
-      return SETTLED_BEFORE
-    }
-    const inFlight = this.#send(actual)
-    this.#inFlight = inFlight
-    try {
-      return await inFlight
-    } finally {
-      this.#inFlight = undefined
-    }
+  settle(actual: unknown): Promise<Settlement> {
+    return this.#inTurn(async () => {
+      if (this.#isSettled) {
+        return SETTLED_BEFORE
+      }
+      const settlement = await settleReservation(this.#reservation, actual, this.#callbacks.call)
+      this.#isSettled = settlement.settled || settlement.reason === 'settled-before'
+      return settlement
+    })
   }
 
-  async renew(durationUs: number): Promise<Renewal> {
-    // Without a settlement in flight it is sent now, before calls that are made later.
-    if (this.#inFlight !== undefined) {
-      await this.#inFlight.catch(() => {})
-    }
-    if (this.#isSettled) {
-      return { renewed: false, reason: 'settled-before' }
-    }
-    const { decision, units } = await this.#calls.renew(durationUs, this.#expiresAtUs)
-    const atUs = microsOf(decision.at)
+  async extend(units: number, expiresIn: unknown): Promise<Extension> {
+    const durationUs = this.#durationFor('extend', expiresIn)
+    return this.#inTurn(() => (this.#isSettled ? NOT_EXTENDED : this.#extend(units, durationUs)))
+  }
+
+  async renew(expiresIn: unknown): Promise<Renewal> {
+    const durationUs = this.#durationFor('renew', expiresIn)
+    return this.#inTurn(() => (this.#isSettled ? NOT_RENEWED : this.#renew(durationUs)))
+  }
+
+  async #renew(durationUs: number): Promise<Renewal> {
+    const { expiresAtUs } = this.#reservation
+    const { decision, units } = await this.#callbacks.call({ kind: 'renew', ...this.#known, durationUs })
     if (units === 0) {
-      return { renewed: false, reason: atUs >= this.#expiresAtUs ? 'expired' : 'settled-before' }
+      return { renewed: false, reason: reasonAt(decision, expiresAtUs) }
     }
-    this.#expiresAtUs = Math.max(this.#expiresAtUs, atUs + durationUs)
-    return { renewed: true, expiresAt: this.#expiresAtUs / 1_000 }
+    this.#setExpiry(microsOf(decision.at) + durationUs)
+    return { renewed: true, expiresAt: this.#reservation.expiresAtUs / 1_000 }
   }
 
-  async #send(actual: number): Promise<Settlement> {
-    const { decision, units } = await this.#calls.settle(actual, this.#expiresAtUs)
-    if (units === 0 && microsOf(decision.at) >= this.#expiresAtUs) {
-      return { settled: false, reason: 'expired' }
+  async #extend(units: number, durationUs: number): Promise<Extension> {
+    const { expiresAtUs } = this.#reservation
+    const result = await this.#callbacks.call({ kind: 'extend', ...this.#known, units, durationUs })
+    const { decision, held } = result
+    if (held === 0) {
+      return { extended: false, reason: reasonAt(decision, expiresAtUs) }
     }
-    this.#isSettled = true
-    if (units === 0) {
-      return SETTLED_BEFORE
+    if (!decision.allowed) {
+      return { extended: false, reason: 'refused', decision }
     }
-    const moved = units - 1
-    return { settled: true, refunded: actual < this.#units ? moved : 0, charged: actual > this.#units ? moved : 0 }
+    const { heldUnits, charges } = this.#reservation
+    this.#reservation = {
+      ...this.#reservation,
+      heldUnits: heldUnits + units,
+      charges: [...charges, this.#callbacks.chargeOf(decision, units)].slice(-MAX_CHARGES),
+    }
+    this.#setExpiry(microsOf(decision.at) + durationUs)
+    const { heldUnits: total, expiresAtUs: end } = this.#reservation
+    return { extended: true, decision, units: total, expiresAt: end / 1_000 }
+  }
+
+  get #known(): KnownHold {
+    const { hold, source, heldUnits, expiresAtUs } = this.#reservation
+    return { hold, source, heldUnits, expiresAtUs }
+  }
+
+  /**
+   * Sends a call: at once, or when the one before it has its answer. A settlement has to know all
+   * charges, and if one fails, the next one still has to settle.
+   */
+  #inTurn<T>(send: () => T | Promise<T>): Promise<T> {
+    const sending = async () => send()
+    const answer = this.#last === undefined ? sending() : this.#last.then(sending, sending)
+    this.#last = answer
+    const onEnd = () => {
+      this.#last = this.#last === answer ? undefined : this.#last
+    }
+    answer.then(onEnd, onEnd)
+    return answer
+  }
+
+  #durationFor(method: string, expiresIn: unknown): number {
+    return expiresIn === undefined ? this.#durationUs : expiryUsOf(method, expiresIn)
+  }
+
+  #setExpiry(expiresAtUs: number): void {
+    const latest = Math.max(this.#reservation.expiresAtUs, expiresAtUs)
+    this.#reservation = { ...this.#reservation, expiresAtUs: latest }
   }
 }

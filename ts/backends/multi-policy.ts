@@ -8,7 +8,8 @@ import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
  * Such a response also begins with six doubles: code, time, offset of the limits' numbers, index of
  * the reported limit, units of an operation, reset after. Each limit has four doubles: limit,
  * remaining, retry after (below 0 if the cost can never be admitted), reset after. If the code has
- * {@link BANNED_OFFSET}, two doubles follow: the number of the ban's length, and its end.
+ * {@link BANNED_OFFSET}, two doubles follow: the number of the ban's length, and its end. After an
+ * operation on a hold its units follow.
  */
 const LIMIT_LENGTH = 4
 
@@ -82,7 +83,13 @@ export function operationResultAt(
   names: readonly string[],
 ): OperationResult | undefined {
   const decision = multiLimitDecisionAt(responses, start, names)
-  return decision === undefined ? undefined : { decision, units: responses[start + 4] as number }
+  if (decision === undefined) {
+    return undefined
+  }
+  // Meaningless, and not read, unless the operation was one on a hold.
+  const banLength = 'ban' in decision ? BAN_LENGTH : 0
+  const heldAt = start + (responses[start + 2] as number) + names.length * LIMIT_LENGTH + banLength
+  return { decision, units: responses[start + 4] as number, held: responses[heldAt] as number }
 }
 
 /**

@@ -10,25 +10,27 @@ export type Operation =
   | { readonly kind: 'takeUpTo' | 'penalize'; readonly units: number }
   | RefundOperation
   | CancelSchedule
-  | { readonly kind: 'reserve'; readonly units: number; readonly hold: Uint8Array; readonly durationUs: number }
-  | SettleOperation
-  | RenewOperation
+  | HoldOperation
   | AcquireOperation
   | PermitOperation
   | { readonly kind: 'reset' | 'unblock' | 'clearOverride' }
   | { readonly kind: 'block'; readonly durationUs: number }
   | { readonly kind: 'override'; readonly policies: readonly (Policy | undefined)[]; readonly durationUs: number }
 
-/** Refunds units of an earlier call. */
-export interface RefundOperation {
-  readonly kind: 'refund'
-  /** The origin of the decision that took them. */
-  readonly source: Decision['source']
+/** The units of an earlier call, and the times that a refund needs. */
+export interface Charge {
   readonly units: number
   /** The time of the decision on that call. */
   readonly atUs: number
   /** The reset time of the key in that decision, by policy. */
   readonly resetAtUs: readonly number[]
+}
+
+/** Refunds units of an earlier call. */
+export interface RefundOperation extends Charge {
+  readonly kind: 'refund'
+  /** The origin of the decision that took them. */
+  readonly source: Decision['source']
 }
 
 /**
@@ -47,24 +49,49 @@ export type ScheduledCharges = Float64Array
 /** The doubles of {@link ScheduledCharges} for each policy. */
 export const SCHEDULED_CHARGE_LENGTH = 14
 
-/** Settles a reservation: refunds surplus units, or charges missing ones. */
-export interface SettleOperation extends Omit<RefundOperation, 'kind'> {
-  readonly kind: 'settle'
+/** An operation on the hold of a reservation. */
+export type HoldOperation = ReserveOperation | ExtendOperation | SettleOperation | RenewOperation
+
+/** Takes units under a new hold. */
+export interface ReserveOperation {
+  readonly kind: 'reserve'
   readonly hold: Uint8Array
-  readonly actual: number
+  readonly units: number
+  /** The time until the hold expires. */
+  readonly durationUs: number
+}
+
+/** A reservation, as its holder knows it. */
+export interface KnownHold {
+  readonly hold: Uint8Array
+  /** The origin of the decision that made it. */
+  readonly source: Decision['source']
+  /** The units that were charged. */
+  readonly heldUnits: number
+  /** The end before the operation. */
   readonly expiresAtUs: number
 }
 
+/** Takes further units under a hold, and renews it. */
+export interface ExtendOperation extends KnownHold {
+  readonly kind: 'extend'
+  readonly units: number
+  readonly durationUs: number
+}
+
+/** Settles a reservation: refunds surplus units, or charges missing ones. */
+export interface SettleOperation extends KnownHold {
+  readonly kind: 'settle'
+  readonly actual: number
+  /** The charges of the reservation, in their order. */
+  readonly charges: readonly Charge[]
+}
+
 /** Moves the end of a reservation. The resulting units are 1 if it did. */
-export interface RenewOperation {
+export interface RenewOperation extends KnownHold {
   readonly kind: 'renew'
-  /** The origin of the decision that made the reservation. */
-  readonly source: Decision['source']
-  readonly hold: Uint8Array
   /** The time from now to the new end. */
   readonly durationUs: number
-  /** The end before. */
-  readonly expiresAtUs: number
 }
 
 /** Takes units with a permit: see `src/algorithm/concurrency.rs`. */
@@ -85,10 +112,20 @@ export interface PermitOperation {
   readonly permit: number
 }
 
-/** The engine's encoding of a {@link SettleOperation}, for both stores. */
-export function settleNumbersOf(operation: SettleOperation): Float64Array {
-  const { units, actual, expiresAtUs, atUs, resetAtUs } = operation
-  return Float64Array.of(units, actual, expiresAtUs, atUs, ...resetAtUs)
+/** The engine's encoding of a {@link HoldOperation}, for both stores: see `on_hold` in Rust. */
+export function holdNumbersOf(operation: HoldOperation): Float64Array {
+  switch (operation.kind) {
+    case 'reserve':
+    case 'extend':
+      return Float64Array.of(operation.units, operation.durationUs)
+    case 'renew':
+      return Float64Array.of(operation.durationUs)
+    case 'settle': {
+      const { actual, charges } = operation
+      const numbers = charges.flatMap(({ units, atUs, resetAtUs }) => [units, atUs, ...resetAtUs])
+      return Float64Array.of(actual, charges[0]?.resetAtUs.length ?? 0, ...numbers)
+    }
+  }
 }
 
 /** The result of an operation. */
@@ -96,10 +133,14 @@ export interface OperationResult {
   /** The state of the key after the operation. For operations that take units, the decision. */
   readonly decision: Decision
   /**
-   * The units taken, charged or refunded: the most under any policy. For {@link SettleOperation}
-   * one more; 0 if nothing was settled.
+   * The units taken, charged or refunded: the most under any policy.
    */
   readonly units: number
+  /**
+   * For {@link ExtendOperation} the units of the hold after it, and for {@link SettleOperation} those
+   * before it; 0 without a hold.
+   */
+  readonly held?: number
   /** The keys with which units are refunded, if they are not those of the call. */
   readonly keys?: Keys
 }

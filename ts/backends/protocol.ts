@@ -16,7 +16,7 @@ export const OPERATION_CODES = {
   schedule: 12,
   cancelScheduled: 13,
   peek: 14,
-  settleHold: 15,
+  extend: 15,
   renew: 16,
   acquire: 17,
   release: 18,

@@ -47,6 +47,8 @@ export type {
   TieredLimiter,
 } from '../api/rate-limiter.js'
 export type {
+  ExtendOptions,
+  Extension,
   NotReserved,
   Renewal,
   Reservation,

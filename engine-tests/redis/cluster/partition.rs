@@ -67,14 +67,14 @@ fn any_call(limiters: usize) -> impl Strategy<Value = Call> {
 }
 
 impl Call {
-    fn operation(&self, now: u64) -> Operation {
+    fn operation(&self) -> Operation {
         let units = u64::from(self.number);
         let hold = [self.number; 16];
         match self.deed {
             1 => Operation::TakeUpTo { units: 2 * units },
             2 => Operation::Penalize { units },
             3 => Operation::Reserve { cost: units, hold, lasting: HOUR },
-            4 => Operation::Settle { hold, units: 2, actual: 1, taken: vec![], expires_at: now },
+            4 => Operation::Settle { hold, actual: 1, charges: vec![] },
             5 => Operation::Reset,
             6 => Operation::Block { lasting: SECOND / 10 },
             7 => Operation::Unblock,
@@ -83,11 +83,11 @@ impl Call {
     }
 
     /// Adds the call to the batch of its limiter.
-    fn note(&self, names: &KeyNames, key_dimensions: usize, batch: &mut CallBatch, now: u64) {
+    fn note(&self, names: &KeyNames, key_dimensions: usize, batch: &mut CallBatch) {
         let texts = self.keys_of(key_dimensions).map(|key| key.map(|key| format!("key {key}")));
         let keys = texts.each_ref().map(|key| key.as_deref().map(|key| Key::new(key).unwrap()));
         let tag = self.tag.map(|tag| format!("tenant {tag}"));
-        batch.push_operation(names, &keys[..key_dimensions], tag.as_deref(), self.operation(now));
+        batch.push_operation(names, &keys[..key_dimensions], tag.as_deref(), self.operation());
     }
 
     fn keys_of(&self, key_dimensions: usize) -> [Option<usize>; 2] {
@@ -136,12 +136,12 @@ fn holds(
             let [mut own, mut own_possible] = [CallBatch::new(), CallBatch::new()];
             let key_dimensions = policies.key_dimensions();
             for call in calls.iter().filter(|call| call.limiter == number) {
-                call.note(&names, key_dimensions, &mut own, now);
+                call.note(&names, key_dimensions, &mut own);
                 // With one tag for all keys, no call crosses slots.
                 if call.is_crossing(key_dimensions) && tags.is_none() {
                     crossing.push(index);
                 } else {
-                    call.note(&names, key_dimensions, &mut own_possible, now);
+                    call.note(&names, key_dimensions, &mut own_possible);
                     decidable.push(index);
                 }
                 index += 1;

@@ -18,13 +18,17 @@ use crate::policy::operation::Operation;
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::time::Micros;
 
+/// The most open holds of a key.
+const MAX_HOLDS: usize = 10_000;
+
 /// The reason for which an operation was not executed. Nothing has been changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationError {
     /// The store is full, and the key shares an overflow bucket, which cannot be reset for one key
     /// alone.
     SharedBucket,
-    /// The store is full, and has no capacity for a block or an override.
+    /// The store is full, and has no capacity for a block, an override or a hold; or the key has
+    /// 10,000 open holds.
     NoCapacity,
     /// The numbers of an override are invalid: see [`PolicySet::check_override`].
     InvalidOverride,
@@ -34,7 +38,9 @@ impl fmt::Display for OperationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SharedBucket => "the store is full and the key shares its count with others",
-            Self::NoCapacity => "the store is full and has no capacity for a block or an override",
+            Self::NoCapacity => {
+                "the store is full and has no capacity for a block, an override or a hold"
+            }
             Self::InvalidOverride => "the override does not match the limiter's policies",
         })
     }
@@ -128,6 +134,10 @@ impl<'a> MultiKeyDecision<'a> {
         match operation {
             Operation::Reset => self.check_not_shared()?,
             Operation::Block { .. } => self.claim(&|_| true)?,
+            Operation::Reserve { .. } => {
+                self.check_holds()?;
+                self.claim(&|number| number == 0)?;
+            }
             Operation::Override { policies, .. } => {
                 let checked = self.policies.check_override(policies);
                 checked.map_err(|_| OperationError::InvalidOverride)?;
@@ -148,14 +158,7 @@ impl<'a> MultiKeyDecision<'a> {
         }
         self.claim_for_strikes(operation);
         self.take_out_states();
-        let executed = match operation {
-            _ if is_refund(operation) => {
-                // A shared count is never refunded.
-                let units = self.execute_on(|working| !working.is_shared(), operation).units;
-                Execution { units, ..self.execute_on(|_| true, &Operation::Peek { cost: 0 }) }
-            }
-            _ => self.execute_on(|_| true, operation),
-        };
+        let executed = self.execute_on_states(operation);
         self.put_back();
         if changes {
             self.store_changes();
@@ -172,6 +175,15 @@ impl<'a> MultiKeyDecision<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that the key of the first policy may have one more hold.
+    fn check_holds(&self) -> Result<(), OperationError> {
+        let metadata = self.policy_keys[0].as_ref().map(|policy_key| &policy_key.metadata);
+        let open = metadata.map_or(0, |metadata| {
+            metadata.holds.iter().filter(|hold| hold.expires_at > self.now).count()
+        });
+        if open < MAX_HOLDS { Ok(()) } else { Err(OperationError::NoCapacity) }
     }
 
     /// Claims capacity for the metadata of some policies' keys, unless they have some already: for
@@ -204,7 +216,10 @@ impl<'a> MultiKeyDecision<'a> {
     /// Claims capacity for the metadata of keys to which an operation may give strikes. A key
     /// without capacity gets no strikes.
     fn claim_for_strikes(&mut self, operation: &Operation) {
-        let may_strike = matches!(operation, Operation::Take { .. } | Operation::Reserve { .. });
+        let may_strike = matches!(
+            operation,
+            Operation::Take { .. } | Operation::Reserve { .. } | Operation::Extend { .. }
+        );
         let Some(rule) = self.policies.ban().filter(|_| may_strike) else { return };
         for number in 0..self.policy_keys.len() {
             let may_strike = rule.applies_to(number) && self.claim_for(number);
@@ -234,21 +249,16 @@ impl<'a> MultiKeyDecision<'a> {
         }
     }
 
-    /// Executes an operation on the states for which `which` is true.
-    fn execute_on(
-        &mut self,
-        which: impl Fn(&WorkingState) -> bool,
-        operation: &Operation,
-    ) -> Execution {
+    /// Executes an operation on the states that were taken out.
+    fn execute_on_states(&mut self, operation: &Operation) -> Execution {
         let mut parts = Vec::with_capacity(self.policy_keys.len());
         for policy_key in &mut self.policy_keys {
             parts.push(match policy_key {
-                Some(PolicyKey { working: Some(working), metadata, may_strike, .. })
-                    if which(working) =>
-                {
+                Some(PolicyKey { working: Some(working), metadata, may_strike, .. }) => {
                     // The units of other keys must not ban this one.
-                    let may_strike = *may_strike && !working.is_shared();
-                    Some(KeyEntry { state: &mut working.state, metadata, may_strike })
+                    let is_shared = working.is_shared();
+                    let may_strike = *may_strike && !is_shared;
+                    Some(KeyEntry { state: &mut working.state, metadata, may_strike, is_shared })
                 }
                 _ => None,
             });
@@ -283,14 +293,6 @@ impl<'a> MultiKeyDecision<'a> {
             let metadata = std::mem::take(&mut policy_key.metadata);
             shard.keep_metadata(policy_key.key_ref, metadata, policy_key.claimed, capacity, now);
         }
-    }
-}
-
-fn is_refund(operation: &Operation) -> bool {
-    match operation {
-        Operation::Refund { .. } | Operation::CancelScheduled { .. } => true,
-        Operation::Settle { units, actual, .. } => actual < units,
-        _ => false,
     }
 }
 

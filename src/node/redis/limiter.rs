@@ -226,22 +226,22 @@ impl NativeRedisLimiter {
         self.enqueue(env, &keys, tag.as_deref(), reservation::cancel_scheduled(&booked))
     }
 
-    /// Enqueues a reservation of `cost` units. `hold` has 16 bytes and lasts `lasting_us`
-    /// microseconds.
+    /// Enqueues an operation on a hold, whose id has 16 bytes: see `on_hold` in
+    /// `src/abi/operation.rs` for the numbers.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, cost: number, lastingUs: number"
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, code: number, hold: Uint8Array, numbers: Float64Array"
     )]
-    pub fn enqueue_reserve(
+    pub fn enqueue_on_hold(
         &self,
         env: Env,
         keys: Array<'_>,
         tag: Option<String>,
+        code: f64,
         hold: Uint8ArraySlice<'_>,
-        cost: f64,
-        lasting_us: f64,
+        numbers: Float64ArraySlice<'_>,
     ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), operation::reserve(cost, &hold, lasting_us))
+        self.enqueue(env, &keys, tag.as_deref(), operation::on_hold(whole(code), &hold, &numbers))
     }
 
     /// Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or
@@ -260,40 +260,6 @@ impl NativeRedisLimiter {
         waited_us: f64,
     ) -> f64 {
         self.enqueue(env, &keys, tag.as_deref(), operation::acquire(&[cost, permit, waited_us]))
-    }
-
-    /// Enqueues the renewal of a hold, to last `lasting_us` microseconds from then on.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, lastingUs: number"
-    )]
-    pub fn enqueue_renew(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        hold: Uint8ArraySlice<'_>,
-        lasting_us: f64,
-    ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), operation::renew(&hold, lasting_us))
-    }
-
-    /// Enqueues the settlement of a hold. `numbers` has its units, the actual units, its end, the
-    /// time of its decision and, by policy, the time from which the key was to be fresh. Times are
-    /// in whole epoch microseconds.
-    #[napi(
-        catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array"
-    )]
-    pub fn enqueue_settle(
-        &self,
-        env: Env,
-        keys: Array<'_>,
-        tag: Option<String>,
-        hold: Uint8ArraySlice<'_>,
-        numbers: Float64ArraySlice<'_>,
-    ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), operation::settle(&hold, &numbers))
     }
 
     /// Enqueues an operation; without one its arguments were invalid.

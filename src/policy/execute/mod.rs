@@ -26,12 +26,14 @@ use crate::algorithm::{
     Algorithm as _, ChargeRecord, LimitStatuses, Outcome, PermitRequest, Preview,
 };
 use crate::policy::ban::{BanRecord, BanRule};
+use crate::policy::execute::holds::Hold;
 use crate::policy::multi_policy::{PolicyOutcome, Response};
 use crate::policy::operation::{Operation, ScheduledReservations};
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::policy::{Policy, State};
-use crate::time::{MAX_SAFE, Micros, end_of};
+use crate::time::{Micros, end_of};
 
+pub mod holds;
 mod permits;
 mod scheduled;
 
@@ -45,6 +47,8 @@ pub struct KeyMetadata {
     pub numbers: Option<Override>,
     /// The strikes and the bans.
     pub bans: BanRecord,
+    /// The holds of reservations, if it is the key of the first policy. Some may have expired.
+    pub holds: Vec<Hold>,
 }
 
 /// Numbers that decide on one key in place of the limiter's.
@@ -61,7 +65,8 @@ impl KeyMetadata {
     #[must_use]
     pub fn end(&self) -> Micros {
         let override_until = self.numbers.as_ref().map_or(0, |numbers| numbers.until);
-        override_until.max(self.blocked_until).max(self.bans.end())
+        let holds_until = self.holds.iter().map(|hold| hold.expires_at).max().unwrap_or(0);
+        override_until.max(self.blocked_until).max(self.bans.end()).max(holds_until)
     }
 
     /// The policy that decides at the time `now`: that of the override, or else the limiter's.
@@ -83,6 +88,8 @@ pub struct KeyEntry<'a> {
     pub metadata: &'a mut KeyMetadata,
     /// Whether refusals may be strikes. A store may lack the capacity, or the state may be shared.
     pub may_strike: bool,
+    /// Whether the state also counts the units of other keys. Then nothing is refunded.
+    pub is_shared: bool,
 }
 
 /// The result of an operation.
@@ -95,10 +102,12 @@ pub struct Execution {
     /// For a scheduled reservation it is the microseconds until its slot; for a cancelled one it is
     /// 1 if it was cancelled, else 0.
     ///
-    /// For [`Operation::Settle`] it is one more, at most 2^53 − 1; 0 if nothing was settled. For
-    /// [`Operation::Renew`] it is 1 if the hold was renewed, else 0. For [`Operation::Release`] and
-    /// [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
+    /// For [`Operation::Renew`] it is 1 if the hold was renewed, else 0. For [`Operation::Release`]
+    /// and [`Operation::RenewPermit`] it is 1 if the permit was held, else 0.
     pub units: u64,
+    /// For [`Operation::Extend`] the units of the hold after it, and for [`Operation::Settle`] those
+    /// before it; 0 without a hold. Otherwise `None`.
+    pub held: Option<u64>,
     /// The scheduled reservations, for cancelling.
     pub scheduled: ScheduledReservations,
 }
@@ -107,7 +116,7 @@ impl Execution {
     /// The result of an operation that schedules nothing.
     #[must_use]
     pub fn new(response: Response, units: u64) -> Self {
-        Self { response, units, scheduled: ScheduledReservations::new() }
+        Self { response, units, held: None, scheduled: ScheduledReservations::new() }
     }
 }
 
@@ -124,26 +133,32 @@ pub fn execute(
     operation: &Operation,
 ) -> Execution {
     let mut entries = entries(policies, parts);
+    let mut held = None;
     let units = match operation {
-        Operation::Take { cost } | Operation::Reserve { cost, .. } => {
+        Operation::Take { cost } => {
             return take(policies, &mut entries, now, *cost, policies.ban());
+        }
+        Operation::Reserve { cost, hold, lasting } => {
+            return holds::reserve(policies, &mut entries, now, *cost, (*hold, *lasting));
+        }
+        Operation::Extend { hold, cost, lasting } => {
+            let hold = (*hold, *lasting);
+            if let Some(execution) = holds::extend(policies, &mut entries, now, *cost, hold) {
+                return execution;
+            }
+            entries.iter_mut().for_each(|entry| entry.repair(now));
+            held = Some(0);
+            0
         }
         Operation::TakeUpTo { units } => return take_up_to(policies, &mut entries, now, *units),
         Operation::Peek { cost } => {
             return Execution::new(peek(policies, &entries, now, *cost), 0);
         }
-        Operation::Settle { expires_at, .. } if *expires_at <= now => {
+        Operation::Settle { hold, actual, charges } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            0
-        }
-        Operation::Settle { units, actual, taken, .. } => {
-            entries.iter_mut().for_each(|entry| entry.repair(now));
-            let moved = match units.checked_sub(*actual) {
-                None => penalize(&mut entries, now, *actual - *units),
-                Some(0) => 0,
-                Some(surplus) => refund(&mut entries, now, surplus, taken),
-            };
-            (1 + moved).min(MAX_SAFE)
+            let (moved, units) = holds::settle(&mut entries, now, *hold, *actual, charges);
+            held = Some(units);
+            moved
         }
         Operation::Acquire { cost, request } => {
             return permits::acquire(policies, &mut entries, now, *cost, *request);
@@ -156,11 +171,11 @@ pub fn execute(
             entries.iter_mut().for_each(|entry| entry.repair(now));
             u64::from(permits::renew(&mut entries, now, *permit))
         }
-        Operation::Renew { expires_at, .. } => {
+        Operation::Renew { hold, lasting } => {
             entries.iter_mut().for_each(|entry| entry.repair(now));
-            u64::from(*expires_at > now)
+            u64::from(holds::renew(&mut entries, now, (*hold, *lasting)))
         }
-        Operation::Penalize { units } => penalize(&mut entries, now, *units),
+        Operation::Penalize { units } => charge_remaining(&mut entries, now, *units),
         Operation::Refund { units, taken } => refund(&mut entries, now, *units, taken),
         Operation::Schedule { cost, max_wait } => {
             return scheduled::schedule(policies, &mut entries, now, *cost, *max_wait);
@@ -171,6 +186,7 @@ pub fn execute(
                 *part.state = own.initial_state();
                 part.metadata.blocked_until = 0;
                 part.metadata.bans = BanRecord::default();
+                part.metadata.holds.clear();
             }
             0
         }
@@ -200,7 +216,7 @@ pub fn execute(
             0
         }
     };
-    Execution::new(peek(policies, &entries, now, 0), units)
+    Execution { held, ..Execution::new(peek(policies, &entries, now, 0), units) }
 }
 
 /// A policy and its key.
@@ -283,7 +299,7 @@ impl PolicyEntry<'_, '_> {
     }
 
     fn outcome_of(&self, now: Micros, outcome: Outcome, statuses: LimitStatuses) -> PolicyOutcome {
-        let KeyMetadata { blocked_until, ref numbers, bans } = *self.part.metadata;
+        let KeyMetadata { blocked_until, ref numbers, bans, .. } = *self.part.metadata;
         let own = numbers.as_ref().filter(|own| own.until > now);
         let (changes_at, ban_step) = (own.map(|own| own.until), bans.step_of(blocked_until));
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
@@ -404,7 +420,8 @@ fn peek(policies: &PolicySet, entries: &[PolicyEntry<'_, '_>], now: Micros, cost
     Response::of_policies(policies, &outcomes, now, cost).with_takes_last(takes_last)
 }
 
-fn penalize(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: u64) -> u64 {
+/// Charges each policy as many units as it has left, at most `units`. Returns the most.
+fn charge_remaining(entries: &mut [PolicyEntry<'_, '_>], now: Micros, units: u64) -> u64 {
     let penalty = |entry: &mut PolicyEntry<'_, '_>| {
         entry.normalize(now);
         let most = entry.remaining(now).min(units);
@@ -423,13 +440,24 @@ fn refund(
     units: u64,
     taken: &[ChargeRecord],
 ) -> u64 {
-    let given_back = |entry: &mut PolicyEntry<'_, '_>| {
-        entry.normalize(now);
-        let number = entry.number;
-        let (policy, state) = entry.policy_and_state(now);
-        taken.get(number).map_or(0, |&taken| policy.refund(state, now, units, taken))
-    };
-    entries.iter_mut().map(given_back).max().unwrap_or(0)
+    let refunds = entries.iter_mut().map(|entry| refund_charge(entry, now, units, taken));
+    refunds.max().unwrap_or(0)
+}
+
+/// Refunds units of one charge under one policy.
+fn refund_charge(
+    entry: &mut PolicyEntry<'_, '_>,
+    now: Micros,
+    units: u64,
+    taken: &[ChargeRecord],
+) -> u64 {
+    if entry.part.is_shared {
+        return 0;
+    }
+    entry.normalize(now);
+    let number = entry.number;
+    let (policy, state) = entry.policy_and_state(now);
+    taken.get(number).map_or(0, |&taken| policy.refund(state, now, units, taken))
 }
 
 fn override_until(entries: &mut [PolicyEntry<'_, '_>], by: &[Option<Arc<Policy>>], until: Micros) {

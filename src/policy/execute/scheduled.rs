@@ -77,6 +77,7 @@ pub(crate) fn schedule(
     Execution {
         response: Response::of_policies(policies, &outcomes, now, cost),
         units: slot - now,
+        held: None,
         scheduled,
     }
 }
@@ -85,6 +86,7 @@ pub(crate) fn schedule(
 /// it did, else 0.
 ///
 /// A reservation whose units have drained cannot be cancelled: a store may have dropped its state.
+/// Neither can one in a state that also counts the units of other keys.
 pub(crate) fn cancel(
     entries: &mut [PolicyEntry<'_, '_>],
     now: Micros,
@@ -99,7 +101,11 @@ pub(crate) fn cancel(
             _ => false,
         };
     let booked = scheduled.iter().flatten().count();
-    if booked == 0 || booked != entries.len() || !entries.iter_mut().all(is_last) {
+    if entries.iter().any(|entry| entry.part.is_shared)
+        || booked == 0
+        || booked != entries.len()
+        || !entries.iter_mut().all(is_last)
+    {
         return 0;
     }
     for entry in entries {
@@ -150,8 +156,9 @@ mod tests {
         }
 
         fn execute(&mut self, now: Micros, operation: &Operation) -> Execution {
-            let part =
-                |(state, extras)| Some(KeyEntry { state, metadata: extras, may_strike: true });
+            let part = |(state, extras)| {
+                Some(KeyEntry { state, metadata: extras, may_strike: true, is_shared: false })
+            };
             let kept = self.kept.iter_mut().map(|(state, extras)| (state, extras));
             let mut parts: Vec<_> = kept.map(part).collect();
             execute(&self.policies, &mut parts, now, operation)

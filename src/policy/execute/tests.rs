@@ -1,10 +1,13 @@
 use super::*;
 use crate::algorithm::{FixedWindow, Gcra, LogLimit, SlidingLog};
 use crate::policy::decision::{Decision, Status};
+use crate::policy::operation::Charge;
+use crate::time::MAX_SAFE;
 
 const SECOND: Micros = 1_000_000;
 
 /// The state of one key under a limiter's policies.
+#[derive(Clone)]
 struct TestKey {
     policies: PolicySet,
     states: Vec<State>,
@@ -35,6 +38,7 @@ impl TestKey {
                 state,
                 metadata: extras,
                 may_strike: true,
+                is_shared: false,
             })
         };
         let mut parts: Vec<_> = kept.map(part).collect();
@@ -126,7 +130,7 @@ fn a_blocked_key_admits_nothing_until_the_end_of_the_block() {
     assert_eq!(kept.status(end - 1, 1), Status::Blocked);
     kept.execute(end - 1, &Operation::Block { lasting: 5 });
     kept.execute(end - 1, &Operation::Block { lasting: 0 });
-    assert_eq!(kept.status(end - 1, 1), Status::Refused, "the second replaces the first");
+    assert_eq!(kept.status(end + 3, 1), Status::Blocked, "a shorter block changes nothing");
 }
 
 #[test]
@@ -280,50 +284,118 @@ fn taken(at: Micros, reset_at: Micros) -> Vec<ChargeRecord> {
     vec![ChargeRecord { at, reset_at }; 2]
 }
 
-fn settle(units: u64, actual: u64, expires_at: Micros) -> Operation {
-    let taken = taken(0, 1_000 * SECOND);
-    Operation::Settle { hold: [1; 16], units, actual, taken, expires_at }
+/// Settles the hold of [`reserve`], whose charges were of these units.
+fn settle(actual: u64, charges: &[u64]) -> Operation {
+    let charge = |&units: &u64| Charge { units, taken: taken(0, 1_000 * SECOND) };
+    Operation::Settle { hold: [1; 16], actual, charges: charges.iter().map(charge).collect() }
+}
+
+fn reserve(cost: u64, lasting: Micros) -> Operation {
+    Operation::Reserve { cost, hold: [1; 16], lasting }
+}
+
+fn extend(cost: u64, lasting: Micros) -> Operation {
+    Operation::Extend { hold: [1; 16], cost, lasting }
+}
+
+/// The units that an operation moved, and those of the hold.
+fn moved(executed: &Execution) -> (u64, Option<u64>) {
+    (executed.units, executed.held)
 }
 
 #[test]
-fn a_reservation_is_a_take_and_its_surplus_comes_back() {
+fn a_reservation_is_a_take_and_its_surplus_comes_back_once() {
     let mut kept = burst_and_daily();
-    let reserve = |cost| Operation::Reserve { cost, hold: [1; 16], lasting: SECOND };
-    assert_eq!(kept.execute(0, &reserve(4)).units, 4);
-    let refused = kept.execute(0, &reserve(1));
+    assert_eq!(kept.execute(0, &reserve(4, SECOND)).units, 4);
+    let refused = kept.execute(0, &Operation::Reserve { cost: 1, hold: [2; 16], lasting: SECOND });
     assert_eq!((refused.units, refused.response.decision.status), (0, Status::Refused));
-    let settled = kept.execute(0, &settle(4, 1, SECOND));
-    assert_eq!((settled.units, limits(&settled)), (4, (0, vec![(3, Some(0)), (5, Some(0))])));
+    let settled = kept.execute(0, &settle(1, &[4]));
+    assert_eq!(moved(&settled), (3, Some(4)));
+    assert_eq!(limits(&settled), (0, vec![(3, Some(0)), (5, Some(0))]));
     let before = kept.states.clone();
-    assert_eq!(kept.execute(0, &settle(1, 1, SECOND)).units, 1);
+    for operation in [settle(0, &[4]), extend(1, SECOND)] {
+        assert_eq!(moved(&kept.execute(0, &operation)), (0, Some(0)));
+    }
     assert_eq!(kept.states, before);
 }
 
 #[test]
 fn what_a_reservation_lacked_is_charged_as_far_as_it_fits() {
     let mut kept = burst_and_daily();
-    kept.take(0, 2);
+    kept.execute(0, &reserve(2, SECOND));
     kept.execute(0, &Operation::Block { lasting: SECOND });
-    let settled = kept.execute(0, &settle(2, 5, SECOND));
-    assert_eq!((settled.units, limits(&settled).1[0].0, limits(&settled).1[1].0), (4, 0, 1));
+    let settled = kept.execute(0, &settle(5, &[2]));
+    assert_eq!(moved(&settled), (3, Some(2)));
+    assert_eq!((limits(&settled).1[0].0, limits(&settled).1[1].0), (0, 1));
 }
 
 #[test]
-fn from_its_end_on_a_hold_cannot_be_settled() {
+fn from_its_end_on_a_hold_cannot_be_settled_extended_or_renewed() {
     let mut kept = burst_and_daily();
-    kept.take(0, 3);
+    kept.execute(0, &reserve(3, SECOND / 4));
     let before = kept.states.clone();
-    for actual in [0, 3, 4] {
-        assert_eq!(kept.execute(SECOND / 4, &settle(3, actual, SECOND / 4)).units, 0);
+    let renew = Operation::Renew { hold: [1; 16], lasting: SECOND };
+    for operation in [settle(0, &[3]), settle(4, &[3]), extend(1, SECOND), renew.clone()] {
+        assert_eq!(kept.execute(SECOND / 4, &operation).units, 0);
     }
     assert_eq!(kept.states, before);
-    assert_eq!(kept.execute(SECOND / 4 - 1, &settle(3, 0, SECOND / 4)).units, 4);
+    assert_eq!(kept.execute(SECOND / 4 - 1, &renew).units, 1);
+    assert_eq!(moved(&kept.execute(SECOND, &settle(0, &[3]))), (3, Some(3)));
 }
 
 #[test]
-fn the_most_that_is_settled_can_be_told() {
+fn an_extension_is_a_take_under_the_same_hold() {
+    let mut kept = burst_and_daily();
+    kept.execute(0, &reserve(2, SECOND));
+    let extended = kept.execute(0, &extend(1, 5 * SECOND));
+    assert_eq!((moved(&extended), limits(&extended).1[1].0), ((1, Some(3)), 3));
+    let refused = kept.execute(0, &extend(2, 90 * SECOND));
+    assert_eq!(moved(&refused), (0, Some(3)), "a refusal changes nothing");
+    assert_eq!(refused.response.decision.status, Status::Refused);
+    assert_eq!(moved(&kept.execute(5 * SECOND, &settle(0, &[2, 1]))), (0, Some(0)));
+    assert_eq!(moved(&kept.execute(5 * SECOND - 1, &settle(0, &[2, 1]))), (3, Some(3)));
+}
+
+#[test]
+fn a_surplus_is_refunded_to_the_latest_charges_first() {
+    let mut kept = TestKey::of(vec![("one", window(9, SECOND)), ("two", window(99, 9 * SECOND))]);
+    let at = |at: Micros| {
+        vec![ChargeRecord { at, reset_at: at + SECOND }, ChargeRecord { at, reset_at: 9 * SECOND }]
+    };
+    kept.execute(0, &reserve(4, 9 * SECOND));
+    kept.execute(2 * SECOND, &extend(3, 9 * SECOND));
+    let first = Charge { units: 4, taken: at(0) };
+    let second = Charge { units: 3, taken: at(2 * SECOND) };
+    let settle = |actual, charges: &[&Charge]| {
+        let charges = charges.iter().copied().cloned().collect();
+        Operation::Settle { hold: [1; 16], actual, charges }
+    };
+    // The window of the first charge is over under the first policy.
+    let mut other = kept.clone();
+    let settled = other.execute(2 * SECOND, &settle(2, &[&first, &second]));
+    assert_eq!(moved(&settled), (5, Some(7)));
+    let remaining: Vec<_> = limits(&settled).1.iter().map(|limit| limit.0).collect();
+    assert_eq!(remaining, [9, 97]);
+    // A caller that does not know of the extension charges nothing twice, and gets back no more
+    // than its own units.
+    let settled = kept.clone().execute(2 * SECOND, &settle(6, &[&first]));
+    assert_eq!(moved(&settled), (1, Some(7)));
+    let settled = kept.execute(2 * SECOND, &settle(0, &[&first]));
+    assert_eq!(moved(&settled), (4, Some(7)));
+}
+
+#[test]
+fn a_reset_drops_the_holds() {
+    let mut kept = burst_and_daily();
+    kept.execute(0, &reserve(2, SECOND));
+    kept.execute(0, &Operation::Reset);
+    assert_eq!(moved(&kept.execute(0, &settle(0, &[2]))), (0, Some(0)));
+}
+
+#[test]
+fn the_most_units_are_settled() {
     let most = Policy::FixedWindow(FixedWindow::new(MAX_SAFE, 1_000 * SECOND).unwrap());
     let mut kept = TestKey::of(vec![("one", most.clone()), ("two", most)]);
-    kept.take(0, MAX_SAFE);
-    assert_eq!(kept.execute(0, &settle(MAX_SAFE, 0, SECOND)).units, MAX_SAFE);
+    kept.execute(0, &reserve(MAX_SAFE, SECOND));
+    assert_eq!(moved(&kept.execute(0, &settle(0, &[MAX_SAFE]))), (MAX_SAFE, Some(MAX_SAFE)));
 }

@@ -318,8 +318,8 @@ pub(crate) fn has_hold(call: &CallRequest, numbers: &[u16]) -> bool {
 
 /// Whether an operation adds or removes holds.
 fn uses_holds(operation: &Operation) -> bool {
-    use Operation::{Renew, Reserve, Reset, Settle};
-    matches!(operation, Reserve { .. } | Settle { .. } | Renew { .. } | Reset)
+    use Operation::{Extend, Renew, Reserve, Reset, Settle};
+    matches!(operation, Reserve { .. } | Extend { .. } | Settle { .. } | Renew { .. } | Reset)
 }
 
 #[cfg(test)]

@@ -103,19 +103,24 @@ fn decode_operation(
         return decode_scheduled_reservation(policies, numbers, reply, cost);
     }
     let units = reply.units()?;
+    let held = match operation {
+        Operation::Extend { .. } | Operation::Settle { .. } => Some(reply.numbers::<1>()?[0]),
+        _ => None,
+    };
     let cost = match *operation {
         // If nothing was granted, report what a one-unit take would report.
         Operation::TakeUpTo { .. } => Some(units.max(1)),
         Operation::Reserve { cost, .. } | Operation::Acquire { cost, .. } => Some(cost),
+        Operation::Extend { cost, .. } if held > Some(0) => Some(cost),
         _ => None,
     };
     if let Some(cost) = cost {
         let outcome = |policy: &Policy, entry, now| to_policy_outcome(policy, entry, now, cost);
         let outcomes = policy_outcomes(policies, numbers, reply, outcome)?;
         let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
-        return Ok(Execution::new(response, units));
+        return Ok(Execution { held, ..Execution::new(response, units) });
     }
-    Ok(Execution::new(decode_peek(policies, numbers, reply, 0)?, units))
+    Ok(Execution { held, ..Execution::new(decode_peek(policies, numbers, reply, 0)?, units) })
 }
 
 /// Decodes a scheduled reservation. The script replies with the microseconds until the slot plus 1,
@@ -151,7 +156,7 @@ fn decode_scheduled_reservation(
         None => ScheduledReservations::new(),
     };
     let response = Response::of_policies(policies, &outcomes, reply.now(), cost);
-    Ok(Execution { response, units: wait.unwrap_or(0), scheduled })
+    Ok(Execution { response, units: wait.unwrap_or(0), held: None, scheduled })
 }
 
 /// Decodes what a take of `cost` units would report.

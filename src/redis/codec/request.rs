@@ -4,7 +4,7 @@
 use crate::algorithm::{ChargeRecord, MAX_WAIT, PermitRequest, ScheduledReservation};
 use crate::policy::Policy;
 use crate::policy::ban::BanRule;
-use crate::policy::operation::Operation;
+use crate::policy::operation::{Charge, HoldId, Operation};
 use crate::policy::policy_set::{NamedPolicy, PolicySet};
 use crate::protocol::{form, operation};
 use crate::redis::codec::{ScriptAlgorithm, codec, push_double};
@@ -117,6 +117,7 @@ fn operation_code(call: &CallRequest) -> u8 {
             Operation::Schedule { .. } => operation::SCHEDULE,
             Operation::CancelScheduled { .. } => operation::CANCEL_SCHEDULED,
             Operation::Reserve { .. } => operation::RESERVE,
+            Operation::Extend { .. } => operation::EXTEND,
             Operation::Settle { .. } => operation::SETTLE,
             Operation::Renew { .. } => operation::RENEW,
             Operation::Acquire { .. } => operation::ACQUIRE,
@@ -153,15 +154,13 @@ fn push_operation(
                 numbers.for_each(|number| push_double(request, number));
             }
         }
-        Operation::Reserve { cost, hold, lasting } => {
-            request.extend_from_slice(&hold_key.to_be_bytes());
-            request.extend_from_slice(hold);
+        Operation::Reserve { cost, hold, lasting } | Operation::Extend { hold, cost, lasting } => {
+            push_hold(request, hold_key, hold);
             push_double(request, *cost);
             push_double(request, *lasting);
         }
-        Operation::Renew { hold, lasting, expires_at: _ } => {
-            request.extend_from_slice(&hold_key.to_be_bytes());
-            request.extend_from_slice(hold);
+        Operation::Renew { hold, lasting } => {
+            push_hold(request, hold_key, hold);
             push_double(request, *lasting);
         }
         Operation::Acquire { cost, request: PermitRequest { id, waited } } => {
@@ -175,13 +174,16 @@ fn push_operation(
         Operation::Release { permit } | Operation::RenewPermit { permit } => {
             push_double(request, *permit);
         }
-        // The hold key stores when the hold expires.
-        Operation::Settle { hold, units, actual, taken, expires_at: _ } => {
-            request.extend_from_slice(&hold_key.to_be_bytes());
-            request.extend_from_slice(hold);
-            push_double(request, *units);
+        Operation::Settle { hold, actual, charges } => {
+            push_hold(request, hold_key, hold);
             push_double(request, *actual);
-            push_charge_records(request, policies, taken);
+            // The latest ones; TypeScript keeps fewer.
+            let latest = &charges[charges.len().saturating_sub(usize::from(u8::MAX))..];
+            request.push(byte(latest.len()));
+            for Charge { units, taken } in latest {
+                push_double(request, *units);
+                push_charge_records(request, policies, taken);
+            }
         }
         Operation::Reset => request.extend_from_slice(&hold_key.to_be_bytes()),
         Operation::Block { lasting } => push_double(request, *lasting),
@@ -197,6 +199,11 @@ fn push_operation(
         }
         Operation::Unblock | Operation::ClearOverride => {}
     }
+}
+
+fn push_hold(request: &mut Vec<u8>, hold_key: u16, hold: &HoldId) {
+    request.extend_from_slice(&hold_key.to_be_bytes());
+    request.extend_from_slice(hold);
 }
 
 /// Appends the charge records of an earlier call, by policy.

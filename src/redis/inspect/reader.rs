@@ -184,7 +184,8 @@ impl Inspector {
         let [Value::Int(count), Value::Array(last)] = &replies[..] else { return Ok((0, 0)) };
         let ends = last.get(1).and_then(bytes).and_then(|score| str::from_utf8(score).ok());
         let ends = ends.and_then(|score| score.parse().ok()).unwrap_or(0);
-        Ok((u64::try_from(*count).unwrap_or(0), ends))
+        // Each hold has two members: see `lua/executor/holds.lua`.
+        Ok((u64::try_from(*count).unwrap_or(0) / 2, ends))
     }
 
     /// Reads the policy texts that limiters have registered for a prefix; none if the user may not.

@@ -103,6 +103,7 @@ export class FallbackBackend implements LimiterBackend {
     switch (operation.kind) {
       // Only the backend that took the units can refund them.
       case 'refund':
+      case 'extend':
       case 'settle':
       case 'renew':
       case 'release':

@@ -5,7 +5,7 @@ import { checkKey, type Keys } from '../../input/keys.js'
 import type { PolicyEntry, PolicySet } from '../../policies/policy-set.js'
 import { largestCostOf } from '../../policies/window.js'
 import type { TakeManyResults } from '../limiter-backend.js'
-import type { Operation, OperationResult, ScheduledReservation } from '../operation.js'
+import type { KnownHold, Operation, OperationResult, ScheduledReservation } from '../operation.js'
 import type { FallbackResponder } from './fallback-backend.js'
 
 /** The `retryAfterMs` of a refusal: the store may be up again by then. */
@@ -61,10 +61,15 @@ export class FixedResponses implements FallbackResponder {
       case 'takeUpTo':
       case 'reserve':
         return { decision, units: this.#isAllowed ? operation.units : 0 }
-      case 'settle':
+      // In time or not. There are no units to move.
       case 'renew':
-        // In time or not. There are no units to move.
-        return { decision, units: decision.at * 1_000 < operation.expiresAtUs ? 1 : 0 }
+        return { decision, units: isOpen(operation, decision) ? 1 : 0 }
+      case 'settle':
+        return { decision, units: 0, held: isOpen(operation, decision) ? operation.heldUnits : 0 }
+      case 'extend': {
+        const units = this.#isAllowed && isOpen(operation, decision) ? operation.units : 0
+        return { decision, units, held: isOpen(operation, decision) ? operation.heldUnits + units : 0 }
+      }
       default:
         return { decision, units: 0 }
     }
@@ -104,4 +109,9 @@ export class FixedResponses implements FallbackResponder {
       source: 'none',
     } as Decision
   }
+}
+
+/** Whether a reservation has not expired. */
+function isOpen({ expiresAtUs }: KnownHold, { at }: Decision): boolean {
+  return at * 1_000 < expiresAtUs
 }

@@ -119,6 +119,7 @@ export class LocalBackend implements LimiterBackend {
       case 'takeUpTo':
         return this.#takeUpTo(keys, operation.units) ?? this.#executeTake(keys, operation, 1)
       case 'reserve':
+      case 'extend':
         return this.#executeTake(keys, operation, operation.units)
       case 'penalize': {
         this.#forEachVariant((variant) => variant.leases?.end(keys, false))

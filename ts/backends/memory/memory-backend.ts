@@ -10,11 +10,11 @@ import type { Engine, EngineLimiterState, EnginePolicy } from '../engine.js'
 import type { LimiterBackend, TakeManyResults, VariantIndex } from '../limiter-backend.js'
 import { multiLimitDecisionAt, operationResultAt, responseLengthOf, scheduledReservationAt } from '../multi-policy.js'
 import {
+  holdNumbersOf,
   type Operation,
   type OperationResult,
   SCHEDULED_CHARGE_LENGTH,
   type ScheduledReservation,
-  settleNumbersOf,
 } from '../operation.js'
 import { OPERATION_CODES } from '../protocol.js'
 import { decisionAt, errorAt, RESPONSE_LENGTH } from '../response.js'
@@ -120,13 +120,14 @@ export class MemoryBackend implements LimiterBackend {
       case 'cancelSchedule':
         this.#native.cancelScheduled([...keys.keys], operation.charges, this.#now(), this.#response)
         return this.#resultFor(keys)
-      // A response of the embedded store is never lost, so the caller knows whether it has settled.
-      // The store keeps no record of the reservation.
       case 'reserve':
-        return this.#performCall(OPERATION_CODES.take, operation.units, keys)
+      case 'extend':
       case 'settle':
-        this.#native.settle([...keys.keys], settleNumbersOf(operation), this.#now(), this.#response)
+      case 'renew': {
+        const [code, numbers] = [OPERATION_CODES[operation.kind], holdNumbersOf(operation)]
+        this.#native.executeOnHold([...keys.keys], code, operation.hold, numbers, this.#now(), this.#response)
         return this.#resultFor(keys)
+      }
       case 'acquire': {
         const { units, permit, waitedUs } = operation
         const numbers = Float64Array.of(units, permit, waitedUs)
@@ -136,9 +137,6 @@ export class MemoryBackend implements LimiterBackend {
       case 'release':
       case 'renewPermit':
         return this.#performCall(OPERATION_CODES[operation.kind], operation.permit, keys)
-      // The engine keeps no record of reservations: it compares the end with its time.
-      case 'renew':
-        return this.#performCall(OPERATION_CODES.renew, operation.expiresAtUs, keys)
       case 'override': {
         const policies = operation.policies.map((policy) => this.#overridePolicyOf(policy))
         this.#native.overrideNumbers([...keys.keys], policies, operation.durationUs, this.#now(), this.#response)

@@ -54,20 +54,18 @@ export class CallBuffer {
     return this.#enqueue(keys, tag, OPERATION_CODES.cancelScheduled, booked)
   }
 
-  enqueueReserve(keys: KeyParts, tag: string | undefined, hold: Uint8Array, cost: number, durationUs: number): number {
-    return this.#enqueue(keys, tag, OPERATION_CODES.reserve, [...hold, cost, durationUs])
+  enqueueOnHold(
+    keys: KeyParts,
+    tag: string | undefined,
+    operation: number,
+    hold: Uint8Array,
+    numbers: Float64Array,
+  ): number {
+    return this.#enqueue(keys, tag, operation, [...hold, ...numbers])
   }
 
   enqueueAcquire(keys: KeyParts, tag: string | undefined, cost: number, permit: number, waitedUs: number): number {
     return this.#enqueue(keys, tag, OPERATION_CODES.acquire, [cost, permit, waitedUs])
-  }
-
-  enqueueRenew(keys: KeyParts, tag: string | undefined, hold: Uint8Array, durationUs: number): number {
-    return this.#enqueue(keys, tag, OPERATION_CODES.renew, [...hold, durationUs])
-  }
-
-  enqueueSettle(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
-    return this.#enqueue(keys, tag, OPERATION_CODES.settleHold, [...hold, ...numbers])
   }
 
   openVariant(policies: EnginePolicySet, index: number, replaces: boolean): CallBuffer {

@@ -10,7 +10,7 @@ import {
   takeManyResultsOf,
   type VariantIndex,
 } from '../../limiter-backend.js'
-import { type Operation, type OperationResult, type ScheduledReservation, settleNumbersOf } from '../../operation.js'
+import { holdNumbersOf, type Operation, type OperationResult, type ScheduledReservation } from '../../operation.js'
 import { OPERATION_CODES } from '../../protocol.js'
 import { errorOfCode, RESPONSE_LENGTH } from '../../response.js'
 import type { Batcher, CallQueue } from './batcher.js'
@@ -204,16 +204,17 @@ export class RedisBackend implements LimiterBackend {
       case 'cancelSchedule':
         return callBuffer.enqueueCancelScheduled(keys, tag, operation.charges)
       case 'reserve':
-        return callBuffer.enqueueReserve(keys, tag, operation.hold, operation.units, operation.durationUs)
+      case 'extend':
+      case 'settle':
+      case 'renew': {
+        const [code, numbers] = [OPERATION_CODES[operation.kind], holdNumbersOf(operation)]
+        return callBuffer.enqueueOnHold(keys, tag, code, operation.hold, numbers)
+      }
       case 'acquire':
         return callBuffer.enqueueAcquire(keys, tag, operation.units, operation.permit, operation.waitedUs)
       case 'release':
       case 'renewPermit':
         return callBuffer.enqueueOperation(keys, tag, OPERATION_CODES[operation.kind], operation.permit)
-      case 'renew':
-        return callBuffer.enqueueRenew(keys, tag, operation.hold, operation.durationUs)
-      case 'settle':
-        return callBuffer.enqueueSettle(keys, tag, operation.hold, settleNumbersOf(operation))
       case 'override': {
         const policies = operation.policies.map(
           (policy) => policy && compilePolicy(this.#context.engine, policy, 'override: '),

@@ -69,7 +69,7 @@ export declare class NativeMemoryLimiter {
    * Executes an operation on a hold, whose id has 16 bytes: see `on_hold` in
    * `src/abi/operation.rs` for the numbers.
    */
-  executeOnHold(keys: readonly (string | undefined)[], code: number, hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array): void
+  executeOnHold(keys: readonly (string | undefined)[], hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array): void
   /**
    * Takes units with a permit. `numbers` has the units, the permit, and the microseconds for which
    * the call has waited, which are negative if it does not wait.
@@ -172,7 +172,7 @@ export declare class NativeRedisLimiter {
    * Enqueues an operation on a hold, whose id has 16 bytes: see `on_hold` in
    * `src/abi/operation.rs` for the numbers.
    */
-  enqueueOnHold(keys: readonly (string | undefined)[], tag: string | undefined, code: number, hold: Uint8Array, numbers: Float64Array): number
+  enqueueOnHold(keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number
   /**
    * Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or
    * does not wait if this is negative.

@@ -182,7 +182,7 @@ fn renew(step: Step, memory: &[Call], units: u64) -> Operation {
     let held = memory.iter().rev().filter_map(|call| call.hold);
     let lasting = units * 120_000;
     match held.take(4).nth(step.choice / 3 % 4) {
-        Some(hold) if step.choice % 3 == 0 => Operation::Renew { hold, lasting },
+        Some(hold) if step.choice.is_multiple_of(3) => Operation::Renew { hold, lasting },
         Some(hold) => Operation::Extend { hold, cost: 1 + units / 2, lasting },
         None => Operation::Take { cost: units },
     }
@@ -200,7 +200,7 @@ fn settle(step: Step, policies: &PolicySet, memory: &[Call], units: u64) -> Oper
     let mut charges: Vec<_> = of_hold.map(charge).collect();
     let held: u64 = charges.iter().map(|charge| charge.units).sum();
     let actual = [0, units, held, held + units, held / 2][step.choice % 5];
-    if step.choice % 7 == 0 && charges.len() > 1 {
+    if step.choice.is_multiple_of(7) && charges.len() > 1 {
         charges.pop();
     }
     Operation::Settle { hold, actual, charges }

@@ -34,15 +34,16 @@ fn charge_records(taken: &[f64]) -> Vec<ChargeRecord> {
     resets.iter().map(record).collect()
 }
 
-/// The operation of a code on a hold; `None` if `hold` is not a hold's id, or numbers are missing.
+/// An operation on a hold; `None` if `hold` is not a hold's id, or numbers are missing.
 ///
-/// The numbers of a reservation and of its extension are the units and the microseconds for which it
-/// lasts; those of a renewal are these microseconds. A settlement has the actual units, the number of
-/// policies and, for each charge, its units, its time and by policy the time at which the key was to
-/// be fresh.
-pub(crate) fn on_hold(code: u64, hold: &[u8], numbers: &[f64]) -> Option<Operation> {
+/// The first number is the code of the operation. A reservation and its extension have the units and
+/// the microseconds for which it lasts; a renewal has these microseconds. A settlement has the actual
+/// units, the number of policies and, for each charge, its units, its time and by policy the time at
+/// which the key was to be fresh.
+pub(crate) fn on_hold(hold: &[u8], numbers: &[f64]) -> Option<Operation> {
     let hold = hold.try_into().ok()?;
-    Some(match (u8::try_from(code).ok()?, numbers) {
+    let (code, numbers) = numbers.split_first()?;
+    Some(match (u8::try_from(whole(*code)).ok()?, numbers) {
         (operation::RESERVE, &[cost, lasting]) => {
             Operation::Reserve { cost: whole(cost), hold, lasting: whole(lasting) }
         }

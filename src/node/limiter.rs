@@ -150,19 +150,18 @@ impl NativeMemoryLimiter {
     /// `src/abi/operation.rs` for the numbers.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], code: number, hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array"
+        ts_args_type = "keys: readonly (string | undefined)[], hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array"
     )]
     pub fn execute_on_hold(
         &self,
         env: Env,
         keys: Array<'_>,
-        code: f64,
         hold: Uint8ArraySlice<'_>,
         numbers: Float64ArraySlice<'_>,
         epoch_ms: f64,
         mut answer: Float64ArraySlice<'_>,
     ) {
-        let operation = operation::on_hold(whole(code), &hold, &numbers);
+        let operation = operation::on_hold(&hold, &numbers);
         // SAFETY: the array is the limiter's own, and nothing else uses it meanwhile.
         self.execute_operation(env, &keys, operation, epoch_ms, unsafe { answer.as_mut() });
     }

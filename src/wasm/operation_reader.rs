@@ -11,7 +11,7 @@ pub(crate) fn read_operation(scratch: &Scratch, code: u8, count: usize) -> Optio
         (codes::REFUND, [units, taken @ ..]) => Some(operation::refund(*units, taken)),
         (codes::RESERVE | codes::EXTEND | codes::SETTLE | codes::RENEW, numbers) => {
             let (hold, numbers) = numbers.split_first_chunk()?;
-            operation::on_hold(code.into(), &hold_of(hold), numbers)
+            operation::on_hold(&hold_of(hold), numbers)
         }
         (codes::ACQUIRE, numbers) => operation::acquire(numbers),
         (codes::OVERRIDE, &[lasting]) => {

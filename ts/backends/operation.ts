@@ -1,6 +1,7 @@
 import type { Applied, Decision } from '../api/decision.js'
 import type { Keys } from '../input/keys.js'
 import type { Policy } from '../policies/policy.js'
+import { OPERATION_CODES } from './protocol.js'
 
 /**
  * An operation on a key, other than {@link LimiterBackend.take}. Times are in whole microseconds.
@@ -114,16 +115,17 @@ export interface PermitOperation {
 
 /** The engine's encoding of a {@link HoldOperation}, for both stores: see `on_hold` in Rust. */
 export function holdNumbersOf(operation: HoldOperation): Float64Array {
+  const code = OPERATION_CODES[operation.kind]
   switch (operation.kind) {
     case 'reserve':
     case 'extend':
-      return Float64Array.of(operation.units, operation.durationUs)
+      return Float64Array.of(code, operation.units, operation.durationUs)
     case 'renew':
-      return Float64Array.of(operation.durationUs)
+      return Float64Array.of(code, operation.durationUs)
     case 'settle': {
       const { actual, charges } = operation
       const numbers = charges.flatMap(({ units, atUs, resetAtUs }) => [units, atUs, ...resetAtUs])
-      return Float64Array.of(actual, charges[0]?.resetAtUs.length ?? 0, ...numbers)
+      return Float64Array.of(code, actual, charges[0]?.resetAtUs.length ?? 0, ...numbers)
     }
   }
 }

@@ -230,18 +230,17 @@ impl NativeRedisLimiter {
     /// `src/abi/operation.rs` for the numbers.
     #[napi(
         catch_unwind,
-        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, code: number, hold: Uint8Array, numbers: Float64Array"
+        ts_args_type = "keys: readonly (string | undefined)[], tag: string | undefined, hold: Uint8Array, numbers: Float64Array"
     )]
     pub fn enqueue_on_hold(
         &self,
         env: Env,
         keys: Array<'_>,
         tag: Option<String>,
-        code: f64,
         hold: Uint8ArraySlice<'_>,
         numbers: Float64ArraySlice<'_>,
     ) -> f64 {
-        self.enqueue(env, &keys, tag.as_deref(), operation::on_hold(whole(code), &hold, &numbers))
+        self.enqueue(env, &keys, tag.as_deref(), operation::on_hold(&hold, &numbers))
     }
 
     /// Enqueues a call for a permit of `cost` units, which has waited `waited_us` microseconds, or

@@ -123,11 +123,15 @@ export class MemoryBackend implements LimiterBackend {
       case 'reserve':
       case 'extend':
       case 'settle':
-      case 'renew': {
-        const [code, numbers] = [OPERATION_CODES[operation.kind], holdNumbersOf(operation)]
-        this.#native.executeOnHold([...keys.keys], code, operation.hold, numbers, this.#now(), this.#response)
+      case 'renew':
+        this.#native.executeOnHold(
+          [...keys.keys],
+          operation.hold,
+          holdNumbersOf(operation),
+          this.#now(),
+          this.#response,
+        )
         return this.#resultFor(keys)
-      }
       case 'acquire': {
         const { units, permit, waitedUs } = operation
         const numbers = Float64Array.of(units, permit, waitedUs)

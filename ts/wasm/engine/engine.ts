@@ -46,15 +46,8 @@ class WasmLimiterState implements EngineLimiterState {
     this.#execute(OPERATION_CODES.refund, [units, ...taken], keys, epochMs, answer)
   }
 
-  executeOnHold(
-    keys: KeyParts,
-    operation: number,
-    hold: Uint8Array,
-    numbers: Float64Array,
-    epochMs: number,
-    answer: Float64Array,
-  ): void {
-    this.#execute(operation, [...hold, ...numbers], keys, epochMs, answer)
+  executeOnHold(keys: KeyParts, hold: Uint8Array, numbers: Float64Array, epochMs: number, answer: Float64Array): void {
+    this.#execute(numbers[0] as number, [...hold, ...numbers], keys, epochMs, answer)
   }
 
   acquire(keys: KeyParts, numbers: Float64Array, epochMs: number, answer: Float64Array): void {

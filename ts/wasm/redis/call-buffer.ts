@@ -54,14 +54,8 @@ export class CallBuffer {
     return this.#enqueue(keys, tag, OPERATION_CODES.cancelScheduled, booked)
   }
 
-  enqueueOnHold(
-    keys: KeyParts,
-    tag: string | undefined,
-    operation: number,
-    hold: Uint8Array,
-    numbers: Float64Array,
-  ): number {
-    return this.#enqueue(keys, tag, operation, [...hold, ...numbers])
+  enqueueOnHold(keys: KeyParts, tag: string | undefined, hold: Uint8Array, numbers: Float64Array): number {
+    return this.#enqueue(keys, tag, numbers[0] as number, [...hold, ...numbers])
   }
 
   enqueueAcquire(keys: KeyParts, tag: string | undefined, cost: number, permit: number, waitedUs: number): number {

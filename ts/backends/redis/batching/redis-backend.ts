@@ -206,10 +206,8 @@ export class RedisBackend implements LimiterBackend {
       case 'reserve':
       case 'extend':
       case 'settle':
-      case 'renew': {
-        const [code, numbers] = [OPERATION_CODES[operation.kind], holdNumbersOf(operation)]
-        return callBuffer.enqueueOnHold(keys, tag, code, operation.hold, numbers)
-      }
+      case 'renew':
+        return callBuffer.enqueueOnHold(keys, tag, operation.hold, holdNumbersOf(operation))
       case 'acquire':
         return callBuffer.enqueueAcquire(keys, tag, operation.units, operation.permit, operation.waitedUs)
       case 'release':

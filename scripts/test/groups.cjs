@@ -87,6 +87,7 @@ const GROUPS = [
       'client/processes',
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
+      'permits/*',
       'policies/calendar-processes',
       'redis/calls/{holds,policy-registry,processes,waiting}',
       'redis/connection/{connection-options,lifetime,permissions,status}',

@@ -1,5 +1,5 @@
 import type { WaitingTime } from '../platform/waiting-time.js'
-import type { Allowed, Decision } from './decision.js'
+import type { Allowed, Decision, Refused } from './decision.js'
 import type { PermitRequest } from './held-permit.js'
 import type { Permit } from './permit.js'
 import { addAbortListener, removeAbortListener } from './scheduled-waits.js'
@@ -8,7 +8,7 @@ import type { AbortSignalLike } from './wait.js'
 /** The time between two requests for the calls of a queue, if the store refuses them. */
 const POLL_MS = 20
 
-/** The most calls of a queue for which the store is asked at a time, once it has refused one. */
+/** The most calls of a queue for which the store is asked at a time. */
 const MAX_ASKED = 16
 
 /** A call that waits for a permit. */
@@ -105,8 +105,9 @@ export class Waiter {
 /**
  * The calls of this process that wait for permits of one key, in order.
  *
- * Until the store refuses a call, each call asks at once. From then on the queue asks for its first
- * calls every {@link POLL_MS}.
+ * Until the store refuses a call, the queue asks for its first calls at once. From then on it asks for
+ * the first one every {@link POLL_MS}, and for more with each permit that it gets: a request for a call
+ * that has to wait anyway would cost the store time, the more the more calls wait.
  */
 export class PermitQueue {
   readonly #calls: PermitQueueCalls
@@ -114,6 +115,10 @@ export class PermitQueue {
   /** The timer of the next request; `undefined` if the store has not refused a call. */
   #timer: NodeJS.Timeout | undefined
   #asking = 0
+  /** The number of calls for which the store is asked at a time. */
+  #window = MAX_ASKED
+  /** Whether units have been released since the requests under way were sent. */
+  #hasReleased = false
 
   constructor(calls: PermitQueueCalls) {
     this.#calls = calls
@@ -131,7 +136,7 @@ export class PermitQueue {
       })
       this.#waiters.push(waiter)
       if (this.#timer === undefined) {
-        void this.#ask(waiter, 0)
+        this.#askNext()
       }
     })
   }
@@ -148,9 +153,11 @@ export class PermitQueue {
     return first
   }
 
-  /** Asks for the first calls now, because units have been released. */
+  /** Asks for the first call now, because units have been released. */
   askNow(): void {
-    if (this.#timer !== undefined && this.#asking === 0) {
+    if (this.#asking > 0) {
+      this.#hasReleased = true
+    } else if (this.#timer !== undefined) {
       this.#askFirst()
     }
   }
@@ -165,11 +172,17 @@ export class PermitQueue {
   #askFirst(): void {
     this.#calls.time.clearTimeout(this.#timer)
     this.#timer = undefined
-    // One time for all, so that the store sees them in their order.
+    this.#askNext()
+  }
+
+  /** Asks for the first calls, up to the window. */
+  #askNext(): void {
+    this.#hasReleased = false
     const now = this.#calls.time.now()
-    for (const waiter of this.#waiters.slice(0, MAX_ASKED)) {
-      if (!waiter.isAsking) {
-        void this.#ask(waiter, Math.floor((now - waiter.since) * 1_000))
+    for (const waiter of this.#waiters.slice(0, this.#window)) {
+      if (!waiter.isAsking && this.#asking < this.#window) {
+        // Calls of one millisecond have equal times, and their ids have their order.
+        void this.#ask(waiter, Math.floor(now - waiter.since) * 1_000)
       }
     }
   }
@@ -182,15 +195,22 @@ export class PermitQueue {
     this.#asking++
     try {
       const { decision, asked } = await this.#calls.ask(id, units, waitedUs)
+      this.#onAnswer(waiter)
       this.#onDecision(waiter, decision, asked, waitedUs < 0)
     } catch (error) {
+      this.#onAnswer(waiter)
       if (!waiter.hasEnded) {
         waiter.reject(error)
       }
-    } finally {
-      waiter.isAsking = false
-      this.#asking--
     }
+    if (this.#timer === undefined) {
+      this.#askNext()
+    }
+  }
+
+  #onAnswer(waiter: Waiter): void {
+    waiter.isAsking = false
+    this.#asking--
   }
 
   /** @param isLast - Whether the store does not expect the call again. */
@@ -199,20 +219,35 @@ export class PermitQueue {
       // It was aborted meanwhile.
       this.#calls.leave(waiter.call.id)
     } else if (decision.allowed) {
-      waiter.resolve(this.#calls.grant(asked, decision))
-      // There may be more units: the store has refused nothing since.
-      if (this.#timer !== undefined && this.#asking === 1) {
-        this.#askFirst()
+      // There may be more units.
+      this.#window = Math.min(2 * this.#window, MAX_ASKED)
+      if (this.#asking === 0) {
+        this.#calls.time.clearTimeout(this.#timer)
+        this.#timer = undefined
       }
+      waiter.resolve(this.#calls.grant(asked, decision))
     } else if (isLast || waiter.isLate || decision.status !== 'refused' || decision.source === 'none') {
       if (!isLast) {
         this.#calls.leave(waiter.call.id)
       }
       waiter.resolve(this.#calls.refuse(decision))
-    } else if (this.#timer === undefined) {
-      const isConcurrency = this.#calls.isConcurrency(decision.policy)
+    } else {
+      this.#window = 1
+      if (waiter !== this.#waiters[0]) {
+        // Its ticket could be before that of the first call, because requests take different times. Then
+        // the first call would wait for a ticket that nobody uses.
+        this.#calls.leave(waiter.call.id)
+      }
+      this.#pollAfter(decision)
+    }
+  }
+
+  #pollAfter({ policy, retryAfterMs }: Refused): void {
+    if (this.#timer === undefined) {
       // A rate admits the call no earlier than this.
-      const delayMs = isConcurrency ? POLL_MS : Math.max(POLL_MS, Math.min(decision.retryAfterMs, 1_000))
+      const isConcurrency = this.#calls.isConcurrency(policy)
+      const pollMs = this.#hasReleased ? 0 : POLL_MS
+      const delayMs = isConcurrency ? pollMs : Math.max(pollMs, Math.min(retryAfterMs, 1_000))
       this.#timer = this.#calls.time.setTimeout(() => this.#askFirst(), delayMs)
     }
   }

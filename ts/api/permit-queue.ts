@@ -135,8 +135,9 @@ export class PermitQueue {
         onAbort: (aborted) => this.#abandon(aborted, this.#calls.aborted(call.signal as AbortSignalLike)),
       })
       this.#waiters.push(waiter)
-      if (this.#timer === undefined) {
-        this.#askNext()
+      // Without a call that waits, a request of its own is the fastest.
+      if (this.#asking === this.#waiters.length - 1 && this.#asking < MAX_ASKED) {
+        void this.#ask(waiter, 0)
       }
     })
   }
@@ -172,18 +173,21 @@ export class PermitQueue {
   #askFirst(): void {
     this.#calls.time.clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#askNext()
+    if (this.#asking === 0) {
+      this.#askNext()
+    }
   }
 
-  /** Asks for the first calls, up to the window. */
+  /**
+   * Asks for the first calls, up to the window. All of them have the same time, and those after the
+   * first one have no tickets, so that the store sees them in their order.
+   */
   #askNext(): void {
     this.#hasReleased = false
     const now = this.#calls.time.now()
     for (const waiter of this.#waiters.slice(0, this.#window)) {
-      if (!waiter.isAsking && this.#asking < this.#window) {
-        // Calls of one millisecond have equal times, and their ids have their order.
-        void this.#ask(waiter, Math.floor(now - waiter.since) * 1_000)
-      }
+      // Calls of one millisecond have equal times, and their ids have their order.
+      void this.#ask(waiter, Math.floor(now - waiter.since) * 1_000)
     }
   }
 
@@ -203,7 +207,7 @@ export class PermitQueue {
         waiter.reject(error)
       }
     }
-    if (this.#timer === undefined) {
+    if (this.#timer === undefined && this.#asking === 0) {
       this.#askNext()
     }
   }
@@ -220,10 +224,8 @@ export class PermitQueue {
       this.#calls.leave(waiter.call.id)
     } else if (decision.allowed) {
       // There may be more units.
-      this.#window = Math.min(2 * this.#window, MAX_ASKED)
-      if (this.#asking === 0) {
-        this.#calls.time.clearTimeout(this.#timer)
-        this.#timer = undefined
+      if (this.#timer === undefined) {
+        this.#window = Math.min(2 * this.#window, MAX_ASKED)
       }
       waiter.resolve(this.#calls.grant(asked, decision))
     } else if (isLast || waiter.isLate || decision.status !== 'refused' || decision.source === 'none') {

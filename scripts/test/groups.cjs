@@ -87,7 +87,7 @@ const GROUPS = [
       'client/processes',
       'express-rate-limit/middleware',
       'fallback/{changes,failures,outage}',
-      'permits/*',
+      'permits/{fairness,fallback,law,trace}',
       'policies/calendar-processes',
       'redis/calls/{holds,policy-registry,processes,waiting}',
       'redis/connection/{connection-options,lifetime,permissions,status}',
@@ -97,7 +97,13 @@ const GROUPS = [
     name: 'cluster',
     title: 'Redis Cluster and Sentinel, TLS, and the servers that the tests start',
     system: ['ensure-redis'],
-    tests: ['local/cluster', 'operations/tiers-in-cluster', 'redis/connection/{cluster,sentinel}', 'servers/*'],
+    tests: [
+      'local/cluster',
+      'operations/tiers-in-cluster',
+      'permits/cluster',
+      'redis/connection/{cluster,sentinel}',
+      'servers/*',
+    ],
   },
   {
     name: 'chaos',

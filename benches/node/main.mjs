@@ -15,6 +15,7 @@ const PARTS = {
   away: () => import('./away.mjs'),
   refused: () => import('./refused.mjs'),
   leased: () => import('./leased.mjs'),
+  permits: () => import('./permits.mjs'),
   express: () => import('./express.mjs'),
   middleware: () => import('./middleware.mjs'),
   algorithms: () => import('./algorithms.mjs'),

@@ -1,5 +1,6 @@
 import type { LimiterBackend } from '../backends/limiter-backend.js'
 import { Keys } from '../input/keys.js'
+import { timers } from '../platform/timers.js'
 import type { WaitingTime } from '../platform/waiting-time.js'
 import type { PolicySet } from '../policies/policy-set.js'
 import type { Allowed, Decision } from './decision.js'
@@ -16,6 +17,12 @@ import type { AbortSignalLike } from './wait.js'
  */
 const PASSING_MS = 50
 
+/**
+ * The most permits that pass in one tick. Holders that release them at once would otherwise keep the
+ * event loop from running.
+ */
+const MAX_PASSES_IN_TICK = 64
+
 /** The checks of held permits in the life of the shortest one. */
 const CHECKS_PER_LIFE = 10
 
@@ -29,6 +36,7 @@ export class PermitPool {
   #timer: NodeJS.Timeout | undefined
   #checkMs = Number.POSITIVE_INFINITY
   #isClosed = false
+  #passesInTick = 0
 
   constructor(time: WaitingTime) {
     this.#time = time
@@ -212,6 +220,7 @@ export class PermitPool {
     if (isHeld && this.#mayPass(stored)) {
       const next = queue?.takeFirst(stored.units)
       if (next !== undefined) {
+        this.#countPass()
         const passed = held.passedOn()
         this.#add(passed)
         next.resolve(this.#permitOf(passed, name))
@@ -223,9 +232,20 @@ export class PermitPool {
     return (await result) && isHeld
   }
 
+  #countPass(): void {
+    if (this.#passesInTick++ === 0) {
+      timers.setImmediate(() => {
+        this.#passesInTick = 0
+      })
+    }
+  }
+
   /** Whether a permit may pass to another call without a request to the store. */
   #mayPass({ since, currentBackend }: StoredPermit): boolean {
     const { policies } = currentBackend().policySet
+    if (this.#passesInTick >= MAX_PASSES_IN_TICK) {
+      return false
+    }
     return (
       this.#time.elapsedMs() - since < PASSING_MS && policies.every(({ policy }) => policy.algorithm === 'concurrency')
     )

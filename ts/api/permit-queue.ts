@@ -8,8 +8,8 @@ import type { AbortSignalLike } from './wait.js'
 /** The time between two requests for the calls of a queue, if the store refuses them. */
 const POLL_MS = 20
 
-/** The most calls of a queue for which the store is asked at a time. */
-const MAX_ASKED = 16
+/** The most calls of a queue for which the store is asked at a time, once it has refused one. */
+const MAX_WINDOW = 64
 
 /** A call that waits for a permit. */
 export interface QueuedCall {
@@ -115,8 +115,10 @@ export class PermitQueue {
   /** The timer of the next request; `undefined` if the store has not refused a call. */
   #timer: NodeJS.Timeout | undefined
   #asking = 0
+  /** Whether the store has refused a call since the queue was empty. */
+  #hasRefused = false
   /** The number of calls for which the store is asked at a time. */
-  #window = MAX_ASKED
+  #window = 1
   /** Whether units have been released since the requests under way were sent. */
   #hasReleased = false
 
@@ -135,8 +137,8 @@ export class PermitQueue {
         onAbort: (aborted) => this.#abandon(aborted, this.#calls.aborted(call.signal as AbortSignalLike)),
       })
       this.#waiters.push(waiter)
-      // Without a call that waits, a request of its own is the fastest.
-      if (this.#asking === this.#waiters.length - 1 && this.#asking < MAX_ASKED) {
+      // Where calls wait, most get the permit of another call of this process.
+      if (!this.#hasRefused && this.#asking === this.#waiters.length - 1) {
         void this.#ask(waiter, 0)
       }
     })
@@ -145,10 +147,11 @@ export class PermitQueue {
   /** Removes the first call, which gets a permit of `units` units; `undefined` if none fits. */
   takeFirst(units: number): Waiter | undefined {
     const [first] = this.#waiters
-    if (first === undefined || first.isAsking || first.call.units !== units) {
+    if (first === undefined || first.call.units !== units) {
       return undefined
     }
-    if (first.wasAsked) {
+    // A request under way is for the next call then.
+    if (first.wasAsked && !first.isAsking) {
       this.#calls.leave(first.call.id)
     }
     return first
@@ -219,33 +222,37 @@ export class PermitQueue {
 
   /** @param isLast - Whether the store does not expect the call again. */
   #onDecision(waiter: Waiter, decision: Decision, asked: PermitRequest, isLast: boolean): void {
-    if (waiter.hasEnded) {
-      // It was aborted meanwhile.
-      this.#calls.leave(waiter.call.id)
-    } else if (decision.allowed) {
+    if (decision.allowed) {
       // There may be more units.
       if (this.#timer === undefined) {
-        this.#window = Math.min(2 * this.#window, MAX_ASKED)
+        this.#window = Math.min(2 * this.#window, MAX_WINDOW)
       }
-      waiter.resolve(this.#calls.grant(asked, decision))
-    } else if (isLast || waiter.isLate || decision.status !== 'refused' || decision.source === 'none') {
-      if (!isLast) {
+      // The call may have been aborted meanwhile, or got the permit of another call.
+      const receiver = waiter.hasEnded ? this.takeFirst(waiter.call.units) : waiter
+      if (receiver === undefined) {
         this.#calls.leave(waiter.call.id)
+      } else {
+        receiver.resolve(this.#calls.grant(asked, decision))
       }
+      return
+    }
+    const canWait = !isLast && !waiter.isLate && decision.status === 'refused' && decision.source !== 'none'
+    if (!isLast && (waiter !== this.#waiters[0] || !canWait)) {
+      // The ticket of a later call could be before that of the first one, because requests take different
+      // times. Then the first call would wait for a ticket that nobody uses.
+      this.#calls.leave(waiter.call.id)
+    }
+    if (!canWait && !waiter.hasEnded) {
       waiter.resolve(this.#calls.refuse(decision))
-    } else {
+    } else if (decision.status === 'refused') {
+      this.#hasRefused = true
       this.#window = 1
-      if (waiter !== this.#waiters[0]) {
-        // Its ticket could be before that of the first call, because requests take different times. Then
-        // the first call would wait for a ticket that nobody uses.
-        this.#calls.leave(waiter.call.id)
-      }
       this.#pollAfter(decision)
     }
   }
 
   #pollAfter({ policy, retryAfterMs }: Refused): void {
-    if (this.#timer === undefined) {
+    if (this.#timer === undefined && this.#waiters.length > 0) {
       // A rate admits the call no earlier than this.
       const isConcurrency = this.#calls.isConcurrency(policy)
       const pollMs = this.#hasReleased ? 0 : POLL_MS
@@ -274,6 +281,7 @@ export class PermitQueue {
     if (this.#waiters.length === 0) {
       this.#calls.time.clearTimeout(this.#timer)
       this.#timer = undefined
+      this.#hasRefused = false
       this.#calls.onEmpty()
     }
   }

@@ -114,9 +114,9 @@ local function concurrency(context, source, at)
     books[key] = book
   end
 
-  -- The turn of the call for a permit: that of its ticket, if it has one. So requests that are
-  -- delayed differently do not change the order of calls. Nil if there is no such call, or if it does
-  -- not wait.
+  -- The turn of the call for a permit: that of its ticket, if it has one, and this ticket. So requests
+  -- that are delayed differently do not change the order of calls. Nil if there is no such call, or if
+  -- it does not wait.
   local function own_turn(book)
     local request = context.permit_request
     if not request or request.waited < 0 then
@@ -124,7 +124,7 @@ local function concurrency(context, source, at)
     end
     for _, ticket in ipairs(book.tickets) do
       if ticket.id == request.id then
-        return { id = request.id, since = ticket.since }
+        return { id = request.id, since = ticket.since }, ticket
       end
     end
     return { id = request.id, since = max(0, now - request.waited) }
@@ -134,9 +134,11 @@ local function concurrency(context, source, at)
   local function units_before(book, turn)
     local units = 0
     for _, ticket in ipairs(book.tickets) do
-      if not turn or has_turn_before(ticket, turn) then
-        units = units + ticket.units
+      -- They are in the order of turns.
+      if turn and not has_turn_before(ticket, turn) then
+        break
       end
+      units = units + ticket.units
     end
     return units
   end
@@ -206,13 +208,17 @@ local function concurrency(context, source, at)
 
   local permit_functions = {}
 
-  -- Sets the ticket of the refused call, if it waits, or removes it.
+  -- Sets the ticket of the refused call, if it waits, or removes it. A ticket in the first half of its
+  -- life stays as it is, so that most refusals write nothing.
   function permit_functions.queue(key, cost, waits)
     local book = books[key]
     if not book then
       return
     end
-    local turn = own_turn(book)
+    local turn, ticket = own_turn(book)
+    if waits and ticket and ticket.units == cost and ticket.expires_at - now > TICKET_LIFE / 2 then
+      return
+    end
     remove_ticket(key, book, context.permit_request.id)
     local tickets = book.tickets
     if waits and turn and #tickets < MAX_TICKETS then
@@ -241,8 +247,26 @@ local function concurrency(context, source, at)
     return units ~= nil
   end
 
+  -- The time from which a cost fits if nothing is renewed and there are no tickets.
+  local function free_of_permits_at(book, cost)
+    local used, count, position, time = book.used, book.count, 1, now
+    while position < #book.permits and (used + cost > limit or count >= MAX_PERMITS) do
+      local expires_at, _, units = unpack_struct('>ddd', book.permits, position)
+      time, used, count, position = expires_at, used - units, count - 1, position + SIZE
+    end
+    return time
+  end
+
   -- The time from which a cost fits if nothing is renewed.
   local function free_at(book, cost)
+    -- Mostly all tickets expire before the permits, and need not be sorted.
+    local last_ticket, permits_free_at = 0, free_of_permits_at(book, cost)
+    for _, ticket in ipairs(book.tickets) do
+      last_ticket = max(last_ticket, ticket.expires_at)
+    end
+    if permits_free_at >= last_ticket then
+      return permits_free_at
+    end
     local used, count, position = book.used + units_before(book), book.count, 1
     local tickets = {}
     for index, ticket in ipairs(book.tickets) do

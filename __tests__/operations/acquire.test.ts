@@ -72,6 +72,19 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     expect((await limiter.peek('a', 0)).remaining).toBe(2)
   })
 
+  test('units that are released at once go to all waiting calls that fit', async () => {
+    const [limiter, other] = backend.limiterPair(concurrency({ limit: 40, expires: '1m' }))
+    const held = acquired(await other.acquire('a', { cost: 40 }))
+    const waiting = Array.from({ length: 40 }, () => limiter.acquire('a', { maxWaitMs: 4_000 }))
+    await sleep(50)
+    await held.release()
+    const start = performance.now()
+    const permits = (await Promise.all(waiting)).map(acquired)
+    expect(performance.now() - start).toBeLessThan(2_000)
+    await Promise.all(permits.map((permit) => permit.release()))
+    expect((await limiter.peek('a', 0)).remaining).toBe(40)
+  })
+
   test('a signal ends the wait, and close ends all', async () => {
     const limiter = two()
     const held = acquired(await limiter.acquire('a', { cost: 2 }))
@@ -154,6 +167,25 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     expect((await plain.acquire('b', { cost: 2 })).decision.status).toBe('impossible')
     await plain.block('b', '1m')
     expect((await plain.acquire('b', { maxWaitMs: 5_000 })).decision.status).toBe('blocked')
+  })
+
+  test('a refused call is a strike, and a call that waits is none', async () => {
+    const limiter = backend.limiter(concurrency({ limit: 1 }), { ban: { after: 1, within: '1m', for: ['1m'] } })
+    const held = acquired(await limiter.acquire('a'))
+    expect((await limiter.acquire('a', { maxWaitMs: 30 })).decision.status).toBe('refused')
+    expect((await limiter.acquire('a')).decision).toMatchObject({ status: 'blocked', ban: { step: 1 } })
+    expect(await held.release()).toBe(true)
+    expect((await limiter.acquire('a')).decision.status).toBe('blocked')
+  })
+
+  test('a permit lives by the numbers of its tier under an override of another tier', async () => {
+    const limiter = backend.tiered(
+      tiers({ short: concurrency({ limit: 1, expires: '1m' }), long: concurrency({ limit: 1, expires: '1h' }) }),
+    )
+    await limiter.override('a', { limit: 5 }, { ttl: '1h', tier: 'short' })
+    const permit = acquired(await limiter.acquire('a', { tier: 'long' }))
+    expect(permit.decision).toMatchObject({ limit: 5, resetAfterMs: 3_600_000 })
+    expect(await permit.release()).toBe(true)
   })
 
   test('methods that take units without a permit name acquire, and acquire names its policy', async () => {

@@ -2,7 +2,7 @@
 import type { Policies, Policy } from '../../ts/index.js'
 import * as native from '../../ts/index.js'
 
-const { calendarWindow, fixedWindow, gcra, leakyBucket, tokenBucket } = native
+const { calendarWindow, concurrency, fixedWindow, gcra, leakyBucket, tokenBucket } = native
 const { slidingCounter, slidingLog, slidingLogs, slidingWindow } = native
 
 /** A limiter of a simulation. */
@@ -21,6 +21,8 @@ export interface Case {
   readonly horizonMs: number
   /** Whether calls can wait for slots. */
   readonly waits?: boolean
+  /** Whether calls take permits. They live so long that no timer of this process renews one. */
+  readonly permits?: boolean
   /**
    * Whether a bucket may be forgotten, and start low again, before another policy admits a call.
    */
@@ -275,5 +277,29 @@ export const CASES: readonly Case[] = [
     horizonMs: 100_000,
     numbers: [{ bucket: { capacity: 20 } }, { days: { window: '1h' } }],
     forgets: true,
+  },
+  {
+    name: 'concurrency',
+    versions: [concurrency({ limit: 6, expires: '2m' }), concurrency({ limit: 9, expires: '1h' })],
+    keys: KEYS,
+    maxCost: 4,
+    horizonMs: 120_000,
+    numbers: [{ limit: 3 }, { limit: 20 }],
+    permits: true,
+  },
+  {
+    name: 'concurrency beside a rate, by several key dimensions',
+    versions: [
+      {
+        rate: gcra({ limit: 20, period: '1m', per: 'account' }),
+        account: concurrency({ limit: 5, expires: '3m', per: 'account' }),
+        all: concurrency({ limit: 7, expires: '2m', per: 'global' }),
+      },
+    ],
+    keys: ['ann', 'bob', 'eve'].map((account) => ({ account })),
+    maxCost: 3,
+    horizonMs: 120_000,
+    numbers: [{ account: { limit: 2 } }, { rate: { burst: 5 }, account: { limit: 9 } }],
+    permits: true,
   },
 ]

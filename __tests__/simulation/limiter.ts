@@ -1,4 +1,12 @@
-import { type BanningOptions, type Decision, type Policy, type Reservation, tiers } from '../../ts/index.js'
+import {
+  type Acquired,
+  type BanningOptions,
+  type Decision,
+  type Permit,
+  type Policy,
+  type Reservation,
+  tiers,
+} from '../../ts/index.js'
 import type { AnyLimiter, Random } from '../wasm/trace.js'
 import type { Case } from './cases.js'
 import type { Environment, SimulatedPolicies } from './environment.js'
@@ -29,6 +37,16 @@ interface OpenReservation {
   readonly reservations: readonly unknown[]
 }
 
+/** The numbers of other operations that take no units: see `#other`. Most are previews. */
+const WITHOUT_TAKING = [2, 2, 2, 2, 5, 6, 7, 7, 8, 9]
+
+/** Permits that have not been released. */
+interface HeldPermits {
+  readonly key: unknown
+  /** By store. */
+  readonly permits: readonly Permit[]
+}
+
 /** A limiter of a simulation on every store, and its possible operations. */
 export class SimulatedLimiter {
   readonly case: Case
@@ -46,6 +64,7 @@ export class SimulatedLimiter {
   #banning: BanningOptions = {}
   #taken: ChargedCall[] = []
   #held: OpenReservation[] = []
+  #permits: HeldPermits[] = []
 
   constructor(environment: Environment, limited: Case, prefix: string, random: Random) {
     this.#environment = environment
@@ -78,6 +97,7 @@ export class SimulatedLimiter {
     this.#version = this.#random.whole(0, this.case.versions.length - 1)
     this.#taken = []
     this.#held = []
+    this.#permits = []
     this.#open()
   }
 
@@ -140,6 +160,9 @@ export class SimulatedLimiter {
     const key = random.one(this.case.keys)
     const cost = this.#cost()
     const tier = random.one(this.tiers)
+    if (this.case.permits === true) {
+      return this.#permitOperation(kind, key, cost, tier)
+    }
     const take = () =>
       this.#taking('take', key, { cost, ...tier }, (limiter) => limiter.take(key, this.#costOf(cost, tier)))
     if (kind < 0.54) {
@@ -293,10 +316,43 @@ export class SimulatedLimiter {
     }
   }
 
-  #other(key: unknown, cost: number, tier: { readonly tier?: string }): Operation {
+  /** An operation of a limiter whose calls take permits. */
+  #permitOperation(kind: number, key: unknown, cost: number, tier: { readonly tier?: string }): Operation {
+    const random = this.#random
+    const { length } = this.#permits
+    if (kind < 0.4 && length > 0) {
+      const held = this.#permits.splice(random.whole(0, length - 1), 1)[0] as HeldPermits
+      const run = async (_: AnyLimiter, store: number) => (held.permits[store] as Acquired).release()
+      return { name: 'release', details: {}, key: held.key, run }
+    }
+    if (kind < 0.8) {
+      const permits: Permit[] = []
+      return {
+        name: 'acquire',
+        details: { cost, ...tier },
+        key,
+        run: async (limiter, store) => {
+          const permit = (await limiter.acquire(key, { cost, ...tier })) as Permit
+          permits[store] = permit
+          return permit.decision
+        },
+        onResults: ([decision]) => {
+          if ((decision as Decision).allowed) {
+            this.#permits.push({ key, permits })
+          }
+        },
+      }
+    }
+    if (kind < 0.82 && this.#canUpdate) {
+      return this.#update()
+    }
+    return this.#other(key, cost, tier, random.one(WITHOUT_TAKING))
+  }
+
+  #other(key: unknown, cost: number, tier: { readonly tier?: string }, number = this.#random.whole(0, 13)): Operation {
     const random = this.#random
     const durationMs = this.#durationMs()
-    switch (random.whole(0, 13)) {
+    switch (number) {
       case 0: {
         const keys = Array.from({ length: random.whole(1, 4) }, () => random.one(this.case.keys))
         const costs = this.#isTiered ? { cost, ...tier } : keys.map(() => this.#cost())

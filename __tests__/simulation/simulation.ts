@@ -184,7 +184,12 @@ class Simulation {
   async #checkRetry(of: SimulatedLimiter, { name, key, details }: Operation, outcome: unknown): Promise<void> {
     const { allowed, status, retryAfterMs } = (outcome ?? {}) as Partial<Decision>
     const { cost, tier } = details as { readonly cost?: number; readonly tier?: string }
-    if (name !== 'take' || allowed !== false || typeof retryAfterMs !== 'number' || cost === undefined) {
+    if (
+      (name !== 'take' && name !== 'acquire') ||
+      allowed !== false ||
+      typeof retryAfterMs !== 'number' ||
+      cost === undefined
+    ) {
       return
     }
     const { nowUs } = this.#environment

@@ -19,6 +19,7 @@ export interface AnyLimiter {
   readonly reserve: Method
   readonly settle: Method
   readonly wait: Method
+  readonly acquire: Method
   readonly update: (policies: unknown) => void
 }
 

@@ -18,9 +18,9 @@
 //! **Tickets.** A call that waits and is refused leaves a ticket: since when it has waited, and its
 //! units. Other calls are admitted only beside the units of the tickets that have waited longer, so
 //! callers of all processes are served in the order in which they began to wait. A ticket lives for
-//! [`TICKET_LIFE`] unless its call asks again, so a waiting process that is killed delays others no
-//! longer. A call that does not wait is behind all tickets. Above [`MAX_TICKETS`] tickets a call
-//! waits without one.
+//! [`TICKET_LIFE`] unless its call asks again in the second half of it, so a waiting process that is
+//! killed delays others no longer. A call that does not wait is behind all tickets. Above
+//! [`MAX_TICKETS`] tickets a call waits without one.
 //!
 //! The time for which a call has waited is a length of time that its process measured. A process
 //! can so move its calls ahead of others, but it cannot break the law.
@@ -246,17 +246,33 @@ impl Concurrency {
         if cost == 0 || fits { Outcome::Admitted } else { Outcome::Refused }
     }
 
-    /// Adds the permit of a call that [`outcome_of`](Self::outcome_of) admits.
-    pub fn acquire(&self, state: &mut PermitState, now: Micros, cost: u64, id: PermitId) {
+    /// Adds the permit of a call that [`outcome_of`](Self::outcome_of) admits. It lives for `length`
+    /// from each renewal on.
+    pub fn acquire(
+        &self,
+        state: &mut PermitState,
+        now: Micros,
+        cost: u64,
+        id: PermitId,
+        length: Micros,
+    ) {
         state.remove_ticket(now, id);
-        let expires_at = end_of(now, self.expires);
-        state.add(now, Permit { expires_at, id, units: cost, length: self.expires });
+        state.add(now, Permit { expires_at: end_of(now, length), id, units: cost, length });
     }
 
     /// Sets or removes the ticket of a refused call. The state has been normalized. A call that does
-    /// not wait loses its ticket.
+    /// not wait loses its ticket. A ticket in the first half of its life stays as it is, so that most
+    /// refusals write nothing.
     pub fn queue(&self, state: &mut PermitState, now: Micros, cost: u64, request: PermitRequest) {
         let turn = request.turn(state, now);
+        let is_young = |ticket: &Ticket| {
+            ticket.id == request.id
+                && ticket.units == cost
+                && ticket.expires_at.saturating_sub(now) > TICKET_LIFE / 2
+        };
+        if turn.is_some() && state.tickets.iter().any(is_young) {
+            return;
+        }
         state.remove_ticket(now, request.id);
         let Some((since, id)) = turn.filter(|_| state.tickets.len() < MAX_TICKETS) else {
             return state.forget_if_empty();
@@ -333,7 +349,7 @@ impl Algorithm for Concurrency {
         state.advance(now);
         let outcome = self.outcome_of(state, now, cost, None);
         if outcome == Outcome::Admitted && cost > 0 {
-            self.acquire(state, now, cost, 0);
+            self.acquire(state, now, cost, 0, self.expires);
         }
         outcome
     }
@@ -385,7 +401,7 @@ mod tests {
         own.normalize(state, now);
         let outcome = own.outcome_of(state, now, 1, Some(request));
         match outcome {
-            Outcome::Admitted => own.acquire(state, now, 1, id),
+            Outcome::Admitted => own.acquire(state, now, 1, id, own.expires),
             _ => own.queue(state, now, 1, request),
         }
         outcome

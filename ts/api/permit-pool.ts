@@ -23,8 +23,11 @@ const PASSING_MS = 50
  */
 const MAX_PASSES_IN_TICK = 64
 
-/** The checks of held permits in the life of the shortest one. */
-const CHECKS_PER_LIFE = 10
+/**
+ * The checks of held permits in the life of the shortest one. The signal of a permit that cannot be
+ * renewed is aborted this part of its life after nine tenths at the latest, so before it expires.
+ */
+const CHECKS_PER_LIFE = 20
 
 /** The permits of a limiter that this process holds or waits for. */
 export class PermitPool {
@@ -87,7 +90,7 @@ export class PermitPool {
       ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
       grant: (asked, decision) => this.#permitOf(this.#hold(asked, decision), name),
       refuse: refusedPermit,
-      leave: (id) => this.#leave(currentBackend, keys, id),
+      leave: (id, source) => this.#leave(currentBackend, keys, id, source),
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
       onEmpty: () => this.#queues.delete(name),
       aborted: (signal: AbortSignalLike) => abortError(signal, 'unknown'),
@@ -124,18 +127,18 @@ export class PermitPool {
       return { decision, asked }
     } catch (error) {
       if (!TollgateError.is(error) || error.charged === 'unknown') {
-        this.#leave(currentBackend, keys, id)
+        this.#leave(currentBackend, keys, id, 'store')
       }
       throw error
     }
   }
 
   /** Ends a permit that nobody uses, or drops a ticket. */
-  #leave(currentBackend: () => LimiterBackend, keys: Keys, id: number): void {
+  #leave(currentBackend: () => LimiterBackend, keys: Keys, id: number, source: Decision['source']): void {
     const release = async () => {
       const backend = currentBackend()
       const own = permitKeys(backend.policySet, keys)
-      await backend.execute(own, { kind: 'release', source: 'store', permit: id })
+      await backend.execute(own, { kind: 'release', source, permit: id })
     }
     // A failure is ignored: the permit and the ticket expire by themselves.
     release().catch(() => {})
@@ -152,6 +155,8 @@ export class PermitPool {
     if (permit.stored.decision.source !== 'none') {
       this.#held.add(permit)
       this.#setTimer(permit.stored)
+      // The answer may be so late that the permit is lost.
+      permit.check()
     }
   }
 

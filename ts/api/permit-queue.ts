@@ -32,7 +32,7 @@ interface PermitQueueCalls {
   grant(asked: PermitRequest, decision: Allowed): Permit
   refuse(decision: Exclude<Decision, Allowed>): Permit
   /** Releases a permit that nobody uses, or drops a ticket. */
-  leave(id: number): void
+  leave(id: number, source: Decision['source']): void
   /** Whether a limit is one of units at a time. */
   isConcurrency(limit: string): boolean
   /** The error for an aborted call. */
@@ -48,6 +48,8 @@ export class Waiter {
   /** Whether the store has been asked, so that it may have a ticket. */
   wasAsked = false
   isAsking = false
+  /** The origin of the last answer, which may have its ticket. */
+  source: Decision['source'] = 'store'
   /** Whether the time to wait is over. */
   isLate = false
   hasEnded = false
@@ -139,7 +141,7 @@ export class PermitQueue {
       this.#waiters.push(waiter)
       // Where calls wait, most get the permit of another call of this process.
       if (!this.#hasRefused && this.#asking === this.#waiters.length - 1) {
-        void this.#ask(waiter, 0)
+        void this.#ask(waiter, waiter.since)
       }
     })
   }
@@ -152,7 +154,7 @@ export class PermitQueue {
     }
     // A request under way is for the next call then.
     if (first.wasAsked && !first.isAsking) {
-      this.#calls.leave(first.call.id)
+      this.#calls.leave(first.call.id, first.source)
     }
     return first
   }
@@ -189,21 +191,21 @@ export class PermitQueue {
     this.#hasReleased = false
     const now = this.#calls.time.now()
     for (const waiter of this.#waiters.slice(0, this.#window)) {
-      // Calls of one millisecond have equal times, and their ids have their order.
-      void this.#ask(waiter, Math.floor(now - waiter.since) * 1_000)
+      void this.#ask(waiter, now)
     }
   }
 
-  /** @param waitedUs - The time for which the call has waited; -1 if it does not wait any more. */
-  async #ask(waiter: Waiter, waitedUs: number): Promise<void> {
+  async #ask(waiter: Waiter, now: number): Promise<void> {
     const { id, units } = waiter.call
+    // Calls of one millisecond have equal times, and their ids have their order.
+    const waitedUs = Math.floor(now - waiter.since) * 1_000
     waiter.isAsking = true
     waiter.wasAsked = true
     this.#asking++
     try {
       const { decision, asked } = await this.#calls.ask(id, units, waitedUs)
       this.#onAnswer(waiter)
-      this.#onDecision(waiter, decision, asked, waitedUs < 0)
+      this.#onDecision(waiter, decision, asked)
     } catch (error) {
       this.#onAnswer(waiter)
       if (!waiter.hasEnded) {
@@ -220,8 +222,8 @@ export class PermitQueue {
     this.#asking--
   }
 
-  /** @param isLast - Whether the store does not expect the call again. */
-  #onDecision(waiter: Waiter, decision: Decision, asked: PermitRequest, isLast: boolean): void {
+  #onDecision(waiter: Waiter, decision: Decision, asked: PermitRequest): void {
+    waiter.source = decision.source
     if (decision.allowed) {
       // There may be more units.
       if (this.#timer === undefined) {
@@ -230,17 +232,17 @@ export class PermitQueue {
       // The call may have been aborted meanwhile, or got the permit of another call.
       const receiver = waiter.hasEnded ? this.takeFirst(waiter.call.units) : waiter
       if (receiver === undefined) {
-        this.#calls.leave(waiter.call.id)
+        this.#calls.leave(waiter.call.id, waiter.source)
       } else {
         receiver.resolve(this.#calls.grant(asked, decision))
       }
       return
     }
-    const canWait = !isLast && !waiter.isLate && decision.status === 'refused' && decision.source !== 'none'
-    if (!isLast && (waiter !== this.#waiters[0] || !canWait)) {
+    const canWait = !waiter.isLate && decision.status === 'refused' && decision.source !== 'none'
+    if (waiter !== this.#waiters[0] || !canWait) {
       // The ticket of a later call could be before that of the first one, because requests take different
       // times. Then the first call would wait for a ticket that nobody uses.
-      this.#calls.leave(waiter.call.id)
+      this.#calls.leave(waiter.call.id, waiter.source)
     }
     if (!canWait && !waiter.hasEnded) {
       waiter.resolve(this.#calls.refuse(decision))
@@ -264,14 +266,15 @@ export class PermitQueue {
   #onLate(waiter: Waiter): void {
     waiter.isLate = true
     if (!waiter.isAsking) {
-      void this.#ask(waiter, -1)
+      // The last request keeps the turn of the call.
+      void this.#ask(waiter, this.#calls.time.now())
     }
   }
 
   #abandon(waiter: Waiter, error: Error): void {
     // A request in flight drops the ticket when it is answered.
     if (waiter.wasAsked && !waiter.isAsking) {
-      this.#calls.leave(waiter.call.id)
+      this.#calls.leave(waiter.call.id, waiter.source)
     }
     waiter.reject(error)
   }

@@ -216,10 +216,12 @@ impl<'a> MultiKeyDecision<'a> {
     /// Claims capacity for the metadata of keys to which an operation may give strikes. A key
     /// without capacity gets no strikes.
     fn claim_for_strikes(&mut self, operation: &Operation) {
-        let may_strike = matches!(
-            operation,
-            Operation::Take { .. } | Operation::Reserve { .. } | Operation::Extend { .. }
-        );
+        let may_strike = match operation {
+            Operation::Take { .. } | Operation::Reserve { .. } | Operation::Extend { .. } => true,
+            // A call that waits is no strike.
+            Operation::Acquire { request, .. } => request.waited.is_none(),
+            _ => false,
+        };
         let Some(rule) = self.policies.ban().filter(|_| may_strike) else { return };
         for number in 0..self.policy_keys.len() {
             let may_strike = rule.applies_to(number) && self.claim_for(number);

@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use crate::algorithm::{
-    Algorithm as _, ChargeRecord, LimitStatuses, Outcome, PermitRequest, Preview,
+    Algorithm as _, ChargeRecord, Concurrency, LimitStatuses, Outcome, PermitRequest, Preview,
 };
 use crate::policy::ban::{BanRecord, BanRule};
 use crate::policy::execute::holds::Hold;
@@ -255,6 +255,8 @@ impl PolicyEntry<'_, '_> {
     /// Charges a cost, if it fits.
     fn charge(&mut self, now: Micros, cost: u64) -> Outcome {
         let request = self.request;
+        // An override changes the limit alone: holders renew permits by the limiter's numbers.
+        let length = self.own.concurrency().map_or(0, Concurrency::expires);
         let (policy, state) = self.policy_and_state(now);
         if let (Some(request), Policy::Concurrency(own), State::Permits(permits)) =
             (request, policy, &mut *state)
@@ -262,7 +264,7 @@ impl PolicyEntry<'_, '_> {
             own.normalize(permits, now);
             let outcome = own.outcome_of(permits, now, cost, Some(request));
             if outcome == Outcome::Admitted {
-                own.acquire(permits, now, cost, request.id);
+                own.acquire(permits, now, cost, request.id, length);
             }
             return outcome;
         }

@@ -10,7 +10,7 @@
 --@include sliding_window/list.lua
 --@include sliding_window/hash.lua
 --@include sliding_log.lua
---@include concurrency.lua
+--@include concurrency/general.lua
 
 local algorithms = {
   [ALGORITHM_RATE] = rate,

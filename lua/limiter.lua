@@ -36,11 +36,11 @@ repeat
     number, key_count = string.byte(requests, at_request, at_request + 1)
     request, name = ARGV[2 + number], ARGV[key_offset + 1]
   end
-  local decided
+  local decided, reply
   if key_count == 1 then
     --@include dispatch/lone_call.lua
   end
-  if not decided then
+  if not decided and not reply then
     decide = decide or function(KEYS, request, is_peek)
       --@include dispatch/fast_paths.lua
       --@include executor/load.lua
@@ -51,7 +51,7 @@ repeat
     end
   end
   if not is_node_batch then
-    return decided and { now, decided, '', '' } or decide(KEYS, request, ARGV[2] == 'peek')
+    return reply or decided and { now, decided, '', '' } or decide(KEYS, request, ARGV[2] == 'peek')
   end
   if decided then
     sizes[#sizes + 1], states[#states + 1] = string.char(#decided), decided

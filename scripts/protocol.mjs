@@ -28,7 +28,7 @@ const SCRIPT_ALGORITHMS = [
   ['SLIDING_WINDOW_LIST', 'lua/sliding_window/list.lua'],
   ['SLIDING_WINDOW_HASH', 'lua/sliding_window/hash.lua'],
   ['SLIDING_LOG', 'lua/sliding_log.lua'],
-  ['CONCURRENCY', 'lua/concurrency.lua'],
+  ['CONCURRENCY', 'lua/concurrency/'],
 ]
 
 /**
@@ -129,6 +129,7 @@ const TABLES = [
       ['MULTI_POLICY', 2, 'One take on each key of several policies that all have a fast path.'],
       ['MULTI_POLICY_OPTIMISTIC', 3, 'The same for calls of one unit that should mostly be hits.'],
       ['WINDOW_OPTIMISTIC', 4, 'One unit on each key of a fixed window, for calls that should mostly be hits.'],
+      ['PERMITS', 6, 'Calls of acquire, release and renew on one key of one policy.'],
       ['BAN', 5, 'The rule for bans, before the form of a group to which it applies.'],
       ['SINGLE_POLICY', SINGLE_POLICY, 'Plus the number of an algorithm: one take on each key of one policy.'],
       ['WITH_COSTS', 64, "Added to a fast path's form if some calls do not take exactly one unit."],

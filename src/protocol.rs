@@ -77,6 +77,8 @@ pub(crate) mod form {
     pub(crate) const MULTI_POLICY_OPTIMISTIC: u8 = 3;
     /// One unit on each key of a fixed window, for calls that should mostly be hits.
     pub(crate) const WINDOW_OPTIMISTIC: u8 = 4;
+    /// Calls of acquire, release and renew on one key of one policy.
+    pub(crate) const PERMITS: u8 = 6;
     /// The rule for bans, before the form of a group to which it applies.
     pub(crate) const BAN: u8 = 5;
     /// Plus the number of an algorithm: one take on each key of one policy.
@@ -136,7 +138,7 @@ pub enum ScriptAlgorithm {
     SlidingWindowHash = 6,
     /// `lua/sliding_log.lua`
     SlidingLog = 7,
-    /// `lua/concurrency.lua`
+    /// `lua/concurrency/`
     Concurrency = 8,
 }
 
@@ -190,6 +192,7 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
     ("FORM_MULTI_POLICY", "2"),
     ("FORM_MULTI_POLICY_OPTIMISTIC", "3"),
     ("FORM_WINDOW_OPTIMISTIC", "4"),
+    ("FORM_PERMITS", "6"),
     ("FORM_BAN", "5"),
     ("FORM_SINGLE_POLICY", "16"),
     ("FORM_WITH_COSTS", "64"),
@@ -213,7 +216,8 @@ pub(crate) const LUA_NAMES: &[(&str, &str)] = &[
 pub(crate) const LUA_FILES: &[(&str, &str)] = &[
     ("algorithms.lua", include_str!("../lua/algorithms.lua")),
     ("clock.lua", include_str!("../lua/clock.lua")),
-    ("concurrency.lua", include_str!("../lua/concurrency.lua")),
+    ("concurrency/general.lua", include_str!("../lua/concurrency/general.lua")),
+    ("concurrency/lone_key.lua", include_str!("../lua/concurrency/lone_key.lua")),
     ("dispatch/batch.lua", include_str!("../lua/dispatch/batch.lua")),
     ("dispatch/decide.lua", include_str!("../lua/dispatch/decide.lua")),
     ("dispatch/fast_paths.lua", include_str!("../lua/dispatch/fast_paths.lua")),

@@ -102,6 +102,17 @@ describe.each(BACKENDS)('acquire: $name', (backend) => {
     await expect(limiter.acquire('a')).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
+  test('permits that are granted while the limiter is closed are released', async () => {
+    const [closing, other] = backend.limiterPair(concurrency({ limit: 2, expires: '1m' }))
+    const calls = [closing.acquire('a'), closing.acquire('a', { maxWaitMs: 5_000 })]
+    const closed = closing.close()
+    for (const call of calls) {
+      await expect(call).rejects.toMatchObject({ code: 'CLOSED' })
+    }
+    await closed
+    expect((await other.acquire('a', { cost: 2 })).allowed).toBe(true)
+  })
+
   test('a permit is renewed while its process lives, and lost if the key is reset', async () => {
     const limiter = backend.limiter(concurrency({ limit: 1, expires: 600 }))
     const permit = acquired(await limiter.acquire('a'))

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseResult;
+use proptest::test_runner::{TestCaseError, TestCaseResult};
 use tollgate::algorithm::{Algorithm as _, Concurrency, PermitRequest};
 use tollgate::key::Key;
+use tollgate::policy::execute::Execution;
 use tollgate::policy::operation::Operation;
 use tollgate::policy::policy_set::{NamedPolicy, PolicySet};
 use tollgate::policy::{Policy, State};
@@ -15,7 +16,7 @@ use tollgate::redis::{CallBatch, KeyNames, Script};
 
 use crate::laws::trace::{START, Step, any_trace};
 use crate::policy::bans::any_ban;
-use crate::policy::multi_policy::{on, reset_at, unused};
+use crate::policy::multi_policy::{Kept, on, reset_at, unused};
 use crate::policy::specs::{RateSpec, SECOND};
 use crate::redis::server::Server;
 use crate::redis::twins::{lasting, proven};
@@ -89,34 +90,60 @@ fn units_in_force(state: &State, now: u64) -> u64 {
     live.map(|permit| permit.units).sum()
 }
 
+/// Decides operations in one batch, in Rust and in Lua, and compares all fields. Returns the last
+/// result.
+fn batch_equals(
+    server: &mut Server,
+    policies: &PolicySet,
+    kept: &mut [Kept],
+    now: u64,
+    operations: &[Operation],
+) -> Result<Execution, TestCaseError> {
+    let names = KeyNames::new("permits", policies);
+    let keys = vec![Some(Key::new("k").unwrap()); policies.key_dimensions()];
+    let mut batch = CallBatch::new();
+    let mut expected = Vec::new();
+    for operation in operations {
+        expected.push(Ok(on(policies, kept, |_| true, now, operation)));
+        batch.push_operation(&names, &keys, None, operation.clone());
+    }
+    let is_peek = matches!(operations[0], Operation::Peek { .. });
+    let more = [if is_peek { "peek" } else { "" }.to_owned(), now.to_string()];
+    let mut actual = server.execute(lasting() as &Script, policies, &batch, &more);
+    prop_assert_eq!(&actual, &expected, "{:?}", operations);
+    Ok(actual.pop().unwrap().unwrap())
+}
+
 fn twins(server: &mut Server, policies: &PolicySet, trace: &[Step]) -> TestCaseResult {
     let _: () = server.run(&[b"FLUSHALL"]);
-    let names = KeyNames::new("permits", policies);
-    let key = Key::new("k").unwrap();
-    let keys = vec![Some(key); policies.key_dimensions()];
     let mut kept = unused(policies);
     // A block that has ended may be dropped or not. After a step back it would count again.
     let steps_back = policies.ban().is_none() && trace[0].choice.is_multiple_of(2);
     let (mut now, mut permits, mut retry_at) = (START, 0, START);
-    for (number, step) in trace.iter().enumerate() {
-        now = if steps_back {
+    for step in trace {
+        // Most steps are short, so that permits and tickets live for several calls.
+        now = if step.choice % 5 > 0 {
+            now + 40 * step.choice as u64
+        } else if steps_back {
             step.time.from(now, reset_at(&kept), retry_at).clamp(START / 2, START * 2)
         } else {
             step.time.onward_from(now, reset_at(&kept), retry_at)
         };
-        let cost = step.cost.of(policies.named()[0].policy.limit()).clamp(1, 20);
+        let cost = match step.choice % 3 {
+            0 => step.cost.of(policies.named()[0].policy.limit()).clamp(1, 20),
+            _ => 1,
+        };
         let choice =
             if steps_back { step.choice / 16 * 16 + step.choice % 14 } else { step.choice };
-        let operation = operation(policies, choice, cost, &mut permits);
-        let expected = on(policies, &mut kept, |_| true, now, &operation);
-        retry_at = now + expected.response.decision.retry_after_ms * 1_000;
-
-        let mut batch = CallBatch::new();
-        batch.push_operation(&names, &keys, None, operation.clone());
-        let mode = if matches!(operation, Operation::Peek { .. }) { "peek" } else { "" };
-        let more = [mode.to_owned(), now.to_string()];
-        let actual = server.execute(lasting() as &Script, policies, &batch, &more).remove(0);
-        prop_assert_eq!(actual, Ok(expected), "step {}: {:?}", number, operation);
+        let mut operations = vec![operation(policies, choice, cost, &mut permits)];
+        let is_peek = matches!(operations[0], Operation::Peek { .. });
+        // Some batches have more calls for permits.
+        for more in 0..if is_peek { 0 } else { (choice / 7 % 12).saturating_sub(6) } {
+            let choice = (choice + more * 5) % 12 + (choice / 16 + more) * 16;
+            operations.push(operation(policies, choice, cost, &mut permits));
+        }
+        let last = batch_equals(server, policies, &mut kept, now, &operations)?;
+        retry_at = now + last.response.decision.retry_after_ms * 1_000;
         for (state, _) in &kept {
             prop_assert!(units_in_force(state, now) <= 9, "{:?}", state);
         }
@@ -134,4 +161,47 @@ fn permits_are_twins() {
         }
         twins(server, &policies, &trace)
     });
+}
+
+#[test]
+fn a_call_that_asks_again_gets_its_permit_and_ends_its_ticket() {
+    let mut server = Server::start();
+    let policies = concurrency(2).into();
+    let mut kept = unused(&policies);
+    let acquire =
+        |id, waited| Operation::Acquire { cost: 1, request: PermitRequest { id, waited } };
+    let batches = [
+        vec![acquire(1, None), acquire(2, None), acquire(3, Some(0)), acquire(4, Some(0))],
+        vec![acquire(3, Some(9)), Operation::Release { permit: 1 }],
+        vec![acquire(3, Some(20)), acquire(4, Some(20)), Operation::Release { permit: 2 }],
+        vec![acquire(5, None), acquire(4, Some(30)), Operation::RenewPermit { permit: 3 }],
+        vec![Operation::Release { permit: 3 }, acquire(6, None), Operation::Release { permit: 4 }],
+        vec![acquire(7, None), acquire(8, Some(5)), acquire(9, Some(0))],
+        vec![Operation::RenewPermit { permit: 8 }, Operation::Release { permit: 8 }],
+        vec![Operation::Release { permit: 9 }],
+    ];
+    for (now, operations) in (START..).zip(batches) {
+        batch_equals(&mut server, &policies, &mut kept, now, &operations).unwrap();
+    }
+    let State::Permits(permits) = &kept[0].0 else { panic!("{kept:?}") };
+    assert_eq!((permits.permits().len(), permits.tickets().len()), (2, 0));
+}
+
+#[test]
+fn permits_of_different_lives_end_in_their_order() {
+    let mut server = Server::start();
+    let lives = |life| Policy::Concurrency(Concurrency::new(3, life).unwrap()).into();
+    let (long, short): (PolicySet, PolicySet) = (lives(2 * SECOND), lives(SECOND));
+    let mut kept = unused(&long);
+    let acquire = |id| Operation::Acquire { cost: 1, request: PermitRequest { id, waited: None } };
+    for (policies, now, operation) in [
+        (&long, START, acquire(1)),
+        (&short, START + 1, acquire(2)),
+        (&long, START + 2, acquire(3)),
+        (&short, START + SECOND, Operation::RenewPermit { permit: 2 }),
+        (&long, START + SECOND + 1, acquire(4)),
+        (&long, START + 2 * SECOND, acquire(4)),
+    ] {
+        batch_equals(&mut server, policies, &mut kept, now, &[operation]).unwrap();
+    }
 }

@@ -47,6 +47,7 @@ pub(crate) fn lasting() -> &'static Script {
         script.edited(|source| {
             source
                 .replace("call('PTTL', name)", "left_of(name)")
+                .replace("name, text, 'PX', ttl", "name, text, 'PX', lasting(name, ttl)")
                 .replace("'PX', ttl", "'PX', lasting(KEYS[key], ttl)")
                 .replace("'PEXPIRE', name, ttl", "'PEXPIRE', name, lasting(name, ttl)")
                 .replace(

@@ -10,6 +10,8 @@
 --
 -- FORM_GENERAL                   any calls (see executor/general.lua)
 -- FORM_WITH_HOLDS                any calls, some of them about holds
+-- FORM_PERMITS                   calls of acquire, release and renew on one key of one policy, in the
+--                                layout of the general path
 -- FORM_SINGLE_POLICY + algorithm one take on each key of one policy
 -- FORM_WINDOW_OPTIMISTIC         the same for fixed windows: one unit, incremented before the window
 --                                is read
@@ -21,7 +23,7 @@
 --                                doubles: the strikes for a ban, the length of their window, the
 --                                time after which a ban no longer counts, the lengths of bans
 --
--- Group forms other than the first two continue with the number of keys (two bytes) and the policy's
+-- Group forms other than the first three continue with the number of keys (two bytes) and the policy's
 -- numbers. Each call takes one unit. If FORM_WITH_COSTS is added, calls have costs, and one double
 -- for each call precedes the policy's numbers.
 --

@@ -11,7 +11,7 @@ while at <= #context.request do
     context.ban, at = at + 2, at + 2 + high
     form, high, low = string.byte(context.request, at, at + 2)
   end
-  if form == FORM_GENERAL or form == FORM_WITH_HOLDS then
+  if form == FORM_GENERAL or form == FORM_WITH_HOLDS or form == FORM_PERMITS then
     local has_holds = form == FORM_WITH_HOLDS
     at, key_offset = load_general_path(context).decide_group(context, at + 1, key_offset, has_holds)
   else

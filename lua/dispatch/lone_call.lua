@@ -1,5 +1,6 @@
 -- Decides a lone call: one take from the key `name` under one policy, if a fast path admits it. Sets
--- `decided` to the state after the call; otherwise it writes nothing. At low load nearly all
+-- `decided` to the state after the call; otherwise it writes nothing. Calls for permits on one key
+-- set `reply`. At low load nearly all
 -- requests are lone calls. This code creates no function and few tables: most of the time of a
 -- short script is spent on creating them.
 local form, size = string.byte(request, 1, 2)
@@ -47,4 +48,6 @@ elseif form == FORM_SINGLE_POLICY + ALGORITHM_TOKEN_BUCKET_INTERVAL then
   if state and after > #request and redis.pcall('SETRANGE', name, '0', state) == value_size then
     decided = state
   end
+elseif form == FORM_PERMITS then
+  --@include concurrency/lone_key.lua
 end

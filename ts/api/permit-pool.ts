@@ -6,7 +6,7 @@ import type { PolicySet } from '../policies/policy-set.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
 import { HeldPermit, type PermitRequest, type StoredPermit } from './held-permit.js'
-import type { AcquireCall, Permit } from './permit.js'
+import type { AcquireCall, Acquired, Permit } from './permit.js'
 import { PermitQueue } from './permit-queue.js'
 import { abortError } from './scheduled-waits.js'
 import type { AbortSignalLike } from './wait.js'
@@ -18,8 +18,8 @@ import type { AbortSignalLike } from './wait.js'
 const PASSING_MS = 50
 
 /**
- * The most permits that pass in one tick. Holders that release them at once would otherwise keep the
- * event loop from running.
+ * The most permits that pass in one tick; further ones pass in the next one. Holders that release them
+ * at once would otherwise keep the event loop from running.
  */
 const MAX_PASSES_IN_TICK = 64
 
@@ -40,6 +40,10 @@ export class PermitPool {
   #checkMs = Number.POSITIVE_INFINITY
   #isClosed = false
   #passesInTick = 0
+  /** The requests under way of calls without a permit. */
+  #requests = 0
+  /** Called by the last of them, once the pool is closed. */
+  #onLastRequest: (() => void) | undefined
 
   constructor(time: WaitingTime) {
     this.#time = time
@@ -69,11 +73,14 @@ export class PermitPool {
     return queue.wait({ id: this.#newId(), units: call.units, maxWaitMs: call.maxWaitMs, signal: call.signal })
   }
 
-  /** Rejects waiting calls, aborts the signals of held permits, and releases them. */
+  /**
+   * Rejects waiting calls, aborts the signals of held permits, and releases them, and those that are
+   * granted meanwhile.
+   */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const queue of this.#queues.values()) {
-      queue.close(new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' }))
+      queue.close(closedError())
     }
     const released = [...this.#held].map((permit) => {
       permit.lose()
@@ -82,6 +89,11 @@ export class PermitPool {
     this.#held.clear()
     this.#setTimer()
     await Promise.all(released)
+    if (this.#requests > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onLastRequest = resolve
+      })
+    }
   }
 
   #newQueue(name: string, currentBackend: () => LimiterBackend, keys: Keys): PermitQueue {
@@ -90,7 +102,7 @@ export class PermitPool {
       ask: (id, units, waitedUs) => this.#ask(currentBackend, keys, id, units, waitedUs),
       grant: (asked, decision) => this.#permitOf(this.#hold(asked, decision), name),
       refuse: refusedPermit,
-      leave: (id, source) => this.#leave(currentBackend, keys, id, source),
+      leave: (id, source) => void this.#leave(currentBackend, keys, id, source),
       isConcurrency: (policy) => isConcurrency(currentBackend().policySet, policy),
       onEmpty: () => this.#queues.delete(name),
       aborted: (signal: AbortSignalLike) => abortError(signal, 'unknown'),
@@ -122,26 +134,50 @@ export class PermitPool {
       keys: permitKeys(policySet, keys),
       currentBackend,
     }
+    this.#requests++
     try {
       const { decision } = await backend.execute(keys, { kind: 'acquire', units, permit: id, waitedUs })
-      return { decision, asked }
+      if (!this.#isClosed) {
+        return { decision, asked }
+      }
+      await this.#leave(currentBackend, keys, id, decision.source)
     } catch (error) {
       if (!TollgateError.is(error) || error.charged === 'unknown') {
-        this.#leave(currentBackend, keys, id, 'store')
+        void this.#leave(currentBackend, keys, id, 'store')
       }
       throw error
+    } finally {
+      this.#endRequest()
     }
+    throw closedError()
   }
 
-  /** Ends a permit that nobody uses, or drops a ticket. */
-  #leave(currentBackend: () => LimiterBackend, keys: Keys, id: number, source: Decision['source']): void {
-    const release = async () => {
+  /**
+   * Ends a permit that nobody uses, or drops a ticket. A failure is ignored: the permit and the ticket
+   * expire by themselves.
+   */
+  async #leave(
+    currentBackend: () => LimiterBackend,
+    keys: Keys,
+    id: number,
+    source: Decision['source'],
+  ): Promise<void> {
+    this.#requests++
+    try {
       const backend = currentBackend()
       const own = permitKeys(backend.policySet, keys)
       await backend.execute(own, { kind: 'release', source, permit: id })
+    } catch {
+    } finally {
+      this.#endRequest()
     }
-    // A failure is ignored: the permit and the ticket expire by themselves.
-    release().catch(() => {})
+  }
+
+  #endRequest(): void {
+    this.#requests--
+    if (this.#requests === 0) {
+      this.#onLastRequest?.()
+    }
   }
 
   #hold(asked: PermitRequest, decision: Allowed): HeldPermit {
@@ -189,30 +225,16 @@ export class PermitPool {
 
   /** @param name - The queue that released units go to first. */
   #permitOf(held: HeldPermit, name: string): Permit {
-    const { decision, units } = held.stored
-    let released: Promise<boolean> | undefined
-    const release = () => {
-      released ??= this.#release(held, name)
-      return released
-    }
-    return {
-      allowed: true,
-      decision,
-      units,
-      get signal() {
-        return held.signal
-      },
-      release,
-      async [Symbol.asyncDispose]() {
-        await release().catch(() => false)
-      },
-    }
+    return new StorePermit(held, () => this.#release(held, name))
   }
 
   async #release(held: HeldPermit, name: string): Promise<boolean> {
     const { stored } = held
     if (stored.decision.source === 'none') {
       return true
+    }
+    if (this.#passesInTick >= MAX_PASSES_IN_TICK && this.#queues.has(name)) {
+      await new Promise((resolve) => timers.setImmediate(resolve))
     }
     const isHeld = this.#held.delete(held) && !held.isLost
     if (this.#held.size === 0) {
@@ -248,13 +270,44 @@ export class PermitPool {
   /** Whether a permit may pass to another call without a request to the store. */
   #mayPass({ since, currentBackend }: StoredPermit): boolean {
     const { policies } = currentBackend().policySet
-    if (this.#passesInTick >= MAX_PASSES_IN_TICK) {
-      return false
-    }
     return (
       this.#time.elapsedMs() - since < PASSING_MS && policies.every(({ policy }) => policy.algorithm === 'concurrency')
     )
   }
+}
+
+/** A permit as its holder sees it. A class, because literals with accessors take much longer to make. */
+class StorePermit implements Acquired {
+  readonly allowed = true
+  readonly decision: Allowed
+  readonly units: number
+  readonly #held: HeldPermit
+  readonly #onRelease: () => Promise<boolean>
+  #released: Promise<boolean> | undefined
+
+  constructor(held: HeldPermit, onRelease: () => Promise<boolean>) {
+    this.decision = held.stored.decision
+    this.units = held.stored.units
+    this.#held = held
+    this.#onRelease = onRelease
+  }
+
+  get signal() {
+    return this.#held.signal
+  }
+
+  release(): Promise<boolean> {
+    this.#released ??= this.#onRelease()
+    return this.#released
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release().catch(() => false)
+  }
+}
+
+function closedError(): TollgateError {
+  return new TollgateError('CLOSED', 'the limiter has been closed', { charged: 'unknown' })
 }
 
 /** The keys of a call, without those that only other policies count by. */

@@ -37,7 +37,7 @@ interface PermitQueueCalls {
   isConcurrency(limit: string): boolean
   /** The error for an aborted call. */
   aborted(signal: AbortSignalLike): Error
-  /** No calls wait any more. */
+  /** No calls wait any more, and no requests for them are under way. */
   onEmpty(): void
 }
 
@@ -215,6 +215,7 @@ export class PermitQueue {
     if (this.#timer === undefined && this.#asking === 0) {
       this.#askNext()
     }
+    this.#endIfEmpty()
   }
 
   #onAnswer(waiter: Waiter): void {
@@ -285,6 +286,13 @@ export class PermitQueue {
       this.#calls.time.clearTimeout(this.#timer)
       this.#timer = undefined
       this.#hasRefused = false
+      this.#endIfEmpty()
+    }
+  }
+
+  /** Requests under way keep the queue, so that their permits go to later calls, which need no requests. */
+  #endIfEmpty(): void {
+    if (this.#waiters.length === 0 && this.#asking === 0) {
       this.#calls.onEmpty()
     }
   }

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use crate::key::Key;
 use crate::policy::operation::Operation;
 use crate::policy::policy_set::PolicySet;
+use crate::protocol::form;
 use crate::redis::batch::hit_predictor::HitPredictor;
 use crate::redis::codec::request::{self, CallRequest};
 use crate::redis::key_hash::KeyHashBuilder;
@@ -242,7 +243,14 @@ impl CallBatch {
         let plain = one_each && self.calls.iter().all(CallRequest::takes_one);
         let listed = if plain { 0 } else { u16::try_from(self.calls.len()).unwrap_or(u16::MAX) };
         let holds = u16::try_from(self.holds.len()).unwrap_or(u16::MAX);
-        request::push_general(request, policies, now, keys_of, (listed, holds));
+        let form = if holds > 0 {
+            form::WITH_HOLDS
+        } else if keys_of(0) == 1 && request::are_for_permits(policies, &self.calls) {
+            form::PERMITS
+        } else {
+            form::GENERAL
+        };
+        request::push_general(request, form, policies, now, keys_of, (listed, holds));
         if !plain {
             let mut hold = 0;
             for (call, numbers) in self.calls() {

@@ -1,4 +1,4 @@
-//! The codec of `lua/concurrency.lua`.
+//! The codec of `lua/concurrency/`.
 
 use super::{Codec, KeySummary, ReplyState, ScriptAlgorithm, numbers, push_double};
 use crate::algorithm::{Algorithm as _, Concurrency, LimitStatus};

@@ -54,21 +54,31 @@ pub(crate) fn first_form(request: &[u8]) -> usize {
     }
 }
 
+/// Whether a batch has the form of calls for permits, which the script has a fast path for.
+pub(crate) fn are_for_permits(policies: &PolicySet, calls: &[CallRequest]) -> bool {
+    let is_for_permits = |call: &CallRequest| {
+        matches!(
+            operation_code(call),
+            operation::ACQUIRE | operation::RELEASE | operation::RENEW_PERMIT
+        )
+    };
+    matches!(policies.alone(), Some(Policy::Concurrency(_))) && calls.iter().all(is_for_permits)
+}
+
 /// Appends the head of a general section: its counts, and the policies with their times around
 /// `estimated_now`. `keys` returns the number of keys of a dimension. If `calls` is 0, no calls
 /// follow: the n-th call takes one unit from the n-th key of each dimension. `holds` is the number
-/// of hold keys, which follow the policies' keys.
+/// of hold keys, which follow the policies' keys; 0 if the form is not [`form::WITH_HOLDS`].
 pub(crate) fn push_general(
     request: &mut Vec<u8>,
+    form: u8,
     policies: &PolicySet,
     estimated_now: Micros,
     keys: impl Fn(usize) -> u16,
     (calls, holds): (u16, u16),
 ) {
-    if holds == 0 {
-        request.push(form::GENERAL);
-    } else {
-        request.push(form::WITH_HOLDS);
+    request.push(form);
+    if form == form::WITH_HOLDS {
         request.extend_from_slice(&holds.to_be_bytes());
     }
     request.extend_from_slice(&calls.to_be_bytes());

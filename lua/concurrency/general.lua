@@ -114,20 +114,20 @@ local function concurrency(context, source, at)
     books[key] = book
   end
 
-  -- The turn of the call for a permit: that of its ticket, if it has one, and this ticket. So requests
-  -- that are delayed differently do not change the order of calls. Nil if there is no such call, or if
-  -- it does not wait.
+  -- The turn of the call for a permit, and its ticket, if it has one: since the earliest time that one
+  -- of its requests had. Nil if there is no such call, or if it does not wait.
   local function own_turn(book)
     local request = context.permit_request
     if not request or request.waited < 0 then
       return
     end
+    local since = max(0, now - request.waited)
     for _, ticket in ipairs(book.tickets) do
       if ticket.id == request.id then
-        return { id = request.id, since = ticket.since }, ticket
+        return { id = request.id, since = min(since, ticket.since) }, ticket
       end
     end
-    return { id = request.id, since = max(0, now - request.waited) }
+    return { id = request.id, since = since }
   end
 
   -- The units of the tickets before a turn; those of all tickets without a turn.
@@ -208,15 +208,18 @@ local function concurrency(context, source, at)
 
   local permit_functions = {}
 
-  -- Sets the ticket of the refused call, if it waits, or removes it. A ticket in the first half of its
-  -- life stays as it is, so that most refusals write nothing.
+  -- Sets the ticket of the refused call, if it waits, or removes it. A ticket with the right turn in
+  -- the first half of its life stays as it is, so that most refusals write nothing.
   function permit_functions.queue(key, cost, waits)
     local book = books[key]
     if not book then
       return
     end
     local turn, ticket = own_turn(book)
-    if waits and ticket and ticket.units == cost and ticket.expires_at - now > TICKET_LIFE / 2 then
+    if
+      waits and ticket and ticket.units == cost and ticket.since == turn.since
+      and ticket.expires_at - now > TICKET_LIFE / 2
+    then
       return
     end
     remove_ticket(key, book, context.permit_request.id)

@@ -28,12 +28,13 @@ for call = 1, is_simple and call_count or 0 do
     id, position = unpack_struct('>d', request, position + 3)
   end
   -- The call's own ticket, the units of the tickets before its turn, and the place of its turn.
-  local own, own_end, own_units
+  local own, own_since, own_units, own_end
   local since, before, place = waited and max(0, now - waited), 0, #tickets + 1
   for ticket = 1, #tickets, 32 do
     if unpack_struct('>d', tickets, ticket + 8) == id then
-      own, since = ticket, (unpack_struct('>d', tickets, ticket))
+      own, own_since = ticket, (unpack_struct('>d', tickets, ticket))
       own_units, own_end = unpack_struct('>dd', tickets, ticket + 16)
+      since = since and min(since, own_since)
     end
   end
   for ticket = 1, #tickets, 32 do
@@ -108,10 +109,13 @@ for call = 1, is_simple and call_count or 0 do
   states[call] = pack('>dddd', limit, count < 10000 and max(0, limit - used - ticket_units) or 0, retry_at,
     max(last_end, ticket_end))
   codes[call], results[call] = string.char(outcome), pack('>d', result)
-  if outcome == OUTCOME_REFUSED and waited >= 0 and not (own and own_units == cost and own_end - now > 500000) then
-    -- A ticket of the call has its turn, so its place is where the turn is.
-    local rest = own and own + 32 or place
-    tickets = sub(tickets, 1, place - 1) .. pack('>dddd', since, id, cost, now + 1000000) .. sub(tickets, rest)
+  if
+    outcome == OUTCOME_REFUSED and waited >= 0
+    and not (own and own_units == cost and own_since == since and own_end - now > 500000)
+  then
+    own = own or #tickets + 1
+    tickets = sub(tickets, 1, place - 1) .. pack('>dddd', since, id, cost, now + 1000000)
+      .. sub(tickets, place, own - 1) .. sub(tickets, own + 32)
     is_changed = true
   end
 end

@@ -193,12 +193,13 @@ pub struct PermitRequest {
 }
 
 impl PermitRequest {
-    /// The turn of the call: that of its ticket, if it has one. So requests that are delayed
-    /// differently do not change the order of calls. `None` if the call does not wait.
+    /// The turn of the call: since the earliest time that one of its requests had. A request that was
+    /// delayed seems to have waited since later than it has, so the earliest time is the best one.
+    /// `None` if the call does not wait.
     fn turn(self, state: &PermitState, now: Micros) -> Option<(Micros, PermitId)> {
         let computed = (now.saturating_sub(self.waited?), self.id);
         let ticket = state.tickets.iter().find(|ticket| ticket.id == self.id);
-        Some(ticket.map_or(computed, Ticket::turn))
+        Some(ticket.map_or(computed, |ticket| ticket.turn().min(computed)))
     }
 }
 
@@ -261,16 +262,17 @@ impl Concurrency {
     }
 
     /// Sets or removes the ticket of a refused call. The state has been normalized. A call that does
-    /// not wait loses its ticket. A ticket in the first half of its life stays as it is, so that most
-    /// refusals write nothing.
+    /// not wait loses its ticket. A ticket with the right turn in the first half of its life stays as
+    /// it is, so that most refusals write nothing.
     pub fn queue(&self, state: &mut PermitState, now: Micros, cost: u64, request: PermitRequest) {
         let turn = request.turn(state, now);
         let is_young = |ticket: &Ticket| {
             ticket.id == request.id
                 && ticket.units == cost
+                && turn == Some(ticket.turn())
                 && ticket.expires_at.saturating_sub(now) > TICKET_LIFE / 2
         };
-        if turn.is_some() && state.tickets.iter().any(is_young) {
+        if state.tickets.iter().any(is_young) {
             return;
         }
         state.remove_ticket(now, request.id);
@@ -449,16 +451,21 @@ mod tests {
         }
         assert_eq!(acquire(&own, &mut state, now, 3, Some(10)), Outcome::Refused);
         assert_eq!(acquire(&own, &mut state, now, 4, Some(20)), Outcome::Refused);
-        assert!(own.release(&mut state, now, 1));
-        assert_eq!(own.remaining(&state, now), 0);
+        assert_eq!(acquire(&own, &mut state, now + 5, 4, Some(3)), Outcome::Refused, "delayed");
+        assert!(own.release(&mut state, now + 5, 1));
+        assert_eq!(own.remaining(&state, now + 5), 0);
+        let now = now + 5;
         assert_eq!(acquire(&own, &mut state, now, 5, None), Outcome::Refused, "it does not wait");
-        // This request was delayed more than the first one, which changes no order.
-        assert_eq!(acquire(&own, &mut state, now + 5, 3, Some(95)), Outcome::Refused);
-        assert_eq!(acquire(&own, &mut state, now + 5, 4, Some(25)), Outcome::Admitted);
+        assert_eq!(acquire(&own, &mut state, now, 3, Some(15)), Outcome::Refused);
+        // The first requests of the call were delayed: it has waited longest.
+        assert_eq!(acquire(&own, &mut state, now, 3, Some(95)), Outcome::Admitted);
+        assert!(own.release(&mut state, now, 2));
+        assert_eq!(acquire(&own, &mut state, now, 4, Some(25)), Outcome::Admitted);
         // A waiting process that does not ask again is forgotten.
-        assert!(own.release(&mut state, now + 5, 4));
-        let later = now + 5 + TICKET_LIFE;
-        assert_eq!(acquire(&own, &mut state, later, 6, None), Outcome::Admitted);
+        assert_eq!(acquire(&own, &mut state, now, 6, Some(0)), Outcome::Refused);
+        assert!(own.release(&mut state, now, 4));
+        assert_eq!(acquire(&own, &mut state, now, 7, None), Outcome::Refused);
+        assert_eq!(acquire(&own, &mut state, now + TICKET_LIFE, 7, None), Outcome::Admitted);
     }
 
     #[test]

@@ -8,7 +8,13 @@ import type { AbortSignalLike } from './wait.js'
 /** The time between two requests for the calls of a queue, if the store refuses them. */
 const POLL_MS = 20
 
-/** The most calls of a queue for which the store is asked at a time, once it has refused one. */
+/**
+ * The number of calls of a new queue for which the store is asked at a time. If most have to wait, their
+ * requests are in vain.
+ */
+const FIRST_WINDOW = 16
+
+/** The most calls of a queue for which the store is asked at a time. */
 const MAX_WINDOW = 64
 
 /** A call that waits for a permit. */
@@ -107,7 +113,7 @@ export class Waiter {
 /**
  * The calls of this process that wait for permits of one key, in order.
  *
- * Until the store refuses a call, the queue asks for its first calls at once. From then on it asks for
+ * Until the store refuses a call, the queue asks for up to {@link FIRST_WINDOW} calls at once. From then on it asks for
  * the first one every {@link POLL_MS}, and for more with each permit that it gets: a request for a call
  * that has to wait anyway would cost the store time, the more the more calls wait.
  */
@@ -120,7 +126,7 @@ export class PermitQueue {
   /** Whether the store has refused a call since the queue was empty. */
   #hasRefused = false
   /** The number of calls for which the store is asked at a time. */
-  #window = 1
+  #window = FIRST_WINDOW
   /** Whether units have been released since the requests under way were sent. */
   #hasReleased = false
 
@@ -140,7 +146,8 @@ export class PermitQueue {
       })
       this.#waiters.push(waiter)
       // Where calls wait, most get the permit of another call of this process.
-      if (!this.#hasRefused && this.#asking === this.#waiters.length - 1) {
+      const isNext = this.#asking === this.#waiters.length - 1 && this.#asking < this.#window
+      if (isNext && !this.#hasRefused) {
         void this.#ask(waiter, waiter.since)
       }
     })
@@ -286,6 +293,7 @@ export class PermitQueue {
       this.#calls.time.clearTimeout(this.#timer)
       this.#timer = undefined
       this.#hasRefused = false
+      this.#window = Math.max(this.#window, FIRST_WINDOW)
       this.#endIfEmpty()
     }
   }

@@ -9,6 +9,7 @@ export type * from './index.js'
 export {
   calendarWindow,
   MemoryStore,
+  parseDuration,
   RateLimiter,
   RedisStore,
   TollgateError,

@@ -80,5 +80,5 @@ export type {
   RedisTlsOptions,
 } from './backends/redis/options.js'
 export { RedisStore } from './backends/redis/redis-store.js'
-export type { Duration, DurationUnit } from './input/duration.js'
+export { type Duration, type DurationUnit, type DurationWord, parseDuration } from './input/duration.js'
 export * from './policies/index.js'

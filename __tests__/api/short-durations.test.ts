@@ -69,7 +69,7 @@ test.each(MODULES)('one warning for each option of each function: %s', async (mo
 
 test('no warning for values with a unit, fractions, a second or more, or invalid values', async () => {
   const program = `
-    for (const period of ['60ms', '1s', 0.5, 59.5, 1_000, 60_000]) {
+    for (const period of ['60ms', '1s', '0.5ms', 59.5, 1_000, 60_000]) {
       const policy = gcra({ limit: 9, period })
       const limiter = new RateLimiter(policy)
       // A policy that is already made has milliseconds.

@@ -111,7 +111,7 @@ test('invalid code does not compile', () => {
     // @ts-expect-error a ban has a length
     new RateLimiter(gcra({ limit: 1, period: '1m' }), { ban: { after: 3, within: '1m' } })
     // @ts-expect-error unknown unit
-    new RateLimiter(gcra({ limit: 1, period: '1m' }), { blockFor: '5min' })
+    new RateLimiter(gcra({ limit: 1, period: '1m' }), { blockFor: '5 fortnights' })
     // @ts-expect-error not a store
     new RateLimiter(gcra({ limit: 1, period: 1 }), { store: {} })
     // @ts-expect-error keys are strings

@@ -11,7 +11,7 @@ test.each<readonly [object, string]>([
   [{ limiter: 'api' }, 'limiter must be a RateLimiter, got "api"'],
   [{ limiter, maxQueue: 5 }, 'OutgoingClient has no option "maxQueue"; did you mean "maxQueued"?'],
   [{ limiter, maxQueued: 0 }, 'maxQueued must be a whole number from 1 to 2^53 - 1, got 0'],
-  [{ limiter, maxWaitMs: '1m' }, 'maxWaitMs must be a whole number from 0 to 86400000, got "1m": pass a number'],
+  [{ limiter, maxWaitMs: '2d' }, 'maxWaitMs must be a whole number from 0 to 86400000 milliseconds, got "2d"'],
   [{ limiter, retries: -1 }, 'retries.limit must be a whole number from 0 to 100, got -1'],
   [{ limiter, retries: { max: 3 } }, 'retries has no option "max"'],
   [{ limiter, retries: { minDelay: '1m' } }, 'retries.maxDelay must be at least minDelay and at most a day, got "30s"'],

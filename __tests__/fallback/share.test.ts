@@ -77,13 +77,14 @@ describe('rates', () => {
     ],
     ['as they are', { tokens: 7, every: 1 }, 1, { tokens: 7, every: 1 }],
   ])('%s', (_how, refill, share, expected) => {
-    expect(shared(tokenBucket({ capacity: 100, refill }), share).refill).toEqual(expected)
-    const leak = { units: refill.tokens, every: refill.every }
+    const every = `${refill.every}ms` as const
+    expect(shared(tokenBucket({ capacity: 100, refill: { ...refill, every } }), share).refill).toEqual(expected)
+    const leak = { units: refill.tokens, every }
     expect(shared(leakyBucket({ capacity: 100, leak }), share).leak).toEqual({
       units: expected.tokens,
       every: expected.every,
     })
-    expect(shared(gcra({ limit: refill.tokens, period: refill.every, burst: 100 }), share)).toMatchObject({
+    expect(shared(gcra({ limit: refill.tokens, period: every, burst: 100 }), share)).toMatchObject({
       limit: expected.tokens,
       period: expected.every,
     })
@@ -95,7 +96,7 @@ describe('rates', () => {
     let checked = 0
     fc.assert(
       fc.property(units, micros, fc.integer({ min: 1, max: 1_000 }), (limit, period, processes) => {
-        const part = legal(gcra({ limit, period: period / 1_000, burst: processes }), 1 / processes)
+        const part = legal(gcra({ limit, period: `${period / 1_000}ms`, burst: processes }), 1 / processes)
         if (part === undefined) {
           return
         }
@@ -166,7 +167,7 @@ function lawOf(policy: Policy, span: bigint): readonly (readonly [units: bigint,
 }
 
 const UNITS = fc.integer({ min: 1, max: 99_999 })
-const LENGTH = fc.integer({ min: 1, max: 100_000_000 }).map((micros) => micros / 1_000)
+const LENGTH = fc.integer({ min: 1, max: 100_000_000 }).map((micros) => `${micros / 1_000}ms` as const)
 
 /** Policies of each algorithm. */
 const POLICIES: Readonly<Record<string, fc.Arbitrary<Policy>>> = {

@@ -101,11 +101,11 @@ test('clocks of whole seconds', async () => {
 
 test('EXPIRE with a fractional or zero time', async () => {
   for (const policy of [
-    gcra({ limit: 3, period: 0.7 }),
-    fixedWindow({ limit: 3, window: 0.4 }),
+    gcra({ limit: 3, period: '0.7ms' }),
+    fixedWindow({ limit: 3, window: '0.4ms' }),
     fixedWindow({ limit: 3, window: 1234.567 }),
-    slidingWindow({ limit: 3, window: 0.4, buckets: 2 }),
-    slidingLog({ limit: 3, window: 0.4 }),
+    slidingWindow({ limit: 3, window: '0.4ms', buckets: 2 }),
+    slidingLog({ limit: 3, window: '0.4ms' }),
     slidingLog({ limit: 3, window: 1234.567 }),
   ]) {
     const limiter = over(policy)

@@ -1,4 +1,4 @@
-import { type Duration, microsOf, millisOf, warnIfShort } from '../input/duration.js'
+import { checkBareNumber, type Duration, microsOf, millisOf } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, optionsOf, wholeNumber } from '../input/options.js'
 import { TollgateError } from './error.js'
@@ -138,6 +138,6 @@ export function durationUsOf(method: string, option: string, value: unknown): nu
   if (durationUs > MAX_DURATION_US) {
     throw invalid('INVALID_OPTION', option, 'must be at most 2^52 µs (142 years)', value)
   }
-  warnIfShort(`${method}: ${option}`, value)
+  checkBareNumber('INVALID_OPTION', `${method}: ${option}`, value)
   return durationUs
 }

@@ -1,4 +1,4 @@
-import { type Duration, warnIfAnyShort } from '../input/duration.js'
+import { checkBareNumbers, type Duration } from '../input/duration.js'
 import { invalid, optionsOf, shown } from '../input/options.js'
 import { type Policy, policyOf } from '../policies/policy.js'
 import type { Policies, PolicySet } from '../policies/policy-set.js'
@@ -73,7 +73,7 @@ interface Numbers {
  */
 export function overriddenPolicies(policySet: PolicySet, numbers: unknown): readonly (Policy | undefined)[] {
   const policies = policiesWithChanges(policySet, numbers)
-  warnIfAnyShort('override: ', numbers as object)
+  checkBareNumbers('INVALID_OPTION', 'override: ', numbers as object)
   return policies
 }
 

@@ -1,3 +1,4 @@
+import { type Duration, wholeMillis } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { optionsOf, wholeNumber } from '../input/options.js'
 import type { ConcurrencyPolicy } from '../policies/concurrency.js'
@@ -11,10 +12,10 @@ import { type AbortSignalLike, MAX_WAIT_MS, signalOf } from './wait.js'
 /** Options of {@link Acquiring.acquire}. */
 export interface AcquireOptions<T extends string = never> extends TakeOptions<T> {
   /**
-   * The longest wait for a permit in milliseconds: a whole number from 0 to 3,600,000, an hour.
-   * Default: 0, so the call does not wait.
+   * The longest wait for a permit: a whole number of milliseconds from 0 to 3,600,000, an hour, or a
+   * duration such as `'5s'`. Default: 0, so the call does not wait.
    */
-  readonly maxWaitMs?: number
+  readonly maxWaitMs?: Duration
   /** An `AbortSignal` that ends the wait. */
   readonly signal?: AbortSignalLike
 }
@@ -125,7 +126,7 @@ export function acquireCallOf(value: unknown): AcquireCall {
   const { cost = 1, maxWaitMs = 0, signal, tag, tier } = optionsOf('INVALID_OPTION', 'acquire', value ?? {}, names)
   return {
     units: wholeNumber('INVALID_COST', 'cost', cost),
-    maxWaitMs: wholeNumber('INVALID_OPTION', 'maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
+    maxWaitMs: wholeMillis('maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     tag: tagOf(tag),
     tier,

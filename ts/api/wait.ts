@@ -1,3 +1,4 @@
+import { type Duration, wholeMillis } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
 import { shortDuration } from '../input/policy-text.js'
@@ -24,10 +25,11 @@ export interface AbortSignalLike {
 /** Options of a wait. */
 export interface WaitOptions<T extends string = never> extends TakeOptions<T> {
   /**
-   * The longest wait in milliseconds: a whole number from 0 to 3,600,000, an hour. If the slot is
-   * further away, the call is refused immediately and no slot is scheduled. Default: 30,000.
+   * The longest wait: a whole number of milliseconds from 0 to 3,600,000, an hour, or a duration such
+   * as `'5s'`. If the slot is further away, the call is refused immediately and no slot is scheduled.
+   * Default: 30,000.
    */
-  readonly maxWaitMs?: number
+  readonly maxWaitMs?: Duration
   /**
    * The outcome of a refused call (its slot is too far away, the key is blocked, or the cost can
    * never fit): the promise rejects with `WAIT_TOO_LONG`, or it resolves with the decision, whose
@@ -130,7 +132,7 @@ export function waitCallOf(value: unknown): WaitCall {
   }
   return {
     cost: wholeNumber('INVALID_COST', 'cost', cost),
-    maxWaitMs: wholeNumber('INVALID_OPTION', 'maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
+    maxWaitMs: wholeMillis('maxWaitMs', maxWaitMs, 0, MAX_WAIT_MS),
     signal: signalOf(signal),
     resolvesRefusal: onTooLong === 'resolve',
     tag: tagOf(tag),

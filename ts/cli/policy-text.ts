@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { warnIfAnyShort } from '../input/duration.js'
+import { checkBareNumbers } from '../input/duration.js'
 import { optionTexts, RATES } from '../input/policy-text.js'
 import { type Policy, policyOf } from '../policies/policy.js'
 import { asUsageError, usageError } from './failure.js'
@@ -37,7 +37,11 @@ export function parsePolicyOptions(text: string, where: string): { algorithm: st
     }
     setOption(options, name.split('.'), value, where)
   }
-  warnIfAnyShort(`${where}: `, options)
+  try {
+    checkBareNumbers('INVALID_POLICY', `${where}: `, options)
+  } catch (error) {
+    throw usageError((error as Error).message)
+  }
   return options
 }
 

@@ -3,7 +3,7 @@ import type { Allowed, Applied, Decision } from '../api/decision.js'
 import type { TollgateError } from '../api/error.js'
 import type { PermitSignal } from '../api/permit.js'
 import { type AbortSignalLike, signalOf } from '../api/wait.js'
-import { type Duration, millisOfOption } from '../input/duration.js'
+import { type Duration, millisOfOption, wholeMillis } from '../input/duration.js'
 import { invalid, optionsOf, trueOrFalse, wholeNumber } from '../input/options.js'
 import type { Policy } from '../policies/policy.js'
 
@@ -39,10 +39,10 @@ export interface ClientOptions<K = string, N extends string = string, T extends 
   /** The key of calls that name none. Default: for `fetch` the host of the URL, with its port. */
   readonly key?: K
   /**
-   * The longest time in milliseconds for which a call waits for its turn, before each attempt: a
-   * whole number from 0 to 86,400,000, a day. Default: 60,000.
+   * The longest time for which a call waits for its turn, before each attempt: a whole number of
+   * milliseconds from 0 to 86,400,000, a day, or a duration such as `'5m'`. Default: 60,000.
    */
-  readonly maxWaitMs?: number
+  readonly maxWaitMs?: Duration
   /** The most calls that wait at a time, from 1 on. Default: 1,000. */
   readonly maxQueued?: number
   /** The number of retries of a call, or {@link RetryOptions}. `0`: no retries. Default: 2. */
@@ -87,7 +87,7 @@ export interface ScheduleOptions<K = string, T extends string = never> extends C
   /** Ends the wait, and is passed on to the running call. */
   readonly signal?: AbortSignalLike
   /** As for the client. */
-  readonly maxWaitMs?: number
+  readonly maxWaitMs?: Duration
   /** The caller's tier, if the limiter has tiers. */
   readonly tier?: T
   /**
@@ -123,11 +123,11 @@ export interface ClientStatus {
 /** Options of `close`. */
 export interface CloseOptions {
   /**
-   * The longest time in milliseconds that waiting and running calls have to end: a whole number
-   * from 0 to 86,400,000. Then waiting calls are rejected with `CLOSED`, and the signals of running
+   * The longest time that waiting and running calls have to end: a whole number of milliseconds from
+   * 0 to 86,400,000, or a duration such as `'10s'`. Then waiting calls are rejected with `CLOSED`, and the signals of running
    * calls are aborted. Default: no limit; the calls end by their own deadlines.
    */
-  readonly timeoutMs?: number
+  readonly timeoutMs?: Duration
 }
 
 /** The events of an {@link OutgoingClient}. */
@@ -225,7 +225,7 @@ function isLimiter(value: unknown): value is CheckedClientOptions['limiter'] {
 }
 
 function waitOf(value: unknown): number {
-  return wholeNumber('INVALID_OPTION', 'maxWaitMs', value, 0, MAX_MS)
+  return wholeMillis('maxWaitMs', value, 0, MAX_MS)
 }
 
 function retriesOf(value: unknown): CheckedClientOptions['retries'] {
@@ -287,5 +287,5 @@ export function closeTimeoutOf(value: unknown): number | undefined {
   // A listener for a signal of the process receives its name.
   const options = typeof value === 'string' ? {} : (value ?? {})
   const { timeoutMs } = optionsOf('INVALID_OPTION', 'close', options, ['timeoutMs'])
-  return timeoutMs === undefined ? undefined : wholeNumber('INVALID_OPTION', 'timeoutMs', timeoutMs, 0, MAX_MS)
+  return timeoutMs === undefined ? undefined : wholeMillis('timeoutMs', timeoutMs, 0, MAX_MS)
 }

@@ -1,19 +1,39 @@
 import type { TollgateErrorCode } from '../api/error.js'
 import { Warnings } from '../platform/warning.js'
-import { invalid } from './options.js'
+import { checkCount, invalid, wholeNumber } from './options.js'
 
 /**
- * A duration: a number of milliseconds (fractions down to a microsecond), or a string with a unit:
- * `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'`. A day is 24 hours.
+ * A duration: a string with a unit, such as `'500ms'`, `'10s'`, `'1.5m'`, `'1h'`, `'1d'`, `'1w'` or
+ * `'10 minutes'`, or a number of milliseconds from 1 on. Fractions are exact down to a microsecond. A day
+ * is 24 hours.
  *
  * A bare whole number below 1,000 may have been meant as seconds. The process emits the warning
  * `TOLLGATE_SHORT_DURATION` for it, once for each option. With a unit, as in `'60ms'`, there is no
  * warning.
  */
-export type Duration = number | `${number}${DurationUnit}`
+export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWord}`
 
 /** The units of a {@link Duration}. */
 export type DurationUnit = 'ms' | 's' | 'm' | 'h' | 'd' | 'w'
+
+/** The units of a {@link Duration}, as words. */
+export type DurationWord =
+  | 'millisecond'
+  | 'milliseconds'
+  | 'sec'
+  | 'secs'
+  | 'second'
+  | 'seconds'
+  | 'min'
+  | 'mins'
+  | 'minute'
+  | 'minutes'
+  | 'hour'
+  | 'hours'
+  | 'day'
+  | 'days'
+  | 'week'
+  | 'weeks'
 
 const MILLIS: Readonly<Record<DurationUnit, number>> = {
   ms: 1,
@@ -24,10 +44,13 @@ const MILLIS: Readonly<Record<DurationUnit, number>> = {
   w: 604_800_000,
 }
 
-const TEXT = /^(\d+(?:\.\d+)?)(ms|s|m|h|d|w)$/
+const TEXT = /^(\d+(?:\.\d+)?) ?([a-z]+)$/
 
 const RULE =
   "must be a duration above 0 in whole microseconds: milliseconds or a string such as '500ms', '10s', '1m', '1h', '1d', '1w'"
+
+/** Bare numbers below this are rejected: `0.5` may be half a second, or a mistake in a calculation. */
+const MIN_BARE_MS = 1
 
 /** Converts a duration to milliseconds, exact to the microsecond. */
 export function millisOf(code: TollgateErrorCode, option: string, value: unknown): number {
@@ -52,33 +75,69 @@ const warnings = new Warnings()
 
 let areWarningsOff = false
 
-/** {@link millisOf} for an option of the user: warns once if a bare number is short. */
+/** {@link millisOf} for an option of the user, with {@link checkBareNumber}. */
 export function millisOfOption(code: TollgateErrorCode, option: string, value: unknown): number {
   const millis = millisOf(code, option, value)
-  warnIfShort(option, value)
+  checkBareNumber(code, option, value)
   return millis
 }
 
 /**
- * Warns of a bare whole number of milliseconds that may have been meant as seconds. Each option of
- * each function warns once.
+ * Checks an option whose name ends in `Ms`: a whole number of milliseconds from `min` to `max`, as a
+ * number or as a duration string.
+ */
+export function wholeMillis(option: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'string' || /^\d*$/.test(value)) {
+    return wholeNumber('INVALID_OPTION', option, value, min, max)
+  }
+  const millis = millisOf('INVALID_OPTION', option, value)
+  if (!Number.isSafeInteger(millis) || millis < min || millis > max) {
+    throw invalid('INVALID_OPTION', option, `must be a whole number from ${min} to ${max} milliseconds`, value)
+  }
+  return millis
+}
+
+/**
+ * Converts a duration, such as one from a configuration file, to milliseconds.
+ *
+ * @example
+ * parseDuration('10 minutes')   // 600000
+ *
+ * @param duration - A {@link Duration}; its text is checked.
+ * @throws TollgateError with code `INVALID_OPTION` if it is no duration above 0.
+ */
+export function parseDuration(duration: number | string): number {
+  checkCount(arguments.length, 1, 'parseDuration takes a duration')
+  return millisOfOption('INVALID_OPTION', 'parseDuration: duration', duration)
+}
+
+/**
+ * Rejects a bare number below a millisecond. Warns of a bare whole number of milliseconds that may have
+ * been meant as seconds; each option of each function warns once.
  *
  * @param option - The option with its function: `gcra: period`.
  */
-export function warnIfShort(option: string, value: unknown): void {
-  if (!areWarningsOff && typeof value === 'number' && Number.isInteger(value) && value < SHORT_MS) {
+export function checkBareNumber(code: TollgateErrorCode, option: string, value: unknown): void {
+  if (areWarningsOff || typeof value !== 'number') {
+    return
+  }
+  if (value < MIN_BARE_MS) {
+    const advice = `write '${value}s' if seconds are meant, and '${value}ms' if not`
+    throw invalid(code, option, 'must be at least 1 millisecond if it is a bare number', value, advice)
+  }
+  if (Number.isInteger(value) && value < SHORT_MS) {
     const fix = `write '${value}s' if seconds are meant, and '${value}ms' if not`
     warnings.once('TOLLGATE_SHORT_DURATION', `${option} is ${value} milliseconds: ${fix}`, option)
   }
 }
 
-/** {@link warnIfShort} for all durations in an object of policy numbers, at any depth. */
-export function warnIfAnyShort(where: string, numbers: object): void {
+/** {@link checkBareNumber} for all durations in an object of policy numbers, at any depth. */
+export function checkBareNumbers(code: TollgateErrorCode, where: string, numbers: object): void {
   for (const [name, value] of Object.entries(numbers)) {
     if (typeof value === 'object' && value !== null) {
-      warnIfAnyShort(`${where}${name}.`, value)
+      checkBareNumbers(code, `${where}${name}.`, value)
     } else if (DURATION_OPTIONS.includes(name)) {
-      warnIfShort(`${where}${name}`, value)
+      checkBareNumber(code, `${where}${name}`, value)
     }
   }
 }
@@ -87,8 +146,8 @@ export function warnIfAnyShort(where: string, numbers: object): void {
 const DURATION_OPTIONS: readonly string[] = ['period', 'window', 'every']
 
 /**
- * Suppresses warnings during `run`, for policies that exist already: their durations are in
- * milliseconds.
+ * Suppresses {@link checkBareNumber} during `run`, for policies that exist already: their durations are
+ * in milliseconds.
  */
 export function withoutWarnings<T>(run: () => T): T {
   const before = areWarningsOff
@@ -100,21 +159,26 @@ export function withoutWarnings<T>(run: () => T): T {
   }
 }
 
-/** Spellings of the units, for advice. */
+/** Spellings of the units. */
 const UNIT_PATTERNS: readonly (readonly [word: RegExp, unit: DurationUnit])[] = [
   [/^(?:ms|msecs?|millis|milliseconds?)$/, 'ms'],
-  [/^(?:|s|secs?|seconds?)$/, 's'],
+  [/^(?:s|secs?|seconds?)$/, 's'],
   [/^(?:m|mins?|minutes?)$/, 'm'],
   [/^(?:h|hrs?|hours?)$/, 'h'],
   [/^(?:d|days?)$/, 'd'],
   [/^(?:w|weeks?)$/, 'w'],
 ]
 
-/** The duration string that was probably meant: `'10s'` for `'10 seconds'`. */
+function unitOf(word: string): DurationUnit | undefined {
+  return UNIT_PATTERNS.find(([pattern]) => pattern.test(word))?.[1]
+}
+
+/** The duration string that was probably meant: `'1m'` for `'minute'`, `'10s'` for `'10 S'`. */
 function adviceOn(value: unknown): string | undefined {
-  const [, number = '', word] = typeof value === 'string' ? (/^(\d+(?:\.\d+)?)? ?([a-z]*)$/.exec(value) ?? []) : []
-  const unit = word === undefined ? undefined : UNIT_PATTERNS.find(([pattern]) => pattern.test(word))?.[1]
-  return unit === undefined || value === '' || (Number(number) === 0 && number !== '')
+  const text = typeof value === 'string' ? value.trim().toLowerCase() : ''
+  const [, number = '', word = ''] = /^(\d+(?:\.\d+)?)?\s*([a-z]*)$/.exec(text) ?? []
+  const unit = word === '' ? 's' : unitOf(word)
+  return unit === undefined || text === '' || (Number(number) === 0 && number !== '')
     ? undefined
     : `did you mean '${number || 1}${unit}'?`
 }
@@ -125,6 +189,7 @@ export function microsOf(millis: number): number {
 }
 
 function millisOfText(text: string): number | undefined {
-  const [, number, unit] = TEXT.exec(text) ?? []
-  return unit === undefined ? undefined : Number(number) * MILLIS[unit as DurationUnit]
+  const [, number, word] = TEXT.exec(text) ?? []
+  const unit = word === undefined ? undefined : unitOf(word)
+  return unit === undefined ? undefined : Number(number) * MILLIS[unit]
 }

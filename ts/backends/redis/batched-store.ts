@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type * as native from '../../../native.js'
 import { TollgateError } from '../../api/error.js'
+import { wholeMillis } from '../../input/duration.js'
 import { checkCount, invalid, wholeNumber } from '../../input/options.js'
 import type { PolicySet } from '../../policies/policy-set.js'
 import { Store } from '../limiter-backend.js'
@@ -83,9 +84,9 @@ export abstract class BatchedStore<B extends Batcher<Transport>> extends Store {
   }
 }
 
-/** A timeout in milliseconds. @throws {TollgateError} `INVALID_OPTION` */
+/** A timeout. @throws {TollgateError} `INVALID_OPTION` */
 export function checkedTimeout(name: string, milliseconds: unknown): number {
-  return wholeNumber('INVALID_OPTION', name, milliseconds, 1, MAX_TIMEOUT_MS)
+  return wholeMillis(name, milliseconds, 1, MAX_TIMEOUT_MS)
 }
 
 /** The bound on pending calls. @throws {TollgateError} `INVALID_OPTION` */

@@ -1,3 +1,5 @@
+import type { Duration } from '../../input/duration.js'
+
 /** The address of a server. */
 export interface RedisNode {
   /** The server's name or IP address. */
@@ -91,15 +93,15 @@ export interface RedisStoreOptions {
   readonly database?: number
   /** TLS for the connection. Default: `true` with a `rediss` URL, otherwise `false`. */
   readonly tls?: boolean | RedisTlsOptions
-  /** The timeout of one attempt to connect, in milliseconds. Default: 2000. */
-  readonly connectTimeoutMs?: number
+  /** The timeout of one attempt to connect: milliseconds, or a duration such as `'5s'`. Default: 2000. */
+  readonly connectTimeoutMs?: Duration
   /**
-   * The timeout of a call, in milliseconds from the call. If the event loop is blocked at that
-   * time, the call fails as soon as it runs again. Default: 1000. A server that has been
+   * The timeout of a call, from the call on: milliseconds, or a duration such as `'2s'`. If the event
+   * loop is blocked at that time, the call fails as soon as it runs again. Default: 1000. A server that has been
    * unreachable or silent for this long is taken to be down: calls fail immediately until it is up
    * again.
    */
-  readonly commandTimeoutMs?: number
+  readonly commandTimeoutMs?: Duration
   /** The most calls without an answer; one more is `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
 }

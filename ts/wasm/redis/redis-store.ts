@@ -5,6 +5,7 @@ import { BatchedStore, checkedMaxPending, checkedTimeout, checkListener } from '
 import { Batcher } from '../../backends/redis/batching/batcher.js'
 import type { PoliciesWarning, StoreEvents } from '../../backends/redis/health.js'
 import { PolicyRegistry } from '../../backends/redis/policy-registry.js'
+import type { Duration } from '../../input/duration.js'
 import { checkCount, optionsOf, translated } from '../../input/options.js'
 import { Events } from '../../platform/events.js'
 import type { PolicySet } from '../../policies/policy-set.js'
@@ -20,8 +21,11 @@ import { type RedisEngine, startRedisEngine } from './start.js'
  * concern the connection.
  */
 export interface RedisStoreFromOptions {
-  /** The timeout of a call, in milliseconds; then it fails with `STORE_TIMEOUT`. Default: 1000. */
-  readonly commandTimeoutMs?: number
+  /**
+   * The timeout of a call: milliseconds, or a duration such as `'2s'`. Then it fails with
+   * `STORE_TIMEOUT`. Default: 1000.
+   */
+  readonly commandTimeoutMs?: Duration
   /** The most calls without an answer; one more fails with `OVERLOADED`. Default: 10,000. */
   readonly maxPending?: number
 }

@@ -3,6 +3,7 @@ import {
   fixedWindow,
   gcra,
   type Policy,
+  RateLimiter,
   type Reservation,
   type Reserved,
   type Reserving,
@@ -268,4 +269,14 @@ describe.each(BACKENDS)('reserve: $name', (backend) => {
     await expect(reservation.cancel()).rejects.toMatchObject({ code: 'CLOSED' })
     await expect(limiter.reserve('a', 4)).rejects.toMatchObject({ code: 'CLOSED' })
   })
+})
+
+test('the embedded store keeps at most 10,000 open reservations of a key', async () => {
+  const limiter = new RateLimiter(fixedWindow({ limit: 100_000, window: '1d' }))
+  const open = await Promise.all(Array.from({ length: 10_000 }, () => limiter.reserve('a', 1)))
+  await expect(limiter.reserve('a', 1)).rejects.toMatchObject({ code: 'STORE_FULL', charged: false })
+  expect((await limiter.peek('a')).remaining).toBe(90_000)
+  expect((await limiter.reserve('b', 1)).allowed).toBe(true)
+  await reserved(open[0] as (typeof open)[0]).commit(1)
+  expect((await limiter.reserve('a', 1)).allowed).toBe(true)
 })

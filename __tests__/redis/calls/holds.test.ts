@@ -15,6 +15,7 @@ import {
   slidingLog,
   slidingWindow,
 } from '../../../ts/index.js'
+import { TcpProxy } from '../../servers/tcp-proxy.js'
 import { allReady, reportOf, skewed } from '../help.js'
 import { openedRedis } from '../opened.js'
 
@@ -167,4 +168,41 @@ describe('a call whose outcome is unknown', () => {
       await impatient.close()
     }
   })
+})
+
+test('answers that are lost: a repeated settlement has no effect, and a repeated extension is counted', async () => {
+  await using proxy = await TcpProxy.start(redis.server)
+  const policy = fixedWindow({ limit: 100, window: '1d' })
+  await using direct = new RedisStore(redis.server.url)
+  await using remote = new RedisStore({ url: proxy.url, commandTimeoutMs: 300 })
+  const near = new RateLimiter(policy, { store: direct, prefix: 'lost' })
+  const far = new RateLimiter(policy, { store: remote, prefix: 'lost' })
+  const reservation = await far.reserve('key', 10, { expiresIn: '1d' })
+  if (!reservation.allowed) {
+    throw new Error('not allowed')
+  }
+  /** Makes a call whose answer is lost after it has taken effect. */
+  const lost = async (call: () => Promise<unknown>, remaining: number) => {
+    proxy.hold('down')
+    await expect(call()).rejects.toMatchObject({ charged: 'unknown' })
+    expect((await near.peek('key')).remaining).toBe(remaining)
+    proxy.cut()
+    proxy.release()
+    await far.ready()
+  }
+  await lost(() => reservation.extend(20), 70)
+  const extension = await reservation.extend(20)
+  expect(extension.extended).toBe(true)
+  expect((await near.peek('key')).remaining).toBe(50)
+  // The units of the extension without an answer count as spent: the caller does not know of them.
+  await lost(() => reservation.commit(5), 80)
+  const again = { settled: false, reason: 'settled-before' }
+  const settled = await Promise.all([
+    reservation.commit(5),
+    near.settle(reservation.id, 5),
+    far.settle(reservation.id, 0),
+  ])
+  expect(settled).toEqual([again, again, again])
+  expect((await near.peek('key')).remaining).toBe(80)
+  await Promise.all([near.close(), far.close()])
 })

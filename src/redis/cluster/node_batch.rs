@@ -181,6 +181,7 @@ mod tests {
             (form::WINDOW_OPTIMISTIC, true),
             (list, false),
             (form::GENERAL, false),
+            (form::PERMITS, false),
             (form::MULTI_POLICY, false),
         ] {
             assert_eq!(may_share(&call(&[form, 0, 1, 9], &["a"])), may, "{form}");

@@ -149,7 +149,7 @@ test("errors have the option's name, value and rule, and no password", () => {
   expect(of({}).message).toMatch(/needs exactly one of url, host, path, sentinel, cluster, got none/)
   expect(of({ url: server.url, comandTimeoutMs: 5 }).message).toMatch(/has no option "comandTimeoutMs"/)
   expect(of({ url: server.url, commandTimeoutMs: 0 }).message).toMatch(/^commandTimeoutMs must be a whole number/)
-  expect(of({ url: server.url, connectTimeoutMs: '1s' }).message).toMatch(/^connectTimeoutMs must be a whole number/)
+  expect(of({ url: server.url, connectTimeoutMs: '1.5ms' }).message).toMatch(/^connectTimeoutMs must be a whole number/)
   expect(of({ url: server.url, maxPending: -1 }).message).toMatch(/^maxPending must be a whole number/)
   const missing = failureOf(() => new RateLimiter(policy, { store: server.url } as never))
   expect(missing).toMatchObject({

@@ -63,10 +63,10 @@ it('calls to a distant server do not wait for the answers of others', async () =
     await nextTurn()
   }
   await Promise.race(calls)
-  // They were sent before the first answer came, each in a flush of its own. On a busy machine some
-  // are sent later.
+  // They were sent before the first answer came, each in a flush of its own. On a busy machine most
+  // are sent later. If flushes waited for answers, there would be four.
   const stats = String(await server.command('INFO', 'commandstats'))
-  expect(Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1])).toBeGreaterThan(CALLS / 2)
+  expect(Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1])).toBeGreaterThan(8)
   await Promise.all(calls)
   await limiter.close()
   await store.close()

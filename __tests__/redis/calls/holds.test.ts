@@ -188,7 +188,11 @@ test('answers that are lost: a repeated settlement has no effect, and a repeated
     expect((await near.peek('key')).remaining).toBe(remaining)
     proxy.cut()
     proxy.release()
-    await far.ready()
+    // The client may see only by its next call that its connection is broken.
+    const isConnected = () => far.peek('key').then(Boolean, () => false)
+    while (!(await isConnected())) {
+      await sleep(10)
+    }
   }
   await lost(() => reservation.extend(20), 70)
   const extension = await reservation.extend(20)

@@ -41,7 +41,7 @@ export declare class NativeInspector {
 
 /** A limiter on the embedded store. In all methods, `epochMs` below 0 means the system's clock. */
 export declare class NativeMemoryLimiter {
-  /** Whether a take has a single limit without a name, and so a response of six doubles. */
+  /** Whether a take has a single limit without a name, and so a response of seven doubles. */
   get isSingle(): boolean
   /**
    * Returns a function that takes `cost` units from `key` and writes the response into `answer`.

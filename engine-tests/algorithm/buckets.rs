@@ -152,7 +152,7 @@ fn a_refused_call_changes_nothing_but_first_sight(
     let mut state = policy.initial_state();
     for step in trace {
         now = step.time.onward_from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         let (before, unseen) = (state.clone(), state.reset_at() <= now);
         let decision = decision::take(policy, &mut state, now, cost);
         retry_at = now + decision.retry_after_ms * 1_000;
@@ -176,7 +176,7 @@ fn after_the_reset_a_key_is_as_if_never_seen(policy: &Policy, trace: &[Step]) ->
     let mut state = policy.initial_state();
     for step in trace {
         now = step.time.onward_from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         let decision = decision::take(policy, &mut state, now, cost);
         let Decision { retry_after_ms, reset_after_ms, .. } = decision;
         retry_at = now + retry_after_ms * 1_000;
@@ -348,7 +348,7 @@ proptest! {
         let whole_refills = owed.div_ceil(units) * period;
         for (policy, wait) in [(spec.continuous(), whole_units), (spec.interval(), whole_refills)] {
             let mut state = policy.initial_state();
-            prop_assert_eq!(policy.charge(&mut state, START, policy.limit()), Outcome::Admitted);
+            prop_assert_eq!(policy.charge(&mut state, START, policy.capacity()), Outcome::Admitted);
             let paid = START + u64::try_from(wait).unwrap();
             prop_assert!(!admits(&policy, &mut state.clone(), paid - 1));
             prop_assert!(admits(&policy, &mut state, paid));

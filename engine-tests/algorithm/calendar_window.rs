@@ -259,7 +259,7 @@ proptest! {
         for step in &trace {
             let policy = &policies[step.choice % policies.len()];
             now = step.time.onward_from(now, state.reset_at(), now);
-            let (cost, ends) = (step.cost.of(policy.limit()), state.reset_at());
+            let (cost, ends) = (step.cost.of(policy.capacity()), state.reset_at());
             if policy.charge(&mut state, now, cost) == Outcome::Admitted {
                 admitted = if state.reset_at() == ends { admitted + cost } else { cost };
             }

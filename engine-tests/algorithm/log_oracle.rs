@@ -199,6 +199,7 @@ impl LogOracle {
             };
             LimitReport {
                 limit,
+                capacity: limit,
                 remaining: limit.saturating_sub(used),
                 retry_after_ms: (fits || refused || cost <= limit).then(|| millis(retry_at)),
                 reset_after_ms: millis((newest + window).min(self.forgotten_at())),

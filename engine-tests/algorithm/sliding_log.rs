@@ -184,7 +184,7 @@ proptest! {
         let (mut state, mut now) = (policy.initial_state(), START);
         for step in trace {
             now = step.time.onward_from(now, now, now);
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             let told = multi_policy::take(&policy, &mut state, now, cost);
             let limits = told.limits.unwrap().limits;
             let left = limits.iter().map(|one| one.remaining).min().unwrap();
@@ -209,7 +209,7 @@ proptest! {
         let (mut state, mut now) = (policy.initial_state(), START);
         for step in trace {
             now = step.time.from(now, now, now);
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             let (before, at) = (state.clone(), now);
             let peeked = multi_policy::peek(&policy, &state, now, cost);
             prop_assert_eq!(&before, &state);
@@ -256,7 +256,7 @@ proptest! {
         let (mut state, mut now) = (policy.initial_state(), START);
         for step in trace {
             now = step.time.from(now, now, now);
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             let told = multi_policy::take(&policy, &mut state, now, cost);
             prop_assert_eq!(*told.limits.unwrap(), oracle.take_all(spec, now, cost).1);
         }

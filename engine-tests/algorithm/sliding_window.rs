@@ -320,7 +320,7 @@ proptest! {
             if step.choice > 50 {
                 now -= back;
             }
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             if policy.charge(&mut state, now, cost) == tollgate::algorithm::Outcome::Refused {
                 let retry_at = policy.retry_at(&state, now, cost);
                 let would = |at| policy.charge(&mut state.clone(), at, cost) == tollgate::algorithm::Outcome::Admitted;

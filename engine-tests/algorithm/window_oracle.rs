@@ -15,6 +15,7 @@ use crate::policy::specs::{RateSpec, WindowSpec};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) status: Status,
+    /// The largest cost.
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
     pub(crate) retry_after_ms: u64,

@@ -30,7 +30,7 @@ fn each_decision(
     for step in trace {
         let policy = &policies[step.choice % policies.len()];
         now = step.time.onward_from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         let before = state.clone();
         let decision = decision::take(policy, &mut state, now, cost);
         retry_at = now + decision.retry_after_ms * 1_000;
@@ -86,7 +86,7 @@ pub(crate) fn after_the_reset_a_key_is_as_if_never_used(
     each_decision(std::slice::from_ref(policy), trace, |policy, _, after, _, decision| {
         let reset_at = decision.at + decision.reset_after_ms * 1_000;
         let then = decision::peek(policy, after, reset_at, 0);
-        prop_assert_eq!((then.remaining, then.reset_after_ms), (policy.limit(), 0));
+        prop_assert_eq!((then.remaining, then.reset_after_ms), (policy.capacity(), 0));
         if decision.reset_after_ms > 0 {
             let earlier = decision::peek(policy, after, reset_at - 1_000, 0);
             prop_assert!(earlier.reset_after_ms > 0);

@@ -246,11 +246,13 @@ impl Run {
     /// policy of the process. A decision's numbers are rounded up.
     fn reset_at(&self, number: usize) -> u64 {
         let Lease { decision, units, returned, .. } = self.leases[number];
-        let Decision { at, limit, remaining, reset_after_ms, .. } = decision;
+        let Decision { at, capacity, remaining, reset_after_ms, .. } = decision;
         let drains_after = (reset_after_ms - 1) * MILLI;
         match (self.rate, self.returns) {
             (None, _) => at + reset_after_ms * MILLI,
-            (_, Returns::AsIfFirst) => at + drains_after * (units - returned) / (limit - remaining),
+            (_, Returns::AsIfFirst) => {
+                at + drains_after * (units - returned) / (capacity - remaining)
+            }
             _ => at + drains_after,
         }
     }
@@ -341,9 +343,9 @@ proptest! {
                 (window_end, sum) = (used.window_end, 0);
             }
             sum += used.units;
-            prop_assert!(used.at < window_end && sum <= policy.limit(), "{} by {:?}", sum, used);
+            prop_assert!(used.at < window_end && sum <= policy.capacity(), "{} by {:?}", sum, used);
         }
-        prop_assert!(most_in_any_window(&run.used(), window) <= 2 * policy.limit());
+        prop_assert!(most_in_any_window(&run.used(), window) <= 2 * policy.capacity());
     }
 
     /// The span ends just before an answer. Then the last lease is younger than two requests with

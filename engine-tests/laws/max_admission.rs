@@ -21,7 +21,7 @@ pub(crate) fn admitted(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
     for step in trace {
         let policy = &policies[step.choice % policies.len()];
         now = step.time.onward_from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         match policy.charge(&mut state, now, cost) {
             Outcome::Admitted => admitted.push(Admitted { at: now, cost }),
             Outcome::Refused => retry_at = policy.retry_at(&state, now, cost),
@@ -72,7 +72,7 @@ fn admitted_in_real_time(policies: &[Policy], trace: &[Step]) -> Vec<Admitted> {
         let next = step.time.from(now, state.reset_at(), retry_at);
         passed += next.saturating_sub(now);
         now = next;
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         match policy.charge(&mut state, now, cost) {
             Outcome::Admitted => admitted.push(Admitted { at: passed, cost }),
             Outcome::Refused => retry_at = policy.retry_at(&state, now, cost),
@@ -108,7 +108,7 @@ fn counted_windows_hold(specs: &[WindowSpec], trace: &[Step]) -> TestCaseResult 
         let next = step.time.from(now, state.reset_at(), now);
         passed += next.saturating_sub(now);
         now = next;
-        let (open, cost) = (state.reset_at() > now, step.cost.of(policy.limit()));
+        let (open, cost) = (state.reset_at() > now, step.cost.of(policy.capacity()));
         if policy.charge(&mut state, now, cost) == Outcome::Admitted {
             if !open {
                 prop_assert!(opened.is_none_or(|opened| passed - opened >= shortest));

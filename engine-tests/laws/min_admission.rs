@@ -89,9 +89,9 @@ proptest! {
     fn the_whole_burst_can_be_taken_as_one_cost(rate in any_rate(), window in any_window()) {
         for policy in [rate.gcra(), rate.token_bucket(), window.policy()] {
             let mut state = policy.initial_state();
-            prop_assert_eq!(policy.charge(&mut state, START, policy.limit()), Outcome::Admitted);
+            prop_assert_eq!(policy.charge(&mut state, START, policy.capacity()), Outcome::Admitted);
             prop_assert_eq!(policy.remaining(&state, START), 0);
-            prop_assert_eq!(burst_at_once(&policy, START).0, policy.limit());
+            prop_assert_eq!(burst_at_once(&policy, START).0, policy.capacity());
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) const STEPS: usize = 300;
 pub(crate) fn told(decision: Decision) -> Expected {
     Expected {
         status: decision.status,
-        limit: decision.limit,
+        limit: decision.capacity,
         remaining: decision.remaining,
         retry_after_ms: decision.retry_after_ms,
         reset_after_ms: decision.reset_after_ms,
@@ -42,7 +42,7 @@ pub(crate) fn equals<O: Oracle>(
             current = (current + 1) % specs.len();
         }
         now = step.time.from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policies[current].limit());
+        let cost = step.cost.of(policies[current].capacity());
         let decision = decision::take(&policies[current], &mut state, now, cost);
         let expected = oracle.take(specs[current], now, cost);
         prop_assert_eq!(told(decision), expected, "step {}: {:?} at {}", index, step, now);

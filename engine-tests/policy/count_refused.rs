@@ -83,7 +83,7 @@ fn a_refused_call_uses_up_the_window(policy: &Policy, trace: &[Step]) -> TestCas
     let mut state = policy.initial_state();
     for step in trace {
         now = step.time.onward_from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         let before = state.clone();
         match policy.charge(&mut state, now, cost) {
             Outcome::Admitted => {}
@@ -92,7 +92,7 @@ fn a_refused_call_uses_up_the_window(policy: &Policy, trace: &[Step]) -> TestCas
                 let (State::Window(before), State::Window(after)) = (before, &state) else {
                     panic!("not the state of a window");
                 };
-                prop_assert_eq!((after.ends_ms, after.count), (before.ends_ms, policy.limit()));
+                prop_assert_eq!((after.ends_ms, after.count), (before.ends_ms, policy.capacity()));
                 prop_assert_eq!(policy.remaining(&state, now), 0);
             }
             Outcome::Impossible => prop_assert_eq!(before, state.clone()),

@@ -186,7 +186,8 @@ impl From<Expected> for Alone {
     fn from(expected: Expected) -> Self {
         let Expected { status, limit, remaining, retry_after_ms, reset_after_ms } = expected;
         let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-        let limits = vec![LimitReport { limit, remaining, retry_after_ms, reset_after_ms }];
+        let limits =
+            vec![LimitReport { limit, capacity: limit, remaining, retry_after_ms, reset_after_ms }];
         Self { status, several: LimitReports { reported: 0, limits: limits.into() } }
     }
 }
@@ -411,7 +412,26 @@ impl CompoundOracle {
                 limit.reset_after_ms = limit.reset_after_ms.max(block_ms);
             }
         }
+        for (number, one) in alone.iter_mut().enumerate() {
+            if let Some(limit) = self.main_number(number, now) {
+                one.several.limits.iter_mut().for_each(|report| report.limit = limit);
+            }
+        }
         self.tell(&alone, &retry_at, status)
+    }
+
+    /// The number that the user wrote, if it is not the largest cost. Of an override it is the number
+    /// that its rate gives in the period of the limiter's own policy.
+    fn main_number(&self, number: usize, now: u64) -> Option<u64> {
+        match (self.pairs[number].0, self.spec(number, now)) {
+            (Spec::Gcra(limiters), Spec::Gcra(own)) => {
+                let limit =
+                    u128::from(own.units) * u128::from(limiters.period) / u128::from(own.period);
+                Some(limit.min((1 << 53) - 1) as u64)
+            }
+            (_, Spec::Continuous(own) | Spec::Interval(own)) => Some(own.rate.burst),
+            _ => None,
+        }
     }
 
     /// The first microsecond at which one policy would admit the cost after the call, if the key is
@@ -454,7 +474,7 @@ impl CompoundOracle {
             limits.iter().position(|limit| value(limit) == least).unwrap()
         };
         let reported = match status {
-            Status::Impossible => least(|limit| limit.limit),
+            Status::Impossible => least(|limit| limit.capacity),
             Status::Refused | Status::Blocked => {
                 let latest = retry_at.iter().max().unwrap();
                 let number = retry_at.iter().position(|retry_at| retry_at == latest).unwrap();
@@ -472,7 +492,7 @@ impl CompoundOracle {
                 (Status::Allowed, 0) => Status::AllowedLast,
                 (status, _) => status,
             },
-            limit: told.limit,
+            limit: told.capacity,
             remaining: told.remaining,
             retry_after_ms: if refused { told.retry_after_ms.unwrap() } else { 0 },
             reset_after_ms: limits.iter().map(|limit| limit.reset_after_ms).max().unwrap(),

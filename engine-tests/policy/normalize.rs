@@ -24,7 +24,7 @@ proptest! {
         for step in &trace {
             let policy = &policies[step.choice % policies.len()];
             now = step.time.from(now, state.reset_at(), retry_at);
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             let mut met = state.clone();
             policy.normalize(&mut met, now);
             let mut again = met.clone();
@@ -64,7 +64,7 @@ proptest! {
             let less = (remaining as f64 * ask) as u64;
             prop_assert!(admits(less.min(remaining)) && admits(remaining));
             prop_assert!(!admits(remaining + 1) && !admits(remaining + 2 + less));
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             if policy.charge(&mut state, now, cost) == Outcome::Refused {
                 retry_at = policy.retry_at(&state, now, cost);
             }

@@ -57,7 +57,7 @@ fn run(
             prop_assert_eq!(given == 0, before == state, "{} given", given);
             -i128::from(given)
         } else {
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             let decision = decision::take(policy, &mut state, now, cost);
             let reset_at = now + decision.reset_after_ms * 1_000;
             retry_at = now + decision.retry_after_ms * 1_000;
@@ -149,7 +149,7 @@ proptest! {
     ) {
         run(std::slice::from_ref(&policy), &trace, |policy, before, after, event| {
             let remaining = |state| i128::from(policy.remaining(state, event.at));
-            prop_assert!(remaining(after) <= i128::from(policy.limit()));
+            prop_assert!(remaining(after) <= i128::from(policy.capacity()));
             if event.units < 0 {
                 let more = remaining(after) - remaining(before);
                 // The last of the drained units may have drained in part.
@@ -170,7 +170,7 @@ proptest! {
     ) {
         run(&policies, &trace, |policy, before, after, event| {
             let remaining = |state| policy.remaining(state, event.at);
-            prop_assert!(remaining(after) <= policy.limit());
+            prop_assert!(remaining(after) <= policy.capacity());
             prop_assert!(event.units >= 0 || remaining(after) >= remaining(before));
             Ok(())
         })?;
@@ -188,14 +188,14 @@ proptest! {
         for step in trace {
             let policy = &policies[step.choice % policies.len()];
             now = step.time.onward_from(now, state.reset_at(), now);
-            let decision = decision::take(policy, &mut state, now, step.cost.of(policy.limit()));
+            let decision = decision::take(policy, &mut state, now, step.cost.of(policy.capacity()));
             let reset_at = now + decision.reset_after_ms * 1_000;
             for &(call, cost) in taken.iter().filter(|(call, _)| call.reset_at <= now) {
                 let mut state = state.clone();
                 prop_assert_eq!(policy.refund(&mut state, now, cost, call), 0, "{:?}", call);
             }
             if matches!(decision.status, Status::Allowed | Status::AllowedLast) {
-                taken.push((ChargeRecord { at: now, reset_at }, step.cost.of(policy.limit())));
+                taken.push((ChargeRecord { at: now, reset_at }, step.cost.of(policy.capacity())));
             }
         }
     }
@@ -213,7 +213,7 @@ proptest! {
                 let taken = ChargeRecord { at, reset_at: at + told.reset_after_ms * 1_000 };
                 let cost = u64::try_from(units).unwrap();
                 prop_assert_eq!(policy.refund(&mut state, at, cost, taken), cost);
-                let unused = policy.remaining(before, at) == policy.limit();
+                let unused = policy.remaining(before, at) == policy.capacity();
                 let (was, is) = (decision::peek(policy, before, at, 0), decision::peek(policy, &state, at, 0));
                 prop_assert_eq!(is.remaining, was.remaining);
                 if unused {

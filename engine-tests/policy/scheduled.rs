@@ -61,14 +61,14 @@ fn run(versions: &[TokenBucket], trace: &[Step]) -> Result<Vec<Event>, TestCaseE
     for step in trace {
         let policy = &versions[step.choice % versions.len()];
         now = step.time.onward_from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         policy.normalize(&mut state, now);
         let before = state.clone();
         let mut happened = |at, units, booking| events.push(Event { at, units, booking });
         match act(step) {
             Act::Wait { later } => {
                 let Some(own) = policy.slot(&state, now, cost) else {
-                    prop_assert!(cost > policy.limit());
+                    prop_assert!(cost > policy.capacity());
                     continue;
                 };
                 let admits = |at| policy.outcome(&state, at, cost) == Outcome::Admitted;
@@ -222,7 +222,7 @@ proptest! {
         let mut booked = Vec::new();
         for (cost, version, later) in calls {
             let policy = &versions[version % versions.len()];
-            let cost = cost.min(policy.limit());
+            let cost = cost.min(policy.capacity());
             policy.normalize(&mut state, START);
             let slot = policy.slot(&state, START, cost).unwrap();
             let before = state.clone();

@@ -174,7 +174,7 @@ fn lives_until_settled(server: &mut Server, policies: &[Policy], trace: &[Step])
         now = step.time.onward_from(now, reset_at, retry_at);
         let policy = &policies[step.choice % policies.len()];
         let mut batch = CallBatch::new();
-        batch.push(&names(policy), Key::new("a").unwrap(), step.cost.of(policy.limit()));
+        batch.push(&names(policy), Key::new("a").unwrap(), step.cost.of(policy.capacity()));
         let more = [String::new(), now.to_string()];
         let decision = server.decide(&script, policy, &batch, &more).remove(0).unwrap();
         let Decision { reset_after_ms, retry_after_ms, .. } = decision;

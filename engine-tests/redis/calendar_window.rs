@@ -271,7 +271,7 @@ fn calls_on_a_key_take_effect_in_their_order_though_they_are_stale() {
             rounds.push(client.send(&[(&policy, &keys)]));
             std::thread::sleep(Duration::from_micros(20));
         }
-        let mut expected = policy.limit();
+        let mut expected = policy.capacity();
         for round in rounds {
             for decision in client.runtime.block_on(round).unwrap() {
                 expected -= 1;

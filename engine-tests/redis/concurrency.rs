@@ -130,7 +130,7 @@ fn twins(server: &mut Server, policies: &PolicySet, trace: &[Step]) -> TestCaseR
             step.time.onward_from(now, reset_at(&kept), retry_at)
         };
         let cost = match step.choice % 3 {
-            0 => step.cost.of(policies.named()[0].policy.limit()).clamp(1, 20),
+            0 => step.cost.of(policies.named()[0].policy.capacity()).clamp(1, 20),
             _ => 1,
         };
         let choice =

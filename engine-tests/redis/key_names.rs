@@ -65,7 +65,7 @@ fn every_key_outlives_its_reset_and_dies_within_three_times_the_horizon() {
     let mut server = Server::start();
     for policy in policies() {
         let _: () = server.run(&[b"FLUSHALL"]);
-        let horizon_ms = take(&mut server, &policy, "full", policy.limit()).reset_after_ms;
+        let horizon_ms = take(&mut server, &policy, "full", policy.capacity()).reset_after_ms;
         let most = i64::try_from(3 * horizon_ms.max(1_000)).unwrap() + 1;
         for _ in 0..12 {
             let decision = take(&mut server, &policy, "a", 1);

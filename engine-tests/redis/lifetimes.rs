@@ -113,7 +113,7 @@ impl<'a> Watched<'a> {
 
 /// An operation on the key, selected by a part of the step's choice.
 fn operation(step: &Step, policy: &Policy, other: &Policy) -> Operation {
-    let cost = step.cost.of(policy.limit());
+    let cost = step.cost.of(policy.capacity());
     match step.choice / 2 % 9 {
         0..=3 => Operation::Take { cost },
         4 => Operation::Override { policies: vec![Some(Arc::new(other.clone()))], lasting: HOUR },

@@ -150,7 +150,7 @@ fn without_memory_no_policy_is_charged_and_the_caller_hears_why() {
             let spent = u64::from(used) + 1;
             assert!(limits.iter().all(|one| one.remaining + spent >= 9), "{limits:?}");
             // A rate gains a unit every 70 milliseconds or more.
-            let windows = limits.iter().filter(|one| one.limit - one.remaining == spent).count();
+            let windows = limits.iter().filter(|one| one.capacity - one.remaining == spent).count();
             assert!(windows >= 2, "{kinds:?}: {limits:?}");
         }
     }

@@ -139,7 +139,7 @@ fn operation(
     memory: &[Call],
     kind: Kind,
 ) -> Operation {
-    let limit = policies.named()[0].policy.limit();
+    let limit = policies.named()[0].policy.capacity();
     let units = step.cost.of(limit).max(1);
     match step.choice / 8 % 16 {
         _ if kind == Kind::Units => Operation::Take { cost: 1 },
@@ -369,7 +369,7 @@ fn units_of_a_key_with_numbers_of_its_own_are_decided_by_those() {
         execute(Operation::Override { policies: own, lasting: HOUR });
         for _ in 0..4 {
             let taken = execute(Operation::Take { cost: 1 });
-            assert_eq!((taken.units, taken.response.decision.limit >= 19), (1, true), "{kind}");
+            assert_eq!((taken.units, taken.response.decision.capacity >= 19), (1, true), "{kind}");
         }
     }
 }

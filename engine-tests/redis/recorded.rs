@@ -157,7 +157,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 fn in_words(decision: Decision) -> String {
-    let Decision { status, limit, remaining, retry_after_ms, reset_after_ms, .. } = decision;
+    let Decision { status, capacity, remaining, retry_after_ms, reset_after_ms, .. } = decision;
     let status = match status {
         Status::Allowed => "allowed",
         Status::AllowedLast => "allowed-last",
@@ -166,7 +166,7 @@ fn in_words(decision: Decision) -> String {
         Status::Impossible => "impossible",
     };
     format!(
-        "{status}, {remaining} of {limit}, retry {retry_after_ms} ms, reset {reset_after_ms} ms"
+        "{status}, {remaining} of {capacity}, retry {retry_after_ms} ms, reset {reset_after_ms} ms"
     )
 }
 

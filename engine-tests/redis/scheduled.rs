@@ -66,7 +66,7 @@ fn operation(
     booked: &[Booked],
     steps_back: bool,
 ) -> Operation {
-    let units = step.cost.of(policies.named()[0].policy.limit()).max(1);
+    let units = step.cost.of(policies.named()[0].policy.capacity()).max(1);
     let lasting = [0, 30_000, SECOND, 20 * SECOND][number % 4];
     match kind {
         0..=7 => {

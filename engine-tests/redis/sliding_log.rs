@@ -105,7 +105,7 @@ fn what_is_told_of_each_limit_and_what_a_peek_tells_equal_memory() {
             let spec = specs[step.choice % specs.len()];
             let policy = spec.policy();
             now = step.time.from(now, now, now);
-            let cost = step.cost.of(policy.limit());
+            let cost = step.cost.of(policy.capacity());
             let (batch, _) = batch(&policy, &[("a", cost)]);
             let state = states.entry(policy.tag()).or_insert_with(|| policy.initial_state());
             let peek = [String::from("peek"), now.to_string()];

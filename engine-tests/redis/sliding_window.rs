@@ -107,7 +107,7 @@ fn peeks_equal(
     for step in trace {
         let policy = layout(specs[step.choice % specs.len()]);
         now = step.time.from(now, state.reset_at(), retry_at);
-        let cost = step.cost.of(policy.limit());
+        let cost = step.cost.of(policy.capacity());
         let before = stored(server, &policy, "a");
         for cost in [cost, 0, 1] {
             let peeked = peek(server, &policy, Some(now), cost);
@@ -144,7 +144,7 @@ fn every_key_outlives_its_reset_and_dies_within_three_times_the_horizon() {
     let mut server = Server::start();
     for policy in policies() {
         let _: () = server.run(&[b"FLUSHALL"]);
-        let horizon_ms = take(&mut server, &policy, "full", policy.limit()).reset_after_ms;
+        let horizon_ms = take(&mut server, &policy, "full", policy.capacity()).reset_after_ms;
         let most = i64::try_from(3 * horizon_ms.max(1_000)).unwrap() + 1;
         for _ in 0..12 {
             let decision = take(&mut server, &policy, "a", 1);

@@ -105,8 +105,10 @@ pub(crate) fn equal<O: Oracle>(
         now = steps[0].time.from(now, reset_at, retry_at);
         let version = steps[0].choice / 16 % specs.len();
         let policy = &policies[version];
-        let calls: Vec<_> =
-            steps.iter().map(|step| (step.choice % KEYS, step.cost.of(policy.limit()))).collect();
+        let calls: Vec<_> = steps
+            .iter()
+            .map(|step| (step.choice % KEYS, step.cost.of(policy.capacity())))
+            .collect();
         let mut batch = CallBatch::new();
         for (key, cost) in &calls {
             batch.push(&names, Key::new(&key.to_string()).unwrap(), *cost);

@@ -81,7 +81,7 @@ export async function run(policy: Policy, traffic: Traffic, options: RunOptions)
     nowUs = Math.max(nowUs, Math.floor((column + 1) * widthUs))
     remaining.push((await limiter.peek(watched, 0)).remaining)
   }
-  const full = (await limiter.peek('\u0000 nobody', 0)).limit
+  const full = (await limiter.peek('\u0000 nobody', 0)).capacity
   await limiter.close()
   const laws = lawsOf(policy).map((law): LawResult => ({ ...law, worst: worstSpanOfAll(admittedBy, law) }))
   const drawn = closestOf(laws)

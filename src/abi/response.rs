@@ -1,5 +1,5 @@
-//! The encoding of a response: six doubles in an array that JavaScript reads. If the limits have
-//! names, the policies have bans, or the response is to an operation, four more follow for each
+//! The encoding of a response: seven doubles in an array that JavaScript reads. If the limits have
+//! names, the policies have bans, or the response is to an operation, five more follow for each
 //! limit, then those of a ban, and then the units of a hold or those of scheduled reservations.
 //!
 //! `ts/backends/response.ts` and `ts/backends/multi-policy.ts` decode it.
@@ -15,11 +15,12 @@ use crate::policy::operation::ScheduledReservations;
 use crate::protocol::{failure, status};
 use crate::time::{Micros, whole_millis};
 
-/// The doubles of a decision: code, time, limit, remaining, retry after, reset after.
-pub(crate) const LENGTH: usize = 6;
+/// The doubles of a decision: code, time, limit, remaining, retry after, reset after, capacity.
+pub(crate) const LENGTH: usize = 7;
 
-/// The doubles of a limit's report: limit, remaining, retry after or [`NEVER`], reset after.
-const LIMIT_LENGTH: usize = 4;
+/// The doubles of a limit's report: limit, remaining, retry after or [`NEVER`], reset after,
+/// capacity.
+const LIMIT_LENGTH: usize = 5;
 
 /// The doubles of a ban: the number of its length, its end in epoch milliseconds.
 const BAN_LENGTH: usize = 2;
@@ -29,8 +30,8 @@ pub(crate) const fn length_of(limits: usize) -> usize {
     LENGTH + limits * LIMIT_LENGTH + BAN_LENGTH
 }
 
-/// Added to the status code of a response with limit reports. Its six doubles are: code, time,
-/// offset of the reports, index of the reported limit, units of the operation, reset after.
+/// Added to the status code of a response with limit reports. Its doubles are: code, time,
+/// offset of the reports, index of the reported limit, units of the operation, reset after, 0.
 const MULTI_LIMIT: f64 = 8.0;
 
 /// Added to the status code, with [`MULTI_LIMIT`], if the block is a ban. The doubles of the ban
@@ -194,9 +195,10 @@ impl ResponseBuffer for [f64] {
 
 /// The reports of a single limit.
 fn single_report(decision: &Decision) -> LimitReports {
-    let &Decision { status, limit, remaining, retry_after_ms, reset_after_ms, .. } = decision;
+    let &Decision { status, limit, capacity, remaining, retry_after_ms, reset_after_ms, .. } =
+        decision;
     let retry_after_ms = (status != Status::Impossible).then_some(retry_after_ms);
-    let numbers = LimitReport { limit, remaining, retry_after_ms, reset_after_ms };
+    let numbers = LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms };
     LimitReports { reported: 0, limits: [numbers].into_iter().collect() }
 }
 
@@ -224,6 +226,7 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
             buffer[3] = double(decision.remaining);
             buffer[4] = double(decision.retry_after_ms);
             buffer[5] = double(decision.reset_after_ms);
+            buffer[6] = double(decision.capacity);
         }
         // The call was queued.
         Ok(None) => buffer[0] = 0.0,
@@ -231,7 +234,7 @@ pub(crate) fn write(buffer: &mut DecisionBuffer, result: Result<Option<Decision>
     }
 }
 
-/// The details of a response, which follow its six doubles in this order.
+/// The details of a response, which follow its own doubles in this order.
 pub(crate) struct ResponseDetails {
     reports: Box<LimitReports>,
     ban: Option<Box<Ban>>,
@@ -239,7 +242,7 @@ pub(crate) struct ResponseDetails {
     scheduled: ScheduledReservations,
 }
 
-/// The six doubles of an executed operation, and the details, which start `details_from` doubles
+/// The doubles of an executed operation, and the details, which start `details_from` doubles
 /// after the buffer's start.
 pub(crate) fn encode_execution(
     executed: Execution,
@@ -253,7 +256,7 @@ pub(crate) fn encode_execution(
     let (from, reported) = (double(details_from as u64), double(reports.reported as u64));
     let (units, reset_after) = (double(units), double(decision.reset_after_ms));
     let details = ResponseDetails { reports, ban, held, scheduled };
-    ([code, epoch_ms(decision.at), from, reported, units, reset_after], details)
+    ([code, epoch_ms(decision.at), from, reported, units, reset_after, 0.0], details)
 }
 
 /// Adds `by` to the offset of the reports, if the response has any.
@@ -272,9 +275,9 @@ fn copy_chunks<const N: usize>(buffer: &mut [f64], parts: impl Iterator<Item = [
 }
 
 fn doubles_of_limit(numbers: &LimitReport) -> [f64; LIMIT_LENGTH] {
-    let &LimitReport { limit, remaining, retry_after_ms, reset_after_ms } = numbers;
+    let &LimitReport { limit, capacity, remaining, retry_after_ms, reset_after_ms } = numbers;
     let retry_after = retry_after_ms.map_or(NEVER, double);
-    [double(limit), double(remaining), retry_after, double(reset_after_ms)]
+    [double(limit), double(remaining), retry_after, double(reset_after_ms), double(capacity)]
 }
 
 fn doubles_of_ban(ban: &Ban) -> [f64; BAN_LENGTH] {

@@ -21,7 +21,7 @@ impl FlushResponses {
         Self { doubles: Vec::with_capacity(calls * response::LENGTH), texts: Vec::new() }
     }
 
-    /// Adds the six doubles of a response. Limit reports go to `details`, which follow all
+    /// Adds the doubles of a response. Limit reports go to `details`, which follow all
     /// responses: so the n-th response always begins at six times n. Only a take under a single
     /// limit without a name has no reports.
     pub(crate) fn push(

@@ -90,7 +90,7 @@ impl Algorithm for CalendarWindow {
     }
 
     #[inline]
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.limit
     }
 

@@ -342,7 +342,7 @@ impl Algorithm for Concurrency {
         PermitState::default()
     }
 
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.limit
     }
 

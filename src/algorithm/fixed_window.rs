@@ -169,7 +169,7 @@ impl Algorithm for FixedWindow {
     }
 
     #[inline]
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.limit
     }
 

@@ -70,8 +70,10 @@ pub trait KeyState: Clone + PartialEq + fmt::Debug {
 /// The status of one limit of a policy after a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LimitStatus {
-    /// The largest cost that a call can ever have.
+    /// The limit as the user wrote it: see [`Algorithm::limit`].
     pub limit: u64,
+    /// The largest cost that a call can ever have.
+    pub capacity: u64,
     /// The largest cost that would be admitted now.
     pub remaining: u64,
     /// The first time at which the cost would be admitted, if this limit refused it; otherwise any
@@ -140,7 +142,14 @@ pub trait Algorithm {
     fn initial_state(&self) -> Self::State;
 
     /// The largest cost that a single call can ever have.
-    fn limit(&self) -> u64;
+    fn capacity(&self) -> u64;
+
+    /// The main number of the policy, as the user wrote it: the limit of a window or of a rate, the
+    /// capacity of a bucket without its debt. It differs from [`capacity`](Self::capacity) for a
+    /// rate with another burst and for a bucket with debt.
+    fn limit(&self) -> u64 {
+        self.capacity()
+    }
 
     /// Charges `cost` units at the time `now`, if they fit.
     ///
@@ -220,6 +229,7 @@ pub(crate) fn single_limit_status<A: Algorithm + ?Sized>(
     let refused = outcome == Outcome::Refused;
     let alone = LimitStatus {
         limit: algorithm.limit(),
+        capacity: algorithm.capacity(),
         remaining: algorithm.remaining(state, now),
         retry_at: if refused { algorithm.retry_at(state, now, cost) } else { 0 },
         reset_at: algorithm.reset_at(state),

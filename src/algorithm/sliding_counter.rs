@@ -181,7 +181,7 @@ impl Algorithm for SlidingCounter {
     }
 
     #[inline]
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.limit
     }
 

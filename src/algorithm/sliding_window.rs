@@ -173,7 +173,7 @@ impl Algorithm for SlidingWindow {
     }
 
     #[inline]
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.limit
     }
 

@@ -211,8 +211,13 @@ impl Algorithm for IntervalBucket {
     }
 
     #[inline]
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.numbers.max_used
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.levels.capacity
     }
 
     #[inline]

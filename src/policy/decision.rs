@@ -34,8 +34,10 @@ impl From<Outcome> for Status {
 pub struct Decision {
     /// The outcome of the call.
     pub status: Status,
-    /// The largest cost that a call can ever have.
+    /// The limit as the user wrote it: see [`Algorithm::limit`].
     pub limit: u64,
+    /// The largest cost that a call can ever have.
+    pub capacity: u64,
     /// The largest cost that would be admitted now, after this call.
     pub remaining: u64,
     /// Milliseconds, rounded up, after which the same cost would be admitted if no other call came.
@@ -76,6 +78,7 @@ pub fn to_decision<A: Algorithm>(
     let decision = Decision {
         status: Status::Allowed,
         limit: policy.limit(),
+        capacity: policy.capacity(),
         remaining: policy.remaining(state, now),
         retry_after_ms: 0,
         reset_after_ms: millis_until(policy.reset_at(state), now),
@@ -120,6 +123,7 @@ pub(crate) fn decision_of_status(
     Decision {
         status,
         limit: limit.limit,
+        capacity: limit.capacity,
         remaining: limit.remaining,
         retry_after_ms,
         reset_after_ms: millis_until(reset_at, now),
@@ -152,7 +156,7 @@ pub(crate) fn reported_limit(statuses: &[LimitStatus], status: Status) -> usize 
     let rank = |(_, limit): &(usize, &LimitStatus)| match status {
         Status::Allowed | Status::AllowedLast => limit.remaining,
         Status::Refused | Status::Blocked => u64::MAX - limit.retry_at,
-        Status::Impossible => limit.limit,
+        Status::Impossible => limit.capacity,
     };
     statuses.iter().enumerate().min_by_key(rank).map_or(0, |(index, _)| index)
 }

@@ -167,6 +167,16 @@ impl Policy {
         }
     }
 
+    /// Corrects the reported limits of an override, by the limiter's own policy. A store may keep an
+    /// override's rate in lowest terms: of `gcra` it reports the units in the limiter's period.
+    pub(crate) fn correct_limits(&self, by: &Self, statuses: &mut LimitStatuses) {
+        if let (Self::Gcra(own), Some(rate)) = (self, by.rate()) {
+            for status in statuses {
+                status.limit = own.limit_at(rate);
+            }
+        }
+    }
+
     /// The limit of units at a time, if the policy is one.
     #[must_use]
     pub fn concurrency(&self) -> Option<&Concurrency> {
@@ -280,6 +290,11 @@ impl Algorithm for Policy {
     }
 
     #[inline]
+    fn capacity(&self) -> u64 {
+        with_policy!(self, algorithm => algorithm.capacity())
+    }
+
+    #[inline]
     fn charge(&self, state: &mut State, now: Micros, cost: u64) -> Outcome {
         with_algorithm!(self, &mut *state, algorithm, own => algorithm.charge(own, now, cost), else {
             *state = self.initial_state();
@@ -310,7 +325,7 @@ impl Algorithm for Policy {
 
     #[inline]
     fn remaining(&self, state: &State, now: Micros) -> u64 {
-        with_algorithm!(self, state, algorithm, own => algorithm.remaining(own, now), else self.limit())
+        with_algorithm!(self, state, algorithm, own => algorithm.remaining(own, now), else self.capacity())
     }
 
     #[inline]
@@ -400,7 +415,7 @@ mod tests {
         for policy in policies() {
             let mut state = policy.initial_state();
             assert_eq!(policy.charge(&mut state, 0, 3), Outcome::Admitted, "{policy:?}");
-            assert_eq!(policy.limit(), 3);
+            assert_eq!((policy.limit(), policy.capacity()), (3, 3));
             assert_eq!(policy.remaining(&state, 0), 0);
             assert_eq!(policy.charge(&mut state, 0, 1), Outcome::Refused, "{policy:?}");
             let retry_at = policy.retry_at(&state, 0, 1);

@@ -34,8 +34,10 @@ pub struct LimitReports {
 /// The numbers of one limit after a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitReport {
-    /// The largest cost that this limit can ever admit.
+    /// The limit as the user wrote it: see [`Algorithm::limit`].
     pub limit: u64,
+    /// The largest cost that this limit can ever admit.
+    pub capacity: u64,
     /// The largest cost that this limit would admit now, after the call.
     pub remaining: u64,
     /// Milliseconds, rounded up, after which this limit would admit the cost if no other call came.
@@ -91,8 +93,9 @@ impl LimitReports {
     fn of(statuses: &[LimitStatus], now: Micros, cost: u64, status: Status) -> Self {
         let numbers = |limit: &LimitStatus| LimitReport {
             limit: limit.limit,
+            capacity: limit.capacity,
             remaining: limit.remaining,
-            retry_after_ms: (cost <= limit.limit).then(|| millis_until(limit.retry_at, now)),
+            retry_after_ms: (cost <= limit.capacity).then(|| millis_until(limit.retry_at, now)),
             reset_after_ms: millis_until(limit.reset_at, now),
         };
         Self {

@@ -38,7 +38,7 @@ impl WasmMemoryLimiter {
 
 #[wasm_bindgen]
 impl WasmMemoryLimiter {
-    /// Whether a take has a single limit without a name, and so a response of six doubles.
+    /// Whether a take has a single limit without a name, and so a response of seven doubles.
     #[wasm_bindgen(js_name = isSingle)]
     pub fn is_single(&self) -> bool {
         !self.is_named

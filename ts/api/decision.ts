@@ -1,7 +1,18 @@
 /** One policy's numbers in a decision. */
 export interface PolicyNumbers {
-  /** The largest cost that a call can ever have: the limit, the capacity or the burst. */
+  /**
+   * The main number of the policy, as it was written: the `limit` of `gcra` and of windows, the
+   * `capacity` of buckets. Under an override of `gcra` it is the units that the override's rate gives
+   * in the `period` of the limiter's own policy, rounded down.
+   */
   readonly limit: number
+  /**
+   * The largest cost that a call can ever have: the `limit` of a window, the `burst` of `gcra`, the
+   * `capacity` of a bucket and its `debt`.
+   */
+  readonly capacity: number
+  /** Units of the capacity that are in use: `capacity` − `remaining`. */
+  readonly used: number
   /** The largest cost that would be admitted now, after this call. */
   readonly remaining: number
   /**
@@ -22,13 +33,20 @@ export interface PolicyNumbers {
 export interface DecisionBase<N extends string = string> extends PolicyNumbers {
   /** The name of the policy that the numbers describe; `'default'` for a single policy. */
   readonly policy: N
-  /** The numbers of each policy, by name. */
+  /** The numbers of each policy, by name. All names are present, whatever the `source`. */
   readonly policies: { readonly [Name in N]: PolicyNumbers }
   /**
    * The time of the decision by the deciding clock, in epoch milliseconds with microsecond
    * precision.
    */
   readonly at: number
+  /**
+   * `at` + `retryAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock; `null` if
+   * the call can never be admitted.
+   */
+  readonly retryAt: number | null
+  /** `at` + `resetAfterMs` in whole epoch milliseconds, rounded up, by the deciding clock. */
+  readonly resetAt: number
   /**
    * The origin of the decision: `'store'`; `'cache'` for a refusal that this process knew already
    * or `'lease'` for a call that used units which this process had charged in advance (see
@@ -39,8 +57,8 @@ export interface DecisionBase<N extends string = string> extends PolicyNumbers {
    * With `'lease'` the numbers and `at` are those of the store's answer to the process, moved on by
    * the units and the time that this process has used since.
    *
-   * With `'none'` nothing was counted. `policy` is the first limit, `remaining` and `resetAfterMs`
-   * are 0 for all limits, and `at` is by this process's clock. `retryAfterMs` of a refused call is
+   * With `'none'` nothing was counted. `policy` is the first limit, `used`, `remaining` and
+   * `resetAfterMs` are 0 for all limits, and `at` is by this process's clock. `retryAfterMs` of a refused call is
    * 1000: a time to try again, not a prediction.
    */
   readonly source: 'store' | 'cache' | 'lease' | 'fallback' | 'none'
@@ -52,6 +70,7 @@ export interface Allowed<N extends string = string> extends DecisionBase<N> {
   /** `'allowed-last'`: the call took the last unit. */
   readonly status: 'allowed' | 'allowed-last'
   readonly retryAfterMs: 0
+  readonly retryAt: number
 }
 
 /** The call may not proceed now. Nothing has been charged. */
@@ -59,6 +78,7 @@ export interface Refused<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
   readonly status: 'refused'
   readonly retryAfterMs: number
+  readonly retryAt: number
 }
 
 /** The ban that refuses calls on a key. */
@@ -75,6 +95,7 @@ export interface Blocked<N extends string = string> extends DecisionBase<N> {
   readonly status: 'blocked'
   /** Milliseconds until the block has ended and the cost fits. */
   readonly retryAfterMs: number
+  readonly retryAt: number
   /** The ban, if the block is one: the last to end, if several keys of the call are banned. */
   readonly ban?: BanInForce
 }
@@ -84,6 +105,7 @@ export interface Impossible<N extends string = string> extends DecisionBase<N> {
   readonly allowed: false
   readonly status: 'impossible'
   readonly retryAfterMs: null
+  readonly retryAt: null
 }
 
 /**

@@ -1,17 +1,18 @@
 import type { BanInForce, Decision, PolicyNumbers } from '../api/decision.js'
+import { decisionOf, numbersOf } from './decision-of.js'
 import { type OperationResult, SCHEDULED_CHARGE_LENGTH, type ScheduledReservation } from './operation.js'
 import { RESPONSE_LENGTH, STATUSES, smallInteger } from './response.js'
 
 /**
  * Responses with several named limits; `src/abi/response.rs` writes them.
  *
- * Such a response also begins with six doubles: code, time, offset of the limits' numbers, index of
- * the reported limit, units of an operation, reset after. Each limit has four doubles: limit,
- * remaining, retry after (below 0 if the cost can never be admitted), reset after. If the code has
+ * Such a response also begins with seven doubles: code, time, offset of the limits' numbers, index
+ * of the reported limit, units of an operation, reset after, 0. Each limit has five doubles: limit,
+ * remaining, retry after (below 0 if the cost can never be admitted), reset after, capacity. If the code has
  * {@link BANNED_OFFSET}, two doubles follow: the number of the ban's length, and its end. After an
  * operation on a hold its units follow.
  */
-const LIMIT_LENGTH = 4
+const LIMIT_LENGTH = 5
 
 /** The doubles of a response with `limits` limits. */
 export function responseLengthOf(limits: number): number {
@@ -43,28 +44,27 @@ export function multiLimitDecisionAt(
   let at = start + (responses[start + 2] as number)
   for (const name of names) {
     const retryAfterMs = smallInteger(responses[at + 2] as number)
-    policies[name] = {
-      limit: smallInteger(responses[at] as number),
-      remaining: smallInteger(responses[at + 1] as number),
-      retryAfterMs: retryAfterMs < 0 ? null : retryAfterMs,
-      resetAfterMs: smallInteger(responses[at + 3] as number),
-    }
+    policies[name] = numbersOf(
+      smallInteger(responses[at] as number),
+      smallInteger(responses[at + 4] as number),
+      smallInteger(responses[at + 1] as number),
+      retryAfterMs < 0 ? null : retryAfterMs,
+      smallInteger(responses[at + 3] as number),
+    )
     at += LIMIT_LENGTH
   }
   const policy = names[responses[start + 3] as number] as string
-  const { limit, remaining, retryAfterMs } = policies[policy] as PolicyNumbers
-  const decision = {
-    allowed: code < 2,
+  const reported = policies[policy] as PolicyNumbers
+  const decision = decisionOf(
     status,
     policy,
-    limit,
-    remaining,
-    retryAfterMs: status === 'impossible' ? null : retryAfterMs,
-    resetAfterMs: smallInteger(responses[start + 5] as number),
+    reported,
+    status === 'impossible' ? null : reported.retryAfterMs,
+    smallInteger(responses[start + 5] as number),
     policies,
-    at: responses[start + 1] as number,
-    source: 'store',
-  } as Decision
+    responses[start + 1] as number,
+    'store',
+  )
   if (isBanned) {
     // Not a copy: the metadata of copied decisions takes 10 µs.
     Object.assign(decision, { ban: banAt(responses, at) })

@@ -2,13 +2,14 @@ import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { notAStringError } from '../input/keys.js'
 import { utf8Length } from '../input/utf8.js'
+import { wholeTime } from './decision-of.js'
 import { FAILURE_CODES, STATUS_CODES } from './protocol.js'
 
 /**
- * The doubles of one response: code, time, limit, remaining, retry after, reset after.
+ * The doubles of one response: code, time, limit, remaining, retry after, reset after, capacity.
  * `src/abi/response.rs` writes them.
  */
-export const RESPONSE_LENGTH = 6
+export const RESPONSE_LENGTH = 7
 
 /** The statuses of decisions, by code. The code of a failure is negative. */
 export const STATUSES = ['allowed', 'allowed-last', 'refused', 'impossible', 'blocked'] as const
@@ -37,17 +38,24 @@ export function decisionAt(responses: Float64Array, start: number): Decision<'de
   const limit = smallInteger(responses[start + 2] as number)
   const remaining = smallInteger(responses[start + 3] as number)
   const resetAfterMs = smallInteger(responses[start + 5] as number)
+  const capacity = smallInteger(responses[start + 6] as number)
+  const used = capacity - remaining
+  const resetAt = wholeTime(at, resetAfterMs)
   if (code === ALLOWED) {
     return {
       allowed: true,
       status: 'allowed',
       policy: 'default',
       limit,
+      capacity,
+      used,
       remaining,
       retryAfterMs: 0,
       resetAfterMs,
-      policies: { default: { limit, remaining, retryAfterMs: 0, resetAfterMs } },
+      policies: { default: { limit, capacity, used, remaining, retryAfterMs: 0, resetAfterMs } },
       at,
+      retryAt: wholeTime(at, 0),
+      resetAt,
       source: 'store',
     }
   }
@@ -61,11 +69,15 @@ export function decisionAt(responses: Float64Array, start: number): Decision<'de
     status,
     policy: 'default',
     limit,
+    capacity,
+    used,
     remaining,
     retryAfterMs,
     resetAfterMs,
-    policies: { default: { limit, remaining, retryAfterMs, resetAfterMs } },
+    policies: { default: { limit, capacity, used, remaining, retryAfterMs, resetAfterMs } },
     at,
+    retryAt: retryAfterMs === null ? null : wholeTime(at, retryAfterMs),
+    resetAt,
     source: 'store',
   } as Decision<'default'>
 }

@@ -28,6 +28,16 @@ export function windowMsOf(policy: Policy, limit?: string): number {
 }
 
 /**
+ * The main number of a policy, as it was written: the limit, or the capacity of a bucket.
+ *
+ * @param limit - The name of a limit of `slidingLogs`. Default: the smallest one.
+ */
+export function mainNumberOf(policy: Policy, limit?: string): number {
+  const { mainOption } = algorithmOf(policy)
+  return mainOption === undefined ? largestCostOf(policy, limit) : (Reflect.get(policy, mainOption) as number)
+}
+
+/**
  * The largest cost that a call can have under a policy, in units.
  *
  * @param limit - The name of a limit of `slidingLogs`. Default: the smallest one.

@@ -8,13 +8,18 @@
 
 use super::{Rate, RateBased, RateOptions};
 use crate::algorithm::InvalidNumber;
-use crate::time::Micros;
+use crate::algorithm::rate::arrival::RateNumbers;
+use crate::time::{MAX_SAFE, Micros};
 
 const OPTIONS: RateOptions = RateOptions { units: "limit", period: "period", burst: "burst" };
 
 /// `limit` units per `period`, evenly, and up to `burst` at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gcra(Rate);
+pub struct Gcra {
+    rate: Rate,
+    limit: u64,
+    period: Micros,
+}
 
 impl Gcra {
     /// `limit` units in each `period`, and up to `burst` of them at once.
@@ -22,14 +27,28 @@ impl Gcra {
     /// # Errors
     /// [`InvalidNumber`] for a number that is 0 or too large to count exactly.
     pub fn new(limit: u64, period: Micros, burst: u64) -> Result<Self, InvalidNumber> {
-        Rate::new(&OPTIONS, limit, period, burst).map(Self)
+        let rate = Rate::new(&OPTIONS, limit, period, burst)?;
+        Ok(Self { rate, limit, period })
+    }
+
+    /// The units in this policy's period at the rate of an override, rounded down. The period of an
+    /// override is unknown: a state has a rate in lowest terms.
+    pub(crate) fn limit_at(&self, rate: &Rate) -> u64 {
+        let RateNumbers { units, period, .. } = rate.numbers();
+        let limit = u128::from(units) * u128::from(self.period) / u128::from(period);
+        u64::try_from(limit).map_or(MAX_SAFE, |limit| limit.min(MAX_SAFE))
     }
 }
 
 impl RateBased for Gcra {
     #[inline]
     fn rate(&self) -> &Rate {
-        &self.0
+        &self.rate
+    }
+
+    #[inline]
+    fn main_number(&self) -> u64 {
+        self.limit
     }
 }
 

@@ -274,6 +274,12 @@ impl Rate {
 pub trait RateBased {
     /// The rate that decides.
     fn rate(&self) -> &Rate;
+
+    /// The main number of the policy: see [`Algorithm::limit`].
+    #[inline]
+    fn main_number(&self) -> u64 {
+        self.rate().levels.capacity
+    }
 }
 
 impl RateBased for Rate {
@@ -291,8 +297,13 @@ impl<T: RateBased> Algorithm for T {
     }
 
     #[inline]
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.rate().numbers.burst
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.main_number()
     }
 
     #[inline(always)]

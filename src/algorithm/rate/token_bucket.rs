@@ -85,7 +85,7 @@ mod tests {
     fn a_bucket_in_debt_waits_for_a_whole_token() {
         let bucket = with(3, 3, 4);
         let mut state = bucket.initial_state();
-        assert_eq!((bucket.limit(), bucket.remaining(&state, 0)), (7, 7));
+        assert_eq!((bucket.capacity(), bucket.remaining(&state, 0)), (7, 7));
         assert_eq!(bucket.charge(&mut state, 0, 8), Outcome::Impossible);
         assert_eq!(bucket.charge(&mut state, 0, 2), Outcome::Admitted);
         assert_eq!(bucket.charge(&mut state, 0, 6), Outcome::Refused);

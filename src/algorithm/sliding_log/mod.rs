@@ -274,6 +274,7 @@ impl SlidingLog {
             let refuses = refused && used + cost > one.limit;
             LimitStatus {
                 limit: one.limit,
+                capacity: one.limit,
                 remaining: one.limit.saturating_sub(used),
                 retry_at: if refuses { self.admits_at(log, at, one, cost, more) } else { 0 },
                 reset_at: self.reset_under(log, one.window),
@@ -295,7 +296,7 @@ impl Algorithm for SlidingLog {
         LogState::default()
     }
 
-    fn limit(&self) -> u64 {
+    fn capacity(&self) -> u64 {
         self.min_limit
     }
 

@@ -36,19 +36,20 @@ impl HitPredictor {
     /// Whether a call of one unit was a hit: admitted by windows that were open before and are
     /// still stored packed.
     pub(crate) fn is_hit(policies: &PolicySet, response: &Response) -> bool {
-        let Decision { status, limit, remaining, .. } = response.decision;
-        let was_open =
-            |remaining: u64, limit: u64| (2..COUNTS).contains(&limit.saturating_sub(remaining));
+        let Decision { status, capacity, remaining, .. } = response.decision;
+        let was_open = |remaining: u64, capacity: u64| {
+            (2..COUNTS).contains(&capacity.saturating_sub(remaining))
+        };
         matches!(status, Status::Allowed | Status::AllowedLast)
             && match &response.limits {
                 Some(several) if policies.alone().is_none() => {
                     let mut limits = several.limits.iter().zip(policies.named());
                     limits.all(|(one, named)| {
                         !matches!(named.policy, Policy::FixedWindow(_) | Policy::CalendarWindow(_))
-                            || was_open(one.remaining, one.limit)
+                            || was_open(one.remaining, one.capacity)
                     })
                 }
-                _ => was_open(remaining, limit),
+                _ => was_open(remaining, capacity),
             }
     }
 }
@@ -67,8 +68,15 @@ mod tests {
     fn is_hit_at(limit: u64, status: Status, remaining: u64) -> bool {
         let window =
             PolicySet::single(Policy::FixedWindow(FixedWindow::new(limit, 1_000).unwrap()));
-        let decision =
-            Decision { status, limit, remaining, retry_after_ms: 0, reset_after_ms: 9, at: 7 };
+        let decision = Decision {
+            status,
+            limit,
+            capacity: limit,
+            remaining,
+            retry_after_ms: 0,
+            reset_after_ms: 9,
+            at: 7,
+        };
         HitPredictor::is_hit(&window, &decision.into())
     }
 
@@ -111,8 +119,14 @@ mod tests {
                 blocked_until: 0,
                 ban_step: 0,
                 changes_at: None,
-                statuses: vec![LimitStatus { limit: 5, remaining, retry_at: 0, reset_at: 0 }]
-                    .into(),
+                statuses: vec![LimitStatus {
+                    limit: 5,
+                    capacity: 5,
+                    remaining,
+                    retry_at: 0,
+                    reset_at: 0,
+                }]
+                .into(),
             });
             Response::of_policies(&policies, &outcomes, 7, 1)
         };

@@ -169,14 +169,16 @@ fn decode_peek(
     let mut takes_last = false;
     let preview = |policy: &Policy, entry: PolicyReply, now| {
         let PolicyReply { outcome, state, policy_override, blocked_until, ban_step } = entry;
-        let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
-        let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
+        let (by, changes_at) = in_force(policy, policy_override.as_ref());
         let preview = match state {
-            ReplyState::State(state) => policy.preview(&state, now, cost),
+            ReplyState::State(state) => by.preview(&state, now, cost),
             ReplyState::Statuses(statuses) => Preview::at(statuses.into(), cost, outcome),
         };
         takes_last |= preview.takes_last;
-        let Preview { outcome, statuses, .. } = preview;
+        let Preview { outcome, mut statuses, .. } = preview;
+        if changes_at.is_some() {
+            policy.correct_limits(by, &mut statuses);
+        }
         PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
     };
     let outcomes = policy_outcomes(policies, numbers, reply, preview)?;
@@ -201,11 +203,21 @@ fn policy_outcomes(
 /// The outcome of a policy, computed from the state after the call.
 fn to_policy_outcome(policy: &Policy, entry: PolicyReply, now: Micros, cost: u64) -> PolicyOutcome {
     let PolicyReply { outcome, state, policy_override, blocked_until, ban_step } = entry;
-    let changes_at = policy_override.as_ref().map(|(_, ends)| *ends);
-    let policy = policy_override.as_ref().map_or(policy, |(own, _)| own);
-    let statuses = match state {
-        ReplyState::State(state) => policy.limit_statuses(&state, now, cost, outcome),
+    let (by, changes_at) = in_force(policy, policy_override.as_ref());
+    let mut statuses = match state {
+        ReplyState::State(state) => by.limit_statuses(&state, now, cost, outcome),
         ReplyState::Statuses(statuses) => statuses.into(),
     };
+    if changes_at.is_some() {
+        policy.correct_limits(by, &mut statuses);
+    }
     PolicyOutcome { outcome, blocked_until, ban_step, changes_at, statuses }
+}
+
+/// The policy in force, and the end of the override if it is one.
+fn in_force<'a>(
+    own: &'a Policy,
+    policy_override: Option<&'a (Box<Policy>, Micros)>,
+) -> (&'a Policy, Option<Micros>) {
+    policy_override.map_or((own, None), |(by, ends)| (by, Some(*ends)))
 }

@@ -35,7 +35,13 @@ impl Codec for Concurrency {
 
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[limit, remaining, retry_at, reset_at] = state else { return None };
-        Some(ReplyState::Statuses(vec![LimitStatus { limit, remaining, retry_at, reset_at }]))
+        Some(ReplyState::Statuses(vec![LimitStatus {
+            limit,
+            capacity: limit,
+            remaining,
+            retry_at,
+            reset_at,
+        }]))
     }
 }
 

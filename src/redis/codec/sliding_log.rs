@@ -54,6 +54,7 @@ impl Codec for SlidingLog {
         let (statuses, rest) = state.as_chunks::<STATUS_LEN>();
         let status = |&[limit, remaining, retry_at, reset_at]: &[u64; STATUS_LEN]| LimitStatus {
             limit,
+            capacity: limit,
             remaining,
             retry_at,
             reset_at,

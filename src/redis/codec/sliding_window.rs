@@ -43,7 +43,13 @@ impl Codec for SlidingWindow {
 
     fn decode(&self, state: &[u64], _others: Option<&[u64]>) -> Option<ReplyState> {
         let &[limit, remaining, retry_at, reset_at] = state else { return None };
-        Some(ReplyState::Statuses(vec![LimitStatus { limit, remaining, retry_at, reset_at }]))
+        Some(ReplyState::Statuses(vec![LimitStatus {
+            limit,
+            capacity: limit,
+            remaining,
+            retry_at,
+            reset_at,
+        }]))
     }
 }
 

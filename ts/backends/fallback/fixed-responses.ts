@@ -3,7 +3,8 @@ import { withMetadata } from '../../api/decision-metadata.js'
 import type { TollgateError } from '../../api/error.js'
 import { checkKey, type Keys } from '../../input/keys.js'
 import type { PolicyEntry, PolicySet } from '../../policies/policy-set.js'
-import { largestCostOf } from '../../policies/window.js'
+import { largestCostOf, mainNumberOf } from '../../policies/window.js'
+import { decisionOf } from '../decision-of.js'
 import type { TakeManyResults } from '../limiter-backend.js'
 import type { KnownHold, Operation, OperationResult, ScheduledReservation } from '../operation.js'
 import type { FallbackResponder } from './fallback-backend.js'
@@ -21,8 +22,8 @@ const RETRY_AFTER_MS = 1_000
 export class FixedResponses implements FallbackResponder {
   readonly #isAllowed: boolean
   readonly #origin: object
-  /** The name and number of each limit, in order. */
-  readonly #limits: readonly (readonly [name: string, limit: number])[]
+  /** The name, the number and the largest cost of each limit, in order. */
+  readonly #limits: readonly (readonly [name: string, limit: number, capacity: number])[]
 
   /** @param origin - Identifies the limiter in decision metadata. */
   constructor(isAllowed: boolean, { limits, policies, isSingle }: PolicySet, origin: object) {
@@ -32,7 +33,7 @@ export class FixedResponses implements FallbackResponder {
       const { name: policyName, policy } = policies[index] as PolicyEntry
       // Among several policies a limit of slidingLogs is named `policy.limit`.
       const own = isSingle ? name : name.slice(policyName.length + 1)
-      return [name, largestCostOf(policy, own)]
+      return [name, mainNumberOf(policy, own), largestCostOf(policy, own)]
     })
   }
 
@@ -97,17 +98,12 @@ export class FixedResponses implements FallbackResponder {
 
   #decision(): Decision {
     const retryAfterMs = this.#isAllowed ? 0 : RETRY_AFTER_MS
-    const numbersOf = (limit: number) => ({ limit, remaining: 0, retryAfterMs, resetAfterMs: 0 })
-    const [policy, limit] = this.#limits[0] as [string, number]
-    return {
-      allowed: this.#isAllowed,
-      status: this.#isAllowed ? 'allowed' : 'refused',
-      policy,
-      ...numbersOf(limit),
-      policies: Object.fromEntries(this.#limits.map(([name, limit]) => [name, numbersOf(limit)])),
-      at: Date.now(),
-      source: 'none',
-    } as Decision
+    const numbers = this.#limits.map(([name, limit, capacity]) => {
+      return [name, { limit, capacity, used: 0, remaining: 0, retryAfterMs, resetAfterMs: 0 }] as const
+    })
+    const [policy, reported] = numbers[0] as (typeof numbers)[number]
+    const status = this.#isAllowed ? 'allowed' : 'refused'
+    return decisionOf(status, policy, reported, retryAfterMs, 0, Object.fromEntries(numbers), Date.now(), 'none')
   }
 }
 

@@ -2,6 +2,7 @@ import type { Decision, PolicyNumbers } from '../../api/decision.js'
 import { Keys } from '../../input/keys.js'
 import { algorithmOf } from '../../policies/policy.js'
 import type { PolicyEntry, PolicySet } from '../../policies/policy-set.js'
+import { decisionOf, numbersOf } from '../decision-of.js'
 import type { RefundOperation } from '../operation.js'
 
 /**
@@ -81,14 +82,10 @@ export class Lease {
 
   /** The decision on a call that has just used units. */
   decisionAt(now: number): Decision {
-    const { at, policy, policies, limit, remaining, resetAfterMs } = this.#decision
+    const { at, policy, policies, resetAfterMs } = this.#decision
     const [ms, { left }] = [now - this.#receivedAt, this]
-    const numbersNow = (numbers: PolicyNumbers): PolicyNumbers => ({
-      limit: numbers.limit,
-      remaining: numbers.remaining + left,
-      retryAfterMs: 0,
-      resetAfterMs: laterMs(numbers.resetAfterMs, ms),
-    })
+    const numbersNow = ({ limit, capacity, remaining, resetAfterMs }: PolicyNumbers): PolicyNumbers =>
+      numbersOf(limit, capacity, remaining + left, 0, laterMs(resetAfterMs, ms))
     let all: Record<string, PolicyNumbers>
     if (this.#policySet.isSingle) {
       // A literal name takes a fraction of the time of a computed one.
@@ -99,18 +96,10 @@ export class Lease {
         all[name] = numbersNow(policies[name] as PolicyNumbers)
       }
     }
-    return {
-      allowed: true,
-      status: remaining + left > 0 ? 'allowed' : 'allowed-last',
-      policy,
-      limit,
-      remaining: remaining + left,
-      retryAfterMs: 0,
-      resetAfterMs: laterMs(resetAfterMs, ms),
-      policies: all,
-      at: Math.round((at + ms) * 1_000) / 1_000,
-      source: 'lease',
-    } as Decision
+    const reported = numbersNow(this.#decision)
+    const status = reported.remaining > 0 ? 'allowed' : 'allowed-last'
+    const time = Math.round((at + ms) * 1_000) / 1_000
+    return decisionOf(status, policy, reported, 0, laterMs(resetAfterMs, ms), all, time, 'lease')
   }
 
   /** Whether the store would give nothing back: all units have drained. */
@@ -142,34 +131,27 @@ export class Lease {
    * policy, because the key may have other numbers. engine-tests/laws/leases.rs has the proof.
    */
   #drainsAfterMs(name: string, policy: number): number {
-    const { limit, remaining, resetAfterMs } = this.#decision.policies[name] as PolicyNumbers
+    const { used, resetAfterMs } = this.#decision.policies[name] as PolicyNumbers
     return isWindow(this.#policySet.policies[policy])
       ? resetAfterMs
-      : ((resetAfterMs - 1) * (this.#units - this.#returned)) / (limit - remaining)
+      : ((resetAfterMs - 1) * (this.#units - this.#returned)) / used
   }
 }
 
 /** The same refusal for another call. */
 export function sameRefusal(decision: Decision, { isSingle }: PolicySet): Decision {
-  const { status, policy, limit, remaining, retryAfterMs, resetAfterMs, policies, at, source } = decision
-  // Literals take a fraction of the time of spread properties.
-  const own = isSingle ? { default: { limit, remaining, retryAfterMs, resetAfterMs } } : copiesOf(policies)
-  return {
-    allowed: false,
-    status,
-    policy,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs,
-    policies: own,
-    at,
-    source,
-  } as Decision
+  const { status, policy, retryAfterMs, resetAfterMs, policies, at, source } = decision
+  // A literal name takes a fraction of the time of a computed one.
+  const own = isSingle ? { default: copyOf(decision) } : copiesOf(policies)
+  return decisionOf(status, policy, decision, retryAfterMs, resetAfterMs, own, at, source)
+}
+
+function copyOf({ limit, capacity, remaining, retryAfterMs, resetAfterMs }: PolicyNumbers): PolicyNumbers {
+  return numbersOf(limit, capacity, remaining, retryAfterMs, resetAfterMs)
 }
 
 function copiesOf(policies: Decision['policies']): Decision['policies'] {
-  return Object.fromEntries(Object.entries(policies).map(([name, numbers]) => [name, { ...numbers }]))
+  return Object.fromEntries(Object.entries(policies).map(([name, numbers]) => [name, copyOf(numbers)]))
 }
 
 /** Whether the units of a policy all come back at the end of a window. */

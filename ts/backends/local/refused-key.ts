@@ -1,5 +1,6 @@
 import type { Decision, PolicyNumbers } from '../../api/decision.js'
 import type { PolicySet } from '../../policies/policy-set.js'
+import { decisionOf, numbersOf } from '../decision-of.js'
 
 /** A refusal of calls on a stored key. Times are in milliseconds of the local clock. */
 export interface Refusal {
@@ -46,22 +47,12 @@ export class RefusedKey {
 
 /** {@link cachedDecision} of a policy set with one limit. */
 export function cachedSingleDecision({ decision, receivedAt }: Refusal, now: number): Decision {
-  const { status, policy, limit, remaining, at } = decision
-  const ms = now - receivedAt
-  const retryAfterMs = decision.retryAfterMs === null ? null : later(decision.retryAfterMs, ms)
-  const resetAfterMs = later(decision.resetAfterMs, ms)
-  const cached = {
-    allowed: false,
-    status,
-    policy,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs,
-    policies: { [policy]: { limit, remaining, retryAfterMs, resetAfterMs } },
-    at: timeAfter(at, ms),
-    source: 'cache',
-  } as Decision
+  const { status, policy, at } = decision
+  const numbers = numbersLater(decision, now - receivedAt)
+  const { retryAfterMs, resetAfterMs } = numbers
+  const time = timeAfter(at, now - receivedAt)
+  const policies = { [policy]: numbers }
+  const cached = decisionOf(status, policy, numbers, retryAfterMs, resetAfterMs, policies, time, 'cache')
   return withBanOf(decision, cached)
 }
 
@@ -92,8 +83,8 @@ export function cachedDecision(
     const { dimension } = policies[policy] as (typeof policies)[number]
     const refusal = refusals[dimension]
     if (refusal === undefined) {
-      const { limit } = known.decision.policies[name] as PolicyNumbers
-      numbers[name] = { limit, remaining: limit, retryAfterMs: 0, resetAfterMs: 0 }
+      const { limit, capacity } = known.decision.policies[name] as PolicyNumbers
+      numbers[name] = numbersOf(limit, capacity, capacity, 0, 0)
       continue
     }
     const own = numbersLater(refusal.decision.policies[name] as PolicyNumbers, now - refusal.receivedAt)
@@ -104,25 +95,18 @@ export function cachedDecision(
     }
   }
   const { decision, receivedAt } = reportedBy
-  const { limit, remaining, retryAfterMs } = numbers[reported] as PolicyNumbers
-  const cached = {
-    allowed: false,
-    status: decision.status,
-    policy: reported,
-    limit,
-    remaining,
-    retryAfterMs,
-    resetAfterMs: Math.max(...Object.values(numbers).map(({ resetAfterMs }) => resetAfterMs)),
-    policies: numbers,
-    at: timeAfter(decision.at, now - receivedAt),
-    source: 'cache',
-  } as Decision
+  const one = numbers[reported] as PolicyNumbers
+  const resetAfterMs = Math.max(...Object.values(numbers).map(({ resetAfterMs }) => resetAfterMs))
+  const time = timeAfter(decision.at, now - receivedAt)
+  const cached = decisionOf(decision.status, reported, one, one.retryAfterMs, resetAfterMs, numbers, time, 'cache')
   return withBanOf(decision, cached)
 }
 
-function numbersLater({ limit, remaining, retryAfterMs, resetAfterMs }: PolicyNumbers, ms: number): PolicyNumbers {
+/** The numbers after some time. */
+function numbersLater(numbers: PolicyNumbers, ms: number): PolicyNumbers {
+  const { limit, capacity, remaining, retryAfterMs, resetAfterMs } = numbers
   const retry = retryAfterMs === null ? null : later(retryAfterMs, ms)
-  return { limit, remaining, retryAfterMs: retry, resetAfterMs: later(resetAfterMs, ms) }
+  return numbersOf(limit, capacity, remaining, retry, later(resetAfterMs, ms))
 }
 
 /** The rest of a duration after some time, in whole milliseconds, rounded up. */

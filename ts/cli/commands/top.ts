@@ -119,7 +119,7 @@ async function withExactUsage(
         .filter(({ policy }) => policy === index)
         .flatMap(({ name }) => decision.policies[name] ?? [])
       const [fullest] = current
-        .map(({ limit, remaining }) => ({ limit, used: limit - remaining, share: (limit - remaining) / limit }))
+        .map(({ capacity, used }) => ({ limit: capacity, used, share: used / capacity }))
         .sort((one, other) => other.share - one.share)
       return fullest === undefined ? hot : { ...hot, ...fullest, isUsedExact: true }
     })

@@ -135,7 +135,7 @@ function formatOverride(algorithm: string, { numbers }: KeyOverride): string {
 
 /** The decision on a call of one unit now. */
 export function formatDecision(decision: Decision): string {
-  const { status, policy, remaining, limit, retryAfterMs, policies } = decision
+  const { status, policy, remaining, capacity, retryAfterMs, policies } = decision
   const retry = retryAfterMs === null || retryAfterMs === 0 ? '' : `, again in ${formatDuration(retryAfterMs)}`
   const outcome = {
     allowed: 'allowed',
@@ -147,9 +147,9 @@ export function formatDecision(decision: Decision): string {
   const names = Object.entries(policies)
   const remainingText =
     names.length < 2
-      ? `${formatNumber(remaining)} of ${formatNumber(limit)} left`
+      ? `${formatNumber(remaining)} of ${formatNumber(capacity)} left`
       : names
-          .map(([name, one]) => `${name} ${formatNumber(one.remaining)} of ${formatNumber(one.limit)} left`)
+          .map(([name, one]) => `${name} ${formatNumber(one.remaining)} of ${formatNumber(one.capacity)} left`)
           .join(', ')
   const by = names.length > 1 && !decision.allowed ? ` by ${policy}` : ''
   return `a call now would be ${outcome}${by}${retry}; ${remainingText}`

@@ -73,11 +73,11 @@ class PolicyHeader {
 
   /** The value for a decision on all limits. */
   of({ policies, source }: Decision): string {
-    if (this.#limits.every(({ name, quota }) => policies[name]?.limit === quota)) {
+    if (this.#limits.every(({ name, quota }) => policies[name]?.capacity === quota)) {
       return this.#default
     }
     const items = this.#limits.map((limit) => {
-      const quota = policies[limit.name]?.limit ?? limit.quota
+      const quota = policies[limit.name]?.capacity ?? limit.quota
       const isOverride = quota !== limit.quota && source !== 'fallback'
       return this.#format(limit, quota, isOverride ? undefined : limit.windowSeconds)
     })
@@ -127,7 +127,7 @@ class Draft6Writer implements HeaderWriter {
     if (policy !== '') {
       set('RateLimit-Policy', policy, true)
     }
-    set('RateLimit-Limit', String(integer(numbers.limit)), false)
+    set('RateLimit-Limit', String(integer(numbers.capacity)), false)
     set('RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
     set('RateLimit-Reset', String(seconds(waitMs(numbers))), false)
   }
@@ -139,7 +139,7 @@ class Draft6Writer implements HeaderWriter {
 class LegacyWriter implements HeaderWriter {
   write(decision: Decision, set: SetHeader): void {
     const numbers = decision.policies[decision.policy] as PolicyNumbers
-    set('X-RateLimit-Limit', String(numbers.limit), false)
+    set('X-RateLimit-Limit', String(numbers.capacity), false)
     set('X-RateLimit-Remaining', String(remainingOf(decision, numbers)), false)
     // By this process's clock, like the response's Date header. The store's clock may differ.
     set('X-RateLimit-Reset', String(seconds(Date.now() + waitMs(numbers))), false)

@@ -2,6 +2,7 @@ import type { Decision } from '../../../api/decision.js'
 import { withMetadata } from '../../../api/decision-metadata.js'
 import { TollgateError } from '../../../api/error.js'
 import type { Keys } from '../../../input/keys.js'
+import { decisionOf } from '../../decision-of.js'
 import { multiLimitDecisionAt, operationResultAt, scheduledReservationAt } from '../../multi-policy.js'
 import type { OperationResult, ScheduledReservation } from '../../operation.js'
 import { FAILURE_CODES } from '../../protocol.js'
@@ -55,21 +56,9 @@ export class TakeDecoder implements ResponseDecoder<Decision> {
     if (decision === undefined || name === 'default') {
       return decision
     }
-    // Not spread: JavaScript engines would make the copy a dictionary, which takes microseconds.
-    const { allowed, status, limit, remaining, retryAfterMs, resetAfterMs, at, source } = decision
-    const policies = { [name]: decision.policies.default }
-    return {
-      allowed,
-      status,
-      policy: name,
-      limit,
-      remaining,
-      retryAfterMs,
-      resetAfterMs,
-      policies,
-      at,
-      source,
-    } as Decision
+    const { status, policies, retryAfterMs, resetAfterMs, at, source } = decision
+    const numbers = policies.default
+    return decisionOf(status, name, numbers, retryAfterMs, resetAfterMs, { [name]: numbers }, at, source)
   }
 }
 

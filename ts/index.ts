@@ -6,7 +6,7 @@
 
 export type { BanningOptions, BanOptions } from './api/ban.js'
 export { calendarWindow } from './api/calendar-window.js'
-export type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './api/call-options.js'
+export type { KeyOptions, OverrideOptions, RefundOptions, TakeOptions, TierOptions } from './api/call-options.js'
 export type {
   Allowed,
   Applied,

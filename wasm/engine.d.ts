@@ -18,7 +18,7 @@ export class WasmMemoryLimiter {
      */
     execute(code: number, count: number, epoch_ms: number): void;
     /**
-     * Whether a take has a single limit without a name, and so a response of six doubles.
+     * Whether a take has a single limit without a name, and so a response of seven doubles.
      */
     isSingle(): boolean;
     /**

@@ -1,4 +1,4 @@
-import { fixedWindow, gcra, type Policy, RateLimiter, tokenBucket } from '../../ts/index.js'
+import { fixedWindow, gcra, MemoryStore, type Policy, RateLimiter, tokenBucket } from '../../ts/index.js'
 import { limiterOf } from '../clock.js'
 
 const POLICIES: readonly Policy[] = [
@@ -55,16 +55,16 @@ describe.each(POLICIES)('$algorithm', (policy) => {
 test('a decision is a plain object with all numbers, and those of each policy', async () => {
   const { limiter, clock } = limiterOf(gcra({ limit: 100, period: '1m', burst: 20 }))
   const decision = await limiter.take('user:42', { cost: 5 })
+  const numbers = { limit: 100, capacity: 20, used: 5, remaining: 15, retryAfterMs: 0, resetAfterMs: 3_000 }
   expect(decision).toEqual({
     allowed: true,
     status: 'allowed',
     policy: 'default',
-    limit: 20,
-    remaining: 15,
-    retryAfterMs: 0,
-    resetAfterMs: 3_000,
-    policies: { default: { limit: 20, remaining: 15, retryAfterMs: 0, resetAfterMs: 3_000 } },
+    ...numbers,
+    policies: { default: numbers },
     at: clock.read(),
+    retryAt: clock.read(),
+    resetAt: clock.read() + 3_000,
     source: 'store',
   })
   expect(Object.getPrototypeOf(decision)).toBe(Object.prototype)
@@ -78,9 +78,22 @@ test('refused and impossible decisions have the same shape', () => {
   const impossible = limiter.takeSync('a', 3)
   expect(Object.keys(refused)).toEqual(Object.keys(allowed))
   expect(Object.keys(impossible)).toEqual(Object.keys(allowed))
-  const numbers = { limit: 2, remaining: 0, resetAfterMs: 1_000 }
+  const numbers = { limit: 2, capacity: 2, used: 2, remaining: 0, resetAfterMs: 1_000 }
   expect(refused.policies.default).toEqual({ ...numbers, retryAfterMs: 1_000 })
   expect(impossible.policies.default).toEqual({ ...numbers, retryAfterMs: null })
+})
+
+test('times are whole milliseconds, rounded up, and an impossible call has none to retry at', () => {
+  let now = 1_700_000_000_000.25
+  const store = new MemoryStore({ clock: () => now })
+  const limiter = new RateLimiter(gcra({ limit: 3, period: '1s', burst: 1 }), { store })
+  limiter.takeSync('a')
+  now += 100
+  const refused = limiter.takeSync('a')
+  expect(refused).toMatchObject({ status: 'refused', retryAfterMs: 234, retryAt: 1_700_000_000_335 })
+  expect(refused.resetAt).toBe(1_700_000_000_335)
+  expect(refused.retryAt).toBeGreaterThanOrEqual(refused.at + 333 - 100)
+  expect(limiter.takeSync('a', 2)).toMatchObject({ status: 'impossible', retryAt: null })
 })
 
 test('by the system clock decisions are made in microseconds and carry its time', () => {

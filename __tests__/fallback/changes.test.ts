@@ -89,23 +89,23 @@ describe.each([failing(), knownDown()])('$name', (away) => {
     test('applies its share to an override, too', async () => {
       const limiter = open()
       expect(await limiter.override('a', { burst: 40 }, { ttl: '1h' })).toBe('fallback')
-      expect(await limiter.take('a')).toMatchObject({ limit: 10, remaining: 9, source: 'fallback' })
-      expect((await limiter.take('b')).limit).toBe(5)
+      expect(await limiter.take('a')).toMatchObject({ capacity: 10, remaining: 9, source: 'fallback' })
+      expect((await limiter.take('b')).capacity).toBe(5)
       expect(await limiter.clearOverride('a')).toBe('fallback')
-      expect((await limiter.peek('a')).limit).toBe(5)
+      expect((await limiter.peek('a')).capacity).toBe(5)
       const several = fallbackLimiter(
         away.store(),
         { fast: POLICY, daily: fixedWindow({ limit: 80, window: '1d' }) },
         QUARTER,
       )
       expect(await several.override('a', { daily: { limit: 400 } }, { ttl: '1h' })).toBe('fallback')
-      expect((await several.take('a')).policies).toMatchObject({ fast: { limit: 5 }, daily: { limit: 100 } })
+      expect((await several.take('a')).policies).toMatchObject({ fast: { capacity: 5 }, daily: { limit: 100 } })
     })
 
     test('keeps an override unchanged if a share of its numbers would be zero', async () => {
       const limiter = open()
       expect(await limiter.override('a', { burst: 3 }, { ttl: '1h' })).toBe(false)
-      expect((await limiter.take('a')).limit).toBe(5)
+      expect((await limiter.take('a')).capacity).toBe(5)
     })
 
     test('charges penalized units', async () => {
@@ -207,7 +207,7 @@ test('a server that is killed and comes back: the change ends with the outage', 
   await server.begin()
   await recovery(fallbackLimiter(store, POLICY, 'throw', prefix), 'other')
   for (const key of ['unblocked', 'stays', 'reset', 'own']) {
-    expect(await limiter.take(key)).toMatchObject({ status: 'allowed', limit: 20, source: 'store' })
+    expect(await limiter.take(key)).toMatchObject({ status: 'allowed', capacity: 20, source: 'store' })
   }
   expect(await limiter.unblock('unblocked')).toBe('store')
   expect(await limiter.reset('reset')).toBe('store')
@@ -217,7 +217,7 @@ test('a server that is killed and comes back: the change ends with the outage', 
   // A change that still lasts applies again in the next outage, unless it was undone in between.
   const statuses = ['unblocked', 'stays', 'reset'].map(async (key) => (await limiter.take(key)).status)
   expect(await Promise.all(statuses)).toEqual(['allowed', 'blocked', 'allowed'])
-  expect((await limiter.take('own')).limit).toBe(5)
+  expect((await limiter.take('own')).capacity).toBe(5)
 })
 
 test('a server that is frozen: the fallback makes the change at the deadline, and the store may receive it, too', async () => {

@@ -25,7 +25,7 @@ function newStore(options: Partial<RedisStoreOptions> = {}): RedisStore {
 test('a working store decides, and the embedded share is not involved', async () => {
   await using store = newStore()
   const limiter = fallbackLimiter(store, POLICY, QUARTER)
-  expect(await limiter.take('a', 20)).toMatchObject({ status: 'allowed-last', limit: 20, source: 'store' })
+  expect(await limiter.take('a', 20)).toMatchObject({ status: 'allowed-last', capacity: 20, source: 'store' })
   expect(await limiter.take('a')).toMatchObject({ status: 'refused', source: 'store' })
   expect(await fallbackLimiter(store, POLICY, 'allow').take('a', 21)).toMatchObject({
     status: 'impossible',

@@ -26,16 +26,16 @@ describe.each(OUTAGES)('$name', (away) => {
     test('take resolves accordingly, without numbers, whatever the cost', async () => {
       const before = Date.now()
       const decision = await open().take('a', 1_000)
+      const numbers = { limit: 100, capacity: 20, used: 0, remaining: 0, retryAfterMs, resetAfterMs: 0 }
       expect(decision).toEqual({
         allowed,
         status,
         policy: 'default',
-        limit: 20,
-        remaining: 0,
-        retryAfterMs,
-        resetAfterMs: 0,
-        policies: { default: { limit: 20, remaining: 0, retryAfterMs, resetAfterMs: 0 } },
-        at: expect.any(Number),
+        ...numbers,
+        policies: { default: numbers },
+        at: decision.at,
+        retryAt: decision.at + retryAfterMs,
+        resetAt: decision.at,
         source: 'none',
       })
       expect(decision.at).toBeGreaterThanOrEqual(before)
@@ -100,16 +100,18 @@ describe.each(OUTAGES)('$name', (away) => {
 
     test('the share decides take', async () => {
       const limiter = open()
-      expect(await limiter.take('a', 4)).toEqual({
+      const decision = await limiter.take('a', 4)
+      // A quarter of 100 an hour.
+      const numbers = { limit: 25, capacity: 5, used: 4, remaining: 1, retryAfterMs: 0, resetAfterMs: 576_000 }
+      expect(decision).toEqual({
         allowed: true,
         status: 'allowed',
         policy: 'default',
-        limit: 5,
-        remaining: 1,
-        retryAfterMs: 0,
-        resetAfterMs: 576_000,
-        policies: { default: { limit: 5, remaining: 1, retryAfterMs: 0, resetAfterMs: 576_000 } },
+        ...numbers,
+        policies: { default: numbers },
         at: expect.any(Number),
+        retryAt: Math.ceil(decision.at),
+        resetAt: Math.ceil(decision.at + 576_000),
         source: 'fallback',
       })
       expect(await limiter.take('a', 2)).toMatchObject({ status: 'refused', source: 'fallback', remaining: 1 })
@@ -192,16 +194,16 @@ describe.each(OUTAGES)('$name', (away) => {
     expect(await login.take({ ip: 'a' }, 3)).toMatchObject({
       status: 'allowed-last',
       source: 'fallback',
-      policies: { ip: { limit: 3, remaining: 0 }, all: { limit: 3, remaining: 0 } },
+      policies: { ip: { limit: 2, capacity: 3, remaining: 0 }, all: { limit: 3, capacity: 3, remaining: 0 } },
     })
     const [other] = await login.takeMany([{ ip: 'b' }])
     expect(other).toMatchObject({ status: 'refused', policy: 'all', source: 'fallback' })
     const open = fallbackLimiter(away.store(), policies, 'allow')
-    const unknown = { remaining: 0, retryAfterMs: 0, resetAfterMs: 0 }
+    const unknown = { capacity: 12, used: 0, remaining: 0, retryAfterMs: 0, resetAfterMs: 0 }
     expect(await open.take({ ip: 'a' })).toMatchObject({
       policy: 'ip',
-      limit: 12,
-      policies: { ip: { limit: 12, ...unknown }, all: { limit: 12, ...unknown } },
+      limit: 8,
+      policies: { ip: { limit: 8, ...unknown }, all: { limit: 12, ...unknown } },
       source: 'none',
     })
     const limits = { short: { limit: 4, window: '1m' }, long: { limit: 40, window: '1h' } } as const

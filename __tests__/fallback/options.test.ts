@@ -185,7 +185,7 @@ describe('an embedded share belongs to the process', () => {
     expect(await fallbackLimiter(store, POLICY, 'allow', prefix).take('a')).toMatchObject({ source: 'none' })
     await first.close()
     const second = fallbackLimiter(store, POLICY, embedded(0.5), prefix)
-    expect(await second.take('a')).toMatchObject({ limit: 10, remaining: 9, source: 'fallback' })
+    expect(await second.take('a')).toMatchObject({ capacity: 10, remaining: 9, source: 'fallback' })
   })
 
   test('worker threads share it, too', async () => {

@@ -70,7 +70,14 @@ test('calls on a hot key are decided without a call to Redis', async () => {
       limit: 100_000,
       retryAfterMs: 0,
     })
-    expect(policies.default).toEqual({ limit, remaining: numbers.remaining, retryAfterMs, resetAfterMs })
+    expect(policies.default).toEqual({
+      limit,
+      capacity: limit,
+      used: limit - numbers.remaining,
+      remaining: numbers.remaining,
+      retryAfterMs,
+      resetAfterMs,
+    })
     expect(Math.abs(at + resetAfterMs - (first.at + first.resetAfterMs))).toBeLessThanOrEqual(2)
   }
   await limiter.close()
@@ -234,9 +241,9 @@ describe('a refund', () => {
       refunded += await limiter.refund(decision)
     }
     expect(refunded).toBeGreaterThan(0)
-    const { remaining, limit } = await plain.peek('a')
+    const { used: left } = await plain.peek('a')
     const drained = Math.ceil((performance.now() - start + 1_000) / 100)
-    expect(limit - remaining).toBeGreaterThanOrEqual(used - refunded - drained)
+    expect(left).toBeGreaterThanOrEqual(used - refunded - drained)
     await limiter.close()
   })
 })
@@ -317,9 +324,9 @@ test('wait schedules its slot in Redis', async () => {
 test('a rate has a burst that is less by the units of a lease, also under an override', async () => {
   const { limiter } = limitersOf(gcra({ limit: 1_000, period: '1s', burst: 500 }), { lease: '100ms' })
   expect(limiter.policies.default).toMatchObject({ limit: 1_000, burst: 400 })
-  expect((await limiter.take('a')).limit).toBe(400)
+  expect(await limiter.take('a')).toMatchObject({ limit: 1_000, capacity: 400 })
   await limiter.override('a', { limit: 2_000, burst: 900 }, { ttl: '1h' })
-  expect((await limiter.take('a')).limit).toBe(700)
+  expect(await limiter.take('a')).toMatchObject({ limit: 2_000, capacity: 700 })
   const failure = await rejectionOf(limiter.override('a', { limit: 10_000 }, { ttl: '1h' }))
   expect(failure).toMatchObject({ code: 'INVALID_OPTION', message: expect.stringContaining('override: gcra') })
   await limiter.close()

@@ -50,6 +50,8 @@ test('a refused key is refused without a call to Redis, with the time that is le
   }
   expect(later.policies.default).toEqual({
     limit: 2,
+    capacity: 2,
+    used: 2,
     remaining: 0,
     retryAfterMs: later.retryAfterMs,
     resetAfterMs: later.resetAfterMs,
@@ -150,7 +152,14 @@ test('under several policies the key that refused is refused for all calls with 
   const refused = await limiter.take({ ip: 'x', account: 'b' })
   expect(refused).toMatchObject({ status: 'refused', policy: 'ip', source: 'cache', limit: 2, remaining: 0 })
   // The numbers of account a are not for the caller b.
-  expect(refused.policies.account).toEqual({ limit: 5, remaining: 5, retryAfterMs: 0, resetAfterMs: 0 })
+  expect(refused.policies.account).toEqual({
+    limit: 5,
+    capacity: 5,
+    used: 0,
+    remaining: 5,
+    retryAfterMs: 0,
+    resetAfterMs: 0,
+  })
   expect((await limiter.take({ ip: 'y', account: 'a' })).allowed).toBe(true)
   await limiter.reset({ ip: 'x' })
   expect((await limiter.take({ ip: 'x', account: 'b' })).allowed).toBe(true)

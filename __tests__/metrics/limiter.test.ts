@@ -47,6 +47,23 @@ function windows(limits: { readonly minute: number; readonly hour: number }) {
   return new RateLimiter(policies, { store: new MemoryStore({ clock: new FakeClock().read }) })
 }
 
+test('isAllowed is recorded as a take', async () => {
+  const limiter = instrument(new RateLimiter(fixedWindow({ limit: 1, window: '1h' })), options())
+  expect([await limiter.isAllowed('a'), await limiter.isAllowed('a'), await limiter.isAllowed('b', 2)]).toEqual([
+    true,
+    false,
+    false,
+  ])
+  expect((await rejectionOf(limiter.isAllowed(...(['a', 1, 2] as unknown as ['a', 1])))).code).toBe('INVALID_OPTION')
+  const { decisions, durations } = await recorded()
+  expect(decisions).toEqual({
+    'limiter=api policy=default status=allowed-last source=store': 1,
+    'limiter=api policy=default status=refused source=store': 1,
+    'limiter=api policy=default status=impossible source=store': 1,
+  })
+  expect(Object.keys(durations)).toHaveLength(3)
+})
+
 test('decisions are counted by limiter, policy, status and source, and timed', async () => {
   const limiter = instrument(windows({ minute: 2, hour: 3 }), options())
   for (const key of ['a', 'a', 'a', 'b']) await limiter.take(key)

@@ -59,7 +59,7 @@ describe.each(BACKENDS)('override: $name', (backend) => {
     await limiter.reset('a')
     expect(await limiter.peek('a')).toMatchObject({ limit: 5, remaining: 5, resetAfterMs: 0 })
     await limiter.override('a', { burst: 2 }, { ttl: '1h' })
-    expect(await limiter.peek('a')).toMatchObject({ limit: 2, remaining: 2 })
+    expect(await limiter.peek('a')).toMatchObject({ limit: 3, capacity: 2, remaining: 2 })
     await limiter.clearOverride('a')
     await limiter.clearOverride('never seen')
     expect((await limiter.peek('a')).limit).toBe(3)
@@ -68,10 +68,24 @@ describe.each(BACKENDS)('override: $name', (backend) => {
   test('a default burst or initial level changes with it, and an explicit one stays', async () => {
     const own = backend.limiter(gcra({ limit: 3, period: '1h', burst: 2 }))
     await own.override('a', { limit: 9 }, { ttl: '1h' })
-    expect((await own.peek('a')).limit).toBe(2)
+    expect(await own.peek('a')).toMatchObject({ limit: 9, capacity: 2 })
     const low = backend.limiter(tokenBucket({ capacity: 5, refill, initial: 1 }))
     await low.override('a', { capacity: 9 }, { ttl: '1h' })
     expect(await low.peek('a')).toMatchObject({ limit: 9, remaining: 1 })
+  })
+
+  test('the limit is that of the period of the limiter, and the capacity the largest cost', async () => {
+    const limiter = backend.limiter(gcra({ limit: 100, period: '1m', burst: 20 }))
+    expect(await limiter.peek('a')).toMatchObject({ limit: 100, capacity: 20, used: 0, remaining: 20 })
+    await limiter.override('a', { limit: 250 }, { ttl: '1h' })
+    expect(await limiter.take('a', 5)).toMatchObject({ limit: 250, capacity: 20, used: 5, remaining: 15 })
+    await limiter.override('a', { limit: 1, period: '1s', burst: 30 }, { ttl: '1h' })
+    expect(await limiter.take('a')).toMatchObject({ limit: 60, capacity: 30 })
+    expect((await limiter.peek('a')).policies.default).toMatchObject({ limit: 60, capacity: 30 })
+    await limiter.override('a', { limit: 7, period: '8m' }, { ttl: '1h' })
+    expect((await limiter.peek('a')).limit).toBe(0)
+    const bucket = backend.limiter(tokenBucket({ capacity: 5, refill, debt: 3 }))
+    expect(await bucket.take('a', 2)).toMatchObject({ limit: 5, capacity: 8, used: 2, remaining: 6 })
   })
 
   test('a set of policies: the named ones are overridden, and the others need no key', async () => {

@@ -103,6 +103,71 @@ describe.each(BACKENDS)('refund: $name', (backend) => {
   })
 })
 
+describe.each(BACKENDS)('refund of a copy: $name', (backend) => {
+  const copyOf = <T>(decision: T): T => JSON.parse(JSON.stringify(decision))
+
+  test.each(Object.entries<Policy<never>>(SAMPLES))('%s: a decision survives JSON', async (_, policy) => {
+    const limiter = backend.limiter(policy)
+    const decision = await limiter.take('a', 4)
+    expect(await limiter.refund(copyOf(anything(decision)), 3, { key: 'a' })).toBe(3)
+    expect((await limiter.peek('a', 0)).remaining).toBe(9)
+    expect((await limiter.peek('b', 0)).remaining).toBe(10)
+  })
+
+  test('of several policies and key parts', async () => {
+    const limiter = backend.limiter({
+      ip: gcra({ limit: 5, period: '1h', per: 'ip' }),
+      user: fixedWindow({ limit: 3, window: '1h', per: 'user' }),
+    })
+    const key = { ip: 'a', user: 'b' }
+    const decision = copyOf(await limiter.take(key, 3))
+    expect(await limiter.refund(decision, 2, { key })).toBe(2)
+    expect((await limiter.peek(key)).policies).toMatchObject({ ip: { remaining: 4 }, user: { remaining: 2 } })
+  })
+
+  test('a refused call, and a source other than the store, have no units to give back', async () => {
+    const limiter = backend.limiter(fixedWindow({ limit: 1, window: '1h' }))
+    const taken = await limiter.take('a')
+    const refused = copyOf(await limiter.take('a'))
+    expect(await limiter.refund(refused, 1, { key: 'a' })).toBe(0)
+    for (const source of ['lease', 'fallback', 'none', 'cache'] as const) {
+      expect(await limiter.refund({ ...taken, source }, 1, { key: 'a' })).toBe(0)
+    }
+    expect((await limiter.take('a')).status).toBe('refused')
+  })
+
+  test('the key of a decision may be given with the decision itself, and must be its own', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
+    const decision = await limiter.take('a', 3)
+    const message = 'refund: key must be the key of the decision, got another'
+    await expect(limiter.refund(decision, 1, { key: 'b' })).rejects.toMatchObject({ code: 'INVALID_OPTION', message })
+    expect(await limiter.refund(decision, 5, { key: 'a' })).toBe(3)
+  })
+
+  test.each([
+    [(d: object) => [{ ...d }], /^decision must be the object that take, .* for a copy, such as one from JSON, give/],
+    [(d: object) => [Promise.resolve(d), 1, { key: 'a' }], /: await it first$/],
+    [(d: object) => [{ ...d }, undefined, { key: 'a' }], /^units must be a whole number from 1 .* got undefined$/],
+    [(d: object) => [{ ...d }, 1, {}], /^key must be a string, got undefined$/],
+    [(d: object) => [{ ...d }, 1, { key: 'a', keys: 'b' }], /^refund has no option "keys"; did you mean "key"\?/],
+    [(d: object) => [{ ...d, policies: {} }, 1, { key: 'a' }], /^decision must be a decision of a limiter with the/],
+    [
+      (d: object) => [{ ...d, at: '7' }, 1, { key: 'a' }],
+      /^decision must be a decision of a limiter with the policies/,
+    ],
+    [
+      () => [{ __proto__: null }, 1, { key: 'a' }],
+      /^decision must be a decision of a limiter with the policies default/,
+    ],
+    [() => ['a', 1, { key: 'a' }], /^decision must be the object that take/],
+  ])('%#: what is not a copy of a decision is an error', async (argumentsOf, message) => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
+    const given = argumentsOf(await limiter.take('a')) as unknown as Parameters<typeof limiter.refund>
+    await expect(limiter.refund(...given)).rejects.toMatchObject({ message: expect.stringMatching(message) })
+    expect((await limiter.peek('a', 0)).remaining).toBe(4)
+  })
+})
+
 describe.each(BACKENDS)('metadata of a decision: $name', (backend) => {
   test('is not enumerable, copied or compared', async () => {
     const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))

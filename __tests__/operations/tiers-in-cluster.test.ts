@@ -29,7 +29,7 @@ test.each([undefined, 64])('calls of one tick on keys of all nodes, with tags: %
     limiter.take(key, { tier: 'pro' }),
     limiter.take(key, { tier: 'team' }),
   ])
-  const answers = (await Promise.all(calls)).map(({ status, limit }) => `${status} ${limit}`)
+  const answers = (await Promise.all(calls)).map(({ status, capacity }) => `${status} ${capacity}`)
   const expected = [
     'allowed-last 2',
     'refused 2',

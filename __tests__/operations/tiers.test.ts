@@ -118,10 +118,10 @@ describe.each(BACKENDS)('tiers: $name', (backend) => {
     expect((await limiter.take('a', { tier: 'free' })).status).toBe('blocked')
     expect((await limiter.take('a', { tier: 'pro' })).status).toBe('blocked')
     await limiter.override('b', { burst: 5 }, { ttl: '1h', tier: 'pro' })
-    expect(await limiter.peek('b', { tier: 'free' })).toMatchObject({ limit: 5 })
-    expect(await limiter.peek('b', { tier: 'pro' })).toMatchObject({ limit: 5 })
+    expect(await limiter.peek('b', { tier: 'free' })).toMatchObject({ capacity: 5 })
+    expect(await limiter.peek('b', { tier: 'pro' })).toMatchObject({ capacity: 5 })
     await limiter.clearOverride('b')
-    expect(await limiter.peek('b', { tier: 'free' })).toMatchObject({ limit: 3 })
+    expect(await limiter.peek('b', { tier: 'free' })).toMatchObject({ capacity: 3 })
   })
 
   test('several policies, of which some have tiers', async () => {

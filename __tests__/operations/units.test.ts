@@ -10,6 +10,17 @@ const FIVE: readonly Policy[] = [
   tokenBucket({ capacity: 5, refill: { tokens: 5, every: '1h' }, refillMode: 'interval' }),
 ]
 
+describe.each(BACKENDS)('isAllowed: $name', (backend) => {
+  test('takes units, and resolves to whether they fitted', async () => {
+    const limiter = backend.limiter(gcra({ limit: 5, period: '1h' }))
+    expect(await limiter.isAllowed('a')).toBe(true)
+    expect(await limiter.isAllowed('a', { cost: 4 })).toBe(true)
+    expect(await limiter.isAllowed('a')).toBe(false)
+    expect(await limiter.isAllowed('b', 6)).toBe(false)
+    await expect(limiter.isAllowed('')).rejects.toMatchObject({ code: 'INVALID_KEY' })
+  })
+})
+
 describe.each(BACKENDS)('takeUpTo: $name', (backend) => {
   test.each(FIVE)('$algorithm: takes the remaining units, up to the request', async (policy) => {
     const limiter = backend.limiter(policy)

@@ -355,7 +355,7 @@ describe('policies that cannot wait', () => {
   ])('%#: the error names the policy that is not a rate', async (policy, message) => {
     const limiter: RateLimiter & Waits = anything(new RateLimiter(anything(policy)))
     await expect(limiter.wait('a')).rejects.toMatchObject({ code: 'INVALID_OPTION', message: needs + message })
-    expect((await limiter.peek('a', 0)).remaining).toBe((await limiter.peek('a', 0)).limit)
+    expect((await limiter.peek('a', 0)).remaining).toBe((await limiter.peek('a', 0)).capacity)
   })
 
   test.each([

@@ -110,15 +110,17 @@ describe('over Redis', () => {
     const processes = [1, 2, 3, 4].map((number) => {
       const program = fork(join(__dirname, 'watching.cjs'), [redis.server.url, file, String(60 * number)])
       const admitted: number[] = []
-      let limit = 0
-      program.on('message', (message: { readonly admitted: number; readonly limit: number }) => {
+      let capacity = 0
+      program.on('message', (message: { readonly admitted: number; readonly capacity: number }) => {
         admitted.push(message.admitted)
-        limit = message.limit
+        capacity = message.capacity
       })
-      return { program, admitted, limit: () => limit }
+      return { program, admitted, capacity: () => capacity }
     })
-    const all = (limit: number) =>
-      until(`all processes have the limit ${limit}`, async () => processes.every((one) => one.limit() === limit))
+    const all = (capacity: number) =>
+      until(`all processes have the capacity ${capacity}`, async () =>
+        processes.every((one) => one.capacity() === capacity),
+      )
     await all(40)
     for (const numbers of [low, high, low]) {
       await writeFile(file, JSON.stringify(numbers))

@@ -19,7 +19,7 @@ async function main() {
     const decisions = await Promise.all(Array.from({ length: 20 }, () => limiter.take('key')))
     const admitted = decisions.filter(({ allowed }) => allowed).length
     if (isRunning) {
-      process.send({ admitted, limit: decisions.at(-1).limit })
+      process.send({ admitted, capacity: decisions.at(-1).capacity })
     }
     await new Promise((resolve) => setTimeout(resolve, 5))
   }

@@ -67,14 +67,18 @@ describe('slidingLogs', () => {
       status: 'allowed',
       policy: 'perSecond',
       limit: 2,
+      capacity: 2,
+      used: 1,
       remaining: 1,
       retryAfterMs: 0,
       resetAfterMs: 60_000,
       policies: {
-        perSecond: { limit: 2, remaining: 1, retryAfterMs: 0, resetAfterMs: 1_000 },
-        perMinute: { limit: 3, remaining: 2, retryAfterMs: 0, resetAfterMs: 60_000 },
+        perSecond: { limit: 2, capacity: 2, used: 1, remaining: 1, retryAfterMs: 0, resetAfterMs: 1_000 },
+        perMinute: { limit: 3, capacity: 3, used: 1, remaining: 2, retryAfterMs: 0, resetAfterMs: 60_000 },
       },
       at: clock.read(),
+      retryAt: clock.read(),
+      resetAt: clock.read() + 60_000,
       source: 'store',
     })
     expect(limiter.takeSync('a')).toMatchObject({ status: 'allowed-last', policy: 'perSecond' })

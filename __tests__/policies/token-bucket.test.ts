@@ -142,7 +142,7 @@ describe.each(MODES)('%s refill', (refillMode) => {
   test('with a debt a large call is admitted, and later calls wait for a whole token', () => {
     const refill = { tokens: 1, every: '1s' } as const
     const { limiter, clock } = limiterOf({ capacity: 2, refill, refillMode, debt: 5 })
-    expect(limiter.takeSync('a')).toMatchObject({ status: 'allowed', limit: 7, remaining: 6 })
+    expect(limiter.takeSync('a')).toMatchObject({ status: 'allowed', capacity: 7, remaining: 6 })
     expect(limiter.takeSync('a', 6).status).toBe('allowed-last')
     expect(limiter.takeSync('a')).toMatchObject({ status: 'refused', retryAfterMs: 6_000, resetAfterMs: 7_000 })
     expect(limiter.takeSync('a', 7)).toMatchObject({ status: 'refused', retryAfterMs: 7_000 })
@@ -184,7 +184,7 @@ describe.each(MODES)('%s refill', (refillMode) => {
     const tag = refillMode === 'interval' ? 'tbi' : 'tb'
     await overRedis(options, `low-${tag}`, async (limiter) => {
       const name = `low-${tag}:default:${tag}:{a}`
-      expect(await limiter.peek('a', 0)).toMatchObject({ limit: 8, remaining: 5, resetAfterMs: 0 })
+      expect(await limiter.peek('a', 0)).toMatchObject({ capacity: 8, remaining: 5, resetAfterMs: 0 })
       expect(await server.command('EXISTS', name)).toBe(0)
       expect((await limiter.take('a', 6)).status).toBe('refused')
       const ttl = await server.command('PTTL', name)

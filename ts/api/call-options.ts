@@ -60,6 +60,12 @@ export function takeArgumentsOf(method: string, cost: unknown, min: number): Tak
   }
 }
 
+/** The key of a decision, for a refund of a copy of the decision. */
+export interface RefundOptions<K> extends KeyOptions {
+  /** The key that the units were taken for. */
+  readonly key: K
+}
+
 /** The options of {@link TakeOptions}, not checked. */
 interface UncheckedTakeOptions {
   readonly cost?: unknown

@@ -92,7 +92,9 @@ export function refundCreditOf(decision: unknown, origin: object): RefundCredit 
 
 /** The error for a value that is not a decision of this limiter. */
 export function notRefundableError(decision: unknown): TollgateError {
-  const rule = 'must be the object that take, takeSync, takeMany, takeUpTo or wait of this limiter returned, not a copy'
+  const rule =
+    'must be the object that take, takeSync, takeMany, takeUpTo or wait of this limiter returned; ' +
+    'for a copy, such as one from JSON, give the units and { key }'
   const advice = decision instanceof Promise ? ': await it first' : ''
   return new TollgateError('INVALID_OPTION', `decision ${rule}${advice}`)
 }

@@ -15,6 +15,7 @@ import {
   tierArgumentsOf,
   unitsOf,
 } from './call-options.js'
+import { copiedDecisionOf } from './copied-decision.js'
 import type { Applied, Decision } from './decision.js'
 import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
@@ -43,6 +44,7 @@ const adviceForMap = (method: string) => `in a map, write (key) => limiter.${met
 const ADVICE = {
   take: `put options in one object, { cost, tag }; ${adviceForMap('take')}, or limiter.takeMany(keys)`,
   takeSync: `put options in one object, { cost, tag }; ${adviceForMap('takeSync')}, or limiter.takeMany(keys)`,
+  isAllowed: `put options in one object, { cost, tag }; ${adviceForMap('isAllowed')}`,
   takeMany: 'write takeMany([key, …], [cost, …])',
   peek: `put options in one object, { cost, tag }; ${adviceForMap('peek')}`,
   wait: `put options in one object, { cost, maxWaitMs }; ${adviceForMap('wait')}`,
@@ -141,6 +143,11 @@ export class Limiter {
     return this.#takeFrom(backend, key, cost) as Decision
   }
 
+  async isAllowed(key: unknown, cost?: unknown): Promise<boolean> {
+    checkCount(arguments.length, 2, 'isAllowed takes a key and a cost or options', ADVICE.isAllowed)
+    return (await this.take(key, cost)).allowed
+  }
+
   async takeMany(keys: readonly unknown[], cost?: unknown): Promise<Decision[]> {
     checkCount(arguments.length, 2, 'takeMany takes an array of keys, and their costs or options', ADVICE.takeMany)
     this.#openBackend()
@@ -226,18 +233,46 @@ export class Limiter {
     return (await backend.execute(keys, { kind: 'penalize', units: unitsOf(units) })).units
   }
 
-  async refund(decision: unknown, units?: unknown): Promise<number> {
-    checkCount(arguments.length, 2, 'refund takes a decision and units')
+  async refund(decision: unknown, units?: unknown, options?: unknown): Promise<number> {
+    checkCount(arguments.length, 3, 'refund takes a decision, units and options')
     const backend = this.#openBackend()
     const credit = refundCreditOf(decision, backend.origin)
     if (credit === undefined) {
-      throw notRefundableError(decision)
+      return this.#refundCopy(backend, decision, units, options)
+    }
+    // The key may be given all the same, so that a program can refund both kinds.
+    if (options !== undefined) {
+      const { keys } = this.#readRefundKey(options)
+      const own = typeof credit.key === 'string' ? [credit.key] : credit.key.keys
+      if (own.some((key, index) => key !== keys[index])) {
+        throw new TollgateError('INVALID_OPTION', 'refund: key must be the key of the decision, got another')
+      }
     }
     const claimed = credit.claim(units === undefined ? undefined : unitsOf(units))
     if (claimed === 0) {
       return 0
     }
     return performRefund(backend, credit, refundOperationFor(backend.policySet, decision as Decision, claimed))
+  }
+
+  /** Refunds units of a copy of a decision, which knows neither its key nor its units. */
+  async #refundCopy(backend: LimiterBackend, value: unknown, units: unknown, options: unknown): Promise<number> {
+    if (options === undefined || typeof value !== 'object' || value === null || value instanceof Promise) {
+      throw notRefundableError(value)
+    }
+    const keys = this.#readRefundKey(options)
+    const decision = copiedDecisionOf(value, backend.policySet)
+    const refunded = unitsOf(units)
+    // Units of a lease or of the embedded share are those of the process that decided.
+    if (!decision.allowed || decision.source !== 'store') {
+      return 0
+    }
+    return (await backend.execute(keys, refundOperationFor(backend.policySet, decision, refunded))).units
+  }
+
+  #readRefundKey(options: unknown): Keys {
+    const { key, tag } = optionsOf('INVALID_OPTION', 'refund', options, ['key', 'tag'])
+    return this.#keyReader.read(key, tagOf(tag))
   }
 
   async wait(key: unknown, options?: unknown): Promise<WaitedOrRefused> {

@@ -17,7 +17,7 @@ import type {
   TierOf,
 } from '../policies/policy-set.js'
 import type { BanningOptions } from './ban.js'
-import type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from './call-options.js'
+import type { KeyOptions, OverrideOptions, RefundOptions, TakeOptions, TierOptions } from './call-options.js'
 import type { Applied, Decision } from './decision.js'
 import { Limiter, type OwnedStore } from './limiter.js'
 import { checkLimiterCount } from './limiter-options.js'
@@ -151,6 +151,16 @@ export interface RateLimiter<
   take(key: K, cost?: number | TakeOptions<T>): Promise<Decision<N>>
 
   /**
+   * {@link take} as a condition: whether the units were taken.
+   *
+   * A decision is an object, and so always true: `if (await limiter.take(key))` admits every call.
+   *
+   * @example
+   * if (!(await limiter.isAllowed('user:42'))) return
+   */
+  isAllowed(key: K, cost?: number | TakeOptions<T>): Promise<boolean>
+
+  /**
    * {@link take} for several keys in one call to the engine. Each key is decided separately, in
    * order: some may be refused while others are admitted.
    *
@@ -201,12 +211,17 @@ export interface RateLimiter<
    * refused.
    *
    * @param decision - The object returned by {@link take}, `takeSync`, {@link takeMany},
-   * {@link takeUpTo} or `wait` of this limiter. A copy of it rejects with `INVALID_OPTION`.
+   * {@link takeUpTo} or `wait` of this limiter. Or a copy of it, such as one from JSON, with
+   * `units` and `options.key`.
    * @param units - A whole number from 1. Default: all units of the decision that are not yet
-   * refunded.
+   * refunded. Required for a copy.
+   * @param options - The key of the decision. Required for a copy, which contains no key. A copy of
+   * a decision whose `source` is not `'store'` refunds nothing. Each refund of a copy counts: for
+   * work that may be retried elsewhere, use {@link RateLimiter.reserve | reserve} and `settle`,
+   * which settle once.
    * @returns The units refunded: under several policies the most that one of them refunded.
    */
-  refund(decision: Decision<N>, units?: number): Promise<number>
+  refund(decision: Decision<N>, units?: number, options?: RefundOptions<K>): Promise<number>
 
   /**
    * Returns a key to its initial state and ends a block. An override (see {@link override}) stays.

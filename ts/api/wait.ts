@@ -146,14 +146,14 @@ export function waitTooLongError(decision: Exclude<WaitedOrRefused, Waited>, cal
 }
 
 function refusalMessage(decision: Exclude<WaitedOrRefused, Waited>, { cost, maxWaitMs }: WaitCall): string {
-  const { policy, limit, source } = decision
+  const { policy, capacity, source } = decision
   const under = policy === 'default' ? '' : ` under ${shown(policy)}`
   if (source === 'none') {
     return "the store is down, and onStoreFailure: 'refuse' schedules no slots; try again later, or use onTooLong: 'resolve'"
   }
   switch (decision.status) {
     case 'impossible':
-      return `a cost of ${cost} never fits${under}: the largest cost is ${limit}; lower the cost or raise the limit`
+      return `a cost of ${cost} never fits${under}: the largest cost is ${capacity}; lower the cost or raise the limit`
     case 'blocked': {
       const until = durationText(decision.retryAfterMs)
       return `the key is blocked${under}, and wait does not wait for the end of a block; try again in ${until}, or use onTooLong: 'resolve'`

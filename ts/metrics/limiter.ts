@@ -16,6 +16,7 @@ type AnyMethod<T> = (...args: unknown[]) => T
 /** The methods whose results are recorded. */
 interface RecordedMethods {
   take: AnyMethod<Promise<Decision>>
+  isAllowed: AnyMethod<Promise<boolean>>
   takeSync: AnyMethod<Decision>
   takeMany: AnyMethod<Promise<Decision[]>>
   takeUpTo: AnyMethod<Promise<Decision>>
@@ -26,7 +27,7 @@ interface RecordedMethods {
 
 /**
  * Returns a limiter that delegates to the given one and records the results of the calls that take
- * units: `take`, `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve`, `wait` and `acquire`. All other
+ * units: `take`, `isAllowed`, `takeSync`, each key of `takeMany`, `takeUpTo`, `reserve`, `wait` and `acquire`. All other
  * members are delegated without recording. Calls on the given limiter itself are not recorded, and
  * are as fast as before.
  *
@@ -86,7 +87,7 @@ function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): Re
     )
   }
   const identity = (decision: Decision) => decision
-  return {
+  const recorded: RecordedMethods = {
     // The same as `recordResult`, with fewer closures, because `take` is called most often. The
     // limiter rejects surplus arguments itself.
     take(key, cost) {
@@ -143,7 +144,12 @@ function recordedMethodsOf(recorder: CallRecorder, limiter: RecordedMethods): Re
     },
     wait: (...args) => recordResult(limiter.wait(...args), identity),
     acquire: (...args) => recordResult(limiter.acquire(...args), ({ decision }) => decision),
+    // The limiter rejects surplus arguments.
+    async isAllowed(...args) {
+      return args.length > 2 ? limiter.isAllowed(...args) : (await recorded.take(...args)).allowed
+    },
   }
+  return recorded
 }
 
 /** A limiter's members, delegated to it. */

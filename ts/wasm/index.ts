@@ -14,7 +14,7 @@
  * @module tollgate/wasm
  */
 export type { BanningOptions, BanOptions } from '../api/ban.js'
-export type { KeyOptions, OverrideOptions, TakeOptions, TierOptions } from '../api/call-options.js'
+export type { KeyOptions, OverrideOptions, RefundOptions, TakeOptions, TierOptions } from '../api/call-options.js'
 export type {
   Allowed,
   Applied,

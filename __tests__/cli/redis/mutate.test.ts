@@ -69,9 +69,14 @@ test('override sets numbers for a key, and clear-override removes them', async (
   const { limiter, key } = limited()
   const numbers = ['--numbers', 'limit=40 burst=50', '--for', '30d']
   const own = await json<KeyInspection & { isDone: boolean }>(words('override', '--policy', POLICY, ...numbers))
-  expect(own).toMatchObject({ code: 0, command: 'override', isDone: true, decision: { limit: 50, remaining: 50 } })
+  expect(own).toMatchObject({
+    code: 0,
+    command: 'override',
+    isDone: true,
+    decision: { limit: 40, capacity: 50, remaining: 50 },
+  })
   expect(own.states).toMatchObject([{ override: { numbers: { limit: 1, periodMs: 43_200_000, burst: 50 } } }])
-  expect(await limiter.take(key)).toMatchObject({ limit: 50, remaining: 49 })
+  expect(await limiter.take(key)).toMatchObject({ limit: 40, capacity: 50, remaining: 49 })
   const cleared = expectQuiet(await tollgate(words('clear-override', '--policy', POLICY)))
   expect(cleared.stdout).toContain(' no longer has an override\n\n')
   expect((await limiter.peek(key)).limit).toBe(20)
@@ -87,7 +92,7 @@ test('each policy of a set can have its own override', async () => {
   const own = ['--numbers', 'short limit=20 burst=30', '--numbers', 'long limit=60', '--for', '1d']
   const target = [redis.server.url, '--prefix', 'several', '--key', key]
   expectQuiet(await tollgate(['override', ...target, '--policies', file, ...own]))
-  expect((await limiter.peek(key)).policies).toMatchObject({ short: { limit: 30 }, long: { limit: 60 } })
+  expect((await limiter.peek(key)).policies).toMatchObject({ short: { capacity: 30 }, long: { capacity: 60 } })
 })
 
 test.each([

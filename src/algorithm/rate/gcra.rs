@@ -17,7 +17,6 @@ const OPTIONS: RateOptions = RateOptions { units: "limit", period: "period", bur
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gcra {
     rate: Rate,
-    limit: u64,
     period: Micros,
 }
 
@@ -27,8 +26,8 @@ impl Gcra {
     /// # Errors
     /// [`InvalidNumber`] for a number that is 0 or too large to count exactly.
     pub fn new(limit: u64, period: Micros, burst: u64) -> Result<Self, InvalidNumber> {
-        let rate = Rate::new(&OPTIONS, limit, period, burst)?;
-        Ok(Self { rate, limit, period })
+        let rate = Rate::new(&OPTIONS, limit, period, burst)?.with_limit(limit);
+        Ok(Self { rate, period })
     }
 
     /// The units in this policy's period at the rate of an override, rounded down. The period of an
@@ -44,11 +43,6 @@ impl RateBased for Gcra {
     #[inline]
     fn rate(&self) -> &Rate {
         &self.rate
-    }
-
-    #[inline]
-    fn main_number(&self) -> u64 {
-        self.limit
     }
 }
 

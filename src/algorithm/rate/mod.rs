@@ -62,6 +62,8 @@ pub struct Rate {
     /// The time of `burst` units: from fully used to full.
     full: Arrival,
     levels: Levels,
+    /// The main number of the policy: see [`Algorithm::limit`].
+    limit: u64,
     /// The furthest that the arrival may be ahead when a call of one unit comes. Debt lets larger
     /// costs end later, but not begin later.
     max_lead: Arrival,
@@ -131,7 +133,13 @@ impl Rate {
         }
         let max_lead = numbers.time_of(levels.capacity - 1);
         let start = levels.begins_low().then(|| numbers.time_of(levels.used_at_first()));
-        Ok(Self { shared: Arc::new(numbers), numbers, unit, full, levels, max_lead, start })
+        let limit = levels.capacity;
+        Ok(Self { shared: Arc::new(numbers), numbers, unit, full, levels, limit, max_lead, start })
+    }
+
+    /// The same rate with another main number.
+    pub(super) fn with_limit(self, limit: u64) -> Self {
+        Self { limit, ..self }
     }
 
     /// The numbers in lowest terms.
@@ -274,12 +282,6 @@ impl Rate {
 pub trait RateBased {
     /// The rate that decides.
     fn rate(&self) -> &Rate;
-
-    /// The main number of the policy: see [`Algorithm::limit`].
-    #[inline]
-    fn main_number(&self) -> u64 {
-        self.rate().levels.capacity
-    }
 }
 
 impl RateBased for Rate {
@@ -303,7 +305,7 @@ impl<T: RateBased> Algorithm for T {
 
     #[inline]
     fn limit(&self) -> u64 {
-        self.main_number()
+        self.rate().limit
     }
 
     #[inline(always)]

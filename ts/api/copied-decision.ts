@@ -1,0 +1,33 @@
+import { microsOf } from '../input/duration.js'
+import { invalid } from '../input/options.js'
+import type { PolicySet } from '../policies/policy-set.js'
+import type { Decision } from './decision.js'
+
+/**
+ * Checks a copy of a decision, such as one from JSON, as far as a refund reads it. The value may be
+ * anything.
+ *
+ * @throws {TollgateError} `INVALID_OPTION`
+ */
+export function copiedDecisionOf(value: unknown, { limits }: PolicySet): Decision {
+  const { at, allowed, source, policies } = (value ?? {}) as { readonly [property: string]: unknown }
+  const resetAfterMsOf = (name: string) => {
+    return (policies as { readonly [name: string]: { readonly resetAfterMs?: unknown } } | undefined)?.[name]
+      ?.resetAfterMs
+  }
+  const isDecision =
+    typeof allowed === 'boolean' &&
+    typeof source === 'string' &&
+    typeof at === 'number' &&
+    isTime(microsOf(at)) &&
+    limits.every(({ name }) => isTime(resetAfterMsOf(name)))
+  if (!isDecision) {
+    const names = limits.map(({ name }) => name).join(', ')
+    throw invalid('INVALID_OPTION', 'decision', `must be a decision of a limiter with the policies ${names}`, value)
+  }
+  return value as Decision
+}
+
+function isTime(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}

@@ -28,7 +28,15 @@ test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its f
   const { inputs } = await bundled(name)
   const own = inputs.filter((input) => input !== '<stdin>')
   expect(own.length).toBeGreaterThan(4)
-  const small = ['api/error', 'input/duration', 'input/options', 'input/suggestion', 'platform/warning']
+  const small = [
+    'api/error',
+    'input/duration',
+    'input/keys',
+    'input/options',
+    'input/suggestion',
+    'input/utf8',
+    'platform/warning',
+  ]
   const expected = (input: string) =>
     /^ts\/(middleware\/|middleware\/shared\/|policies\/)[a-z-]+\.ts$/.test(input) ||
     small.some((name) => input === `ts/${name}.ts`)

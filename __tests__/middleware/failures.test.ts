@@ -1,5 +1,5 @@
 /** Requests without a decision, in each framework. */
-import type { OnStoreFailure } from '../../ts/index.js'
+import type { Decision, OnStoreFailure } from '../../ts/index.js'
 import { fixedWindow, gcra, RateLimiter, RedisStore, TollgateError } from '../../ts/index.js'
 import { RedisServer } from '../servers/redis-server.js'
 import { FRAMEWORKS, type Framework, passing, type ServedApp } from './frameworks.js'
@@ -57,14 +57,37 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect([response.status, await response.text(), fieldsOf(response)]).toEqual([200, 'through', []])
   })
 
-  test("a limiter in mode 'refuse' sends a retry time, and no numbers", async () => {
-    const { get } = await serve(framework, { limiter: limiterOf('refuse') })
+  test("a limiter in mode 'refuse' answers with 503 and a retry time, and no numbers", async () => {
+    const { get, route } = await serve(framework, { limiter: limiterOf('refuse'), statusCode: 420 })
     const response = await get()
     expect([response.status, fieldsOf(response), response.headers.get('retry-after')]).toEqual([
-      429,
+      503,
       ['retry-after'],
       '1',
     ])
+    expect(await response.text()).toContain('Service unavailable, please try again later.')
+    expect(route).not.toHaveBeenCalled()
+  })
+
+  test('its status and body can be set', async () => {
+    const message = (...args: unknown[]) => `undecided: ${(args.at(-1) as Decision).source}`
+    const options = { limiter: limiterOf('refuse'), storeFailureStatusCode: 429, message }
+    const { get } = await serve(framework, options)
+    const response = await get()
+    expect([response.status, await response.text()]).toEqual([429, expect.stringContaining('undecided: none')])
+  })
+
+  test('as a problem, it is a reduced capacity, and no limit was violated', async () => {
+    const { get } = await serve(framework, { limiter: limiterOf('refuse'), problemDetails: true })
+    const response = await get()
+    expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/)
+    expect(await response.json()).toEqual({
+      type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+      title: 'Request cannot be satisfied due to temporary server capacity constraints',
+      status: 503,
+      detail: 'Service unavailable, please try again later.',
+      'violated-policies': [],
+    })
   })
 
   test('a limiter with an embedded share sends the numbers of the share', async () => {

@@ -46,7 +46,12 @@ const INVALID: readonly (readonly [string, object, RegExp])[] = [
   ['an empty key', { key: () => '' }, /key must not be empty/],
   ['a number as the key', { key: () => 42 }, /key must be a string, got number/],
   ['a list as the key', { key: () => [SECRET, SECRET] }, /key must be a string, got object/],
-  ['a key that is too long', { key: () => SECRET.repeat(200) }, /key must be at most 1024 bytes of UTF-8, got 2200/],
+  [
+    'a key that is too long, without digests',
+    { key: () => SECRET.repeat(200), hashLongKeys: false },
+    /key must be at most 1024 bytes of UTF-8, got 2200/,
+  ],
+  ['a long key that is ill-formed', { key: () => `${SECRET.repeat(200)}\ud800` }, /key must be a well-formed string/],
   ['a key that is ill-formed', { key: () => `${SECRET}\ud800` }, /key must be a well-formed string/],
   ['a cost of NaN', { cost: () => Number('many') }, /cost must be a whole number from 1 .* got NaN/],
   ['a cost of 0, later', { cost: async () => 0 }, /cost must be a whole number from 1 .* got 0/],

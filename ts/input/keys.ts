@@ -19,7 +19,7 @@ export class Keys {
 const GLOBAL_KEY = GLOBAL
 
 /** The longest key or tag, in bytes of UTF-8. */
-const MAX_BYTES = 1_024
+export const MAX_KEY_BYTES = 1_024
 
 /** Checks the key arguments of calls. */
 export class KeyReader {
@@ -125,12 +125,12 @@ function keyProblemOf(value: unknown): string | undefined {
     return `must be a string, got ${value === null ? 'null' : typeof value}${advice}`
   }
   // Most keys are so short that they fit in any encoding.
-  const bytes = value.length * 3 <= MAX_BYTES ? value.length : utf8Length(value)
+  const bytes = value.length * 3 <= MAX_KEY_BYTES ? value.length : utf8Length(value)
   if (bytes === 0) {
     return 'must not be empty'
   }
-  if (bytes > MAX_BYTES) {
-    return `must be at most ${MAX_BYTES} bytes of UTF-8, got ${bytes}`
+  if (bytes > MAX_KEY_BYTES) {
+    return `must be at most ${MAX_KEY_BYTES} bytes of UTF-8, got ${bytes}`
   }
   return isWellFormed(value) ? undefined : 'must be a well-formed string, got one with a lone surrogate'
 }

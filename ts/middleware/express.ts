@@ -7,8 +7,9 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { applyOutcome, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
-import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
+import type { OwnResponse } from './shared/responses.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -81,10 +82,10 @@ export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<
         if (handler !== undefined) {
           return handler(request, response, next, decision as NotAllowed<N>)
         }
-        return send(response, requestLimiter.statusCode, await requestLimiter.messageFor(decision, args))
+        return send(response, await requestLimiter.refusalFor(decision, args))
       }
       case 'invalid':
-        return response.headersSent || send(response, outcome.status, outcome.message)
+        return response.headersSent || send(response, outcome.response)
     }
   }
 
@@ -93,7 +94,9 @@ export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<
   }
 }
 
-function send(response: Response, status: number, message: Message): unknown {
+function send(response: Response, { status, message, type }: OwnResponse): unknown {
   response.status(status)
-  return typeof message === 'string' ? response.type('text/plain').send(message) : response.json(message)
+  return typeof message === 'string'
+    ? response.type('text/plain').send(message)
+    : response.type(type ?? 'application/json').json(message)
 }

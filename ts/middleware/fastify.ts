@@ -7,8 +7,9 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { applyOutcome, currentReadBarrier, hasForwardedFor, replyHeaders } from './shared/node-response.js'
-import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
+import type { OwnResponse } from './shared/responses.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -86,18 +87,18 @@ export function rateLimit<K, N extends string>(options: FastifyRateLimitOptions<
       if (handler !== undefined) {
         await handler(request, reply, decision)
       } else {
-        send(reply, requestLimiter.statusCode, await requestLimiter.messageFor(decision, args))
+        send(reply, await requestLimiter.refusalFor(decision, args))
       }
     } else if (outcome.kind === 'invalid' && !reply.sent) {
-      send(reply, outcome.status, outcome.message)
+      send(reply, outcome.response)
     }
     return reply.sent ? reply : undefined
   }
 }
 
-function send(reply: FastifyReply, status: number, message: Message): void {
-  const type = typeof message === 'string' ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8'
-  reply.code(status).type(type).send(message)
+function send(reply: FastifyReply, { status, message, type }: OwnResponse): void {
+  const mediaType = typeof message === 'string' ? 'text/plain' : (type ?? 'application/json')
+  reply.code(status).type(`${mediaType}; charset=utf-8`).send(message)
 }
 
 const plugin: FastifyPluginAsync<FastifyPluginOptions> = async (fastify, options) => {

@@ -9,7 +9,7 @@ import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
-import { invalidResponse, refusal, runAndRefund, withHeaders } from './shared/web-response.js'
+import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -90,7 +90,7 @@ export function withRateLimit<K, N extends string, Rest extends unknown[] = [], 
         case 'refuse': {
           const decision = outcome.decision as NotAllowed<N>
           return onRefusal === undefined
-            ? refusal(await requestLimiter.messageFor(decision, args), requestLimiter.statusCode)
+            ? webResponse(await requestLimiter.refusalFor(decision, args))
             : onRefusal(...args, decision)
         }
       }

@@ -8,7 +8,7 @@ import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
-import { invalidResponse, refusal, runAndRefund, withHeaders } from './shared/web-response.js'
+import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -73,7 +73,7 @@ export function rateLimit<K, N extends string, P extends string = 'rateLimit'>(
       }
       const decision = outcome.decision as NotAllowed<N>
       return handler === undefined
-        ? refusal(await requestLimiter.messageFor(decision, args), requestLimiter.statusCode)
+        ? webResponse(await requestLimiter.refusalFor(decision, args))
         : handler(context, next, decision)
     }
     const signalOf = () => context.req.raw.signal

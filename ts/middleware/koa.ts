@@ -7,8 +7,9 @@ import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { applyOutcome, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
-import type { Awaitable, KeyOrAddress, Message, NotAllowed, RateLimitOptions } from './shared/options.js'
+import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
+import type { OwnResponse } from './shared/responses.js'
 
 export { type IpKeyOptions, ipKey } from './shared/ip-key.js'
 export type * from './shared/options.js'
@@ -76,18 +77,18 @@ export function rateLimit<K, N extends string>(options: KoaRateLimitOptions<K, N
         if (handler !== undefined) {
           return handler(context, next, decision)
         }
-        return answer(context, requestLimiter.statusCode, await requestLimiter.messageFor(decision, args))
+        return answer(context, await requestLimiter.refusalFor(decision, args))
       }
       case 'invalid':
         if (!context.headerSent && context.body === undefined) {
-          answer(context, outcome.status, outcome.message)
+          answer(context, outcome.response)
         }
     }
   }
 }
 
-function answer(context: Context, status: number, message: Message): void {
+function answer(context: Context, { status, message, type }: OwnResponse): void {
   context.status = status
   context.body = message
-  context.type = typeof message === 'string' ? 'text/plain' : 'application/json'
+  context.type = typeof message === 'string' ? 'text/plain' : (type ?? 'application/json')
 }

@@ -1,8 +1,15 @@
 import { type CanActivate, type ExecutionContext, HttpException, Inject, Injectable, Optional } from '@nestjs/common'
 import { Reflector } from '@nestjs/core'
 import { TollgateError } from '../../api/error.js'
-import { applyOutcome, type FastifyReplyLike, type NodeResponse, replyHeaders } from '../shared/node-response.js'
+import {
+  applyOutcome,
+  type FastifyReplyLike,
+  type NodeHeaders,
+  type NodeResponse,
+  replyHeaders,
+} from '../shared/node-response.js'
 import { RequestLimiter } from '../shared/request-limiter.js'
+import type { OwnResponse } from '../shared/responses.js'
 import { ADAPTER } from './adapter.js'
 import { METADATA } from './decorator.js'
 import { type AnyNestOptions, type NestArgs, RATE_LIMIT_OPTIONS } from './options.js'
@@ -43,15 +50,11 @@ export class RateLimitGuard implements CanActivate {
       return this.#handleError(outcome.error, context, options)
     }
     if (outcome.kind === 'invalid') {
-      throw new HttpException(outcome.message, outcome.status)
+      throw exceptionFor(outcome.response, context)
     }
     if (outcome.decision !== undefined) {
-      const response = context.switchToHttp().getResponse<NodeResponse | FastifyReplyLike>()
-      if ('raw' in response) {
-        applyOutcome(requestLimiter, outcome, args, response.raw, replyHeaders(response))
-      } else {
-        applyOutcome(requestLimiter, outcome, args, response)
-      }
+      const response = responseOf(context)
+      applyOutcome(requestLimiter, outcome, args, 'raw' in response ? response.raw : response, headersOf(context))
     }
     if (outcome.kind === 'pass') {
       return true
@@ -59,7 +62,7 @@ export class RateLimitGuard implements CanActivate {
     if (options.handler !== undefined) {
       return options.handler(context, outcome.decision)
     }
-    throw new HttpException(await requestLimiter.messageFor(outcome.decision, args), requestLimiter.statusCode)
+    throw exceptionFor(await requestLimiter.refusalFor(outcome.decision, args), context)
   }
 
   async #handleError(error: unknown, context: ExecutionContext, { onError }: AnyNestOptions): Promise<boolean> {
@@ -82,6 +85,30 @@ export class RateLimitGuard implements CanActivate {
     this.#requestLimiters.set(overrides ?? this, entry)
     return entry
   }
+}
+
+function responseOf(context: ExecutionContext): NodeResponse | FastifyReplyLike {
+  return context.switchToHttp().getResponse()
+}
+
+function headersOf(context: ExecutionContext): NodeHeaders {
+  const response = responseOf(context)
+  return 'raw' in response ? replyHeaders(response) : response
+}
+
+/** The exception that Nest answers with a response. */
+function exceptionFor({ message, status, type }: OwnResponse, context: ExecutionContext): HttpException {
+  if (type !== undefined) {
+    const response = responseOf(context)
+    const mediaType = `${type}; charset=utf-8`
+    if ('raw' in response) {
+      response.header('Content-Type', mediaType)
+    } else {
+      // As a list: over Express, Nest replaces the type of an error's body if it is another text.
+      response.setHeader('Content-Type', [mediaType])
+    }
+  }
+  return new HttpException(message, status)
 }
 
 /** The module's `tier` does not apply to a route whose own limiter has no tiers. */

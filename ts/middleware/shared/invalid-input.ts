@@ -1,5 +1,5 @@
 import { TollgateError } from '../../api/error.js'
-import type { InvalidInputAnswer, Message } from './options.js'
+import type { InvalidInputAnswer } from './options.js'
 
 /**
  * A user's function that the limiter calls for a request.
@@ -51,10 +51,4 @@ export function reasonFor(error: unknown, thrownBy: RequestFunction | undefined)
 /** Whether the return value of `onInvalidInput` replaces the request's key or cost. */
 export function isReplacement(answer: unknown): answer is InvalidInputAnswer<unknown> {
   return typeof answer === 'object' && answer !== null && ('key' in answer || 'cost' in answer)
-}
-
-/** The status and the body of the answer, from the return value of `onInvalidInput`. */
-export function responseFor(answer: unknown): { readonly status: number; readonly message: Message } {
-  const { statusCode, message } = (answer ?? {}) as InvalidInputAnswer<unknown>
-  return { status: statusCode ?? 400, message: message ?? 'Bad Request' }
 }

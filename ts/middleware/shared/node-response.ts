@@ -5,7 +5,7 @@ import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
 /** The headers of a response. */
 export interface NodeHeaders {
   getHeader(name: string): unknown
-  setHeader(name: string, value: string): unknown
+  setHeader(name: string, value: string | readonly string[]): unknown
 }
 
 /** The part of a `node:http` or `node:http2` response that middlewares use. */
@@ -34,7 +34,7 @@ export function hasForwardedFor({ headers }: NodeRequest): boolean {
 export interface FastifyReplyLike {
   readonly raw: NodeResponse
   getHeader(name: string): unknown
-  header(name: string, value: string): unknown
+  header(name: string, value: string | readonly string[]): unknown
 }
 
 /** The headers of a reply. */

@@ -97,8 +97,31 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
   readonly skip?: (...args: A) => Awaitable<boolean>
   /** The status of a refusal: a whole number from 400 to 599. Default: 429. */
   readonly statusCode?: number
-  /** The body of a refusal. Default: `'Too many requests, please try again later.'` */
+  /**
+   * The status of a refusal that no store decided (`source: 'none'`), under the limiter's
+   * `onStoreFailure: 'refuse'`: a whole number from 400 to 599. No limit was exceeded, so the default
+   * is 503.
+   */
+  readonly storeFailureStatusCode?: number
+  /**
+   * The body of a refusal. Default: `'Too many requests, please try again later.'`; of a refusal that
+   * no store decided: `'Service unavailable, please try again later.'`
+   */
   readonly message?: Message | ((...args: [...request: A, decision: NotAllowed<N>]) => Awaitable<Message>)
+  /**
+   * Whether refusals, and answers to requests without a valid key or cost, are sent as
+   * `application/problem+json` (RFC 9457). The problem's `type` is one of
+   * draft-ietf-httpapi-ratelimit-headers, and `violated-policies` has the names of the limits that
+   * refused. A `message` that you set becomes `detail` if it is a text; the members of an object are
+   * added to the problem. Default: `false`.
+   */
+  readonly problemDetails?: boolean
+  /**
+   * Whether a text of more than 1024 bytes of UTF-8 in a key is replaced by
+   * `long-key:sha256:` and its SHA-256 digest in lower-case hexadecimal digits. With `false` such a
+   * request has no valid key. Default: `true`.
+   */
+  readonly hashLongKeys?: boolean
   /**
    * The form of the rate limit headers. `false` disables all of them, including `Retry-After`.
    * Default: `'draft-8'`, and `false` in shadow mode.
@@ -179,7 +202,10 @@ export interface CheckedOptions<R extends readonly unknown[]> {
   readonly tier: string | ((...args: R) => Awaitable<string>) | undefined
   readonly skip: ((...args: R) => Awaitable<boolean>) | undefined
   readonly statusCode: number
-  readonly message: Message | ((...args: [...request: R, decision: NotAllowed]) => Awaitable<Message>)
+  readonly storeFailureStatusCode: number
+  readonly message: Message | undefined | ((...args: [...request: R, decision: NotAllowed]) => Awaitable<Message>)
+  readonly problemDetails: boolean
+  readonly hashLongKeys: boolean
   readonly headers: HeaderForm | false
   readonly requestProperty: string
   readonly onRefused: ((...args: [...request: R, decision: NotAllowed]) => Awaitable<void>) | undefined
@@ -196,7 +222,10 @@ const NAMES = [
   'skip',
   'handler',
   'statusCode',
+  'storeFailureStatusCode',
   'message',
+  'problemDetails',
+  'hashLongKeys',
   'headers',
   'requestProperty',
   'onRefused',
@@ -207,8 +236,6 @@ const NAMES = [
 ] as const
 
 const FORMS: readonly unknown[] = ['draft-8', 'draft-6', 'legacy', false] satisfies (HeaderForm | false)[]
-
-const DEFAULT_MESSAGE = 'Too many requests, please try again later.'
 
 /**
  * Validates the options of a middleware.
@@ -235,7 +262,7 @@ export function checkedOptions<R extends readonly unknown[]>(
   if (given.key === undefined) {
     checkAddressed(where, limiter, hasAddress)
   }
-  const observe = given.observe === undefined ? false : booleanOf(`${where}: observe`, given.observe)
+  const observe = booleanOf(`${where}: observe`, given.observe, false)
   return {
     limiter,
     key: given.key,
@@ -243,6 +270,15 @@ export function checkedOptions<R extends readonly unknown[]>(
     tier: tierOf(`${where}: tier`, limiter, given.tier),
     skip: given.skip,
     statusCode: wholeNumber('INVALID_OPTION', `${where}: statusCode`, given.statusCode ?? 429, 400, 599),
+    storeFailureStatusCode: wholeNumber(
+      'INVALID_OPTION',
+      `${where}: storeFailureStatusCode`,
+      given.storeFailureStatusCode ?? 503,
+      400,
+      599,
+    ),
+    problemDetails: booleanOf(`${where}: problemDetails`, given.problemDetails, false),
+    hashLongKeys: booleanOf(`${where}: hashLongKeys`, given.hashLongKeys, true),
     message: messageOf(`${where}: message`, given.message),
     headers: headersOf(`${where}: headers`, given.headers ?? (observe ? false : 'draft-8')),
     requestProperty: propertyOf(`${where}: requestProperty`, given.requestProperty ?? 'rateLimit'),
@@ -292,8 +328,8 @@ function functionOf(option: string, value: unknown): void {
   }
 }
 
-function booleanOf(option: string, value: unknown): boolean {
-  return trueOrFalse('INVALID_OPTION', option, value)
+function booleanOf(option: string, value: unknown, fallback: boolean): boolean {
+  return value === undefined ? fallback : trueOrFalse('INVALID_OPTION', option, value)
 }
 
 function costOf(option: string, value: unknown): unknown {
@@ -314,8 +350,13 @@ function tierOf(option: string, { tiers = {} }: MiddlewareLimiter<unknown>, valu
   return value
 }
 
-function messageOf(option: string, value: unknown = DEFAULT_MESSAGE): unknown {
-  if (typeof value === 'string' || typeof value === 'function' || (typeof value === 'object' && value !== null)) {
+function messageOf(option: string, value: unknown): unknown {
+  if (
+    value === undefined ||
+    typeof value === 'string' ||
+    typeof value === 'function' ||
+    (typeof value === 'object' && value !== null)
+  ) {
     return value
   }
   throw invalid('INVALID_OPTION', option, 'must be a string, an object or a function', value)

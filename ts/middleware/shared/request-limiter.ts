@@ -3,8 +3,9 @@ import { TollgateError } from '../../api/error.js'
 import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
 import { type HeaderWriter, headerWriterFor, type SetHeader, writeRetryAfter } from './headers.js'
-import { isInvalidInput, isReplacement, type RequestFunction, reasonFor, responseFor } from './invalid-input.js'
+import { isInvalidInput, isReplacement, type RequestFunction, reasonFor } from './invalid-input.js'
 import { ipKey } from './ip-key.js'
+import { withoutLongStrings } from './long-key.js'
 import {
   type CheckedOptions,
   checkedOptions,
@@ -14,6 +15,13 @@ import {
   type NotAllowed,
   type RequestEnd,
 } from './options.js'
+import {
+  invalidInputResponse,
+  type OwnResponse,
+  REFUSAL_MESSAGE,
+  refusalResponse,
+  STORE_FAILURE_MESSAGE,
+} from './responses.js'
 
 /**
  * The framework's part of a middleware. `A` is the arguments that the framework passes for a
@@ -48,8 +56,7 @@ export type RequestOutcome =
   | {
       readonly kind: 'invalid'
       readonly decision: undefined
-      readonly status: number
-      readonly message: Message
+      readonly response: OwnResponse
       /** The return value of `onInvalidInput`. */
       readonly answer: unknown
     }
@@ -82,11 +89,6 @@ export class RequestLimiter<A extends readonly unknown[]> {
     this.#hasOnError = (options as { readonly onError?: unknown }).onError !== undefined
   }
 
-  /** The status of a refusal. */
-  get statusCode(): number {
-    return this.#options.statusCode
-  }
-
   /** Whether `refundWhen` is set. */
   get mayRefund(): boolean {
     return this.#options.refundWhen !== undefined
@@ -100,7 +102,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
    * request's own.
    */
   async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
-    const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty } = this.#options
+    const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys } = this.#options
     const readBarrier = this.#adapter.readBarrier?.()
     let decision: Decision
     let requestTier: string | undefined
@@ -117,6 +119,11 @@ export class RequestLimiter<A extends readonly unknown[]> {
       let requestKey = replacement?.key
       if (replacement === undefined || !('key' in replacement)) {
         requestKey = key === undefined ? this.#addressKey(args) : await key(...args)
+      }
+      if (hashLongKeys) {
+        const shortKey = withoutLongStrings(requestKey)
+        // Most keys are not replaced, and need no `await`.
+        requestKey = shortKey === requestKey ? requestKey : await shortKey
       }
       running = 'cost'
       let units = replacement?.cost
@@ -171,12 +178,16 @@ export class RequestLimiter<A extends readonly unknown[]> {
     }
   }
 
-  /** The body of a refusal. */
-  async messageFor(decision: NotAllowed, args: A): Promise<Message> {
-    const { message } = this.#options
-    return typeof message === 'function'
-      ? await (message as (...args: unknown[]) => Message | Promise<Message>)(...args, decision)
-      : message
+  /** The response to a refused request. */
+  async refusalFor(decision: NotAllowed, args: A): Promise<OwnResponse> {
+    const { message, statusCode, storeFailureStatusCode, problemDetails } = this.#options
+    const isUndecided = decision.source === 'none'
+    const body =
+      typeof message === 'function'
+        ? await (message as (...args: unknown[]) => Message | Promise<Message>)(...args, decision)
+        : (message ?? (isUndecided ? STORE_FAILURE_MESSAGE : REFUSAL_MESSAGE))
+    const status = isUndecided ? storeFailureStatusCode : statusCode
+    return refusalResponse(decision, status, body, problemDetails, (name) => name)
   }
 
   /** Refunds a request if it ended as `refundWhen` says. Call it once for each decision. */
@@ -212,7 +223,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
     args: A,
     isRetry: boolean,
   ): Promise<RequestOutcome> {
-    const { onInvalidInput, observe } = this.#options
+    const { onInvalidInput, observe, problemDetails } = this.#options
     let answer: unknown
     if (onInvalidInput !== undefined && !isRetry) {
       answer = await onInvalidInput(error, ...args)
@@ -229,7 +240,10 @@ export class RequestLimiter<A extends readonly unknown[]> {
         `${this.#adapter.name}: a request ${action}: ${reasonFor(error, thrownBy)}\n${advice}`,
       )
     }
-    return observe ? PASSED : { kind: 'invalid', decision: undefined, ...responseFor(answer), answer }
+    if (observe) {
+      return PASSED
+    }
+    return { kind: 'invalid', decision: undefined, response: invalidInputResponse(answer, problemDetails), answer }
   }
 
   #addressKey(args: A): string {

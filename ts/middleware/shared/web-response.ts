@@ -1,4 +1,5 @@
 import type { RequestLimiter, RequestOutcome } from './request-limiter.js'
+import type { OwnResponse } from './responses.js'
 
 /**
  * Adds the headers of an outcome to a response. An immutable response, such as one from `fetch`, is
@@ -29,17 +30,20 @@ function setHeader({ headers }: Response, name: string, value: string, isList: b
   }
 }
 
-/** The response of a refusal, without rate limit headers. */
-export function refusal(message: string | object, status: number): Response {
-  return typeof message === 'string' ? new Response(message, { status }) : Response.json(message, { status })
+/** The Web response of the middleware itself, without rate limit headers. */
+export function webResponse({ status, message, type }: OwnResponse): Response {
+  if (typeof message === 'string') {
+    return new Response(message, { status })
+  }
+  return Response.json(message, type === undefined ? { status } : { status, headers: { 'content-type': type } })
 }
 
 /**
  * The response to a request from which no key or cost can be made: the response that
  * `onInvalidInput` returned, or the default.
  */
-export function invalidResponse({ answer, message, status }: Extract<RequestOutcome, { kind: 'invalid' }>): Response {
-  return answer instanceof Response ? answer : refusal(message, status)
+export function invalidResponse({ answer, response }: Extract<RequestOutcome, { kind: 'invalid' }>): Response {
+  return answer instanceof Response ? answer : webResponse(response)
 }
 
 /**

@@ -1,0 +1,91 @@
+import type { Decision } from '../../api/decision.js'
+import type { InvalidInputAnswer, Message, NotAllowed } from './options.js'
+
+/** A response of the middleware itself. */
+export interface OwnResponse {
+  readonly status: number
+  readonly message: Message
+  /** The media type of an object. Default: that of JSON. */
+  readonly type?: 'application/problem+json' | undefined
+}
+
+/** The default body of a refusal. */
+export const REFUSAL_MESSAGE = 'Too many requests, please try again later.'
+
+/** The default body of a refusal that no store decided. */
+export const STORE_FAILURE_MESSAGE = 'Service unavailable, please try again later.'
+
+const INVALID_MESSAGE = 'Bad Request'
+
+/** The registry of the problem types that the drafts define. */
+const REGISTRY = 'https://iana.org/assignments/http-problem-types#'
+
+/**
+ * The response to a request from which no key or cost can be made, from the return value of
+ * `onInvalidInput`.
+ */
+export function invalidInputResponse(answer: unknown, isProblem: boolean): OwnResponse {
+  const { statusCode, message } = (answer ?? {}) as InvalidInputAnswer<unknown>
+  const status = statusCode ?? 400
+  if (!isProblem) {
+    return { status, message: message ?? INVALID_MESSAGE }
+  }
+  // Without an own problem type the title is that of the status (RFC 9457, 4.2.1).
+  const title = status === 400 ? { title: INVALID_MESSAGE } : {}
+  return problem({ type: 'about:blank', ...title, status }, message)
+}
+
+/**
+ * The response to a refused request.
+ *
+ * @param message - The configured body.
+ * @param itemNameOf - The name of a limit in the headers.
+ */
+export function refusalResponse(
+  decision: NotAllowed,
+  status: number,
+  message: Message,
+  isProblem: boolean,
+  itemNameOf: (name: string) => string,
+): OwnResponse {
+  if (!isProblem) {
+    return { status, message }
+  }
+  const members = { ...problemTypeOf(decision), status, 'violated-policies': violatedBy(decision).map(itemNameOf) }
+  return problem(members, message)
+}
+
+/** A problem of RFC 9457. A text becomes its `detail`; the members of an object are added. */
+function problem(members: object, message: Message | undefined): OwnResponse {
+  const added = typeof message === 'string' ? { detail: message } : message
+  return {
+    status: (members as OwnResponse).status,
+    message: { ...members, ...added },
+    type: 'application/problem+json',
+  }
+}
+
+function problemTypeOf({ source, status }: Decision): { readonly type: string; readonly title: string } {
+  if (source === 'none') {
+    return {
+      type: `${REGISTRY}temporary-reduced-capacity`,
+      title: 'Request cannot be satisfied due to temporary server capacity constraints',
+    }
+  }
+  if (status === 'blocked') {
+    return {
+      type: `${REGISTRY}abnormal-usage-detected`,
+      title: 'Request not satisfied due to detection of abnormal request pattern',
+    }
+  }
+  return {
+    type: `${REGISTRY}quota-exceeded`,
+    title: 'Request cannot be satisfied as assigned quota has been exceeded',
+  }
+}
+
+/** The names of the limits that refused. */
+function violatedBy({ policies, source }: Decision): readonly string[] {
+  // Without a store no limit was compared.
+  return source === 'none' ? [] : Object.keys(policies).filter((name) => policies[name]?.retryAfterMs !== 0)
+}

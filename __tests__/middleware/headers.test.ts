@@ -57,9 +57,15 @@ function limiterOf<const P extends Policy | Policies>(policies: P) {
 }
 
 /** The fields of a decision, by name. */
-function written(form: HeaderForm, policies: Policies, decision: Decision): Record<string, string> {
+function written(
+  form: HeaderForm | readonly HeaderForm[],
+  policies: Policies,
+  decision: Decision,
+  prefix?: string,
+): Record<string, string> {
   const fields: Record<string, string> = {}
-  headerWriterFor(form, policies).write(decision, (name, value) => {
+  headerWriterFor([form].flat() as HeaderForm[], policies, prefix).write(decision, (name, value) => {
+    expect(fields).not.toHaveProperty(name)
     fields[name] = value
   })
   return fields
@@ -132,5 +138,138 @@ describe('the fields', () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 5, window: 10 }))
     const fields = written('draft-8', limiter.policies, await limiter.take('ann'))
     expect(fields).toEqual({ 'RateLimit-Policy': '"default";q=5;w=1', RateLimit: '"default";r=4;t=1' })
+  })
+})
+
+describe('the item of a single limit without a name', () => {
+  const policy = fixedWindow({ limit: 5, window: '1m' })
+
+  test('has the prefix of the limiter as its name', async () => {
+    const limiter = new RateLimiter(policy, { prefix: 'search.v2' })
+    expect(limiter.prefix).toBe('search.v2')
+    expect(written('draft-8', limiter.policies, await limiter.take('ann'), limiter.prefix)).toEqual({
+      'RateLimit-Policy': '"search.v2";q=5;w=60',
+      RateLimit: expect.stringContaining('"search.v2";r=4;'),
+    })
+    await limiter.close()
+  })
+
+  test('has the name default without a prefix', async () => {
+    const { limiter } = limiterOf(policy)
+    expect(limiter.prefix).toBeUndefined()
+    expect(written('draft-8', limiter.policies, await limiter.take('ann'), limiter.prefix)).toMatchObject({
+      'RateLimit-Policy': '"default";q=5;w=60',
+    })
+  })
+
+  test('differs from limits with names, which keep them', async () => {
+    const { limiter } = limiterOf({ default: policy, daily: fixedWindow({ limit: 9, window: '1d' }) })
+    const fields = written('draft-8', limiter.policies, await limiter.take('ann'), 'api')
+    expect(fields).toMatchObject({ 'RateLimit-Policy': '"default";q=5;w=60, "daily";q=9;w=86400' })
+  })
+})
+
+describe('several forms', () => {
+  const policies = { burst: fixedWindow({ limit: 5, window: '1s' }), daily: fixedWindow({ limit: 9, window: '1d' }) }
+
+  test.each(['draft-8', 'draft-11'] as const)(
+    'draft 6 and %s share RateLimit-Policy, in the later form',
+    async (later) => {
+      const { limiter } = limiterOf(policies)
+      const decision = await limiter.take('ann')
+      const fields = {
+        'RateLimit-Limit': '5',
+        'RateLimit-Remaining': '4',
+        'RateLimit-Reset': '1',
+        ...written(later, policies, decision),
+      }
+      expect(fields).toHaveProperty('RateLimit')
+      expect(written(['draft-6', later], policies, decision)).toEqual(fields)
+      expect(written([later, 'draft-6'], policies, decision)).toEqual(fields)
+    },
+  )
+
+  test('the older fields stand beside any others', async () => {
+    const { limiter } = limiterOf(policies)
+    const decision = await limiter.take('ann')
+    expect(Object.keys(written(['draft-6', 'legacy'], policies, decision)).sort()).toEqual([
+      'RateLimit-Limit',
+      'RateLimit-Policy',
+      'RateLimit-Remaining',
+      'RateLimit-Reset',
+      'X-RateLimit-Limit',
+      'X-RateLimit-Remaining',
+      'X-RateLimit-Reset',
+    ])
+  })
+})
+
+describe('the effective window of draft 11', () => {
+  const itemOf = async (
+    limiter: { policies: Policies; take(key: string, cost?: number): Promise<Decision> },
+    cost = 1,
+  ) => {
+    return written('draft-11', limiter.policies, await limiter.take('ann', cost))['RateLimit']
+  }
+
+  test('ends with the window', async () => {
+    const { limiter, clock } = limiterOf(fixedWindow({ limit: 5, window: '1m' }))
+    expect(await itemOf(limiter)).toBe('"default";r=4;t=60')
+    clock.advance(20_000)
+    expect(await itemOf(limiter)).toBe('"default";r=3;t=40')
+    expect(await itemOf(limiter, 4)).toBe('"default";r=3;t=40')
+  })
+
+  test('is the whole window of a fresh key', async () => {
+    const { limiter } = limiterOf(fixedWindow({ limit: 5, window: '1m' }))
+    expect(await itemOf(limiter, 6)).toBe('"default";r=5;t=60')
+    expect(written('draft-8', limiter.policies, await limiter.take('ann', 6))['RateLimit']).toBe('"default";r=5;t=0')
+    const rate = limiterOf(gcra({ limit: 10, period: '10s', burst: 20 })).limiter
+    expect(await itemOf(rate, 21)).toBe('"default";r=20;t=20')
+  })
+
+  test.each<[string, Policy]>([
+    ['gcra', gcra({ limit: 10, period: '20s', burst: 20 })],
+    ['tokenBucket', tokenBucket({ capacity: 20, refill: { tokens: 1, every: '2s' } })],
+    ['leakyBucket', leakyBucket({ capacity: 20, leak: { units: 1, every: '2s' } })],
+  ])('never promises more than the rate of %s, and shows when the next unit comes', async (_, policy) => {
+    const { limiter, clock } = limiterOf(policy)
+    const items: (string | undefined)[] = []
+    for (const [wait, cost] of [
+      [0, 1],
+      [500, 1],
+      [0, 17],
+      [0, 1],
+      [1_000, 1],
+    ] as const) {
+      clock.advance(wait)
+      items.push(await itemOf(limiter, cost))
+    }
+    expect(items).toEqual([
+      '"default";r=19;t=38', // 2 s for each unit
+      '"default";r=18;t=36',
+      '"default";r=1;t=2',
+      '"default";r=0;t=2', // one unit in 1.5 s
+      '"default";r=0;t=1', // refused: 0.5 s
+    ])
+  })
+
+  test('is the reset under a rate that only an override knows', async () => {
+    const { limiter } = limiterOf(gcra({ limit: 10, period: '20s', burst: 20 }))
+    await limiter.override('ann', { limit: 100, burst: 50 }, { ttl: '1h' })
+    expect(await itemOf(limiter, 5)).toBe('"default";r=45;t=1')
+  })
+
+  test('is longer for the embedded share of a rate', async () => {
+    const { limiter } = limiterOf(gcra({ limit: 10, period: '20s', burst: 20 }))
+    const half = limiterOf(gcra({ limit: 5, period: '20s', burst: 10 })).limiter
+    const decision = { ...(await half.take('ann')), source: 'fallback' } as Decision
+    expect(written('draft-11', limiter.policies, decision)['RateLimit']).toBe('"default";r=9;t=36')
+  })
+
+  test('is the end of a block', async () => {
+    const { limiter } = limiterOf(gcra({ limit: 10, period: '20s', burst: 20 }))
+    await limiter.block('ann', '1h')
+    expect(await itemOf(limiter)).toBe('"default";r=0;t=3600')
   })
 })

@@ -44,7 +44,12 @@ describe('an invalid option is an error immediately', () => {
     ['problemDetails', { problemDetails: 'yes' }, 'must be true or false'],
     ['hashLongKeys', { hashLongKeys: 'sha256' }, 'must be true or false'],
     ['message', { message: 5 }, 'must be a string, an object or a function'],
-    ['headers', { headers: true }, "must be 'draft-8', 'draft-6', 'legacy' or false"],
+    ['headers', { headers: true }, "must be 'draft-11', 'draft-8', 'draft-6', 'legacy', an array of these, or false"],
+    ['headers', { headers: [] }, 'must be .* got an array'],
+    ['headers', { headers: ['draft-6', undefined] }, 'must be .* got undefined'],
+    ['headers', { headers: ['draft-6', 'draft-7'] }, 'must be .* got "draft-7"'],
+    ['headers', { headers: ['draft-6', 'draft-6'] }, 'must have each form only once'],
+    ['headers', { headers: ['draft-8', 'draft-11'] }, "must not have both 'draft-8' and 'draft-11'"],
     ['requestProperty', { requestProperty: '' }, 'name of a property'],
     ['onRefused', { onRefused: 1 }, 'must be a function'],
     ['onError', { onError: 'allow' }, 'must be a function'],
@@ -92,6 +97,23 @@ test('middlewares on one route send the fields of all their limits', async () =>
   expect(first.headers.get('RateLimit-Policy')).toBe('"all";q=100;w=3600, "search";q=1;w=60')
   expect(second.status).toBe(429)
   expect(second.headers.get('RateLimit')).toBe('"all";r=98;t=3600, "search";r=0;t=60')
+})
+
+test('their items are told apart by prefix, if the limits have no names', async () => {
+  const limiterWith = (prefix: string) => {
+    return new RateLimiter(fixedWindow({ limit: 2, window: '1h' }), { store: store(), prefix })
+  }
+  const app = express()
+    .use(
+      forExpress({ limiter: limiterWith('all'), headers: ['draft-6', 'draft-8'] }),
+      forExpress({ limiter: limiterWith('search'), cost: 3, problemDetails: true }),
+    )
+    .use((_request, response) => void response.send('ok'))
+  const [response] = (await responsesTo(app, [{}])) as [Response]
+  expect(response.headers.get('RateLimit-Policy')).toBe('"all";q=2;w=3600, "search";q=2;w=3600')
+  expect(response.headers.get('RateLimit')).toBe('"all";r=1;t=3600, "search";r=2;t=0')
+  expect(response.headers.get('RateLimit-Remaining')).toBe('1')
+  expect(await response.json()).toMatchObject({ 'violated-policies': ['search'] })
 })
 
 test('immutable responses are copied, with their status and body', async () => {

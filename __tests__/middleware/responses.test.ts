@@ -164,6 +164,16 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(response.headers.has('RateLimit')).toBe(false)
   })
 
+  test('draft 6 and draft 8 together share the policies of draft 8', async () => {
+    const { limiter } = limiterOf(fixedWindow({ limit: 3, window: '1m' }))
+    const get = await serve(framework, { limiter, headers: ['draft-6', 'draft-8'] })
+    const response = await get()
+    expect(listOf(response, 'RateLimit-Policy')).toEqual([['default', { q: 3, w: 60 }]])
+    expect(listOf(response, 'RateLimit')).toEqual([['default', { r: 2, t: 60 }]])
+    const names = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset']
+    expect(names.map((name) => itemOf(response, name))).toEqual([3, 2, 60])
+  })
+
   test('legacy fields have the reset time; fields can be turned off', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 1, window: '1h' }))
     const get = await serve(framework, { limiter, headers: 'legacy' })

@@ -82,6 +82,7 @@ export class Limiter {
   /** The backend of the first tier; `undefined` once the limiter is closed. */
   #backend: LimiterBackend | undefined
   readonly #ownedStore: OwnedStore | undefined
+  readonly prefix: string | undefined
   readonly #takesOver: boolean
   readonly #ban: BanRule | undefined
 
@@ -90,6 +91,7 @@ export class Limiter {
     const { store, prefix, tag, onStoreFailure, local, takesOver, ban } = limiterOptionsOf(options)
     const written = withBanRule(policySets, ban)
     const { dimensions, tier } = written[0] as PolicySet
+    this.prefix = prefix
     this.#takesOver = takesOver
     this.#ban = ban
     this.#keyReader = new KeyReader(dimensions)

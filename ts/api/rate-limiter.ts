@@ -138,6 +138,9 @@ export interface RateLimiter<
    */
   readonly policies: { readonly [Name in N]: Policy }
 
+  /** The prefix from the options; `undefined` for a limiter on the embedded store without one. */
+  readonly prefix: string | undefined
+
   /** The {@link RateLimiter.policies} of each tier; without tiers an empty object. */
   readonly tiers: { readonly [Tier in T]: { readonly [Name in N]: Policy } }
 

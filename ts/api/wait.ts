@@ -5,9 +5,10 @@ import { shortDuration } from '../input/policy-text.js'
 import type { FixedWindowPolicy } from '../policies/fixed-window.js'
 import type { GcraPolicy } from '../policies/gcra.js'
 import type { LeakyBucketPolicy } from '../policies/leaky-bucket.js'
-import { algorithmOf, type Policy } from '../policies/policy.js'
+import type { Policy } from '../policies/policy.js'
 import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-set.js'
 import type { TokenBucketPolicy } from '../policies/token-bucket.js'
+import { isRate } from '../policies/window.js'
 import type { TakeOptions } from './call-options.js'
 import type { Allowed, Decision } from './decision.js'
 import { TollgateError } from './error.js'
@@ -217,10 +218,4 @@ function adviceOn(policy: Policy): string {
       return `use gcra({ limit: ${limit}, period: '${shortDuration(window)}' })${SPACED}`
     }
   }
-}
-
-/** Whether `wait` supports a policy. */
-export function isRate(policy: Policy): boolean {
-  const isContinuous = policy.algorithm !== 'tokenBucket' || policy.refillMode === 'continuous'
-  return algorithmOf(policy).rate !== undefined && isContinuous
 }

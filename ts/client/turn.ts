@@ -1,6 +1,7 @@
 import type { Allowed, Decision } from '../api/decision.js'
 import type { Acquiring, PermitSignal } from '../api/permit.js'
-import { isRate, MAX_WAIT_MS, type Waits } from '../api/wait.js'
+import { MAX_WAIT_MS, type Waits } from '../api/wait.js'
+import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
 
 /** The right of one call to start. */

@@ -45,3 +45,21 @@ export function mainNumberOf(policy: Policy, limit?: string): number {
 export function largestCostOf(policy: Policy, limit?: string): number {
   return algorithmOf(policy).largestCost(policy, limit)
 }
+
+/**
+ * The time in which one unit comes back, in milliseconds, under a policy that refills or drains
+ * continuously; `undefined` under other policies.
+ */
+export function unitMsOf(policy: Policy): number | undefined {
+  const rate = isContinuous(policy) ? algorithmOf(policy).rate?.(policy) : undefined
+  return rate === undefined ? undefined : rate.periodMs / rate.units
+}
+
+/** Whether units come back continuously, and so at a time that is known for each call. */
+export function isRate(policy: Policy): boolean {
+  return isContinuous(policy) && algorithmOf(policy).rate !== undefined
+}
+
+function isContinuous(policy: Policy): boolean {
+  return policy.algorithm !== 'tokenBucket' || policy.refillMode === 'continuous'
+}

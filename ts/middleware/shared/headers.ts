@@ -1,6 +1,6 @@
 import type { Decision, PolicyNumbers } from '../../api/decision.js'
 import type { Policy } from '../../policies/policy.js'
-import { largestCostOf, windowMsOf } from '../../policies/window.js'
+import { largestCostOf, unitMsOf, windowMsOf } from '../../policies/window.js'
 import type { HeaderForm } from './options.js'
 
 /**
@@ -18,17 +18,42 @@ export interface HeaderWriter {
 /** The largest integer of a structured field: 15 digits (RFC 9651, 3.3.1). */
 const MAX_INTEGER = 999_999_999_999_999
 
-/** The writer of a form of headers, for decisions under these policies. */
-export function headerWriterFor(form: HeaderForm, policies: { readonly [name: string]: Policy }): HeaderWriter {
-  const limits = limitsOf(policies)
+/** The name of a single limit in decisions. */
+const SINGLE = 'default'
+
+/**
+ * The writer of forms of headers, for decisions under these policies.
+ *
+ * @param prefix - The limiter's prefix: the name of its item, if it has a single limit without a name.
+ */
+export function headerWriterFor(
+  forms: readonly HeaderForm[],
+  policies: { readonly [name: string]: Policy },
+  prefix: string | undefined,
+): HeaderWriter {
+  const limits = limitsOf(policies, prefix)
+  // Both drafts define `RateLimit-Policy`. Its items have names only in the later draft.
+  const hasNamedItems = forms.includes('draft-8') || forms.includes('draft-11')
+  const writers = forms.map((form) => writerFor(form, limits, hasNamedItems))
+  return writers.length === 1 ? (writers[0] as HeaderWriter) : new HeaderWriters(writers)
+}
+
+function writerFor(form: HeaderForm, limits: readonly AdvertisedLimit[], hasNamedItems: boolean): HeaderWriter {
   switch (form) {
+    case 'draft-11':
+      return new ItemWriter(limits, effectiveWindowMs)
     case 'draft-8':
-      return new Draft8Writer(limits)
+      return new ItemWriter(limits, (_, numbers) => waitMs(numbers))
     case 'draft-6':
-      return new Draft6Writer(limits)
+      return new Draft6Writer(hasNamedItems ? undefined : limits)
     case 'legacy':
       return new LegacyWriter()
   }
+}
+
+/** The name of a limit in the headers. */
+export function itemNameOf(name: string, limitCount: number, prefix: string | undefined): string {
+  return limitCount === 1 && name === SINGLE ? (prefix ?? name) : name
 }
 
 /**
@@ -45,10 +70,15 @@ export function writeRetryAfter({ retryAfterMs }: Decision, set: SetHeader): voi
 
 /** A limit as the headers describe it. */
 interface AdvertisedLimit {
+  /** The name in decisions. */
   readonly name: string
+  /** The name in headers. It needs no escapes in a structured string. */
+  readonly itemName: string
   /** The limit of keys without an override. */
   readonly quota: number
   readonly windowSeconds: number
+  /** Under a rate, the time in which one unit comes back; otherwise `undefined`. */
+  readonly unitMs: number | undefined
 }
 
 /** Formats the list item of a limit. */
@@ -85,25 +115,46 @@ class PolicyHeader {
   }
 }
 
-/** `RateLimit-Policy` and `RateLimit`: lists with one item for each limit. */
-class Draft8Writer implements HeaderWriter {
-  readonly #policy: PolicyHeader
-  /** Each name as a structured string, with the fixed text that follows. Names need no escapes. */
-  readonly #items: readonly { readonly name: string; readonly start: string }[]
+/** Writes several forms. */
+class HeaderWriters implements HeaderWriter {
+  readonly #writers: readonly HeaderWriter[]
 
-  constructor(limits: readonly AdvertisedLimit[]) {
-    this.#policy = new PolicyHeader(limits, ({ name }, quota, windowSeconds) => {
+  constructor(writers: readonly HeaderWriter[]) {
+    this.#writers = writers
+  }
+
+  write(decision: Decision, set: SetHeader): void {
+    for (const writer of this.#writers) {
+      writer.write(decision, set)
+    }
+  }
+}
+
+/** The `t` of a limit's item, in ms. */
+type ItemTime = (limit: AdvertisedLimit, numbers: PolicyNumbers, decision: Decision) => number
+
+/** `RateLimit-Policy` and `RateLimit`: lists with one item for each limit. */
+class ItemWriter implements HeaderWriter {
+  readonly #policy: PolicyHeader
+  /** Each limit, with the fixed text of its item. */
+  readonly #items: readonly { readonly limit: AdvertisedLimit; readonly start: string }[]
+  readonly #timeOf: ItemTime
+
+  constructor(limits: readonly AdvertisedLimit[], timeOf: ItemTime) {
+    this.#policy = new PolicyHeader(limits, ({ itemName }, quota, windowSeconds) => {
       const window = windowSeconds === undefined ? '' : `;w=${windowSeconds}`
-      return `"${name}";q=${integer(quota)}${window}`
+      return `"${itemName}";q=${integer(quota)}${window}`
     })
-    this.#items = limits.map(({ name }) => ({ name, start: `"${name}";r=` }))
+    this.#items = limits.map((limit) => ({ limit, start: `"${limit.itemName}";r=` }))
+    this.#timeOf = timeOf
   }
 
   write(decision: Decision, set: SetHeader): void {
     let field = ''
-    for (const { name, start } of this.#items) {
-      const numbers = decision.policies[name] as PolicyNumbers
-      field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)};t=${seconds(waitMs(numbers))}`
+    for (const { limit, start } of this.#items) {
+      const numbers = decision.policies[limit.name] as PolicyNumbers
+      const time = seconds(this.#timeOf(limit, numbers, decision))
+      field += `${field === '' ? '' : ', '}${start}${remainingOf(decision, numbers)};t=${time}`
     }
     set('RateLimit-Policy', this.#policy.of(decision), true)
     set('RateLimit', field, true)
@@ -112,18 +163,21 @@ class Draft8Writer implements HeaderWriter {
 
 /** `RateLimit-Policy` for all limits, and the numbers of the limit in `decision.policy`. */
 class Draft6Writer implements HeaderWriter {
-  readonly #policy: PolicyHeader
+  readonly #policy: PolicyHeader | undefined
 
-  constructor(limits: readonly AdvertisedLimit[]) {
+  /** @param limits - The limits of `RateLimit-Policy`; `undefined` if another form writes it. */
+  constructor(limits: readonly AdvertisedLimit[] | undefined) {
     // In this draft every quota has a window.
-    this.#policy = new PolicyHeader(limits, (_, quota, windowSeconds) => {
-      return windowSeconds === undefined ? '' : `${integer(quota)};w=${windowSeconds}`
-    })
+    this.#policy =
+      limits &&
+      new PolicyHeader(limits, (_, quota, windowSeconds) => {
+        return windowSeconds === undefined ? '' : `${integer(quota)};w=${windowSeconds}`
+      })
   }
 
   write(decision: Decision, set: SetHeader): void {
     const numbers = decision.policies[decision.policy] as PolicyNumbers
-    const policy = this.#policy.of(decision)
+    const policy = this.#policy?.of(decision) ?? ''
     if (policy !== '') {
       set('RateLimit-Policy', policy, true)
     }
@@ -159,6 +213,29 @@ function waitMs({ retryAfterMs, resetAfterMs }: PolicyNumbers): number {
   return retryAfterMs || resetAfterMs
 }
 
+/**
+ * The effective window of draft 11: the time in which the client should use no more than the
+ * remaining units.
+ *
+ * Under a window it ends with the window. Under a rate it is the time in which the remaining units
+ * come back, so that their ratio is never above the rate; but at least the time until one more unit
+ * fits.
+ */
+function effectiveWindowMs(limit: AdvertisedLimit, numbers: PolicyNumbers, { source }: Decision): number {
+  const { quota, unitMs, windowSeconds } = limit
+  const { limit: ownQuota, remaining, resetAfterMs, retryAfterMs } = numbers
+  if (retryAfterMs) {
+    return retryAfterMs
+  }
+  if (unitMs === undefined || (ownQuota !== quota && source !== 'fallback')) {
+    // The rate of an override is unknown. A fresh key has its whole window.
+    return resetAfterMs || windowSeconds * 1_000
+  }
+  // The embedded share of a limit has its window, and so a slower rate.
+  const ownUnitMs = (unitMs * quota) / ownQuota
+  return Math.max(remaining * ownUnitMs, resetAfterMs - (ownQuota - remaining - 1) * ownUnitMs)
+}
+
 function seconds(millis: number): number {
   return Math.min(MAX_INTEGER, Math.ceil(millis / 1_000))
 }
@@ -168,17 +245,23 @@ function integer(value: number): number {
 }
 
 /** The limits of policies, by the names that decisions use. */
-function limitsOf(policies: { readonly [name: string]: Policy }): readonly AdvertisedLimit[] {
+function limitsOf(
+  policies: { readonly [name: string]: Policy },
+  prefix: string | undefined,
+): readonly AdvertisedLimit[] {
   const indexes = new Map<Policy, number>()
-  return Object.entries(policies).map(([name, policy]) => {
+  const entries = Object.entries(policies)
+  return entries.map(([name, policy]) => {
     // The limits of one `slidingLogs` are listed together, in the order of their declaration.
     const index = indexes.get(policy) ?? 0
     indexes.set(policy, index + 1)
     const logName = policy.algorithm === 'slidingLogs' ? Object.keys(policy.limits)[index] : undefined
     return {
       name,
+      itemName: itemNameOf(name, entries.length, prefix),
       quota: largestCostOf(policy, logName),
       windowSeconds: Math.max(1, seconds(windowMsOf(policy, logName))),
+      unitMs: unitMsOf(policy),
     }
   })
 }

@@ -9,6 +9,8 @@ export type Awaitable<T> = T | PromiseLike<T>
 /** The part of a limiter that a middleware needs. Every `RateLimiter` has it. */
 export interface MiddlewareLimiter<K = string, N extends string = string> {
   readonly policies: { readonly [Name in N]: Policy }
+  /** The name of its item in the headers, if its single limit has no name. */
+  readonly prefix?: string | undefined
   /** The policies of each tier, if there are tiers. */
   readonly tiers?: { readonly [tier: string]: { readonly [Name in N]: Policy } }
   /** Decides, and charges the cost if it allows the request. */
@@ -21,10 +23,10 @@ export interface MiddlewareLimiter<K = string, N extends string = string> {
 export type NotAllowed<N extends string = string> = Refused<N> | Blocked<N> | Impossible<N>
 
 /**
- * The form of the response headers: draft 8 (also 9 to 11) or draft 6 of
+ * A form of the response headers: draft 11, draft 8 (also 9) or draft 6 of
  * draft-ietf-httpapi-ratelimit-headers, or the older `X-RateLimit-*`.
  */
-export type HeaderForm = 'draft-8' | 'draft-6' | 'legacy'
+export type HeaderForm = 'draft-11' | 'draft-8' | 'draft-6' | 'legacy'
 
 /**
  * The body of a refusal: a text, or an object that is sent as JSON. The type excludes functions,
@@ -123,10 +125,12 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
    */
   readonly hashLongKeys?: boolean
   /**
-   * The form of the rate limit headers. `false` disables all of them, including `Retry-After`.
-   * Default: `'draft-8'`, and `false` in shadow mode.
+   * The form of the rate limit headers, or several forms, for a public API that changes its form:
+   * `['draft-6', 'draft-8']`. Only one of draft 8 and draft 11 is possible, because both use the same
+   * headers. `RateLimit-Policy`, which draft 6 also has, is then sent in the later form. `false`
+   * disables all headers, including `Retry-After`. Default: `'draft-8'`, and `false` in shadow mode.
    */
-  readonly headers?: HeaderForm | false
+  readonly headers?: HeaderForm | readonly HeaderForm[] | false
   /**
    * The name of the request's property that holds the decision for later handlers. Default:
    * `'rateLimit'`.
@@ -206,7 +210,7 @@ export interface CheckedOptions<R extends readonly unknown[]> {
   readonly message: Message | undefined | ((...args: [...request: R, decision: NotAllowed]) => Awaitable<Message>)
   readonly problemDetails: boolean
   readonly hashLongKeys: boolean
-  readonly headers: HeaderForm | false
+  readonly headers: readonly HeaderForm[] | false
   readonly requestProperty: string
   readonly onRefused: ((...args: [...request: R, decision: NotAllowed]) => Awaitable<void>) | undefined
   readonly onInvalidInput: ((error: unknown, ...request: R) => Awaitable<unknown>) | undefined
@@ -235,7 +239,7 @@ const NAMES = [
   'observe',
 ] as const
 
-const FORMS: readonly unknown[] = ['draft-8', 'draft-6', 'legacy', false] satisfies (HeaderForm | false)[]
+const FORMS: readonly unknown[] = ['draft-11', 'draft-8', 'draft-6', 'legacy'] satisfies HeaderForm[]
 
 /**
  * Validates the options of a middleware.
@@ -362,11 +366,24 @@ function messageOf(option: string, value: unknown): unknown {
   throw invalid('INVALID_OPTION', option, 'must be a string, an object or a function', value)
 }
 
-function headersOf(option: string, value: unknown): HeaderForm | false {
-  if (FORMS.includes(value)) {
-    return value as HeaderForm | false
+function headersOf(option: string, value: unknown): readonly HeaderForm[] | false {
+  if (value === false) {
+    return false
   }
-  throw invalid('INVALID_OPTION', option, "must be 'draft-8', 'draft-6', 'legacy' or false", value)
+  const forms: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const other = forms.find((form) => !FORMS.includes(form))
+  if (other !== undefined || forms.length === 0 || forms.includes(undefined)) {
+    const rule = "must be 'draft-11', 'draft-8', 'draft-6', 'legacy', an array of these, or false"
+    throw invalid('INVALID_OPTION', option, rule, forms.length === 0 ? value : other)
+  }
+  if (new Set(forms).size < forms.length) {
+    throw new TollgateError('INVALID_OPTION', `${option} must have each form only once`)
+  }
+  if (forms.includes('draft-8') && forms.includes('draft-11')) {
+    const rule = "must not have both 'draft-8' and 'draft-11', which use the same headers"
+    throw new TollgateError('INVALID_OPTION', `${option} ${rule}; choose one of them`)
+  }
+  return forms as readonly HeaderForm[]
 }
 
 function propertyOf(option: string, value: unknown): string {

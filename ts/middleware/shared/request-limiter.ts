@@ -2,7 +2,7 @@ import type { Decision } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
 import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
-import { type HeaderWriter, headerWriterFor, type SetHeader, writeRetryAfter } from './headers.js'
+import { type HeaderWriter, headerWriterFor, itemNameOf, type SetHeader, writeRetryAfter } from './headers.js'
 import { isInvalidInput, isReplacement, type RequestFunction, reasonFor } from './invalid-input.js'
 import { ipKey } from './ip-key.js'
 import { withoutLongStrings } from './long-key.js'
@@ -180,14 +180,16 @@ export class RequestLimiter<A extends readonly unknown[]> {
 
   /** The response to a refused request. */
   async refusalFor(decision: NotAllowed, args: A): Promise<OwnResponse> {
-    const { message, statusCode, storeFailureStatusCode, problemDetails } = this.#options
+    const { limiter, message, statusCode, storeFailureStatusCode, problemDetails } = this.#options
     const isUndecided = decision.source === 'none'
     const body =
       typeof message === 'function'
         ? await (message as (...args: unknown[]) => Message | Promise<Message>)(...args, decision)
         : (message ?? (isUndecided ? STORE_FAILURE_MESSAGE : REFUSAL_MESSAGE))
     const status = isUndecided ? storeFailureStatusCode : statusCode
-    return refusalResponse(decision, status, body, problemDetails, (name) => name)
+    return refusalResponse(decision, status, body, problemDetails, (name, limitCount) => {
+      return itemNameOf(name, limitCount, limiter.prefix)
+    })
   }
 
   /** Refunds a request if it ended as `refundWhen` says. Call it once for each decision. */
@@ -204,14 +206,14 @@ export class RequestLimiter<A extends readonly unknown[]> {
   }
 
   /** The writer for a tier's policies, which an update replaces. */
-  #writerFor(headers: HeaderForm, tier: string | undefined): HeaderWriter {
+  #writerFor(headers: readonly HeaderForm[], tier: string | undefined): HeaderWriter {
     const { limiter } = this.#options
     const policies = tier === undefined ? limiter.policies : (limiter.tiers?.[tier] ?? limiter.policies)
     const known = this.#headers.get(tier)
     if (known?.policies === policies) {
       return known.writer
     }
-    const writer = headerWriterFor(headers, policies)
+    const writer = headerWriterFor(headers, policies, limiter.prefix)
     this.#headers.set(tier, { policies, writer })
     return writer
   }

@@ -46,12 +46,14 @@ export function refusalResponse(
   status: number,
   message: Message,
   isProblem: boolean,
-  itemNameOf: (name: string) => string,
+  itemNameOf: (name: string, limitCount: number) => string,
 ): OwnResponse {
   if (!isProblem) {
     return { status, message }
   }
-  const members = { ...problemTypeOf(decision), status, 'violated-policies': violatedBy(decision).map(itemNameOf) }
+  const limitCount = Object.keys(decision.policies).length
+  const violated = violatedBy(decision).map((name) => itemNameOf(name, limitCount))
+  const members = { ...problemTypeOf(decision), status, 'violated-policies': violated }
   return problem(members, message)
 }
 

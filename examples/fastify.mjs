@@ -14,9 +14,8 @@ const store = REDIS_URL ? new RedisStore(REDIS_URL) : undefined
 // processes. So an outage of Redis is no outage of the app.
 const onStoreFailure = { embedded: { share: 0.5 } }
 
-// On one store, the prefix separates the keys of the limiters.
-const limiterOf = (prefix, policy) =>
-  store ? new RateLimiter(policy, { store, prefix, onStoreFailure }) : new RateLimiter(policy)
+// The prefix separates the keys of the limiters, and names them in the response headers.
+const limiterOf = (prefix, policy) => new RateLimiter(policy, { store, prefix, onStoreFailure })
 
 const api = limiterOf('api', gcra({ limit: 100, period: '1m', burst: 50 }))
 const reports = limiterOf('reports', fixedWindow({ limit: 4, window: '1h' }))

@@ -42,7 +42,7 @@ describe('examples/express.mjs', () => {
 describe('examples/fastify.mjs', () => {
   test('an expensive route has its own limit besides the global one, and failures are refunded', async () => {
     await using app = await serve('examples/fastify.mjs')
-    expect(field(await sendRequest(app.url), 'ratelimit-policy')).toBe('"default";q=50;w=30')
+    expect(field(await sendRequest(app.url), 'ratelimit-policy')).toBe('"api";q=50;w=30')
     expect(statuses(await sendRepeatedly(6, `${app.url}/report`))).toEqual({ 400: 6 })
     const reports = await sendRepeatedly(5, `${app.url}/report?month=5`)
     expect(reports.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429])
@@ -66,7 +66,7 @@ describe('examples/fastify.mjs', () => {
     // Calls made while Redis goes away may wait for their deadlines.
     await until(
       'the process decides by itself',
-      async () => field(await sendRequest(one.url), 'ratelimit-policy') === '"default";q=25;w=30',
+      async () => field(await sendRequest(one.url), 'ratelimit-policy') === '"api";q=25;w=30',
     )
     const alone = await sendRepeatedly(3, one.url + report)
     expect(alone.map(({ status }) => status)).toEqual([200, 200, 429])
@@ -122,7 +122,7 @@ describe('examples/nest', () => {
       const words = `${app.url}/words`
       const first = await sendRequest(words)
       expect(JSON.parse(first.body)).toEqual({ words: ['toll', 'gate'] })
-      expect(field(first, 'ratelimit')).toBe('"default";r=19;t=180')
+      expect(field(first, 'ratelimit')).toBe('"api";r=19;t=180')
       expect(statuses(await sendRepeatedly(6, words, { json: { wrong: true } }))).toEqual({ 400: 6 })
       const added = await sendRepeatedly(4, words, { json: { word: 'bar' } })
       expect(added.map(({ status }) => status)).toEqual([201, 201, 201, 429])

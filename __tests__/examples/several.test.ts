@@ -46,13 +46,13 @@ describe('examples/tiers.mjs', () => {
       expect(statuses(await sendRepeatedly(32, reports, as('bob')))).toEqual({ 200: 30, 429: 2 })
 
       expect((await put(app, 'ann', { plan: 'pro' })).status).toBe(200)
-      expect(field(await sendRequest(reports, as('ann')), 'ratelimit')).toContain('"default";r=26;')
+      expect(field(await sendRequest(reports, as('ann')), 'ratelimit')).toContain('"reports";r=26;')
       expect((await put(app, 'bob', { plan: 'free' })).status).toBe(200)
-      expect(field(await sendRequest(reports, as('bob')), 'ratelimit-policy')).toBe('"default";q=3;w=3600')
+      expect(field(await sendRequest(reports, as('bob')), 'ratelimit-policy')).toBe('"reports";q=3;w=3600')
       for (const plan of ['gold', 'toString']) expect((await put(app, 'ann', { plan })).status).toBe(400)
 
       expect((await put(app, 'bob/limit', { limit: 40 })).status).toBe(200)
-      expect(field(await sendRequest(reports, as('bob')), 'ratelimit')).toContain('"default";r=9;')
+      expect(field(await sendRequest(reports, as('bob')), 'ratelimit')).toContain('"reports";r=9;')
       await endInOrder(app)
     },
   )
@@ -68,9 +68,9 @@ describe('examples/tiers.mjs', () => {
       write(5, 50)
       await using app = await serve('examples/tiers.mjs', { LIMITS: file, WATCH_EVERY_MS: '50' })
       const policy = async () => field(await sendRequest(`${app.url}/reports`, as('ann')), 'ratelimit-policy')
-      expect(await policy()).toBe('"default";q=5;w=3600')
+      expect(await policy()).toBe('"reports";q=5;w=3600')
       write(7, 70)
-      await until('the new numbers are used', async () => (await policy()) === '"default";q=7;w=3600')
+      await until('the new numbers are used', async () => (await policy()) === '"reports";q=7;w=3600')
       await endInOrder(app)
     } finally {
       rmSync(folder, { recursive: true })

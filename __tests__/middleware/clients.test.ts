@@ -48,7 +48,6 @@ describe.each(addressed)('%s', (_, framework) => {
   test('behind a trusted proxy clients have separate keys, and there is no warning', async () => {
     const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: true })
     const warnings = await warningsOf(async () => {
-      // Koa takes the first address of the list, the others the one that their proxy saw.
       expect(await statuses(served, ['192.0.2.1', '192.0.2.2', '192.0.2.1'])).toEqual([200, 200, 429])
     })
     expect(warnings).toEqual([])
@@ -96,6 +95,24 @@ describe.each(addressed)('%s', (_, framework) => {
     expect(warning?.message).toMatch(/the request has no client address: pass a key function/)
     expect(take).not.toHaveBeenCalled()
   })
+})
+
+test.each(addressed)('%s: an app that trusts every proxy', async (name, framework) => {
+  const served = await serve(framework, { options: { limiter: limiterOf(1) }, trustsProxy: 'every' })
+  const warnings = await warningsOf(async () => {
+    // A client that writes another address has another key.
+    const forged = ['192.0.2.1, 198.51.100.7', '192.0.2.2, 198.51.100.7', '192.0.2.1, 198.51.100.7']
+    expect(await statuses(served, forged)).toEqual([200, 200, 429])
+  })
+  // Fastify does not show this setting.
+  const expected = name.includes('Fastify') ? [] : ['TOLLGATE_PERMISSIVE_PROXY']
+  expect(warnings.map(({ code }) => code)).toEqual(expected)
+})
+
+test.each(addressed)('%s: a key function needs no proxy', async (_, framework) => {
+  const options = { limiter: limiterOf(9), key: () => 'ann' }
+  const served = await serve(framework, { options, trustsProxy: 'every' })
+  expect(await warningsOf(() => statuses(served, ['192.0.2.1']))).toEqual([])
 })
 
 test('a framework without addresses requires a key', async () => {

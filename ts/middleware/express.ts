@@ -6,6 +6,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
+import { attachDecision } from './shared/attach.js'
 import { applyOutcome, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
@@ -50,9 +51,8 @@ const ADAPTER: FrameworkAdapter<ExpressArgs> = {
   readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
   isProxyUntrusted: (request) => hasForwardedFor(request) && request.app.get('trust proxy') === false,
-  attach: (property, decision, request) => {
-    ;(request as unknown as Record<string, unknown>)[property] = decision
-  },
+  trustsAnyProxy: ({ app }) => app.get('trust proxy') === true,
+  attach: (property, decision, request) => attachDecision(request, property, decision),
 }
 
 /**

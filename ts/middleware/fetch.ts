@@ -7,6 +7,7 @@
 import type { Decision } from '../api/decision.js'
 import { TollgateError } from '../api/error.js'
 import { checkCount } from '../input/options.js'
+import { attachDecision } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter } from './shared/request-limiter.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
@@ -45,9 +46,7 @@ export type FetchRateLimitOptions<
 
 const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
   name: 'tollgate/fetch',
-  attach: (property, decision, request) => {
-    ;(request as unknown as Record<string, unknown>)[property] = decision
-  },
+  attach: (property, decision, request) => attachDecision(request, property, decision),
 }
 
 /**

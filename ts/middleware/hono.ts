@@ -6,6 +6,7 @@
 import type { Context, MiddlewareHandler, Next } from 'hono'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
+import { isReplaceable } from './shared/attach.js'
 import type { Awaitable, KeyRequired, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 import { invalidResponse, runAndRefund, webResponse, withHeaders } from './shared/web-response.js'
@@ -37,7 +38,12 @@ export type HonoRateLimitOptions<
 
 const ADAPTER: FrameworkAdapter<HonoArgs> = {
   name: 'tollgate/hono',
-  attach: (property, decision, context) => context.set(property, decision),
+  requestOf: ({ req }) => req.raw,
+  attach: (property, decision, context) => {
+    if (isReplaceable(context.get(property), decision)) {
+      context.set(property, decision)
+    }
+  },
 }
 
 /**

@@ -6,6 +6,7 @@
 import type { Context, Middleware, Next } from 'koa'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
+import { attachDecision } from './shared/attach.js'
 import { applyOutcome, currentReadBarrier, hasForwardedFor } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
@@ -43,9 +44,9 @@ const ADAPTER: FrameworkAdapter<KoaArgs> = {
   readBarrier: currentReadBarrier,
   addressOf: ({ ip }) => ip,
   isProxyUntrusted: ({ req, app }) => hasForwardedFor(req) && !app.proxy,
-  attach: (property, decision, { state }) => {
-    state[property] = decision
-  },
+  // Without `maxIpsCount` Koa takes the first address of the list, which clients can write.
+  trustsAnyProxy: ({ app }) => app.proxy && !(app.maxIpsCount > 0),
+  attach: (property, decision, { state }) => attachDecision(state, property, decision),
 }
 
 /**

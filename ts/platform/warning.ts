@@ -2,6 +2,10 @@
 export type WarningCode =
   /** Requests have `X-Forwarded-For`, but the framework is not configured to trust it. */
   | 'TOLLGATE_UNTRUSTED_PROXY'
+  /** The framework trusts every proxy, so clients can choose their address. */
+  | 'TOLLGATE_PERMISSIVE_PROXY'
+  /** One limiter counted a request twice. */
+  | 'TOLLGATE_COUNTED_TWICE'
   /** The units that a request took could not be refunded. */
   | 'TOLLGATE_REFUND_FAILED'
   /** A request gave no valid key or cost. */

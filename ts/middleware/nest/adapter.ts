@@ -1,5 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
+import { attachDecision } from '../shared/attach.js'
 import { currentReadBarrier, hasForwardedFor, type NodeRequest } from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
 import type { NestArgs } from './options.js'
@@ -21,9 +22,12 @@ export const ADAPTER: FrameworkAdapter<NestArgs> = {
     const { app, ips } = request
     return hasForwardedFor(request) && (typeof app?.get === 'function' ? app.get('trust proxy') === false : !ips)
   },
-  attach: (property, decision, context) => {
-    ;(requestOf(context) as unknown as Record<string, unknown>)[property] = decision
+  trustsAnyProxy: (context) => {
+    const { app } = requestOf(context)
+    return typeof app?.get === 'function' && app.get('trust proxy') === true
   },
+  requestOf,
+  attach: (property, decision, context) => attachDecision(requestOf(context), property, decision),
 }
 
 function requestOf(context: ExecutionContext): HttpRequest {

@@ -2,6 +2,7 @@ import type { Decision } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
 import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
+import { isCountedAgain } from './counted-requests.js'
 import { type HeaderWriter, headerWriterFor, itemNameOf, type SetHeader, writeRetryAfter } from './headers.js'
 import { isInvalidInput, isReplacement, type RequestFunction, reasonFor } from './invalid-input.js'
 import { ipKey } from './ip-key.js'
@@ -34,6 +35,10 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly addressOf?: (...args: A) => string | undefined
   /** Whether a request came through a proxy that the framework is not configured to trust. */
   readonly isProxyUntrusted?: (...args: A) => boolean
+  /** Whether the framework takes the client's address from a header that clients can write. */
+  readonly trustsAnyProxy?: (...args: A) => boolean
+  /** The framework's object for a request. Default: the first of the arguments. */
+  readonly requestOf?: (...args: A) => object
   /** Attaches a decision to a request. */
   attach(property: string, decision: Decision, ...args: A): void
   /**
@@ -76,6 +81,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
   /** The writers of headers by tier, and the policies that they write. */
   readonly #headers = new Map<string | undefined, { readonly policies: object; readonly writer: HeaderWriter }>()
   readonly #warnings = new Warnings()
+  #hasCheckedProxy = false
   /** Whether the user has set `onError`. */
   readonly #hasOnError: boolean
 
@@ -141,6 +147,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
         tier === undefined ? checked : { cost: checked ?? 1, tier: requestTier as string },
       )
       this.#adapter.attach(requestProperty, decision, ...args)
+      this.#checkCount(args, requestKey, checked ?? 1)
     } catch (error) {
       if (isInvalidInput(error, running)) {
         return this.#invalid(error, running, args, replacement !== undefined)
@@ -248,8 +255,36 @@ export class RequestLimiter<A extends readonly unknown[]> {
     return { kind: 'invalid', decision: undefined, response: invalidInputResponse(answer, problemDetails), answer }
   }
 
+  /** Warns if the same limiter has counted the request before. */
+  #checkCount(args: A, key: unknown, cost: number): void {
+    if (this.#warnings.has('TOLLGATE_COUNTED_TWICE')) {
+      return
+    }
+    const { name, requestOf } = this.#adapter
+    const request = requestOf === undefined ? (args[0] as object) : requestOf(...args)
+    if (isCountedAgain(request, this.#options.limiter, key, cost)) {
+      this.#warnings.once(
+        'TOLLGATE_COUNTED_TWICE',
+        `${name}: one limiter counted a request twice, with the same key and cost\nRemove one of its middlewares, or ` +
+          'give the route a limiter of its own. If a route should cost more, set its cost',
+      )
+    }
+  }
+
   #addressKey(args: A): string {
-    const { addressOf, isProxyUntrusted } = this.#adapter
+    const { addressOf, isProxyUntrusted, trustsAnyProxy } = this.#adapter
+    if (!this.#hasCheckedProxy) {
+      // Once, because it is a setting of the app.
+      this.#hasCheckedProxy = true
+      if (trustsAnyProxy?.(...args)) {
+        this.#warnings.once(
+          'TOLLGATE_PERMISSIVE_PROXY',
+          'the framework is configured to trust every proxy: a client can write any address into X-Forwarded-For, and ' +
+            'so use a new key for each request\nSet the number of your proxies or their addresses (Express: trust proxy; ' +
+            'Koa: maxIpsCount), or pass a key function',
+        )
+      }
+    }
     if (!this.#warnings.has('TOLLGATE_UNTRUSTED_PROXY') && isProxyUntrusted?.(...args)) {
       this.#warnings.once(
         'TOLLGATE_UNTRUSTED_PROXY',

@@ -1,0 +1,58 @@
+/** Makes a subclass add its private fields to an existing object. */
+class ReturnOverride {
+  constructor(object: object) {
+    // biome-ignore lint/correctness/noConstructorReturn: that is its purpose.
+    return object
+  }
+}
+
+/** One count of a request. */
+interface Count {
+  readonly limiter: object
+  readonly key: unknown
+  readonly cost: number
+}
+
+/**
+ * The counts of a request: private fields of the framework's request object, which code that lists
+ * or copies its properties does not see. A `WeakMap` would take several times as long.
+ */
+class CountedRequest extends ReturnOverride {
+  readonly #counts: Count[]
+
+  constructor(request: object, count: Count) {
+    super(request)
+    this.#counts = [count]
+  }
+
+  static countsOf(request: object): Count[] | undefined {
+    return #counts in request ? request.#counts : undefined
+  }
+}
+
+/**
+ * Remembers that a limiter has counted a request, and returns whether it had already counted it with
+ * the same key and cost.
+ */
+export function isCountedAgain(request: object, limiter: object, key: unknown, cost: number): boolean {
+  const counts = CountedRequest.countsOf(request)
+  if (counts === undefined) {
+    new CountedRequest(request, { limiter, key, cost })
+    return false
+  }
+  const isAgain = counts.some((count) => count.limiter === limiter && count.cost === cost && areEqual(count.key, key))
+  counts.push({ limiter, key, cost })
+  return isAgain
+}
+
+/** Compares strings, and objects of strings. */
+function areEqual(one: unknown, other: unknown): boolean {
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) {
+    return one === other
+  }
+  const parts = Object.keys(one)
+  return (
+    parts.length === Object.keys(other).length &&
+    parts.every((part) => (one as Record<string, unknown>)[part] === (other as Record<string, unknown>)[part])
+  )
+}

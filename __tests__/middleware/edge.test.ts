@@ -35,6 +35,7 @@ test.each(['hono', 'fetch'])('%s loads neither the addon, nor a store, nor its f
     'input/options',
     'input/suggestion',
     'input/utf8',
+    'platform/return-override',
     'platform/warning',
   ]
   const expected = (input: string) =>

@@ -1,17 +1,7 @@
 import type { Keys } from '../input/keys.js'
+import { ReturnOverride } from '../platform/return-override.js'
 import type { Decision } from './decision.js'
 import { TollgateError } from './error.js'
-
-/**
- * Makes a subclass add its private fields to an existing object: a constructor may return any
- * object.
- */
-class ReturnOverride {
-  constructor(object: object) {
-    // biome-ignore lint/correctness/noConstructorReturn: that is its purpose.
-    return object
-  }
-}
 
 /**
  * Private metadata of a decision that took units: the limiter's origin, the key, and the units that

@@ -1,4 +1,4 @@
-import { type Duration, wholeMillis } from '../input/duration.js'
+import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { optionsOf, wholeNumber } from '../input/options.js'
 import type { ConcurrencyPolicy } from '../policies/concurrency.js'
@@ -7,7 +7,7 @@ import type { KeyOf, LimitNames, Policies, PolicySet } from '../policies/policy-
 import type { TakeOptions } from './call-options.js'
 import type { Allowed, Blocked, Impossible, Refused } from './decision.js'
 import { TollgateError } from './error.js'
-import { type AbortSignalLike, MAX_WAIT_MS, signalOf } from './wait.js'
+import { type AbortSignalLike, signalOf } from './wait.js'
 
 /** Options of {@link Acquiring.acquire}. */
 export interface AcquireOptions<T extends string = never> extends TakeOptions<T> {

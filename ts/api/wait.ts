@@ -1,4 +1,4 @@
-import { type Duration, wholeMillis } from '../input/duration.js'
+import { type Duration, MAX_WAIT_MS, wholeMillis } from '../input/duration.js'
 import { tagOf } from '../input/keys.js'
 import { invalid, optionsOf, shown, wholeNumber } from '../input/options.js'
 import { shortDuration } from '../input/policy-text.js'
@@ -117,9 +117,6 @@ export interface WaitCall {
   /** Not checked. */
   readonly tier: unknown
 }
-
-/** The longest wait. */
-export const MAX_WAIT_MS = 3_600_000
 
 const DEFAULT_WAIT_MS = 30_000
 

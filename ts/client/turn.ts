@@ -1,6 +1,7 @@
 import type { Allowed, Decision } from '../api/decision.js'
 import type { Acquiring, PermitSignal } from '../api/permit.js'
-import { MAX_WAIT_MS, type Waits } from '../api/wait.js'
+import type { Waits } from '../api/wait.js'
+import { MAX_WAIT_MS } from '../input/duration.js'
 import { isRate } from '../policies/window.js'
 import type { ClientLimiter } from './options.js'
 

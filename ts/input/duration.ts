@@ -13,6 +13,9 @@ import { checkCount, invalid, wholeNumber } from './options.js'
  */
 export type Duration = number | `${number}${'' | ' '}${DurationUnit | DurationWord}`
 
+/** The longest wait of a call, in milliseconds: an hour. */
+export const MAX_WAIT_MS = 3_600_000
+
 /** The units of a {@link Duration}. */
 export type DurationUnit = 'ms' | 's' | 'm' | 'h' | 'd' | 'w'
 

@@ -7,7 +7,7 @@ import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Decision } from '../api/decision.js'
 import { checkCount } from '../input/options.js'
 import { attachDecision } from './shared/attach.js'
-import { applyOutcome, currentReadBarrier, hasForwardedFor, replyHeaders } from './shared/node-response.js'
+import { applyOutcome, closeSignal, currentReadBarrier, hasForwardedFor, replyHeaders } from './shared/node-response.js'
 import type { Awaitable, KeyOrAddress, NotAllowed, RateLimitOptions } from './shared/options.js'
 import { type FrameworkAdapter, RequestLimiter, withStatus } from './shared/request-limiter.js'
 import type { OwnResponse } from './shared/responses.js'
@@ -56,6 +56,7 @@ const ADAPTER: FrameworkAdapter<FastifyArgs> = {
   addressOf: ({ ip }) => ip,
   // Fastify sets `ips` if it is configured to trust a proxy.
   isProxyUntrusted: (request) => hasForwardedFor(request) && request.ips === undefined,
+  signalOf: (_, reply) => closeSignal(reply.raw),
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }
 

@@ -46,6 +46,7 @@ export type FetchRateLimitOptions<
 
 const ADAPTER: FrameworkAdapter<FetchArgs<unknown[]>> = {
   name: 'tollgate/fetch',
+  signalOf: ({ signal }) => signal,
   attach: (property, decision, request) => attachDecision(request, property, decision),
 }
 

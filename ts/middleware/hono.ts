@@ -39,6 +39,7 @@ export type HonoRateLimitOptions<
 const ADAPTER: FrameworkAdapter<HonoArgs> = {
   name: 'tollgate/hono',
   requestOf: ({ req }) => req.raw,
+  signalOf: ({ req }) => req.raw.signal,
   attach: (property, decision, context) => {
     if (isReplaceable(context.get(property), decision)) {
       context.set(property, decision)

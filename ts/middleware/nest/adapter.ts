@@ -1,7 +1,14 @@
 import type { ExecutionContext } from '@nestjs/common'
 import { TollgateError } from '../../api/error.js'
 import { attachDecision } from '../shared/attach.js'
-import { currentReadBarrier, hasForwardedFor, type NodeRequest } from '../shared/node-response.js'
+import {
+  closeSignal,
+  currentReadBarrier,
+  type FastifyReplyLike,
+  hasForwardedFor,
+  type NodeRequest,
+  type NodeResponse,
+} from '../shared/node-response.js'
 import type { FrameworkAdapter } from '../shared/request-limiter.js'
 import type { NestArgs } from './options.js'
 
@@ -27,6 +34,10 @@ export const ADAPTER: FrameworkAdapter<NestArgs> = {
     return typeof app?.get === 'function' && app.get('trust proxy') === true
   },
   requestOf,
+  signalOf: (context) => {
+    const response = context.switchToHttp().getResponse<NodeResponse | FastifyReplyLike>()
+    return closeSignal('raw' in response ? response.raw : response)
+  },
   attach: (property, decision, context) => attachDecision(requestOf(context), property, decision),
 }
 

@@ -80,7 +80,7 @@ export class RateLimitGuard implements CanActivate {
     if (existing !== undefined) {
       return existing
     }
-    const options = withTierOfLimiter({ ...this.#options, ...overrides } as AnyNestOptions, overrides)
+    const options = withOwnLimiter({ ...this.#options, ...overrides } as AnyNestOptions, overrides)
     const entry = { requestLimiter: new RequestLimiter('RateLimit', options, ADAPTER), options }
     this.#requestLimiters.set(overrides ?? this, entry)
     return entry
@@ -111,14 +111,20 @@ function exceptionFor({ message, status, type }: OwnResponse, context: Execution
   return new HttpException(message, status)
 }
 
-/** The module's `tier` does not apply to a route whose own limiter has no tiers. */
-function withTierOfLimiter(options: AnyNestOptions, overrides: Partial<AnyNestOptions> = {}): AnyNestOptions {
-  const { tiers = {} } = (overrides.limiter ?? {}) as { readonly tiers?: object }
-  if (overrides.limiter === undefined || 'tier' in overrides || Object.keys(tiers).length > 0) {
+/**
+ * The module's `tier` does not apply to a route whose own limiter has no tiers, and its `delay` not to
+ * a route with its own limiter, which may be unable to wait.
+ */
+function withOwnLimiter(options: AnyNestOptions, overrides: Partial<AnyNestOptions> = {}): AnyNestOptions {
+  const { limiter } = overrides
+  if (limiter === undefined) {
     return options
   }
-  const { tier: _, ...others } = options
-  return others as AnyNestOptions
+  const { tier, delay, ...others } = options
+  const { tiers = {} } = limiter as { readonly tiers?: object }
+  const keepsTier = tier !== undefined && ('tier' in overrides || Object.keys(tiers).length > 0)
+  const keepsDelay = delay !== undefined && 'delay' in overrides
+  return { ...others, ...(keepsTier && { tier }), ...(keepsDelay && { delay }) } as AnyNestOptions
 }
 
 // The effect of @Injectable() and @Inject(): this package is compiled without decorators.

@@ -1,10 +1,4 @@
-/** Makes a subclass add its private fields to an existing object. */
-class ReturnOverride {
-  constructor(object: object) {
-    // biome-ignore lint/correctness/noConstructorReturn: that is its purpose.
-    return object
-  }
-}
+import { ReturnOverride } from '../../platform/return-override.js'
 
 /** One count of a request. */
 interface Count {

@@ -45,6 +45,18 @@ export function replyHeaders(reply: FastifyReplyLike): NodeHeaders {
   }
 }
 
+/** A signal that is aborted when the client disconnects before it has the response. */
+export function closeSignal(response: NodeResponse): AbortSignal {
+  const controller = new AbortController()
+  if (response.closed || response.destroyed) {
+    controller.abort()
+  } else {
+    // Also emitted after the whole response, when nothing waits for the signal.
+    response.once('close', () => controller.abort())
+  }
+  return controller.signal
+}
+
 let readBarrier: Promise<void> | undefined
 
 /**

@@ -1,7 +1,10 @@
 import type { Blocked, Decision, Impossible, Refused } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
+import type { WaitOptions } from '../../api/wait.js'
+import { checkBareNumber, type Duration, MAX_WAIT_MS, wholeMillis } from '../../input/duration.js'
 import { invalid, optionsOf, shown, trueOrFalse, wholeNumber } from '../../input/options.js'
 import type { Policy } from '../../policies/policy.js'
+import { isRate } from '../../policies/window.js'
 
 /** A value or a promise of one. */
 export type Awaitable<T> = T | PromiseLike<T>
@@ -15,6 +18,11 @@ export interface MiddlewareLimiter<K = string, N extends string = string> {
   readonly tiers?: { readonly [tier: string]: { readonly [Name in N]: Policy } }
   /** Decides, and charges the cost if it allows the request. */
   take(key: K, cost?: number | { readonly cost?: number; readonly tier?: string }): Promise<Decision<N>>
+  /**
+   * Takes units when they fit, and resolves then; or immediately with a refusal if that is more than
+   * `maxWaitMs` away. Only `delay` needs it.
+   */
+  wait?(key: K, options: WaitOptions<string>): Promise<Decision<N>>
   /** Gives units of a decision back. Resolves to their number. */
   refund(decision: Decision<N>, units?: number): Promise<number>
 }
@@ -95,6 +103,14 @@ export interface RateLimitOptions<K, N extends string, A extends readonly unknow
    * tier is an error of the program, as if `key` had thrown it on purpose.
    */
   readonly tier?: string | ((...args: A) => Awaitable<string>)
+  /**
+   * Delays a request that is over the limit until its cost fits, instead of refusing it: the longest
+   * delay, up to an hour. Requests proceed one by one, in the order in which the store received them.
+   * A request whose turn is further away is refused immediately. If its client disconnects, the
+   * request gives up its turn, and does not reach the route. Needs a limiter that can `wait`: its
+   * policies are `gcra`, `leakyBucket` or continuous `tokenBucket`. Default: no request is delayed.
+   */
+  readonly delay?: Duration
   /** Returns true for requests that the limiter ignores. */
   readonly skip?: (...args: A) => Awaitable<boolean>
   /** The status of a refusal: a whole number from 400 to 599. Default: 429. */
@@ -204,6 +220,7 @@ export interface CheckedOptions<R extends readonly unknown[]> {
   readonly key: KeyFunction<unknown, R> | undefined
   readonly cost: number | ((...args: R) => Awaitable<number>) | undefined
   readonly tier: string | ((...args: R) => Awaitable<string>) | undefined
+  readonly delayMs: number | undefined
   readonly skip: ((...args: R) => Awaitable<boolean>) | undefined
   readonly statusCode: number
   readonly storeFailureStatusCode: number
@@ -223,6 +240,7 @@ const NAMES = [
   'key',
   'cost',
   'tier',
+  'delay',
   'skip',
   'handler',
   'statusCode',
@@ -272,6 +290,7 @@ export function checkedOptions<R extends readonly unknown[]>(
     key: given.key,
     cost: costOf(`${where}: cost`, given.cost),
     tier: tierOf(`${where}: tier`, limiter, given.tier),
+    delayMs: delayMsOf(`${where}: delay`, limiter, given.delay, observe),
     skip: given.skip,
     statusCode: wholeNumber('INVALID_OPTION', `${where}: statusCode`, given.statusCode ?? 429, 400, 599),
     storeFailureStatusCode: wholeNumber(
@@ -352,6 +371,33 @@ function tierOf(option: string, { tiers = {} }: MiddlewareLimiter<unknown>, valu
     throw invalid('INVALID_OPTION', option, rule, value)
   }
   return value
+}
+
+/** Checks the longest delay, and that the limiter can wait. */
+function delayMsOf(
+  option: string,
+  { policies, wait }: MiddlewareLimiter<unknown>,
+  value: unknown,
+  isShadow: boolean,
+): number | undefined {
+  if (value === undefined) {
+    return undefined
+  }
+  const delayMs = wholeMillis(option, value, 1, MAX_WAIT_MS)
+  checkBareNumber('INVALID_OPTION', option, value)
+  const other = Object.entries(policies).find(([, policy]) => !isRate(policy))
+  if (other !== undefined) {
+    const [name, { algorithm }] = other
+    const rule = 'needs a limiter whose policies are gcra(), leakyBucket() or tokenBucket() with continuous refill'
+    throw new TollgateError('INVALID_OPTION', `${option} ${rule}, but policies.${name} is ${algorithm}`)
+  }
+  if (typeof wait !== 'function') {
+    throw new TollgateError('INVALID_OPTION', `${option} needs a limiter that has the method wait`)
+  }
+  if (isShadow) {
+    throw new TollgateError('INVALID_OPTION', `${option} cannot be given with observe: shadow mode delays no request`)
+  }
+  return delayMs
 }
 
 function messageOf(option: string, value: unknown): unknown {

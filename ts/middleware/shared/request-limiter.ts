@@ -1,5 +1,6 @@
 import type { Decision } from '../../api/decision.js'
 import { TollgateError } from '../../api/error.js'
+import type { AbortSignalLike } from '../../api/wait.js'
 import { wholeNumber } from '../../input/options.js'
 import { reasonOf, Warnings } from '../../platform/warning.js'
 import { isCountedAgain } from './counted-requests.js'
@@ -39,6 +40,8 @@ export interface FrameworkAdapter<A extends readonly unknown[]> {
   readonly trustsAnyProxy?: (...args: A) => boolean
   /** The framework's object for a request. Default: the first of the arguments. */
   readonly requestOf?: (...args: A) => object
+  /** Returns a signal that is aborted when the client disconnects. Called only for `delay`. */
+  readonly signalOf: (...args: A) => AbortSignalLike
   /** Attaches a decision to a request. */
   attach(property: string, decision: Decision, ...args: A): void
   /**
@@ -55,8 +58,8 @@ export type RequestOutcome =
   /** The request is refused. */
   | { readonly kind: 'refuse'; readonly decision: NotAllowed; readonly tier?: string | undefined }
   /**
-   * No key or cost could be made: the middleware answers, unless `onInvalidInput` has answered
-   * already.
+   * No key or cost could be made, or the client has disconnected during a delay: the middleware
+   * answers, unless `onInvalidInput` has answered already.
    */
   | {
       readonly kind: 'invalid'
@@ -69,6 +72,14 @@ export type RequestOutcome =
   | { readonly kind: 'fail'; readonly error: unknown }
 
 const PASSED: RequestOutcome = { kind: 'pass', decision: undefined }
+
+/** The client cannot receive an answer. The status is the one that servers log for it. */
+const CLIENT_GONE: RequestOutcome = {
+  kind: 'invalid',
+  decision: undefined,
+  response: { status: 499, message: 'Client Closed Request' },
+  answer: undefined,
+}
 
 /**
  * Decides on requests: the part of a middleware that does not depend on a framework.
@@ -108,7 +119,7 @@ export class RequestLimiter<A extends readonly unknown[]> {
    * request's own.
    */
   async check(args: A, replacement?: InvalidInputAnswer<unknown>): Promise<RequestOutcome> {
-    const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys } = this.#options
+    const { limiter, key, cost, tier, skip, onRefused, observe, requestProperty, hashLongKeys, delayMs } = this.#options
     const readBarrier = this.#adapter.readBarrier?.()
     let decision: Decision
     let requestTier: string | undefined
@@ -142,10 +153,19 @@ export class RequestLimiter<A extends readonly unknown[]> {
       }
       running = undefined
       const checked = units === undefined ? undefined : wholeNumber('INVALID_COST', 'cost', units)
-      decision = await limiter.take(
-        requestKey,
-        tier === undefined ? checked : { cost: checked ?? 1, tier: requestTier as string },
-      )
+      if (delayMs === undefined) {
+        decision = await limiter.take(
+          requestKey,
+          tier === undefined ? checked : { cost: checked ?? 1, tier: requestTier as string },
+        )
+      } else {
+        const signal = this.#adapter.signalOf(...args)
+        const delayed = await this.#delayed(requestKey, checked ?? 1, requestTier, delayMs, signal)
+        if (delayed === undefined) {
+          return CLIENT_GONE
+        }
+        decision = delayed
+      }
       this.#adapter.attach(requestProperty, decision, ...args)
       this.#checkCount(args, requestKey, checked ?? 1)
     } catch (error) {
@@ -209,6 +229,27 @@ export class RequestLimiter<A extends readonly unknown[]> {
     } catch (error) {
       // The request has ended, so the error cannot be answered.
       this.#warnings.once('TOLLGATE_REFUND_FAILED', `a request's units were not given back: ${reasonOf(error)}`)
+    }
+  }
+
+  /** Waits for the turn of a request. Resolves to `undefined` if its client disconnects. */
+  async #delayed(
+    key: unknown,
+    cost: number,
+    tier: string | undefined,
+    maxWaitMs: number,
+    signal: AbortSignalLike,
+  ): Promise<Decision | undefined> {
+    const { limiter } = this.#options
+    const options = { cost, maxWaitMs, onTooLong: 'resolve', signal, ...(tier !== undefined && { tier }) } as const
+    try {
+      // Checked with the options.
+      return await (limiter as Required<typeof limiter>).wait(key, options)
+    } catch (error) {
+      if (TollgateError.is(error) && error.code === 'ABORTED') {
+        return undefined
+      }
+      throw error
     }
   }
 

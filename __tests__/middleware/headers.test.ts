@@ -209,7 +209,8 @@ describe('the effective window of draft 11', () => {
     limiter: { policies: Policies; take(key: string, cost?: number): Promise<Decision> },
     cost = 1,
   ) => {
-    return written('draft-11', limiter.policies, await limiter.take('ann', cost))['RateLimit']
+    const { RateLimit } = written('draft-11', limiter.policies, await limiter.take('ann', cost))
+    return RateLimit
   }
 
   test('ends with the window', async () => {
@@ -223,7 +224,9 @@ describe('the effective window of draft 11', () => {
   test('is the whole window of a fresh key', async () => {
     const { limiter } = limiterOf(fixedWindow({ limit: 5, window: '1m' }))
     expect(await itemOf(limiter, 6)).toBe('"default";r=5;t=60')
-    expect(written('draft-8', limiter.policies, await limiter.take('ann', 6))['RateLimit']).toBe('"default";r=5;t=0')
+    expect(written('draft-8', limiter.policies, await limiter.take('ann', 6))).toMatchObject({
+      RateLimit: '"default";r=5;t=0',
+    })
     const rate = limiterOf(gcra({ limit: 10, period: '10s', burst: 20 })).limiter
     expect(await itemOf(rate, 21)).toBe('"default";r=20;t=20')
   })
@@ -264,7 +267,7 @@ describe('the effective window of draft 11', () => {
     const { limiter } = limiterOf(gcra({ limit: 10, period: '20s', burst: 20 }))
     const half = limiterOf(gcra({ limit: 5, period: '20s', burst: 10 })).limiter
     const decision = { ...(await half.take('ann')), source: 'fallback' } as Decision
-    expect(written('draft-11', limiter.policies, decision)['RateLimit']).toBe('"default";r=9;t=36')
+    expect(written('draft-11', limiter.policies, decision)).toMatchObject({ RateLimit: '"default";r=9;t=36' })
   })
 
   test('is the end of a block', async () => {

@@ -36,6 +36,7 @@ describe('an invalid option is an error immediately', () => {
     ['limiter', { limiter: new RateLimiter(concurrency({ limit: 2 })) }, 'must have no concurrency policy'],
     ['key', { key: 'ip' }, 'must be a function'],
     ['cost', { cost: 0 }, 'whole number from 1'],
+    ['cost', { cost: Number.NaN }, 'whole number from 1 .* got NaN'],
     ['cost', { cost: 1.5 }, 'whole number from 1'],
     ['skip', { skip: true }, 'must be a function'],
     ['handler', { handler: {} }, 'must be a function'],

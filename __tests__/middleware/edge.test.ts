@@ -2,6 +2,7 @@
  * The middlewares for the edge, bundled without Node's modules, and run in an environment without
  * Node.
  */
+import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { createContext, runInContext } from 'node:vm'
 import { build } from 'esbuild'
@@ -78,4 +79,31 @@ test('it works without process, Buffer and modules', async () => {
     [200, '"default";r=0;t=2', null],
     [429, '"default";r=0;t=2', '2'],
   ])
+})
+
+test('long keys count by a digest of Web Crypto', async () => {
+  const { text } = await bundled('fetch')
+  const { crypto, TextEncoder } = globalThis
+  const context = createContext({ Request, Response, crypto, TextEncoder })
+  runInContext(text, context)
+  const answer = runInContext(
+    `(async () => {
+      const keys = []
+      const numbers = { limit: 1, remaining: 0, retryAfterMs: 0, resetAfterMs: 1500 }
+      const limiter = {
+        policies: { default: { algorithm: 'fixedWindow', limit: 1, window: 60000 } },
+        refund: async () => 0,
+        take: async (key) => {
+          keys.push(key)
+          return { allowed: true, status: 'allowed', ...numbers, policies: { default: numbers }, source: 'store' }
+        },
+      }
+      const handler = middleware.withRateLimit(() => new Response('ok'), { limiter, key: () => 'x'.repeat(2000) })
+      const { status } = await handler(new Request('http://here/'))
+      return JSON.stringify([status, keys])
+    })()`,
+    context,
+  )
+  const digest = createHash('sha256').update('x'.repeat(2_000)).digest('hex')
+  expect(JSON.parse(await answer)).toEqual([200, [`long-key:sha256:${digest}`]])
 })

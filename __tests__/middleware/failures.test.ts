@@ -69,6 +69,18 @@ describe.each(FRAMEWORKS.map((framework) => [framework.name, framework] as const
     expect(route).not.toHaveBeenCalled()
   })
 
+  test('no request is delayed while the store is away', async () => {
+    const limiter = (onStoreFailure: OnStoreFailure) => {
+      return new RateLimiter(gcra({ limit: 10, period: '1s' }), { store, prefix: `dead-${prefixes++}`, onStoreFailure })
+    }
+    const statuses: number[] = []
+    for (const mode of ['refuse', 'throw', 'allow'] as const) {
+      const { get } = await serve(framework, { limiter: limiter(mode), delay: '1h' })
+      statuses.push((await get()).status)
+    }
+    expect(statuses).toEqual([503, 503, 200])
+  })
+
   test('its status and body can be set', async () => {
     const message = (...args: unknown[]) => `undecided: ${(args.at(-1) as Decision).source}`
     const options = { limiter: limiterOf('refuse'), storeFailureStatusCode: 429, message }

@@ -340,3 +340,19 @@ test('the plugin of Fastify accepts limiters of any keys', () => {
   }
   expect(never).toBeInstanceOf(Function)
 })
+
+test('the forms of the headers and the delay are known', () => {
+  const never = () => {
+    forExpress({ limiter: plain, headers: ['draft-6', 'draft-8'], delay: '500ms', problemDetails: true })
+    forHono({ limiter: plain, key: () => 'ann', headers: 'draft-11', hashLongKeys: false })
+    forKoa({ limiter: plain, delay: 1_500, storeFailureStatusCode: 429 })
+    // @ts-expect-error there is no such form
+    forExpress({ limiter: plain, headers: 'draft-7' })
+    // @ts-expect-error there is no such form
+    forExpress({ limiter: plain, headers: ['draft-6', false] })
+    // @ts-expect-error no duration
+    forExpress({ limiter: plain, delay: 'soon' })
+  }
+  expect(never).toBeInstanceOf(Function)
+  holds<Equal<typeof plain.prefix, string | undefined>>()
+})

@@ -97,7 +97,8 @@ export function rateLimit<K, N extends string>(options: ExpressRateLimitOptions<
 
 function send(response: Response, { status, message, type }: OwnResponse): unknown {
   response.status(status)
-  return typeof message === 'string'
-    ? response.type('text/plain').send(message)
-    : response.type(type ?? 'application/json').json(message)
+  if (typeof message === 'string') {
+    return response.type('text/plain').send(message)
+  }
+  return type === undefined ? response.json(message) : response.type(type).json(message)
 }

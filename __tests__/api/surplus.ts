@@ -66,6 +66,8 @@ const LENIENT = [
   /\.(close|shutdown|ready|Symbol\(\w+\.asyncDispose\))$/,
   // As predicates they are passed to `filter` and `find`.
   /^TollgateError(\.is)?$/,
+  // Methods of other packages, which always throw.
+  /^RateLimiter\.(consume|limit|tryConsume|removeTokens|tryRemoveTokens|penalty|reward|schedule)$/,
   // Internal: only limiters and stores call them.
   /Store\.open(CallBuffer)?$/,
 ]

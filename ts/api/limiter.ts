@@ -19,6 +19,7 @@ import { copiedDecisionOf } from './copied-decision.js'
 import type { Applied, Decision } from './decision.js'
 import { notRefundableError, type RefundCredit, refundCreditOf, withMetadata } from './decision-metadata.js'
 import { TollgateError } from './error.js'
+import { addForeignMethods } from './foreign-methods.js'
 import { limiterOptionsOf } from './limiter-options.js'
 import { overriddenPolicies } from './override.js'
 import { acquireCallOf, hasConcurrency, needsAcquireError, type Permit } from './permit.js'
@@ -422,6 +423,8 @@ export class Limiter {
     return appliedBy(await backend.execute(this.#keyReader.readPartial(key, tagOfOptions(method, options)), operation))
   }
 }
+
+addForeignMethods(Limiter.prototype)
 
 /** The operation that refunds units of a decision. */
 function refundOperationFor(policySet: PolicySet, decision: Decision, units: number): RefundOperation {

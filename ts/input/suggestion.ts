@@ -27,6 +27,8 @@ const SYNONYMS: readonly { readonly ours: readonly string[]; readonly theirs: re
   { ours: ['headers'], theirs: ['standardHeaders', 'legacyHeaders'] },
   { ours: ['refundWhen'], theirs: ['skipFailedRequests', 'skipSuccessfulRequests'] },
   { ours: ['observe'], theirs: ['dryRun', 'shadow'] },
+  { ours: ['requestProperty'], theirs: ['requestPropertyName', 'decorator'] },
+  { ours: ['onRefused'], theirs: ['onLimitReached', 'onExceeded', 'onExceeding', 'onBlocked'] },
 ]
 
 /** The most letters that may differ in a typing error. */

@@ -119,11 +119,28 @@ const MAX_POLICIES = 8
 /** The most limits that a decision reports. */
 const MAX_LIMITS = 16
 
+/** The options of a policy, by the names here and in other packages. */
+const NUMBER_OPTIONS = ['limit', 'capacity', 'max', 'points', 'requests', 'tokensPerInterval']
+
+/** Throws if a value is the options of a policy in place of a policy. */
+function checkNotOptions(value: unknown): void {
+  if (typeof value !== 'object' || value === null || isPolicyLike(value)) {
+    return
+  }
+  const option = NUMBER_OPTIONS.find((name) => typeof Reflect.get(value, name) === 'number')
+  if (option !== undefined) {
+    const fix = option === 'capacity' ? 'tokenBucket({ capacity, refill })' : 'gcra({ limit, period })'
+    const rule = `policy ${POLICY_RULE}, got its options: write new RateLimiter(${fix})`
+    throw new TollgateError('INVALID_POLICY', rule)
+  }
+}
+
 /**
  * Checks a policy, or several policies by name, some of which may have tiers: the policies of each
  * tier, or of all calls if there are no tiers.
  */
 export function policySetsOf(value: unknown): readonly PolicySet[] {
+  checkNotOptions(value)
   if (isTieredLike(value)) {
     const { tiers } = tieredPolicyOf(value)
     return Object.entries(tiers).map(([tier, policy]) => withTier(policySetOf(policy), tier, ['default']))

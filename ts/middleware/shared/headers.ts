@@ -223,7 +223,7 @@ function waitMs({ retryAfterMs, resetAfterMs }: PolicyNumbers): number {
  */
 function effectiveWindowMs(limit: AdvertisedLimit, numbers: PolicyNumbers, { source }: Decision): number {
   const { quota, unitMs, windowSeconds } = limit
-  const { limit: ownQuota, remaining, resetAfterMs, retryAfterMs } = numbers
+  const { capacity: ownQuota, remaining, resetAfterMs, retryAfterMs } = numbers
   if (retryAfterMs) {
     return retryAfterMs
   }
